@@ -1,0 +1,57 @@
+"""Writes core/abi/: the ABI of every contract the daemons speak to, so that running them needs no compiler.
+
+`python -m scripts._vpm.abi` rewrites the folder from ape's build; `--check` fails when it is out of date.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+MANIFEST = ROOT / ".build" / "__local__.json"
+ABI = ROOT / "core" / "abi"
+SAFE = ROOT / "node_modules" / "@safe-global" / "safe-contracts" / "build" / "artifacts" / "contracts" / "Safe.sol"
+
+# Libraries that are linked at compile time revert with errors of their own through the contracts that use them.
+CONTRACTS = (
+    "IERC3009",
+    "LocalFeed",
+    "LocalStockToken",
+    "LocalUSDC",
+    "LocalUSDG",
+    "MarketLister",
+    "ObservationFeed",
+    "RoundResolver",
+    "SettlementWallet",
+    "VestedMarkets",
+)
+
+
+def rendered() -> dict[str, str]:
+    built = json.loads(MANIFEST.read_text())["contractTypes"]
+    abis: dict[str, list[dict[str, Any]]] = {name: built[name]["abi"] for name in CONTRACTS}
+    abis["Safe"] = json.loads((SAFE / "Safe.json").read_text())["abi"]
+    return {name: json.dumps(abi, indent=1, sort_keys=True) + "\n" for name, abi in abis.items()}
+
+
+def main() -> int:
+    wanted = rendered()
+    if "--check" in sys.argv[1:]:
+        present = {path.stem: path.read_text() for path in ABI.glob("*.json")}
+        stale = sorted(name for name in wanted.keys() | present.keys() if wanted.get(name) != present.get(name))
+        if stale:
+            print(f"core/abi is out of date for {', '.join(stale)}: run python -m scripts._vpm.abi")
+        return 1 if stale else 0
+    ABI.mkdir(exist_ok=True)
+    for path in ABI.glob("*.json"):
+        path.unlink()
+    for name, text in wanted.items():
+        (ABI / f"{name}.json").write_text(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

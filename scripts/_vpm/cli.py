@@ -1,0 +1,90 @@
+"""The command line inside the prepared environment. Each command is a small function; the work is elsewhere."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def up(argv: list[str]) -> int:
+    from scripts._stack.options import parse
+    from scripts._stack.up import run
+
+    return asyncio.run(run(parse(argv)))
+
+
+def test(argv: list[str]) -> int:
+    from scripts._vpm.checks import main
+
+    return main(argv)
+
+
+def migrate(argv: list[str]) -> int:
+    return _module("core.db.migrate", argv)
+
+
+def deploy(argv: list[str]) -> int:
+    which = {"stock": "deploy_stock", "base": "deploy_base"}
+    if not argv or argv[0] not in which:
+        print("vpm deploy: say which: 'stock' or 'base'.", file=sys.stderr)
+        return 2
+    return subprocess.run(["ape", "run", which[argv[0]], *argv[1:]], cwd=ROOT, check=False).returncode
+
+
+def bench(argv: list[str]) -> int:
+    from scripts._bench import BENCHES
+
+    parser = argparse.ArgumentParser(prog="vpm bench")
+    parser.add_argument("what", choices=sorted(BENCHES))
+    parser.add_argument("--json", type=Path, help="write the result here too")
+    args = parser.parse_args(argv)
+    return BENCHES[args.what](args.json)
+
+
+def verify(argv: list[str]) -> int:
+    if argv[:1] != ["cup"]:
+        print("vpm verify: say what: 'cup FILE'.", file=sys.stderr)
+        return 2
+    return _module("core.cup.verify", argv[1:])
+
+
+def daemon(package: str, *words: str) -> Callable[[list[str]], int]:
+    """A daemon or one of its commands, in this process."""
+    return lambda argv: _module(package, [*words, *argv])
+
+
+def _module(name: str, argv: list[str]) -> int:
+    os.execv(sys.executable, [sys.executable, "-m", name, *argv])
+
+
+COMMANDS: dict[str, Callable[[list[str]], int]] = {
+    "up": up,
+    "test": test,
+    "migrate": migrate,
+    "deploy": deploy,
+    "bench": bench,
+    "indexer": daemon("indexer"),
+    "relayer": daemon("relayer"),
+    "keeper": daemon("keeper"),
+    "api": daemon("api"),
+    "rebuild": daemon("indexer", "rebuild"),
+    "audit": daemon("indexer", "audit"),
+    "config": daemon("core.config"),
+    "verify": verify,
+}
+
+
+def main() -> int:
+    name, *argv = sys.argv[1:]
+    return COMMANDS[name](argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

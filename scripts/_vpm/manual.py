@@ -1,0 +1,108 @@
+"""The manual: `./vpm --help` and `./vpm COMMAND --help`. Standard library only: it must answer before any set-up."""
+
+from __future__ import annotations
+
+OVERVIEW = """\
+vpm - on-chain-first prediction markets, on one origin
+
+    ./vpm up          start the whole product on this machine
+    ./vpm test        run everything the project is checked by
+
+Needs Python 3.11 to 3.13, git and the package registries; no root. The first start makes its own environment inside
+the checkout (.vpm/env, node_modules); later starts take seconds. ./vpm COMMAND --help tells the rest.
+
+COMMANDS
+"""
+
+COMMANDS: dict[str, tuple[str, str]] = {
+    "up": (
+        "start the local stack: PostgreSQL, two chains, contracts, daemons",
+        """\
+./vpm up [--port N] [--state DIR] [--ready-file PATH] [--no-demo]
+         [--fork-base URL] [--fork-vpm URL]
+
+Starts an embedded PostgreSQL (or uses DATABASE_URL), two local chains (8453 "base" and 4663 "vpm") on free ports,
+applies the migrations, deploys the contracts with ape, starts the daemons, and prints one screen that says what runs
+where and what to try. Ctrl-C or SIGTERM stops everything it started. If a part ends by itself, the stack names it,
+stops the rest and ends with a non-zero exit code.
+
+  --port N            the product's HTTP port (default 8400)
+  --state DIR         where the database, the chains and the logs live (default .vpm/state); two stacks with different
+                      ports and state folders run side by side
+  --ready-file PATH   write JSON when ready: base_url, database_url, rpc, chains, addresses, dev_wallets, cron_secret,
+                      metrics
+  --no-demo           no demo traffic
+  --fork-base URL     fork the live Base chain instead of the local genesis
+  --fork-vpm URL      fork the live stock chain instead of the local genesis
+
+To start over, stop the stack and delete the state folder.""",
+    ),
+    "test": (
+        "run everything the project is checked by",
+        """\
+./vpm test [--only STAGE]... [--list] [-- PYTEST_ARGS...]
+
+Lint, types, import rules, Solidity format, contract tests (forge), Python tests on a real PostgreSQL and forked local
+chains, browser tests where Chromium is installed, and the requirements check; then one summary. Exit code 0 only if
+every stage passed.
+
+  --only STAGE        run only this stage (repeatable); --list names them. The stage `forge`, every Solidity test, runs
+                      only when asked for: compiling it takes ten minutes and more
+  -- PYTEST_ARGS      handed to pytest
+
+Environment: VPM_TEST_DATABASE_URL uses a running PostgreSQL; VPM_TEST_FORK_BASE and VPM_TEST_FORK_VPM run the contract
+suites against forks of live chains; VPM_TEST_LONG=1 runs the long campaigns.""",
+    ),
+    "migrate": ("bring the database in DATABASE_URL to the current schema", "./vpm migrate"),
+    "deploy": (
+        "deploy the contracts of one network with ape",
+        """\
+./vpm deploy stock|base [ape options]
+
+Runs scripts/deploy_stock.py or scripts/deploy_base.py through ape: a dry run by default on a live network, and never
+over an existing deployment file. docs/operate.md has the whole procedure.""",
+    ),
+    "bench": (
+        "measure gas, the indexer, the relayer and the cup",
+        """\
+./vpm bench gas|index|relay|cup [--json FILE]
+
+gas     the execution gas of every call in the gas tables, beside the best known figure; fails when a row is over
+index   the indexer over 200,000 events against a bare fetch-decode-copy loop, and how soon readers see a block
+relay   one lane against a bare loop that sends presigned transactions one at a time
+cup     the leaderboard with 100,000 wallets, and signed trades
+
+Each prints a table and, with --json, writes the figures to a file. Compare ratios, never figures of two runs.""",
+    ),
+    "indexer": ("follow the chains into the database", "./vpm indexer\n\nA daemon; settings: ./vpm config."),
+    "relayer": (
+        "send the transactions that the others ask for",
+        "./vpm relayer\n\nA daemon, and the only one that holds keys; see docs/relayer.md.",
+    ),
+    "keeper": (
+        "list, resolve and deliver on schedule",
+        "./vpm keeper [run-once JOB [--dry-run]]\n\nA daemon; run-once does one job, or explains what it would do.",
+    ),
+    "api": ("serve the HTTP surfaces", "./vpm api [--workers N]\n\nA daemon; settings: ./vpm config."),
+    "rebuild": (
+        "refold every projection from the raw logs",
+        "./vpm rebuild\n\nThe database in DATABASE_URL; nothing is fetched again. ./vpm audit compares with the chain.",
+    ),
+    "audit": (
+        "compare every market and position with the contracts",
+        "./vpm audit\n\nAsks the contracts' views at one block; exit code 1 and a list when anything differs.",
+    ),
+    "verify": (
+        "recompute the tournament from its export",
+        "./vpm verify cup FILE\n\nFILE is an answer of /api/cup/v1/export.",
+    ),
+    "config": ("list every setting, or check them with --check", "./vpm config [--check]"),
+}
+
+
+def text(command: str | None = None) -> str:
+    if command in COMMANDS:
+        return COMMANDS[command][1]
+    width = max(map(len, COMMANDS))
+    rows = [f"    {name:<{width}}  {short}" for name, (short, _) in COMMANDS.items()]
+    return OVERVIEW + "\n".join(rows)
