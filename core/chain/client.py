@@ -1,0 +1,189 @@
+"""The chain as typed questions: blocks, logs, calls at one block, balances, nonces, fees, receipts, sending."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from core.chain.abi import Call
+from core.chain.errors import RpcError, RpcErrorKind
+from core.chain.reverts import explain
+from core.chain.rpc import RpcClient
+from core.chain.wire import Block, BlockTransaction, FeeHistory, Log, Receipt, data_bytes, quantity
+
+# A number, a tag ("latest", "pending", "safe", "finalized", "earliest"), or a block hash of 0x and 64 digits.
+BlockId = int | str
+
+Topics = Sequence[str | Sequence[str] | None]
+
+
+class BlockWithTransactions(Block, frozen=True, rename="camel", gc=False):
+    """A header with its transactions in full."""
+
+    transactions: tuple[BlockTransaction, ...] = ()
+
+
+class ChainClient:
+    """Typed helpers over one RpcClient, which it neither opens nor closes."""
+
+    def __init__(self, rpc: RpcClient) -> None:
+        self.rpc = rpc
+
+    def pinned(self, position: int) -> ChainClient:
+        """The same chain through only one of its URLs."""
+        return ChainClient(self.rpc.pinned(position))
+
+    # Blocks
+
+    async def chain_id(self) -> int:
+        return quantity(await self.rpc.call("eth_chainId", [], str))
+
+    async def block_number(self) -> int:
+        return quantity(await self.rpc.call("eth_blockNumber", [], str))
+
+    async def block(self, block: BlockId = "latest") -> Block | None:
+        """A header, or None when the node has no such block."""
+        return await self.rpc.optional(*_block_request(block, full=False), Block)
+
+    async def head(self, *, timeout_seconds: float | None = None) -> Block:
+        """The newest block."""
+        return await self.rpc.call("eth_getBlockByNumber", ["latest", False], Block, timeout_seconds=timeout_seconds)
+
+    async def block_with_transactions(self, block: BlockId) -> BlockWithTransactions | None:
+        return await self.rpc.optional(*_block_request(block, full=True), BlockWithTransactions)
+
+    async def blocks(self, blocks: Sequence[BlockId]) -> list[Block | None]:
+        """Headers in one batch; None where the node has no such block."""
+        shape: Any = Block | None
+        return _all(await self.rpc.batch([_block_request(block, full=False) for block in blocks], shape))
+
+    # Logs
+
+    async def logs(
+        self, from_block: int, to_block: int, addresses: Sequence[str] | None = None, topics: Topics | None = None
+    ) -> list[Log]:
+        """Logs of an inclusive block range. RANGE_TOO_WIDE means: ask for fewer blocks."""
+        criteria = _criteria({"fromBlock": hex(from_block), "toBlock": hex(to_block)}, addresses, topics)
+        return await self.rpc.call("eth_getLogs", [criteria], list[Log])
+
+    async def logs_of_block(
+        self, block_hash: str, addresses: Sequence[str] | None = None, topics: Topics | None = None
+    ) -> list[Log]:
+        """Logs of exactly one block, which a reorg cannot swap for another."""
+        return await self.rpc.call("eth_getLogs", [_criteria({"blockHash": block_hash}, addresses, topics)], list[Log])
+
+    # Calls
+
+    async def read(self, call: Call, block: BlockId = "latest", *, timeout_seconds: float | None = None) -> Any:
+        """The decoded return value of a view; ContractReverted with its reason when it reverts."""
+        return call.function.decode(await self.simulate(call, block, timeout_seconds=timeout_seconds))
+
+    async def simulate(self, call: Call, block: BlockId = "latest", *, timeout_seconds: float | None = None) -> bytes:
+        """The raw return data of any call, sent nowhere."""
+        params = [call.parameters(), _block_parameter(block)]
+        try:
+            return data_bytes(await self.rpc.call("eth_call", params, str, timeout_seconds=timeout_seconds))
+        except RpcError as error:
+            raise _with_reason(error, call) from None
+
+    async def read_many(
+        self, calls: Sequence[Call], block: BlockId, *, timeout_seconds: float | None = None
+    ) -> list[Any | RpcError]:
+        """Views read at the same block; each gives its decoded value or its own error.
+
+        Give a number or a hash: "latest" may move between the bodies of a large batch.
+        """
+        where = _block_parameter(block)
+        requests = [("eth_call", [call.parameters(), where]) for call in calls]
+        answers = await self.rpc.batch(requests, str, timeout_seconds=timeout_seconds)
+        return [_decoded(call, answer) for call, answer in zip(calls, answers, strict=True)]
+
+    async def estimate_gas(self, call: Call, block: BlockId = "latest") -> int:
+        """Gas units the call would use; ContractReverted with its reason when it would revert."""
+        try:
+            return quantity(await self.rpc.call("eth_estimateGas", [call.parameters(), _block_parameter(block)], str))
+        except RpcError as error:
+            raise _with_reason(error, call) from None
+
+    async def code(self, address: str, block: BlockId = "latest") -> bytes:
+        return data_bytes(await self.rpc.call("eth_getCode", [address, _block_parameter(block)], str))
+
+    # Accounts and fees
+
+    async def balance_wei(self, address: str, block: BlockId = "latest") -> int:
+        return quantity(await self.rpc.call("eth_getBalance", [address, _block_parameter(block)], str))
+
+    async def nonce(self, address: str, block: BlockId = "latest") -> int:
+        """The next nonce by mined transactions ("latest") or counting the node's pool ("pending")."""
+        return quantity(await self.rpc.call("eth_getTransactionCount", [address, _block_parameter(block)], str))
+
+    async def fee_history(self, blocks: int = 10, percentiles: Sequence[float] = (50.0,)) -> FeeHistory:
+        return await self.rpc.call("eth_feeHistory", [hex(blocks), "latest", list(percentiles)], FeeHistory)
+
+    async def max_priority_fee_wei(self) -> int:
+        return quantity(await self.rpc.call("eth_maxPriorityFeePerGas", [], str))
+
+    # Transactions
+
+    async def send_raw(self, raw: bytes, *, timeout_seconds: float | None = None) -> str:
+        """See RpcClient.send_raw: an error with `maybe_delivered` is an unknown outcome."""
+        return await self.rpc.send_raw(raw, timeout_seconds=timeout_seconds)
+
+    async def send_raw_batch(
+        self, raws: Sequence[bytes], *, timeout_seconds: float | None = None
+    ) -> list[str | RpcError]:
+        return await self.rpc.send_raw_batch(raws, timeout_seconds=timeout_seconds)
+
+    async def receipt(self, transaction_hash: str) -> Receipt | None:
+        """None while it is not mined, or this node does not know it yet."""
+        return await self.rpc.optional("eth_getTransactionReceipt", [transaction_hash], Receipt)
+
+    async def receipts(self, hashes: Sequence[str]) -> list[Receipt | None]:
+        shape: Any = Receipt | None
+        return _all(await self.rpc.batch([("eth_getTransactionReceipt", [each]) for each in hashes], shape))
+
+    async def transaction(self, transaction_hash: str) -> BlockTransaction | None:
+        return await self.rpc.optional("eth_getTransactionByHash", [transaction_hash], BlockTransaction)
+
+
+def _block_request(block: BlockId, *, full: bool) -> tuple[str, list[Any]]:
+    if isinstance(block, str) and len(block) == 66:
+        return "eth_getBlockByHash", [block, full]
+    return "eth_getBlockByNumber", [_tag(block), full]
+
+
+def _block_parameter(block: BlockId) -> Any:
+    """What eth_call takes: a tag, a number, or EIP-1898's object for a hash, which a reorg turns into an error."""
+    return {"blockHash": block} if isinstance(block, str) and len(block) == 66 else _tag(block)
+
+
+def _tag(block: BlockId) -> str:
+    return hex(block) if isinstance(block, int) else block
+
+
+def _criteria(where: dict[str, Any], addresses: Sequence[str] | None, topics: Topics | None) -> dict[str, Any]:
+    if addresses is not None:
+        where["address"] = list(addresses)
+    if topics is not None:
+        where["topics"] = list(topics)
+    return where
+
+
+def _with_reason(error: RpcError, call: Call) -> RpcError:
+    return explain(error, call.errors) if error.kind is RpcErrorKind.REVERTED else error
+
+
+def _decoded(call: Call, answer: str | RpcError) -> Any | RpcError:
+    if isinstance(answer, RpcError):
+        return _with_reason(answer, call)
+    try:
+        return call.function.decode(data_bytes(answer))
+    except RpcError as error:
+        return error
+
+
+def _all(items: list[Any | RpcError]) -> list[Any]:
+    for item in items:
+        if isinstance(item, RpcError):
+            raise item
+    return items

@@ -1,0 +1,268 @@
+"""One RPC URL: sending bytes to it, judging the answer, and knowing whether it is well and on the right chain."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Hashable
+from functools import cache
+from typing import Any, Generic, TypeVar, cast
+
+import aiohttp
+import msgspec
+
+from core.chain.breaker import CircuitBreaker
+from core.chain.errors import RpcError, RpcErrorKind, classify, classify_status
+from core.chain.wire import ErrorObject
+from core.errors import ChainIdMismatch
+from core.log import get_logger, redact_url
+from core.metrics import counter, gauge, histogram
+
+log = get_logger(__name__)
+
+REQUESTS = counter("vpm_rpc_requests", "JSON-RPC requests sent", ("chain", "endpoint", "method"))
+ERRORS = counter("vpm_rpc_errors", "JSON-RPC requests that failed, by kind", ("chain", "endpoint", "kind"))
+SECONDS = histogram("vpm_rpc_seconds", "Seconds until an endpoint answered", ("chain", "endpoint", "method"))
+UP = gauge("vpm_rpc_endpoint_up", "1 while an endpoint answers, 0 while its circuit is open", ("chain", "endpoint"))
+
+# A page of 100 blocks of events is a few MB; anything near this is a broken or hostile node.
+MAX_ANSWER_BYTES = 128 * 1024 * 1024
+
+# The node itself is unwell, as opposed to lacking one block or method: these open the circuit.
+_TRIPS = frozenset(
+    {
+        RpcErrorKind.RATE_LIMITED,
+        RpcErrorKind.TIMEOUT,
+        RpcErrorKind.UNAVAILABLE,
+        RpcErrorKind.UNAUTHORIZED,
+        RpcErrorKind.BAD_ANSWER,
+        RpcErrorKind.WRONG_CHAIN,
+    }
+)
+
+T = TypeVar("T")
+
+
+class Answer(msgspec.Struct, Generic[T]):
+    """One JSON-RPC answer; a null `result` is an answer, an absent one is not."""
+
+    id: int | str | None = None
+    result: T | msgspec.UnsetType = msgspec.UNSET
+    error: ErrorObject | None = None
+
+
+@cache
+def answer_decoder(shape: Hashable) -> msgspec.json.Decoder[Answer[Any]]:
+    return msgspec.json.Decoder(Answer[shape])  # type: ignore[valid-type]
+
+
+@cache
+def batch_decoder() -> msgspec.json.Decoder[list[Answer[msgspec.Raw]]]:
+    # Items stay raw until matched to their request: one bad item must not spoil the others.
+    return msgspec.json.Decoder(list[Answer[msgspec.Raw]])
+
+
+class Endpoint:
+    """An RPC URL with its breaker and the knowledge whether it serves the chain we expect."""
+
+    def __init__(self, url: str, position: int, chain_id: int | None, session: aiohttp.ClientSession) -> None:
+        self.url = url
+        self.label = f"{position}:{redact_url(url).split('://', 1)[-1].split('/', 1)[0]}"
+        self.chain_id = chain_id
+        self.breaker = CircuitBreaker(time.monotonic)
+        self._session = session
+        self._chain = str(chain_id or "unchecked")
+        self._verified = chain_id is None
+        self._verifying = asyncio.Lock()
+
+    async def post(self, method: str, body: bytes, timeout_seconds: float) -> bytes:
+        """The raw answer, after making sure once that this URL serves the expected chain. Raises only RpcError."""
+        try:
+            await self._verify(timeout_seconds)
+            answer = await self._post(method, body, timeout_seconds)
+        except RpcError as error:
+            self.failed(error)
+            raise
+        except BaseException:
+            self.breaker.abandoned()
+            raise
+        self.breaker.succeeded()
+        UP.labels(self._chain, self.label).set(1)
+        return answer
+
+    def failed(self, error: RpcError) -> None:
+        """Counts a failure; a node that is unwell rests, and is asked for its chain again when it comes back."""
+        ERRORS.labels(self._chain, self.label, error.kind.value).inc()
+        if error.kind not in _TRIPS:
+            self.breaker.succeeded()  # it answered
+            return
+        self._verified = self.chain_id is None
+        was = self.breaker.state
+        self.breaker.failed(error.retry_after_seconds)
+        if was == "closed" and self.breaker.state != "closed":
+            log.warning(error.message, action="rpc.circuit_opened", endpoint=self.label, kind=error.kind.value)
+        UP.labels(self._chain, self.label).set(0 if self.breaker.state != "closed" else 1)
+
+    async def check_chain(self, timeout_seconds: float) -> None:
+        """Raises ChainIdMismatch when this URL answers for another chain than expected."""
+        if self.chain_id is None:
+            return
+        body = b'{"jsonrpc":"2.0","id":0,"method":"eth_chainId","params":[]}'
+        found = decode_answer(await self._post("eth_chainId", body, timeout_seconds), str, "eth_chainId", self.label)
+        try:
+            actual = int(found, 16)
+        except ValueError:
+            raise self._bad_answer("eth_chainId", f"chain id {found[:40]!r}") from None
+        if actual != self.chain_id:
+            raise ChainIdMismatch(
+                f"{redact_url(self.url)} serves chain {actual}, but chain {self.chain_id} is configured.",
+                hint="Correct the RPC URL, or the deployment file whose chainId it must match.",
+            )
+        self._verified = True
+
+    async def _verify(self, timeout_seconds: float) -> None:
+        if self._verified:
+            return
+        async with self._verifying:
+            if self._verified_meanwhile():
+                return
+            try:
+                await self.check_chain(timeout_seconds)
+            except ChainIdMismatch as error:
+                raise RpcError(RpcErrorKind.WRONG_CHAIN, error.message, hint=error.hint) from None
+            except RpcError as error:
+                error.maybe_delivered = False  # only the question for the chain id went out
+                raise
+
+    def _verified_meanwhile(self) -> bool:
+        return self._verified
+
+    async def _post(self, method: str, body: bytes, timeout_seconds: float) -> bytes:
+        REQUESTS.labels(self._chain, self.label, method).inc()
+        started = time.perf_counter()
+        timeout = aiohttp.ClientTimeout(total=timeout_seconds)
+        headers = {"Content-Type": "application/json"}
+        try:
+            async with self._session.post(
+                self.url, data=body, headers=headers, timeout=timeout, allow_redirects=False
+            ) as response:
+                answer = await self._read(response, method)
+                if response.status != 200:
+                    raise self._refused(response, answer, method)
+        except TimeoutError:
+            raise RpcError(
+                RpcErrorKind.TIMEOUT,
+                f"{self.label} did not answer {method} within {timeout_seconds:g} s.",
+                method=method,
+                maybe_delivered=True,
+            ) from None
+        except aiohttp.ClientConnectorError as error:
+            raise RpcError(
+                RpcErrorKind.UNAVAILABLE,
+                f"{self.label} cannot be reached ({error.os_error.strerror or type(error.os_error).__name__}).",
+                method=method,
+            ) from None
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise RpcError(
+                RpcErrorKind.UNAVAILABLE,
+                f"{self.label} dropped the connection during {method} ({type(error).__name__}).",
+                method=method,
+                maybe_delivered=True,
+            ) from None
+        SECONDS.labels(self._chain, self.label, method).observe(time.perf_counter() - started)
+        return answer
+
+    async def _read(self, response: aiohttp.ClientResponse, method: str) -> bytes:
+        parts: list[bytes] = []
+        size = 0
+        async for part in response.content.iter_any():
+            size += len(part)
+            if size > MAX_ANSWER_BYTES:
+                raise self._bad_answer(method, f"more than {MAX_ANSWER_BYTES} bytes")
+            parts.append(part)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def _refused(self, response: aiohttp.ClientResponse, answer: bytes, method: str) -> RpcError:
+        kind = classify_status(response.status)
+        said = ""
+        try:
+            error = msgspec.json.decode(answer, type=Answer[Any]).error
+        except msgspec.DecodeError:
+            error = None
+        if error is not None and error.message:
+            said = f": {error.message[:300]}"
+            from_text = classify(error.code, error.message)
+            if response.status != 429 and from_text is not RpcErrorKind.UNKNOWN:
+                kind = from_text
+        return RpcError(
+            kind,
+            f"{self.label} answered {method} with HTTP {response.status}{said}.",
+            method=method,
+            rpc_code=error.code if error else None,
+            data=revert_data(error) if error else None,
+            # A gateway's 5xx says nothing about whether the node behind it took the request.
+            maybe_delivered=response.status >= 500,
+            retry_after_seconds=_retry_after(response.headers.get("Retry-After")),
+        )
+
+    def _bad_answer(self, method: str, what: str) -> RpcError:
+        return RpcError(
+            RpcErrorKind.BAD_ANSWER, f"{self.label} answered {method} with {what}.", method=method, maybe_delivered=True
+        )
+
+
+def decode_answer(answer: bytes, shape: type[T], method: str, label: str) -> T:
+    """The typed result of one answer; RpcError when it is an error, not JSON-RPC, or of another shape."""
+    try:
+        decoded = answer_decoder(cast(Hashable, shape)).decode(answer)
+    except (msgspec.DecodeError, UnicodeDecodeError) as problem:
+        # An error object beside a null result, whose shape is not `shape`, is still an error answer.
+        try:
+            error = msgspec.json.decode(answer, type=Answer[Any]).error
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            error = None
+        if error is not None:
+            raise from_error_object(error, method, label) from None
+        raise RpcError(
+            RpcErrorKind.BAD_ANSWER,
+            f"{label} answered {method} with something else than its result: {problem}.",
+            method=method,
+            maybe_delivered=True,
+        ) from None
+    if decoded.error is not None:
+        raise from_error_object(decoded.error, method, label)
+    if decoded.result is msgspec.UNSET:
+        raise RpcError(
+            RpcErrorKind.BAD_ANSWER,
+            f"{label} answered {method} with neither result nor error.",
+            method=method,
+            maybe_delivered=True,
+        )
+    result: T = decoded.result
+    return result
+
+
+def from_error_object(error: ErrorObject, method: str, label: str) -> RpcError:
+    kind = classify(error.code, error.message)
+    said = error.message.strip().rstrip(".")[:500] or f"error {error.code}"
+    return RpcError(
+        kind, f"{label} refused {method}: {said}.", method=method, rpc_code=error.code, data=revert_data(error)
+    )
+
+
+def revert_data(error: ErrorObject) -> str | None:
+    """The revert bytes as hex: nodes put them in `data`, in `data.data`, or after a word in a text."""
+    data = error.data
+    if isinstance(data, dict):
+        data = data.get("data") or data.get("result")
+    if not isinstance(data, str):
+        return None
+    text = data.rsplit(" ", 1)[-1]
+    return text if text.startswith("0x") else None
+
+
+def _retry_after(header: str | None) -> float | None:
+    try:
+        return None if header is None else max(0.0, float(header))
+    except ValueError:
+        return None

@@ -1,0 +1,385 @@
+"""What a node's refusal means: one table of error texts, and for each kind what a caller may do next.
+
+Nodes agree on few error codes, so the text decides first and the code only where the text says nothing. The table is
+ordered: the first pattern that matches wins. Add a provider's text here with a test; never match texts elsewhere.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from typing import assert_never
+
+from core.errors import VpmError
+
+
+class RpcErrorKind(StrEnum):
+    # The transaction, or its sender
+    NONCE_TOO_LOW = "nonce_too_low"  # the nonce is mined: this transaction or another of the same key
+    NONCE_TOO_HIGH = "nonce_too_high"  # a gap before it; some nodes refuse rather than queue
+    ALREADY_KNOWN = "already_known"  # this very transaction is in the pool
+    REPLACEMENT_UNDERPRICED = "replacement_underpriced"  # the same nonce is pooled and the bump is too small
+    FEE_TOO_LOW = "fee_too_low"  # below the block's base fee or the pool's minimum
+    INSUFFICIENT_FUNDS = "insufficient_funds"  # the sender cannot pay value plus gas
+    GAS_LIMIT = "gas_limit"  # too little gas for the call, or more than a block holds
+    POOL_FULL = "pool_full"  # the node's transaction pool or the sender's share of it is full
+    TX_INVALID = "tx_invalid"  # malformed, wrong chain id, bad signature: the bytes can never be mined
+    REVERTED = "reverted"  # the EVM reverted the call
+    # The read
+    RANGE_TOO_WIDE = "range_too_wide"  # eth_getLogs over too many blocks or with too many results: ask for less
+    BLOCK_NOT_FOUND = "block_not_found"  # the node does not know the block yet, or lags
+    PRUNED = "pruned"  # the node no longer has that state or history
+    # The node
+    RATE_LIMITED = "rate_limited"
+    TIMEOUT = "timeout"
+    UNAVAILABLE = "unavailable"  # connection refused or lost, 5xx, circuit open
+    UNAUTHORIZED = "unauthorized"  # the URL's key is wrong
+    BAD_ANSWER = "bad_answer"  # not JSON, not JSON-RPC, or not of the promised shape
+    WRONG_CHAIN = "wrong_chain"  # this URL serves another chain
+    METHOD_MISSING = "method_missing"
+    INVALID_PARAMS = "invalid_params"
+    UNKNOWN = "unknown"
+
+    @property
+    def blames_node(self) -> bool:
+        """True when another node may well answer the same request: such an error fails over and trips the breaker."""
+        match self:
+            case (
+                RpcErrorKind.RATE_LIMITED
+                | RpcErrorKind.TIMEOUT
+                | RpcErrorKind.UNAVAILABLE
+                | RpcErrorKind.UNAUTHORIZED
+                | RpcErrorKind.BAD_ANSWER
+                | RpcErrorKind.WRONG_CHAIN
+                | RpcErrorKind.METHOD_MISSING
+                | RpcErrorKind.BLOCK_NOT_FOUND
+                | RpcErrorKind.PRUNED
+                | RpcErrorKind.POOL_FULL
+                | RpcErrorKind.UNKNOWN
+            ):
+                return True
+            case (
+                RpcErrorKind.NONCE_TOO_LOW
+                | RpcErrorKind.NONCE_TOO_HIGH
+                | RpcErrorKind.ALREADY_KNOWN
+                | RpcErrorKind.REPLACEMENT_UNDERPRICED
+                | RpcErrorKind.FEE_TOO_LOW
+                | RpcErrorKind.INSUFFICIENT_FUNDS
+                | RpcErrorKind.GAS_LIMIT
+                | RpcErrorKind.TX_INVALID
+                | RpcErrorKind.REVERTED
+                | RpcErrorKind.RANGE_TOO_WIDE
+                | RpcErrorKind.INVALID_PARAMS
+            ):
+                return False
+        assert_never(self)
+
+    @property
+    def retriable(self) -> bool:
+        """True when the very same request may succeed later, at the same node or another."""
+        match self:
+            case (
+                RpcErrorKind.RATE_LIMITED
+                | RpcErrorKind.TIMEOUT
+                | RpcErrorKind.UNAVAILABLE
+                | RpcErrorKind.BAD_ANSWER
+                | RpcErrorKind.BLOCK_NOT_FOUND
+                | RpcErrorKind.POOL_FULL
+                | RpcErrorKind.NONCE_TOO_HIGH
+                | RpcErrorKind.FEE_TOO_LOW
+                | RpcErrorKind.UNKNOWN
+            ):
+                return True
+            case (
+                RpcErrorKind.NONCE_TOO_LOW
+                | RpcErrorKind.ALREADY_KNOWN
+                | RpcErrorKind.REPLACEMENT_UNDERPRICED
+                | RpcErrorKind.INSUFFICIENT_FUNDS
+                | RpcErrorKind.GAS_LIMIT
+                | RpcErrorKind.TX_INVALID
+                | RpcErrorKind.REVERTED
+                | RpcErrorKind.RANGE_TOO_WIDE
+                | RpcErrorKind.PRUNED
+                | RpcErrorKind.UNAUTHORIZED
+                | RpcErrorKind.WRONG_CHAIN
+                | RpcErrorKind.METHOD_MISSING
+                | RpcErrorKind.INVALID_PARAMS
+            ):
+                return False
+        assert_never(self)
+
+
+# Order matters: a rate limit may speak of a range, a refused replacement of its nonce, and so on.
+_K = RpcErrorKind
+_TABLE: tuple[tuple[RpcErrorKind, tuple[str, ...]], ...] = (
+    (_K.ALREADY_KNOWN, ("already ?known", "known transaction", "already imported", "transaction already (exists|in)")),
+    (
+        _K.REPLACEMENT_UNDERPRICED,
+        (
+            "replacement transaction underpriced",
+            "replacement.*(underpriced|fee too low)",
+            "could not replace existing",
+            "gas price too low to replace",
+        ),
+    ),
+    (
+        _K.NONCE_TOO_LOW,
+        (
+            "nonce too low",
+            "nonce.*(is|was) too low",
+            "nonce has already been used",
+            "old ?nonce",
+            "nonce.*expected.*lower",
+        ),
+    ),
+    (_K.NONCE_TOO_HIGH, ("nonce too high", "nonce.*too far", "nonce ?gap", "future transaction")),
+    (
+        _K.INSUFFICIENT_FUNDS,
+        (
+            "insufficient ?funds",
+            "upfront cost exceeds account balance",
+            "insufficient balance for",
+            "doesn't have enough funds",
+            "sender.*not enough funds",
+            "insufficient maxfeepergas for sender balance",
+        ),
+    ),
+    (
+        _K.FEE_TOO_LOW,
+        (
+            "max ?fee ?per ?gas.*(less than|below|lower than).*(block )?base ?fee",
+            "fee cap less than block base fee",
+            "transaction underpriced",
+            "feetoolow",
+            "gas price (is )?(too low|below)",
+            "tip.*(too low|below)",
+            "max priority fee.*below",
+        ),
+    ),
+    (
+        _K.GAS_LIMIT,
+        (
+            "intrinsic gas too (low|high)",
+            "exceeds (the )?block gas limit",
+            "gas limit (is )?too (low|high)",
+            "gas required exceeds allowance",
+            "out of gas",
+            "exceeds the configured.*gas",
+            "gas floor",
+        ),
+    ),
+    (
+        _K.POOL_FULL,
+        (
+            "tx ?pool.*(full|overflow|limit)",
+            "pool is full",
+            "too many (pending )?transactions.*account",
+            "account limit exceeded",
+            "in-flight transaction limit",
+        ),
+    ),
+    (
+        _K.RATE_LIMITED,
+        (
+            "rate.?limit",
+            "too many requests",
+            "request limit",
+            "limit of requests",
+            "compute units",
+            "throughput",
+            "quota",
+            "capacity exceeded",
+            "daily request count",
+            "exceeded.*per second",
+            r"\b429\b",
+        ),
+    ),
+    (
+        _K.RANGE_TOO_WIDE,
+        (
+            "(block )?range (is )?too (wide|large|big)",
+            "(block )?range.*(exceed|limit|max|larger|greater|not supported)",
+            "exceed(s|ed)?.*(block )?range",
+            "query returned more than",
+            r"more than [\d,]+ (results|logs)",
+            "too many (results|logs|blocks)",
+            "logs? (response )?size",
+            "response size",
+            "response (is )?too (big|large)",
+            "max range",
+            r"at most [\d,]+ blocks",
+            "exceeds? max(imum)? (results|logs|response)",
+            "max(imum)? .*blocks? .*(distance|range)",
+            "max results",
+            "limited to .*block",
+            "query (exceeds|timeout exceeded)",
+            "eth_getlogs (is|and).*limited",
+            "try with this block range",
+            r"up to a [\d,.]+k? block range",
+            "blocks? distance",
+        ),
+    ),
+    (
+        _K.REVERTED,
+        (
+            "execution reverted",
+            "vm exception.*revert",
+            "transaction reverted",
+            r"^revert(ed)?\b",
+            "reverted with",
+            "always failing transaction",
+            "invalid opcode",
+            "stack (under|over)flow",
+            "invalid jump",
+        ),
+    ),
+    (
+        _K.PRUNED,
+        (
+            "missing trie node",
+            "prun(ed|ing)",
+            "state (is )?not available",
+            "historical state",
+            "archive",
+            "history.*(expired|unavailable)",
+            "before.*earliest",
+            "distance to target block exceeds",
+        ),
+    ),
+    (
+        _K.BLOCK_NOT_FOUND,
+        (
+            "header not found",
+            "block not found",
+            "unknown block",
+            "cannot find block",
+            "block.*out of range",
+            "blockoutofrange",
+            "after last accepted block",
+            "not yet available",
+            "no such block",
+            "beyond (current )?head",
+            "blocks?.*(cannot|could not) be found",
+            "unfinalized",
+        ),
+    ),
+    (_K.TIMEOUT, ("timed? ?out", "deadline exceeded", "context canceled")),
+    (
+        _K.UNAUTHORIZED,
+        ("unauthori[sz]ed", "forbidden", "invalid (api ?key|project id|token)", "must be authenticated"),
+    ),
+    (
+        _K.METHOD_MISSING,
+        (
+            "method.*(not found|not supported|not available|does not exist|disabled|not whitelisted)",
+            "unsupported method",
+        ),
+    ),
+    (
+        _K.TX_INVALID,
+        (
+            "invalid (sender|chain ?id|signature|transaction)",
+            r"\brlp\b",
+            "failed to decode (signed )?transaction",
+            "only replay-protected",
+            "transaction type not supported",
+            "negative value",
+        ),
+    ),
+    (
+        _K.INVALID_PARAMS,
+        ("invalid (params|argument|parameter|request|block range)", "missing (value|field)", "cannot unmarshal"),
+    ),
+    (
+        _K.UNAVAILABLE,
+        ("unavailable", "bad gateway", "overloaded", "internal server error", "no backend", "all backends", "syncing"),
+    ),
+)
+_COMPILED = tuple((kind, re.compile("|".join(patterns), re.IGNORECASE)) for kind, patterns in _TABLE)
+
+_BY_CODE = {
+    3: RpcErrorKind.REVERTED,
+    -32005: RpcErrorKind.RATE_LIMITED,  # EIP-1474: limit exceeded
+    -32016: RpcErrorKind.RATE_LIMITED,
+    -32601: RpcErrorKind.METHOD_MISSING,
+    -32602: RpcErrorKind.INVALID_PARAMS,
+    -32600: RpcErrorKind.INVALID_PARAMS,
+    -32700: RpcErrorKind.INVALID_PARAMS,
+}
+_BY_STATUS = {
+    401: RpcErrorKind.UNAUTHORIZED,
+    403: RpcErrorKind.UNAUTHORIZED,
+    408: RpcErrorKind.TIMEOUT,
+    413: RpcErrorKind.RANGE_TOO_WIDE,
+    429: RpcErrorKind.RATE_LIMITED,
+    504: RpcErrorKind.TIMEOUT,
+}
+
+
+def classify(code: int, message: str) -> RpcErrorKind:
+    """The kind of a JSON-RPC error object."""
+    # A revert's message quotes a text of the contract, which may say anything: it comes before the table.
+    if code == 3 or message.lower().startswith(
+        ("execution reverted", "vm exception while processing transaction: rev")
+    ):
+        return RpcErrorKind.REVERTED
+    for kind, pattern in _COMPILED:
+        if pattern.search(message):
+            return kind
+    return _BY_CODE.get(code, RpcErrorKind.UNKNOWN)
+
+
+def classify_status(status: int) -> RpcErrorKind:
+    """The kind of an HTTP answer that carries no JSON-RPC error."""
+    if status in _BY_STATUS:
+        return _BY_STATUS[status]
+    return RpcErrorKind.UNAVAILABLE if status >= 500 else RpcErrorKind.BAD_ANSWER
+
+
+class RpcError(VpmError):
+    """A node refused a request or did not answer it.
+
+    `maybe_delivered` matters only for a transaction: True means some node may have taken it although none said so; its
+    outcome is unknown, not failed.
+    """
+
+    code = "rpc_error"
+
+    def __init__(
+        self,
+        kind: RpcErrorKind,
+        message: str,
+        *,
+        method: str = "",
+        rpc_code: int | None = None,
+        data: str | None = None,
+        maybe_delivered: bool = False,
+        retry_after_seconds: float | None = None,
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(message, hint=hint, retriable=kind.retriable)
+        self.kind = kind
+        self.method = method
+        self.rpc_code = rpc_code
+        self.data = data
+        self.maybe_delivered = maybe_delivered
+        self.retry_after_seconds = retry_after_seconds
+
+
+class ContractReverted(RpcError):
+    """A contract refused the call; `name` and `args` say why when its ABI is known."""
+
+    code = "contract_reverted"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        method: str = "eth_call",
+        name: str | None = None,
+        arguments: dict[str, object] | None = None,
+        data: str | None = None,
+    ) -> None:
+        super().__init__(RpcErrorKind.REVERTED, message, method=method, data=data)
+        self.name = name
+        self.arguments = arguments or {}

@@ -1,0 +1,353 @@
+"""A JSON-RPC client over several URLs of one chain: fail-over, retries of reads, batches.
+
+Rules that must hold:
+- URLs are tried in the order given; one whose circuit is open is skipped, so the first returns to service by itself.
+- An error that blames the request (a revert, a range too wide) is raised at once; one that blames the node moves on.
+- Reads go through all URLs up to `rounds` times with jittered pauses. A transaction is offered to each URL once.
+- Every URL must prove its chain id before its first answer counts, and again after it was down.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import aiohttp
+import msgspec
+
+from core.chain.endpoint import Endpoint, batch_decoder, decode_answer, from_error_object
+from core.chain.errors import RpcError, RpcErrorKind
+from core.errors import ConfigError
+from core.log import get_logger
+
+log = get_logger(__name__)
+
+T = TypeVar("T")
+Request = tuple[str, Sequence[Any]]  # method, params
+
+
+class RpcClient:
+    """Use as `async with RpcClient(urls, chain_id=8453) as rpc`, or call `start()` and `close()`.
+
+    urls: in order of preference. chain_id: what every URL must serve; None skips the check (tools only).
+    timeout_seconds: for one attempt at one URL. rounds: how often a read goes through all URLs before it fails.
+    pause_seconds: upper bound of the first jittered pause between rounds; it doubles, up to 5 s.
+    max_batch: requests in one HTTP body. connections: open sockets per URL.
+    """
+
+    def __init__(
+        self,
+        urls: Sequence[str],
+        *,
+        chain_id: int | None,
+        timeout_seconds: float = 10.0,
+        rounds: int = 3,
+        pause_seconds: float = 0.25,
+        max_batch: int = 100,
+        connections: int = 16,
+    ) -> None:
+        if not urls:
+            raise ConfigError("No RPC URL is configured for this chain.")
+        self.chain_id = chain_id
+        self._urls = tuple(urls)
+        self._timeout_seconds = timeout_seconds
+        self._rounds = rounds
+        self._pause_seconds = pause_seconds
+        self._max_batch = max_batch
+        self._connections = connections
+        self._session: aiohttp.ClientSession | None = None
+        self._owns_session = True
+        self._endpoints: tuple[Endpoint, ...] = ()
+
+    async def __aenter__(self) -> Self:
+        self.open()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def open(self) -> None:
+        """Prepares the connections; needs a running event loop, sends nothing."""
+        connector = aiohttp.TCPConnector(limit=0, limit_per_host=self._connections)
+        self._session = aiohttp.ClientSession(connector=connector)
+        self._endpoints = tuple(
+            Endpoint(url, position, self.chain_id, self._session) for position, url in enumerate(self._urls)
+        )
+
+    async def close(self) -> None:
+        if self._session is not None and self._owns_session:
+            await self._session.close()
+        self._session = None
+
+    async def start(self, timeout_seconds: float = 5.0) -> None:
+        """Opens, and fails within seconds when a URL serves another chain or when none answers at all."""
+        if self._session is None:
+            self.open()
+        outcomes = await asyncio.gather(
+            *(endpoint.check_chain(timeout_seconds) for endpoint in self._endpoints), return_exceptions=True
+        )
+        problems = [outcome for outcome in outcomes if isinstance(outcome, RpcError)]
+        fatal = next((o for o in outcomes if o is not None and not isinstance(o, RpcError)), None)
+        if fatal is not None or len(problems) == len(self._endpoints):
+            await self.close()
+        if fatal is not None:
+            raise fatal
+        if len(problems) == len(self._endpoints):
+            raise RpcError(
+                problems[0].kind,
+                f"No RPC URL of chain {self.chain_id} answers: " + " ".join(p.message for p in problems),
+                hint="Check the URLs and that the nodes are running.",
+            )
+        for problem in problems:
+            log.warning(problem.message, action="rpc.url_unavailable", chain_id=self.chain_id)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """A printable name per URL: position and host."""
+        return tuple(endpoint.label for endpoint in self._endpoints)
+
+    def pinned(self, position: int) -> RpcClient:
+        """A client for only one of the URLs, sharing its connections and breaker: for asking two nodes the same."""
+        one = RpcClient(
+            (self._urls[position],),
+            chain_id=self.chain_id,
+            timeout_seconds=self._timeout_seconds,
+            rounds=self._rounds,
+            pause_seconds=self._pause_seconds,
+            max_batch=self._max_batch,
+        )
+        one._session, one._owns_session = self._session, False
+        one._endpoints = (self._endpoints[position],)
+        return one
+
+    async def call(
+        self,
+        method: str,
+        params: Sequence[Any],
+        shape: type[T],
+        *,
+        retry: bool = True,
+        timeout_seconds: float | None = None,
+    ) -> T:
+        """One request; `shape` is the type its result must decode to. `retry=False` makes a single round."""
+        body = _encode(0, method, params)
+        timeout = timeout_seconds or self._timeout_seconds
+        last: RpcError | None = None
+        for attempt in range(self._rounds if retry else 1):
+            if attempt:
+                await self._pause(attempt, last)
+            for endpoint in self._allowed():
+                try:
+                    answer = await endpoint.post(method, body, timeout)
+                    return self._judge(endpoint, answer, shape, method)
+                except RpcError as error:
+                    if not error.kind.blames_node:
+                        raise
+                    self._note_failover(endpoint, error)
+                    last = error
+            if last is not None and not last.kind.retriable:
+                break
+        raise last or self._all_resting(method)
+
+    async def optional(
+        self, method: str, params: Sequence[Any], shape: type[T], *, timeout_seconds: float | None = None
+    ) -> T | None:
+        """Like `call`, where a null result is an answer: None."""
+        wanted: Any = shape | None
+        result: T | None = await self.call(method, params, wanted, timeout_seconds=timeout_seconds)
+        return result
+
+    async def batch(
+        self, requests: Sequence[Request], shape: type[T], *, timeout_seconds: float | None = None
+    ) -> list[T | RpcError]:
+        """Many reads in few HTTP bodies; each gets its result or its own error, in the order asked.
+
+        Items a node could not answer are asked again elsewhere; only those.
+        """
+        timeout = timeout_seconds or self._timeout_seconds
+        chunks = [
+            range(start, min(start + self._max_batch, len(requests)))
+            for start in range(0, len(requests), self._max_batch)
+        ]
+        parts = await asyncio.gather(*(self._batch(requests, chunk, shape, timeout) for chunk in chunks))
+        return [item for part in parts for item in part]
+
+    async def send_raw(self, raw: bytes, *, timeout_seconds: float | None = None) -> str:
+        """Offers a signed transaction to each URL until one takes it; returns the hash the node gave.
+
+        The error's `maybe_delivered` is True when some node may have taken it without saying so: then its outcome is
+        unknown, not failed.
+        """
+        method = "eth_sendRawTransaction"
+        body = _encode(0, method, ["0x" + raw.hex()])
+        timeout = timeout_seconds or self._timeout_seconds
+        last: RpcError | None = None
+        maybe_delivered = False
+        for endpoint in self._allowed():
+            try:
+                return self._judge(endpoint, await endpoint.post(method, body, timeout), str, method)
+            except RpcError as error:
+                maybe_delivered = maybe_delivered or error.maybe_delivered
+                error.maybe_delivered = maybe_delivered
+                if not error.kind.blames_node:
+                    raise
+                self._note_failover(endpoint, error)
+                last = error
+        raise last or self._all_resting(method)
+
+    async def send_raw_batch(
+        self, raws: Sequence[bytes], *, timeout_seconds: float | None = None
+    ) -> list[str | RpcError]:
+        """Offers signed transactions, in order, as one batch to the first URL that answers; each its hash or error."""
+        requests = [("eth_sendRawTransaction", ["0x" + raw.hex()]) for raw in raws]
+        timeout = timeout_seconds or self._timeout_seconds
+        last: RpcError | None = None
+        maybe_delivered = False
+        for endpoint in self._allowed():
+            try:
+                return await self._ask(endpoint, requests, range(len(requests)), str, timeout)
+            except RpcError as error:
+                maybe_delivered = maybe_delivered or error.maybe_delivered
+                error.maybe_delivered = maybe_delivered
+                last = error
+        failure = last or self._all_resting("eth_sendRawTransaction")
+        return [failure for _ in raws]
+
+    async def _batch(
+        self, requests: Sequence[Request], chunk: range, shape: type[T], seconds: float
+    ) -> list[T | RpcError]:
+        done: dict[int, T | RpcError] = {}
+        pending = list(chunk)
+        last: RpcError | None = None
+        for attempt in range(self._rounds):
+            if attempt:
+                await self._pause(attempt, last)
+            for endpoint in self._allowed():
+                try:
+                    answers = await self._ask(endpoint, requests, pending, shape, seconds)
+                except RpcError as error:
+                    self._note_failover(endpoint, error)
+                    last = error
+                    continue
+                again = []
+                for index, item in zip(pending, answers, strict=True):
+                    done[index] = item
+                    if isinstance(item, RpcError) and item.kind.blames_node:
+                        again.append(index)
+                        last = item
+                pending = again
+                if not pending:
+                    return [done[index] for index in chunk]
+            if last is not None and not last.kind.retriable:
+                break
+        failure = last or self._all_resting("batch")
+        return [done.get(index, failure) for index in chunk]
+
+    async def _ask(
+        self, endpoint: Endpoint, requests: Sequence[Request], indices: Sequence[int], shape: type[T], seconds: float
+    ) -> list[T | RpcError]:
+        method = requests[indices[0]][0] if len({requests[i][0] for i in indices}) == 1 else "batch"
+        body = b"[" + b",".join(_encode(index, *requests[index]) for index in indices) + b"]"
+        answer = await endpoint.post(method, body, seconds)
+        try:
+            items = batch_decoder().decode(answer)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            # A node that refuses the batch as a whole answers with one error object.
+            try:
+                decode_answer(answer, object, method, endpoint.label)
+                whole = RpcError(
+                    RpcErrorKind.BAD_ANSWER,
+                    f"{endpoint.label} answered a batch with one item.",
+                    method=method,
+                    maybe_delivered=True,
+                )
+            except RpcError as error:
+                whole = error
+            endpoint.failed(whole)
+            raise whole from None
+        by_id = {item.id: item for item in items}
+        results: list[T | RpcError] = []
+        decoder: msgspec.json.Decoder[T] = msgspec.json.Decoder(shape)
+        for index in indices:
+            item = by_id.get(index)
+            name = requests[index][0]
+            if item is None:
+                results.append(_missing(endpoint, name, "nothing"))
+            elif item.error is not None:
+                results.append(from_error_object(item.error, name, endpoint.label))
+            elif isinstance(item.result, msgspec.UnsetType):
+                results.append(_missing(endpoint, name, "neither result nor error"))
+            else:
+                try:
+                    results.append(decoder.decode(item.result))
+                except msgspec.DecodeError as problem:
+                    results.append(_missing(endpoint, name, f"something else than its result: {problem}"))
+        if all(isinstance(result, RpcError) and result.kind is RpcErrorKind.RATE_LIMITED for result in results):
+            first = results[0]
+            assert isinstance(first, RpcError)
+            endpoint.failed(first)
+        return results
+
+    def _judge(self, endpoint: Endpoint, answer: bytes, shape: type[T], method: str) -> T:
+        try:
+            return decode_answer(answer, shape, method, endpoint.label)
+        except RpcError as error:
+            endpoint.failed(error)
+            raise
+
+    def _allowed(self) -> _Allowed:
+        if self._session is None:
+            raise RuntimeError("RpcClient is used before it is opened or after it is closed")
+        return _Allowed(self._endpoints)
+
+    def _note_failover(self, endpoint: Endpoint, error: RpcError) -> None:
+        if len(self._endpoints) > 1 and endpoint is not self._endpoints[-1]:
+            log.warning(error.message, action="rpc.failed_over", chain_id=self.chain_id, kind=error.kind.value)
+
+    async def _pause(self, attempt: int, last: RpcError | None) -> None:
+        longest = min(self._pause_seconds * 2 ** (attempt - 1), 5.0)
+        wait = random.uniform(longest / 2, longest)  # noqa: S311 - jitter, not a secret
+        if last is not None and last.retry_after_seconds is not None:
+            wait = max(wait, min(last.retry_after_seconds, 5.0))
+        await asyncio.sleep(wait)
+
+    def _all_resting(self, method: str) -> RpcError:
+        return RpcError(
+            RpcErrorKind.UNAVAILABLE,
+            f"Every RPC URL of chain {self.chain_id} is resting after failures, so {method} was not sent.",
+            method=method,
+        )
+
+
+class _Allowed:
+    """Iterates over endpoints, asking each breaker only when its turn comes, so an unused probe is never taken."""
+
+    def __init__(self, endpoints: Sequence[Endpoint]) -> None:
+        self._rest = iter(endpoints)
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Endpoint:
+        while True:
+            endpoint = next(self._rest)
+            if endpoint.breaker.allows():
+                return endpoint
+
+
+def _encode(request_id: int, method: str, params: Sequence[Any]) -> bytes:
+    return msgspec.json.encode({"jsonrpc": "2.0", "id": request_id, "method": method, "params": list(params)})
+
+
+def _missing(endpoint: Endpoint, method: str, what: str) -> RpcError:
+    return RpcError(
+        RpcErrorKind.BAD_ANSWER,
+        f"{endpoint.label} answered {method} with {what}.",
+        method=method,
+        maybe_delivered=True,
+    )

@@ -1,0 +1,138 @@
+"""The answers of a node, typed with only the fields we use, and hex coding of JSON-RPC quantities and data.
+
+Hex stays text in the structs: decoding every field of every log costs more than reading it from the socket, so a caller
+decodes what it needs (`quantity`, `data_bytes`). Unknown fields are ignored.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+
+class Block(msgspec.Struct, frozen=True, rename="camel", gc=False):
+    """A block header. `transactions` is decoded only by `BlockWithTransactions`."""
+
+    hash: str
+    parent_hash: str
+    number_hex: str = msgspec.field(name="number")
+    timestamp_hex: str = msgspec.field(name="timestamp")
+    base_fee_per_gas: str | None = None
+    l1_block_number_hex: str | None = msgspec.field(name="l1BlockNumber", default=None)
+
+    @property
+    def number(self) -> int:
+        return int(self.number_hex, 16)
+
+    @property
+    def timestamp(self) -> int:
+        """Unix seconds."""
+        return int(self.timestamp_hex, 16)
+
+    @property
+    def l1_block_number(self) -> int:
+        """What `block.number` reads inside a contract: on an Arbitrum-style chain the Ethereum block."""
+        return int(self.l1_block_number_hex, 16) if self.l1_block_number_hex else self.number
+
+    @property
+    def base_fee_wei(self) -> int | None:
+        return None if self.base_fee_per_gas is None else int(self.base_fee_per_gas, 16)
+
+
+class BlockTransaction(msgspec.Struct, frozen=True, rename="camel", gc=False):
+    hash: str
+    sender: str = msgspec.field(name="from")
+    nonce: str = "0x0"
+    to: str | None = None
+    input: str = "0x"
+    block_hash: str | None = None
+    block_number: str | None = None
+    max_fee_per_gas: str | None = None
+    max_priority_fee_per_gas: str | None = None
+
+
+class Log(msgspec.Struct, frozen=True, rename="camel", gc=False):
+    """One event log; every field but `removed` is hex text as the node sent it."""
+
+    address: str
+    topics: tuple[str, ...]
+    data: str
+    block_number: str
+    block_hash: str
+    transaction_hash: str
+    transaction_index: str
+    log_index: str
+    block_timestamp: str | None = None
+    removed: bool = False
+
+
+class Receipt(msgspec.Struct, frozen=True, rename="camel", gc=False):
+    transaction_hash: str
+    transaction_index: str
+    block_hash: str
+    block_number_hex: str = msgspec.field(name="blockNumber")
+    sender: str = msgspec.field(name="from")
+    status_hex: str = msgspec.field(name="status")
+    gas_used_hex: str = msgspec.field(name="gasUsed")
+    logs: tuple[Log, ...] = ()
+    to: str | None = None
+    contract_address: str | None = None
+    effective_gas_price: str | None = None
+    # What an OP-stack chain adds for its data on Ethereum, in wei; absent elsewhere.
+    l1_fee: str | None = None
+
+    @property
+    def succeeded(self) -> bool:
+        return self.status_hex in ("0x1", "0x01")
+
+    @property
+    def block_number(self) -> int:
+        return int(self.block_number_hex, 16)
+
+    @property
+    def gas_used(self) -> int:
+        return int(self.gas_used_hex, 16)
+
+    @property
+    def fee_wei(self) -> int:
+        """What the sender paid for gas in all."""
+        price = int(self.effective_gas_price, 16) if self.effective_gas_price else 0
+        return self.gas_used * price + (int(self.l1_fee, 16) if self.l1_fee else 0)
+
+
+class FeeHistory(msgspec.Struct, frozen=True, rename="camel"):
+    oldest_block: str
+    base_fee_per_gas: tuple[str, ...]
+    gas_used_ratio: tuple[float, ...]
+    reward: tuple[tuple[str, ...], ...] | None = None
+
+    @property
+    def base_fees_wei(self) -> tuple[int, ...]:
+        """One per block asked for, oldest first, then the next block's."""
+        return tuple(int(fee, 16) for fee in self.base_fee_per_gas)
+
+    @property
+    def rewards_wei(self) -> tuple[tuple[int, ...], ...]:
+        """Per block, the priority fee at each percentile asked for."""
+        return tuple(tuple(int(fee, 16) for fee in block) for block in self.reward or ())
+
+
+class ErrorObject(msgspec.Struct, frozen=True):
+    code: int = 0
+    message: str = ""
+    data: Any = None
+
+
+def quantity(text: str) -> int:
+    """A JSON-RPC quantity ("0x1a") as an integer."""
+    return int(text, 16)
+
+
+def data_bytes(text: str) -> bytes:
+    """JSON-RPC data ("0x00ff") as bytes."""
+    return bytes.fromhex(text[2:] if text[:2] in ("0x", "0X") else text)
+
+
+def to_hex(value: bytes | bytearray | memoryview) -> str:
+    return "0x" + bytes(value).hex()

@@ -1,0 +1,47 @@
+"""`python -m core.config` lists every variable: its default and what to write. With `--check` it checks what is set."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+
+from pydantic import SecretStr
+
+from core.config import ApiSecrets, RelayerSecrets, Settings, load, unknown_variables
+from core.config.loading import SettingsBase
+from core.errors import ConfigError
+
+GROUPS: tuple[type[SettingsBase], ...] = (Settings, ApiSecrets, RelayerSecrets)
+
+
+def listing() -> Iterator[str]:
+    """One line per variable: name, default, what to write."""
+    for group in (*GROUPS, *(each for each in SettingsBase.__subclasses__() if each not in GROUPS)):
+        yield f"# {group.__name__}"
+        for name, field in group.model_fields.items():
+            default = field.default.get_secret_value() if isinstance(field.default, SecretStr) else field.default
+            shown = ",".join(map(str, default)) if isinstance(default, tuple) else default
+            required = "required" if field.is_required() else f"default {'unset' if shown in (None, '') else shown}"
+            yield f"{field.alias or name}: {field.description} ({required})"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="core.config", description="List every setting, or check what is set.")
+    parser.add_argument("--check", action="store_true", help="check the environment and the file VPM_CONFIG names")
+    if not parser.parse_args(arguments).check:
+        print("\n".join(listing()))
+        return 0
+    try:
+        for group in GROUPS:
+            load(group)
+    except ConfigError as error:
+        print(error.sentence(), file=sys.stderr)
+        return error.exit_code
+    for sentence in unknown_variables():
+        print(sentence)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

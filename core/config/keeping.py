@@ -1,0 +1,79 @@
+"""What the keeper lists and watches, and how often it looks. Waits that protect money are not settings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+
+from core.config.loading import SettingsBase
+
+Seconds = Annotated[float, Field(gt=0, le=86_400)]
+ADDRESS = r"^0x[0-9a-fA-F]{40}$"
+
+
+class KeeperSettings(SettingsBase):
+    # How often the jobs look
+    settle_every_seconds: Seconds = Field(
+        default=10.0, alias="VPM_KEEPER_SETTLE_EVERY_SECONDS", description="a number of seconds above 0"
+    )
+    list_every_seconds: Seconds = Field(
+        default=30.0, alias="VPM_KEEPER_LIST_EVERY_SECONDS", description="a number of seconds above 0"
+    )
+    snapshot_every_seconds: Seconds = Field(
+        default=60.0, alias="VPM_KEEPER_SNAPSHOT_EVERY_SECONDS", description="a number of seconds above 0"
+    )
+    canary_every_seconds: Seconds = Field(
+        default=240.0, alias="VPM_KEEPER_CANARY_EVERY_SECONDS", description="a number of seconds above 0"
+    )
+
+    # Stock markets. A day before a session is about when the one before it ends; a weekly is listed over the weekend.
+    daily_lead_seconds: Annotated[int, Field(ge=300, le=172_800)] = Field(
+        default=18 * 3600, alias="VPM_KEEPER_DAILY_LEAD_SECONDS", description="seconds from 300 to 172800"
+    )
+    weekly_lead_seconds: Annotated[int, Field(ge=300, le=604_800)] = Field(
+        default=72 * 3600, alias="VPM_KEEPER_WEEKLY_LEAD_SECONDS", description="seconds from 300 to 604800"
+    )
+    sweep_from_units: Annotated[int, Field(ge=1)] = Field(
+        default=10_000_000, alias="VPM_KEEPER_SWEEP_FROM_UNITS", description="token units, 1000000 being one dollar"
+    )
+
+    # Agent markets
+    sources_file: Path | None = Field(
+        default=None,
+        alias="VPM_KEEPER_SOURCES_FILE",
+        description="the path of a TOML file, see keeper/sources/settings.py",
+    )
+    list_series: bool | None = Field(
+        default=None,
+        alias="VPM_KEEPER_LIST_SERIES",
+        description="1 to list the standing series of agent markets, 0 not to; unset: on local deployments only",
+    )
+    round_seconds: Annotated[int, Field(ge=300, le=86_400)] = Field(
+        default=3600, alias="VPM_KEEPER_ROUND_SECONDS", description="the length of up/down rounds, 300 to 86400 seconds"
+    )
+    virtual_liquidity_units: Annotated[int, Field(ge=10**6, le=10**15)] = Field(
+        default=1_000 * 10**6,
+        alias="VPM_KEEPER_VIRTUAL_LIQUIDITY_UNITS",
+        description="token units, 1000000 being one dollar",
+    )
+    canary: bool = Field(
+        default=True, alias="VPM_KEEPER_CANARY", description="1 to quote and trade (simulated) through VPM_PUBLIC_URL"
+    )
+    canary_wallet: Annotated[str, Field(pattern=ADDRESS)] = Field(
+        default="0x00000000000000000000000000000000Ca4a4700",
+        alias="VPM_KEEPER_CANARY_WALLET",
+        description="an address of 0x and 40 hexadecimal digits; it needs no money",
+    )
+
+    # Local deployments only
+    local_drills: bool = Field(
+        default=True, alias="VPM_KEEPER_LOCAL_DRILLS", description="1 to keep short markets going on local deployments"
+    )
+    local_prices: bool = Field(
+        default=True, alias="VPM_KEEPER_LOCAL_PRICES", description="1 to move the price feeds of local deployments"
+    )
+    simulation_seed: str = Field(
+        default="vpm", alias="VPM_KEEPER_SIMULATION_SEED", description="any text; the same text gives the same walk"
+    )

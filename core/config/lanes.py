@@ -1,0 +1,73 @@
+"""Which key serves which lanes, as written in a variable: `[chain:][group+group=]what`, separated by commas.
+
+    VPM_RELAYER_KEYS=vpm:relay+keeper=0x..., vpm:opener=0x..., base:publisher=0x..., 0x...
+
+Without a chain the key has a lane on each; without groups it serves `relay` and `keeper`, which need no role on the
+stock chain. Several keys of one group are several lanes.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+from pydantic import BeforeValidator, SecretStr
+
+from core.config.values import PrivateKey, split_list
+
+DEFAULT_GROUPS = ("relay", "keeper")
+
+_PREFIXED = re.compile(r"(?:(?P<chain>[a-z]+):)?(?P<groups>[a-z][a-z0-9_+-]*)=(?P<what>.+)", re.DOTALL)
+
+
+class LaneKey(NamedTuple):
+    """A private key and the lanes it serves; chain None means every chain."""
+
+    chain: str | None
+    groups: tuple[str, ...]
+    secret: PrivateKey
+
+
+class LaneKeystore(NamedTuple):
+    """An encrypted keystore file and the lanes it serves."""
+
+    chain: str | None
+    groups: tuple[str, ...]
+    path: Path
+
+
+def _split(text: str) -> tuple[str | None, tuple[str, ...], str]:
+    found = _PREFIXED.fullmatch(text.strip())
+    if found is None:
+        return None, DEFAULT_GROUPS, text.strip()
+    chain, groups = found["chain"], tuple(part for part in found["groups"].split("+") if part)
+    if chain not in (None, "base", "vpm"):
+        raise ValueError(f"{chain!r} is not a chain: write base or vpm")
+    for group in groups:
+        if not re.fullmatch(r"[a-z][a-z0-9_-]{0,31}", group):
+            raise ValueError(f"{group!r} is not a lower-case word")
+    return chain, groups, found["what"].strip()
+
+
+def _keys(value: Any) -> Any:
+    parts = split_list(value)
+    if not isinstance(parts, tuple):
+        return value
+    return tuple(_lane_key(part) if isinstance(part, str) else part for part in parts)
+
+
+def _lane_key(text: str) -> tuple[str | None, tuple[str, ...], SecretStr]:
+    chain, groups, secret = _split(text)
+    return chain, groups, SecretStr(secret)
+
+
+def _keystores(value: Any) -> Any:
+    parts = split_list(value)
+    if not isinstance(parts, tuple):
+        return value
+    return tuple(_split(part) if isinstance(part, str) else part for part in parts)
+
+
+LaneKeys = Annotated[tuple[LaneKey, ...], BeforeValidator(_keys)]
+LaneKeystores = Annotated[tuple[LaneKeystore, ...], BeforeValidator(_keystores)]

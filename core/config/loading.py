@@ -1,0 +1,160 @@
+"""Reads settings from the environment and one TOML file, and turns every mistake into a sentence naming the variable.
+
+The TOML file is named by `VPM_CONFIG`; its keys are the variable names themselves (`VPM_PORT = 8400`). The environment
+wins over the file. An empty variable counts as unset: `VPM_PORT= vpm api` falls back to the file or default.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, SecretStr, ValidationError
+
+from core.errors import ConfigError
+from core.log import register_secret
+
+CONFIG_FILE_VARIABLE = "VPM_CONFIG"
+
+# Read by the process runner, the launcher or the test-suite rather than by a settings class.
+PROCESS_VARIABLES = frozenset(
+    {CONFIG_FILE_VARIABLE, "VPM_PARENT_PID", "VPM_READY_FILE", "VPM_TEST_DATABASE_URL"}
+    | {"VPM_TEST_FORK_BASE", "VPM_TEST_FORK_VPM"}
+)
+
+
+class SettingsBase(BaseModel):
+    """A frozen group of settings. Each field's alias is its variable, its description is what to write in it."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", validate_by_alias=True, validate_by_name=True, hide_input_in_errors=True
+    )
+
+
+S = TypeVar("S", bound=SettingsBase)
+
+
+def load(settings: type[S], env: Mapping[str, str] | None = None) -> S:
+    """The checked settings of one class, or a ConfigError listing every wrong variable in one sentence each."""
+    given = environment(env)
+    origin = given.origin
+    values = {name: value for name, value in given.values.items() if name in variables(settings)}
+    try:
+        loaded = settings.model_validate(values)
+    except ValidationError as error:
+        raise ConfigError(_sentences(settings, error, origin)) from None
+    for field in type(loaded).model_fields:
+        for secret in _secrets_in(getattr(loaded, field)):
+            register_secret(secret)
+    return loaded
+
+
+class Environment(BaseModel):
+    """What was given and where: variable -> raw value, variable -> "the environment" or the file's path."""
+
+    model_config = ConfigDict(frozen=True)
+
+    values: dict[str, Any]
+    origin: dict[str, str]
+
+
+def environment(env: Mapping[str, str] | None = None) -> Environment:
+    """Merges the TOML file (if `VPM_CONFIG` names one) and the environment, which wins."""
+    env = os.environ if env is None else env
+    values: dict[str, Any] = {}
+    origin: dict[str, str] = {}
+    path = env.get(CONFIG_FILE_VARIABLE, "").strip()
+    if path:
+        for name, value in _read_toml(Path(path)).items():
+            values[name] = value
+            origin[name] = path
+    for name, text in env.items():
+        if text.strip() and (name.startswith("VPM_") or name in known_variables()):
+            values[name] = text.strip()
+            origin[name] = "the environment"
+    return Environment(values=values, origin=origin)
+
+
+def variables(settings: type[SettingsBase]) -> dict[str, str]:
+    """Variable name -> field name of one settings class."""
+    return {field.alias or name: name for name, field in settings.model_fields.items()}
+
+
+def known_variables() -> frozenset[str]:
+    """Every variable any settings class reads."""
+    return PROCESS_VARIABLES.union(*(variables(each) for each in _all_settings(SettingsBase)))
+
+
+def unknown_variables(env: Mapping[str, str] | None = None) -> list[str]:
+    """Sentences for VPM_* environment variables nobody reads, naming the nearest real one: no typo passes silently."""
+    env = os.environ if env is None else env
+    known = known_variables()
+    return [
+        f"{name} is set but nothing reads it{_did_you_mean(name, known)}"
+        for name in sorted(env)
+        if name.startswith("VPM_") and name not in known
+    ]
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
+    try:
+        with path.open("rb") as file:
+            content = tomllib.load(file)
+    except FileNotFoundError:
+        raise ConfigError(
+            f"{CONFIG_FILE_VARIABLE} names {path}, which does not exist.",
+            hint=f"Create the file or unset {CONFIG_FILE_VARIABLE}.",
+        ) from None
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ConfigError(
+            f"{path} cannot be read as TOML: {error}.", hint='Write one `NAME = "value"` per line.'
+        ) from None
+    known = known_variables()
+    for name in content:
+        if name not in known or name == CONFIG_FILE_VARIABLE:
+            raise ConfigError(f"{path} sets {name}, which nothing reads{_did_you_mean(name, known)}.")
+    return content
+
+
+def _sentences(settings: type[SettingsBase], error: ValidationError, origin: Mapping[str, str]) -> str:
+    by_field = {field: variable for variable, field in variables(settings).items()}
+    lines = []
+    for problem in error.errors(include_input=False, include_url=False):
+        place = str(problem["loc"][0]) if problem["loc"] else ""
+        variable = by_field.get(place, place)
+        message = problem["msg"].removeprefix("Value error, ").rstrip(".")
+        if not variable:  # a rule over several variables: its message names them
+            lines.append(f"{message}.")
+            continue
+        wanted = settings.model_fields[variables(settings)[variable]].description or "a valid value"
+        if problem["type"] == "missing":
+            lines.append(f"{variable} is not set: write {wanted}.")
+        else:
+            message = message[0].lower() + message[1:] if message[:2] != message[:2].upper() else message
+            lines.append(
+                f"{variable} (from {origin.get(variable, 'its default')}) is wrong: {message}; write {wanted}."
+            )
+    return " ".join(dict.fromkeys(lines))
+
+
+def _did_you_mean(name: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.75)
+    return f"; did you mean {close[0]}?" if close else ""
+
+
+def _all_settings(base: type[SettingsBase]) -> Iterable[type[SettingsBase]]:
+    for each in base.__subclasses__():
+        yield each
+        yield from _all_settings(each)
+
+
+def _secrets_in(value: object) -> Iterable[str]:
+    if isinstance(value, SecretStr):
+        yield value.get_secret_value()
+    elif isinstance(value, tuple):
+        for item in value:
+            yield from _secrets_in(item)

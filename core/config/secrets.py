@@ -1,0 +1,53 @@
+"""Secrets, one class per process that may hold them; load the class only in that process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Self
+
+from pydantic import Field, SecretStr, model_validator
+
+from core.config.lanes import LaneKeys, LaneKeystores
+from core.config.loading import SettingsBase
+from core.config.values import PrivateKey
+
+
+class ApiSecrets(SettingsBase):
+    """What the API process holds. Neither can move money."""
+
+    cron_secret: Annotated[SecretStr, Field(min_length=16)] | None = Field(
+        default=None, alias="CRON_SECRET", description="at least 16 random characters, or leave it unset to refuse cron"
+    )
+    attestation_key: PrivateKey | None = Field(
+        default=None,
+        alias="VPM_ATTESTATION_KEY",
+        description="a private key of 0x and 64 hexadecimal digits that signs offers and receipts",
+    )
+
+
+class RelayerSecrets(SettingsBase):
+    """The keys that send transactions. Plain keys are for development; production names keystore files."""
+
+    lane_keys: LaneKeys = Field(
+        default=(),
+        alias="VPM_RELAYER_KEYS",
+        description="private keys of 0x and 64 hexadecimal digits, each perhaps after chain:group+group=, with commas",
+    )
+    keystore_files: LaneKeystores = Field(
+        default=(),
+        alias="VPM_RELAYER_KEYSTORES",
+        description="paths of encrypted keystore files, each perhaps after chain:group+group=, with commas",
+    )
+    keystore_password_file: Path | None = Field(
+        default=None,
+        alias="VPM_RELAYER_KEYSTORE_PASSWORD_FILE",
+        description="the path of a file holding the keystores' password",
+    )
+
+    @model_validator(mode="after")
+    def _check_one_kind(self) -> Self:
+        if self.lane_keys and self.keystore_files:
+            raise ValueError("VPM_RELAYER_KEYS and VPM_RELAYER_KEYSTORES exclude each other: set one of them")
+        if self.keystore_files and self.keystore_password_file is None:
+            raise ValueError("VPM_RELAYER_KEYSTORES needs VPM_RELAYER_KEYSTORE_PASSWORD_FILE")
+        return self

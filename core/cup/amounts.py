@@ -1,0 +1,42 @@
+"""Amounts of pUSDC: integer cents inside, exact decimals with at most two places outside."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Final
+
+import orjson
+
+from core.money import decimal_text, json_number, units_from_decimal, units_from_text
+
+DECIMALS: Final = 2
+CLAIM_CENTS: Final = 10_000 * 100
+MAX_CENTS: Final = 10**13
+"""More paper than all wallets there could be; keeps every sum inside a bigint."""
+
+
+def cents_of(value: object) -> int:
+    """Cents of a JSON number or a plain decimal text; ValueError (MoneyError) for anything else.
+
+    A float, as JSON libraries of others make them, counts as the shortest decimal that reads back as it.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal | str):
+        raise ValueError("The amount is not a number.")
+    if isinstance(value, str):
+        return units_from_text(value, DECIMALS)
+    return units_from_decimal(Decimal(repr(value)) if isinstance(value, float) else Decimal(value), DECIMALS)
+
+
+def text_of(cents: int) -> str:
+    """As on a Size line: without trailing zeros, "25", "25.5", "25.05"."""
+    return decimal_text(cents, DECIMALS)
+
+
+def number_of(cents: int) -> orjson.Fragment:
+    """The exact JSON number."""
+    return json_number(cents, DECIMALS)
+
+
+def percent(part: int, whole: int) -> orjson.Fragment:
+    """part / whole as a percentage with two decimals, rounded to the nearest, halves up; 0 of nothing is 0."""
+    return json_number((part * 20_000 + whole) // (2 * whole) if whole else 0, 2)

@@ -1,0 +1,197 @@
+"""Roulette bets: once for each wallet, round and key, while the round takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+import orjson
+from psycopg.errors import UniqueViolation
+
+from core.cup import ledger, rounds, wheel
+from core.cup.amounts import number_of, text_of
+from core.cup.enrolment import require_may_trade
+from core.cup.ledger import Connection, round_account, wallet_account
+from core.cup.refusal import Refusal
+from core.cup.rounds import Round
+from core.cup.trading import require_funds
+
+_BOUNDS_CENTS = {
+    "minBet": wheel.MIN_BET_CENTS,
+    "maxBet": wheel.MAX_BET_CENTS,
+    "maxRoundTotal": wheel.MAX_ROUND_CENTS,
+}
+
+
+def bounds() -> dict[str, orjson.Fragment]:
+    """The bounds as they are shown, in pUSDC."""
+    return {name: number_of(cents) for name, cents in _BOUNDS_CENTS.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Bet:
+    """A signed bet whose signature was found good."""
+
+    wallet: str
+    round_no: int
+    bet_key: str
+    stake_cents: int
+    issued_at: str
+    signature: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class BetReceipt:
+    round_no: int
+    bet_key: str
+    stake_cents: int
+    balance_cents: int
+    replay: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedBet:
+    """One of a wallet's own, as the round's view shows it."""
+
+    bet_key: str
+    stake_cents: int
+    status: str
+    paid_cents: int
+
+
+@dataclass(frozen=True, slots=True)
+class Crowd:
+    """What is on a round: cents by key, and how many wallets bet."""
+
+    pools: Mapping[str, int]
+    bettors: int
+
+    @property
+    def staked_cents(self) -> int:
+        return sum(self.pools.values())
+
+    def market_pool(self, market: wheel.WheelMarket) -> int:
+        return sum(self.pools.get(outcome.key, 0) for outcome in market.outcomes)
+
+
+def require_key(bet_key: str) -> None:
+    if bet_key not in wheel.OUTCOMES:
+        raise Refusal(
+            422,
+            "invalid_bet_key",
+            "There is no outcome of this key; GET /roulette lists them.",
+            {"validKeys": list(wheel.OUTCOMES)},
+        )
+
+
+def require_bounds(stake_cents: int) -> None:
+    if not wheel.MIN_BET_CENTS <= stake_cents <= wheel.MAX_BET_CENTS:
+        raise _out_of_bounds(
+            f"A bet is between {text_of(wheel.MIN_BET_CENTS)} and {text_of(wheel.MAX_BET_CENTS)} pUSDC."
+        )
+
+
+def round_closed(round_no: int, live: Round | None) -> Refusal:
+    message = "Betting on this round is over, or it is not the live round; GET /roulette tells the live one."
+    return Refusal(409, "round_closed", message, {"roundNo": round_no, "liveRoundNo": live.round_no if live else None})
+
+
+async def crowd(connection: Connection, round_no: int) -> Crowd:
+    cursor = await connection.execute(
+        "SELECT bet_key, sum(stake_cents)::bigint FROM cup_bet WHERE round_no = %s GROUP BY bet_key", (round_no,)
+    )
+    pools: dict[str, int] = dict(await cursor.fetchall())
+    cursor = await connection.execute("SELECT count(DISTINCT wallet) FROM cup_bet WHERE round_no = %s", (round_no,))
+    row = await cursor.fetchone()
+    return Crowd(pools, int(row[0]) if row else 0)
+
+
+async def bets_of(connection: Connection, round_no: int, wallet: str) -> list[PlacedBet]:
+    cursor = await connection.execute(
+        "SELECT bet_key, stake_cents, status, paid_cents FROM cup_bet WHERE round_no = %s AND wallet = %s "
+        "ORDER BY transaction_id",
+        (round_no, wallet),
+    )
+    return [PlacedBet(*row) for row in await cursor.fetchall()]
+
+
+async def replayed(connection: Connection, bet: Bet) -> BetReceipt | None:
+    """The first receipt of this wallet, round and key; a Refusal when the stake was another."""
+    cursor = await connection.execute(
+        "SELECT stake_cents, balance_cents FROM cup_bet WHERE round_no = %s AND wallet = %s AND bet_key = %s",
+        (bet.round_no, bet.wallet, bet.bet_key),
+    )
+    row = await cursor.fetchone()
+    if row is None:
+        return None
+    if row[0] != bet.stake_cents:
+        raise Refusal(
+            409,
+            "bet_conflict",
+            f"This wallet has {text_of(row[0])} pUSDC on this key in this round already; a bet cannot be changed.",
+        )
+    return BetReceipt(bet.round_no, bet.bet_key, bet.stake_cents, row[1], replay=True)
+
+
+async def place(connection: Connection, bet: Bet, now: datetime) -> BetReceipt:
+    """The bet, or the receipt it had when it was first placed."""
+    try:
+        async with connection.transaction():
+            return await _place(connection, bet, now)
+    except UniqueViolation:
+        done = await replayed(connection, bet)
+        if done is None:
+            raise
+        return done
+
+
+async def _place(connection: Connection, bet: Bet, now: datetime) -> BetReceipt:
+    found = await rounds.hold(connection, bet.round_no)
+    account = wallet_account(bet.wallet)
+    held = await ledger.lock(connection, account) or 0
+    done = await replayed(connection, bet)
+    if done is not None:
+        return done
+    if found is None or not found.takes_bets(now):
+        raise round_closed(bet.round_no, await rounds.latest(connection))
+    await require_may_trade(connection, bet.wallet)
+    cursor = await connection.execute(
+        "SELECT COALESCE(sum(stake_cents), 0)::bigint FROM cup_bet WHERE round_no = %s AND wallet = %s",
+        (bet.round_no, bet.wallet),
+    )
+    row = await cursor.fetchone()
+    already = int(row[0]) if row else 0
+    if already + bet.stake_cents > wheel.MAX_ROUND_CENTS:
+        raise _out_of_bounds(
+            f"A wallet bets at most {text_of(wheel.MAX_ROUND_CENTS)} pUSDC on one round; "
+            f"{text_of(already)} are on it already."
+        )
+    require_funds(held, bet.stake_cents)
+    transaction = await ledger.post(
+        connection,
+        "bet",
+        f"{bet.round_no}:{bet.wallet}:{bet.bet_key}",
+        {account: -bet.stake_cents, round_account(bet.round_no): bet.stake_cents},
+    )
+    left = held - bet.stake_cents
+    await connection.execute(
+        "INSERT INTO cup_bet (round_no, wallet, bet_key, transaction_id, stake_cents, issued_at, signature,"
+        " balance_cents, at) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s)",
+        (
+            bet.round_no,
+            bet.wallet,
+            bet.bet_key,
+            transaction,
+            bet.stake_cents,
+            bet.issued_at,
+            bet.signature,
+            left,
+            now,
+        ),
+    )
+    return BetReceipt(bet.round_no, bet.bet_key, bet.stake_cents, left)
+
+
+def _out_of_bounds(message: str) -> Refusal:
+    return Refusal(422, "stake_out_of_bounds", message, {"bounds": bounds()})

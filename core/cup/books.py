@@ -1,0 +1,156 @@
+"""Paper markets as rows: their books, prices, and the mirror of what is listed on chain."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from psycopg.types.json import Jsonb
+
+from core.cup.ledger import Connection, market_account, open_account
+from core.cup.listing import DIRECTION, RANGE, VIRTUAL_CENTS, Listing, Side, listing_of
+from core.cup.refusal import Refusal
+from core.mirror.settlement import Book
+
+FEE_BPS = 0
+"""Paper trades pay no fee: what is staked is what winners split."""
+
+_COLUMNS = (
+    "slug, market_id, kind, question, short_title, token_symbol, outcomes, virtual_cents, net_cents, shares_cents, "
+    "trades, opens_at, deadline_at, status, winner"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Market:
+    """A paper market as it stands. Amounts and shares of `book` are cents."""
+
+    slug: str
+    market_id: str
+    kind: int
+    question: str
+    short_title: str
+    token_symbol: str
+    sides: tuple[Side, ...]
+    book: Book
+    trades: int
+    opens_at: datetime
+    deadline_at: datetime
+    status: str
+    winner: int | None
+
+    @property
+    def binary(self) -> bool:
+        return self.kind != RANGE
+
+    @property
+    def direction(self) -> bool:
+        return self.kind == DIRECTION
+
+    def is_open(self, now: datetime) -> bool:
+        return self.status == "open" and self.opens_at <= now < self.deadline_at
+
+    def outcome(self, side: str) -> int:
+        """The position of a side; a Refusal that names the valid ones when there is none of that key."""
+        keys = [each.key for each in self.sides]
+        if side not in keys:
+            raise Refusal(422, "invalid_side", f"This market's sides are {', '.join(keys)}.", {"validSides": keys})
+        return keys.index(side)
+
+    def require_open(self, now: datetime) -> None:
+        if not self.is_open(now):
+            raise Refusal(409, "market_closed", "This market is resolved, past its deadline or not open yet.")
+
+
+def _market(row: Sequence[Any]) -> Market:
+    (slug, market_id, kind, question, title, symbol, outcomes, virtual, net, shares, *rest) = row
+    return Market(
+        slug,
+        market_id,
+        kind,
+        question,
+        title,
+        symbol,
+        tuple(Side(each["key"], each["label"], each["shortLabel"]) for each in outcomes),
+        Book(virtual, FEE_BPS, tuple(net), tuple(shares)),
+        *rest,
+    )
+
+
+async def find(connection: Connection, slug: str, *, lock: bool = False) -> Market:
+    """`lock` keeps everybody else from trading on or settling it until the transaction ends."""
+    suffix = " FOR NO KEY UPDATE" if lock else ""
+    cursor = await connection.execute(
+        f"SELECT {_COLUMNS} FROM cup_market WHERE slug = %s{suffix}".encode(),  # noqa: S608 - constants
+        (slug,),
+    )
+    row = await cursor.fetchone()
+    if row is None:
+        raise Refusal(404, "market_not_found", "There is no paper market of this slug.")
+    return _market(row)
+
+
+async def open_markets(connection: Connection, now: datetime, limit: int) -> list[Market]:
+    """The markets that take trades, nearest deadline first."""
+    cursor = await connection.execute(
+        f"SELECT {_COLUMNS} FROM cup_market WHERE status = 'open' AND opens_at <= %s AND deadline_at > %s "  # noqa: S608
+        "ORDER BY deadline_at, slug LIMIT %s".encode(),
+        (now, now, limit),
+    )
+    return [_market(row) for row in await cursor.fetchall()]
+
+
+async def write_book(connection: Connection, market: Market, book: Book) -> None:
+    await connection.execute(
+        "UPDATE cup_market SET net_cents = %s, shares_cents = %s, trades = trades + 1 WHERE slug = %s",
+        (list(book.net), list(book.shares), market.slug),
+    )
+
+
+async def mirror(connection: Connection, now: datetime) -> list[str]:
+    """Opens a paper market for every agent market that is open and has none; the slugs of the new ones."""
+    cursor = await connection.execute(
+        "SELECT a.market_id, a.kind, a.outcomes, a.document, a.opens_at, a.closes_at FROM agent_market a "
+        "WHERE a.status = 1 AND a.closes_at > %s "
+        "AND NOT EXISTS (SELECT FROM cup_market c WHERE c.market_key = a.market_id) "
+        "ORDER BY a.listed_block, a.listed_log_index",
+        (int(now.timestamp()),),
+    )
+    made: list[str] = []
+    for key, kind, outcomes, document, opens_at, closes_at in await cursor.fetchall():
+        listing = listing_of(bytes(key), kind, outcomes, document, opens_at, closes_at)
+        if listing is not None and await add(connection, listing):
+            made.append(listing.slug)
+    return made
+
+
+async def add(connection: Connection, listing: Listing, virtual_cents: int = VIRTUAL_CENTS) -> bool:
+    """False when the slug or the listing has a paper market already."""
+    empty = [0] * len(listing.sides)
+    async with connection.transaction():
+        cursor = await connection.execute(
+            "INSERT INTO cup_market (slug, market_key, market_id, kind, question, short_title, token_symbol, outcomes,"
+            " virtual_cents, net_cents, shares_cents, opens_at, deadline_at) "
+            "VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s) ON CONFLICT DO NOTHING",
+            (
+                listing.slug,
+                listing.market_key,
+                listing.market_id,
+                listing.kind,
+                listing.question,
+                listing.short_title,
+                listing.token_symbol,
+                Jsonb([side.body() for side in listing.sides]),
+                virtual_cents,
+                empty,
+                empty,
+                listing.opens_at,
+                listing.deadline_at,
+            ),
+        )
+        if cursor.rowcount == 0:
+            return False
+        await open_account(connection, market_account(listing.slug))
+    return True

@@ -1,0 +1,47 @@
+"""Agents that say, by signature, that they run themselves; the operator's own fleets; and the halt that enrolment
+lifts."""
+
+from __future__ import annotations
+
+from core.cup.ledger import Connection
+from core.cup.refusal import Refusal
+
+HALT_SWITCH = "cup_halted"
+
+
+async def enrol(connection: Connection, wallet: str, note: str, issued_at: str, signature: bytes) -> bool:
+    """True when it was not enrolled before; the first enrolment stands. House wallets are refused."""
+    async with connection.transaction():
+        cursor = await connection.execute("SELECT 1 FROM cup_house_wallet WHERE wallet = %s", (wallet,))
+        if await cursor.fetchone() is not None:
+            raise Refusal(
+                403, "house_fleet_wallet", "This wallet belongs to one of the operator's own fleets and cannot enroll."
+            )
+        cursor = await connection.execute(
+            "INSERT INTO cup_enrolment (wallet, note, issued_at, signature) VALUES (%s, %s, %s, %s) "
+            "ON CONFLICT DO NOTHING",
+            (wallet, note, issued_at, signature),
+        )
+    return cursor.rowcount == 1
+
+
+async def trading_halted(connection: Connection) -> bool:
+    cursor = await connection.execute("SELECT is_on FROM operator_switch WHERE name = %s", (HALT_SWITCH,))
+    row = await cursor.fetchone()
+    return bool(row and row[0])
+
+
+async def require_may_trade(connection: Connection, wallet: str) -> None:
+    """Refuses while live writes are halted, unless the wallet is enrolled (and is not one of the house's)."""
+    cursor = await connection.execute(
+        "SELECT 1 FROM operator_switch WHERE name = %s AND is_on AND NOT EXISTS (SELECT FROM cup_enrolment e "
+        "WHERE e.wallet = %s AND NOT EXISTS (SELECT FROM cup_house_wallet h WHERE h.wallet = e.wallet))",
+        (HALT_SWITCH, wallet),
+    )
+    if await cursor.fetchone() is not None:
+        raise Refusal(
+            503,
+            "cup_agent_trades_halted",
+            "Live trading is halted for wallets that are not enrolled. Enroll this wallet (POST /agent/enroll) and "
+            "send the same request again; reads and simulations work meanwhile, and nothing of yours was touched.",
+        )

@@ -1,0 +1,119 @@
+"""The tournament as one file: JSON Lines, from one snapshot of the database, enough to recompute everything.
+
+The first line says what it is, then come the accounts' balances, wallets enrolled, markets, rounds with their seeds
+(settled rounds only: an open round's seed is a secret), the ledger with the signed trades and bets in the order they
+were posted, and the boards. The last line counts the lines before it, so a file that was cut short is noticed.
+
+`python -m core.cup.export FILE` writes it without the API, also when the tournament is over.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import orjson
+from psycopg.rows import dict_row
+
+from core.config import Settings, load
+from core.cup.ledger import Connection
+from core.db.engine import connect
+from core.errors import VpmError
+
+FORMAT = "service-cup-export/1"
+BATCH = 500
+
+# Each: the kind its lines carry, and what selects them. Bytes go out as 0x hex, times as ISO-8601 in UTC.
+_PARTS: tuple[tuple[str, str], ...] = (
+    ("account", "SELECT account, balance_cents FROM cup_account ORDER BY account"),
+    ("enrolment", "SELECT wallet, issued_at, signature FROM cup_enrolment ORDER BY wallet"),
+    (
+        "market",
+        "SELECT slug, market_key, market_id, kind, outcomes, virtual_cents, net_cents, shares_cents, trades, opens_at,"
+        " deadline_at, status, winner, settled_at FROM cup_market ORDER BY slug",
+    ),
+    (
+        "round",
+        "SELECT round_no, CASE WHEN settled_at IS NOT NULL THEN seed END AS seed, commitment, opens_at, closes_at,"
+        " ends_at, chain_id, beacon_after, beacon_number, beacon_hash, pocket, settled_at"
+        " FROM cup_round ORDER BY round_no",
+    ),
+    (
+        "transaction",
+        "SELECT t.id, t.kind, t.key, t.at, (SELECT jsonb_object_agg(e.account, e.amount_cents) FROM cup_entry e "
+        "WHERE e.transaction_id = t.id) AS entries FROM cup_transaction t ORDER BY t.id",
+    ),
+    (
+        "trade",
+        "SELECT transaction_id, trade_id, wallet, slug, outcome, size_cents, shares_cents, issued_at, signature, at"
+        " FROM cup_trade ORDER BY transaction_id",
+    ),
+    (
+        "bet",
+        "SELECT transaction_id, round_no, wallet, bet_key, stake_cents, issued_at, signature, status, paid_cents, at"
+        " FROM cup_bet ORDER BY transaction_id",
+    ),
+    (
+        "position",
+        "SELECT wallet, slug, outcome, cost_cents, shares_cents, status, paid_cents FROM cup_position"
+        " ORDER BY slug, wallet, outcome",
+    ),
+    (
+        "score",
+        "SELECT period, wallet, -debit_cents AS score_cents, reached_at FROM cup_score"
+        " ORDER BY period, debit_cents, reached_at, wallet",
+    ),
+)
+
+
+async def lines(connection: Connection) -> AsyncIterator[bytes]:
+    """The file in pieces of whole lines. `connection` is in autocommit and used by nobody else meanwhile."""
+    count = 1
+    async with connection.transaction():
+        await connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        yield _line("export", {"format": FORMAT, "at": datetime.now(UTC)})
+        for kind, query in _PARTS:
+            async with connection.cursor(name=f"cup_{kind}", row_factory=dict_row) as cursor:
+                await cursor.execute(query.encode())
+                while rows := await cursor.fetchmany(BATCH):
+                    yield b"".join(_line(kind, row) for row in rows)
+                    count += len(rows)
+    yield _line("end", {"lines": count})
+
+
+def _line(kind: str, row: Mapping[str, Any]) -> bytes:
+    return orjson.dumps({"type": kind, **row}, default=_hex, option=orjson.OPT_APPEND_NEWLINE | orjson.OPT_UTC_Z)
+
+
+def _hex(value: object) -> str:
+    if isinstance(value, bytes | memoryview):
+        return "0x" + bytes(value).hex()
+    raise TypeError(f"{type(value).__name__} has no place in an export")
+
+
+async def _write(url: str, path: Path) -> None:
+    async with await connect(url, application_name="vpm-cup-export") as connection:
+        with path.open("wb") as file:
+            async for piece in lines(connection):
+                file.write(piece)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="core.cup.export", description="Write the tournament's export file.")
+    parser.add_argument("file", type=Path)
+    options = parser.parse_args(arguments)
+    try:
+        asyncio.run(_write(load(Settings).database_url.get_secret_value(), options.file))
+    except VpmError as error:
+        print(error.sentence(), file=sys.stderr)
+        return error.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,81 @@
+"""The ledger: amounts move in transactions that sum to zero, each once by its key.
+
+The database holds what must be true whatever runs here: it refuses an unbalanced transaction, moves the balances
+itself, lets none but the mint owe, and changes no row that was written (migration cup_0001). All functions here work
+inside the caller's transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from psycopg import AsyncConnection
+from psycopg.rows import TupleRow
+
+Connection = AsyncConnection[TupleRow]
+
+MINT = "mint"
+
+
+def wallet_account(wallet: str) -> str:
+    return f"wallet:{wallet}"
+
+
+def market_account(slug: str) -> str:
+    return f"market:{slug}"
+
+
+def round_account(round_no: int) -> str:
+    return f"round:{round_no}"
+
+
+async def open_account(connection: Connection, account: str) -> bool:
+    """True when it did not exist before. Waits for another transaction that is opening it."""
+    cursor = await connection.execute(
+        "INSERT INTO cup_account (account) VALUES (%s) ON CONFLICT DO NOTHING", (account,)
+    )
+    return cursor.rowcount == 1
+
+
+async def balance(connection: Connection, account: str) -> int | None:
+    """Cents, or None for an account that was never opened."""
+    cursor = await connection.execute("SELECT balance_cents FROM cup_account WHERE account = %s", (account,))
+    row = await cursor.fetchone()
+    return None if row is None else int(row[0])
+
+
+async def lock(connection: Connection, account: str) -> int | None:
+    """The balance, which nobody else changes until this transaction ends."""
+    cursor = await connection.execute(
+        "SELECT balance_cents FROM cup_account WHERE account = %s FOR NO KEY UPDATE", (account,)
+    )
+    row = await cursor.fetchone()
+    return None if row is None else int(row[0])
+
+
+async def lock_wallets(connection: Connection, wallets: Sequence[str]) -> None:
+    """All of them, in the one order everybody uses."""
+    await connection.execute(
+        "SELECT 1 FROM cup_account WHERE account = ANY(%s) ORDER BY account FOR NO KEY UPDATE",
+        ([wallet_account(wallet) for wallet in wallets],),
+    )
+
+
+async def post(connection: Connection, kind: str, key: str, entries: Mapping[str, int]) -> int:
+    """Writes one transaction; zero amounts are left out. Its id.
+
+    psycopg.errors.UniqueViolation when `key` was posted before; CheckViolation when it would leave an account owing.
+    """
+    moving = {account: cents for account, cents in entries.items() if cents}
+    cursor = await connection.execute(
+        "INSERT INTO cup_transaction (kind, key) VALUES (%s, %s) RETURNING id", (kind, f"{kind}:{key}")
+    )
+    row = await cursor.fetchone()
+    assert row is not None
+    if moving:
+        await connection.execute(
+            "INSERT INTO cup_entry (transaction_id, account, amount_cents) "
+            "SELECT %s, a, c FROM unnest(%s::text[], %s::bigint[]) AS u(a, c)",
+            (row[0], list(moving), list(moving.values())),
+        )
+    return int(row[0])

@@ -1,0 +1,92 @@
+"""What a wallet signs (EIP-191 personal_sign), byte for byte, and who signed it.
+
+The texts are joined by newlines. Slugs, keys, ids and times come from patterns without a newline, so no two requests
+share a message.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from eth_account import Account
+from eth_account.messages import encode_defunct
+from eth_keys.exceptions import BadSignature
+from eth_utils.exceptions import ValidationError
+
+from core.cup.amounts import text_of
+
+WINDOW: Final = timedelta(minutes=5)
+
+
+def trade_message(wallet: str, slug: str, side: str, size_cents: int, trade_id: str, issued_at: str) -> str:
+    return "\n".join(
+        (
+            "Service Cup paper trade",
+            f"Wallet: {wallet.lower()}",
+            f"Market: {slug}",
+            f"Side: {side}",
+            f"Size: {text_of(size_cents)} pUSDC",
+            f"Trade: {trade_id}",
+            f"Issued: {issued_at}",
+        )
+    )
+
+
+def bet_message(wallet: str, round_no: int, bet_key: str, stake_cents: int, issued_at: str) -> str:
+    return "\n".join(
+        (
+            "Service Cup roulette bet",
+            f"Wallet: {wallet.lower()}",
+            f"Round: {round_no}",
+            f"Bet: {bet_key}",
+            f"Size: {text_of(stake_cents)} pUSDC",
+            f"Issued: {issued_at}",
+        )
+    )
+
+
+def enrolment_message(wallet: str, issued_at: str) -> str:
+    return "\n".join(
+        (
+            "Service Cup agent enrollment",
+            f"Wallet: {wallet.lower()}",
+            "I operate this agent myself.",
+            f"Issued: {issued_at}",
+        )
+    )
+
+
+def signature_bytes(text: str) -> bytes | None:
+    """The 65 bytes of a 0x-prefixed hex signature, or None."""
+    if not text.startswith(("0x", "0X")):
+        return None
+    try:
+        raw = bytes.fromhex(text[2:])
+    except ValueError:
+        return None
+    return raw if len(raw) == 65 else None
+
+
+def signer_of(message: str, signature: bytes) -> str | None:
+    """The lower-case address whose key signed `message`, or None when the signature is no signature."""
+    if len(signature) != 65:
+        return None
+    try:
+        recovered: str = Account.recover_message(encode_defunct(text=message), signature=signature)
+    except (BadSignature, ValidationError, ValueError):
+        return None
+    return recovered.lower()
+
+
+def parse_issued_at(text: str) -> datetime:
+    """ISO-8601 with an offset or Z; ValueError otherwise."""
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is None:
+        raise ValueError("a time without an offset")
+    return moment.astimezone(UTC)
+
+
+def in_window(text: str, now: datetime) -> bool:
+    """Whether it was issued within five minutes of `now`, either way."""
+    return abs(parse_issued_at(text) - now) <= WINDOW

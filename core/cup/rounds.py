@@ -1,0 +1,198 @@
+"""Roulette rounds: opened with a commitment, closed by the clock, drawn from a block nobody knew, settled once.
+
+A round takes bets for 45 s and spins for 5 s; the next opens when the spin is over and the round is settled. A round
+that nobody finished (the keeper died, the chain stood still) stays in `spin` until somebody does: any keeper finishes
+the round it finds.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from core.cup import board, ledger, wheel
+from core.cup.ledger import MINT, Connection, open_account, round_account, wallet_account
+
+BETTING: Final = timedelta(seconds=45)
+SPIN: Final = timedelta(seconds=5)
+
+_COLUMNS = (
+    "round_no, seed, commitment, opens_at, closes_at, ends_at, chain_id, head_number, beacon_after, beacon_number, "
+    "beacon_hash, pocket, settled_at"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """`seed` is a secret until `settled_at`. `beacon_after`: Unix seconds of the chain's clock."""
+
+    round_no: int
+    seed: bytes
+    commitment: bytes
+    opens_at: datetime
+    closes_at: datetime
+    ends_at: datetime
+    chain_id: int
+    head_number: int
+    beacon_after: int
+    beacon_number: int | None
+    beacon_hash: bytes | None
+    pocket: int | None
+    settled_at: datetime | None
+
+    def phase(self, now: datetime) -> str:
+        """`bet`, then `spin` (in which the pocket shows as soon as it is drawn), then `settled` until the next."""
+        if self.settled_at is None and now < self.closes_at:
+            return "bet"
+        if self.settled_at is None or now < self.ends_at:
+            return "spin"
+        return "settled"
+
+    def takes_bets(self, now: datetime) -> bool:
+        return self.phase(now) == "bet"
+
+
+def _round(row: Sequence[Any]) -> Round:
+    number, seed, commitment, opens, closes, ends, chain, head, after, beacon, beacon_hash, pocket, settled = row
+    return Round(
+        number,
+        bytes(seed),
+        bytes(commitment),
+        opens,
+        closes,
+        ends,
+        chain,
+        head,
+        after,
+        beacon,
+        None if beacon_hash is None else bytes(beacon_hash),
+        pocket,
+        settled,
+    )
+
+
+async def latest(connection: Connection) -> Round | None:
+    cursor = await connection.execute(f"SELECT {_COLUMNS} FROM cup_round ORDER BY round_no DESC LIMIT 1".encode())  # noqa: S608
+    row = await cursor.fetchone()
+    return None if row is None else _round(row)
+
+
+async def settled(connection: Connection, limit: int) -> list[Round]:
+    """The last rounds with a result, newest first."""
+    cursor = await connection.execute(
+        f"SELECT {_COLUMNS} FROM cup_round WHERE settled_at IS NOT NULL ORDER BY round_no DESC LIMIT %s".encode(),  # noqa: S608
+        (limit,),
+    )
+    return [_round(row) for row in await cursor.fetchall()]
+
+
+async def hold(connection: Connection, round_no: int) -> Round | None:
+    """The round, kept from being settled until this transaction ends."""
+    cursor = await connection.execute(
+        f"SELECT {_COLUMNS} FROM cup_round WHERE round_no = %s FOR SHARE".encode(),  # noqa: S608
+        (round_no,),
+    )
+    row = await cursor.fetchone()
+    return None if row is None else _round(row)
+
+
+async def open_next(
+    connection: Connection, now: datetime, chain_id: int, head_number: int, head_time: int
+) -> Round | None:
+    """The next round, unless one is live. The head is the chain's as it is now.
+
+    The beacon lies at or after the close on the chain's clock; where that clock runs ahead of ours (a local chain that
+    was warped), as far ahead of the head as betting lasts.
+    """
+    seed = secrets.token_bytes(32)
+    closes_at = now + BETTING
+    beacon_after = max(-int(-closes_at.timestamp() // 1), head_time + int(BETTING.total_seconds()))
+    async with connection.transaction():
+        last = await latest(connection)
+        if last is not None and last.phase(now) != "settled":
+            return None
+        round_no = 1 if last is None else last.round_no + 1
+        # Should another keeper do the same now, the number and the one live round let only one of them.
+        cursor = await connection.execute(
+            "INSERT INTO cup_round (round_no, seed, commitment, opens_at, closes_at, ends_at, chain_id, head_number,"
+            " beacon_after) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s) ON CONFLICT DO NOTHING",
+            (
+                round_no,
+                seed,
+                wheel.commitment_of(seed),
+                now,
+                closes_at,
+                closes_at + SPIN,
+                chain_id,
+                head_number,
+                beacon_after,
+            ),
+        )
+        if cursor.rowcount == 0:
+            return None
+        await open_account(connection, round_account(round_no))
+        return await latest(connection)
+
+
+async def finish(
+    connection: Connection, round_no: int, beacon_number: int, beacon_hash: bytes, now: datetime
+) -> Round | None:
+    """Draws the pocket and pays; None when it was done already or bets are still taken."""
+    async with connection.transaction():
+        cursor = await connection.execute(
+            f"SELECT {_COLUMNS} FROM cup_round WHERE round_no = %s FOR UPDATE".encode(),  # noqa: S608
+            (round_no,),
+        )
+        row = await cursor.fetchone()
+        if row is None:
+            return None
+        found = _round(row)
+        if found.settled_at is not None or now < found.closes_at:
+            return None
+        pocket = wheel.pocket_of(found.seed, round_no, beacon_hash)
+        await _pay(connection, round_no, pocket, now)
+        await connection.execute(
+            "UPDATE cup_round SET beacon_number = %s, beacon_hash = %s, pocket = %s, settled_at = %s "
+            "WHERE round_no = %s",
+            (beacon_number, beacon_hash, pocket, now, round_no),
+        )
+    return replace(found, beacon_number=beacon_number, beacon_hash=beacon_hash, pocket=pocket, settled_at=now)
+
+
+async def _pay(connection: Connection, round_no: int, pocket: int, now: datetime) -> None:
+    cursor = await connection.execute(
+        "SELECT wallet, bet_key, stake_cents FROM cup_bet WHERE round_no = %s ORDER BY wallet, bet_key", (round_no,)
+    )
+    stakes = [wheel.Stake(*row) for row in await cursor.fetchall()]
+    if not stakes:
+        return
+    results = wheel.settle(stakes, pocket)
+    paid: dict[str, int] = {}
+    gains: dict[str, int] = {}
+    for each in results:
+        wallet = each.stake.wallet
+        paid[wallet] = paid.get(wallet, 0) + each.paid_cents
+        if each.status != "refunded":
+            gains[wallet] = gains.get(wallet, 0) + each.paid_cents - each.stake.cents
+    await ledger.lock_wallets(connection, sorted(paid))
+    pool = sum(stake.cents for stake in stakes)
+    entries = {wallet_account(wallet): cents for wallet, cents in paid.items()}
+    entries[round_account(round_no)] = -pool
+    entries[MINT] = pool - sum(paid.values())
+    await ledger.post(connection, "round", str(round_no), entries)
+    await connection.execute(
+        "UPDATE cup_bet b SET status = u.s, paid_cents = u.p "
+        "FROM unnest(%s::text[], %s::text[], %s::text[], %s::bigint[]) AS u(w, k, s, p) "
+        "WHERE b.round_no = %s AND b.wallet = u.w AND b.bet_key = u.k",
+        (
+            [each.stake.wallet for each in results],
+            [each.stake.bet_key for each in results],
+            [each.status for each in results],
+            [each.paid_cents for each in results],
+            round_no,
+        ),
+    )
+    await board.record(connection, gains, now)

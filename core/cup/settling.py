@@ -1,0 +1,68 @@
+"""Paper markets end as the markets they mirror: winners split the pool by shares, or everybody has the stake back."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from core.cup import board, books, ledger
+from core.cup.ledger import MINT, Connection, market_account, wallet_account
+
+
+async def due(connection: Connection) -> list[tuple[str, int | None]]:
+    """Open paper markets whose agent market ended: slug and winner, None for a void."""
+    cursor = await connection.execute(
+        "SELECT c.slug, a.winner FROM cup_market c JOIN agent_market a ON a.market_id = c.market_key "
+        "WHERE c.status = 'open' AND a.status <> 1 ORDER BY c.slug"
+    )
+    return [(slug, winner) for slug, winner in await cursor.fetchall()]
+
+
+async def settle(connection: Connection, slug: str, winner: int | None, now: datetime) -> int | None:
+    """Pays every position; how many there were, or None when it was settled before. `winner` None: void.
+
+    Payouts are rounded down; the rest of the pool goes back to the mint.
+    """
+    async with connection.transaction():
+        market = await books.find(connection, slug, lock=True)
+        if market.status != "open":
+            return None
+        book = market.book
+        refunds = book.refunds(winner)
+        cursor = await connection.execute(
+            "SELECT wallet, outcome, cost_cents, shares_cents FROM cup_position WHERE slug = %s", (slug,)
+        )
+        rows: list[tuple[str, int, int, int]] = await cursor.fetchall()
+        paid: dict[str, int] = {}
+        gains: dict[str, int] = {}
+        results: list[tuple[str, int, str, int]] = []
+        for wallet, outcome, cost, shares in rows:
+            owed = book.owed(winner, outcome, cost, shares)
+            paid[wallet] = paid.get(wallet, 0) + owed
+            if not refunds:
+                gains[wallet] = gains.get(wallet, 0) + owed - cost
+            results.append((wallet, outcome, _status(refunds, outcome == winner), owed))
+        if rows:
+            await ledger.lock_wallets(connection, sorted(paid))
+            entries = {wallet_account(wallet): cents for wallet, cents in paid.items()}
+            entries[market_account(slug)] = -book.net_pool
+            entries[MINT] = book.net_pool - sum(paid.values())
+            await ledger.post(connection, "market", slug, entries)
+            wallets, outcomes, statuses, amounts = (list(column) for column in zip(*results, strict=True))
+            await connection.execute(
+                "UPDATE cup_position p SET status = u.s, paid_cents = u.c "
+                "FROM unnest(%s::text[], %s::int[], %s::text[], %s::bigint[]) AS u(w, o, s, c) "
+                "WHERE p.slug = %s AND p.wallet = u.w AND p.outcome = u.o",
+                (wallets, outcomes, statuses, amounts, slug),
+            )
+            await board.record(connection, gains, now)
+        await connection.execute(
+            "UPDATE cup_market SET status = %s, winner = %s, settled_at = %s WHERE slug = %s",
+            ("void" if winner is None else "resolved", winner, now, slug),
+        )
+    return len(rows)
+
+
+def _status(refunds: bool, won: bool) -> str:
+    if refunds:
+        return "refunded"
+    return "won" if won else "lost"

@@ -1,0 +1,93 @@
+"""Claims, and what a wallet has."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from core.cup.amounts import CLAIM_CENTS
+from core.cup.ledger import MINT, Connection, balance, open_account, post, wallet_account
+from core.mirror.settlement import Book
+
+POSITIONS_SHOWN = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    balance_cents: int
+    minted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """`projected_cents`: what it would be paid if its side won with the book as it stands; once settled, what it was
+    paid."""
+
+    market_id: str
+    slug: str
+    side: str
+    label: str
+    cost_cents: int
+    shares_cents: int
+    status: str
+    realized_cents: int
+    projected_cents: int
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    balance_cents: int
+    realized_cents: int
+    open_count: int
+    positions: tuple[Position, ...]
+
+
+async def claim(connection: Connection, wallet: str) -> Claim:
+    """Mints the paper once; after that only says what is there."""
+    account = wallet_account(wallet)
+    async with connection.transaction():
+        minted = await open_account(connection, account)
+        if minted:
+            await post(connection, "claim", wallet, {account: CLAIM_CENTS, MINT: -CLAIM_CENTS})
+        now_there = await balance(connection, account)
+    assert now_there is not None
+    return Claim(now_there, minted)
+
+
+async def summary(connection: Connection, wallet: str) -> Summary:
+    """All of one moment; zeros for a wallet that never claimed."""
+    async with connection.transaction():
+        await connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        held = await balance(connection, wallet_account(wallet))
+        cursor = await connection.execute(
+            "SELECT -debit_cents FROM cup_score WHERE period = 'all' AND wallet = %s", (wallet,)
+        )
+        score = await cursor.fetchone()
+        cursor = await connection.execute(
+            "SELECT m.market_id, m.slug, m.outcomes, p.outcome, p.cost_cents, p.shares_cents, p.status, p.paid_cents, "
+            "m.virtual_cents, m.net_cents, m.shares_cents FROM cup_position p JOIN cup_market m USING (slug) "
+            "WHERE p.wallet = %s ORDER BY (p.status = 'open') DESC, p.opened_at DESC, p.slug, p.outcome LIMIT %s",
+            (wallet, POSITIONS_SHOWN),
+        )
+        rows = await cursor.fetchall()
+        cursor = await connection.execute(
+            "SELECT count(*) FROM cup_position WHERE wallet = %s AND status = 'open'", (wallet,)
+        )
+        opened = await cursor.fetchone()
+    positions = []
+    for market_id, slug, outcomes, outcome, cost, shares, status, paid, virtual, net, issued in rows:
+        is_open = status == "open"
+        book = Book(virtual, 0, tuple(net), tuple(issued))
+        positions.append(
+            Position(
+                market_id,
+                slug,
+                outcomes[outcome]["key"],
+                outcomes[outcome]["label"],
+                cost,
+                shares,
+                status,
+                0 if is_open else paid - cost,
+                book.payout(outcome, shares) if is_open else paid,
+            )
+        )
+    return Summary(held or 0, int(score[0]) if score else 0, int(opened[0]) if opened else 0, tuple(positions))

@@ -1,0 +1,180 @@
+"""The wheel: 37 pockets, the 42 markets of a spin, and the draw that anyone can repeat."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+POCKETS: Final = 37
+REDS: Final = frozenset({1, 3, 5, 7, 9, 12, 14, 16, 18, 19, 21, 23, 25, 27, 30, 32, 34, 36})
+
+MIN_BET_CENTS: Final = 10 * 100
+MAX_BET_CENTS: Final = 500 * 100
+MAX_ROUND_CENTS: Final = 2000 * 100
+"""All bets of one wallet on one round."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    key: str
+    label: str
+    pockets: frozenset[int]
+
+    @property
+    def true_pct_hundredths(self) -> int:
+        """k/37 as a percentage, in hundredths, rounded to the nearest."""
+        return (len(self.pockets) * 20_000 + POCKETS) // (2 * POCKETS)
+
+
+@dataclass(frozen=True, slots=True)
+class WheelMarket:
+    """`outcomes` share the pockets out: every pocket is in exactly one."""
+
+    id: str
+    question: str
+    short: str
+    outcomes: tuple[Outcome, ...]
+
+    def winner(self, pocket: int) -> Outcome:
+        return next(outcome for outcome in self.outcomes if pocket in outcome.pockets)
+
+
+_ALL: Final = frozenset(range(POCKETS))
+_ZERO: Final = frozenset({0})
+_BLACKS: Final = _ALL - REDS - _ZERO
+
+
+def _group(name: str, question: str, *outcomes: tuple[str, str, frozenset[int]]) -> WheelMarket:
+    made = tuple(Outcome(f"{name}:{key}", label, pockets) for key, label, pockets in outcomes)
+    return WheelMarket(name, question, name.upper(), made)
+
+
+def _number(number: int) -> WheelMarket:
+    hit = frozenset({number})
+    return WheelMarket(
+        f"num:{number}",
+        f"Will the ball land on {number}?",
+        f"#{number}",
+        (Outcome(f"num:{number}:yes", "HITS", hit), Outcome(f"num:{number}:no", "MISSES", _ALL - hit)),
+    )
+
+
+def _every_third(first: int) -> frozenset[int]:
+    return frozenset(range(first, POCKETS, 3))
+
+
+MARKETS: Final[tuple[WheelMarket, ...]] = (
+    _group(
+        "colour",
+        "Which colour will the ball land on?",
+        ("red", "RED", REDS),
+        ("black", "BLACK", _BLACKS),
+        ("green", "GREEN 0", _ZERO),
+    ),
+    _group(
+        "dozen",
+        "Which dozen will the ball land in?",
+        ("1", "1-12", frozenset(range(1, 13))),
+        ("2", "13-24", frozenset(range(13, 25))),
+        ("3", "25-36", frozenset(range(25, 37))),
+        ("zero", "ZERO", _ZERO),
+    ),
+    _group(
+        "half",
+        "Which half will the ball land in?",
+        ("low", "LOW 1-18", frozenset(range(1, 19))),
+        ("high", "HIGH 19-36", frozenset(range(19, 37))),
+        ("zero", "ZERO", _ZERO),
+    ),
+    _group(
+        "parity",
+        "Odd or even?",
+        ("odd", "ODD", frozenset(range(1, 37, 2))),
+        ("even", "EVEN", frozenset(range(2, 37, 2))),
+        ("zero", "ZERO", _ZERO),
+    ),
+    _group(
+        "column",
+        "Which column will the ball land in?",
+        ("1", "COLUMN 1", _every_third(1)),
+        ("2", "COLUMN 2", _every_third(2)),
+        ("3", "COLUMN 3", _every_third(3)),
+        ("zero", "ZERO", _ZERO),
+    ),
+    *(_number(number) for number in range(POCKETS)),
+)
+
+MARKET_OF_KEY: Final[Mapping[str, WheelMarket]] = MappingProxyType(
+    {outcome.key: market for market in MARKETS for outcome in market.outcomes}
+)
+OUTCOMES: Final[Mapping[str, Outcome]] = MappingProxyType(
+    {outcome.key: outcome for market in MARKETS for outcome in market.outcomes}
+)
+
+_FAIR_BELOW: Final = POCKETS * (2**32 // POCKETS)
+"""Words from here on would favour the low pockets; the next word is taken instead."""
+
+
+def commitment_of(seed: bytes) -> bytes:
+    return hashlib.sha256(seed).digest()
+
+
+def pocket_of(seed: bytes, round_no: int, beacon_hash: bytes) -> int:
+    """The first 32-bit word (big-endian) of HMAC-SHA256(seed, "roundNo:beaconHash") below the fair bound, mod 37.
+
+    The beacon is written as 0x and lower-case hex. Should all eight words be at or above the bound (less than once in
+    10**60), the message gets ":1", ":2" and so on appended until one is not.
+    """
+    message = f"{round_no}:0x{beacon_hash.hex()}"
+    for again in itertools.count():
+        told = message if again == 0 else f"{message}:{again}"
+        digest = hmac.new(seed, told.encode(), hashlib.sha256).digest()
+        for start in range(0, 32, 4):
+            word = int.from_bytes(digest[start : start + 4])
+            if word < _FAIR_BELOW:
+                return word % POCKETS
+    raise AssertionError("unreachable")
+
+
+@dataclass(frozen=True, slots=True)
+class Stake:
+    """One bet as settling sees it."""
+
+    wallet: str
+    bet_key: str
+    cents: int
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    stake: Stake
+    status: str  # won, lost or refunded
+    paid_cents: int
+
+
+def settle(stakes: list[Stake], pocket: int) -> list[Settled]:
+    """What each bet is paid: winners split their market's whole pool by stake, rounded down; without a winner all of
+    that market is refunded. The rest of a division goes to the mint."""
+    pools: dict[str, int] = {}
+    winning: dict[str, int] = {}
+    for stake in stakes:
+        market = MARKET_OF_KEY[stake.bet_key]
+        pools[market.id] = pools.get(market.id, 0) + stake.cents
+        if pocket in OUTCOMES[stake.bet_key].pockets:
+            winning[market.id] = winning.get(market.id, 0) + stake.cents
+    done: list[Settled] = []
+    for stake in stakes:
+        market = MARKET_OF_KEY[stake.bet_key]
+        won = winning.get(market.id, 0)
+        if won == 0:
+            done.append(Settled(stake, "refunded", stake.cents))
+        elif pocket in OUTCOMES[stake.bet_key].pockets:
+            done.append(Settled(stake, "won", stake.cents * pools[market.id] // won))
+        else:
+            done.append(Settled(stake, "lost", 0))
+    return done

@@ -1,0 +1,144 @@
+"""Connections: SQLAlchemy engines for ordinary queries, psycopg pools for COPY and hot statements, clear start-up
+errors.
+
+Pools are small on purpose: more than 8 connections per process cost PostgreSQL more than they give. `autocommit`
+saves a round trip pair where one statement is all; never use it for several statements that belong together.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import psycopg
+from psycopg import AsyncConnection
+from psycopg.rows import TupleRow
+from psycopg_pool import AsyncConnectionPool
+from sqlalchemy import URL, make_url
+from sqlalchemy.exc import ArgumentError
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+
+from core.errors import ConfigError, DatabaseError, DatabaseRefused, DatabaseUnreachable
+from core.log import redact_text, redact_url
+
+Pool = AsyncConnectionPool[AsyncConnection[TupleRow]]
+
+# A query of ours that takes longer than this is a fault, not patience.
+STATEMENT_TIMEOUT_MS = 30_000
+
+
+def sqlalchemy_url(url: str) -> URL:
+    """The URL for SQLAlchemy: any spelling of PostgreSQL, always through psycopg."""
+    try:
+        return make_url(url).set(drivername="postgresql+psycopg")
+    except ArgumentError:
+        raise ConfigError("DATABASE_URL cannot be read as a URL.") from None
+
+
+def conninfo(url: str) -> str:
+    """The URL for psycopg itself."""
+    return sqlalchemy_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
+
+
+def make_engine(
+    url: str,
+    *,
+    pool_size: int = 6,
+    autocommit: bool = False,
+    connect_timeout_seconds: float = 5.0,
+    application_name: str = "vpm",
+) -> AsyncEngine:
+    """An engine that checks a connection before handing it out, so a restarted database costs no error."""
+    return create_async_engine(
+        sqlalchemy_url(url),
+        pool_size=pool_size,
+        max_overflow=0,
+        pool_pre_ping=True,
+        pool_timeout=connect_timeout_seconds,
+        isolation_level="AUTOCOMMIT" if autocommit else "READ COMMITTED",
+        connect_args=_connect_arguments(connect_timeout_seconds, application_name),
+        hide_parameters=True,  # bound values may be addresses or signatures: not for logs
+    )
+
+
+def make_pool(
+    url: str,
+    *,
+    size: int = 6,
+    min_size: int = 1,
+    autocommit: bool = False,
+    connect_timeout_seconds: float = 5.0,
+    application_name: str = "vpm",
+) -> Pool:
+    """A psycopg pool, not yet open: use it as `async with make_pool(...) as pool`."""
+    return AsyncConnectionPool(
+        conninfo(url),
+        min_size=min_size,
+        max_size=size,
+        open=False,
+        timeout=connect_timeout_seconds,
+        check=AsyncConnectionPool.check_connection,
+        kwargs={"autocommit": autocommit, **_connect_arguments(connect_timeout_seconds, application_name)},
+        name=application_name,
+    )
+
+
+async def connect(
+    url: str, *, autocommit: bool = True, connect_timeout_seconds: float = 5.0, application_name: str = "vpm"
+) -> AsyncConnection[TupleRow]:
+    """One connection outside any pool; failures are DatabaseUnreachable or DatabaseRefused with one sentence."""
+    try:
+        return await AsyncConnection.connect(
+            conninfo(url), autocommit=autocommit, **_connect_arguments(connect_timeout_seconds, application_name)
+        )
+    except psycopg.Error as error:
+        raise connection_error(url, error) from None
+
+
+async def check_database(url: str, *, connect_timeout_seconds: float = 5.0) -> None:
+    """Fails within seconds, with a sentence, when the database cannot be used."""
+    connection = await connect(url, connect_timeout_seconds=connect_timeout_seconds, application_name="vpm-check")
+    async with connection:
+        version = connection.info.server_version
+    if version < 150000:
+        raise DatabaseRefused(
+            f"The database at {redact_url(url)} is PostgreSQL {version // 10000}; version 15 or newer is needed."
+        )
+
+
+def connection_error(url: str, error: psycopg.Error) -> DatabaseError:
+    """What a failed connection means, without the password."""
+    where = redact_url(url)
+    text = redact_text(" ".join(str(error).split()))
+    lowered = text.lower()
+    if "password authentication failed" in lowered or "no password supplied" in lowered or "pg_hba" in lowered:
+        return DatabaseRefused(f"The database at {where} refused the user or password.", hint="Correct DATABASE_URL.")
+    if "does not exist" in lowered:
+        what = "role" if "role" in lowered else "database"
+        return DatabaseRefused(
+            f"The {what} named in {where} does not exist.", hint="Create it, or correct DATABASE_URL."
+        )
+    if "too many" in lowered or "remaining connection slots" in lowered:
+        return DatabaseUnreachable(f"The database at {where} has no free connection.", hint="Raise max_connections.")
+    if "starting up" in lowered or "shutting down" in lowered:
+        return DatabaseUnreachable(f"The database at {where} is starting up or shutting down.")
+    if "resolve" in lowered or "name or service not known" in lowered or "nodename" in lowered:
+        return DatabaseUnreachable(f"The host of {where} cannot be resolved.", hint="Correct DATABASE_URL.")
+    if "timeout" in lowered:
+        return DatabaseUnreachable(f"The database at {where} did not answer in time.", hint="Is the host reachable?")
+    if "refused" in lowered:
+        return DatabaseUnreachable(
+            f"Nothing accepts connections at {where}.", hint="Start PostgreSQL, or correct DATABASE_URL."
+        )
+    return DatabaseUnreachable(f"The database at {where} cannot be used: {text}.")
+
+
+def _connect_arguments(connect_timeout_seconds: float, application_name: str) -> dict[str, Any]:
+    return {
+        "connect_timeout": max(2, round(connect_timeout_seconds)),  # libpq: whole seconds, at least 2
+        "application_name": application_name,
+        # A dead peer is noticed in about 10 s also without traffic.
+        "keepalives_idle": 5,
+        "keepalives_interval": 2,
+        "keepalives_count": 3,
+        "options": f"-c timezone=UTC -c statement_timeout={STATEMENT_TIMEOUT_MS}",
+    }

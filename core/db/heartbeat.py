@@ -1,0 +1,52 @@
+"""Signs of life: each daemon process writes a row every few seconds, so that any other can tell what runs."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import psycopg
+from psycopg.types.json import Jsonb
+
+from core.db.engine import Pool
+from core.log import get_logger
+
+log = get_logger(__name__)
+
+BEAT_SECONDS = 5.0
+# Rows of processes long gone are swept by whoever beats.
+FORGET_AFTER_SECONDS = 86_400
+
+INSTANCE = f"{socket.gethostname()}:{os.getpid()}"
+
+
+async def beat_forever(
+    pool: Pool,
+    daemon: str,
+    *,
+    is_leader: Callable[[], bool] = lambda: False,
+    detail: Callable[[], Mapping[str, Any]] = dict,
+) -> None:
+    """Writes this process's row until cancelled; a database that is away is a warning, not a crash."""
+    started_at = datetime.now(UTC)
+    while True:
+        try:
+            async with pool.connection() as connection:
+                await connection.execute(
+                    "INSERT INTO daemon_heartbeat (daemon, instance, pid, is_leader, started_at, seen_at, detail) "
+                    "VALUES (%s, %s, %s, %s, %s, now(), %s) ON CONFLICT (daemon, instance) DO UPDATE SET "
+                    "pid = excluded.pid, is_leader = excluded.is_leader, started_at = excluded.started_at, "
+                    "seen_at = excluded.seen_at, detail = excluded.detail",
+                    (daemon, INSTANCE, os.getpid(), is_leader(), started_at, Jsonb(dict(detail()))),
+                )
+                await connection.execute(
+                    "DELETE FROM daemon_heartbeat WHERE seen_at < now() - make_interval(secs => %s)",
+                    (FORGET_AFTER_SECONDS,),
+                )
+        except (psycopg.Error, TimeoutError) as error:
+            log.warning("no sign of life could be written", action="heartbeat.failed", daemon=daemon, why=error)
+        await asyncio.sleep(BEAT_SECONDS)

@@ -1,0 +1,145 @@
+"""One leader among any number of processes, by a PostgreSQL session lock on a connection of its own.
+
+The lock lives exactly as long as that connection: when the process dies, the server drops the connection and a standby,
+who asks every second, takes over. When only the connection is lost, the holder notices within `CHECK_SECONDS` plus
+`ANSWER_SECONDS` and stops its work. In between two processes may believe they lead, so what a leader writes must be
+guarded by what it read (a checkpoint's old value, a unique key), never by leadership alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import random
+from collections.abc import Awaitable, Callable
+
+import psycopg
+from psycopg import AsyncConnection
+from psycopg.rows import TupleRow
+
+from core.db.engine import connect
+from core.errors import DatabaseError, DatabaseRefused
+from core.log import get_logger
+from core.metrics import gauge
+
+log = get_logger(__name__)
+
+CHECK_SECONDS = 1.5
+ANSWER_SECONDS = 3.0
+STANDBY_POLL_SECONDS = 1.0
+
+LEADING = gauge("vpm_leader", "1 while this process leads the role", ("role",))
+
+# So that the server, too, notices a vanished holder within 8 s: 4 s idle, then 2 probes 2 s apart.
+_SERVER_KEEPALIVE = (
+    "SET tcp_keepalives_idle = 4",
+    "SET tcp_keepalives_interval = 2",
+    "SET tcp_keepalives_count = 2",
+)
+
+
+class Leadership:
+    """Takes part in the election for one role, for as long as `run` runs.
+
+    url: the primary database. role: for example "indexer:base"; processes of the same role and database compete.
+    """
+
+    def __init__(self, url: str, role: str) -> None:
+        self.role = role
+        self.is_leader = False
+        self._url = url
+        self._key = lock_key(role)
+
+    async def run(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Runs `work` whenever we lead. It is cancelled when leadership is lost, and started afresh when regained.
+
+        Returns when `work` returns; an exception of `work` is raised, having given up the lock.
+        """
+        while True:
+            connection = await self._acquire()
+            try:
+                if await self._lead(connection, work):
+                    return
+            finally:
+                self._leading(False)
+                with contextlib.suppress(psycopg.Error, OSError):
+                    await connection.close()
+
+    async def _acquire(self) -> AsyncConnection[TupleRow]:
+        waiting_said = False
+        connection: AsyncConnection[TupleRow] | None = None
+        try:
+            while True:
+                try:
+                    if connection is None or connection.closed:
+                        connection = await connect(self._url, application_name=f"vpm-leader {self.role}"[:63])
+                        for statement in _SERVER_KEEPALIVE:
+                            await connection.execute(statement)
+                    if await _ask(connection, "SELECT pg_try_advisory_lock(%s)", self._key):
+                        taken, connection = connection, None
+                        return taken
+                except DatabaseRefused:
+                    raise
+                except (DatabaseError, psycopg.Error, TimeoutError) as error:
+                    log.warning("no database for the election", action="leader.no_database", role=self.role, why=error)
+                    if connection is not None:
+                        await connection.close()
+                        connection = None
+                else:
+                    if not waiting_said:
+                        log.info("another process leads; standing by", action="leader.standby", role=self.role)
+                        waiting_said = True
+                await asyncio.sleep(STANDBY_POLL_SECONDS * random.uniform(0.8, 1.2))  # noqa: S311 - jitter
+        finally:
+            if connection is not None:
+                await connection.close()
+
+    async def _lead(self, connection: AsyncConnection[TupleRow], work: Callable[[], Awaitable[None]]) -> bool:
+        """True when the work ended by itself, False when leadership was lost."""
+        self._leading(True)
+        working = asyncio.ensure_future(work())
+        try:
+            while True:
+                done, _ = await asyncio.wait((working,), timeout=CHECK_SECONDS)
+                if done:
+                    working.result()
+                    return True
+                try:
+                    held = await _ask(connection, _STILL_HELD, self._key, self._key)
+                except (psycopg.Error, TimeoutError, OSError) as error:
+                    held, why = False, str(error)
+                else:
+                    why = "the server no longer holds our lock"
+                if not held:
+                    log.warning("leadership lost", action="leader.lost", role=self.role, why=why)
+                    return False
+        finally:
+            if not working.done():
+                working.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await working
+
+    def _leading(self, leads: bool) -> None:
+        if leads and not self.is_leader:
+            log.info("leading", action="leader.taken", role=self.role)
+        self.is_leader = leads
+        LEADING.labels(self.role).set(1 if leads else 0)
+
+
+_STILL_HELD = (
+    "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND granted AND pid = pg_backend_pid()"
+    " AND classid = ((%s::bigint >> 32) & 4294967295)::oid AND objid = (%s::bigint & 4294967295)::oid)"
+)
+
+
+def lock_key(role: str) -> int:
+    """The 64-bit advisory lock key of a role."""
+    return int.from_bytes(hashlib.sha256(f"vpm leader {role}".encode()).digest()[:8], signed=True)
+
+
+async def _ask(connection: AsyncConnection[TupleRow], query: str, *values: int) -> bool:
+    async with asyncio.timeout(ANSWER_SECONDS):
+        cursor = await connection.execute(query.encode(), values)
+        row = await cursor.fetchone()
+    return bool(row and row[0])

@@ -1,0 +1,167 @@
+"""Brings a database to this code's schema: `python -m core.db.migrate [--check]`.
+
+One migrator at a time (a session advisory lock; a second one waits, then finds nothing to do). Each migration is one
+transaction with a short lock timeout, so a migration never queues behind a long reader and blocks everybody after it;
+it is tried again a few times instead.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import sqlalchemy as sa
+from alembic import command
+from alembic.autogenerate import compare_metadata
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, create_engine
+from sqlalchemy.exc import OperationalError
+
+from core import log as logging
+from core.config import Settings, load
+from core.db.engine import connection_error, sqlalchemy_url
+from core.db.schema import metadata
+from core.errors import DatabaseError, SchemaOutdated, VpmError
+
+log = logging.get_logger(__name__)
+
+MIGRATION_LOCK = 0x76706D00  # "vpm\0": any fixed number; leaders use keys of their own
+LOCK_TIMEOUT_MS = 4_000
+MIGRATOR_WAIT_SECONDS = 120
+ATTEMPTS = 5
+
+
+def migrate(url: str) -> tuple[str, ...]:
+    """Applies what is missing and returns the heads the database is at. Blocking; DatabaseError with a sentence."""
+    engine = create_engine(sqlalchemy_url(url), poolclass=sa.NullPool, connect_args={"connect_timeout": 5})
+    try:
+        with engine.connect() as connection:
+            _take_lock(connection)
+            for attempt in range(1, ATTEMPTS + 1):
+                try:
+                    return _upgrade(connection)
+                except OperationalError as error:
+                    if not isinstance(error.orig, psycopg.errors.LockNotAvailable) or attempt == ATTEMPTS:
+                        raise
+                    connection.rollback()
+                    log.warning("a table is in use, trying again", action="migrate.lock_timeout", attempt=attempt)
+                    time.sleep(attempt)
+    except OperationalError as error:
+        if isinstance(error.orig, psycopg.errors.LockNotAvailable):
+            raise DatabaseError(
+                "A migration could not lock its tables.", hint="Stop long queries, try again."
+            ) from None
+        if isinstance(error.orig, psycopg.Error):
+            raise connection_error(url, error.orig) from None
+        raise
+    finally:
+        engine.dispose()
+    raise AssertionError("unreachable")
+
+
+def current(connection: Connection) -> tuple[str, ...]:
+    """The newest revisions the database is at, without those others depend on; empty before the first migration."""
+    return tuple(sorted(MigrationContext.configure(connection).get_current_heads()))
+
+
+def check_schema(connection: Connection) -> None:
+    """SchemaOutdated unless the database is at this code's revisions. For daemons at start, through `run_sync`."""
+    script = ScriptDirectory.from_config(_config())
+    known = {revision.revision: revision for revision in script.walk_revisions()}
+    applied: set[str] = set()
+    waiting = list(current(connection))
+    while waiting:
+        name = waiting.pop()
+        if name not in known:
+            raise SchemaOutdated(
+                f"The database schema is newer than this code: it has {name}.", hint="Run the newer release."
+            )
+        if name not in applied:
+            applied.add(name)
+            # Only the newest of each line is recorded; what it builds on is applied too.
+            waiting += [*known[name]._versioned_down_revisions, *known[name]._resolved_dependencies]
+    missing = sorted(set(known) - applied)
+    if missing:
+        raise SchemaOutdated(f"The database schema is older than this code: {', '.join(missing)} not applied.")
+
+
+def differences(connection: Connection) -> list[Any]:
+    """How the database differs from the declared schema; empty when migrations and declaration agree."""
+    context = MigrationContext.configure(connection, opts=compare_options(connection))
+    return list(compare_metadata(context, metadata))
+
+
+def compare_options(connection: Connection) -> dict[str, Any]:
+    """What a comparison looks at: types and defaults too, but not the partitions of a declared table."""
+    partitions = set(connection.scalars(sa.text("SELECT relname FROM pg_class WHERE relispartition")))
+    connection.rollback()
+
+    def include_name(name: str | None, kind: str, _parents: Any) -> bool:
+        return not (kind == "table" and name in partitions)
+
+    return {"compare_type": True, "compare_server_default": True, "include_name": include_name}
+
+
+def _upgrade(connection: Connection) -> tuple[str, ...]:
+    before = current(connection)
+    connection.rollback()
+    connection.execute(sa.text(f"SET lock_timeout = {LOCK_TIMEOUT_MS}"))
+    connection.commit()
+    config = _config()
+    config.attributes["connection"] = connection
+    command.upgrade(config, "heads")
+    connection.commit()
+    after = current(connection)
+    connection.rollback()
+    if after != before:
+        log.info("the schema is up to date", action="migrate.applied", heads=after)
+    return after
+
+
+def _take_lock(connection: Connection) -> None:
+    connection.execute(sa.text(f"SET lock_timeout = '{MIGRATOR_WAIT_SECONDS}s'"))
+    connection.execute(sa.text(f"SELECT pg_advisory_lock({MIGRATION_LOCK})"))  # released with the connection
+    connection.commit()
+
+
+def _config() -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
+    config.set_main_option("path_separator", "os")
+    return config
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="core.db.migrate", description="Bring the database to this code's schema.")
+    parser.add_argument("--check", action="store_true", help="apply nothing; fail when schema and database differ")
+    options = parser.parse_args(arguments)
+    try:
+        settings = load(Settings)
+        logging.configure(settings.log_level, settings.log_format)
+        url = settings.database_url.get_secret_value()
+        if not options.check:
+            print("at " + ", ".join(migrate(url)))
+            return 0
+        engine = create_engine(sqlalchemy_url(url), poolclass=sa.NullPool, connect_args={"connect_timeout": 5})
+        try:
+            with engine.connect() as connection:
+                check_schema(connection)
+                found = differences(connection)
+        except OperationalError as error:
+            raise (connection_error(url, error.orig) if isinstance(error.orig, psycopg.Error) else error) from None
+    except VpmError as error:
+        print(error.sentence(), file=sys.stderr)
+        return error.exit_code
+    for each in found:
+        print(each)
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

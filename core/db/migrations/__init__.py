@@ -1,0 +1,1 @@
+"""Alembic's environment and the numbered migrations; see core.db for how to add one."""

@@ -1,0 +1,73 @@
+"""LISTEN / NOTIFY that survives a lost connection.
+
+PostgreSQL keeps no notifications for a listener who is away. So after every (re)connection the first thing delivered is
+a notice with `missed=True`: whoever listens must then read the present state again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass
+
+import psycopg
+from psycopg import AsyncConnection, sql
+from psycopg.rows import TupleRow
+
+from core.db.engine import connect
+from core.errors import DatabaseError, DatabaseRefused
+from core.log import get_logger
+
+log = get_logger(__name__)
+
+# How long silence may last before the connection is asked whether it still lives.
+IDLE_SECONDS = 5.0
+LONGEST_PAUSE_SECONDS = 2.0
+PAYLOAD_MAX_BYTES = 7999  # PostgreSQL's limit; a longer payload is an error in the sender
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """One notification, or (`missed`) the news that some may have been lost."""
+
+    channel: str
+    payload: str
+    missed: bool = False
+
+
+async def listen(url: str, channels: Sequence[str]) -> AsyncGenerator[Notice, None]:
+    """Notices for ever, reconnecting as needed. Close it (`contextlib.aclosing`) to let go of the connection."""
+    pause = 0.1
+    while True:
+        try:
+            connection = await connect(url, application_name="vpm-listen")
+        except DatabaseRefused:
+            raise
+        except DatabaseError as error:
+            log.warning(error.message, action="notify.no_database")
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
+            continue
+        try:
+            for channel in channels:
+                await connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
+            pause = 0.1
+            yield Notice("", "", missed=True)
+            while True:
+                async for note in connection.notifies(timeout=IDLE_SECONDS):
+                    yield Notice(note.channel, note.payload)
+                async with asyncio.timeout(IDLE_SECONDS):
+                    await connection.execute("SELECT 1")
+        except (psycopg.Error, TimeoutError, OSError) as error:
+            log.warning("the notification connection was lost", action="notify.lost", why=error)
+        finally:
+            with contextlib.suppress(psycopg.Error, OSError):
+                await connection.close()
+        await asyncio.sleep(pause)
+        pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
+
+
+async def notify(connection: AsyncConnection[TupleRow], channel: str, payload: str = "") -> None:
+    """Sends a notification; inside a transaction it goes out with the commit, or not at all."""
+    await connection.execute("SELECT pg_notify(%s, %s)", (channel, payload))

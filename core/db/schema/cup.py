@@ -1,0 +1,219 @@
+"""The paper tournament. Here PostgreSQL is the record: a double-entry ledger, paper books, roulette rounds.
+
+Amounts and shares are integer cents of pUSDC; times are our own clock. The ledger is append-only: entries are inserted
+a whole transaction at a time, a trigger refuses a transaction that does not sum to zero and moves the balances, and no
+row of `cup_transaction` or `cup_entry` is ever changed or deleted (migration cup_0001 holds the functions).
+
+Locks are taken in this order everywhere: round or market, then wallets in the order of their names, then the rest.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    ARRAY,
+    BigInteger,
+    CheckConstraint,
+    Column,
+    ForeignKey,
+    Identity,
+    Index,
+    Integer,
+    LargeBinary,
+    SmallInteger,
+    Table,
+    Text,
+    func,
+    text,
+)
+from sqlalchemy.dialects.postgresql import JSONB
+
+from core.db.schema import metadata
+from core.db.types import Hash32, UtcDateTime
+
+# `mint` (whose debt is all paper there is), `wallet:<address>`, `market:<slug>`, `round:<number>`.
+cup_account = Table(
+    "cup_account",
+    metadata,
+    Column("account", Text, primary_key=True),
+    Column("balance_cents", BigInteger, nullable=False, server_default="0"),
+    Column("opened_at", UtcDateTime, nullable=False, server_default=func.now()),
+    CheckConstraint("account ~ '^(mint|(wallet|market|round):.+)$'", name="account_is_known"),
+    CheckConstraint("balance_cents >= 0 OR account = 'mint'", name="only_the_mint_owes"),
+)
+
+# `key` is what makes a movement happen once: `claim:<wallet>`, `trade:<id>`, `bet:<round>:<wallet>:<key>`,
+# `market:<slug>`, `round:<number>`.
+cup_transaction = Table(
+    "cup_transaction",
+    metadata,
+    Column("id", BigInteger, Identity(always=True), primary_key=True),
+    Column("kind", Text, nullable=False),
+    Column("key", Text, nullable=False, unique=True),
+    Column("at", UtcDateTime, nullable=False, server_default=func.now()),
+    CheckConstraint("kind IN ('claim', 'trade', 'bet', 'market', 'round')", name="kind_is_known"),
+    CheckConstraint("starts_with(key, kind || ':')", name="key_names_its_kind"),
+)
+
+cup_entry = Table(
+    "cup_entry",
+    metadata,
+    Column("transaction_id", BigInteger, ForeignKey("cup_transaction.id"), primary_key=True, autoincrement=False),
+    Column("account", Text, ForeignKey("cup_account.account"), primary_key=True),
+    Column("amount_cents", BigInteger, nullable=False),
+    CheckConstraint("amount_cents <> 0", name="moves_something"),
+    Index("ix_cup_entry_account", "account", "transaction_id"),
+)
+
+# A paper market beside a listed agent market. `net_cents` and `shares_cents` are its book, by outcome.
+cup_market = Table(
+    "cup_market",
+    metadata,
+    Column("slug", Text, primary_key=True),
+    Column("market_key", Hash32, nullable=False, unique=True),  # the agent market's id on chain
+    Column("market_id", Text, nullable=False, unique=True),  # the agent market's readable id
+    Column("kind", SmallInteger, nullable=False),  # 0 threshold, 1 range, 2 direction
+    Column("question", Text, nullable=False),
+    Column("short_title", Text, nullable=False),
+    Column("token_symbol", Text, nullable=False),
+    Column("outcomes", JSONB, nullable=False),  # [{key, label, shortLabel}], in the contract's order
+    Column("virtual_cents", BigInteger, nullable=False),
+    Column("net_cents", ARRAY(BigInteger), nullable=False),
+    Column("shares_cents", ARRAY(BigInteger), nullable=False),
+    Column("trades", Integer, nullable=False, server_default="0"),
+    Column("opens_at", UtcDateTime, nullable=False),
+    Column("deadline_at", UtcDateTime, nullable=False),
+    Column("status", Text, nullable=False, server_default="open"),
+    Column("winner", SmallInteger),
+    Column("settled_at", UtcDateTime),
+    CheckConstraint("status IN ('open', 'resolved', 'void')", name="status_is_known"),
+    CheckConstraint("(status = 'resolved') = (winner IS NOT NULL)", name="resolved_has_a_winner"),
+    CheckConstraint("(status = 'open') = (settled_at IS NULL)", name="settled_once"),
+    CheckConstraint("virtual_cents > 0", name="has_virtual_liquidity"),
+    CheckConstraint(
+        "cardinality(net_cents) = jsonb_array_length(outcomes) AND cardinality(shares_cents) = cardinality(net_cents)",
+        name="a_book_of_its_outcomes",
+    ),
+    Index("ix_cup_market_open", "deadline_at", postgresql_where=text("status = 'open'")),
+)
+
+# What a wallet holds of one outcome; a trade adds to it. Settled with its market, once.
+cup_position = Table(
+    "cup_position",
+    metadata,
+    Column("wallet", Text, primary_key=True),
+    Column("slug", Text, ForeignKey("cup_market.slug"), primary_key=True),
+    Column("outcome", SmallInteger, primary_key=True),
+    Column("cost_cents", BigInteger, nullable=False),
+    Column("shares_cents", BigInteger, nullable=False),
+    Column("status", Text, nullable=False, server_default="open"),
+    Column("paid_cents", BigInteger, nullable=False, server_default="0"),
+    Column("opened_at", UtcDateTime, nullable=False, server_default=func.now()),
+    CheckConstraint("status IN ('open', 'won', 'lost', 'refunded')", name="status_is_known"),
+    CheckConstraint("cost_cents > 0 AND shares_cents > 0 AND paid_cents >= 0", name="amounts_are_positive"),
+    CheckConstraint("status IN ('won', 'refunded') OR paid_cents = 0", name="paid_has_a_reason"),
+    Index("ix_cup_position_slug", "slug"),
+)
+
+# Signed trades as they came in, with what their receipts said. `issued_at` is the text that was signed.
+cup_trade = Table(
+    "cup_trade",
+    metadata,
+    Column("trade_id", Text, primary_key=True),
+    Column("transaction_id", BigInteger, ForeignKey("cup_transaction.id"), nullable=False, unique=True),
+    Column("wallet", Text, nullable=False),
+    Column("slug", Text, ForeignKey("cup_market.slug"), nullable=False),
+    Column("outcome", SmallInteger, nullable=False),
+    Column("size_cents", BigInteger, nullable=False),
+    Column("shares_cents", BigInteger, nullable=False),
+    Column("issued_at", Text, nullable=False),
+    Column("signature", LargeBinary, nullable=False),
+    Column("balance_cents", BigInteger, nullable=False),  # afterwards, as are the next two
+    Column("projected_cents", BigInteger, nullable=False),
+    Column("pool_cents", BigInteger, nullable=False),
+    Column("at", UtcDateTime, nullable=False, server_default=func.now()),
+    CheckConstraint("size_cents > 0 AND shares_cents >= size_cents", name="amounts_are_positive"),
+    Index("ix_cup_trade_wallet", "wallet", "at"),
+    Index("ix_cup_trade_slug", "slug", "transaction_id"),
+)
+
+# A spin. The beacon is the hash of the first Base block whose time is at or after `beacon_after` (Unix seconds of the
+# chain's clock); `head_number` was the chain's head when betting opened. The seed stays secret until `settled_at`.
+cup_round = Table(
+    "cup_round",
+    metadata,
+    Column("round_no", BigInteger, primary_key=True, autoincrement=False),
+    Column("seed", Hash32, nullable=False),
+    Column("commitment", Hash32, nullable=False),
+    Column("opens_at", UtcDateTime, nullable=False),
+    Column("closes_at", UtcDateTime, nullable=False),
+    Column("ends_at", UtcDateTime, nullable=False),  # of the spin; the next round opens then
+    Column("chain_id", BigInteger, nullable=False),
+    Column("head_number", BigInteger, nullable=False),
+    Column("beacon_after", BigInteger, nullable=False),
+    Column("beacon_number", BigInteger),
+    Column("beacon_hash", Hash32),
+    Column("pocket", SmallInteger),
+    Column("settled_at", UtcDateTime),
+    CheckConstraint("commitment = sha256(seed)", name="commits_to_its_seed"),
+    CheckConstraint("opens_at < closes_at AND closes_at <= ends_at", name="times_are_in_order"),
+    CheckConstraint("pocket BETWEEN 0 AND 36", name="pocket_is_on_the_wheel"),
+    CheckConstraint(
+        "num_nonnulls(beacon_number, beacon_hash, pocket, settled_at) IN (0, 4)", name="settled_with_its_result"
+    ),
+    # One live round: another opens only when the one before is settled.
+    Index("uq_cup_round_live", "chain_id", unique=True, postgresql_where=text("settled_at IS NULL")),
+)
+
+cup_bet = Table(
+    "cup_bet",
+    metadata,
+    Column("round_no", BigInteger, ForeignKey("cup_round.round_no"), primary_key=True, autoincrement=False),
+    Column("wallet", Text, primary_key=True),
+    Column("bet_key", Text, primary_key=True),
+    Column("transaction_id", BigInteger, ForeignKey("cup_transaction.id"), nullable=False, unique=True),
+    Column("stake_cents", BigInteger, nullable=False),
+    Column("issued_at", Text, nullable=False),
+    Column("signature", LargeBinary, nullable=False),
+    Column("balance_cents", BigInteger, nullable=False),  # afterwards
+    Column("status", Text, nullable=False, server_default="open"),
+    Column("paid_cents", BigInteger, nullable=False, server_default="0"),
+    Column("at", UtcDateTime, nullable=False, server_default=func.now()),
+    CheckConstraint("status IN ('open', 'won', 'lost', 'refunded')", name="status_is_known"),
+    CheckConstraint("stake_cents > 0 AND paid_cents >= 0", name="amounts_are_positive"),
+    CheckConstraint("status IN ('won', 'refunded') OR paid_cents = 0", name="paid_has_a_reason"),
+    Index("ix_cup_bet_wallet", "wallet", "round_no"),
+)
+
+# The boards: `period` is `all` or an ISO week such as `2026-W47`. `debit_cents` is the realized loss, so that rows in
+# index order are the board: the largest profit first, ties to the earlier.
+cup_score = Table(
+    "cup_score",
+    metadata,
+    Column("period", Text, primary_key=True),
+    Column("wallet", Text, primary_key=True),
+    Column("debit_cents", BigInteger, nullable=False),
+    Column("reached_at", UtcDateTime, nullable=False),
+    CheckConstraint("period ~ '^(all|[0-9]{4}-W[0-9]{2})$'", name="period_is_known"),
+    Index("ix_cup_score_board", "period", "debit_cents", "reached_at", "wallet"),
+)
+
+cup_enrolment = Table(
+    "cup_enrolment",
+    metadata,
+    Column("wallet", Text, primary_key=True),
+    Column("note", Text, nullable=False, server_default=""),
+    Column("issued_at", Text, nullable=False),
+    Column("signature", LargeBinary, nullable=False),
+    Column("at", UtcDateTime, nullable=False, server_default=func.now()),
+    CheckConstraint("char_length(note) <= 280", name="note_is_short"),
+)
+
+# Wallets of the operator's own fleets: never enrolled, so a halt always covers them.
+cup_house_wallet = Table(
+    "cup_house_wallet",
+    metadata,
+    Column("wallet", Text, primary_key=True),
+    Column("fleet", Text, nullable=False),
+    Column("added_at", UtcDateTime, nullable=False, server_default=func.now()),
+    CheckConstraint("wallet ~ '^0x[0-9a-f]{40}$'", name="wallet_is_an_address"),
+)

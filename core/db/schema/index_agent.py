@@ -1,0 +1,152 @@
+"""Projections of the settlement wallet: markets, outcome books, stakes with the odds they met, payouts.
+
+Amounts and shares are token units (6 decimals); prices are wads (1e18 is one); feed values have 8 decimals; times are
+Unix seconds. The indexer alone writes here. `*_block`, `*_at`, `*_tx`: where, when and by what it happened.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    ARRAY,
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    Column,
+    Index,
+    Integer,
+    Numeric,
+    SmallInteger,
+    Table,
+    Text,
+)
+from sqlalchemy.dialects.postgresql import JSONB
+
+from core.db.schema import metadata
+from core.db.types import Address, BlockNumber, ChainTime, Hash32, Int256, Uint256
+
+agent_market = Table(
+    "agent_market",
+    metadata,
+    Column("market_id", Hash32, primary_key=True),
+    # The specification, as listed
+    Column("kind", SmallInteger, nullable=False),  # 0 threshold, 1 range, 2 direction
+    Column("feed", Address, nullable=False),
+    Column("target", Int256, nullable=False),
+    Column("bounds", ARRAY(Numeric(78, 0)), nullable=False),
+    Column("early_resolvable", Boolean, nullable=False),
+    Column("opens_at", ChainTime, nullable=False),
+    Column("closes_at", ChainTime, nullable=False),
+    Column("start_at", ChainTime, nullable=False),
+    Column("max_age", BigInteger, nullable=False),
+    Column("void_delay", BigInteger, nullable=False),
+    Column("fee_bps", Integer, nullable=False),
+    Column("outcomes", SmallInteger, nullable=False),
+    Column("virtual_liquidity", Uint256, nullable=False),
+    # What the lister wrote beside it; `document` is it as JSON, NULL when it is not a JSON object
+    Column("metadata", Text, nullable=False),
+    Column("document", JSONB),
+    Column("slug", Text),
+    # Totals
+    Column("staked", Uint256, nullable=False),  # fee included
+    Column("net_pool", Uint256, nullable=False),  # less fees: what winners split
+    Column("stakes", Integer, nullable=False),  # in the book
+    Column("late_payments", Integer, nullable=False),  # credited too late: owed back, never in the book
+    Column("paid_out", Uint256, nullable=False),  # to winners
+    Column("paid_shares", Uint256, nullable=False),
+    Column("given_back", Uint256, nullable=False),  # refunds sent
+    # Its end
+    Column("status", SmallInteger, nullable=False),  # 1 open or awaiting its result, 2 resolved, 3 void
+    Column("winner", SmallInteger),
+    Column("observed", Int256),
+    Column("round_id", Uint256),
+    Column("observed_at", ChainTime),
+    Column("void_reason", SmallInteger),
+    Column("closed_block", BlockNumber),
+    Column("closed_at", ChainTime),
+    Column("closed_tx", Hash32),
+    Column("listed_block", BlockNumber, nullable=False),
+    Column("listed_log_index", Integer, nullable=False),
+    Column("listed_at", ChainTime, nullable=False),
+    Column("listed_tx", Hash32, nullable=False),
+    Column("updated_block", BlockNumber, nullable=False),
+    CheckConstraint("status IN (1, 2, 3)", name="status_is_known"),
+    CheckConstraint("(status = 2) = (winner IS NOT NULL)", name="resolved_has_a_winner"),
+    CheckConstraint("(status = 1) = (closed_tx IS NULL)", name="closed_once"),
+    Index("ix_agent_market_slug", "slug"),
+)
+
+agent_outcome = Table(
+    "agent_outcome",
+    metadata,
+    Column("market_id", Hash32, primary_key=True),
+    Column("outcome", SmallInteger, primary_key=True),
+    Column("net", Uint256, nullable=False),
+    Column("shares", Uint256, nullable=False),
+    Column("stakes", Integer, nullable=False),
+)
+
+# Every stake, and every late payment owed back. Status as the contract has it: 1 in the book, 2 owed back, 3 paid,
+# 4 refunded. A losing stake stays 1. The odds history of a market is its stakes in order with `price_after`.
+agent_stake = Table(
+    "agent_stake",
+    metadata,
+    Column("stake_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("market_id", Hash32, nullable=False),
+    Column("ordinal", Integer, nullable=False),  # order in its market, from 0: the low half of the id
+    Column("wallet", Address, nullable=False),
+    Column("outcome", SmallInteger),  # NULL for a late payment
+    Column("amount", Uint256, nullable=False),
+    Column("fee", Uint256, nullable=False),
+    Column("shares", Uint256, nullable=False),
+    Column("price_before", Uint256),  # of its outcome
+    Column("price_after", Uint256),
+    Column("intent_hash", Hash32, nullable=False),
+    Column("idem_hash", Hash32, nullable=False),
+    Column("builder", Address),  # NULL when none was named
+    Column("ref", Hash32),
+    Column("refund_reason", SmallInteger),
+    Column("status", SmallInteger, nullable=False),
+    Column("staked_block", BlockNumber, nullable=False),
+    Column("staked_log_index", Integer, nullable=False),
+    Column("staked_at", ChainTime, nullable=False),
+    Column("staked_tx", Hash32, nullable=False),
+    Column("paid_amount", Uint256, nullable=False),
+    Column("paid_block", BlockNumber),
+    Column("paid_at", ChainTime),
+    Column("paid_tx", Hash32),
+    Column("failed_payouts", Integer, nullable=False),
+    Column("failed_tx", Hash32),
+    CheckConstraint("status IN (1, 2, 3, 4)", name="status_is_known"),
+    CheckConstraint("(status IN (3, 4)) = (paid_tx IS NOT NULL)", name="paid_has_a_transaction"),
+    Index("ix_agent_stake_market_id_ordinal", "market_id", "ordinal", unique=True),
+    Index("ix_agent_stake_wallet", "wallet", "staked_block"),
+    Index("ix_agent_stake_intent_hash", "intent_hash"),
+)
+
+agent_fee_sweep = Table(
+    "agent_fee_sweep",
+    metadata,
+    Column("block_number", BlockNumber, primary_key=True),
+    Column("log_index", Integer, primary_key=True),
+    Column("amount", Uint256, nullable=False),
+    Column("at", ChainTime, nullable=False),
+    Column("tx", Hash32, nullable=False),
+)
+
+# Who may list, relay and pause; `role` is keccak256 of its name.
+agent_role = Table(
+    "agent_role",
+    metadata,
+    Column("role", Hash32, primary_key=True),
+    Column("account", Address, primary_key=True),
+    Column("allowed", Boolean, nullable=False),
+    Column("set_tx", Hash32, nullable=False),
+)
+
+agent_venue = Table(
+    "agent_venue",
+    metadata,
+    Column("chain_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("stakes_paused", Boolean, nullable=False),
+    Column("fees_swept", Uint256, nullable=False),
+)

@@ -1,0 +1,170 @@
+"""Projections of the stock side: every book, vintage and position, folded from logs. The indexer alone writes here.
+
+Amounts are token units (6 decimals); accumulators are scaled by 1e18; answers have 8 decimals; times are Unix seconds.
+`core.projections.stock` turns rows into the values of `core.mirror.vested`, which work out everything else (accepted,
+refused, accrued, settlement) exactly as the contract does. `*_block` is the block in which something happened, `*_at`
+its time, `*_tx` the transaction.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import BigInteger, Boolean, CheckConstraint, Column, Index, Integer, SmallInteger, Table, Text
+
+from core.db.schema import metadata
+from core.db.types import Address, BlockNumber, ChainTime, Hash32, Int256, Uint256
+
+stock_market = Table(
+    "stock_market",
+    metadata,
+    Column("market_id", BigInteger, primary_key=True, autoincrement=False),
+    # Terms
+    Column("opener", Address, nullable=False),
+    Column("resolver", Address, nullable=False),
+    Column("freeze_time", ChainTime, nullable=False),
+    Column("void_delay", BigInteger, nullable=False),
+    Column("fee_bps", Integer, nullable=False),
+    Column("kappa", BigInteger, nullable=False),
+    Column("seed_per_leg", Uint256, nullable=False),
+    Column("min_entry", Uint256, nullable=False),
+    Column("max_entry", Uint256, nullable=False),
+    # Books, as stored on chain: without the vintage that is pending
+    Column("principal_up", Uint256, nullable=False),
+    Column("principal_down", Uint256, nullable=False),
+    Column("acc_up", Uint256, nullable=False),
+    Column("acc_down", Uint256, nullable=False),
+    Column("pending_vintage", BlockNumber),  # not finalized on chain; contracts' block.number
+    Column("pending_up", Uint256, nullable=False),
+    Column("pending_down", Uint256, nullable=False),
+    # Where it stands
+    Column("winner", SmallInteger),  # 0 UP, 1 DOWN; NULL while open and when void
+    Column("voided", Boolean, nullable=False),
+    Column("paid_principal", Uint256, nullable=False),
+    Column("paid", Uint256, nullable=False),  # settlement payouts sent, after fees
+    Column("fees", Uint256, nullable=False),
+    Column("refunded", Uint256, nullable=False),
+    Column("residue_claimed", Uint256, nullable=False),
+    Column("positions", Integer, nullable=False),  # the seed's two counted
+    Column("vintages", Integer, nullable=False),  # the seed not counted
+    Column("created_block", BlockNumber, nullable=False),
+    Column("created_at", ChainTime, nullable=False),
+    Column("created_tx", Hash32, nullable=False),
+    Column("closed_block", BlockNumber),  # resolved or voided
+    Column("closed_at", ChainTime),
+    Column("closed_tx", Hash32),
+    Column("residue_tx", Hash32),
+    # As listed (MarketOpened); NULL for a market the lister did not open
+    Column("spec_id", Hash32),
+    Column("feed", Address),
+    Column("ticker", Text),
+    Column("family", SmallInteger),  # 0 daily, 1 weekly, 2 drill
+    # What settles it (SpecRegistered)
+    Column("stock_token", Address),
+    Column("strike_time", ChainTime),
+    Column("final_time", ChainTime),
+    Column("max_strike_age", BigInteger),
+    Column("max_final_age", BigInteger),
+    # How it was settled (Settled); NULL for one voided by the timeout
+    Column("outcome", SmallInteger),  # 0 UP, 1 DOWN, 2 FLAT, 3 VOID
+    Column("reason", SmallInteger),  # 0 none, 1 flat, 2 stale, 3 paused, 4 bad answer
+    Column("strike_round", Uint256),
+    Column("strike_answer", Int256),
+    Column("strike_round_at", ChainTime),
+    Column("final_round", Uint256),
+    Column("final_answer", Int256),
+    Column("final_round_at", ChainTime),
+    Column("updated_block", BlockNumber, nullable=False),
+    CheckConstraint("winner IN (0, 1)", name="winner_is_a_side"),
+    CheckConstraint("NOT (voided AND winner IS NOT NULL)", name="void_has_no_winner"),
+    CheckConstraint("(closed_tx IS NOT NULL) = (voided OR winner IS NOT NULL)", name="closed_once"),
+    CheckConstraint("pending_vintage IS NOT NULL OR (pending_up = 0 AND pending_down = 0)", name="pending_has_a_block"),
+)
+
+# All entries of one market in one block.number; the seed's is 0. Accepted and entry accumulators are NULL until it is
+# finalized on chain (core.mirror.vested shows a finished one as the contract's views do, before that).
+stock_vintage = Table(
+    "stock_vintage",
+    metadata,
+    Column("market_id", BigInteger, primary_key=True),
+    Column("vintage", BlockNumber, primary_key=True),
+    Column("offered_up", Uint256, nullable=False),
+    Column("offered_down", Uint256, nullable=False),
+    Column("accepted_up", Uint256),
+    Column("accepted_down", Uint256),
+    Column("entry_acc_up", Uint256),
+    Column("entry_acc_down", Uint256),
+    Column("finalized_block", BlockNumber),
+    Column("finalized_at", ChainTime),
+    Column("finalized_tx", Hash32),
+)
+
+stock_position = Table(
+    "stock_position",
+    metadata,
+    Column("position_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("market_id", BigInteger, nullable=False),
+    Column("ordinal", Integer, nullable=False),  # order of entry in its market, from 0; the seed is 0 and 1
+    Column("owner", Address, nullable=False),
+    Column("outcome", SmallInteger, nullable=False),  # 0 UP, 1 DOWN
+    Column("offered", Uint256, nullable=False),
+    Column("vintage", BlockNumber, nullable=False),
+    Column("offered_before", Uint256, nullable=False),  # on its side of its vintage, ahead of it
+    Column("claimed", Boolean, nullable=False),
+    Column("refunded", Boolean, nullable=False),
+    Column("payout", Uint256, nullable=False),  # sent for its accepted part, after the fee
+    Column("fee", Uint256, nullable=False),
+    Column("refund", Uint256, nullable=False),
+    Column("entered_block", BlockNumber, nullable=False),
+    Column("entered_at", ChainTime, nullable=False),
+    Column("entry_tx", Hash32, nullable=False),
+    Column("payout_at", ChainTime),
+    Column("payout_tx", Hash32),
+    Column("refund_at", ChainTime),
+    Column("refund_tx", Hash32),
+    Column("failed_deliveries", Integer, nullable=False),
+    Column("failed_tx", Hash32),  # the last delivery the token refused
+    CheckConstraint("outcome IN (0, 1)", name="outcome_is_a_side"),
+    Index("ix_stock_position_market_id_ordinal", "market_id", "ordinal", unique=True),
+    Index("ix_stock_position_owner", "owner"),
+    # Most positions are changed once, when they are paid; with room on the page no index has to follow.
+    postgresql_with={"fillfactor": 80},
+)
+
+stock_fee_sweep = Table(
+    "stock_fee_sweep",
+    metadata,
+    Column("block_number", BlockNumber, primary_key=True),
+    Column("log_index", Integer, primary_key=True),
+    Column("amount", Uint256, nullable=False),
+    Column("at", ChainTime, nullable=False),
+    Column("tx", Hash32, nullable=False),
+)
+
+# Feeds as the lister's owner last set them.
+stock_feed = Table(
+    "stock_feed",
+    metadata,
+    Column("feed", Address, primary_key=True),
+    Column("stock_token", Address, nullable=False),
+    Column("ticker", Text, nullable=False),
+    Column("max_strike_age", BigInteger, nullable=False),
+    Column("max_final_age", BigInteger, nullable=False),
+    Column("allowed", Boolean, nullable=False),
+    Column("set_tx", Hash32, nullable=False),
+)
+
+stock_opener = Table(
+    "stock_opener",
+    metadata,
+    Column("opener", Address, primary_key=True),
+    Column("allowed", Boolean, nullable=False),
+    Column("set_tx", Hash32, nullable=False),
+)
+
+# One row once the venue has said anything.
+stock_venue = Table(
+    "stock_venue",
+    metadata,
+    Column("chain_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("entries_paused", Boolean, nullable=False),
+    Column("fees_swept", Uint256, nullable=False),
+)

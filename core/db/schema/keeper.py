@@ -1,0 +1,47 @@
+"""What the keeper remembers between runs; its jobs are idempotent without it, and cheaper and more careful with it."""
+
+from __future__ import annotations
+
+from sqlalchemy import BigInteger, Boolean, CheckConstraint, Column, ForeignKey, Integer, Table, Text, func
+from sqlalchemy.dialects.postgresql import JSONB
+
+from core.db.schema import metadata
+from core.db.types import BlockNumber, ChainTime, UtcDateTime
+
+# Everything the keeper ever asked the outbox for, by what it was about, such as `stock:resolve:17`. A new attempt is
+# only made from the number of attempts its maker read, so two keepers cannot both make it.
+keeper_errand = Table(
+    "keeper_errand",
+    metadata,
+    Column("chain_id", BigInteger, primary_key=True),
+    Column("subject", Text, primary_key=True),
+    Column("attempts", Integer, nullable=False),
+    Column("failures", Integer, nullable=False),  # attempts that failed in a row, right before the latest
+    Column("intent_id", BigInteger, ForeignKey("outbox_intent.id"), nullable=False),  # of the latest attempt
+    Column("asked_at", UtcDateTime, nullable=False, server_default=func.now()),
+    CheckConstraint("attempts > 0", name="asked_at_least_once"),
+    CheckConstraint("failures >= 0 AND failures < attempts", name="failed_before_the_latest"),
+)
+
+# What a read said that must be said again, later, before it is acted on (the proof of a void): `what` since when.
+keeper_sighting = Table(
+    "keeper_sighting",
+    metadata,
+    Column("chain_id", BigInteger, primary_key=True),
+    Column("subject", Text, primary_key=True),
+    Column("what", Text, nullable=False),
+    Column("since", ChainTime, nullable=False),
+    Column("since_block", BlockNumber, nullable=False),
+)
+
+# The last run of each job. `acted_at`: the last run that asked for a transaction.
+keeper_run = Table(
+    "keeper_run",
+    metadata,
+    Column("job", Text, primary_key=True),
+    Column("started_at", UtcDateTime, nullable=False),
+    Column("finished_at", UtcDateTime, nullable=False),
+    Column("ok", Boolean, nullable=False),
+    Column("acted_at", UtcDateTime),
+    Column("report", JSONB, nullable=False),
+)

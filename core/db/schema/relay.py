@@ -1,0 +1,27 @@
+"""Bets the relay took in, by the authorization that pays for them: what makes sending a body again harmless."""
+
+from __future__ import annotations
+
+from sqlalchemy import BigInteger, CheckConstraint, Column, Integer, Table, func
+
+from core.db.schema import metadata
+from core.db.types import Address, Hash32, UtcDateTime
+
+# The contract books an authorization at most once, whatever is sent; this table only tells askers which transaction
+# it was. `attempt` counts the transactions asked for, each after the one before it could no longer land.
+relay_bet = Table(
+    "relay_bet",
+    metadata,
+    Column("chain_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("signer", Address, primary_key=True),
+    Column("nonce", Hash32, primary_key=True),
+    Column("market_id", BigInteger, nullable=False),
+    Column("body_hash", Hash32, nullable=False),  # of the call data: another window or signature is another body
+    Column("attempt", Integer, nullable=False, server_default="1"),
+    Column("intent_id", BigInteger),  # of the last attempt; NULL for a bet that landed without us
+    Column("tx_hash", Hash32),  # of a bet that landed without us
+    Column("created_at", UtcDateTime, nullable=False, server_default=func.now()),
+    Column("confirmed_told_at", UtcDateTime),  # when an asker was first told that it is booked
+    CheckConstraint("intent_id IS NOT NULL OR tx_hash IS NOT NULL", name="points_at_a_transaction"),
+    CheckConstraint("attempt >= 1", name="attempts_count_from_one"),
+)

@@ -1,0 +1,90 @@
+"""Operator switches: rows every process sees within two seconds, by notification and, should that fail, by polling."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Mapping
+
+import psycopg
+from psycopg import AsyncConnection
+from psycopg.rows import TupleRow
+
+from core.db.engine import Pool
+from core.db.notify import listen
+from core.log import get_logger
+
+log = get_logger(__name__)
+
+TRADING_PAUSED = "trading_paused"
+CHANNEL = "operator_switch"
+POLL_SECONDS = 1.0
+
+
+async def set_switch(
+    connection: AsyncConnection[TupleRow], name: str, is_on: bool, *, reason: str, changed_by: str
+) -> None:
+    """Turns a switch on or off; all processes are told when the transaction commits."""
+    await connection.execute(
+        "INSERT INTO operator_switch (name, is_on, reason, changed_by, changed_at) VALUES (%s, %s, %s, %s, now()) "
+        "ON CONFLICT (name) DO UPDATE SET is_on = excluded.is_on, reason = excluded.reason, "
+        "changed_by = excluded.changed_by, changed_at = excluded.changed_at",
+        (name, is_on, reason, changed_by),
+    )
+
+
+async def read_switches(connection: AsyncConnection[TupleRow]) -> Mapping[str, bool]:
+    """Every switch ever set; one that is absent is off."""
+    cursor = await connection.execute("SELECT name, is_on FROM operator_switch")
+    rows: list[tuple[str, bool]] = await cursor.fetchall()
+    return dict(rows)
+
+
+class SwitchWatcher:
+    """The switches as last read, kept fresh while `run` runs. While the database is away the last state stands."""
+
+    def __init__(self, url: str, pool: Pool) -> None:
+        self._url = url
+        self._pool = pool
+        self._state: Mapping[str, bool] = {}
+        self._read_at = 0.0
+        self._changed = asyncio.Event()
+
+    def is_on(self, name: str) -> bool:
+        return self._state.get(name, False)
+
+    @property
+    def age_seconds(self) -> float:
+        """How old our knowledge is; infinite before the first read."""
+        return time.monotonic() - self._read_at if self._read_at else float("inf")
+
+    async def refresh(self) -> None:
+        async with self._pool.connection() as connection:
+            self._state = await read_switches(connection)
+        self._read_at = time.monotonic()
+
+    async def run(self) -> None:
+        """Keeps the state fresh until cancelled."""
+        listening = asyncio.create_task(self._listen())
+        try:
+            while True:
+                self._changed.clear()
+                try:
+                    await self.refresh()
+                except (psycopg.Error, TimeoutError) as error:
+                    log.warning("the switches cannot be read", action="switches.unreadable", why=error)
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(POLL_SECONDS):
+                        await self._changed.wait()
+                if listening.done():
+                    listening.result()
+        finally:
+            listening.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await listening
+
+    async def _listen(self) -> None:
+        async with contextlib.aclosing(listen(self._url, [CHANNEL])) as notices:
+            async for _ in notices:
+                self._changed.set()

@@ -1,0 +1,105 @@
+"""Column types that keep chain values exact: integers of 256 bits, 20-byte addresses, 32-byte hashes, aware times.
+
+Python sees `int`, `bytes` and UTC `datetime`; nothing is ever a float or a naive time. `hex_of` and `bytes_of`
+convert at the edges.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+from sqlalchemy import BigInteger, DateTime, LargeBinary, Numeric
+from sqlalchemy.engine import Dialect
+from sqlalchemy.types import TypeDecorator
+
+UINT256_MAX = 2**256 - 1
+INT256_MIN = -(2**255)
+
+# Unix seconds of the chain's clock, block numbers, log indexes.
+ChainTime = BigInteger
+BlockNumber = BigInteger
+
+
+class Uint256(TypeDecorator[int]):
+    """numeric(78,0) <-> int, refusing what a uint256 cannot hold."""
+
+    impl = Numeric(78, 0)
+    cache_ok = True
+    _lowest = 0
+    _highest = UINT256_MAX
+
+    def process_bind_param(self, value: int | None, dialect: Dialect) -> Decimal | None:
+        if value is None:
+            return None
+        if not isinstance(value, int) or not self._lowest <= value <= self._highest:
+            raise ValueError(f"{value!r} is not an integer from {self._lowest} to {self._highest}")
+        return Decimal(value)
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> int | None:
+        return None if value is None else int(value)
+
+
+class Int256(Uint256):
+    """numeric(78,0) <-> int for signed values such as oracle answers."""
+
+    cache_ok = True
+    _lowest = INT256_MIN
+    _highest = 2**255 - 1
+
+
+class _FixedBytes(TypeDecorator[bytes]):
+    impl = LargeBinary
+    cache_ok = True
+    length = 0
+
+    def process_bind_param(self, value: bytes | None, dialect: Dialect) -> bytes | None:
+        if value is not None and len(value) != self.length:
+            raise ValueError(f"expected {self.length} bytes, got {len(value)}")
+        return value
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> bytes | None:
+        return None if value is None else bytes(value)
+
+
+class Address(_FixedBytes):
+    """bytea of 20 bytes."""
+
+    cache_ok = True
+    length = 20
+
+
+class Hash32(_FixedBytes):
+    """bytea of 32 bytes: block and transaction hashes, market ids, nonces of authorizations."""
+
+    cache_ok = True
+    length = 32
+
+
+class UtcDateTime(TypeDecorator[datetime]):
+    """timestamptz <-> aware datetime in UTC; a naive one is refused."""
+
+    impl = DateTime(timezone=True)
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        if value is not None and value.tzinfo is None:
+            raise ValueError("a time without a zone")
+        return value
+
+    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        return None if value is None else value.astimezone(UTC)
+
+
+def bytes_of(text: str, length: int | None = None) -> bytes:
+    """Hex with or without 0x as bytes; ValueError when it is not hex or not of `length` bytes."""
+    value = bytes.fromhex(text[2:] if text[:2] in ("0x", "0X") else text)
+    if length is not None and len(value) != length:
+        raise ValueError(f"expected {length} bytes, got {len(value)}")
+    return value
+
+
+def hex_of(value: bytes | memoryview) -> str:
+    """Bytes as lower-case hex with 0x."""
+    return "0x" + bytes(value).hex()

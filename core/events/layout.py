@@ -1,0 +1,112 @@
+"""How one kind of log lies in bytes, and the few helpers decoders share."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from eth_utils.crypto import keccak
+
+from core.errors import VpmError
+
+WORD = 32
+
+num = int.from_bytes  # big-endian by default; the name decoders use for "this word is a number"
+
+
+class UndecodableLog(VpmError):
+    """A log of a contract we follow does not have the layout its topic promises."""
+
+    code = "log_undecodable"
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """One event of one contract.
+
+    decode: from the joined topics and the data, whose sizes have been checked, to a typed event.
+    entity: what the event changes, as a short key; logs of one entity can be folded alone, in chain order. None for an
+    event that only adds a row of its own.
+    data_bytes: the exact size of the data, or None where strings or bytes make it vary (`least_data_bytes` then holds).
+    """
+
+    signature: str
+    decode: Callable[[bytes, bytes], Any]
+    entity: Callable[[bytes, bytes], bytes] | None
+    data_bytes: int | None
+    least_data_bytes: int
+    topics_bytes: int
+    name: str = field(init=False)
+    topic: bytes = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "name", self.signature.split("(", 1)[0])
+        object.__setattr__(self, "topic", topic_of(self.signature))
+
+    def fits(self, topics: bytes, data: bytes) -> bool:
+        """Whether sizes are as the layout needs them."""
+        if len(topics) != self.topics_bytes:
+            return False
+        return len(data) == self.data_bytes if self.data_bytes is not None else len(data) >= self.least_data_bytes
+
+    def read(self, topics: bytes, data: bytes) -> Any:
+        """The typed event; UndecodableLog when the sizes are wrong or an offset points outside the data."""
+        if not self.fits(topics, data):
+            raise UndecodableLog(
+                f"{self.name}: {len(topics) // WORD} topics and {len(data)} bytes of data are not its layout."
+            )
+        return self.decode(topics, data)
+
+
+def layout(
+    signature: str,
+    decode: Callable[[bytes, bytes], Any],
+    entity: Callable[[bytes, bytes], bytes] | None = None,
+) -> Layout:
+    """A layout from the event's declaration as it stands in the interface: types, `indexed` and names."""
+    indexed = plain = 0
+    dynamic = False
+    for argument in _arguments(signature):
+        kind, *rest = argument.split()
+        if "indexed" in rest:
+            indexed += 1
+        else:
+            plain += 1
+            dynamic = dynamic or kind in ("string", "bytes")
+    size = plain * WORD
+    return Layout(signature, decode, entity, None if dynamic else size, size, (1 + indexed) * WORD)
+
+
+def topic_of(signature: str) -> bytes:
+    """The first topic: the hash of the canonical signature."""
+    name = signature.split("(", 1)[0]
+    kinds = ",".join(argument.split()[0] for argument in _arguments(signature))
+    return keccak(text=f"{name}({kinds})")
+
+
+def by_topic(*layouts: Layout) -> dict[bytes, Layout]:
+    return {each.topic: each for each in layouts}
+
+
+def tail(data: bytes, position: int) -> bytes:
+    """The dynamic value whose offset stands in word `position`."""
+    offset = num(data[position * WORD : position * WORD + WORD])
+    start = offset + WORD
+    if start > len(data):
+        raise UndecodableLog(f"an offset of {offset} points outside {len(data)} bytes of data.")
+    size = num(data[offset:start])
+    if size > len(data) - start:
+        raise UndecodableLog(f"a value of {size} bytes does not fit into {len(data)} bytes of data.")
+    return data[start : start + size]
+
+
+def text(raw: bytes) -> str:
+    """Text that anybody may have written, made storable: broken UTF-8 and NUL become the replacement character."""
+    return raw.decode("utf-8", "replace").replace("\0", "\ufffd")
+
+
+def _arguments(signature: str) -> list[str]:
+    inside = signature[signature.index("(") + 1 : signature.rindex(")")]
+    return [re.sub(r"\s+", " ", part.strip()) for part in inside.split(",") if part.strip()]

@@ -1,0 +1,76 @@
+"""Keeper jobs asked for from outside: `request` and `read` for the asker, `claim` and `finish` for the keeper.
+
+    job = await request(connection, "resolve")                    # the API
+    ...
+    claimed = await claim(connection, INSTANCE)                   # the leading keeper, told by the channel REQUESTED
+    await finish(connection, claimed.id, report)                  # wakes the asker
+
+Jobs are idempotent, so one whose keeper died is simply taken again after `ABANDONED_AFTER_SECONDS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from psycopg import AsyncConnection
+from psycopg.rows import TupleRow
+from psycopg.types.json import Jsonb
+
+Connection = AsyncConnection[TupleRow]
+
+REQUESTED = "keeper_job"
+DONE = "keeper_job_done"
+
+ABANDONED_AFTER_SECONDS = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A job somebody asked for. `report` is None until it has run."""
+
+    id: int
+    job: str
+    is_started: bool
+    report: Mapping[str, Any] | None
+
+
+async def request(connection: Connection, job: str) -> int:
+    """Asks for one run of `job`, or joins a request that has not started; returns its id."""
+    cursor = await connection.execute(
+        "INSERT INTO keeper_job (job) VALUES (%s) ON CONFLICT (job) WHERE started_at IS NULL "
+        "DO UPDATE SET job = excluded.job RETURNING id",
+        (job,),
+    )
+    row = await cursor.fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+async def read(connection: Connection, job_id: int) -> Job | None:
+    cursor = await connection.execute(
+        "SELECT id, job, started_at IS NOT NULL, report FROM keeper_job WHERE id = %s", (job_id,)
+    )
+    row = await cursor.fetchone()
+    return None if row is None else Job(*row)
+
+
+async def claim(connection: Connection, runner: str) -> Job | None:
+    """Takes the oldest job that waits, or one its keeper left behind; None when there is nothing to do."""
+    cursor = await connection.execute(
+        "UPDATE keeper_job SET started_at = now(), runner = %s WHERE id = (SELECT id FROM keeper_job "
+        "WHERE finished_at IS NULL AND (started_at IS NULL OR started_at < now() - make_interval(secs => %s)) "
+        "ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED) RETURNING id, job, true, report",
+        (runner, ABANDONED_AFTER_SECONDS),
+    )
+    row = await cursor.fetchone()
+    return None if row is None else Job(*row)
+
+
+async def finish(connection: Connection, job_id: int, report: Mapping[str, Any]) -> None:
+    """Writes the report of a claimed job; whoever asked is notified when this commits."""
+    await connection.execute(
+        "UPDATE keeper_job SET finished_at = now(), report = %s WHERE id = %s AND finished_at IS NULL",
+        (Jsonb(dict(report)), job_id),
+    )

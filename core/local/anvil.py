@@ -1,0 +1,124 @@
+"""A local chain: what to run, and waiting until it answers for the right chain."""
+
+from __future__ import annotations
+
+import json
+import os
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from core.errors import ProcessError
+from core.local.packages import NODE_MODULES, foundry_binary
+from core.local.process import RunningProcess, SpawnPlan, start_process, wait_until
+
+DEFAULT_MNEMONIC = "test test test test test test test test test test test junk"
+
+
+@dataclass(frozen=True, slots=True)
+class AnvilOptions:
+    """What a local chain is made of.
+
+    block_time_seconds: interval mining, which is what holds under load. None with `mine_on_demand` mines only when
+    asked (`evm_mine`); None without it mines a block per transaction, fit for light tests only.
+    """
+
+    chain_id: int
+    port: int
+    host: str = "127.0.0.1"
+    block_time_seconds: float | None = None
+    mine_on_demand: bool = False
+    genesis: Path | None = None
+    fork_url: str | None = None
+    fork_block: int | None = None
+    state: Path | None = None  # loaded when it exists, written on exit
+    timestamp: int | None = None
+    accounts: int = 10
+    balance_ether: int = 10_000
+    mnemonic: str = DEFAULT_MNEMONIC
+    gas_limit: int = 60_000_000
+    extra: tuple[str, ...] = ()
+
+    @property
+    def url(self) -> str:
+        return f"http://{self.host}:{self.port}"
+
+    @property
+    def ws_url(self) -> str:
+        return f"ws://{self.host}:{self.port}"
+
+
+def anvil_plan(options: AnvilOptions, *, node_modules: Path = NODE_MODULES) -> SpawnPlan:
+    """How to run the chain."""
+    given: dict[str, object | None] = {
+        "--host": options.host,
+        "--port": options.port,
+        "--chain-id": options.chain_id,
+        "--accounts": options.accounts,
+        "--balance": options.balance_ether,
+        "--mnemonic": options.mnemonic,
+        "--gas-limit": options.gas_limit,
+        "--block-time": options.block_time_seconds,
+        "--init": options.genesis,
+        "--fork-url": options.fork_url,
+        "--fork-block-number": options.fork_block,
+        "--state": options.state,
+        "--timestamp": options.timestamp,
+    }
+    argv = [str(foundry_binary("anvil", node_modules))]
+    for flag, value in given.items():
+        if value is not None:
+            argv += [flag, str(value)]
+    if options.mine_on_demand:
+        argv.append("--no-mining")
+    return SpawnPlan(f"anvil {options.chain_id}", (*argv, *options.extra), env=_environment())
+
+
+def start_anvil(options: AnvilOptions, log_path: Path, *, timeout_seconds: float = 30.0) -> RunningProcess:
+    """Spawns the chain and waits until it answers."""
+    running = start_process(anvil_plan(options), log_path)
+    try:
+        wait_anvil(options, running, timeout_seconds)
+    except BaseException:
+        running.stop()
+        raise
+    return running
+
+
+def wait_anvil(options: AnvilOptions, running: RunningProcess, timeout_seconds: float = 30.0) -> None:
+    """Returns once the chain answers with its own chain id; ProcessError otherwise."""
+    wait_until(lambda: anvil_answers(options), running, timeout_seconds, f"anvil on port {options.port}")
+
+
+def anvil_answers(options: AnvilOptions) -> bool:
+    """One question: is the chain there? ProcessError when another chain answers on its port."""
+    try:
+        found = int(ask(options.url, "eth_chainId", timeout_seconds=2.0), 16)
+    except (OSError, ValueError, KeyError):
+        return False
+    if found != options.chain_id:
+        raise ProcessError(
+            f"Port {options.port} is taken by another chain ({found} instead of {options.chain_id}).",
+            hint="Stop the other process or choose another port.",
+        )
+    return True
+
+
+def ask(url: str, method: str, *params: object, timeout_seconds: float = 10.0) -> Any:
+    """One blocking JSON-RPC request to a local chain; the async client is in core.chain."""
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
+    request = urllib.request.Request(url, body, {"Content-Type": "application/json"})  # noqa: S310 - local only
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    with opener.open(request, timeout=timeout_seconds) as response:
+        answer = json.load(response)
+    if "error" in answer:
+        raise ValueError(f"{method}: {answer['error'].get('message')}")
+    return answer["result"]
+
+
+def _environment() -> dict[str, str]:
+    # A proxy of the machine must not stand between us and 127.0.0.1, but a fork's RPC may need it.
+    kept = ("PATH", "HOME", "TMPDIR", "HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy", "SSL_CERT_FILE")
+    return {name: os.environ[name] for name in kept if name in os.environ} | {"NO_PROXY": "127.0.0.1,localhost"}

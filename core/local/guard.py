@@ -1,0 +1,72 @@
+"""Runs one program and makes sure it ends: when told to, and when the process that wanted it is gone.
+
+    python -S -I guard.py PARENT_PID STOP_SIGNAL USER CWD -- PROGRAM ARGUMENTS...
+
+Standard library only, so that it starts in a few milliseconds. SIGTERM and SIGINT are passed on as STOP_SIGNAL, SIGQUIT
+as SIGKILL. USER is a numeric uid and gid, or -1. Ends with the program's exit code, or 128 + its signal.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+
+STOP_PATIENCE_SECONDS = 10.0
+POLL_SECONDS = 0.2
+
+
+def main() -> int:
+    parent_pid, stop_signal, user, cwd = int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
+    argv = sys.argv[6:]
+    told: list[int] = []
+    for each in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
+        signal.signal(each, lambda number, _frame: told.append(number))
+    own_parent = os.getppid() == parent_pid
+    try:
+        if user >= 0:
+            program = subprocess.Popen(argv, cwd=cwd, user=user, group=user, extra_groups=[], start_new_session=True)
+        else:
+            program = subprocess.Popen(argv, cwd=cwd, start_new_session=True)
+    except OSError as error:
+        print(f"{argv[0]} cannot be run: {error.strerror or error}", flush=True)
+        return 127
+    stopping_since: float | None = None
+    while True:
+        try:
+            program.wait(POLL_SECONDS if not told else 0.01)
+            break
+        except subprocess.TimeoutExpired:
+            pass
+        if not told and not _alive(parent_pid, own_parent):
+            told.append(signal.SIGTERM)
+        if signal.SIGQUIT in told:
+            program.kill()
+        elif told and stopping_since is None:
+            stopping_since = time.monotonic()
+            with contextlib.suppress(ProcessLookupError):
+                program.send_signal(stop_signal)
+        elif stopping_since is not None and time.monotonic() - stopping_since > STOP_PATIENCE_SECONDS:
+            program.kill()
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(program.pid, signal.SIGKILL)  # whatever it left behind in its session
+    return program.returncode if program.returncode >= 0 else 128 - program.returncode
+
+
+def _alive(pid: int, own_parent: bool) -> bool:
+    if own_parent:
+        return os.getppid() == pid  # a dead parent's children are handed to another process at once
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+if __name__ == "__main__":
+    sys.exit(main())

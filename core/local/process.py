@@ -1,0 +1,124 @@
+"""What to spawn, as data, and a guarded way to spawn it that leaves nothing behind.
+
+A `SpawnPlan` says everything a supervisor needs. `start_process` runs it under a small guard process (`guard.py`) that
+stops the program when we stop it, and also when we die without a chance to.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+from core.errors import ProcessError
+
+_GUARD = Path(__file__).with_name("guard.py")
+
+
+@dataclass(frozen=True, slots=True)
+class SpawnPlan:
+    """How to run one program.
+
+    env: the whole environment. user: numeric uid and gid to run as, or None for our own. stop_signal: what makes it
+    end in an orderly way. cwd: always set, since an unprivileged user may not be able to enter ours.
+    """
+
+    name: str
+    argv: tuple[str, ...]
+    env: Mapping[str, str] = field(repr=False)
+    cwd: str = "/"
+    user: int | None = None
+    stop_signal: signal.Signals = signal.SIGTERM
+
+
+@dataclass(slots=True)
+class RunningProcess:
+    """A program under its guard. `log_path` has what it printed."""
+
+    plan: SpawnPlan
+    guard: subprocess.Popen[bytes]
+    log_path: Path
+
+    @property
+    def pid(self) -> int:
+        """The guard's process id; signalling it signals the program."""
+        return self.guard.pid
+
+    def alive(self) -> bool:
+        return self.guard.poll() is None
+
+    def tail(self, lines: int = 15) -> str:
+        """The end of what the program printed, for an error message."""
+        with contextlib.suppress(OSError):
+            return "\n".join(self.log_path.read_text(errors="replace").splitlines()[-lines:])
+        return ""
+
+    def stop(self, timeout_seconds: float = 10.0) -> None:
+        """Asks the program to end, kills it after the timeout, and waits until it is gone."""
+        if self.alive():
+            self.guard.send_signal(self.plan.stop_signal)
+            try:
+                self.guard.wait(timeout_seconds)
+            except subprocess.TimeoutExpired:
+                self.guard.send_signal(signal.SIGQUIT)  # the guard kills its program
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    self.guard.wait(5)
+        self.guard.wait()
+
+    def kill_program(self) -> None:
+        """SIGKILL to the program itself, as a crash would: for fault tests."""
+        self.guard.send_signal(signal.SIGQUIT)
+        self.guard.wait(10)
+
+
+def start_process(plan: SpawnPlan, log_path: Path, *, parent_pid: int | None = None) -> RunningProcess:
+    """Spawns the plan under a guard that outlives neither the program nor `parent_pid` (this process by default)."""
+    log_path.parent.mkdir(parents=True, exist_ok=True)
+    command = [sys.executable, "-S", "-I", str(_GUARD), str(parent_pid or os.getpid())]
+    command += [str(int(plan.stop_signal)), str(-1 if plan.user is None else plan.user), plan.cwd, "--", *plan.argv]
+    with log_path.open("ab") as output:
+        guard = _popen(command, plan, output)
+    return RunningProcess(plan, guard, log_path)
+
+
+def _popen(command: list[str], plan: SpawnPlan, output: IO[bytes]) -> subprocess.Popen[bytes]:
+    try:
+        return subprocess.Popen(
+            command,
+            env=dict(plan.env),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,  # a Ctrl-C in the terminal is ours to pass on, in order
+        )
+    except OSError as error:
+        raise ProcessError(f"{plan.name} did not start: {error.strerror or error}.") from None
+
+
+def free_port(host: str = "127.0.0.1") -> int:
+    """A TCP port nobody listens on now. Another process may take it first: be ready to try again."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, 0))
+        port: int = listener.getsockname()[1]
+        return port
+
+
+def wait_until(check: object, running: RunningProcess, timeout_seconds: float, what: str) -> None:
+    """Polls `check()` until it is true; ProcessError with the program's last words when it ends or takes too long."""
+    assert callable(check)
+    deadline = time.monotonic() + timeout_seconds
+    while not check():
+        if not running.alive():
+            raise ProcessError(f"{what} ended before it was ready. Its last words:\n{running.tail()}")
+        if time.monotonic() > deadline:
+            raise ProcessError(f"{what} was not ready within {timeout_seconds:g} s. Its last words:\n{running.tail()}")
+        time.sleep(0.03)

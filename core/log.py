@@ -1,0 +1,198 @@
+"""Structured logging: one JSON object (or one readable line) per event, with an `action` key and secrets redacted.
+
+    log = get_logger(__name__)
+    log.info("using the next URL", action="rpc.failed_over", chain_id=8453, url=url)
+
+`action` is stable and greppable (`<area>.<what happened>`); fields carry the values. Three guards keep secrets out:
+fields whose names say they are secret are never written, URLs are cut down to what identifies the host, and every value
+passed to `register_secret` (all SecretStr settings are) is replaced wherever it appears, tracebacks included.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import re
+import sys
+import uuid
+from collections.abc import Iterator
+from contextvars import ContextVar
+from datetime import UTC, datetime
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+import orjson
+
+REDACTED = "[redacted]"
+
+_request_id: ContextVar[str | None] = ContextVar("request_id", default=None)
+_registered: set[str] = set()
+
+_SECRET_NAME = re.compile(
+    r"(^|_)(password|passwd|secret|private_key|lane_key|api_key|apikey|mnemonic|authorization|signature|cookie"
+    r"|x_payment|raw_transaction)s?($|_)"
+)
+_URL = re.compile(r"\b(?:https?|wss?|postgres(?:ql)?(?:\+\w+)?|rediss?)://[^\s\"'<>\\]+", re.IGNORECASE)
+# A path segment that no person would choose as a name: an API key of a node provider.
+_KEY_LIKE = re.compile(r"(?=[^/]*\d)[A-Za-z0-9_-]{20,}")
+_MIN_SECRET_LENGTH = 6  # shorter values would redact ordinary words
+
+
+class Log:
+    """A named logger that takes a sentence (may be empty), an action, and fields."""
+
+    __slots__ = ("_fields", "_logger")
+
+    def __init__(self, logger: logging.Logger, fields: dict[str, Any] | None = None) -> None:
+        self._logger = logger
+        self._fields = fields or {}
+
+    def bind(self, **fields: Any) -> Log:
+        """The same logger with fields added to every line."""
+        return Log(self._logger, {**self._fields, **fields})
+
+    def debug(self, message: str, /, *, action: str, **fields: Any) -> None:
+        self._write(logging.DEBUG, action, message, fields)
+
+    def info(self, message: str, /, *, action: str, **fields: Any) -> None:
+        self._write(logging.INFO, action, message, fields)
+
+    def warning(self, message: str, /, *, action: str, **fields: Any) -> None:
+        self._write(logging.WARNING, action, message, fields)
+
+    def error(self, message: str, /, *, action: str, exc: BaseException | None = None, **fields: Any) -> None:
+        """`exc` adds the traceback; pass it for what is unexpected, not for what has a sentence of its own."""
+        self._write(logging.ERROR, action, message, fields, exc)
+
+    def _write(
+        self, level: int, action: str, message: str, fields: dict[str, Any], exc: BaseException | None = None
+    ) -> None:
+        if self._logger.isEnabledFor(level):
+            extra = {"action": action, "fields": {**self._fields, **fields}}
+            self._logger.log(level, message, extra=extra, exc_info=exc)
+
+
+def get_logger(name: str) -> Log:
+    return Log(logging.getLogger(name))
+
+
+def configure(level: str = "INFO", style: Literal["json", "console"] = "json", stream: Any = None) -> None:
+    """Sends every logger of the process, libraries included, through one redacting formatter to stderr."""
+    handler = logging.StreamHandler(stream if stream is not None else sys.stderr)
+    handler.setFormatter(JsonFormatter() if style == "json" else ConsoleFormatter())
+    root = logging.getLogger()
+    for old in root.handlers[:]:
+        root.removeHandler(old)
+    root.addHandler(handler)
+    root.setLevel(level)
+    for noisy in ("aiohttp.access", "apscheduler", "alembic.runtime"):
+        logging.getLogger(noisy).setLevel(max(logging.WARNING, logging.getLevelName(level)))
+
+
+def register_secret(value: str) -> None:
+    """Never again write this value to a log, wherever it turns up."""
+    if len(value) >= _MIN_SECRET_LENGTH and value != "memory://":
+        _registered.add(value)
+        if value.startswith("0x"):
+            _registered.add(value[2:])
+    parts = urlsplit(value) if "://" in value else None
+    if parts is not None and parts.password and len(parts.password) >= _MIN_SECRET_LENGTH:
+        _registered.add(parts.password)
+
+
+def redact_url(url: str) -> str:
+    """Scheme, host, port and plain path words; never credentials, query strings or key-like path segments."""
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+        port = f":{parts.port}" if parts.port else ""
+    except ValueError:
+        return REDACTED
+    if ":" in host:
+        host = f"[{host}]"
+    user = f"{REDACTED}@" if parts.username or parts.password else ""
+    path = "/".join(REDACTED if _KEY_LIKE.fullmatch(part) else part for part in parts.path.split("/"))
+    return f"{parts.scheme}://{user}{host}{port}{path}{'?' + REDACTED if parts.query else ''}"
+
+
+def redact_text(text: str) -> str:
+    """The text with every registered secret replaced and every URL cut down."""
+    for secret in _registered:
+        if secret in text:
+            text = text.replace(secret, REDACTED)
+    return _URL.sub(lambda match: redact_url(match.group()), text) if "://" in text else text
+
+
+def redact(value: Any, name: str = "") -> Any:
+    """A value fit for a log line: secret-named fields dropped, text redacted, everything made JSON-able."""
+    if name and _SECRET_NAME.search(name.lower().replace("-", "_")):
+        return REDACTED
+    if value is None or isinstance(value, bool | float):
+        return value
+    if isinstance(value, int):
+        return value if -(2**63) <= value < 2**64 else str(value)
+    if isinstance(value, bytes | bytearray | memoryview):
+        return redact_text("0x" + bytes(value).hex())
+    if isinstance(value, dict):
+        return {str(key): redact(item, str(key)) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [redact(item) for item in value]
+    return redact_text(str(value))
+
+
+@contextlib.contextmanager
+def request_context(request_id: str | None = None) -> Iterator[str]:
+    """Every line logged inside carries this request id; a new one is made when none is given."""
+    chosen = request_id or new_request_id()
+    token = _request_id.set(chosen)
+    try:
+        yield chosen
+    finally:
+        _request_id.reset(token)
+
+
+def current_request_id() -> str | None:
+    return _request_id.get()
+
+
+def new_request_id() -> str:
+    return uuid.uuid4().hex
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object a line: at, level, logger, action, message, requestId, then the fields."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return orjson.dumps(self.line(record)).decode()
+
+    def line(self, record: logging.LogRecord) -> dict[str, Any]:
+        line: dict[str, Any] = {
+            "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "action": getattr(record, "action", "log"),
+        }
+        message = record.getMessage()
+        if message:
+            line["message"] = redact_text(message)
+        request_id = _request_id.get()
+        if request_id is not None:
+            line["requestId"] = request_id
+        for name, value in getattr(record, "fields", {}).items():
+            line[name if name not in line else f"{name}_"] = redact(value, name)
+        if record.exc_info and record.exc_info[1] is not None:
+            line["traceback"] = redact_text(self.formatException(record.exc_info))
+        return line
+
+
+class ConsoleFormatter(JsonFormatter):
+    """The same content for a person: time, level, action, sentence, key=value."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = self.line(record)
+        at, level, action = line.pop("at"), line.pop("level"), line.pop("action")
+        del line["logger"]
+        message, traceback = line.pop("message", ""), line.pop("traceback", "")
+        fields = " ".join(f"{name}={value}" for name, value in line.items())
+        head = f"{at[11:23]} {level:<7} {action:<28} {message}".rstrip()
+        return "\n".join(filter(None, (f"{head}  {fields}".rstrip(), traceback)))

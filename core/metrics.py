@@ -1,0 +1,86 @@
+"""Prometheus metrics: one registry for the process, names under `vpm_`, and their text form.
+
+Modules declare their metrics at import time with `counter`, `gauge` and `histogram`; declaring the same name twice with
+the same labels gives the same metric. With `PROMETHEUS_MULTIPROC_DIR` set, workers of one daemon are added up.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TypeVar
+
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.gc_collector import GCCollector
+from prometheus_client.metrics import MetricWrapperBase
+from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.platform_collector import PlatformCollector
+from prometheus_client.process_collector import ProcessCollector
+
+__all__ = [
+    "CONTENT_TYPE_LATEST",
+    "REGISTRY",
+    "Counter",
+    "Gauge",
+    "Histogram",
+    "counter",
+    "gauge",
+    "histogram",
+    "render",
+]
+
+REGISTRY = CollectorRegistry(auto_describe=True)
+ProcessCollector(registry=REGISTRY)
+PlatformCollector(registry=REGISTRY)
+GCCollector(registry=REGISTRY)
+
+# Seconds. Fits both a page served from memory and a slow node.
+LATENCY_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+
+M = TypeVar("M", bound=MetricWrapperBase)
+_declared: dict[str, MetricWrapperBase] = {}
+
+
+def counter(name: str, documentation: str, labels: Sequence[str] = ()) -> Counter:
+    """A count that only grows; write the name without `_total`, which is added."""
+    return _once(name, labels, lambda: Counter(name, documentation, labels, registry=REGISTRY), Counter)
+
+
+def gauge(name: str, documentation: str, labels: Sequence[str] = ()) -> Gauge:
+    """A value that goes up and down. Across workers the live ones are summed."""
+    return _once(
+        name,
+        labels,
+        lambda: Gauge(name, documentation, labels, registry=REGISTRY, multiprocess_mode="livesum"),
+        Gauge,
+    )
+
+
+def histogram(
+    name: str, documentation: str, labels: Sequence[str] = (), buckets: Sequence[float] = LATENCY_BUCKETS
+) -> Histogram:
+    """A distribution; the unit belongs in the name (`_seconds`, `_bytes`)."""
+    return _once(
+        name, labels, lambda: Histogram(name, documentation, labels, registry=REGISTRY, buckets=buckets), Histogram
+    )
+
+
+def render() -> bytes:
+    """Everything measured, in Prometheus text format."""
+    if os.environ.get("PROMETHEUS_MULTIPROC_DIR"):
+        registry = CollectorRegistry()
+        MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
+        return generate_latest(registry)
+    return generate_latest(REGISTRY)
+
+
+def _once(name: str, labels: Sequence[str], make: object, kind: type[M]) -> M:
+    if not name.startswith("vpm_"):
+        raise ValueError(f"metric {name} must start with vpm_")
+    found = _declared.get(name)
+    if found is None:
+        assert callable(make)
+        found = _declared[name] = make()
+    if not isinstance(found, kind) or tuple(found._labelnames) != tuple(labels):
+        raise ValueError(f"metric {name} is already declared with another kind or other labels")
+    return found

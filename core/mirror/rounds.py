@@ -1,0 +1,309 @@
+"""What a price feed said at a moment, and what that makes of a market: `RoundFinder` and `RoundResolver` in Python.
+
+The reading at time T is the round in effect at T: among the feed's phases up to the current one, the highest phase that
+has a round with `updated_at <= T`, and in it the last such round. Round ids are `phase << 64 | number`; the rounds of a
+phase are numbered from 1 and their times never fall. A round that cannot be read, or says `updated_at == 0`, is absent.
+
+Nothing here does I/O. Searches and proofs are generators that yield the round ids they want to read and are sent the
+rounds (None for an absent one); `run` drives them from memory, `run_async` from a chain. They read the same rounds in
+the same order as the contract, so they give the same answer even for feeds that break the rules. Times are Unix
+seconds, answers are in the feed's 8 decimals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Generator
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final, TypeAlias, TypeVar
+
+MAX_PHASES: Final = 8
+"""How many phases are looked at: the current one and those before it."""
+
+MAX_NUMBER: Final = 2**64 - 2
+"""The highest round number looked at in a phase."""
+
+TOO_HIGH: Final = 10**14
+"""Prices are above 0 and below this."""
+
+PAUSE_PATIENCE: Final = 24 * 3600
+"""Seconds after its final time that a market waits for a paused oracle."""
+
+
+class Problem(IntEnum):
+    """Why a feed has no reading; the codes of `findRound`."""
+
+    OK = 0
+    NO_FEED = 1
+    LATEST_UNREADABLE = 2
+    NO_PHASE = 3
+    NO_ROUND = 4
+    TOO_MANY_PHASES = 5
+
+
+class Status(IntEnum):
+    """What the rounds say about a market; the numbers of `preview`."""
+
+    NOT_READY = 0
+    UP = 1
+    DOWN = 2
+    FLAT = 3
+    STALE = 4
+    BAD_PROOF = 5
+    PAUSED = 6
+    BAD_ANSWER = 7
+
+
+class Outcome(IntEnum):
+    """The outcome in `Settled`."""
+
+    UP = 0
+    DOWN = 1
+    FLAT = 2
+    VOID = 3
+
+
+class Reason(IntEnum):
+    """The reason in `Settled`."""
+
+    ROUNDS = 0
+    FLAT = 1
+    STALE = 2
+    PAUSED = 3
+    BAD_ANSWER = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One present round of a feed."""
+
+    id: int
+    answer: int
+    updated_at: int
+
+    @property
+    def phase(self) -> int:
+        return self.id >> 64
+
+    @property
+    def number(self) -> int:
+        return self.id & (2**64 - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What a feed says before any round is read: the id in `latestRoundData()`, None when that cannot be read."""
+
+    latest_round_id: int | None
+    has_code: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The round in effect, or why there is none: exactly one of `round` and a problem other than OK."""
+
+    round: Round | None
+    problem: Problem
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """What the resolver settles a market by; ages in seconds."""
+
+    strike_time: int
+    final_time: int
+    max_strike_age: int
+    max_final_age: int
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """`preview` of a market: the status and the two readings, None where there is none and while not ready."""
+
+    status: Status
+    strike: Round | None = None
+    final: Round | None = None
+
+
+T = TypeVar("T")
+Reads: TypeAlias = Generator[int, Round | None, T]
+"""A computation that yields the ids of rounds it wants to read and is sent those rounds."""
+
+
+def round_id(phase: int, number: int) -> int:
+    return phase << 64 | number
+
+
+def run(reads: Reads[T], read: Callable[[int], Round | None]) -> T:
+    """Drives a computation from memory, for example `tape.get`."""
+    try:
+        wanted = next(reads)
+        while True:
+            wanted = reads.send(read(wanted))
+    except StopIteration as done:
+        result: T = done.value
+        return result
+
+
+async def run_async(reads: Reads[T], read: Callable[[int], Awaitable[Round | None]]) -> T:
+    """Drives a computation with reads that have to be waited for. All of them must see one block."""
+    try:
+        wanted = next(reads)
+        while True:
+            wanted = reads.send(await read(wanted))
+    except StopIteration as done:
+        result: T = done.value
+        return result
+
+
+def current_phase(head: Head) -> tuple[int, int, Problem]:
+    """The feed's phase and the number of its latest round there; zeros when there is a problem."""
+    if head.latest_round_id is None:
+        return 0, 0, Problem.LATEST_UNREADABLE if head.has_code else Problem.NO_FEED
+    phase = head.latest_round_id >> 64
+    if not 1 <= phase <= 2**16 - 1:
+        return 0, 0, Problem.NO_PHASE
+    return phase, head.latest_round_id & (2**64 - 1), Problem.OK
+
+
+def in_effect_at(head: Head, time: int) -> Reads[Reading]:
+    """Finds the round in effect at `time`."""
+    phase_now, latest, problem = current_phase(head)
+    if problem is not Problem.OK:
+        return Reading(None, problem)
+    oldest = max(1, phase_now - MAX_PHASES + 1)
+    for phase in range(phase_now, oldest - 1, -1):
+        first = yield from _at_or_before(round_id(phase, 1), time)
+        if first is not None:
+            last = yield from _last(first, latest if phase == phase_now else 1, time)
+            return Reading(last, Problem.OK)
+    return Reading(None, Problem.NO_ROUND if oldest == 1 else Problem.TOO_MANY_PHASES)
+
+
+def prove_in_effect_at(head: Head, proposed: int, time: int) -> Reads[Round | None]:
+    """The round with id `proposed` if it proves to be the one in effect at `time`, else None."""
+    phase_now, _, problem = current_phase(head)
+    if problem is not Problem.OK:
+        return None
+    phase, number = proposed >> 64, proposed & (2**64 - 1)
+    if phase == 0 or phase > phase_now or phase_now - phase >= MAX_PHASES or not 1 <= number <= MAX_NUMBER:
+        return None
+    candidate = yield from _at_or_before(proposed, time)
+    if candidate is None or (yield from _at_or_before(proposed + 1, time)) is not None:
+        return None
+    for later in range(phase + 1, phase_now + 1):
+        if (yield from _at_or_before(round_id(later, 1), time)) is not None:
+            return None
+    return candidate
+
+
+def judge(spec: Spec, strike: Round, final: Round, *, paused: bool) -> Status:
+    """What two readings in effect at the strike and the final time say."""
+    if _out_of_band(strike) or _out_of_band(final):
+        return Status.BAD_ANSWER
+    if spec.strike_time - strike.updated_at > spec.max_strike_age:
+        return Status.STALE
+    if spec.final_time - final.updated_at > spec.max_final_age:
+        return Status.STALE
+    if paused:
+        return Status.PAUSED
+    if final.answer == strike.answer:
+        return Status.FLAT
+    return Status.UP if final.answer > strike.answer else Status.DOWN
+
+
+def preview(spec: Spec, head: Head, *, paused: bool, now: int) -> Reads[Preview]:
+    """The contract's `preview` of a registered market at the block time `now`.
+
+    `paused` is true also for an oracle whose pause cannot be read.
+    """
+    if now <= spec.final_time:
+        return Preview(Status.NOT_READY)
+    strike = (yield from in_effect_at(head, spec.strike_time)).round
+    final = (yield from in_effect_at(head, spec.final_time)).round
+    if strike is None or final is None:
+        return Preview(Status.PAUSED if paused else Status.BAD_PROOF, strike, final)
+    return Preview(judge(spec, strike, final, paused=paused), strike, final)
+
+
+def settlement(status: Status) -> tuple[Outcome, Reason] | None:
+    """What `Settled` says when a market is settled in this status; None when nothing settles it yet."""
+    return _SETTLEMENTS.get(status)
+
+
+def settling_call(status: Status, spec: Spec, now: int) -> str | None:
+    """The resolver's function that settles a market in this status at the block time `now`; None while none does.
+
+    A market without a provable reading (BAD_PROOF) can only be voided in the settler, by anyone, once its void delay
+    has passed.
+    """
+    if status is Status.PAUSED and now <= spec.final_time + PAUSE_PATIENCE:
+        return None
+    return _CALLS.get(status)
+
+
+_SETTLEMENTS: Final[dict[Status, tuple[Outcome, Reason]]] = {
+    Status.UP: (Outcome.UP, Reason.ROUNDS),
+    Status.DOWN: (Outcome.DOWN, Reason.ROUNDS),
+    Status.FLAT: (Outcome.FLAT, Reason.FLAT),
+    Status.STALE: (Outcome.VOID, Reason.STALE),
+    Status.PAUSED: (Outcome.VOID, Reason.PAUSED),
+    Status.BAD_ANSWER: (Outcome.VOID, Reason.BAD_ANSWER),
+}
+
+_CALLS: Final[dict[Status, str]] = {
+    Status.UP: "resolveWith",
+    Status.DOWN: "resolveWith",
+    Status.FLAT: "resolveWith",
+    Status.STALE: "voidStale",
+    Status.PAUSED: "voidPaused",
+    Status.BAD_ANSWER: "voidBadAnswer",
+}
+
+
+def _out_of_band(r: Round) -> bool:
+    return not 0 < r.answer < TOO_HIGH
+
+
+def _at_or_before(wanted: int, time: int) -> Reads[Round | None]:
+    found = yield wanted
+    return found if found is not None and found.updated_at <= time else None
+
+
+def _last(low: Round, hint: int, time: int) -> Reads[Round]:
+    """The last round at or before `time` in the phase of `low`, its round 1, which is one.
+
+    Gallops away from `hint`, or from 1, then halves; the hint saves reads and is not trusted.
+    """
+    base = low.id - 1
+    lowest, high, step = 1, 0, 1  # high 0: no round that is later or absent is known yet
+    hint = min(hint, MAX_NUMBER)
+    if hint > 1:
+        found = yield from _at_or_before(base + hint, time)
+        if found is not None:
+            lowest, low = hint, found
+        else:
+            high = hint
+    while high > lowest + step:
+        found = yield from _at_or_before(base + high - step, time)
+        if found is not None:
+            lowest, low = high - step, found
+            break
+        high, step = high - step, step * 2
+    while high == 0:
+        if lowest + step > MAX_NUMBER:
+            high = MAX_NUMBER + 1
+            break
+        found = yield from _at_or_before(base + lowest + step, time)
+        if found is not None:
+            lowest, low, step = lowest + step, found, step * 2
+        else:
+            high = lowest + step
+    while high - lowest > 1:
+        middle = (lowest + high) // 2
+        found = yield from _at_or_before(base + middle, time)
+        if found is not None:
+            lowest, low = middle, found
+        else:
+            high = middle
+    return low

@@ -1,0 +1,56 @@
+"""The transaction outbox, as seen by whoever wants a transaction: ask, read, wait. The relayer does the rest.
+
+    async with pool.connection() as connection:            # the caller's own transaction, if it has one
+        asked = await enqueue(connection, IntentRequest(key=..., chain_id=..., group=RELAY, kind="enter", ...))
+    async with IntentWatch(url, pool) as watch:
+        intent = await watch.wait(asked.intent.id, HAS_RESULT, timeout_seconds=10)
+
+An intent whose key was accepted is mined exactly once or ends `failed` / `replaced` with a reason; while it is anything
+else its outcome is unknown, which is never a failure. See `core.outbox.states` for what each state means.
+"""
+
+from core.outbox.intents import (
+    Asked,
+    HistoryEntry,
+    Intent,
+    IntentConflict,
+    IntentRequest,
+    enqueue,
+    enqueue_many,
+    history,
+    read,
+    read_by_key,
+)
+from core.outbox.lanes import KEEPER, LISTER, OPENER, PUBLISHER, RELAY, GroupReport, LaneReport, LaneStatus, report
+from core.outbox.states import ENDED, TRANSITIONS, IntentState, Outcome, settled_state
+from core.outbox.waiting import HAS_HASH, HAS_RESULT, IntentWatch
+
+__all__ = [
+    "ENDED",
+    "HAS_HASH",
+    "HAS_RESULT",
+    "KEEPER",
+    "LISTER",
+    "OPENER",
+    "PUBLISHER",
+    "RELAY",
+    "TRANSITIONS",
+    "Asked",
+    "GroupReport",
+    "HistoryEntry",
+    "Intent",
+    "IntentConflict",
+    "IntentRequest",
+    "IntentState",
+    "IntentWatch",
+    "LaneReport",
+    "LaneStatus",
+    "Outcome",
+    "enqueue",
+    "enqueue_many",
+    "history",
+    "read",
+    "read_by_key",
+    "report",
+    "settled_state",
+]

@@ -1,0 +1,261 @@
+"""Asking for a transaction, and reading what became of it."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from psycopg import AsyncConnection
+from psycopg.rows import TupleRow
+
+from core.db.types import bytes_of
+from core.errors import VpmError
+from core.outbox.states import IntentState, Outcome
+
+Connection = AsyncConnection[TupleRow]
+
+_WORD = re.compile(r"[a-z][a-z0-9_-]{0,31}")
+
+
+class IntentConflict(VpmError):
+    """This idempotency key already asks for another transaction."""
+
+    code = "intent_conflict"
+    default_hint = "Use a new key for a new transaction."
+
+
+@dataclass(frozen=True, slots=True)
+class IntentRequest:
+    """What to send, once.
+
+    key: unique for ever; asking again with the same key changes nothing. group: which lanes may carry it. kind: a word
+    for metrics and people. to: 0x address; data: call data. gas_limit: gas units; None estimates before signing.
+    max_fee_cap_wei: per gas, tighter than the chain's own cap. simulate: call it before signing; a revert ends it
+    without using a nonce. replay_safe: the contract itself refuses a second landing, so after a foreign transaction
+    took its nonce it may be sent again at once instead of after finality. priority: higher goes first. not_after:
+    Unix seconds of the chain's clock; later it is refused, or cancelled when already sent. depends_on: the id of an
+    earlier intent that must be mined successfully first.
+    """
+
+    key: str
+    chain_id: int
+    group: str
+    kind: str
+    to: str
+    data: bytes = b""
+    value_wei: int = 0
+    gas_limit: int | None = None
+    max_fee_cap_wei: int | None = None
+    simulate: bool = True
+    replay_safe: bool = False
+    priority: int = 0
+    not_after: int | None = None
+    depends_on: int | None = None
+
+    def __post_init__(self) -> None:
+        if not 1 <= len(self.key) <= 300:
+            raise ValueError("an idempotency key has 1 to 300 characters")
+        for name in (self.group, self.kind):
+            if not _WORD.fullmatch(name):
+                raise ValueError(f"{name!r} is not a lower-case word")
+        bytes_of(self.to, 20)
+        if self.value_wei < 0 or (self.gas_limit is not None and self.gas_limit < 21_000):
+            raise ValueError("value_wei is at least 0 and gas_limit at least 21000")
+
+    def fingerprint(self) -> bytes:
+        """Of what the transaction does; how it is paid for and ordered may differ between two askers."""
+        parts = (
+            str(self.chain_id),
+            self.group,
+            self.to.lower().removeprefix("0x"),
+            self.data.hex(),
+            str(self.value_wei),
+        )
+        return hashlib.sha256("\n".join(parts).encode()).digest()
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """An intent as it stands. Fees in wei, `not_after` in Unix seconds of the chain's clock, hashes as 32 bytes."""
+
+    id: int
+    key: str
+    chain_id: int
+    group: str
+    kind: str
+    state: IntentState
+    outcome: Outcome | None
+    reason_code: str | None
+    reason: str | None
+    nonce: int | None
+    tx_hash: bytes | None
+    block_number: int | None
+    gas_used: int | None
+    fee_wei: int | None
+    not_after: int | None
+    created_at: datetime
+    state_at: datetime
+
+    @property
+    def tx_hash_hex(self) -> str | None:
+        return None if self.tx_hash is None else "0x" + self.tx_hash.hex()
+
+    @property
+    def succeeded(self) -> bool:
+        """Mined with success; final or not."""
+        return self.outcome is Outcome.SUCCEEDED
+
+    @property
+    def refused(self) -> bool:
+        """Ended before any nonce: nothing of it ever was, or can be, on the chain."""
+        return self.state is IntentState.FAILED and self.nonce is None
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The answer to a request. `created` is False when the key was known; then `intent` is how it stands."""
+
+    intent: Intent
+    created: bool
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryEntry:
+    from_state: IntentState | None
+    to_state: IntentState
+    tx_hash: bytes | None
+    reason: str | None
+    at: datetime
+
+
+_COLUMNS = (
+    "id, key, chain_id, lane_group, kind, state, outcome, reason_code, reason, nonce, tx_hash, block_number, gas_used, "
+    "fee_wei, not_after, created_at, state_at"
+)
+_INSERT = f"""
+INSERT INTO outbox_intent (key, fingerprint, chain_id, lane_group, kind, to_address, data, value_wei, gas_limit,
+                           max_fee_cap_wei, simulate, replay_safe, priority, not_after, depends_on)
+SELECT * FROM unnest(%s::text[], %s::bytea[], %s::bigint[], %s::text[], %s::text[], %s::bytea[], %s::bytea[],
+    %s::numeric[], %s::bigint[], %s::numeric[], %s::bool[], %s::bool[], %s::smallint[], %s::bigint[], %s::bigint[])
+ON CONFLICT (key) DO NOTHING RETURNING {_COLUMNS}
+"""  # noqa: S608 - constants only
+
+
+async def enqueue(connection: Connection, request: IntentRequest, *, again_if_refused: bool = False) -> Asked:
+    """Asks for one transaction, in the caller's database transaction if it has one.
+
+    again_if_refused: an intent that ended before any nonce (it would have reverted, say) is queued afresh; one that
+    ever had a nonce never is. IntentConflict when the key asks for something else.
+    """
+    return (await enqueue_many(connection, [request], again_if_refused=again_if_refused))[0]
+
+
+async def enqueue_many(
+    connection: Connection, requests: Sequence[IntentRequest], *, again_if_refused: bool = False
+) -> list[Asked]:
+    """Asks for several in one statement; queued, and answered, in the order given.
+
+    Callers that ask for the same keys at the same time should do so in the same order, or one may meet a deadlock.
+    """
+    if len({each.key for each in requests}) != len(requests):
+        raise ValueError("the same key twice in one call")
+    cursor = await connection.execute(_INSERT.encode(), _arrays(requests), prepare=True)
+    made = {intent.key: Asked(intent, created=True) for intent in map(_intent, await cursor.fetchall())}
+    known = [each for each in requests if each.key not in made]
+    if known:
+        made.update(await _known(connection, known, again_if_refused))
+    return [made[each.key] for each in requests]
+
+
+async def _known(connection: Connection, requests: Sequence[IntentRequest], again_if_refused: bool) -> dict[str, Asked]:
+    keys = [each.key for each in requests]
+    if again_if_refused:
+        await connection.execute(
+            "UPDATE outbox_intent SET state = 'queued', reason = NULL, reason_code = NULL, state_at = now() "
+            "WHERE key = ANY(%s) AND state = 'failed' AND nonce IS NULL",
+            (keys,),
+        )
+    query = f"SELECT fingerprint, {_COLUMNS} FROM outbox_intent WHERE key = ANY(%s)"  # noqa: S608 - constants only
+    cursor = await connection.execute(query.encode(), (keys,))
+    rows = {row[2]: row for row in await cursor.fetchall()}
+    answers = {}
+    for request in requests:
+        row = rows[request.key]
+        if bytes(row[0]) != request.fingerprint():
+            raise IntentConflict(f"The key {request.key} already asks for another transaction (intent {row[1]}).")
+        answers[request.key] = Asked(_intent(row[1:]), created=False)
+    return answers
+
+
+async def read(connection: Connection, intent_id: int) -> Intent | None:
+    query = f"SELECT {_COLUMNS} FROM outbox_intent WHERE id = %s"  # noqa: S608 - constants only
+    row = await (await connection.execute(query.encode(), (intent_id,))).fetchone()
+    return None if row is None else _intent(row)
+
+
+async def read_by_key(connection: Connection, key: str) -> Intent | None:
+    query = f"SELECT {_COLUMNS} FROM outbox_intent WHERE key = %s"  # noqa: S608 - constants only
+    row = await (await connection.execute(query.encode(), (key,))).fetchone()
+    return None if row is None else _intent(row)
+
+
+async def history(connection: Connection, intent_id: int) -> list[HistoryEntry]:
+    """Every change of state, oldest first."""
+    cursor = await connection.execute(
+        "SELECT from_state, to_state, tx_hash, reason, at FROM outbox_history WHERE intent_id = %s ORDER BY id",
+        (intent_id,),
+    )
+    return [
+        HistoryEntry(IntentState(row[0]) if row[0] else None, IntentState(row[1]), _bytes(row[2]), row[3], row[4])
+        for row in await cursor.fetchall()
+    ]
+
+
+def _arrays(requests: Sequence[IntentRequest]) -> tuple[list[Any], ...]:
+    return (
+        [each.key for each in requests],
+        [each.fingerprint() for each in requests],
+        [each.chain_id for each in requests],
+        [each.group for each in requests],
+        [each.kind for each in requests],
+        [bytes_of(each.to) for each in requests],
+        [each.data for each in requests],
+        [each.value_wei for each in requests],
+        [each.gas_limit for each in requests],
+        [each.max_fee_cap_wei for each in requests],
+        [each.simulate for each in requests],
+        [each.replay_safe for each in requests],
+        [each.priority for each in requests],
+        [each.not_after for each in requests],
+        [each.depends_on for each in requests],
+    )
+
+
+def _intent(row: tuple[Any, ...]) -> Intent:
+    return Intent(
+        id=row[0],
+        key=row[1],
+        chain_id=row[2],
+        group=row[3],
+        kind=row[4],
+        state=IntentState(row[5]),
+        outcome=None if row[6] is None else Outcome(row[6]),
+        reason_code=row[7],
+        reason=row[8],
+        nonce=row[9],
+        tx_hash=_bytes(row[10]),
+        block_number=row[11],
+        gas_used=row[12],
+        fee_wei=None if row[13] is None else int(row[13]),
+        not_after=row[14],
+        created_at=row[15],
+        state_at=row[16],
+    )
+
+
+def _bytes(value: Any) -> bytes | None:
+    return None if value is None else bytes(value)

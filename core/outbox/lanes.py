@@ -1,0 +1,84 @@
+"""Lane groups and how they fare: what the API asks before it accepts a bet, and what health reports."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from psycopg import AsyncConnection
+from psycopg.rows import TupleRow
+
+# The groups in use. An operator decides which keys serve which; a key may serve several.
+RELAY = "relay"  # bettors' stakes; on Base the holder of RELAYER
+KEEPER = "keeper"  # what anyone may call: resolve, void, deliver, pay, sweep
+OPENER = "opener"  # who may list stock markets
+LISTER = "lister"  # who may list agent markets
+PUBLISHER = "publisher"  # who may post observations
+
+
+class LaneStatus(StrEnum):
+    """What keeps a lane from signing anything new. Whatever it is, what was sent is still followed."""
+
+    STARTING = "starting"  # not yet compared with the chain
+    READY = "ready"
+    OUT_OF_GAS = "out_of_gas"  # the key cannot pay for what is in flight and one more
+    STOP_LOSS = "stop_loss"  # it spent its hourly allowance for gas
+    FEES_TOO_HIGH = "fees_too_high"  # the chain's base fee is above our cap
+    FULL = "full"  # as many in flight as allowed
+    NODE_DOWN = "node_down"  # no RPC URL answers
+    STOPPED = "stopped"  # its relayer ended in an orderly way
+
+
+@dataclass(frozen=True, slots=True)
+class LaneReport:
+    """One lane. `held` is True while some relayer's lease on it is valid. Balance in wei, None while unknown."""
+
+    address: bytes
+    status: LaneStatus
+    detail: str
+    held: bool
+    in_flight: int
+    balance_wei: int | None
+
+    @property
+    def works(self) -> bool:
+        """Held by a live relayer that signs, or will as soon as there is room."""
+        return self.held and self.status in (LaneStatus.READY, LaneStatus.FULL)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupReport:
+    """The lanes that serve one group on one chain, and how much waits for them."""
+
+    lanes: tuple[LaneReport, ...]
+    queued: int
+
+    @property
+    def works(self) -> bool:
+        return any(lane.works for lane in self.lanes)
+
+    @property
+    def in_flight(self) -> int:
+        return sum(lane.in_flight for lane in self.lanes)
+
+
+_LANES = b"""
+SELECT l.address, l.status, l.status_detail, coalesce(l.lease_until > now(), false), l.balance_wei,
+    (SELECT count(*) FROM outbox_intent i WHERE i.lane_id = l.id AND i.state IN ('signed', 'sent'))
+FROM outbox_lane l WHERE l.chain_id = %s AND %s = ANY(l.groups) ORDER BY l.id
+"""
+
+
+async def report(connection: AsyncConnection[TupleRow], chain_id: int, group: str) -> GroupReport:
+    """How one group of lanes fares now. Two short queries."""
+    rows = await (await connection.execute(_LANES, (chain_id, group))).fetchall()
+    lanes = tuple(
+        LaneReport(bytes(row[0]), LaneStatus(row[1]), row[2], row[3], row[5], None if row[4] is None else int(row[4]))
+        for row in rows
+    )
+    cursor = await connection.execute(
+        "SELECT count(*) FROM outbox_intent WHERE chain_id = %s AND lane_group = %s AND state = 'queued'",
+        (chain_id, group),
+    )
+    counted = await cursor.fetchone()
+    return GroupReport(lanes, counted[0] if counted else 0)

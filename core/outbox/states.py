@@ -1,0 +1,82 @@
+"""The life of an intent, from the wish to the final block, as one explicit table of transitions."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class IntentState(StrEnum):
+    """Where an intent stands. The comments name who moves it on.
+
+    queued   -> signed    a lane gave it a nonce and stored its signed bytes
+             -> failed    refused before any nonce: it would revert, it is late, or what it depends on failed
+    signed   -> sent      a node was offered the bytes (it may have taken them even when it did not say so)
+             -> mined     found in a block before the offer was written down (the process died in between)
+             -> queued    its nonce was used by a foreign transaction, beyond undoing
+    sent     -> mined     a receipt
+             -> queued    as above
+    mined    -> sent      a reorg dropped its block
+             -> final     it succeeded, and its block is too deep to be undone
+             -> failed    it reverted, likewise
+             -> replaced  our own no-op took its nonce, likewise: the call itself can never happen any more
+    failed   -> queued    it was refused before any nonce and its asker asks again
+    final, failed, replaced -> sent   only by a reorg deeper than the configured finality, which is also an alarm
+    """
+
+    QUEUED = "queued"
+    SIGNED = "signed"
+    SENT = "sent"
+    MINED = "mined"
+    FINAL = "final"
+    FAILED = "failed"
+    REPLACED = "replaced"
+
+    @property
+    def ended(self) -> bool:
+        """True when nothing moves it any more (a reorg deeper than finality excepted)."""
+        return self in ENDED
+
+    @property
+    def in_flight(self) -> bool:
+        """True while its nonce is assigned and the chain has not used it."""
+        return self in (IntentState.SIGNED, IntentState.SENT)
+
+
+class Outcome(StrEnum):
+    """What the chain did with the nonce of a mined intent."""
+
+    SUCCEEDED = "succeeded"
+    REVERTED = "reverted"
+    CANCELLED = "cancelled"  # our own no-op was mined in its place
+
+
+ENDED = frozenset({IntentState.FINAL, IntentState.FAILED, IntentState.REPLACED})
+
+TRANSITIONS: frozenset[tuple[IntentState, IntentState]] = frozenset(
+    {
+        (IntentState.QUEUED, IntentState.SIGNED),
+        (IntentState.QUEUED, IntentState.FAILED),
+        (IntentState.SIGNED, IntentState.SENT),
+        (IntentState.SIGNED, IntentState.MINED),
+        (IntentState.SIGNED, IntentState.QUEUED),
+        (IntentState.SENT, IntentState.MINED),
+        (IntentState.SENT, IntentState.QUEUED),
+        (IntentState.MINED, IntentState.SENT),
+        (IntentState.MINED, IntentState.FINAL),
+        (IntentState.MINED, IntentState.FAILED),
+        (IntentState.MINED, IntentState.REPLACED),
+        (IntentState.FINAL, IntentState.SENT),
+        (IntentState.FAILED, IntentState.SENT),
+        (IntentState.FAILED, IntentState.QUEUED),
+        (IntentState.REPLACED, IntentState.SENT),
+    }
+)
+
+
+def settled_state(outcome: Outcome) -> IntentState:
+    """Where a mined intent ends once its block is final."""
+    return {
+        Outcome.SUCCEEDED: IntentState.FINAL,
+        Outcome.REVERTED: IntentState.FAILED,
+        Outcome.CANCELLED: IntentState.REPLACED,
+    }[outcome]

@@ -1,0 +1,78 @@
+"""Waiting for an intent to get somewhere: one LISTEN connection per process, however many wait."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import defaultdict
+from types import TracebackType
+from typing import Self
+
+from core.db.engine import Pool
+from core.db.notify import listen
+from core.outbox.intents import Intent, read
+from core.outbox.states import IntentState
+
+CHANNEL = "outbox_state"
+
+# The states in which something can be said: a transaction exists; or the chain, or a refusal, has answered.
+HAS_RESULT = frozenset({IntentState.MINED, IntentState.FINAL, IntentState.FAILED, IntentState.REPLACED})
+HAS_HASH = HAS_RESULT | {IntentState.SENT}
+
+# A notification may be lost with its connection; so look again this often, whatever happens.
+_LOOK_AGAIN_SECONDS = 2.0
+
+
+class IntentWatch:
+    """`async with IntentWatch(database_url, pool) as watch`; safe for any number of concurrent waits."""
+
+    def __init__(self, url: str, pool: Pool) -> None:
+        self._url = url
+        self._pool = pool
+        self._waiting: dict[int, set[asyncio.Event]] = defaultdict(set)
+        self._listening: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        self._listening = asyncio.create_task(self._listen(), name="outbox watch")
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._listening is not None:
+            self._listening.cancel()
+            await asyncio.gather(self._listening, return_exceptions=True)
+
+    async def wait(self, intent_id: int, states: frozenset[IntentState], *, timeout_seconds: float) -> Intent:
+        """The intent once it is in one of `states`, or as it stands when time is up. LookupError for an unknown id."""
+        moved = asyncio.Event()
+        self._waiting[intent_id].add(moved)
+        deadline = asyncio.get_running_loop().time() + timeout_seconds
+        try:
+            while True:
+                moved.clear()  # before reading: a change after the read must wake us
+                async with self._pool.connection() as connection:
+                    intent = await read(connection, intent_id)
+                if intent is None:
+                    raise LookupError(f"there is no intent {intent_id}")
+                left = deadline - asyncio.get_running_loop().time()
+                if intent.state in states or left <= 0:
+                    return intent
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(min(left, _LOOK_AGAIN_SECONDS)):
+                        await moved.wait()
+        finally:
+            self._waiting[intent_id].discard(moved)
+            if not self._waiting[intent_id]:
+                del self._waiting[intent_id]
+
+    async def _listen(self) -> None:
+        async with contextlib.aclosing(listen(self._url, [CHANNEL])) as notices:
+            async for notice in notices:
+                if notice.missed:
+                    told = list(self._waiting)
+                else:
+                    told = [int(part.partition(":")[0]) for part in notice.payload.split(",")]
+                for intent_id in told:
+                    for event in self._waiting.get(intent_id, ()):
+                        event.set()

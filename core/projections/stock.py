@@ -1,0 +1,78 @@
+"""Stock rows as the values of `core.mirror.vested`.
+
+The arguments are rows of `stock_market`, `stock_vintage` and `stock_position` with their columns as attributes, as
+SQLAlchemy gives them (amounts as int, addresses as bytes).
+
+    market = market_of(market_row)
+    view = position_view(market, position_of(row), vintage_of(vintage_row), Moment(l1_block_number, block_time))
+
+`now` is the cursor's block (`chain_cursor.l1_block_number`, `block_time`), or the head for what moves with time alone.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from core.mirror.vested import Book, Market, Position, Terms, Vintage
+
+
+def market_of(row: Any) -> Market:
+    pending = None
+    if row.pending_vintage is not None:
+        pending = Vintage(row.pending_vintage, (row.pending_up, row.pending_down))
+    return Market(
+        terms=Terms(
+            market_id=row.market_id,
+            opener=address_text(row.opener),
+            resolver=address_text(row.resolver),
+            freeze_time=row.freeze_time,
+            void_delay=row.void_delay,
+            fee_bps=row.fee_bps,
+            kappa=row.kappa,
+            seed_per_leg=row.seed_per_leg,
+            min_entry=row.min_entry,
+            max_entry=row.max_entry,
+        ),
+        books=(Book(row.principal_up, row.acc_up), Book(row.principal_down, row.acc_down)),
+        vintage=pending,
+        winner=row.winner,
+        voided=row.voided,
+        paid_principal=row.paid_principal,
+        paid=row.paid,
+        fees=row.fees,
+        refunded=row.refunded,
+        residue_claimed=row.residue_claimed,
+    )
+
+
+def vintage_of(row: Any) -> Vintage:
+    if row.accepted_up is None:
+        return Vintage(row.vintage, (row.offered_up, row.offered_down))
+    return Vintage(
+        row.vintage,
+        (row.offered_up, row.offered_down),
+        (row.accepted_up, row.accepted_down),
+        (row.entry_acc_up, row.entry_acc_down),
+    )
+
+
+def position_of(row: Any) -> Position:
+    return Position(
+        position_id=row.position_id,
+        market_id=row.market_id,
+        owner=address_text(row.owner),
+        outcome=row.outcome,
+        offered=row.offered,
+        vintage=row.vintage,
+        before=row.offered_before,
+        claimed=row.claimed,
+        refunded=row.refunded,
+        payout=row.payout,
+        fee=row.fee,
+        refund=row.refund,
+    )
+
+
+def address_text(address: bytes) -> str:
+    """Lower-case, as the mirror compares addresses."""
+    return "0x" + address.hex()
