@@ -1,0 +1,205 @@
+"""`./vpm bench api`: cached reads against a bare aiohttp handler that returns the same constant bytes, in the same run.
+
+The API is the real daemon, on a real chain that makes a block a second and a real index of a venue with a dozen markets
+and some hundred bets, so bodies are rendered again every second as they would be. Both servers are one process on
+uvloop, asked by one other process over 64 connections in turns. Targets: at least 80% of the bare rate, p99 below
+15 ms, and memory that does not grow over a million requests.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import statistics
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import uvloop
+
+from core.db.migrate import migrate
+from core.local.postgres import UNSAFE_BUT_FAST, prepare_postgres, start_postgres
+from core.local.process import SpawnPlan, free_port, start_process
+from scripts._bench.http_load import Load, load
+from scripts._stack import wallets
+from tests.support.genesis import chain, genesis
+from tests.support.stock_chain import FLAT_PRICE, USDG, StockChain
+from tests.support.stock_service import StockService, stock_service
+
+ROOT = Path(__file__).resolve().parents[2]
+CONNECTIONS = 64
+ROUNDS = 5
+REQUESTS = 20_000
+MILLION = 1_000_000
+TARGET_RATIO = 0.80
+TARGET_P99_MS = 15.0
+# A process's memory breathes a little; what a leak of even 50 bytes a request would add is far more.
+MEMORY_ALLOWED_MB = 12.0
+
+PATHS = ("/api/markets", "/api/markets/1", "/api/prices")
+
+
+def main(json_path: Path | None) -> int:
+    with (
+        tempfile.TemporaryDirectory(prefix="vpm-bench-api-") as folder,
+        _service(Path(folder)) as service,
+        asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
+    ):
+        figures = runner.run(_measure(service, Path(folder)))
+    good = _print(figures)
+    if json_path:
+        json_path.write_text(json.dumps({"bench": "api", **figures}, indent=2) + "\n")
+    return 0 if good else 1
+
+
+async def _measure(service: StockService, folder: Path) -> dict[str, Any]:
+    reads = [await _compare(service, path, folder) for path in PATHS]
+    return {"connections": CONNECTIONS, "reads": reads, "memory": await _memory(service)}
+
+
+async def _compare(service: StockService, path: str, folder: Path) -> dict[str, Any]:
+    body = await asyncio.to_thread(_get, f"{service.url}{path}")
+    (folder / "body").write_bytes(body)
+    ours: list[Load] = []
+    bare: list[Load] = []
+    with _bare(folder) as port:
+        await load(port, "/", 2_000, connections=CONNECTIONS)
+        await load(service.port, path, 2_000, connections=CONNECTIONS)
+        for _ in range(ROUNDS):
+            bare.append(await load(port, "/", REQUESTS, connections=CONNECTIONS))
+            ours.append(await load(service.port, path, REQUESTS, connections=CONNECTIONS))
+    zipped = await load(service.port, path, REQUESTS, connections=CONNECTIONS, headers=("Accept-Encoding: gzip",))
+    return {
+        "path": path,
+        "bytes": len(body),
+        "ratio": statistics.median(o.rate / b.rate for o, b in zip(ours, bare, strict=True)),
+        "bare": asdict(sorted(bare, key=lambda each: each.rate)[ROUNDS // 2]),
+        "ours": asdict(sorted(ours, key=lambda each: each.rate)[ROUNDS // 2]),
+        "p99_ms": statistics.median(each.p99_ms for each in ours),
+        "gzip_rate": zipped.rate,
+    }
+
+
+async def _memory(service: StockService) -> dict[str, Any]:
+    """Resident memory of the API process while it answers a million requests, every tenth of them."""
+    pid = _program_of(service)
+    samples = []
+    started = time.perf_counter()
+    for step in range(10):
+        path = PATHS[step % len(PATHS)]
+        await load(service.port, path, MILLION // 10, connections=CONNECTIONS)
+        samples.append(_resident_mb(pid))
+    return {
+        "requests": MILLION,
+        "seconds": time.perf_counter() - started,
+        "resident_mb": samples,
+        "grown_mb": samples[-1] - max(samples[:3]),
+    }
+
+
+def _print(figures: dict[str, Any]) -> bool:
+    good = True
+    print(f"{'Read':<18}{'bytes':>8}{'bare/s':>10}{'ours/s':>10}{'ratio':>8}{'p50 ms':>9}{'p99 ms':>9}{'gzip/s':>10}")
+    for row in figures["reads"]:
+        bare, ours = (row[name]["requests"] / row[name]["seconds"] for name in ("bare", "ours"))
+        bad = row["ratio"] < TARGET_RATIO or row["p99_ms"] >= TARGET_P99_MS
+        good &= not bad
+        print(
+            f"{row['path']:<18}{row['bytes']:>8,}{bare:>10,.0f}{ours:>10,.0f}{row['ratio']:>8.2f}"
+            f"{row['ours']['p50_ms']:>9.2f}{row['p99_ms']:>9.2f}{row['gzip_rate']:>10,.0f}{'  MISSED' if bad else ''}"
+        )
+    memory = figures["memory"]
+    bad = memory["grown_mb"] > MEMORY_ALLOWED_MB
+    good &= not bad
+    shown = ", ".join(f"{each:.0f}" for each in memory["resident_mb"])
+    print(f"Memory over {memory['requests']:,} requests, MB: {shown}{'  GREW' if bad else ''}")
+    return good
+
+
+# ---------------------------------------------------------------- what is measured
+
+
+@contextmanager
+def _service(folder: Path) -> Iterator[StockService]:
+    known = genesis()
+    server = prepare_postgres(folder / "postgres", free_port(), settings=UNSAFE_BUT_FAST)
+    postgres = start_postgres(server, folder / "postgres.log")
+    try:
+        migrate(server.url())
+        with chain(known, "vpm", folder / "anvil.log") as running:
+            stock = StockChain.on(running.url, running.deployment)
+            _live(stock)
+            stock.ask("evm_setIntervalMining", 1)
+            env = {"VPM_TRUST_PROXY": "0"}
+            with stock_service(stock, server.url(), known.deployments, folder, **env) as service:
+                service.start("indexer", "api")
+                _wait(service)
+                yield service
+    finally:
+        postgres.stop()
+
+
+def _live(stock: StockChain) -> None:
+    stock.push(FLAT_PRICE)
+    for number in range(12):
+        market = stock.open_market(strike_in=86_400, lasts=86_400, ticker=("NVDA", "TSLA", "AAPL", "COIN")[number % 4])
+        for each in range(4 if number else 100):
+            stock.enter(wallets.DEV[each % len(wallets.DEV)], market, each % 2, (1 + each % 5) * USDG)
+
+
+def _wait(service: StockService) -> None:
+    deadline = time.monotonic() + 60
+    while True:
+        body = json.loads(_get(f"{service.url}/api/markets"))
+        if len(body["markets"]) == 12 and not body["stale"]:
+            return
+        if time.monotonic() > deadline:
+            raise TimeoutError("the index did not come up")
+        time.sleep(0.2)
+
+
+@contextmanager
+def _bare(folder: Path) -> Iterator[int]:
+    port = free_port()
+    argv = (sys.executable, "-m", "scripts._bench.bare", str(port), str(folder / "body"))
+    plan = SpawnPlan("bare", argv, env={"PATH": os.environ["PATH"]}, cwd=str(ROOT))
+    running = start_process(plan, folder / "bare.log")
+    try:
+        deadline = time.monotonic() + 30
+        while True:
+            try:
+                _get(f"http://127.0.0.1:{port}/")
+                break
+            except OSError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.05)
+        yield port
+    finally:
+        running.stop()
+
+
+def _get(url: str) -> bytes:
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    with opener.open(url, timeout=10) as response:
+        return bytes(response.read())
+
+
+def _program_of(service: StockService) -> int:
+    """The API's own process, which is the child of its guard."""
+    guard = service.running["api"].pid
+    return int(Path(f"/proc/{guard}/task/{guard}/children").read_text().split()[0])
+
+
+def _resident_mb(pid: int) -> float:
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) / 1024
+    raise RuntimeError("no VmRSS")

@@ -1,0 +1,301 @@
+"""`./vpm bench index`: the indexer against a bare fetch-decode-COPY loop, and how soon readers see a new block.
+
+History: 200,000 events of stock markets in blocks of about a hundred. The bare loop and the indexer take turns on the
+same chain and database server; the indexer writes raw logs, blocks, projections and the cursor. Targets: at least 30%
+of the bare loop's rate, less than 300 MB of memory.
+
+Head: the daemon itself, as production runs it, while 50 events a second arrive. Measured from the moment the node
+announces a block until a reader's query, made at the notification, finds it. Target: 300 ms at the 99th percentile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import secrets
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import aiohttp
+import orjson
+import psycopg
+from eth_utils.address import to_checksum_address
+
+from core.chain.rpc import RpcClient
+from core.db.engine import connect, conninfo
+from core.db.migrate import migrate
+from core.deployments import ContractInfo, Deployment, Token, write_deployment
+from core.local.anvil import AnvilOptions, start_anvil
+from core.local.packages import REPOSITORY
+from core.local.postgres import PostgresServer, prepare_postgres, start_postgres
+from core.local.process import free_port
+from scripts._bench.index_child import CHAIN_ID
+from scripts._bench.index_load import SETTLER, Venue, emit, place_emitter
+
+EVENTS = int(os.environ.get("VPM_BENCH_EVENTS", "200000"))
+ROUNDS = 3
+HEAD_SECONDS = float(os.environ.get("VPM_BENCH_HEAD_SECONDS", "45"))
+HEAD_BLOCK_SECONDS = 0.25
+HEAD_EVENTS_PER_SECOND = 50
+
+TARGET_RATIO = 0.30
+TARGET_BYTES = 300 * 10**6
+TARGET_P99_MS = 300.0
+
+
+@dataclass(frozen=True)
+class Run:
+    events: int
+    seconds: float
+    peak_bytes: int
+
+    @property
+    def rate(self) -> float:
+        return self.events / self.seconds
+
+
+def main(json_path: Path | None) -> int:
+    with tempfile.TemporaryDirectory(prefix="vpm-bench-index-") as folder:
+        os.chmod(folder, 0o755)  # noqa: S103 - an unprivileged PostgreSQL must be able to enter
+        server = prepare_postgres(Path(folder) / "postgres", free_port())
+        running = start_postgres(server, Path(folder) / "postgres.log")
+        try:
+            bare, index = asyncio.run(_history(server, Path(folder)))
+            latencies = asyncio.run(_head(server, Path(folder)))
+        finally:
+            running.stop()
+    return _report(bare, index, latencies, json_path)
+
+
+# ---------------------------------------------------------------- history
+
+
+async def _history(server: PostgresServer, folder: Path) -> tuple[list[Run], list[Run]]:
+    async with _chain(folder, None) as options:
+        print(f"making {EVENTS:,} events ...", flush=True)
+        async with RpcClient((options.url,), chain_id=CHAIN_ID) as rpc:
+            venue, number, made = Venue(), 0, 0
+            while made < EVENTS:
+                number += 1
+                records = venue.block(number)
+                await emit(rpc, records)
+                made += len(records)
+        bare, index = [], []
+        for _ in range(ROUNDS):
+            for what, runs in (("bare", bare), ("index", index)):
+                with _database(server) as url:
+                    runs.append(_child(what, options.url, url))
+                if runs[-1].events != made:
+                    raise RuntimeError(f"{what} saw {runs[-1].events} of {made} events")
+    return bare, index
+
+
+def _child(what: str, rpc_url: str, database_url: str) -> Run:
+    done = subprocess.run(
+        [sys.executable, "-m", "scripts._bench.index_child", what, rpc_url, database_url],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise RuntimeError(f"the {what} run failed:\n{done.stderr[-3000:]}")
+    return Run(**json.loads(done.stdout))
+
+
+# ---------------------------------------------------------------- head
+
+
+async def _head(server: PostgresServer, folder: Path) -> list[float]:
+    """Seconds from a block's announcement until a reader saw it, for every block of the run."""
+    async with _chain(folder, HEAD_BLOCK_SECONDS) as options:
+        with _database(server) as url:
+            daemon = _start_daemon(folder, options, url)
+            try:
+                return await _watch(options, url)
+            finally:
+                daemon.terminate()
+                daemon.wait(30)
+
+
+async def _watch(options: AnvilOptions, url: str) -> list[float]:
+    announced: dict[int, float] = {}
+    seen: dict[int, float] = {}
+    async with RpcClient((options.url,), chain_id=CHAIN_ID) as rpc:
+        await _until_indexed(url, 1)
+        tasks = [
+            asyncio.create_task(_announcements(options.ws_url, announced)),
+            asyncio.create_task(_reader(url, seen)),
+            asyncio.create_task(_traffic(rpc)),
+        ]
+        await asyncio.sleep(2)
+        first = max(announced)
+        done, _ = await asyncio.wait(tasks, timeout=HEAD_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+        last = max(announced)
+        await asyncio.sleep(2)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for task in done:
+            task.result()
+    return [seen[number] - announced[number] for number in range(first + 1, last) if number in announced]
+
+
+async def _announcements(ws_url: str, announced: dict[int, float]) -> None:
+    async with aiohttp.ClientSession() as session, session.ws_connect(ws_url) as socket:
+        await socket.send_json({"jsonrpc": "2.0", "id": 1, "method": "eth_subscribe", "params": ["newHeads"]})
+        async for message in socket:
+            now = time.perf_counter()
+            told = orjson.loads(message.data)
+            if told.get("method") == "eth_subscription":
+                announced[int(told["params"]["result"]["number"], 16)] = now
+
+
+async def _reader(url: str, seen: dict[int, float]) -> None:
+    listener = await connect(url)
+    reader = await connect(url)
+    await listener.execute("LISTEN chain_indexed")
+    highest = 0
+    async for note in listener.notifies():
+        block = orjson.loads(note.payload)["block"]
+        row = await (
+            await reader.execute("SELECT number, (SELECT max(entered_block) FROM stock_position) FROM chain_cursor")
+        ).fetchone()
+        now = time.perf_counter()
+        assert row is not None
+        assert row[0] >= block
+        for number in range(highest + 1, row[0] + 1):
+            seen[number] = now
+        highest = max(highest, row[0])
+
+
+async def _traffic(rpc: RpcClient) -> None:
+    venue, number = Venue(seed=2), 0
+    while True:
+        number += 1
+        started = time.perf_counter()
+        records = venue.block(number, entries=9)
+        await emit(rpc, records, mine=False)
+        await asyncio.sleep(max(0.0, len(records) / HEAD_EVENTS_PER_SECOND - (time.perf_counter() - started)))
+
+
+async def _until_indexed(url: str, number: int) -> None:
+    async with asyncio.timeout(60):
+        while True:
+            with psycopg.connect(conninfo(url)) as connection:
+                row = connection.execute("SELECT number FROM chain_cursor").fetchone()
+            if row is not None and row[0] >= number:
+                return
+            await asyncio.sleep(0.2)
+
+
+def _start_daemon(folder: Path, options: AnvilOptions, url: str) -> subprocess.Popen[bytes]:
+    deployments = folder / "deployments"
+    address = to_checksum_address(SETTLER)
+    write_deployment(
+        Deployment(
+            network="vpm",
+            name="bench",
+            chain_id=CHAIN_ID,
+            kind="local",
+            status="deployed",
+            start_block=1,
+            tokens={
+                "USDG": Token(
+                    symbol="USDG",
+                    address=to_checksum_address("0x" + "dd" * 20),
+                    decimals=6,
+                    domain_name="Global Dollar",
+                    domain_version="1",
+                )
+            },
+            contracts={"VestedMarkets": ContractInfo(address=address, role="settler")},
+        ),
+        deployments / "vpm.json",
+    )
+    environment = {
+        **os.environ,
+        "DATABASE_URL": url,
+        "VPM_STOCK_RPC_URLS": options.url,
+        "VPM_STOCK_WS_URLS": options.ws_url,
+        "VPM_DEPLOYMENTS_DIR": str(deployments),
+        "VPM_INDEXER_METRICS_PORT": "0",
+        "VPM_LOG_LEVEL": "WARNING",
+        "VPM_PARENT_PID": str(os.getpid()),
+    }
+    return subprocess.Popen([sys.executable, "-m", "indexer"], cwd=REPOSITORY, env=environment)
+
+
+# ---------------------------------------------------------------- shared
+
+
+@asynccontextmanager
+async def _chain(folder: Path, block_seconds: float | None) -> AsyncIterator[AnvilOptions]:
+    options = AnvilOptions(
+        chain_id=CHAIN_ID,
+        port=free_port(),
+        block_time_seconds=block_seconds,
+        mine_on_demand=block_seconds is None,
+        gas_limit=2**50,
+        extra=("--hardfork", "cancun", "--quiet"),
+    )
+    running = start_anvil(options, folder / "anvil.log")
+    try:
+        async with RpcClient((options.url,), chain_id=CHAIN_ID) as rpc:
+            await place_emitter(rpc)
+        yield options
+    finally:
+        running.stop()
+
+
+@contextmanager
+def _database(server: PostgresServer) -> Iterator[str]:
+    name = f"bench_{secrets.token_hex(4)}"
+    with psycopg.connect(server.url(), autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}".encode())
+    try:
+        migrate(server.url(name))
+        yield server.url(name)
+    finally:
+        with psycopg.connect(server.url(), autocommit=True) as connection:
+            connection.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
+
+
+def _report(bare: list[Run], index: list[Run], latencies: list[float], json_path: Path | None) -> int:
+    bare_rate = statistics.median(run.rate for run in bare)
+    index_rate = statistics.median(run.rate for run in index)
+    # Each pair ran one after the other, so a machine that slows down meanwhile weighs on both.
+    ratio = statistics.median(ours.rate / theirs.rate for ours, theirs in zip(index, bare, strict=True))
+    peak = max(run.peak_bytes for run in index)
+    ordered = sorted(each * 1000 for each in latencies)
+    p50, p99 = (ordered[min(len(ordered) - 1, int(len(ordered) * share))] for share in (0.5, 0.99))
+    rows = [
+        ("bare loop, events/s", f"{bare_rate:,.0f}", "", True),
+        ("indexer, everything written, events/s", f"{index_rate:,.0f}", "", True),
+        ("indexer / bare loop", f"{ratio:.0%}", f">= {TARGET_RATIO:.0%}", ratio >= TARGET_RATIO),
+        ("peak memory, MB", f"{peak / 1e6:.0f}", f"< {TARGET_BYTES / 1e6:.0f}", peak < TARGET_BYTES),
+        (f"new block to reader, ms, median of {len(ordered)}", f"{p50:.0f}", "", True),
+        ("new block to reader, ms, 99th percentile", f"{p99:.0f}", f"<= {TARGET_P99_MS:.0f}", p99 <= TARGET_P99_MS),
+    ]
+    for what, measured, target, holds in rows:
+        print(f"{what:<52}{measured:>12}{target:>10}{'' if holds else '  MISSED'}")
+    if json_path:
+        body = {
+            "bench": "index",
+            "events": EVENTS,
+            "bare_events_per_second": bare_rate,
+            "index_events_per_second": index_rate,
+            "ratio": ratio,
+            "peak_bytes": peak,
+            "visible_ms": {"p50": p50, "p99": p99, "blocks": len(ordered)},
+        }
+        json_path.write_text(json.dumps(body, indent=2) + "\n")
+    return 0 if all(holds for *_, holds in rows) else 1

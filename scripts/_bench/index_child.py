@@ -1,0 +1,151 @@
+"""One measured run in a process of its own, so that its memory is its own too: `bare` or `index`. Prints JSON.
+
+`bare` is the yardstick: pages of logs, two in flight, typed decoding, words sliced by hand, binary COPY into one table,
+one transaction a page. No block hashes, no cursor, no projections, no checks.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+import time
+from pathlib import Path
+
+import aiohttp
+import msgspec
+import uvloop
+
+from core.chain.rpc import RpcClient
+from core.db.engine import connect, make_pool
+from core.events import Role
+from core.events.stock import ENTERED
+from indexer.chain import ChainFollower
+from indexer.node import RpcNode
+from indexer.sources import Sources
+from scripts._bench.index_load import SETTLER
+
+CHAIN_ID = 31337
+PAGE_BLOCKS = 50
+IN_FLIGHT = 2
+
+
+def sources() -> Sources:
+    return Sources("vpm", CHAIN_ID, 1, "op-stack", {Role.SETTLER: bytes.fromhex(SETTLER[2:])}, None)
+
+
+async def index(rpc_url: str, database_url: str) -> tuple[int, float]:
+    """The indexer itself, from the first block to the head."""
+    async with RpcClient((rpc_url,), chain_id=CHAIN_ID) as rpc, make_pool(database_url, size=2) as pool:
+        follower = ChainFollower(RpcNode(rpc), sources(), pool, finality_blocks=64)
+        await follower.open()
+        started = time.perf_counter()
+        await follower.catch_up()
+        seconds = time.perf_counter() - started
+        async with pool.connection() as connection:
+            row = await (await connection.execute("SELECT count(*) FROM chain_log")).fetchone()
+    assert row is not None
+    return row[0], seconds
+
+
+class BareLog(msgspec.Struct, rename="camel", gc=False):
+    topics: tuple[str, ...]
+    data: str
+    block_number: str
+    transaction_hash: str
+    log_index: str
+
+
+class BareAnswer(msgspec.Struct, gc=False):
+    result: list[BareLog]
+
+
+async def bare(rpc_url: str, database_url: str) -> tuple[int, float]:
+    decoder = msgspec.json.Decoder(BareAnswer)
+    connection = await connect(database_url, autocommit=False)
+    await connection.execute("DROP TABLE IF EXISTS bare_events")
+    await connection.execute(
+        "CREATE TABLE bare_events (block bigint, log_index int, tx bytea, market bigint, position bigint, owner bytea,"
+        " outcome smallint, offered numeric, vintage bigint, PRIMARY KEY (block, log_index))"
+    )
+    await connection.commit()
+    async with aiohttp.ClientSession() as session:
+
+        async def ask(method: str, parameters: list[object]) -> bytes:
+            body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": parameters}
+            async with session.post(rpc_url, json=body) as response:
+                return await response.read()
+
+        head = int(json.loads(await ask("eth_blockNumber", []))["result"], 16)
+
+        def page(first: int) -> asyncio.Task[bytes]:
+            until = min(first + PAGE_BLOCKS - 1, head)
+            chosen = {"fromBlock": hex(first), "toBlock": hex(until), "address": SETTLER}
+            return asyncio.create_task(ask("eth_getLogs", [chosen]))
+
+        started = time.perf_counter()
+        events, following = 0, 1
+        flying: list[asyncio.Task[bytes]] = []
+        entered = "0x" + ENTERED.topic.hex()
+        while following <= head or flying:
+            while following <= head and len(flying) < IN_FLIGHT:
+                flying.append(page(following))
+                following += PAGE_BLOCKS
+            logs = decoder.decode(await flying.pop(0)).result
+            async with connection.cursor() as cursor, cursor.copy(COPY) as copy:
+                copy.set_types(["int8", "int4", "bytea", "int8", "int8", "bytea", "int2", "numeric", "int8"])
+                for log in logs:
+                    t, data = log.topics, bytes.fromhex(log.data[2:])
+                    block, at = int(log.block_number, 16), int(log.log_index, 16)
+                    tx = bytes.fromhex(log.transaction_hash[2:])
+                    if t[0] == entered:
+                        await copy.write_row(
+                            (
+                                block,
+                                at,
+                                tx,
+                                int(t[1], 16),
+                                int(t[2], 16),
+                                bytes.fromhex(t[3][26:]),
+                                data[31],
+                                int.from_bytes(data[32:64]),
+                                int.from_bytes(data[64:96]),
+                            )
+                        )
+                    else:
+                        await copy.write_row(
+                            (block, at, tx, int(t[1], 16), None, None, None, int.from_bytes(data[:32]), None)
+                        )
+            await connection.commit()
+            events += len(logs)
+        seconds = time.perf_counter() - started
+    await connection.close()
+    return events, seconds
+
+
+COPY = b"COPY bare_events FROM STDIN (FORMAT BINARY)"
+
+
+def peak_memory_bytes() -> int:
+    status = Path("/proc/self/status")
+    if not status.exists():
+        return 0
+    line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
+    return int(line.split()[1]) * 1024
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("what", choices=("bare", "index"))
+    parser.add_argument("rpc_url")
+    parser.add_argument("database_url")
+    options = parser.parse_args()
+    work = bare if options.what == "bare" else index
+    events, seconds = uvloop.run(work(options.rpc_url, options.database_url))
+    print(json.dumps({"events": events, "seconds": seconds, "peak_bytes": peak_memory_bytes()}))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,199 @@
+"""`./vpm bench relay`: one lane of the relayer against a bare loop of presigned sends, same chain, same run.
+
+The bare loop signs everything beforehand and then sends one transaction per request, waiting for each answer; it stores
+nothing and follows nothing. The relayer starts from intents queued in PostgreSQL (with its durable settings) and ends
+when every receipt is recorded: it takes, signs, stores, sends and follows. Blocks come every second. Target: at least a
+quarter of the bare loop's rate.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import secrets
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import aiohttp
+
+from core.chain import ChainClient, RpcClient
+from core.db.engine import Pool, make_pool
+from core.db.migrate import migrate
+from core.local.anvil import AnvilOptions, start_anvil
+from core.local.postgres import prepare_postgres, start_postgres
+from core.local.process import free_port
+from core.outbox import IntentRequest, enqueue_many
+from relayer.fees import FeePolicy
+from relayer.flight import Patience
+from relayer.leases import LaneSpec
+from relayer.policy import LanePolicy
+from relayer.service import ChainPlan, relaying
+from relayer.signing import Fees, Signer, Unsigned
+
+TRANSACTIONS = 6_000
+ROUNDS = 3
+TARGET = 0.25
+GWEI = 10**9
+CHAIN_ID = 31337
+
+POLICY = LanePolicy(
+    fees=FeePolicy(cap_wei=1000 * GWEI),
+    patience=Patience(resend_after_seconds=10.0, bump_after_seconds=30.0),
+    max_in_flight=4096,
+    batch_size=400,
+    rpc_batch_size=100,
+    gas_per_hour_wei=10**24,
+)
+
+
+@dataclass(frozen=True)
+class Bench:
+    """A running chain and database."""
+
+    rpc_url: str
+    database_url: str
+    client: ChainClient
+    pool: Pool
+
+    async def funded(self) -> Signer:
+        signer = Signer(secrets.token_bytes(32))
+        await self.client.rpc.call("anvil_setBalance", ["0x" + signer.address.hex(), hex(10**24)], object)
+        return signer
+
+    async def bare_loop(self, count: int) -> float:
+        """Transactions a second, presigned and sent one at a time."""
+        signer = await self.funded()
+        bodies = [
+            b'{"jsonrpc":"2.0","id":1,"method":"eth_sendRawTransaction","params":["0x%s"]}' % raw.hex().encode()
+            for raw in (_transfer(signer, nonce) for nonce in range(count))
+        ]
+        headers = {"Content-Type": "application/json"}
+        async with aiohttp.ClientSession(headers=headers) as session:
+            started = time.perf_counter()
+            for body in bodies:
+                async with session.post(self.rpc_url, data=body) as response:
+                    if b'"result"' not in await response.read():
+                        raise RuntimeError("the chain refused a transaction of the bare loop")
+            rate = count / (time.perf_counter() - started)
+        await self._mined(signer, count)
+        return rate
+
+    async def lane(self, count: int, *, simulate: bool) -> float:
+        """Transactions a second from queued to mined and recorded, on one lane."""
+        signer = await self.funded()
+        group = f"bench-{secrets.token_hex(4)}"
+        requests = [
+            IntentRequest(
+                key=secrets.token_hex(16),
+                chain_id=CHAIN_ID,
+                group=group,
+                kind="bench",
+                to="0x" + secrets.token_hex(20),
+                value_wei=1,
+                gas_limit=21_000,
+                simulate=simulate,
+            )
+            for _ in range(count)
+        ]
+        async with self.pool.connection() as connection:
+            for start in range(0, count, 1000):
+                await enqueue_many(connection, requests[start : start + 1000])
+        plan = ChainPlan("bench", CHAIN_ID, (self.rpc_url,), 64, 0.2, POLICY)
+        spec = LaneSpec("bench", CHAIN_ID, (group,), signer)
+        async with relaying(self.database_url, [plan], [spec], lease_seconds=15.0) as relayer:
+            tasks = {name: asyncio.create_task(work) for name, work in relayer.works().items()}
+            started = time.perf_counter()
+            while await self._recorded(group) < count:
+                for task in tasks.values():
+                    if task.done():
+                        task.result()
+                await asyncio.sleep(0.05)
+            rate = count / (time.perf_counter() - started)
+            for name in ("leases", *tasks):
+                tasks[name].cancel()
+                await asyncio.gather(tasks[name], return_exceptions=True)
+        return rate
+
+    async def _recorded(self, group: str) -> int:
+        async with self.pool.connection() as connection:
+            cursor = await connection.execute(
+                "SELECT count(*) FROM outbox_intent WHERE lane_group = %s AND outcome = 'succeeded'", (group,)
+            )
+            row = await cursor.fetchone()
+        return row[0] if row else 0
+
+    async def _mined(self, signer: Signer, count: int) -> None:
+        while await self.client.nonce("0x" + signer.address.hex()) < count:
+            await asyncio.sleep(0.1)
+
+
+def _transfer(signer: Signer, nonce: int) -> bytes:
+    to = secrets.token_bytes(20)
+    return signer.sign(Unsigned(CHAIN_ID, nonce, Fees(200 * GWEI, GWEI), 21_000, to, value_wei=1, data=b"")).raw
+
+
+@asynccontextmanager
+async def _running(folder: Path) -> AsyncIterator[Bench]:
+    server = prepare_postgres(folder / "postgres", free_port())
+    database = start_postgres(server, folder / "postgres.log")
+    try:
+        options = AnvilOptions(chain_id=CHAIN_ID, port=free_port(), block_time_seconds=1, gas_limit=500_000_000)
+        chain = start_anvil(options, folder / "anvil.log")
+        try:
+            url = server.url()
+            await asyncio.to_thread(migrate, url)
+            async with (
+                RpcClient([options.url], chain_id=CHAIN_ID) as rpc,
+                make_pool(url, size=2, autocommit=True) as pool,
+            ):
+                yield Bench(options.url, url, ChainClient(rpc), pool)
+        finally:
+            chain.stop()
+    finally:
+        database.stop()
+
+
+async def measure(count: int, rounds: int) -> dict[str, list[float]]:
+    """Rates by what was measured; bare loop and lane take turns, so that both meet the same machine."""
+    rates: dict[str, list[float]] = {"bare loop": [], "one lane": [], "one lane, simulating each": []}
+    with tempfile.TemporaryDirectory(prefix="vpm-bench-relay-") as folder:
+        os.chmod(folder, 0o755)  # noqa: S103 - PostgreSQL may run as another user
+        async with _running(Path(folder)) as bench:
+            for _ in range(rounds):
+                rates["bare loop"].append(await bench.bare_loop(count))
+                rates["one lane"].append(await bench.lane(count, simulate=False))
+                rates["one lane, simulating each"].append(await bench.lane(count, simulate=True))
+    return rates
+
+
+def _shown(rates: Sequence[float]) -> str:
+    return f"{statistics.median(rates):>10,.0f}{min(rates):>10,.0f}{max(rates):>10,.0f}"
+
+
+def main(json_path: Path | None, *, count: int = TRANSACTIONS, rounds: int = ROUNDS) -> int:
+    import uvloop  # noqa: PLC0415 - what the daemon runs on
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        rates = runner.run(measure(count, rounds))
+    bare = statistics.median(rates["bare loop"])
+    print(f"{'Transactions a second':<32}{'median':>10}{'least':>10}{'most':>10}{'of bare':>10}")
+    for name, each in rates.items():
+        print(f"{name:<32}{_shown(each)}{statistics.median(each) / bare:>10.0%}")
+    ratio = statistics.median(rates["one lane"]) / bare
+    print(f"One lane carries {ratio:.0%} of the bare loop's rate; the target is {TARGET:.0%}.")
+    if json_path:
+        rows = [{"row": name, "rates": [round(rate, 1) for rate in each]} for name, each in rates.items()]
+        result = {"bench": "relay", "transactions": count, "ratio": round(ratio, 4), "target": TARGET, "rows": rows}
+        json_path.write_text(json.dumps(result, indent=2) + "\n")
+    return 0 if ratio >= TARGET else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(None))

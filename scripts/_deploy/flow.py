@@ -1,0 +1,104 @@
+"""The course of a deployment, the same on both chains: check, show, deploy, record, hand over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from core.deployments import Deployment, ObservationSource, Safe, load_deployment, write_deployment
+from core.errors import DeploymentError
+from scripts._deploy import handover
+from scripts._deploy import safe as safes
+from scripts._deploy.record import Deployed, deployed_network
+from scripts._deploy.session import Refused, Session, open_session
+
+
+def deployment_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    for option in (
+        click.option("--threshold", type=int, default=2, show_default=True, help="signatures the new Safe asks for"),
+        click.option("--safe-owner", "safe_owners", multiple=True, help="an owner of a new Safe (repeatable)"),
+        click.option("--safe", help="the address of an existing Safe; without it a new one is made"),
+        click.option("--out", help="the deployment file to write; the facts file itself if left out"),
+        click.option("--facts", required=True, help="the network's deployment file, status not-deployed"),
+        click.option("--send", is_flag=True, help="really send; without it a live network sees a dry run"),
+        click.option("--account", "alias", required=True, help="the alias of the ape account that sends"),
+    ):
+        function = option(function)
+    return function
+
+
+@dataclass(frozen=True)
+class Plan:
+    session: Session
+    facts: Deployment
+    out: Path
+    bind: Callable[..., Any]  # ape's Contract
+
+    def confirm(
+        self, roles: Mapping[str, str], safe: str | None, owners: Sequence[str], threshold: int, steps: Sequence[str]
+    ) -> bool:
+        """Show everything that would happen; False means it was a dry run."""
+        if not safe and len(set(owners)) < threshold:
+            raise Refused(
+                f"a new Safe needs at least {threshold} different --safe-owner; {len(set(owners))} given. "
+                "Or name an existing one with --safe."
+            )
+        self.session.announce(f"Deploying {', '.join(roles)}")
+        click.echo(f"  owner, guardian and treasury: {safe or f'a new Safe, {threshold} of {len(owners)}'}")
+        for line in steps:
+            click.echo(f"  {line}")
+        click.echo(f"  record it in {self.out}")
+        return self.session.send
+
+    def safe(self, address: str | None, owners: Sequence[str], threshold: int) -> Safe:
+        if address is None:
+            sender = self.session.sender
+            address, _ = safes.create(
+                sender,
+                lambda at, abi: self.bind(at, abi=abi),
+                safes.PROXY_FACTORY,
+                safes.SINGLETON,
+                safes.FALLBACK_HANDLER,
+                owners,
+                threshold,
+            )
+        bound = self.bind(address, abi=safes.safe_abi())
+        return Safe(address=address, threshold=int(bound.getThreshold()), owners=tuple(bound.getOwners()))
+
+    def finish(
+        self,
+        project: Any,
+        contracts: Mapping[str, Deployed],
+        roles: Mapping[str, str],
+        owner: Safe,
+        wallets: Mapping[str, str],
+        sources: Sequence[ObservationSource] = (),
+    ) -> None:
+        """Record first, so nothing deployed is ever forgotten, then let the Safe accept what was offered to it."""
+        deployment = deployed_network(self.facts, contracts, roles, owner, wallets, sources)
+        write_deployment(deployment, self.out)
+        click.echo(f"recorded in {self.out}")
+        bound = self.bind(owner.address, abi=safes.safe_abi())
+        calls = list(handover.pending(binder(project), deployment))
+        handover.accept_all(self.session.sender, bound, calls, handover.owner_keys())
+
+
+def binder(project: Any) -> Callable[[str, str], Any]:
+    """Binds a contract by the name in the deployment file; `ObservationFeed BNKR/market_cap` is an ObservationFeed."""
+    return lambda name, address: getattr(project, name.split(" ", 1)[0]).at(address)
+
+
+def prepare(provider: Any, accounts: Any, bind: Any, facts: Path, out: Path, alias: str, send: bool) -> Plan:
+    try:
+        known = load_deployment(facts)
+        if known.is_deployed:
+            raise Refused(f"{facts} says that {known.network} is deployed already; it is not deployed over.")
+        if out.exists() and load_deployment(out).is_deployed:
+            raise Refused(f"{out} records a deployment already; it is not overwritten. Move it away to start anew.")
+    except DeploymentError as error:
+        raise Refused(error.sentence()) from None
+    return Plan(open_session(provider, accounts, alias, send, known.chain_id), known, out, bind)

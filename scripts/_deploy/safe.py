@@ -1,0 +1,77 @@
+"""A Safe from the published Safe package: creating one, and executing what its owners have signed.
+
+The local stack signs with the owners' known keys. On a live network the owners sign in their own wallets; there
+`payload` prints what they have to approve.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from eth_account import Account
+from eth_utils.address import to_checksum_address
+
+ROOT = Path(__file__).resolve().parents[2]
+ARTIFACTS = ROOT / "node_modules" / "@safe-global" / "safe-contracts" / "build" / "artifacts" / "contracts"
+
+# Where the published Safe 1.4.1 contracts stand on every chain that has them.
+SINGLETON = "0x41675C099F32341bf84BFc5382aF534df5C7461a"
+PROXY_FACTORY = "0x4e1DCf7AD4e460CfD30791CCC4F9c8a4f820ec67"
+FALLBACK_HANDLER = "0xfd0732Dc9E303f09fCEf3a7388Ad10A83459Ec99"
+ZERO = "0x0000000000000000000000000000000000000000"
+
+
+def safe_abi() -> list[dict[str, Any]]:
+    return _abi("Safe.sol/Safe")
+
+
+def factory_abi() -> list[dict[str, Any]]:
+    return _abi("proxies/SafeProxyFactory.sol/SafeProxyFactory")
+
+
+def _abi(artifact: str) -> list[dict[str, Any]]:
+    abi: list[dict[str, Any]] = json.loads((ARTIFACTS / f"{artifact}.json").read_text())["abi"]
+    return abi
+
+
+@dataclass(frozen=True)
+class SafeCall:
+    """One transaction a Safe is to make."""
+
+    to: str
+    data: bytes
+    what: str  # in words, for the people who sign
+
+    def payload(self, safe: str) -> str:
+        return json.dumps(
+            {"safe": safe, "to": self.to, "value": "0", "data": "0x" + self.data.hex(), "what": self.what}
+        )
+
+
+def create(
+    sender: Any, contract: Any, factory: str, singleton: str, handler: str, owners: Sequence[str], threshold: int
+) -> tuple[str, Any]:
+    """Create a Safe with `sender` paying; `contract(address, abi)` binds a contract. Returns address and receipt."""
+    setup = contract(singleton, safe_abi()).setup.encode_input(
+        list(owners), threshold, ZERO, b"", handler, ZERO, 0, ZERO
+    )
+    # The Safe's address follows from its set-up and this number, so each deployment needs another one.
+    salt = int(sender.nonce)
+    receipt = contract(factory, factory_abi()).createProxyWithNonce(singleton, setup, salt, sender=sender)
+    created = next(log for log in receipt.decode_logs() if log.event_name == "ProxyCreation")
+    return to_checksum_address(created.proxy), receipt
+
+
+def execute(sender: Any, safe: Any, call: SafeCall, owner_keys: Sequence[str]) -> Any:
+    """Make the Safe do `call`, signed with the given owners' keys; `sender` only pays for it."""
+    digest = bytes(
+        safe.getTransactionHash(call.to, 0, call.data, 0, 0, 0, 0, ZERO, ZERO, safe.call_view_method("nonce"))
+    )
+    signed = [(Account.from_key(key).address, Account.unsafe_sign_hash(digest, key)) for key in owner_keys]
+    # The Safe wants the signatures in ascending order of their signers' addresses.
+    signatures = b"".join(bytes(s.signature) for _, s in sorted(signed, key=lambda pair: int(pair[0], 16)))
+    return safe.execTransaction(call.to, 0, call.data, 0, 0, 0, 0, ZERO, ZERO, signatures, sender=sender)

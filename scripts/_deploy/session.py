@@ -1,0 +1,79 @@
+"""What every script of ours shares: who sends, dry runs, and how a refusal reads."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import click
+from ape.exceptions import ContractLogicError, CustomError
+
+from core.abi import all_errors
+from core.chain.reverts import decode_revert
+from core.errors import VpmError
+
+# Networks whose transactions cost nobody anything; everywhere else a script only shows what it would do until --send.
+LOCAL_CLIENTS = ("anvil", "hardhat", "test")
+
+
+class Refused(click.ClickException):
+    """The script will not do this; the message says why and what to do instead."""
+
+
+@dataclass(frozen=True)
+class Session:
+    """A connected chain, an account, and whether transactions are really sent."""
+
+    chain_id: int
+    sender: Any
+    send: bool
+
+    def announce(self, what: str) -> None:
+        mode = "sending" if self.send else "dry run (add --send to do it)"
+        click.echo(f"{what} on chain {self.chain_id} as {self.sender.address}: {mode}")
+
+
+def is_local(provider: Any) -> bool:
+    """True on a development node: anvil answers with its own client name, forks of live chains included."""
+    return any(name in str(provider.client_version).lower() for name in LOCAL_CLIENTS)
+
+
+def open_session(provider: Any, accounts: Any, alias: str, send: bool, expected_chain_id: int) -> Session:
+    """Check the chain before anything else; local nodes always send."""
+    if provider.chain_id != expected_chain_id:
+        raise Refused(
+            f"this node serves chain {provider.chain_id}, the deployment file is for chain {expected_chain_id}. "
+            "Point --network at the right node."
+        )
+    try:
+        sender = accounts.load(alias)
+    except KeyError:
+        raise Refused(f"ape has no account '{alias}'. Import one with: ape accounts import {alias}") from None
+    local = is_local(provider)
+    if local:
+        sender.set_autosign(True)
+    return Session(provider.chain_id, sender, send or local)
+
+
+def plain_refusals(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Turns what a contract or our own checks refuse into one sentence and exit code 1."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except VpmError as error:
+            raise Refused(error.sentence()) from None
+        except ContractLogicError as error:
+            said = str(error.revert_message or error)
+            if isinstance(error, CustomError):  # ape knew the contract's ABI and has the arguments in words
+                words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", error.name).lower()
+                said = f"The call reverted: {words} ({said})."
+            elif said.startswith("0x"):
+                said = decode_revert(bytes.fromhex(said[2:]), all_errors())[2]
+            raise Refused(said) from None
+
+    return call

@@ -1,0 +1,128 @@
+"""Makes a fresh local chain (or fork) ready for the contracts: code at canonical addresses, money, first prices."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from eth_abi.abi import encode
+from eth_utils.crypto import keccak
+
+from core.local.anvil import ask
+from scripts._stack import wallets
+from scripts._stack.genesis import Placed, compiled_code, safe_contracts
+from scripts._stack.options import StackError
+
+TOKENS_EACH = 1_000_000 * 10**6  # units a local wallet starts with
+ETH_EACH = 1_000 * wallets.ETH
+MINED_WITHIN_SECONDS = 30
+BALANCE_SLOTS = range(256)  # where a token's balances mapping may lie
+
+# Roughly where these stocks trade; the simulated feeds start here. 8 decimals.
+FIRST_PRICES = {"NVDA": 187_40000000, "TSLA": 402_15000000, "AAPL": 271_30000000, "COIN": 268_90000000}
+
+
+@dataclass(frozen=True)
+class StockFeed:
+    ticker: str
+    feed: str
+    stock_token: str
+
+
+@dataclass(frozen=True)
+class Node:
+    """A local node, spoken to one blocking request at a time; run these functions in a thread."""
+
+    url: str
+
+    def ask(self, method: str, *params: object) -> Any:
+        return ask(self.url, method, *params)
+
+
+def place_base(node: Node, usdc: str) -> None:
+    _place(node, [*safe_contracts(), Placed("USDC", usdc, compiled_code("LocalUSDC"))])
+
+
+def place_stock(node: Node, usdg: str, feeds: Sequence[StockFeed]) -> None:
+    """Tokens and feeds with names, and two rounds each, so that a reading exists from the first block on."""
+    placed = [*safe_contracts(), Placed("USDG", usdg, compiled_code("LocalUSDG"))]
+    feed_code, stock_code = compiled_code("LocalFeed"), compiled_code("LocalStockToken")
+    for one in feeds:
+        placed.append(Placed(f"{one.ticker} feed", one.feed, feed_code))
+        placed.append(Placed(one.ticker, one.stock_token, stock_code))
+    _place(node, placed)
+    now = int(time.time())
+    calls: list[tuple[str, bytes]] = []
+    for one in feeds:
+        price = FIRST_PRICES.get(one.ticker, 100_00000000)
+        rounds = ([price, price + price // 2000], [now - 120, now - 60])
+        calls.append((one.feed, call_data("setDescription(string)", ["string"], [f"{one.ticker} / USD"])))
+        calls.append((one.feed, call_data("pushMany(int256[],uint256[])", ["int256[]", "uint256[]"], list(rounds))))
+        calls.append((one.stock_token, call_data("setSymbol(string)", ["string"], [one.ticker])))
+    _send_all(node, calls)
+
+
+def fund(node: Node, token: str, *, local_token: bool) -> None:
+    """ETH for everybody who sends, tokens for whoever bets or seeds."""
+    for one in wallets.GAS_HOLDERS:
+        node.ask("anvil_setBalance", one.address, hex(ETH_EACH))
+    holders = [w.address for w in (*wallets.DEV, *wallets.BETTORS, wallets.OPENER)]
+    if local_token:
+        mint = "mint(address,uint256)"
+        _send_all(node, [(token, call_data(mint, ["address", "uint256"], [to, TOKENS_EACH])) for to in holders])
+    else:
+        slot = _balance_slot(node, token)
+        for to in holders:
+            node.ask("anvil_setStorageAt", token, mapping_slot(to, slot), f"0x{TOKENS_EACH:064x}")
+
+
+def call_data(signature: str, types: Sequence[str], values: Sequence[Any]) -> bytes:
+    return keccak(text=signature)[:4] + encode(list(types), list(values))
+
+
+def mapping_slot(key: str, slot: int) -> str:
+    return "0x" + keccak(encode(["address", "uint256"], [key, slot])).hex()
+
+
+def _place(node: Node, placed: Sequence[Placed]) -> None:
+    for one in placed:
+        for method, params in one.rpc():
+            node.ask(method, *params)
+
+
+def _send_all(node: Node, calls: Sequence[tuple[str, bytes]]) -> None:
+    """Send from an account the node impersonates, and make sure each call was carried out."""
+    sender = wallets.DEPLOYER.address
+    node.ask("anvil_setBalance", sender, hex(ETH_EACH))
+    node.ask("anvil_impersonateAccount", sender)
+    hashes = [
+        node.ask("eth_sendTransaction", {"from": sender, "to": to, "data": "0x" + data.hex(), "gas": hex(3_000_000)})
+        for to, data in calls
+    ]
+    node.ask("anvil_stopImpersonatingAccount", sender)
+    deadline = time.monotonic() + MINED_WITHIN_SECONDS
+    for (to, _), transaction in zip(calls, hashes, strict=True):
+        while (receipt := node.ask("eth_getTransactionReceipt", transaction)) is None:
+            if time.monotonic() > deadline:
+                raise StackError(f"setting up the local chain failed: a call to {to} was not mined.")
+            time.sleep(0.05)
+        if receipt["status"] != "0x1":
+            raise StackError(f"setting up the local chain failed: a call to {to} reverted.")
+
+
+def _balance_slot(node: Node, token: str) -> int:
+    """Find the storage slot of a live token's balances by writing a probe and reading it back (forks only)."""
+    probe = wallets.DEV[0].address
+    marker = 123_456_789
+    data = "0x" + call_data("balanceOf(address)", ["address"], [probe]).hex()
+    for slot in BALANCE_SLOTS:
+        at = mapping_slot(probe, slot)
+        before = node.ask("eth_getStorageAt", token, at, "latest")
+        node.ask("anvil_setStorageAt", token, at, f"0x{marker:064x}")
+        found = int(node.ask("eth_call", {"to": token, "data": data}, "latest"), 16)
+        if found == marker:
+            return slot
+        node.ask("anvil_setStorageAt", token, at, before)
+    raise StackError(f"cannot find where {token} keeps its balances, so dev wallets cannot be funded on this fork.")

@@ -1,0 +1,78 @@
+"""The two chains of a stack: anvil with interval mining, their state saved between runs, or forks of live ones."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+from core.local.anvil import AnvilOptions, anvil_answers, anvil_plan, ask
+from scripts._stack.options import StackError, free_port
+from scripts._stack.plans import child
+from scripts._stack.state import State
+from scripts._stack.supervisor import Supervisor
+
+SAVE_EVERY_SECONDS = 30
+BLOCK_SECONDS = 1
+
+
+@dataclass(frozen=True)
+class Chain:
+    name: str
+    chain_id: int
+
+
+@dataclass(frozen=True)
+class LocalChain:
+    chain: Chain
+    url: str
+    ws_url: str
+    fork: bool
+
+
+CHAINS = (Chain("base", 8453), Chain("vpm", 4663))
+
+
+async def start_chain(chain: Chain, fork_url: str | None, state: State, supervisor: Supervisor) -> LocalChain:
+    if fork_url:
+        await asyncio.to_thread(_check_fork, chain, fork_url)
+    saved = state.chain(chain.name)
+    _same_origin(chain, fork_url, state, fresh=not saved.exists())
+    remembered = state.remembered().get(f"{chain.name}_port")
+    options = AnvilOptions(
+        chain_id=chain.chain_id,
+        port=free_port(int(remembered) if remembered else None),
+        block_time_seconds=BLOCK_SECONDS,
+        fork_url=fork_url,
+        state=saved,
+        accounts=1,
+        extra=("--state-interval", str(SAVE_EVERY_SECONDS), "--quiet"),
+    )
+    # Writing the state of a long-lived chain takes a while; it must not be cut short.
+    plan = child(anvil_plan(options), lambda: anvil_answers(options), name=f"chain-{chain.name}", stop_seconds=30)
+    await supervisor.start(plan)
+    await asyncio.to_thread(state.remember, **{f"{chain.name}_port": str(options.port)})
+    return LocalChain(chain, options.url, options.ws_url, fork_url is not None)
+
+
+def _check_fork(chain: Chain, url: str) -> None:
+    """anvil would give a fork any chain id it is told to; ours must be of the right chain."""
+    option = f"--fork-{chain.name}"
+    try:
+        found = int(ask(url, "eth_chainId"), 16)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise StackError(f"{option}: {url} does not answer as an Ethereum node ({error}).") from None
+    if found != chain.chain_id:
+        raise StackError(f"{option}: {url} serves chain {found}, not {chain.chain_id}; give it a node of that chain.")
+
+
+def _same_origin(chain: Chain, fork_url: str | None, state: State, *, fresh: bool) -> None:
+    """A state folder made of forks cannot go on as a local chain, nor the other way round."""
+    origin = "fork" if fork_url else "local"
+    key = f"{chain.name}_origin"
+    known = state.remembered().get(key)
+    if not fresh and known is not None and known != origin:
+        raise StackError(
+            f"the state folder {state.root} holds a {known} chain {chain.chain_id}; "
+            f"use another folder with --state DIR to run a {origin} one."
+        )
+    state.remember(**{key: origin})

@@ -1,0 +1,161 @@
+"""Migrations, then the daemons that exist, each as `python -m <package>`; and what the ready file tells."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from core.db.migrate import migrate
+from core.deployments import load_deployment
+from scripts._stack import wallets
+from scripts._stack.chains import LocalChain
+from scripts._stack.options import Options, free_port
+from scripts._stack.screen import step
+from scripts._stack.state import State
+from scripts._stack.supervisor import Child, Supervisor
+
+ROOT = Path(__file__).resolve().parents[2]
+CUP_WINDOW = ("2026-01-01T00:00:00Z", "2036-01-01T00:00:00Z")  # the local tournament is always open
+
+
+@dataclass(frozen=True)
+class Daemon:
+    package: str
+    metrics_variable: str
+
+
+DAEMONS = (
+    Daemon("indexer", "VPM_INDEXER_METRICS_PORT"),
+    Daemon("relayer", "VPM_RELAYER_METRICS_PORT"),
+    Daemon("api", "VPM_API_METRICS_PORT"),
+    Daemon("keeper", "VPM_KEEPER_METRICS_PORT"),
+)
+
+
+async def start_daemons(
+    options: Options, state: State, database_url: str, chains: Mapping[str, LocalChain], supervisor: Supervisor
+) -> dict[str, Any]:
+    with step("database schema"):
+        await asyncio.to_thread(migrate, database_url)
+    env = _environment(options, state, database_url, chains)
+    metrics: dict[str, str] = {}
+    for daemon in DAEMONS:
+        remembered = state.remembered().get(f"{daemon.package}_metrics_port")
+        port = free_port(int(remembered) if remembered else None)
+        state.remember(**{f"{daemon.package}_metrics_port": str(port)})
+        env[daemon.metrics_variable] = str(port)
+        metrics[daemon.package] = f"http://127.0.0.1:{port}/metrics"
+        with step(daemon.package):
+            await supervisor.start(_child(daemon, env, port))
+    if options.demo:
+        base_url = f"http://127.0.0.1:{options.port}"
+        demo = [sys.executable, "-m", "scripts._stack.demo", base_url]
+        await supervisor.start(Child(name="demo", argv=demo, cwd=str(ROOT)))
+    return _ready(options, state, database_url, chains, metrics)
+
+
+def _child(daemon: Daemon, env: Mapping[str, str], port: int) -> Child:
+    async def ready() -> None:
+        while not await asyncio.to_thread(_answers, f"http://127.0.0.1:{port}/ready"):
+            await asyncio.sleep(0.1)
+
+    return Child(
+        name=daemon.package,
+        argv=[sys.executable, "-m", daemon.package],
+        env=_only_its_keys(daemon.package, env),
+        cwd=str(ROOT),
+        stop_seconds=15.0,
+        ready=ready,
+    )
+
+
+def _only_its_keys(package: str, env: Mapping[str, str]) -> dict[str, str]:
+    """Keys that move money live only in the relayer, and the API's two secrets only in the API."""
+    secret_of = {"VPM_RELAYER_KEYS": "relayer", "VPM_ATTESTATION_KEY": "api", "CRON_SECRET": "api"}
+    return {name: value for name, value in env.items() if secret_of.get(name, package) == package}
+
+
+def _answers(url: str) -> bool:
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with opener.open(url, timeout=2) as response:
+            return bool(response.status == 200)
+    except (OSError, urllib.error.URLError):
+        return False
+
+
+def _environment(options: Options, state: State, database_url: str, chains: Mapping[str, LocalChain]) -> dict[str, str]:
+    return {
+        "DATABASE_URL": database_url,
+        "VPM_BASE_RPC_URLS": chains["base"].url,
+        "VPM_BASE_WS_URLS": chains["base"].ws_url,
+        "VPM_STOCK_RPC_URLS": chains["vpm"].url,
+        "VPM_STOCK_WS_URLS": chains["vpm"].ws_url,
+        "VPM_DEPLOYMENTS_DIR": str(state.deployments),
+        "VPM_PORT": str(options.port),
+        "VPM_PUBLIC_URL": f"http://127.0.0.1:{options.port}",
+        "VPM_BASE_POLL_INTERVAL_MS": "200",
+        "VPM_STOCK_POLL_INTERVAL_MS": "200",
+        "VPM_ALLOW_PRIVATE_WEBHOOKS": "1",
+        "VPM_CUP_OPENS_AT": CUP_WINDOW[0],
+        "VPM_CUP_CLOSES_AT": CUP_WINDOW[1],
+        "VPM_LOG_FORMAT": "console",
+        "VPM_KEEPER_SWEEP_FROM_UNITS": "100000",  # a tenth of a dollar, so that a sweep is seen
+        "CRON_SECRET": state.cron_secret(),
+        "VPM_ATTESTATION_KEY": wallets.ATTESTATION.private_key,
+        "VPM_RELAYER_KEYS": ",".join(_lanes()),
+    }
+
+
+def _lanes() -> list[str]:
+    """Which local key serves which lanes, as core/config/lanes.py reads it."""
+    first, *others = (w.private_key for w in wallets.RELAY_LANES)
+    opener, publisher = wallets.OPENER.private_key, wallets.PUBLISHER.private_key
+    return [
+        f"relay+keeper={first}",
+        *(f"relay={key}" for key in others),
+        f"vpm:opener={opener}",
+        f"base:lister={opener}",
+        f"publisher={publisher}",
+    ]
+
+
+def _ready(
+    options: Options,
+    state: State,
+    database_url: str,
+    chains: Mapping[str, LocalChain],
+    metrics: Mapping[str, str],
+) -> dict[str, Any]:
+    return {
+        "base_url": f"http://127.0.0.1:{options.port}",
+        "database_url": database_url,
+        "rpc": {name: chain.url for name, chain in chains.items()},
+        "ws": {name: chain.ws_url for name, chain in chains.items()},
+        "chains": {name: chain.chain.chain_id for name, chain in chains.items()},
+        "addresses": {name: _addresses(state.deployment(name)) for name in chains},
+        "deployments": str(state.deployments),
+        "dev_wallets": [{"address": w.address, "private_key": w.private_key} for w in wallets.DEV],
+        "cron_secret": state.cron_secret(),
+        "metrics": dict(metrics),
+        "logs": str(state.logs),
+    }
+
+
+def _addresses(path: Path) -> dict[str, str]:
+    """Every address of a network by name: tokens, contracts, the Safe, price feeds and stock tokens."""
+    deployment = load_deployment(path)
+    found = {symbol: token.address for symbol, token in deployment.tokens.items()}
+    found |= {name: contract.address for name, contract in deployment.contracts.items()}
+    if deployment.safe is not None:
+        found["Safe"] = deployment.safe.address
+    for feed in deployment.feeds:
+        found[f"{feed.ticker} feed"] = feed.proxy
+        found[feed.ticker] = feed.stock_token
+    return found

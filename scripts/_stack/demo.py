@@ -1,0 +1,69 @@
+"""Demo traffic of a local stack: wallets without ETH place gasless bets through the public door, like anybody.
+
+`python -m scripts._stack.demo BASE_URL`. A dozen bets at first, so the pages have something to show, then one now and
+then. It only uses what a bettor has: the market list, the typed data to sign, and the relay.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import sys
+from typing import Any
+
+import aiohttp
+from eth_account import Account
+
+from scripts._stack import wallets
+
+FIRST_BETS = 12
+FIRST_PAUSE_SECONDS = 7.0  # the relay takes ten requests a minute from one address
+PAUSE_SECONDS = 45.0
+STAKES = (1_000_000, 2_000_000, 5_000_000, 10_000_000, 20_000_000)  # units
+
+
+async def play(base_url: str) -> None:
+    """Bets until it is stopped; a refusal or a pause of the service only means another try later."""
+    dice = random.Random(20)  # noqa: S311 (the same story on every first start)
+    placed = 0
+    # Limits count by address; on Linux the demo comes from one of its own, so it never uses up anybody's.
+    address = ("127.0.0.2", 0) if sys.platform.startswith("linux") else None
+    connector = aiohttp.TCPConnector(local_addr=address)
+    patience = aiohttp.ClientTimeout(total=20)
+    async with aiohttp.ClientSession(base_url, connector=connector, timeout=patience) as session:
+        while True:
+            with contextlib.suppress(aiohttp.ClientError, TimeoutError, KeyError):
+                placed += await _bet(session, dice)
+            await asyncio.sleep(FIRST_PAUSE_SECONDS if placed < FIRST_BETS else PAUSE_SECONDS)
+
+
+async def _bet(session: aiohttp.ClientSession, dice: random.Random) -> int:
+    """One bet by one wallet on one open market; returns 1 if the relay took it."""
+    async with session.get("/api/markets") as answer:
+        markets = (await answer.json())["markets"]
+    open_now = [market for market in markets if market["acceptingBets"]]
+    if not open_now:
+        return 0
+    market, wallet = dice.choice(open_now), dice.choice(wallets.BETTORS)
+    query = {
+        "marketId": market["id"],
+        "outcome": str(dice.randrange(2)),
+        "amount": str(dice.choice(STAKES)),
+        "from": wallet.address,
+    }
+    async with session.get("/api/relay/typed-data", params=query) as answer:
+        if answer.status != 200:
+            return 0
+        typed: dict[str, Any] = await answer.json()
+    message = {**typed["message"], "from": wallet.address}
+    body = {name: typed[name] for name in ("domain", "types", "primaryType")} | {"message": message}
+    signed = Account.sign_typed_data(wallet.private_key, full_message=body)
+    request = {**typed["request"], "from": wallet.address, "signature": "0x" + signed.signature.hex()}
+    async with session.post("/api/relay/enter", json=request) as answer:
+        return int(answer.status == 200)
+
+
+if __name__ == "__main__":
+    with contextlib.suppress(KeyboardInterrupt):
+        asyncio.run(play(sys.argv[1]))

@@ -1,0 +1,57 @@
+"""What a fresh local chain holds before our own contracts: tokens, feeds, stock tokens and the Safe contracts,
+each at the address it has on the live chain, so that addresses, EIP-712 domains and clients work unchanged.
+
+Code is placed with `anvil_setCode`: these contracts have no constructor state and no immutables.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from scripts._deploy import safe
+
+ROOT = Path(__file__).resolve().parents[2]
+SAFE_THRESHOLD_SLOT = 4
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A contract to stand on a fresh chain."""
+
+    name: str
+    address: str
+    code: str
+    storage: Mapping[int, int] = field(default_factory=dict)
+
+    def rpc(self) -> list[tuple[str, list[Any]]]:
+        calls: list[tuple[str, list[Any]]] = [("anvil_setCode", [self.address, self.code])]
+        for slot, value in self.storage.items():
+            calls.append(("anvil_setStorageAt", [self.address, f"0x{slot:064x}", f"0x{value:064x}"]))
+        return calls
+
+
+def safe_contracts() -> list[Placed]:
+    return [
+        # The singleton's own constructor sets its threshold to 1, so nobody can ever set it up as a wallet.
+        Placed("Safe", safe.SINGLETON, _safe_code("Safe.sol/Safe"), {SAFE_THRESHOLD_SLOT: 1}),
+        Placed("SafeProxyFactory", safe.PROXY_FACTORY, _safe_code("proxies/SafeProxyFactory.sol/SafeProxyFactory")),
+        Placed(
+            "CompatibilityFallbackHandler",
+            safe.FALLBACK_HANDLER,
+            _safe_code("handler/CompatibilityFallbackHandler.sol/CompatibilityFallbackHandler"),
+        ),
+    ]
+
+
+def _safe_code(artifact: str) -> str:
+    return str(json.loads((safe.ARTIFACTS / f"{artifact}.json").read_text())["deployedBytecode"])
+
+
+def compiled_code(name: str) -> str:
+    """The runtime bytecode ape compiled for one of our local contracts."""
+    manifest = json.loads((ROOT / ".build" / "__local__.json").read_text())
+    return str(manifest["contractTypes"][name]["runtimeBytecode"]["bytecode"])

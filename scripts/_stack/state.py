@@ -1,0 +1,103 @@
+"""The state folder of one stack: what is in it, and that only one stack uses it at a time."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import json
+import os
+import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from scripts._stack.options import StackError
+
+
+@dataclass(frozen=True)
+class State:
+    """Layout: postgres/ (data), chains/ (saved chains), deployments/ (generated files), logs/, remembered.json."""
+
+    root: Path
+
+    @property
+    def postgres(self) -> Path:
+        return self.root / "postgres"
+
+    @property
+    def logs(self) -> Path:
+        return self.root / "logs"
+
+    @property
+    def deployments(self) -> Path:
+        return self.root / "deployments"
+
+    @property
+    def ape(self) -> Path:
+        return self.root / "ape"
+
+    def chain(self, name: str) -> Path:
+        return self.root / "chains" / f"{name}.json"
+
+    def deployment(self, name: str) -> Path:
+        return self.deployments / f"{name}.json"
+
+    # What must survive a restart besides data: ports, so addresses stay the same, and the cron secret.
+
+    def remembered(self) -> dict[str, str]:
+        try:
+            return dict(json.loads((self.root / "remembered.json").read_text()))
+        except (OSError, ValueError):
+            return {}
+
+    def remember(self, **values: str) -> None:
+        path = self.root / "remembered.json"
+        temporary = path.with_suffix(".new")
+        temporary.write_text(json.dumps({**self.remembered(), **values}, indent=2) + "\n")
+        temporary.replace(path)
+
+    def cron_secret(self) -> str:
+        known = self.remembered().get("cron_secret")
+        if known is None:
+            known = secrets.token_urlsafe(24)
+            self.remember(cron_secret=known)
+        return known
+
+
+@contextlib.contextmanager
+def exclusive(root: Path) -> Iterator[State]:
+    """Create the folder and hold its lock; a second stack on it is told who has it."""
+    state = State(root)
+    try:
+        for folder in (root, state.logs, state.deployments, root / "chains"):
+            folder.mkdir(parents=True, exist_ok=True)
+        handle = (root / "lock").open("a+")
+    except OSError as error:
+        raise StackError(f"cannot use the state folder {root}: {explain(error)}") from None
+    with handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            handle.seek(0)
+            holder = handle.read().strip() or "unknown"
+            raise StackError(
+                f"another stack (process {holder}) uses the state folder {root}; choose another with --state DIR."
+            ) from None
+        try:
+            handle.seek(0)
+            handle.truncate()
+            handle.write(str(os.getpid()))
+            handle.flush()
+            os.fsync(handle.fileno())
+        except OSError as error:
+            raise StackError(f"cannot write to the state folder {root}: {explain(error)}") from None
+        yield state
+
+
+def explain(error: OSError) -> str:
+    if error.errno == errno.ENOSPC:
+        return "the disk is full; free about 1 GB or choose another folder with --state DIR."
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return "it is not writable; choose another folder with --state DIR."
+    return f"{error.strerror}."

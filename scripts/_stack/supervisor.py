@@ -1,0 +1,180 @@
+"""Owns the processes of one stack: starts them, notices the first that ends, stops all of them.
+
+What must stay true: whatever happens to this process (an orderly stop, an exception, a crash of a child, SIGKILL),
+nothing it started outlives it. Each child leads its own process group, so its own children go with it; on Linux
+the kernel also kills a child whose supervisor is gone, and our daemons watch VPM_PARENT_PID for the same reason.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import os
+import signal
+import sys
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+PR_SET_PDEATHSIG = 1
+
+
+@dataclass(frozen=True)
+class Child:
+    """How to run one part of the stack."""
+
+    name: str
+    argv: Sequence[str]
+    env: Mapping[str, str] = field(default_factory=dict)
+    whole_env: bool = False  # `env` is all of the environment, not an addition to ours
+    cwd: str | None = None
+    user: int | None = None  # run as this uid and gid (PostgreSQL refuses root)
+    stop_signal: int = signal.SIGTERM
+    orphan_signal: int = signal.SIGKILL  # what the kernel sends if the supervisor dies
+    stop_seconds: float = 10.0
+    ready: Callable[[], Awaitable[None]] | None = None  # returns once the part answers
+    ready_seconds: float = 60.0
+
+
+class ChildFailed(Exception):
+    """A part of the stack ended or never became ready; the message says which, how, and its last words."""
+
+
+@dataclass
+class _Running:
+    child: Child
+    process: asyncio.subprocess.Process
+    log: Path
+
+
+class Supervisor:
+    def __init__(self, log_dir: Path) -> None:
+        self._log_dir = log_dir
+        self._running: list[_Running] = []
+        self._ended: asyncio.Queue[_Running] = asyncio.Queue()
+        self._watchers: set[asyncio.Task[None]] = set()
+        self._stopping = False
+
+    @property
+    def names(self) -> list[str]:
+        return [r.child.name for r in self._running]
+
+    def pids(self) -> dict[str, int]:
+        return {r.child.name: r.process.pid for r in self._running}
+
+    async def start(self, child: Child) -> None:
+        """Start a part and wait until it is ready; raises ChildFailed if it ends first."""
+        self._log_dir.mkdir(parents=True, exist_ok=True)
+        log = self._log_dir / f"{child.name}.log"
+        with log.open("ab") as out:
+            out.write(f"\n--- {time.strftime('%Y-%m-%d %H:%M:%S')} start {child.name}\n".encode())
+            out.flush()
+            drop = {} if child.user is None else {"user": child.user, "group": child.user, "extra_groups": []}
+            process = await asyncio.create_subprocess_exec(
+                *child.argv,
+                env={**({} if child.whole_env else os.environ), **child.env, "VPM_PARENT_PID": str(os.getpid())},
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+                cwd=child.cwd,
+                start_new_session=True,
+                preexec_fn=_die_with_parent(child.orphan_signal),
+                **drop,  # type: ignore[arg-type]
+            )
+        running = _Running(child, process, log)
+        self._running.append(running)
+        watcher = asyncio.create_task(self._watch(running))
+        self._watchers.add(watcher)
+        watcher.add_done_callback(self._watchers.discard)
+        if child.ready is not None:
+            await self._until_ready(running)
+
+    async def _until_ready(self, running: _Running) -> None:
+        assert running.child.ready is not None
+        ready = asyncio.ensure_future(running.child.ready())
+        ended = asyncio.create_task(running.process.wait())
+        try:
+            done, _ = await asyncio.wait(
+                {ready, ended}, timeout=running.child.ready_seconds, return_when=asyncio.FIRST_COMPLETED
+            )
+            if ready in done:
+                ready.result()
+            elif ended in done:
+                raise ChildFailed(self._obituary(running))
+            else:
+                raise ChildFailed(
+                    f"{running.child.name} did not become ready within {running.child.ready_seconds:.0f} s; "
+                    f"its log is {running.log}{_tail(running.log)}"
+                )
+        finally:
+            for task in (ready, ended):
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError, Exception):
+                    await task
+
+    async def _watch(self, running: _Running) -> None:
+        await running.process.wait()
+        if not self._stopping:
+            await self._ended.put(running)
+
+    async def first_end(self) -> str:
+        """Waits until any part ends by itself and says which and how."""
+        return self._obituary(await self._ended.get())
+
+    def _obituary(self, running: _Running) -> str:
+        code = running.process.returncode
+        if code is not None and code < 0:
+            how = f"was killed by {signal.Signals(-code).name}"
+        else:
+            how = f"ended with exit code {code}"
+        return f"{running.child.name} {how}; its log is {running.log}{_tail(running.log)}"
+
+    async def stop(self) -> None:
+        """Stop everything, last started first; what does not go in time is killed with all its children."""
+        self._stopping = True
+        for running in reversed(self._running):
+            process = running.process
+            if process.returncode is None:
+                with contextlib.suppress(ProcessLookupError):
+                    process.send_signal(running.child.stop_signal)
+                with contextlib.suppress(asyncio.TimeoutError):
+                    await asyncio.wait_for(process.wait(), running.child.stop_seconds)
+            _kill_group(process.pid)
+            with contextlib.suppress(ProcessLookupError):
+                await process.wait()
+        self._running.clear()
+        for watcher in list(self._watchers):
+            watcher.cancel()
+
+
+def _die_with_parent(orphan_signal: int) -> Callable[[], None] | None:
+    """Ask the kernel to signal the child when its supervisor dies, however it dies (Linux only)."""
+    if not sys.platform.startswith("linux"):
+        return None
+    libc = ctypes.CDLL(None, use_errno=True)
+    supervisor = os.getpid()
+
+    def in_child() -> None:
+        libc.prctl(PR_SET_PDEATHSIG, orphan_signal)
+        if os.getppid() != supervisor:  # it died between fork and prctl
+            os._exit(1)
+
+    return in_child
+
+
+def _kill_group(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, signal.SIGKILL)
+
+
+def _tail(log: Path, lines: int = 12) -> str:
+    try:
+        with log.open("rb") as handle:
+            handle.seek(0, os.SEEK_END)
+            handle.seek(max(0, handle.tell() - 8000))
+            last = handle.read().decode(errors="replace").splitlines()[-lines:]
+    except OSError:
+        return ""
+    return "".join(f"\n    | {line}" for line in last)

@@ -1,0 +1,128 @@
+"""`./vpm up`: brings the parts up in order, tells where they are, and takes everything down again.
+
+Order: PostgreSQL and the compiler at once, then both chains, contracts, migrations, daemons. Whatever fails says so in
+one sentence and leaves nothing running.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from core.errors import VpmError
+from scripts._stack import contracts, wallets
+from scripts._stack.chains import CHAINS, LocalChain, start_chain
+from scripts._stack.daemons import start_daemons
+from scripts._stack.database import start_database
+from scripts._stack.deploying import deploy_all
+from scripts._stack.options import Options, StackError, check_port
+from scripts._stack.screen import box, step
+from scripts._stack.state import State, exclusive
+from scripts._stack.supervisor import ChildFailed, Supervisor
+
+
+async def run(options: Options) -> int:
+    """Runs until Ctrl-C or SIGTERM (exit code 0), or until a part fails (exit code 1)."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(number, stop.set)
+    try:
+        check_port(options.port)
+        with exclusive(options.state) as state:
+            return await _until_stopped(options, state, stop)
+    except (StackError, ChildFailed) as error:
+        print(f"\nvpm: {error}", file=sys.stderr)
+    except VpmError as error:
+        print(f"\nvpm: {error.sentence()}", file=sys.stderr)
+    return 1
+
+
+async def _until_stopped(options: Options, state: State, stop: asyncio.Event) -> int:
+    supervisor = Supervisor(state.logs)
+    starting = asyncio.create_task(_bring_up(options, state, supervisor))
+    stopped = asyncio.create_task(stop.wait())
+    ended = asyncio.create_task(supervisor.first_end())
+    try:
+        await asyncio.wait({starting, stopped, ended}, return_when=asyncio.FIRST_COMPLETED)
+        if not starting.done():
+            if stopped.done():
+                return 130
+            raise ChildFailed(ended.result())
+        starting.result()
+        await asyncio.wait({stopped, ended}, return_when=asyncio.FIRST_COMPLETED)
+        if ended.done():
+            raise ChildFailed(ended.result())
+        return 0
+    finally:
+        for task in (starting, stopped, ended):
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError, Exception):
+                await task
+        if options.ready_file:
+            options.ready_file.unlink(missing_ok=True)
+        if supervisor.names:
+            print("\n  stopping ...", end="", flush=True)
+            await supervisor.stop()
+            print(" everything is stopped.", flush=True)
+
+
+async def _bring_up(options: Options, state: State, supervisor: Supervisor) -> None:
+    began = time.monotonic()
+    print("\n  vpm: starting the local stack\n", flush=True)
+    with step("PostgreSQL"):
+        database_url, note = await start_database(state, supervisor)
+    if note:
+        print(f"    {note}")
+    if not contracts.compiled():
+        with step("compiling the contracts"):
+            await contracts.compile_all()
+    chains: dict[str, LocalChain] = {}
+    for chain in CHAINS:
+        fork = options.fork_base if chain.name == "base" else options.fork_vpm
+        with step(f"chain {chain.chain_id} ({chain.name}{', a fork' if fork else ''})"):
+            chains[chain.name] = await start_chain(chain, fork, state, supervisor)
+    await deploy_all(chains, state)
+    ready = await start_daemons(options, state, database_url, chains, supervisor)
+    if options.ready_file:
+        _write_whole(options.ready_file, ready)
+    print(_screen(ready, supervisor, state, time.monotonic() - began), flush=True)
+
+
+def _write_whole(path: Path, ready: dict[str, Any]) -> None:
+    """Readers poll for this file, so it appears complete or not at all."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_name(path.name + ".new")
+        temporary.write_text(json.dumps(ready, indent=2) + "\n")
+        temporary.replace(path)
+    except OSError as error:
+        raise StackError(f"cannot write the ready file {path}: {error.strerror}.") from None
+
+
+def _screen(ready: dict[str, Any], supervisor: Supervisor, state: State, seconds: float) -> str:
+    rpc, addresses = ready["rpc"], ready["addresses"]
+    rows = [
+        ("service", ready["base_url"]),
+        ("chain 8453 (base)", f"{rpc['base']}  SettlementWallet {addresses['base']['SettlementWallet']}"),
+        ("chain 4663 (vpm)", f"{rpc['vpm']}  VestedMarkets {addresses['vpm']['VestedMarkets']}"),
+        ("database", ready["database_url"]),
+        ("running", ", ".join(supervisor.names)),
+        ("state and logs", str(state.root)),
+    ]
+    wallet = wallets.DEV[0]
+    tries = [
+        f"curl {ready['base_url']}/api/health",
+        f"curl {ready['base_url']}/api/markets",
+        f"open {ready['base_url']}/docs",
+        "source .vpm/env/activate",
+        f"cast call {addresses['vpm']['USDG']} 'balanceOf(address)(uint256)' {wallet.address} --rpc-url {rpc['vpm']}",
+        f"ape console --network {rpc['vpm']}",
+    ]
+    return box(f"VPM is up ({seconds:.1f} s)", rows, tries)

@@ -1,0 +1,43 @@
+"""The wallets of a local stack.
+
+Each key is the hash of its role's name, so every stack has the same ones and anybody can see whose an address is.
+They are public: never fund them on a live network. The well-known anvil keys are not used because on live chains,
+and so on forks of them, those accounts carry delegated code and no longer behave like plain wallets.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from eth_account import Account
+from eth_utils.crypto import keccak
+
+ETH = 10**18
+DEV_WALLETS = 8
+
+
+@dataclass(frozen=True)
+class Wallet:
+    role: str
+    address: str
+    private_key: str
+
+
+def wallet(role: str) -> Wallet:
+    key = keccak(text=f"vpm local stack: {role}")
+    return Wallet(role, str(Account.from_key(key).address), "0x" + key.hex())
+
+
+DEPLOYER = wallet("deployer")
+OPENER = wallet("opener")  # lists stock markets and seeds their legs
+PUBLISHER = wallet("publisher")  # posts observations to our own feeds
+RELAY_LANES = tuple(wallet(f"relay lane {n}") for n in range(4))
+SAFE_OWNERS = tuple(wallet(f"safe owner {n}") for n in range(3))
+ATTESTATION = wallet("attestation")  # signs offers and receipts; holds no money
+BETTORS = tuple(wallet(f"demo bettor {n}") for n in range(6))  # the demo's own, so nobody's dev wallet moves by itself
+DEV = tuple(wallet(f"dev wallet {n}") for n in range(DEV_WALLETS))
+
+SAFE_THRESHOLD = 2
+
+# Everybody who may have to send a transaction.
+GAS_HOLDERS = (DEPLOYER, OPENER, PUBLISHER, *RELAY_LANES, *SAFE_OWNERS, *DEV)

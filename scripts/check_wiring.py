@@ -1,0 +1,25 @@
+"""Compares what stands on chain with its deployment file: `ape run check_wiring --network URL --facts FILE`."""
+
+from pathlib import Path
+
+import click
+from ape import Contract, project
+from ape.cli import ConnectedProviderCommand, network_option
+
+from core.deployments import load_deployment
+from scripts._deploy import wiring
+from scripts._deploy.session import plain_refusals
+
+
+@click.command(cls=ConnectedProviderCommand)
+@network_option()
+@click.option("--facts", required=True, help="the network's deployment file")
+@plain_refusals
+def cli(provider, facts):
+    """Check code, constructor facts, owners and roles; exit code 1 when anything differs."""
+    findings = wiring.check(provider, project, Contract, load_deployment(Path(facts)))
+    for one in findings:
+        click.echo(f"{'ok   ' if one.ok else 'WRONG'} {one.what}")
+    wrong = sum(not one.ok for one in findings)
+    click.echo(f"{len(findings) - wrong} right, {wrong} wrong")
+    raise SystemExit(1 if wrong else 0)
