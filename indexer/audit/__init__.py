@@ -1,0 +1,1 @@
+"""Compares every market, book, position and stake in the tables with the contracts' own views at one block."""

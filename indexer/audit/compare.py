@@ -1,0 +1,46 @@
+"""Collects what was compared and what differed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from core.chain.errors import RpcError
+
+KEPT = 100
+"""Mismatches told in full; the rest are only counted."""
+
+
+@dataclass(slots=True)
+class Comparison:
+    """`compared` counts numbers, not rows."""
+
+    compared: int = 0
+    mismatches: int = 0
+    detail: list[dict[str, str]] = field(default_factory=list)
+
+    def fields(self, what: str, key: object, ours: Mapping[str, Any], chain: Mapping[str, Any] | RpcError) -> None:
+        """Every field of `ours` against the chain's of the same name. A view that failed is one mismatch."""
+        if isinstance(chain, RpcError):
+            self.compared += 1
+            self._differs(what, key, "view", "a row", chain.message)
+            return
+        for name, value in ours.items():
+            self.compared += 1
+            if chain[name] != value:
+                self._differs(what, key, name, value, chain[name])
+
+    def value(self, what: str, key: object, name: str, ours: Any, chain: Any) -> None:
+        self.fields(what, key, {name: ours}, chain if isinstance(chain, RpcError) else {name: chain})
+
+    def _differs(self, what: str, key: object, name: str, ours: Any, chain: Any) -> None:
+        self.mismatches += 1
+        if len(self.detail) < KEPT:
+            self.detail.append(
+                {"what": what, "key": _text(key), "field": name, "ours": _text(ours), "chain": _text(chain)}
+            )
+
+
+def _text(value: Any) -> str:
+    return "0x" + value.hex() if isinstance(value, bytes) else str(value)

@@ -1,0 +1,76 @@
+"""History in pages, several in flight, as wide as the node allows, delivered in order."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+
+from core.chain.errors import RpcError, RpcErrorKind
+from indexer.fetch import Fetcher
+from indexer.logs import Page
+
+# Measured: larger pages are slower and take more memory, smaller ones pay for each transaction.
+LOGS_PER_PAGE = 4_000
+IN_FLIGHT = 3
+WIDEST_BLOCKS = 10_000
+
+TOO_MUCH = (RpcErrorKind.RANGE_TOO_WIDE, RpcErrorKind.TIMEOUT)
+"""Refusals after which fewer blocks are asked for."""
+
+
+@dataclass(slots=True)
+class Width:
+    """How many blocks the next page asks for: grows while pages come back thin, shrinks when they are thick or refused.
+
+    `ceiling` is what a node was last seen to accept at most.
+    """
+
+    blocks: int = 64
+    ceiling: int = WIDEST_BLOCKS
+
+    def came_back(self, blocks: int, logs: int) -> None:
+        """A page of `blocks` held `logs`; aims the next ones at LOGS_PER_PAGE, at most doubling at a time."""
+        fitting = blocks * LOGS_PER_PAGE // logs if logs else blocks * 2
+        self.blocks = max(1, min(fitting, blocks * 2, self.ceiling))
+
+    def refused(self, blocks: int) -> None:
+        """A page of `blocks` was too much for the node."""
+        self.ceiling = max(1, min(self.ceiling, blocks - 1, blocks // 2))
+        self.blocks = min(self.blocks, self.ceiling)
+
+
+async def pages(fetcher: Fetcher, first: int, last: int, width: Width) -> AsyncGenerator[Page, None]:
+    """The blocks from `first` to `last` as consecutive pages. Close it to stop what is in flight."""
+    flying: deque[tuple[int, int, asyncio.Task[Page]]] = deque()
+    following = first
+    try:
+        while following <= last or flying:
+            while following <= last and len(flying) < IN_FLIGHT:
+                until = min(last, following + width.blocks - 1)
+                flying.append((following, until, asyncio.create_task(_page(fetcher, following, until, width))))
+                following = until + 1
+            start, until, task = flying.popleft()
+            page = await task
+            width.came_back(until - start + 1, len(page.logs))
+            yield page
+    finally:
+        for _, _, task in flying:
+            task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.gather(*(task for _, _, task in flying), return_exceptions=True)
+
+
+async def _page(fetcher: Fetcher, first: int, last: int, width: Width) -> Page:
+    try:
+        return await fetcher.settled(first, last)
+    except RpcError as error:
+        if error.kind not in TOO_MUCH or first == last:
+            raise
+    width.refused(last - first + 1)
+    middle = (first + last) // 2
+    lower = await _page(fetcher, first, middle, width)
+    upper = await _page(fetcher, middle + 1, last, width)
+    return Page(first, upper.end, lower.blocks + upper.blocks, lower.logs + upper.logs)

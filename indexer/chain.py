@@ -1,0 +1,297 @@
+"""One chain, followed: at every news of a head, read what is new and write it; undo what was replaced.
+
+Nothing is kept in memory that decides what is written: each step starts from the cursor, and moves it in the
+transaction of its rows. Killed anywhere, or doubled, it continues from the last commit.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import aclosing
+from dataclasses import dataclass
+
+from core.chain.errors import RpcError
+from core.db.engine import Pool
+from core.log import get_logger
+from indexer import metrics
+from indexer.backfill import TOO_MUCH, Width, pages
+from indexer.bloom import BloomTest
+from indexer.errors import BeyondFinality, NodeFault
+from indexer.feeds import read_past
+from indexer.fetch import Fetcher, Replaced
+from indexer.lineage import Fork, common_ancestor, confirms, lowest_ancestor
+from indexer.logs import Page
+from indexer.node import Node
+from indexer.sources import Sources
+from indexer.store import lookup
+from indexer.store.cursor import Cursor, note_head, note_state, open_cursor
+from indexer.store.steps import append, rewind
+from indexer.store.tables import Connection
+from indexer.wire import Header
+
+log = get_logger(__name__)
+
+LINKED_AT_ONCE = 32
+"""Blocks read together at the head."""
+LOOK_BACK = 64
+"""Remembered blocks compared with the chain at once."""
+KEEP_LOCAL_BLOCKS = 20_000
+"""A development chain is remembered so deep block by block; below, only blocks with logs."""
+FINALIZED_SECONDS = 5.0
+PRUNE_SECONDS = 60.0
+RATE_SECONDS = 10.0
+LONGEST_LINKED_GAP = 2_048
+"""A finalized block further behind than this does not keep history from being read in pages."""
+
+
+@dataclass(slots=True)
+class _Rate:
+    """Events a second since `since`."""
+
+    since: float
+    events: int = 0
+
+    def per_second(self, now: float) -> float:
+        return self.events / max(now - self.since, 1e-3)
+
+
+class ChainFollower:
+    """Follows one chain into the database. `catch_up` brings the tables to the node's present head."""
+
+    def __init__(self, node: Node, sources: Sources, pool: Pool, *, finality_blocks: int) -> None:
+        self.node = node
+        self.sources = sources
+        self.cursor: Cursor | None = None
+        self.head: Header | None = None
+        self._pool = pool
+        self._finality_blocks = finality_blocks
+        self._bloom = BloomTest(sources)
+        self._fetcher = Fetcher(node, sources, self._bloom)
+        self._width = Width()
+        self._linked_at_once = LINKED_AT_ONCE
+        self._finalized: int | None = None
+        self._finalized_asked = -FINALIZED_SECONDS
+        self._pruned = time.monotonic()
+        self._feeds_complete = False
+        self._rate = _Rate(time.monotonic())
+
+    async def open(self) -> Cursor:
+        """Reads the cursor; needed before the first `catch_up` and after every failure."""
+        async with self._pool.connection() as connection:
+            self.cursor = await open_cursor(connection, self.sources)
+        self._finalized = self.cursor.finalized
+        return self.cursor
+
+    async def catch_up(self) -> None:
+        """Until the tables are at the head the node names now. RpcError, NodeFault, Contradiction, BeyondFinality and
+        psycopg.Error leave the tables at the last commit."""
+        head = self.head = await self.node.head()
+        await self._note(head)
+        cursor = self._at()
+        if head.number < cursor.number and not self.sources.any_depth:
+            # One node that is behind is no reorganization; the chain will pass the cursor, or the node will.
+            return
+        cut_short = head.number < cursor.number
+        if not cursor.at_start and (cut_short or (head.number == cursor.number and not _is(head, cursor))):
+            await self._undo(head)
+        while self._at().number < head.number:
+            try:
+                await self._forward(head)
+            except Replaced:
+                await self._undo(head)
+        if not self._feeds_complete:
+            async with self._pool.connection() as connection:
+                await read_past(connection, self.node, self.sources, self._at())
+            self._feeds_complete = True
+        await self._in_state("tail")
+        self._measure()
+        await self._prune()
+
+    async def _forward(self, head: Header) -> None:
+        cursor = self._at()
+        settled = self._settled_below(head.number)
+        if settled - cursor.number > LINKED_AT_ONCE:
+            await self._still_there(cursor)
+            await self._in_state("backfill")
+            await self._backfill(cursor.number + 1, settled)
+            return
+        started = time.perf_counter()
+        first, last = cursor.number + 1, min(head.number, cursor.number + self._linked_at_once)
+        try:
+            page = await self._fetcher.linked(first, last, cursor.hash, head)
+        except RpcError as error:
+            if error.kind not in TOO_MUCH or first == last:
+                raise
+            self._linked_at_once = (last - first + 1) // 2
+            return
+        self._linked_at_once = min(2 * self._linked_at_once, LINKED_AT_ONCE)
+        await self._append(page)
+        metrics.STEP_SECONDS.labels(self.sources.name, "tail").observe(time.perf_counter() - started)
+
+    def _settled_below(self, head: int) -> int:
+        """The highest block that is read as history: so deep that its neighbours' hashes need not be remembered."""
+        settled = head - self._finality_blocks
+        if self._finalized is not None and self._finalized >= head - LONGEST_LINKED_GAP:
+            settled = min(settled, self._finalized)
+        return settled
+
+    async def _backfill(self, first: int, last: int) -> None:
+        begun = time.monotonic()
+        rate, said = _Rate(begun), begun
+        async with aclosing(pages(self._fetcher, first, last, self._width)) as found:
+            async for page in found:
+                started = time.perf_counter()
+                await self._append(page, durable=False)
+                metrics.STEP_SECONDS.labels(self.sources.name, "backfill").observe(time.perf_counter() - started)
+                now = time.monotonic()
+                rate.events += len(page.logs)
+                speed = rate.per_second(now)
+                metrics.EVENT_RATE.labels(self.sources.name).set(speed)
+                if now - said > 5 or page.end.number == last:
+                    said = now
+                    done = (page.end.number - first + 1) / (last - first + 1)
+                    log.info(
+                        f"backfill {done:.0%}",
+                        action="index.backfill",
+                        chain=self.sources.name,
+                        block=page.end.number,
+                        until=last,
+                        events=rate.events,
+                        events_per_second=round(speed),
+                        remaining_seconds=round((now - begun) / done * (1 - done)),
+                    )
+
+    async def _append(self, page: Page, *, durable: bool = True) -> None:
+        cursor = self._at()
+        async with self._pool.connection() as connection:
+            # A page of history that the database loses in a crash of its own is read again.
+            self.cursor = await append(connection, self.sources, cursor, page, durable=durable)
+        self._rate.events += len(page.logs)
+        metrics.EVENTS.labels(self.sources.name).inc(len(page.logs))
+        metrics.BLOCKS.labels(self.sources.name).inc(page.end.number - cursor.number)
+        metrics.INDEXED.labels(self.sources.name).set(page.end.number)
+
+    # ---------------------------------------------------------------- reorganizations
+
+    async def _still_there(self, cursor: Cursor) -> None:
+        """Before history is read on top of the cursor's block: the chain must still have it."""
+        if cursor.hash is not None:
+            (header,) = await self.node.headers([cursor.number])
+            if header is None or not _is(header, cursor):
+                raise Replaced
+
+    async def _undo(self, head: Header) -> None:
+        """Goes back to the last block the tables and the chain agree on, if that is allowed and every node says so."""
+        cursor = self._at()
+        if cursor.at_start:
+            raise NodeFault("A node's first block does not follow from its own predecessor.")
+        async with self._pool.connection() as connection:
+            fork = await self._fork(connection, cursor, head)
+            await self._agree(fork)
+            back_to = self.sources.start_block - 1 if fork.ancestor is None else fork.ancestor.number
+            lowest = lowest_ancestor(cursor.number, self._finalized, self._finality_blocks)
+            if back_to < lowest and not self.sources.any_depth:
+                raise BeyondFinality(
+                    f"{self.sources.name} replaced blocks from {back_to + 1} on, below {lowest}, which counts as final;"
+                    f" what was indexed up to block {cursor.number} is served as stale.",
+                    hint="Make sure the nodes are sound. To follow them, rebuild on a fresh database.",
+                )
+            log.warning(
+                "the chain replaced blocks",
+                action="index.reorg",
+                chain=self.sources.name,
+                indexed=cursor.number,
+                ancestor=back_to,
+                depth=cursor.number - back_to,
+            )
+            self.cursor = await rewind(connection, self.sources, cursor, fork.ancestor)
+        metrics.REORGS.labels(self.sources.name).inc()
+        metrics.REORG_DEPTH.labels(self.sources.name).observe(cursor.number - back_to)
+        metrics.INDEXED.labels(self.sources.name).set(back_to)
+
+    async def _fork(self, connection: Connection, cursor: Cursor, head: Header) -> Fork:
+        top = min(cursor.number, head.number)
+        above = await lookup.first_block_after(connection, cursor.chain_id, top)
+        while True:
+            stored = await lookup.blocks_below(connection, cursor.chain_id, top, LOOK_BACK)
+            if not stored:
+                return Fork(None, above)
+            fork = common_ancestor(stored, await self._hashes(self.node, [block.number for block in stored]))
+            if fork is not None:
+                return Fork(fork.ancestor, fork.replaced or above)
+            above, top = stored[-1], stored[-1].number - 1
+
+    async def _agree(self, fork: Fork) -> None:
+        """Every node must tell of the same fork; one that is behind, or on the old side, means: wait."""
+        asked = [block.number for block in (fork.ancestor, fork.replaced) if block is not None]
+        for node in self.node.opinions():
+            found = await self._hashes(node, asked)
+            ancestor = found.get(fork.ancestor.number) if fork.ancestor is not None else None
+            replaced = found.get(fork.replaced.number) if fork.replaced is not None else None
+            if not confirms(fork, ancestor, replaced):
+                raise NodeFault(
+                    f"The nodes of {self.sources.name} disagree on a reorganization at block {asked[-1]}; nothing is"
+                    " undone until they agree."
+                )
+
+    @staticmethod
+    async def _hashes(node: Node, numbers: list[int]) -> dict[int, bytes]:
+        headers = await node.headers(numbers) if numbers else []
+        return {
+            number: bytes.fromhex(header.hash[2:])
+            for number, header in zip(numbers, headers, strict=True)
+            if header is not None
+        }
+
+    # ---------------------------------------------------------------- what others see of it
+
+    async def halt(self, problem: str) -> None:
+        """Says in the tables that, and why, what is served is stale."""
+        metrics.HALTED.labels(self.sources.name).set(1)
+        async with self._pool.connection() as connection:
+            await note_state(connection, self.sources.chain_id, "halted", problem)
+
+    async def _in_state(self, state: str) -> None:
+        metrics.HALTED.labels(self.sources.name).set(0)
+        async with self._pool.connection() as connection:
+            await note_state(connection, self.sources.chain_id, state)
+
+    async def _note(self, head: Header) -> None:
+        now = time.monotonic()
+        if now - self._finalized_asked >= FINALIZED_SECONDS:
+            self._finalized_asked = now
+            found = await self.node.finalized()
+            if found is not None and found <= head.number:
+                self._finalized = max(found, self._finalized or 0)
+        async with self._pool.connection() as connection:
+            await note_head(connection, self.sources.chain_id, head.number, head.timestamp, self._finalized)
+        metrics.HEAD.labels(self.sources.name).set(head.number)
+        self._measure()
+
+    def _measure(self) -> None:
+        if self.head is not None and self.cursor is not None:
+            lag = max(0, self.head.number - self.cursor.number)
+            metrics.LAG_BLOCKS.labels(self.sources.name).set(lag)
+            metrics.LAG_SECONDS.labels(self.sources.name).set(max(0.0, time.time() - self.head.timestamp) if lag else 0)
+        now = time.monotonic()
+        if now - self._rate.since >= RATE_SECONDS:
+            metrics.EVENT_RATE.labels(self.sources.name).set(self._rate.per_second(now))
+            self._rate = _Rate(now)
+
+    async def _prune(self) -> None:
+        if time.monotonic() - self._pruned < PRUNE_SECONDS:
+            return
+        self._pruned = time.monotonic()
+        cursor = self._at()
+        depth = KEEP_LOCAL_BLOCKS if self.sources.any_depth else self._finality_blocks
+        below = min(cursor.number - depth, lowest_ancestor(cursor.number, self._finalized, depth))
+        async with self._pool.connection() as connection:
+            await lookup.forget_empty_blocks(connection, self.sources.chain_id, below)
+
+    def _at(self) -> Cursor:
+        assert self.cursor is not None, "open() comes first"
+        return self.cursor
+
+
+def _is(header: Header, cursor: Cursor) -> bool:
+    return cursor.hash is not None and header.hash == "0x" + cursor.hash.hex()

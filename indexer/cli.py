@@ -1,0 +1,90 @@
+"""`python -m indexer`: the daemon, and the commands that check and renew what it writes."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable
+
+from core import log as logging
+from core.chain import ChainClient
+from core.chain.rpc import RpcClient
+from core.config import ChainSettings, Settings, load
+from core.config.settings import CHAIN_NAMES
+from core.db.engine import Pool, check_database, make_pool
+from core.deployments import load_deployment
+from core.errors import ConfigError, VpmError
+from indexer import main as daemon
+from indexer.audit.run import audit
+from indexer.rebuild import rebuild
+from indexer.sources import Sources, sources_of
+
+DESCRIPTION = "Follow the configured chains into the database, or check and renew what is there."
+
+ChainWork = Callable[[Pool, Settings, ChainSettings, Sources], Awaitable[bool]]
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="indexer", description=DESCRIPTION)
+    commands = parser.add_subparsers(dest="command")
+    commands.add_parser("run", help="follow the chains until stopped (the default)")
+    for name, what in (
+        ("rebuild", "wipe the projections and fold them again from the raw logs"),
+        ("audit", "compare every market, book and position with the contracts' views; exit code 1 on a mismatch"),
+    ):
+        command = commands.add_parser(name, help=what)
+        command.add_argument("--chain", choices=CHAIN_NAMES, help="only this chain")
+    options = parser.parse_args(arguments)
+    if options.command in (None, "run"):
+        return daemon.serve()
+    work: ChainWork = _rebuild if options.command == "rebuild" else _audit
+    try:
+        settings = load(Settings)
+        logging.configure(settings.log_level, settings.log_format)
+        well = asyncio.run(_each_chain(settings, options.chain, work))
+    except VpmError as error:
+        print(f"indexer: {error.sentence()}", file=sys.stderr)
+        return error.exit_code
+    return 0 if well else 1
+
+
+async def _each_chain(settings: Settings, only: str | None, work: ChainWork) -> bool:
+    url = settings.database_url.get_secret_value()
+    await check_database(url, connect_timeout_seconds=settings.database_connect_timeout_seconds)
+    well, done = True, 0
+    async with make_pool(url, size=2, application_name="vpm-indexer-command") as pool:
+        for name in CHAIN_NAMES:
+            chain = settings.chain(name)
+            if only not in (None, name):
+                continue
+            deployment = load_deployment(chain.deployment_file)
+            if not deployment.is_deployed:
+                print(f"{name}: nothing is deployed")
+                continue
+            well = await work(pool, settings, chain, sources_of(deployment, name)) and well
+            done += 1
+    if not done and only is not None:
+        raise ConfigError(f"Nothing is deployed on the {only} chain.")
+    return well
+
+
+async def _rebuild(pool: Pool, _settings: Settings, chain: ChainSettings, sources: Sources) -> bool:
+    def progress(logs: int) -> None:
+        print(f"\r{chain.name}: {logs:,} logs folded", end="", flush=True)
+
+    async with pool.connection() as connection:
+        done = await rebuild(connection, sources, progress)
+    print(f"\r{chain.name}: {done.logs:,} logs folded up to block {done.block} in {done.seconds:.1f} s")
+    return True
+
+
+async def _audit(pool: Pool, settings: Settings, chain: ChainSettings, sources: Sources) -> bool:
+    async with RpcClient(
+        chain.rpc_urls, chain_id=sources.chain_id, timeout_seconds=settings.rpc_timeout_seconds
+    ) as rpc:
+        block, found = await audit(pool, ChainClient(rpc), sources)
+    print(f"{chain.name}: {found.compared:,} numbers compared at block {block}, {found.mismatches} mismatches")
+    for each in found.detail[:20]:
+        print(f"  {each['what']} {each['key']} {each['field']}: table {each['ours']}, chain {each['chain']}")
+    return found.mismatches == 0

@@ -1,0 +1,114 @@
+"""A node's logs as typed ones, in chain order, refusing what contradicts itself.
+
+This is the hot path: one pass, no call per field. What it checks costs little and catches a node that mixes two forks,
+repeats itself, or answers for another range.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+
+from core.events import UndecodableLog
+from core.events.token import AuthorizationUsed, Transfer
+from indexer.errors import NodeFault
+from indexer.fold.shared import paid_by
+from indexer.logs import BlockInfo, LogRecord
+from indexer.sources import Sources
+from indexer.wire import WireLog
+
+
+def block_hashes(logs: Sequence[WireLog], first: int, last: int) -> dict[int, str]:
+    """The blocks the logs say they are in; NodeFault for one outside the range, or with two hashes."""
+    found: dict[int, str] = {}
+    number_text, number, hash_text = "", -1, ""
+    for log in logs:
+        if log.block_number == number_text and log.block_hash == hash_text:
+            continue
+        number_text, hash_text = log.block_number, log.block_hash
+        number = int(number_text, 16)
+        if log.removed or not first <= number <= last or found.setdefault(number, hash_text) != hash_text:
+            raise NodeFault(f"A node's logs of blocks {first} to {last} contradict each other at block {number}.")
+    return found
+
+
+def decode_logs(logs: Sequence[WireLog], sources: Sources, blocks: Mapping[int, BlockInfo]) -> list[LogRecord]:
+    """Typed logs in chain order. `blocks` has every block the logs are in."""
+    emitters = sources.emitters
+    from_hex = bytes.fromhex
+    out: list[LogRecord] = []
+    number_text, number, at = "", -1, 0
+    tx_text, tx = "", b""
+    for log in logs:
+        emitter = emitters.get(log.address) or emitters.get(log.address.lower())
+        layout = None if emitter is None or not log.topics else emitter.layouts.get(log.topics[0])
+        if emitter is None or layout is None:
+            raise NodeFault(f"A node answered with a log of {log.address} that was not asked for.")
+        if log.block_number != number_text:
+            number_text = log.block_number
+            number = int(number_text, 16)
+            at = blocks[number].timestamp
+        if log.transaction_hash != tx_text:
+            tx_text = log.transaction_hash
+            tx = from_hex(tx_text[2:])
+        topics = layout.topic + from_hex("".join([topic[2:] for topic in log.topics[1:]]))
+        data = from_hex(log.data[2:])
+        if len(topics) != layout.topics_bytes or (
+            len(data) != layout.data_bytes if layout.data_bytes is not None else len(data) < layout.least_data_bytes
+        ):
+            raise UndecodableLog(
+                f"{layout.name} in block {number}: {len(topics)} bytes of topics and {len(data)} of data are not its"
+                " layout."
+            )
+        entity = layout.entity
+        out.append(
+            LogRecord(
+                number,
+                int(log.log_index, 16),
+                at,
+                tx,
+                emitter.address,
+                topics,
+                data,
+                None if entity is None else entity(topics, data),
+                layout.decode(topics, data),
+            )
+        )
+    _put_in_order(out)
+    return out
+
+
+def paired(logs: list[LogRecord]) -> list[LogRecord]:
+    """The logs without those of the token that belong to no authorization which paid us."""
+    transfers: dict[bytes, list[LogRecord]] = {}
+    for log in logs:
+        if isinstance(log.event, Transfer):
+            transfers.setdefault(log.tx, []).append(log)
+    kept = []
+    used_transfers: set[tuple[int, int]] = set()
+    for log in logs:
+        if isinstance(log.event, AuthorizationUsed):
+            transfer = paid_by(log, transfers.get(log.tx, []))
+            if transfer is not None:
+                used_transfers.add((transfer.block, transfer.index))
+                kept.append(log)
+    keep = {(log.block, log.index) for log in kept} | used_transfers
+    return [
+        log for log in logs if not isinstance(log.event, Transfer | AuthorizationUsed) or (log.block, log.index) in keep
+    ]
+
+
+def _put_in_order(logs: list[LogRecord]) -> None:
+    previous = (-1, -1)
+    for log in logs:
+        place = (log.block, log.index)
+        if place <= previous:
+            break
+        previous = place
+    else:
+        return
+    # Nodes answer in order, but nothing obliges them to.
+    logs.sort(key=lambda log: (log.block, log.index))
+    for one, other in pairwise(logs):
+        if (one.block, one.index) == (other.block, other.index):
+            raise NodeFault(f"A node repeated log {one.index} of block {one.block}.")

@@ -1,0 +1,130 @@
+"""Who announces a feed's rounds, and reading the past rounds of a feed that was added later.
+
+A Chainlink proxy emits nothing: the aggregator behind it does, counting rounds without the phase, and the proxy may
+move on to another aggregator. Feeds of our own and local ones emit for themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from eth_utils.crypto import keccak
+from psycopg.types.json import Jsonb
+
+from core.chain.errors import RpcError, RpcErrorKind
+from core.chain.rpc import RpcClient
+from core.db.schema.index import chain_log
+from core.db.schema.index_shared import oracle_round
+from core.log import get_logger
+from indexer.backfill import Width, pages
+from indexer.bloom import BloomTest
+from indexer.errors import CursorMoved, NodeFault
+from indexer.fetch import Fetcher
+from indexer.fold.shared import FeedRounds, append
+from indexer.logs import Page
+from indexer.node import Node
+from indexer.sources import Sources
+from indexer.store.cursor import Cursor, feeds_json, known_feeds
+from indexer.store.tables import Connection, begin_writing, copy_rows, store
+
+log = get_logger(__name__)
+
+PHASES_BACK = 8
+"""Aggregators of older phases than this are not followed: no market is settled by their rounds any more."""
+
+_AGGREGATOR = "0x" + keccak(text="aggregator()")[:4].hex()
+_PHASE_ID = "0x" + keccak(text="phaseId()")[:4].hex()
+_PHASE_AGGREGATORS = "0x" + keccak(text="phaseAggregators(uint16)")[:4].hex()
+
+
+async def emitters_of(rpc: RpcClient, proxies: Iterable[bytes]) -> dict[bytes, FeedRounds]:
+    """For every address that announces rounds of one of the feeds: which feed, and which phase of it."""
+    found: dict[bytes, FeedRounds] = {}
+    for proxy in proxies:
+        if await _view(rpc, proxy, _AGGREGATOR) is None:
+            found[proxy] = FeedRounds(proxy)
+            continue
+        current = int.from_bytes(await _view(rpc, proxy, _PHASE_ID) or b"\1")
+        for phase in range(max(1, current - PHASES_BACK + 1), current + 1):
+            answer = await _view(rpc, proxy, _PHASE_AGGREGATORS + phase.to_bytes(32).hex())
+            if answer is not None and any(answer):
+                found[answer[-20:]] = FeedRounds(proxy, phase)
+    return found
+
+
+async def _view(rpc: RpcClient, to: bytes, data: str) -> bytes | None:
+    """One word, or None when the contract has no such view."""
+    try:
+        answer = await rpc.call("eth_call", [{"to": "0x" + to.hex(), "data": data}, "latest"], str)
+    except RpcError as error:
+        if error.kind is RpcErrorKind.REVERTED:
+            return None
+        raise
+    word = bytes.fromhex(answer[2:])
+    return word if len(word) == 32 else None
+
+
+async def read_past(connection: Connection, node: Node, sources: Sources, cursor: Cursor) -> None:
+    """Indexes the rounds up to the cursor of emitters that the tables have not followed from the start.
+
+    Interrupted, it starts again and replaces what it wrote.
+    """
+    known = await known_feeds(connection, sources.chain_id)
+    missing = [each for each, feed in sources.feeds.items() if known.get(each) != feed]
+    if not missing:
+        return
+    if cursor.number >= sources.start_block:
+        log.info("reading past rounds of new feeds", action="index.new_feeds", chain=sources.name, feeds=len(missing))
+        added = replace(sources, contracts={}, token=None, feeds={each: sources.feeds[each] for each in missing})
+        fetcher = Fetcher(node, added, BloomTest(added))
+        async for page in pages(fetcher, sources.start_block, cursor.number, Width()):
+            await _write(connection, added, cursor, page)
+    await connection.execute(
+        "UPDATE chain_cursor SET sources = jsonb_set(sources, '{feeds}', %s) WHERE chain_id = %s",
+        (Jsonb(feeds_json({**known, **sources.feeds})), sources.chain_id),
+    )
+
+
+async def _write(connection: Connection, added: Sources, cursor: Cursor, page: Page) -> None:
+    span = (added.chain_id, page.first, page.end.number)
+    async with connection.transaction():
+        await begin_writing(connection, durable=False)
+        held = await connection.execute(
+            "SELECT FROM chain_cursor WHERE chain_id = %s AND number = %s AND hash IS NOT DISTINCT FROM %s FOR UPDATE",
+            (cursor.chain_id, cursor.number, cursor.hash),
+        )
+        if await held.fetchone() is None:
+            raise CursorMoved(f"The cursor of chain {cursor.chain_id} is no longer at block {cursor.number}.")
+        for block in page.blocks:
+            row = await (
+                await connection.execute(
+                    "INSERT INTO chain_block (chain_id, number, hash, timestamp, l1_block_number)"
+                    " VALUES (%s, %s, %s, %s, %s) ON CONFLICT (chain_id, number) DO UPDATE SET number = excluded.number"
+                    " RETURNING hash",
+                    (added.chain_id, block.number, block.hash, block.timestamp, block.l1_number),
+                )
+            ).fetchone()
+            assert row is not None
+            if row[0] != block.hash:
+                raise NodeFault(f"Block {block.number} is another one than the tables have.")
+        await connection.execute(
+            "DELETE FROM chain_log WHERE chain_id = %s AND block_number BETWEEN %s AND %s AND address = ANY(%s)",
+            (*span, list(added.feeds)),
+        )
+        await connection.execute(
+            f"DELETE FROM {oracle_round.name} o USING unnest(%s::bytea[]) AS k (feed) WHERE o.chain_id = %s"  # noqa: S608
+            " AND o.block_number BETWEEN %s AND %s AND o.feed = k.feed AND NOT EXISTS (SELECT FROM chain_log l"
+            " WHERE l.chain_id = o.chain_id AND l.block_number = o.block_number AND l.log_index = o.log_index)",
+            ([each.proxy for each in added.feeds.values()], *span),
+        )
+        await copy_rows(
+            connection,
+            chain_log,
+            (
+                (added.chain_id, each.block, each.index, each.tx, each.address, each.topics, each.data, each.entity)
+                for each in page.logs
+            ),
+        )
+        for write in append(added.chain_id, page.logs, added.feeds):
+            await store(connection, write)

@@ -1,0 +1,54 @@
+"""Projection rows as objects while a page is folded, made from the declared tables so that columns exist once.
+
+A row object has the table's columns as attributes, and `stored`: whether the database already holds a row of its key,
+which is then replaced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, make_dataclass
+from operator import attrgetter
+from typing import Any
+
+from sqlalchemy import Table
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """Rows to put into a table, in the order of its columns: `added` are new, `changed` replace those of their key."""
+
+    table: Table
+    added: list[tuple[Any, ...]]
+    changed: list[tuple[Any, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """Rows to take out: those whose `columns` equal one of `values`."""
+
+    table: Table
+    columns: tuple[str, ...]
+    values: list[tuple[Any, ...]]
+
+
+class RowKind:
+    """One table's rows: `new(...)` makes one, `loaded(values)` one from the database, `write(rows)` what to store."""
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+        self.columns = tuple(column.name for column in table.columns)
+        self.key = tuple(column.name for column in table.primary_key.columns)
+        slots = [(name, Any, field(default=None)) for name in self.columns]
+        self.new: Any = make_dataclass(table.name, [*slots, ("stored", bool, field(default=False))], slots=True)
+        self._values = attrgetter(*self.columns)
+
+    def loaded(self, values: Sequence[Any]) -> Any:
+        return self.new(*values, stored=True)
+
+    def write(self, rows: Iterable[Any], added: Iterable[tuple[Any, ...]] = ()) -> Write:
+        """What to store of row objects, and of rows that are new and never were objects."""
+        write = Write(self.table, list(added), [])
+        for row in rows:
+            (write.changed if row.stored else write.added).append(self._values(row))
+        return write

@@ -1,0 +1,398 @@
+"""Stock markets, vintages and positions, folded from the logs of the settler, the resolver and the lister.
+
+Pure: a fold is given the rows its logs touch, applies the logs in chain order and says what to write. What each event
+does to a book is worked out by `core.mirror`; this keeps the rows. An entry is the exception: it only adds to the
+pending vintage, and there are so many that it is done on the row itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from core.db.schema.index_stock import stock_market, stock_position, stock_vintage
+from core.events import stock as ev
+from core.events.stock import STOCK_MARKET
+from core.mirror import vested_fold as mirror
+from core.mirror.vested import DOWN, SEED, UP, Market, Vintage, seed_vintage, settlement
+from core.projections.stock import address_text, market_of, position_of, vintage_of
+from indexer.errors import Contradiction
+from indexer.fold.rows import Removal, RowKind, Write
+from indexer.logs import LogRecord
+
+MARKET = RowKind(stock_market)
+VINTAGE = RowKind(stock_vintage)
+POSITION = RowKind(stock_position)
+
+
+class _MarketState:
+    """A market's row, and its books in the mirror while events that need them follow each other.
+
+    While `_value` is set it is what counts for books, vintage and outcome, and `row` is brought up to it by
+    `current_row`. What was paid is only ever counted on the row: payouts are many and change no book.
+    """
+
+    __slots__ = ("_value", "_written", "row")
+
+    def __init__(self, row: Any) -> None:
+        self.row = row
+        self._value: Market | None = None
+        self._written = True
+
+    def value(self) -> Market:
+        """The market for anything but its totals."""
+        if self._value is None:
+            self._value = market_of(self.row)
+        return self._value
+
+    def become(self, value: Market) -> None:
+        self._value = value
+        self._written = False
+
+    def current_row(self) -> Any:
+        """The row, up to date and free to be changed."""
+        row, value = self.row, self._value
+        if value is not None:
+            if not self._written:
+                row.principal_up, row.acc_up = value.books[UP].principal, value.books[UP].acc
+                row.principal_down, row.acc_down = value.books[DOWN].principal, value.books[DOWN].acc
+                pending = value.vintage
+                row.pending_vintage = None if pending is None else pending.number
+                row.pending_up, row.pending_down = (0, 0) if pending is None else pending.offered
+                row.winner, row.voided = value.winner, value.voided
+                self._written = True
+            self._value = None
+        return row
+
+
+class StockFold:
+    """Markets touched by one run of logs. `need_*` say which rows must be given before `apply`."""
+
+    def __init__(self) -> None:
+        self._markets: dict[int, _MarketState] = {}
+        self._vintages: dict[tuple[int, int], Any] = {}
+        self._positions: dict[int, Any] = {}
+        self._entries: dict[int, tuple[Any, ...]] = {}
+        """Positions entered in these logs and not touched again: just their columns."""
+        self._matched: dict[tuple[int, int], Vintage] = {}
+        self._touched_markets: set[int] = set()
+        self._touched_vintages: set[tuple[int, int]] = set()
+        self._touched_positions: set[int] = set()
+        self._handlers: dict[type, Callable[[LogRecord, Any], None]] = {
+            ev.Entered: self._entered,
+            ev.VintageFinalized: self._vintage_finalized,
+            ev.Delivered: self._delivered,
+            ev.MarketCreated: self._market_created,
+            ev.Resolved: self._closed,
+            ev.Voided: self._closed,
+            ev.DeliveryFailed: self._delivery_failed,
+            ev.PositionTransferred: self._position_transferred,
+            ev.ResidueClaimed: self._residue_claimed,
+            ev.SpecRegistered: self._spec_registered,
+            ev.MarketOpened: self._market_opened,
+            ev.Settled: self._settled,
+        }
+
+    # ---------------------------------------------------------------- what is needed, and giving it
+
+    @staticmethod
+    def needed_markets(logs: Iterable[LogRecord]) -> list[int]:
+        """Markets the logs are about, other than those they create."""
+        seen = {log.entity for log in logs if log.entity is not None and log.entity[:1] == STOCK_MARKET}
+        return [int.from_bytes(entity[1:]) for entity in seen]
+
+    @staticmethod
+    def needed_positions(logs: Iterable[LogRecord]) -> list[int]:
+        kinds = (ev.Delivered, ev.DeliveryFailed, ev.PositionTransferred)
+        return list({log.event.position_id for log in logs if isinstance(log.event, kinds)})
+
+    def give_market(self, row: Any) -> None:
+        self._markets[row.market_id] = _MarketState(row)
+        if row.pending_vintage is not None:
+            # The row of a pending vintage always says what its market's says.
+            self._vintages[row.market_id, row.pending_vintage] = VINTAGE.new(
+                row.market_id, row.pending_vintage, row.pending_up, row.pending_down, stored=True
+            )
+
+    def give_vintage(self, row: Any) -> None:
+        self._vintages.setdefault((row.market_id, row.vintage), row)
+
+    def give_position(self, row: Any) -> None:
+        self._positions[row.position_id] = row
+
+    # ---------------------------------------------------------------- applying
+
+    def apply(self, log: LogRecord) -> None:
+        """The next log in chain order. Contradiction when it does not follow from those before it."""
+        try:
+            self._handlers[type(log.event)](log, log.event)
+        except mirror.Diverged as problem:
+            raise Contradiction(f"In block {log.block}, log {log.index}: {problem}.") from None
+
+    def _market_created(self, log: LogRecord, e: ev.MarketCreated) -> None:
+        if e.market_id in self._markets:
+            raise mirror.Diverged(f"market {e.market_id} was created twice")
+        row = MARKET.new(
+            **{name: getattr(e, name) for name in e.__struct_fields__},
+            pending_up=0,
+            pending_down=0,
+            paid_principal=0,
+            paid=0,
+            fees=0,
+            refunded=0,
+            residue_claimed=0,
+            positions=0,
+            vintages=0,
+            created_block=log.block,
+            created_at=log.at,
+            created_tx=log.tx,
+        )
+        state = self._markets[e.market_id] = _MarketState(row)
+        state.become(
+            mirror.created(
+                mirror.MarketCreated(
+                    e.market_id,
+                    address_text(e.opener),
+                    address_text(e.resolver),
+                    e.freeze_time,
+                    e.void_delay,
+                    e.fee_bps,
+                    e.kappa,
+                    e.seed_per_leg,
+                    e.min_entry,
+                    e.max_entry,
+                )
+            )
+        )
+        seed = VINTAGE.new(e.market_id, SEED, finalized_block=log.block, finalized_at=log.at, finalized_tx=log.tx)
+        self._write_vintage(seed, seed_vintage(e.seed_per_leg))
+        self._touch(log, state)
+
+    def _entered(self, log: LogRecord, e: ev.Entered) -> None:
+        market_id, outcome, offered, vintage = e.market_id, e.outcome, e.offered, e.vintage
+        state = self._state(market_id)
+        row = state.row if state._value is None else state.current_row()
+        if row.winner is not None or row.voided:
+            raise mirror.Diverged(f"position {e.position_id} entered a settled market")
+        position_id = e.position_id
+        if outcome > 1 or position_id in self._entries or position_id in self._positions:
+            raise mirror.Diverged(f"position {e.position_id} was entered twice, or on outcome {outcome}")
+        before = 0
+        if vintage == SEED:
+            if offered != row.seed_per_leg:
+                raise mirror.Diverged(f"seed position {e.position_id} is not the market's seed")
+        else:
+            if row.pending_vintage != vintage:
+                if row.pending_vintage is not None:
+                    raise mirror.Diverged(
+                        f"position {e.position_id} entered vintage {vintage} before {row.pending_vintage} was finalized"
+                    )
+                row.pending_vintage = vintage
+                row.vintages += 1
+                self._vintages[market_id, vintage] = VINTAGE.new(market_id, vintage)
+            if outcome:
+                before = row.pending_down
+                row.pending_down = before + offered
+            else:
+                before = row.pending_up
+                row.pending_up = before + offered
+            self._touched_vintages.add((market_id, vintage))
+        # The columns of stock_position in their order.
+        self._entries[position_id] = (
+            position_id,
+            market_id,
+            row.positions,
+            e.owner,
+            outcome,
+            offered,
+            vintage,
+            before,
+            False,  # claimed
+            False,  # refunded
+            0,  # payout
+            0,  # fee
+            0,  # refund
+            log.block,
+            log.at,
+            log.tx,
+            None,  # payout_at
+            None,  # payout_tx
+            None,  # refund_at
+            None,  # refund_tx
+            0,  # failed_deliveries
+            None,  # failed_tx
+        )
+        row.positions += 1
+        row.updated_block = log.block
+        self._touched_markets.add(market_id)
+
+    def _vintage_finalized(self, log: LogRecord, e: ev.VintageFinalized) -> None:
+        state = self._state(e.market_id)
+        stated = mirror.VintageFinalized(
+            e.market_id,
+            e.vintage,
+            e.offered_up,
+            e.offered_down,
+            e.accepted_up,
+            e.accepted_down,
+            e.acc_up,
+            e.acc_down,
+        )
+        after, vintage = mirror.finalized(state.value(), stated)
+        state.become(after)
+        row = self._vintages[e.market_id, e.vintage]
+        row.finalized_block, row.finalized_at, row.finalized_tx = log.block, log.at, log.tx
+        self._write_vintage(row, vintage)
+        self._touch(log, state)
+
+    def _closed(self, log: LogRecord, e: ev.Resolved | ev.Voided) -> None:
+        state = self._state(e.market_id)
+        told = mirror.Resolved(e.market_id, e.winner) if isinstance(e, ev.Resolved) else mirror.Voided(e.market_id)
+        state.become(mirror.closed(state.value(), told))
+        row = state.row
+        row.closed_block, row.closed_at, row.closed_tx = log.block, log.at, log.tx
+        self._touch(log, state)
+
+    def _delivered(self, log: LogRecord, e: ev.Delivered) -> None:
+        row = self._position(e.position_id)
+        state = self._state(row.market_id)
+        due = settlement(state.value(), position_of(row), self._vintage_of(row), mirror.AFTERWARDS)
+        if (
+            row.owner != e.owner
+            or (e.payout and (row.claimed or (e.payout, e.fee) != (due.net, due.fee)))
+            or (e.refund and (row.refunded or e.refund != due.refund))
+        ):
+            raise mirror.Diverged(
+                f"position {e.position_id} was paid {e.payout} (fee {e.fee}) and {e.refund}; it is due {due}"
+            )
+        market = state.row
+        if e.payout:
+            row.claimed, row.payout, row.fee = True, e.payout, e.fee
+            row.payout_at, row.payout_tx = log.at, log.tx
+            market.paid_principal += row.offered - due.refund
+            market.paid += e.payout
+            market.fees += e.fee
+        if e.refund:
+            row.refunded, row.refund = True, e.refund
+            row.refund_at, row.refund_tx = log.at, log.tx
+            market.refunded += e.refund
+        self._touch(log, state)
+
+    def _delivery_failed(self, log: LogRecord, e: ev.DeliveryFailed) -> None:
+        row = self._position(e.position_id)
+        row.failed_deliveries += 1
+        row.failed_tx = log.tx
+        self._touch(log, self._state(row.market_id))
+
+    def _position_transferred(self, log: LogRecord, e: ev.PositionTransferred) -> None:
+        row = self._position(e.position_id)
+        if row.owner != e.sender:
+            raise mirror.Diverged(f"position {e.position_id} was not {address_text(e.sender)}'s to transfer")
+        row.owner = e.to
+        self._touch(log, self._state(row.market_id))
+
+    def _residue_claimed(self, log: LogRecord, e: ev.ResidueClaimed) -> None:
+        state = self._state(e.market_id)
+        row = state.current_row()
+        mirror.residue_claimed(market_of(row), mirror.ResidueClaimed(e.market_id, e.amount))
+        row.residue_claimed, row.residue_tx = e.amount, log.tx
+        self._touch(log, state)
+
+    # What the lister and the resolver say of a market changes no book.
+
+    def _spec_registered(self, log: LogRecord, e: ev.SpecRegistered) -> None:
+        state = self._state(e.market_id)
+        row = state.row
+        row.spec_id, row.feed, row.stock_token = e.spec_id, e.feed, e.stock_token
+        row.strike_time, row.final_time = e.strike_time, e.final_time
+        row.max_strike_age, row.max_final_age = e.max_strike_age, e.max_final_age
+        self._touch(log, state)
+
+    def _market_opened(self, log: LogRecord, e: ev.MarketOpened) -> None:
+        state = self._state(e.market_id)
+        row = state.row
+        row.spec_id, row.feed, row.ticker, row.family = e.spec_id, e.feed, e.ticker, e.family
+        row.strike_time, row.final_time = e.strike_time, e.final_time
+        self._touch(log, state)
+
+    def _settled(self, log: LogRecord, e: ev.Settled) -> None:
+        state = self._state(e.market_id)
+        row = state.row
+        row.outcome, row.reason = e.outcome, e.reason
+        row.strike_round, row.strike_answer, row.strike_round_at = e.strike_round, e.strike_answer, e.strike_at
+        row.final_round, row.final_answer, row.final_round_at = e.final_round, e.final_answer, e.final_at
+        self._touch(log, state)
+
+    # ---------------------------------------------------------------- results
+
+    def writes(self) -> list[Write]:
+        """What to store after the last log."""
+        for market_id, number in self._touched_vintages:
+            row = self._vintages[market_id, number]
+            market = self._markets[market_id].current_row()
+            if market.pending_vintage == number:
+                row.offered_up, row.offered_down = market.pending_up, market.pending_down
+        return [
+            MARKET.write(self._markets[each].current_row() for each in self._touched_markets),
+            VINTAGE.write(self._vintages[each] for each in self._touched_vintages),
+            POSITION.write((self._positions[each] for each in self._touched_positions), self._entries.values()),
+        ]
+
+    @property
+    def changed(self) -> set[int]:
+        """Ids of the markets whose pages look different now."""
+        return self._touched_markets
+
+    @staticmethod
+    def removals(market_ids: Iterable[int]) -> list[Removal]:
+        """Everything stored of some markets."""
+        keys = [(each,) for each in market_ids]
+        return [Removal(table, ("market_id",), keys) for table in (stock_market, stock_vintage, stock_position)]
+
+    # ---------------------------------------------------------------- helpers
+
+    def _state(self, market_id: int) -> _MarketState:
+        state = self._markets.get(market_id)
+        if state is None:
+            raise mirror.Diverged(f"market {market_id} was never created")
+        return state
+
+    def _position(self, position_id: int) -> Any:
+        """A position's row, to be changed."""
+        self._touched_positions.add(position_id)
+        row = self._positions.get(position_id)
+        if row is None:
+            entry = self._entries.pop(position_id, None)
+            if entry is None:
+                raise mirror.Diverged(f"position {position_id} was never entered")
+            row = self._positions[position_id] = POSITION.new(*entry)
+        return row
+
+    def _vintage_of(self, position: Any) -> Vintage:
+        key = position.market_id, position.vintage
+        found = self._matched.get(key)
+        if found is not None:
+            return found
+        row = self._vintages.get(key)
+        if row is None:
+            raise mirror.Diverged(f"position {position.position_id} is of a vintage nobody entered")
+        if row.accepted_up is None:
+            # A refund may be sent while its finished vintage waits to be finalized: what was offered is in the market.
+            pending = self._state(position.market_id).value().vintage
+            assert pending is not None
+            return pending
+        found = self._matched[key] = vintage_of(row)
+        return found
+
+    def _write_vintage(self, row: Any, vintage: Vintage) -> None:
+        assert vintage.accepted is not None
+        assert vintage.entry_acc is not None
+        row.offered_up, row.offered_down = vintage.offered
+        row.accepted_up, row.accepted_down = vintage.accepted
+        row.entry_acc_up, row.entry_acc_down = vintage.entry_acc
+        self._vintages[row.market_id, row.vintage] = row
+        self._touched_vintages.add((row.market_id, row.vintage))
+
+    def _touch(self, log: LogRecord, state: _MarketState) -> None:
+        state.row.updated_block = log.block
+        self._touched_markets.add(state.row.market_id)

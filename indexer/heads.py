@@ -1,0 +1,77 @@
+"""News of a new head: a WebSocket subscription where one is offered, and a clock in any case.
+
+A subscription may fall silent without closing, so its news only comes on top of polling and never replaces it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+from collections.abc import Sequence
+
+import aiohttp
+import orjson
+
+from core.log import get_logger, redact_url
+
+log = get_logger(__name__)
+
+SUBSCRIBE = {"jsonrpc": "2.0", "id": 1, "method": "eth_subscribe", "params": ["newHeads"]}
+LONGEST_PAUSE_SECONDS = 10.0
+HEARTBEAT_SECONDS = 10.0
+
+
+class Heads:
+    """`await heads.news()` returns when there may be a new head: at once for news that came meanwhile."""
+
+    def __init__(self, ws_urls: Sequence[str], poll_seconds: float) -> None:
+        self.subscribed = False
+        self._ws_urls = tuple(ws_urls)
+        self._poll_seconds = poll_seconds
+        self._news = asyncio.Event()
+
+    async def news(self) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._poll_seconds):
+                await self._news.wait()
+        self._news.clear()
+
+    async def listen(self) -> None:
+        """Keeps a subscription alive for ever; without a WebSocket URL it only waits."""
+        if not self._ws_urls:
+            await asyncio.Event().wait()
+        pause = 0.2
+        for url in itertools.cycle(self._ws_urls):
+            try:
+                await self._subscribe(url)
+            except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
+                log.warning(
+                    "the head subscription was lost; polling goes on",
+                    action="heads.lost",
+                    url=redact_url(url),
+                    why=f"{type(error).__name__}: {error}",
+                )
+            finally:
+                pause = 0.2 if self.subscribed else min(pause * 2, LONGEST_PAUSE_SECONDS)
+                self.subscribed = False
+            await asyncio.sleep(pause)
+
+    async def _subscribe(self, url: str) -> None:
+        async with (
+            aiohttp.ClientSession() as session,
+            session.ws_connect(url, heartbeat=HEARTBEAT_SECONDS, timeout=aiohttp.ClientWSTimeout(ws_close=2)) as socket,
+        ):
+            await socket.send_str(orjson.dumps(SUBSCRIBE).decode())
+            async for message in socket:
+                if message.type is not aiohttp.WSMsgType.TEXT:
+                    break
+                told = orjson.loads(message.data)
+                if "error" in told:
+                    raise ValueError(f"the node refused the subscription: {told['error']}")
+                if not self.subscribed:
+                    self.subscribed = True
+                    log.info("subscribed to new heads", action="heads.subscribed", url=redact_url(url))
+                if told.get("method") == "eth_subscription":
+                    self._news.set()
+        raise ValueError("the node closed the subscription")

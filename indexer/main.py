@@ -1,0 +1,94 @@
+"""The daemon and its commands: `python -m indexer [rebuild | audit]`."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any
+
+import psycopg
+import sqlalchemy as sa
+
+from core.config.settings import CHAIN_NAMES
+from core.daemon import Daemon, run_daemon
+from core.db.engine import Pool, check_database, make_pool, sqlalchemy_url
+from core.db.heartbeat import beat_forever
+from core.db.migrate import check_schema
+from core.log import get_logger
+from indexer import metrics
+from indexer.service import ChainService
+
+log = get_logger(__name__)
+
+ROWS_SECONDS = 30.0
+
+
+@asynccontextmanager
+async def setup(daemon: Daemon) -> AsyncIterator[None]:
+    """Follows every chain that has an RPC URL; a chain without one is left to another process."""
+    settings = daemon.settings
+    url = settings.database_url.get_secret_value()
+    await check_database(url, connect_timeout_seconds=settings.database_connect_timeout_seconds)
+    await asyncio.to_thread(_check_schema, url)
+    async with make_pool(url, size=settings.database_pool_size, application_name="vpm-indexer") as pool:
+        chains = [settings.chain(name) for name in CHAIN_NAMES]
+        services = [ChainService(chain, settings, pool) for chain in chains if chain.rpc_urls]
+        if not services:
+            log.warning("no chain has an RPC URL; there is nothing to index", action="index.nothing")
+        for service in services:
+            daemon.health.add_check(f"chain-{service.chain.name}", service.health)
+            daemon.spawn(f"chain {service.chain.name}", until_stopped(daemon, service.run()))
+        beating = beat_forever(
+            pool,
+            "indexer",
+            is_leader=lambda: any(service.leadership.is_leader for service in services),
+            detail=lambda: {service.chain.name: _in_a_word(service) for service in services},
+        )
+        daemon.spawn("heartbeat", until_stopped(daemon, beating))
+        daemon.spawn("row counts", until_stopped(daemon, _count_rows(pool)))
+        yield
+
+
+async def until_stopped(daemon: Daemon, work: Coroutine[Any, Any, None]) -> None:
+    """Runs `work` until the daemon stops: every step is one transaction, so it may be cancelled anywhere."""
+    working = asyncio.ensure_future(work)
+    stopping = asyncio.create_task(daemon.stop.wait())
+    try:
+        await asyncio.wait((working, stopping), return_when=asyncio.FIRST_COMPLETED)
+        if working.done():
+            working.result()
+    finally:
+        for task in (working, stopping):
+            task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.gather(working, stopping, return_exceptions=True)
+
+
+async def _count_rows(pool: Pool) -> None:
+    """Rows per table, as the database estimates them: counting would read them all."""
+    while True:
+        with contextlib.suppress(psycopg.Error, TimeoutError):
+            async with pool.connection() as connection:
+                found = await connection.execute(
+                    "SELECT relname, n_live_tup FROM pg_stat_user_tables"
+                    " WHERE relname ~ '^(chain|stock|agent|oracle|token)_'"
+                )
+                for table, rows in await found.fetchall():
+                    metrics.ROWS.labels(table).set(rows)
+        await asyncio.sleep(ROWS_SECONDS)
+
+
+def _in_a_word(service: ChainService) -> str:
+    return service.problem or ("leading" if service.leadership.is_leader else "standing by")
+
+
+def _check_schema(url: str) -> None:
+    engine = sa.create_engine(sqlalchemy_url(url), poolclass=sa.NullPool)
+    with engine.connect() as connection:
+        check_schema(connection)
+
+
+def serve() -> int:
+    return run_daemon("indexer", setup, metrics_port=lambda settings: settings.indexer_metrics_port)

@@ -1,0 +1,25 @@
+"""What the indexer measures of itself, per chain."""
+
+from core.metrics import counter, gauge, histogram
+
+CHAIN = ("chain",)
+
+HEAD = gauge("vpm_index_head_block", "Newest block a node told of", CHAIN)
+INDEXED = gauge("vpm_index_block", "Last block in the tables", CHAIN)
+LAG_BLOCKS = gauge("vpm_index_lag_blocks", "Blocks known and not in the tables yet", CHAIN)
+LAG_SECONDS = gauge("vpm_index_lag_seconds", "Age of the head while blocks are missing, else 0", CHAIN)
+EVENTS = counter("vpm_index_events", "Logs written", CHAIN)
+BLOCKS = counter("vpm_index_blocks", "Blocks passed", CHAIN)
+EVENT_RATE = gauge("vpm_index_events_per_second", "Logs written a second, over ten seconds or the backfill", CHAIN)
+STEP_SECONDS = histogram("vpm_index_step_seconds", "Seconds from reading a page to its commit", ("chain", "way"))
+REORGS = counter("vpm_index_reorgs", "Reorganizations undone", CHAIN)
+REORG_DEPTH = histogram(
+    "vpm_index_reorg_depth_blocks",
+    "Blocks taken back by a reorganization",
+    CHAIN,
+    buckets=(1, 2, 4, 8, 16, 32, 64, 128, 512, 2048),
+)
+FAULTS = counter("vpm_index_faults", "Steps that failed and were tried again, by kind", ("chain", "kind"))
+SHORT_ANSWERS = counter("vpm_index_short_answers", "Blocks whose logs a node left out of a range", CHAIN)
+HALTED = gauge("vpm_index_halted", "1 while a chain is served stale because it cannot be followed safely", CHAIN)
+ROWS = gauge("vpm_index_rows", "Rows per table, as the database estimates them", ("table",))

@@ -1,0 +1,93 @@
+"""What the indexer asks a chain, and `RpcNode`, which asks it over JSON-RPC.
+
+`Node` is all the rest of the indexer knows, so tests put an in-memory chain in its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from core.chain.errors import RpcError, RpcErrorKind
+from core.chain.rpc import RpcClient
+from indexer.sources import Filter
+from indexer.wire import Header, WireLog
+
+_MAYBE_HEADER: Any = Header | None
+_LOGS: Any = list[WireLog]
+
+# A live node refuses filters with very many topics.
+SENDERS_AT_ONCE = 200
+
+
+class Node(Protocol):
+    """One chain as one or several nodes tell it. Every method raises only RpcError or NodeFault."""
+
+    async def head(self) -> Header: ...
+
+    async def finalized(self) -> int | None:
+        """The newest finalized block's number; None where the node has no such notion."""
+
+    async def headers(self, numbers: Sequence[int]) -> list[Header | None]:
+        """Headers by number; None for a block the node does not have."""
+
+    async def logs(self, chosen: Filter, first: int, last: int) -> list[WireLog]:
+        """Logs of a range of blocks."""
+
+    async def logs_of_block(self, chosen: Filter, block_hash: str) -> list[WireLog]:
+        """Logs of exactly one block."""
+
+    def opinions(self) -> Sequence[Node]:
+        """Each node by itself, at most two: what both say is believed where a mistake would be costly."""
+
+
+class RpcNode:
+    """`Node` over JSON-RPC. With several URLs, they fail over in order."""
+
+    def __init__(self, rpc: RpcClient) -> None:
+        self._rpc = rpc
+        self._has_finalized = True
+
+    async def head(self) -> Header:
+        return await self._rpc.call("eth_getBlockByNumber", ["latest", False], Header)
+
+    async def finalized(self) -> int | None:
+        if not self._has_finalized:
+            return None
+        try:
+            header = await self._rpc.optional("eth_getBlockByNumber", ["finalized", False], Header)
+        except RpcError as error:
+            if error.kind in (RpcErrorKind.INVALID_PARAMS, RpcErrorKind.METHOD_MISSING):
+                self._has_finalized = False  # it will never know the tag
+                return None
+            if error.kind is RpcErrorKind.BLOCK_NOT_FOUND:
+                return None
+            raise
+        return None if header is None else header.number
+
+    async def headers(self, numbers: Sequence[int]) -> list[Header | None]:
+        if len(numbers) == 1:
+            one = await self._rpc.optional("eth_getBlockByNumber", [hex(numbers[0]), False], Header)
+            return [one]
+        requests = [("eth_getBlockByNumber", [hex(number), False]) for number in numbers]
+        found: list[Header | None] = []
+        for answer in await self._rpc.batch(requests, _MAYBE_HEADER):
+            if isinstance(answer, RpcError):
+                raise answer
+            found.append(answer)
+        return found
+
+    async def logs(self, chosen: Filter, first: int, last: int) -> list[WireLog]:
+        found: list[WireLog] = await self._rpc.call(
+            "eth_getLogs", [{**chosen, "fromBlock": hex(first), "toBlock": hex(last)}], _LOGS
+        )
+        return found
+
+    async def logs_of_block(self, chosen: Filter, block_hash: str) -> list[WireLog]:
+        found: list[WireLog] = await self._rpc.call("eth_getLogs", [{**chosen, "blockHash": block_hash}], _LOGS)
+        return found
+
+    def opinions(self) -> Sequence[Node]:
+        if len(self._rpc.labels) == 1:
+            return (self,)
+        return RpcNode(self._rpc.pinned(0)), RpcNode(self._rpc.pinned(1))

@@ -1,0 +1,86 @@
+"""Wipes a chain's projections and folds them again from the raw logs, in one transaction.
+
+Readers see the old rows until the commit. The cursor's row is locked meanwhile, so a running indexer waits and then
+goes on; logs are not read from any node.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from core.db.notify import notify
+from core.events import Role
+from core.events.agent import AGENT_VENUE
+from core.events.stock import STOCK_VENUE
+from indexer.errors import CursorMoved
+from indexer.fold import agent, shared, stock
+from indexer.fold.rows import Removal
+from indexer.fold.venues import VenueFold
+from indexer.logs import BlockInfo, LogRecord
+from indexer.sources import Sources
+from indexer.store.cursor import known_feeds
+from indexer.store.folding import Changed, fold_logs
+from indexer.store.steps import CHANNEL, REFOLD_BATCH, payload, stored_logs
+from indexer.store.tables import Connection, begin_writing, remove
+
+
+@dataclass(frozen=True, slots=True)
+class Rebuilt:
+    """What a rebuild did: logs folded, up to which block, in how many seconds."""
+
+    block: int
+    logs: int
+    seconds: float
+
+
+async def rebuild(
+    connection: Connection, sources: Sources, progress: Callable[[int], None] = lambda _logs: None
+) -> Rebuilt:
+    """`progress` is told how many logs are folded so far."""
+    started = time.monotonic()
+    folded = 0
+    async with connection.transaction():
+        await begin_writing(connection)
+        await connection.execute("SET LOCAL statement_timeout = 0")
+        found = await connection.execute(
+            "SELECT number, hash, coalesce(block_time, 0), coalesce(l1_block_number, 0) FROM chain_cursor"
+            " WHERE chain_id = %s FOR UPDATE",
+            (sources.chain_id,),
+        )
+        row = await found.fetchone()
+        if row is None:
+            raise CursorMoved(f"Chain {sources.chain_id} was never indexed: there is nothing to rebuild.")
+        # Logs of feeds that are no longer followed are still history.
+        sources = replace(sources, feeds={**await known_feeds(connection, sources.chain_id), **sources.feeds})
+        for removal in _everything(sources):
+            await remove(connection, removal)
+        batch: list[LogRecord] = []
+        async for log in stored_logs(connection, sources):
+            # A batch ends with a block: what belongs to one transaction is folded together.
+            if len(batch) >= REFOLD_BATCH and log.block != batch[-1].block:
+                await fold_logs(connection, sources.chain_id, sources.feeds, batch)
+                folded += len(batch)
+                progress(folded)
+                batch = []
+            batch.append(log)
+        if batch:
+            await fold_logs(connection, sources.chain_id, sources.feeds, batch)
+            folded += len(batch)
+            progress(folded)
+        end = BlockInfo(row[0], row[1] or b"", row[2], row[3])
+        await notify(connection, CHANNEL, payload(sources, end, Changed(), reorg=True, everything=True))
+    return Rebuilt(row[0], folded, time.monotonic() - started)
+
+
+def _everything(sources: Sources) -> list[Removal]:
+    """All projection rows that come from this chain."""
+    removals = shared.removals(sources.chain_id)
+    if Role.SETTLER in sources.contracts:
+        removals += [Removal(kind.table, (), []) for kind in (stock.MARKET, stock.VINTAGE, stock.POSITION)]
+        removals += VenueFold.removals(STOCK_VENUE)
+    if Role.WALLET in sources.contracts:
+        removals += [Removal(kind.table, (), []) for kind in (agent.MARKET, agent.OUTCOME, agent.STAKE)]
+        removals += VenueFold.removals(AGENT_VENUE)
+    return removals

@@ -1,0 +1,158 @@
+"""One chain's share of the daemon: takes part in the election, and while it leads keeps the tables at the head."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+
+import psycopg
+
+from core.chain.errors import RpcError
+from core.chain.rpc import RpcClient
+from core.config import ChainSettings, Settings
+from core.db.engine import Pool
+from core.db.leader import Leadership
+from core.deployments import Deployment, load_deployment
+from core.errors import ConfigError, DatabaseError, VpmError
+from core.events import UndecodableLog
+from core.log import get_logger
+from indexer import metrics
+from indexer.chain import ChainFollower
+from indexer.errors import BeyondFinality, Contradiction, CursorMoved, NodeFault
+from indexer.feeds import emitters_of
+from indexer.fold.shared import FeedRounds
+from indexer.heads import Heads
+from indexer.node import RpcNode
+from indexer.sources import feed_proxies, sources_of
+
+log = get_logger(__name__)
+
+FIRST_PAUSE_SECONDS = 0.1
+LONGEST_PAUSE_SECONDS = 5.0
+FEEDS_SECONDS = 600.0
+"""How often it is asked whether a feed has moved to another aggregator."""
+HALT_AFTER_CONTRADICTIONS = 5
+"""Logs that contradict the tables so often in a row are not a node's slip."""
+
+
+class ChainService:
+    """Follows one configured chain. `run` returns only when cancelled, or raises what starting again cannot help."""
+
+    def __init__(self, chain: ChainSettings, settings: Settings, pool: Pool) -> None:
+        self.chain = chain
+        self.leadership = Leadership(settings.database_url.get_secret_value(), f"indexer:{chain.name}")
+        self.follower: ChainFollower | None = None
+        self.problem = "starting"
+        self._settings = settings
+        self._pool = pool
+        self._worked_at = time.monotonic()
+        self._contradictions = 0
+
+    async def run(self) -> None:
+        deployment = await self._deployed()
+        if not self.chain.rpc_urls:
+            raise ConfigError(f"No RPC URL is configured for the {self.chain.name} chain.")
+        async with RpcClient(
+            self.chain.rpc_urls, chain_id=deployment.chain_id, timeout_seconds=self._settings.rpc_timeout_seconds
+        ) as rpc:
+            self.problem = "standing by"
+            await self.leadership.run(lambda: self._lead(rpc, deployment))
+
+    async def _deployed(self) -> Deployment:
+        """The deployment, once there is one: a service may be started before its contracts are."""
+        said = False
+        while True:
+            deployment = load_deployment(self.chain.deployment_file)
+            if deployment.is_deployed:
+                return deployment
+            self.problem = "not deployed"
+            if not said:
+                said = True
+                log.info("nothing is deployed yet; waiting", action="index.not_deployed", chain=self.chain.name)
+            await asyncio.sleep(LONGEST_PAUSE_SECONDS)
+
+    async def _lead(self, rpc: RpcClient, deployment: Deployment) -> None:
+        heads = Heads(self.chain.ws_urls, self.chain.poll_interval_ms / 1000)
+        listening = asyncio.create_task(heads.listen(), name=f"heads {self.chain.name}")
+        try:
+            while True:
+                feeds = await self._feeds(rpc, deployment)
+                self.follower = ChainFollower(
+                    RpcNode(rpc),
+                    sources_of(deployment, self.chain.name, feeds),
+                    self._pool,
+                    finality_blocks=self.chain.finality_blocks,
+                )
+                await self._follow(self.follower, heads, rpc, deployment)
+                log.info("feeds have moved to other aggregators", action="index.feeds_moved", chain=self.chain.name)
+        finally:
+            listening.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await listening
+
+    async def _feeds(self, rpc: RpcClient, deployment: Deployment) -> dict[bytes, FeedRounds]:
+        """Who announces the feeds' rounds, asked until a node answers."""
+        pause = FIRST_PAUSE_SECONDS
+        while True:
+            try:
+                return await emitters_of(rpc, feed_proxies(deployment))
+            except RpcError as error:
+                self._note_fault(error.kind.value, error)
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
+
+    async def _follow(self, follower: ChainFollower, heads: Heads, rpc: RpcClient, deployment: Deployment) -> None:
+        """Until the feeds' rounds come from elsewhere."""
+        pause = FIRST_PAUSE_SECONDS
+        reopen = True
+        feeds_asked = time.monotonic()
+        while True:
+            if time.monotonic() - feeds_asked > FEEDS_SECONDS:
+                feeds_asked = time.monotonic()
+                if await self._feeds(rpc, deployment) != follower.sources.feeds:
+                    return
+            try:
+                if reopen:
+                    await follower.open()
+                    reopen = False
+                await follower.catch_up()
+            except (RpcError, NodeFault, UndecodableLog, Contradiction, BeyondFinality, CursorMoved) as error:
+                reopen = isinstance(error, CursorMoved)
+                await self._failed(follower, error)
+            except (DatabaseError, psycopg.Error) as error:
+                reopen = True
+                self._note_fault("database", error)
+            else:
+                self.problem, self._worked_at, self._contradictions = "", time.monotonic(), 0
+                pause = FIRST_PAUSE_SECONDS
+                await heads.news()
+                continue
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
+
+    async def _failed(self, follower: ChainFollower, error: VpmError) -> None:
+        self._note_fault(error.kind.value if isinstance(error, RpcError) else error.code, error)
+        if isinstance(error, Contradiction | UndecodableLog):
+            self._contradictions += 1
+        if isinstance(error, BeyondFinality) or self._contradictions >= HALT_AFTER_CONTRADICTIONS:
+            with contextlib.suppress(DatabaseError, psycopg.Error):
+                await follower.halt(error.message)
+
+    def _note_fault(self, kind: str, error: Exception) -> None:
+        metrics.FAULTS.labels(self.chain.name, kind).inc()
+        message = error.message if isinstance(error, VpmError) else f"{type(error).__name__}: {error}"
+        if message != self.problem:
+            log.warning(message, action="index.fault", chain=self.chain.name, kind=kind)
+        self.problem = message
+
+    async def health(self) -> tuple[bool, str]:
+        """Whether this process does its part: stands by, or leads and is at the head or getting nearer."""
+        follower = self.follower
+        if not self.leadership.is_leader or follower is None or follower.cursor is None:
+            return self.problem in ("standing by", "not deployed"), self.problem or "standing by"
+        where = f"at block {follower.cursor.number}"
+        if follower.head is not None:
+            where += f" of {follower.head.number}"
+        idle = time.monotonic() - self._worked_at
+        return not self.problem or idle < 30, f"{where}{': ' + self.problem if self.problem else ''}"

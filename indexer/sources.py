@@ -1,0 +1,149 @@
+"""What is followed on a chain: contracts by role from the deployment file, and the filters that ask a node for them.
+
+Tokens are a case of their own. Their authorizations are far too many to read on a live chain, so of a token only the
+transfers to our contracts are asked for, then the authorizations of those who sent them, and only pairs are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from core.deployments import Deployment
+from core.errors import DeploymentError
+from core.events import Layout, Role, layouts_of
+from core.events.token import AUTHORIZATION_USED, TRANSFER
+from indexer.fold.shared import FeedRounds
+
+CONTRACT_ROLES: Mapping[str, Role] = {
+    "VestedMarkets": Role.SETTLER,
+    "RoundResolver": Role.RESOLVER,
+    "MarketLister": Role.LISTER,
+    "SettlementWallet": Role.WALLET,
+}
+"""Names in the deployment file, and what they are to us."""
+
+PAID_INTO = (Role.SETTLER, Role.WALLET)
+
+Filter = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Emitter:
+    """A followed address, as bytes, and the layouts of its logs by the first topic's hex."""
+
+    address: bytes
+    role: Role
+    layouts: Mapping[str, Layout]
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Everything followed on one chain."""
+
+    name: str
+    chain_id: int
+    start_block: int
+    kind: Literal["arbitrum-orbit", "op-stack", "local"]
+    contracts: Mapping[Role, bytes]
+    token: bytes | None
+    feeds: Mapping[bytes, FeedRounds] = field(default_factory=dict)
+    emitters: Mapping[str, Emitter] = field(init=False)
+    """By lower-case hex address, as nodes write it."""
+
+    def __post_init__(self) -> None:
+        every = [(address, role) for role, address in self.contracts.items()]
+        every += [(address, Role.FEED) for address in self.feeds]
+        if self.token is not None:
+            every.append((self.token, Role.TOKEN))
+        emitters = {
+            _hex(address): Emitter(address, role, {_hex(topic): layout for topic, layout in layouts_of(role).items()})
+            for address, role in every
+        }
+        object.__setattr__(self, "emitters", emitters)
+
+    @property
+    def any_depth(self) -> bool:
+        """A chain that exists for development may be restarted from any earlier state."""
+        return self.kind == "local"
+
+    @property
+    def l1_blocks(self) -> bool:
+        """Whether contracts see another block.number than the block's own."""
+        return self.kind == "arbitrum-orbit"
+
+    @property
+    def main_filter(self) -> Filter:
+        """Every event of our contracts and feeds."""
+        chosen = [each for each in self.emitters.values() if each.role is not Role.TOKEN]
+        topics = sorted({topic for each in chosen for topic in each.layouts})
+        return {"address": sorted(_hex(each.address) for each in chosen), "topics": [topics]}
+
+    @property
+    def transfer_filter(self) -> Filter | None:
+        """Transfers of the token to our contracts; None where no token is followed."""
+        ours = [_topic(self.contracts[role]) for role in PAID_INTO if role in self.contracts]
+        if self.token is None or not ours:
+            return None
+        return {"address": [_hex(self.token)], "topics": [_hex(TRANSFER.topic), None, ours]}
+
+    def authorization_filter(self, senders: list[str]) -> Filter:
+        """Authorizations used by those whose transfers reached us; `senders` as topics."""
+        assert self.token is not None
+        return {"address": [_hex(self.token)], "topics": [_hex(AUTHORIZATION_USED.topic), senders]}
+
+    def fingerprint(self) -> dict[str, str]:
+        """The contracts a database is filled from; feeds may be added later, so they are not part of it."""
+        found = {role.value: _hex(address) for role, address in self.contracts.items()}
+        return found | ({"token": _hex(self.token)} if self.token is not None else {})
+
+
+def sources_of(deployment: Deployment, name: str, feeds: Mapping[bytes, FeedRounds] | None = None) -> Sources:
+    """What to follow of a deployed network. `feeds` defaults to every feed listed, taken to emit its own rounds."""
+    if not deployment.is_deployed:
+        raise DeploymentError(f"Nothing is deployed on {deployment.network} yet.")
+    contracts = {
+        role: address_bytes(deployment.contracts[key].address)
+        for key, role in CONTRACT_ROLES.items()
+        if key in deployment.contracts
+    }
+    if not contracts:
+        raise DeploymentError(f"Network {deployment.network} lists none of {', '.join(CONTRACT_ROLES)}.")
+    if feeds is None:
+        feeds = {address: FeedRounds(address) for address in feed_proxies(deployment)}
+    return Sources(
+        name=name,
+        chain_id=deployment.chain_id,
+        start_block=deployment.start_block,
+        kind=deployment.kind,
+        contracts=contracts,
+        token=_token(deployment),
+        feeds=feeds,
+    )
+
+
+def feed_proxies(deployment: Deployment) -> list[bytes]:
+    """The feeds markets may name: price feeds and our observation feeds."""
+    addresses = [feed.proxy for feed in deployment.feeds] + [each.address for each in deployment.observation_feeds]
+    return [address_bytes(address) for address in addresses]
+
+
+def address_bytes(text: str) -> bytes:
+    return bytes.fromhex(text[2:])
+
+
+def _token(deployment: Deployment) -> bytes | None:
+    """The stablecoin stakes are made in: the one EIP-3009 token of the network."""
+    for symbol in ("USDG", "USDC"):
+        if symbol in deployment.tokens:
+            return address_bytes(deployment.tokens[symbol].address)
+    return None
+
+
+def _hex(value: bytes) -> str:
+    return "0x" + value.hex()
+
+
+def _topic(address: bytes) -> str:
+    return "0x" + bytes(12).hex() + address.hex()

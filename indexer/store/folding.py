@@ -1,0 +1,144 @@
+"""One run of logs folded into the projections: load what they touch, fold, store what changed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from core.events.agent import AGENT_MARKET, AGENT_VENUE
+from core.events.feed import AnswerUpdated
+from core.events.stock import STOCK_MARKET, STOCK_VENUE
+from indexer.fold import agent, shared, stock
+from indexer.fold.agent import AgentFold
+from indexer.fold.shared import FeedRounds
+from indexer.fold.stock import StockFold
+from indexer.fold.venues import AGENT_SWEEP, STOCK_SWEEP, VENUE_KINDS, VenueFold
+from indexer.logs import LogRecord
+from indexer.store.tables import Connection, all_rows, remove, rows_by_key, store
+
+SLICE = 100
+"""Logs folded before other tasks get a turn."""
+
+
+@dataclass(slots=True)
+class Changed:
+    """What readers should look at again."""
+
+    stock_markets: set[int] = field(default_factory=set)
+    agent_markets: set[bytes] = field(default_factory=set)
+    feeds: set[bytes] = field(default_factory=set)
+    venues: set[bytes] = field(default_factory=set)
+
+
+class Folding:
+    """One run of logs on its way into the projections: `load`, `run`, `store`, in this order.
+
+    `run` asks nothing of the database, and gives way to other tasks between slices, so that the raw logs can be written
+    while it computes.
+    """
+
+    def __init__(self, chain_id: int, feeds: Mapping[bytes, FeedRounds], logs: list[LogRecord]) -> None:
+        self._chain_id = chain_id
+        self._feeds = feeds
+        self._stock: list[LogRecord] = []
+        self._agent: list[LogRecord] = []
+        self._venues: list[LogRecord] = []
+        self._single: list[LogRecord] = []
+        by_kind = {
+            STOCK_MARKET: self._stock,
+            AGENT_MARKET: self._agent,
+            STOCK_VENUE: self._venues,
+            AGENT_VENUE: self._venues,
+        }
+        for log in logs:
+            (self._single if log.entity is None else by_kind[log.entity[:1]]).append(log)
+        self._stock_fold = StockFold()
+        self._agent_fold = AgentFold()
+        self._venue_fold = VenueFold(chain_id)
+
+    async def load(self, connection: Connection) -> None:
+        """Reads the rows the logs are about."""
+        if self._stock:
+            await self._load_stock(connection)
+        if self._agent:
+            await self._load_agent(connection)
+        for entity in {log.entity for log in self._venues if log.entity is not None}:
+            for kind in VENUE_KINDS[entity]:
+                if kind not in (STOCK_SWEEP, AGENT_SWEEP):
+                    for row in await all_rows(connection, kind):
+                        self._venue_fold.give(kind, row)
+
+    async def run(self) -> None:
+        """Applies every log. Contradiction when one does not follow from those before it."""
+        for logs, apply in (
+            (self._stock, self._stock_fold.apply),
+            (self._agent, self._agent_fold.apply),
+            (self._venues, self._venue_fold.apply),
+        ):
+            for at in range(0, len(logs), SLICE):
+                for log in logs[at : at + SLICE]:
+                    apply(log)
+                await asyncio.sleep(0)
+
+    async def store(self, connection: Connection) -> Changed:
+        """Writes what became of the rows."""
+        writes = self._stock_fold.writes() + self._agent_fold.writes() + self._venue_fold.writes()
+        writes += shared.append(self._chain_id, self._single, self._feeds)
+        for write in writes:
+            await store(connection, write)
+        return Changed(
+            stock_markets=self._stock_fold.changed,
+            agent_markets=self._agent_fold.changed,
+            feeds={self._feeds[log.address].proxy for log in self._single if isinstance(log.event, AnswerUpdated)},
+            venues=self._venue_fold.changed,
+        )
+
+    async def _load_stock(self, connection: Connection) -> None:
+        fold, logs = self._stock_fold, self._stock
+        markets = [(each,) for each in fold.needed_markets(logs)]
+        for row in await rows_by_key(connection, stock.MARKET, ("market_id",), markets):
+            fold.give_market(row)
+        ids = [(each,) for each in fold.needed_positions(logs)]
+        positions = await rows_by_key(connection, stock.POSITION, ("position_id",), ids)
+        for row in positions:
+            fold.give_position(row)
+        vintages = list({(row.market_id, row.vintage) for row in positions})
+        for row in await rows_by_key(connection, stock.VINTAGE, ("market_id", "vintage"), vintages):
+            fold.give_vintage(row)
+
+    async def _load_agent(self, connection: Connection) -> None:
+        fold, logs = self._agent_fold, self._agent
+        markets = [(each,) for each in fold.needed_markets(logs)]
+        for row in await rows_by_key(connection, agent.MARKET, ("market_id",), markets):
+            fold.give_market(row)
+        for row in await rows_by_key(connection, agent.OUTCOME, ("market_id",), markets):
+            fold.give_outcome(row)
+        stakes = [(each,) for each in fold.needed_stakes(logs)]
+        for row in await rows_by_key(connection, agent.STAKE, ("stake_id",), stakes):
+            fold.give_stake(row)
+
+
+async def fold_logs(
+    connection: Connection, chain_id: int, feeds: Mapping[bytes, FeedRounds], logs: list[LogRecord]
+) -> Changed:
+    """Brings the projections from before the logs to after them, inside the caller's transaction.
+
+    The logs are in chain order and follow directly on what is stored of the entities they are about.
+    """
+    folding = Folding(chain_id, feeds, logs)
+    await folding.load(connection)
+    await folding.run()
+    return await folding.store(connection)
+
+
+async def forget(connection: Connection, entities: list[bytes]) -> None:
+    """Takes everything stored of some entities out of the projections."""
+    removals = StockFold.removals(int.from_bytes(each[1:]) for each in entities if each[:1] == STOCK_MARKET)
+    removals += AgentFold.removals(each[1:] for each in entities if each[:1] == AGENT_MARKET)
+    for entity in entities:
+        if entity in VENUE_KINDS:
+            removals += VenueFold.removals(entity)
+    for removal in removals:
+        if removal.values or not removal.columns:
+            await remove(connection, removal)

@@ -1,0 +1,36 @@
+"""Questions about the blocks in the tables, and keeping only those that are of use."""
+
+from __future__ import annotations
+
+from indexer.logs import BlockInfo
+from indexer.store.tables import Connection
+
+
+async def blocks_below(connection: Connection, chain_id: int, top: int, limit: int) -> list[BlockInfo]:
+    """Up to `limit` remembered blocks from `top` down."""
+    rows = await connection.execute(
+        "SELECT number, hash, timestamp, l1_block_number FROM chain_block WHERE chain_id = %s AND number <= %s"
+        " ORDER BY number DESC LIMIT %s",
+        (chain_id, top, limit),
+    )
+    return [BlockInfo(*row) for row in await rows.fetchall()]
+
+
+async def first_block_after(connection: Connection, chain_id: int, number: int) -> BlockInfo | None:
+    """The lowest remembered block above `number`."""
+    rows = await connection.execute(
+        "SELECT number, hash, timestamp, l1_block_number FROM chain_block WHERE chain_id = %s AND number > %s"
+        " ORDER BY number LIMIT 1",
+        (chain_id, number),
+    )
+    row = await rows.fetchone()
+    return None if row is None else BlockInfo(*row)
+
+
+async def forget_empty_blocks(connection: Connection, chain_id: int, below: int) -> None:
+    """Drops blocks below `below` without logs of ours: no reorganization goes back that far."""
+    await connection.execute(
+        "DELETE FROM chain_block b WHERE b.chain_id = %s AND b.number < %s AND NOT EXISTS (SELECT FROM chain_log l"
+        " WHERE l.chain_id = b.chain_id AND l.block_number = b.number)",
+        (chain_id, below),
+    )

@@ -1,0 +1,198 @@
+"""The two steps a chain's tables can take, each one transaction: append a page of blocks, or go back to an ancestor."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import orjson
+
+from core.db.notify import PAYLOAD_MAX_BYTES, notify
+from core.db.schema.index import chain_block, chain_log
+from core.events import layouts_of
+from core.projections.stock import address_text
+from indexer.errors import CursorMoved
+from indexer.fold.shared import APPENDED
+from indexer.logs import BlockInfo, LogRecord, Page
+from indexer.sources import Sources
+from indexer.store.cursor import Cursor, advance, retreat
+from indexer.store.folding import Changed, Folding, fold_logs, forget
+from indexer.store.tables import Connection, begin_writing, copy_rows
+
+CHANNEL = "chain_indexed"
+"""Notified in every step's transaction; see `payload`."""
+
+REFOLD_BATCH = 5_000
+"""Logs of refolded entities held in memory at once."""
+
+
+async def append(
+    connection: Connection, sources: Sources, cursor: Cursor, page: Page, *, durable: bool = True
+) -> Cursor:
+    """Writes blocks, raw logs and projections of a page that starts right after the cursor, and moves it to the end."""
+    assert page.first == cursor.number + 1
+    async with connection.transaction():
+        await begin_writing(connection, durable=durable)
+        moved = await advance(connection, cursor, page.end)
+        await _write_blocks(connection, sources.chain_id, page.blocks)
+        folding = Folding(sources.chain_id, sources.feeds, page.logs)
+        await folding.load(connection)
+        # The database takes in the raw logs while we compute what becomes of them.
+        writing = asyncio.create_task(_write_logs(connection, sources.chain_id, page.logs))
+        try:
+            await folding.run()
+        except BaseException:
+            writing.cancel()
+            await asyncio.gather(writing, return_exceptions=True)
+            raise
+        await writing
+        changed = await folding.store(connection)
+        await notify(connection, CHANNEL, payload(sources, page.end, changed))
+    return moved
+
+
+async def rewind(connection: Connection, sources: Sources, cursor: Cursor, ancestor: BlockInfo | None) -> Cursor:
+    """Takes back every block above the ancestor (None: all of them): its logs go to the removed ones, and whatever they
+    touched is folded again from what is left."""
+    chain_id = sources.chain_id
+    async with connection.transaction():
+        await begin_writing(connection)
+        moved = await retreat(connection, cursor, ancestor)
+        removed = await _take_back_logs(connection, chain_id, cursor, moved.number)
+        await connection.execute(
+            "DELETE FROM chain_block WHERE chain_id = %s AND number > %s", (chain_id, moved.number)
+        )
+        for table in APPENDED:
+            await connection.execute(
+                f"DELETE FROM {table.name} WHERE chain_id = %s AND block_number > %s",  # noqa: S608 - our own names
+                (chain_id, moved.number),
+            )
+        entities = [entity for entity in removed if entity is not None]
+        await forget(connection, entities)
+        changed = await refold(connection, sources, entities)
+        changed.feeds = {each.proxy for each in sources.feeds.values()}
+        _mark(changed, entities)
+        end = ancestor or BlockInfo(moved.number, b"", 0, 0)
+        await notify(connection, CHANNEL, payload(sources, end, changed, reorg=True))
+    return moved
+
+
+async def refold(connection: Connection, sources: Sources, entities: Sequence[bytes]) -> Changed:
+    """Folds some entities, of which nothing is stored, from all their logs."""
+    changed = Changed()
+    if not entities:
+        return changed
+    batch: list[LogRecord] = []
+    async for log in stored_logs(connection, sources, entities):
+        batch.append(log)
+        if len(batch) == REFOLD_BATCH:
+            await fold_logs(connection, sources.chain_id, sources.feeds, batch)
+            batch = []
+    if batch:
+        await fold_logs(connection, sources.chain_id, sources.feeds, batch)
+    return changed
+
+
+async def stored_logs(
+    connection: Connection, sources: Sources, entities: Sequence[bytes] | None = None
+) -> AsyncIterator[LogRecord]:
+    """Raw logs in chain order, of some entities or of the whole chain, decoded again."""
+    condition = "" if entities is None else "AND l.entity = ANY(%(entities)s)"
+    query = (
+        "SELECT l.block_number, l.log_index, b.timestamp, l.tx_hash, l.address, l.topics, l.data, l.entity"  # noqa: S608
+        " FROM chain_log l JOIN chain_block b ON b.chain_id = l.chain_id AND b.number = l.block_number"
+        f" WHERE l.chain_id = %(chain)s {condition} ORDER BY l.block_number, l.log_index"
+    )
+    roles = {each.address: layouts_of(each.role) for each in sources.emitters.values()}
+    values: dict[str, Any] = {"chain": sources.chain_id, "entities": list(entities or ())}
+    async with connection.cursor(name="stored_logs", binary=True) as reader:
+        reader.itersize = REFOLD_BATCH
+        await reader.execute(query.encode(), values)
+        async for block, index, at, tx, address, topics, data, entity in reader:
+            event = roles[address][topics[:32]].decode(topics, data)
+            yield LogRecord(block, index, at, tx, address, topics, data, entity, event)
+
+
+def payload(
+    sources: Sources, end: BlockInfo, changed: Changed, *, reorg: bool = False, everything: bool = False
+) -> str:
+    """What a step's notification says, as JSON:
+
+    chain, chainId; block (the cursor now); at (its time); reorg (blocks were taken back);
+    stock (ids of stock markets that changed), agent (ids of agent markets, hex), feeds (proxies, hex),
+    venues ("v" stock, "w" agent). With too many of them, and after a rebuild, `all: true` instead: anything may have
+    changed.
+    """
+    head = {
+        "chain": sources.name,
+        "chainId": sources.chain_id,
+        "block": end.number,
+        "at": end.timestamp,
+        "reorg": reorg,
+    }
+    full = head | {
+        "stock": sorted(changed.stock_markets),
+        "agent": sorted("0x" + each.hex() for each in changed.agent_markets),
+        "feeds": sorted(address_text(each) for each in changed.feeds),
+        "venues": sorted(each.decode() for each in changed.venues),
+    }
+    text = orjson.dumps(full)
+    if everything or len(text) > PAYLOAD_MAX_BYTES:
+        text = orjson.dumps(head | {"all": True})
+    return text.decode()
+
+
+async def _write_blocks(connection: Connection, chain_id: int, blocks: Sequence[BlockInfo]) -> None:
+    if blocks:
+        await copy_rows(
+            connection,
+            chain_block,
+            ((chain_id, each.number, each.hash, each.timestamp, each.l1_number) for each in blocks),
+        )
+
+
+async def _write_logs(connection: Connection, chain_id: int, logs: list[LogRecord]) -> None:
+    if logs:
+        await copy_rows(
+            connection,
+            chain_log,
+            ((chain_id, log.block, log.index, log.tx, log.address, log.topics, log.data, log.entity) for log in logs),
+        )
+
+
+async def _take_back_logs(connection: Connection, chain_id: int, cursor: Cursor, down_to: int) -> set[bytes | None]:
+    """Moves the logs above `down_to` to the removed ones; returns the entities they were about."""
+    if cursor.hash is None:
+        raise CursorMoved(f"There is nothing to take back on chain {chain_id}.")
+    row = await (
+        await connection.execute(
+            "INSERT INTO chain_reorg (chain_id, from_number, from_hash, ancestor_number, removed_logs)"
+            " SELECT %(chain)s, %(from)s, %(hash)s, %(to)s, count(*) FROM chain_log"
+            " WHERE chain_id = %(chain)s AND block_number > %(to)s RETURNING id",
+            {"chain": chain_id, "from": cursor.number, "hash": cursor.hash, "to": down_to},
+        )
+    ).fetchone()
+    assert row is not None
+    moved = await connection.execute(
+        "WITH gone AS (DELETE FROM chain_log WHERE chain_id = %(chain)s AND block_number > %(to)s RETURNING *)"
+        " INSERT INTO chain_log_removed"
+        " (reorg_id, chain_id, block_number, block_hash, log_index, tx_hash, address, topics, data, entity)"
+        " SELECT %(reorg)s, g.chain_id, g.block_number, b.hash, g.log_index, g.tx_hash, g.address, g.topics, g.data,"
+        " g.entity FROM gone g JOIN chain_block b ON b.chain_id = g.chain_id AND b.number = g.block_number"
+        " RETURNING entity",
+        {"chain": chain_id, "to": down_to, "reorg": row[0]},
+    )
+    return {entity for (entity,) in await moved.fetchall()}
+
+
+def _mark(changed: Changed, entities: Sequence[bytes]) -> None:
+    """An entity whose logs are all gone changed too, although nothing was folded."""
+    for entity in entities:
+        match entity[:1]:
+            case b"m":
+                changed.stock_markets.add(int.from_bytes(entity[1:]))
+            case b"a":
+                changed.agent_markets.add(entity[1:])
+            case _:
+                changed.venues.add(entity)

@@ -1,0 +1,168 @@
+"""Rows in and out of declared tables: binary COPY in, whole rows out, removals by key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cache
+from typing import Any, LiteralString
+
+import sqlalchemy as sa
+from psycopg import AsyncConnection
+from psycopg.rows import TupleRow
+from psycopg.sql import SQL, Composed, Identifier
+from psycopg.types.numeric import IntLoader
+from psycopg.types.string import BytesBinaryDumper
+from sqlalchemy.dialects.postgresql import JSONB
+
+from indexer.fold.rows import Removal, RowKind, Write
+
+Connection = AsyncConnection[TupleRow]
+
+_POSTGRES_TYPES: tuple[tuple[type[Any], LiteralString], ...] = (
+    (JSONB, "jsonb"),
+    (sa.BigInteger, "int8"),
+    (sa.SmallInteger, "int2"),
+    (sa.Integer, "int4"),
+    (sa.Numeric, "numeric"),
+    (sa.LargeBinary, "bytea"),
+    (sa.Boolean, "bool"),
+    (sa.Text, "text"),
+    (sa.DateTime, "timestamptz"),
+)
+
+
+@cache
+def column_types(table: sa.Table) -> tuple[LiteralString, ...]:
+    """PostgreSQL's names of a table's column types, as COPY needs to be told."""
+    return tuple(_type_name(column.type) for column in table.columns)
+
+
+def _type_name(kind: Any) -> LiteralString:
+    if isinstance(kind, sa.types.TypeDecorator):
+        return _type_name(kind.impl)
+    if isinstance(kind, sa.ARRAY):
+        return _type_name(kind.item_type) + "[]"
+    return next(name for known, name in _POSTGRES_TYPES if isinstance(kind, known))
+
+
+_BY_KEY = (
+    "SET LOCAL enable_seqscan = off; SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off;"
+    " SET LOCAL jit = off; SET LOCAL synchronous_commit = %s"
+)
+
+
+async def begin_writing(connection: Connection, *, durable: bool = True) -> None:
+    """Settings of a transaction that writes a step.
+
+    Every join in it looks up keys, of tables that grow faster than their statistics: the planner is told to use the
+    indexes. Not durable means that a crash of the database itself may lose the commit, never tear it.
+    """
+    await connection.execute((_BY_KEY % ("on" if durable else "off")).encode())
+
+
+async def copy_rows(
+    connection: Connection, table: sa.Table, rows: Iterable[Sequence[Any]], *, into: str | None = None
+) -> None:
+    """Appends rows, whose values are in the order of the table's columns, to it or to a table like it."""
+    async with connection.cursor() as cursor:
+        # Of several dumpers for bytes the one that is chosen by default is not the fast one.
+        cursor.adapters.register_dumper(bytes, BytesBinaryDumper)
+        async with cursor.copy(_copy_statement(table, into or table.name)) as copy:
+            copy.set_types(column_types(table))
+            write_row = copy.write_row
+            for row in rows:
+                await write_row(row)
+
+
+async def store(connection: Connection, write: Write) -> None:
+    """Adds new rows to a table and changes those that are there.
+
+    Changes go through a temporary table, so that one statement changes them all in place: most touch no indexed column,
+    and such a row stays on its page.
+    """
+    if write.added:
+        await copy_rows(connection, write.table, write.added)
+    if write.changed:
+        staged = f"staged_{write.table.name}"
+        await connection.execute(_stage_statement(write.table))
+        await copy_rows(connection, write.table, write.changed, into=staged)
+        await connection.execute(_change_statement(write.table))
+
+
+async def remove(connection: Connection, removal: Removal) -> None:
+    if not removal.columns:
+        await connection.execute(SQL("DELETE FROM {}").format(Identifier(removal.table.name)))
+    elif removal.values:
+        await connection.execute(
+            SQL("DELETE FROM {} AS t USING ").format(Identifier(removal.table.name))
+            + _keys(removal.table, removal.columns),
+            _arrays(removal.columns, removal.values),
+        )
+
+
+async def rows_by_key(
+    connection: Connection, kind: RowKind, columns: tuple[str, ...], values: Sequence[tuple[Any, ...]]
+) -> list[Any]:
+    """Whole rows whose `columns` equal one of `values`."""
+    if not values:
+        return []
+    query = _select(kind) + SQL(" AS t, ") + _keys(kind.table, columns)
+    return await _fetch(connection, kind, query, _arrays(columns, values))
+
+
+async def all_rows(connection: Connection, kind: RowKind) -> list[Any]:
+    return await _fetch(connection, kind, _select(kind) + SQL(" AS t"), [])
+
+
+async def _fetch(connection: Connection, kind: RowKind, query: Composed, values: Sequence[Any]) -> list[Any]:
+    async with connection.cursor() as cursor:
+        cursor.adapters.register_loader("numeric", IntLoader)  # every numeric column of ours is a whole number
+        await cursor.execute(query, values)
+        return [kind.loaded(row) for row in await cursor.fetchall()]
+
+
+def _select(kind: RowKind) -> Composed:
+    columns = SQL(", ").join(SQL("t.") + Identifier(name) for name in kind.columns)
+    return SQL("SELECT {} FROM {}").format(columns, Identifier(kind.table.name))
+
+
+def _keys(table: sa.Table, columns: tuple[str, ...]) -> Composed:
+    """`unnest(%s::type[], ...) AS k (a, b) WHERE t.a = k.a AND t.b = k.b`"""
+    arrays = SQL(", ").join(SQL("%s::") + SQL(_type_name(table.columns[name].type)) + SQL("[]") for name in columns)
+    names = SQL(", ").join(Identifier(name) for name in columns)
+    equal = SQL(" AND ").join(SQL("t.{0} = k.{0}").format(Identifier(name)) for name in columns)
+    return SQL("unnest({}) AS k ({}) WHERE {}").format(arrays, names, equal)
+
+
+def _arrays(columns: tuple[str, ...], values: Sequence[tuple[Any, ...]]) -> list[list[Any]]:
+    return [[value[position] for value in values] for position in range(len(columns))]
+
+
+@cache
+def _copy_statement(table: sa.Table, into: str) -> bytes:
+    columns = SQL(", ").join(Identifier(column.name) for column in table.columns)
+    return SQL("COPY {} ({}) FROM STDIN (FORMAT BINARY)").format(Identifier(into), columns).as_bytes()
+
+
+@cache
+def _stage_statement(table: sa.Table) -> bytes:
+    """Made once a session, emptied by every commit."""
+    return (
+        SQL("CREATE TEMPORARY TABLE IF NOT EXISTS {} (LIKE {}) ON COMMIT DELETE ROWS")
+        .format(Identifier(f"staged_{table.name}"), Identifier(table.name))
+        .as_bytes()
+    )
+
+
+@cache
+def _change_statement(table: sa.Table) -> bytes:
+    key = {column.name for column in table.primary_key.columns}
+    changes = SQL(", ").join(
+        SQL("{0} = s.{0}").format(Identifier(column.name)) for column in table.columns if column.name not in key
+    )
+    same = SQL(" AND ").join(SQL("t.{0} = s.{0}").format(Identifier(name)) for name in sorted(key))
+    return (
+        SQL("UPDATE {} AS t SET {} FROM {} AS s WHERE {}")
+        .format(Identifier(table.name), changes, Identifier(f"staged_{table.name}"), same)
+        .as_bytes()
+    )

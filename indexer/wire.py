@@ -1,0 +1,47 @@
+"""A node's headers and logs, typed with only what the indexer reads; every other field is skipped while decoding."""
+
+from __future__ import annotations
+
+import msgspec
+
+from indexer.logs import BlockInfo
+
+
+class Header(msgspec.Struct, frozen=True, rename="camel", gc=False):
+    """A block header. `logs_bloom` is None on nodes that leave it out."""
+
+    hash: str
+    parent_hash: str
+    number_hex: str = msgspec.field(name="number")
+    timestamp_hex: str = msgspec.field(name="timestamp")
+    logs_bloom: str | None = None
+    l1_block_number_hex: str | None = msgspec.field(name="l1BlockNumber", default=None)
+
+    @property
+    def number(self) -> int:
+        return int(self.number_hex, 16)
+
+    @property
+    def timestamp(self) -> int:
+        return int(self.timestamp_hex, 16)
+
+    def info(self, l1_blocks: bool) -> BlockInfo:
+        """What is kept of it. `l1_blocks`: contracts on this chain see Ethereum's block number as block.number."""
+        number = l1_number = self.number
+        if l1_blocks and self.l1_block_number_hex:
+            l1_number = int(self.l1_block_number_hex, 16)
+        return BlockInfo(number, bytes.fromhex(self.hash[2:]), self.timestamp, l1_number)
+
+
+class WireLog(msgspec.Struct, frozen=True, rename="camel", gc=False):
+    """One log as a node tells it; hex text throughout."""
+
+    address: str
+    topics: tuple[str, ...]
+    data: str
+    block_number: str
+    block_hash: str
+    transaction_hash: str
+    log_index: str
+    block_timestamp: str | None = None
+    removed: bool = False
