@@ -1,0 +1,13 @@
+"""The relayer: carries intents from the outbox to the chain, each exactly once, whatever dies on the way.
+
+It alone holds keys that move money. One key on one chain is a lane, held by one process at a time:
+
+    keys, signing      the key and the bytes (pure)
+    fees, nonces, flight   decisions: what to pay, which nonces are whose, what to do next (pure)
+    store              every database statement, each fenced by the lane's epoch
+    leases             which process holds which lane
+    feed               the head, the fee market and reorgs of one chain
+    preflight          would it revert, and how much gas
+    lane, sending, following   one lane at work: sign and store, send, watch until final
+    service            all of it as one daemon
+"""

@@ -1,0 +1,10 @@
+"""`python -m relayer`: runs until told to stop."""
+
+from __future__ import annotations
+
+import sys
+
+from core.daemon import run_daemon
+from relayer.service import setup
+
+sys.exit(run_daemon("relayer", setup, metrics_port=lambda settings: settings.relayer_metrics_port))

@@ -1,0 +1,164 @@
+"""From queued to signed: takes intents, checks them, and stores them signed with the lane's next nonces."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+
+from core.chain import RpcError
+from core.log import get_logger
+from core.outbox.lanes import LaneStatus
+from relayer import measures
+from relayer.air import Air
+from relayer.feed import ChainFeed
+from relayer.gate import Standing, gate
+from relayer.policy import LanePolicy
+from relayer.preflight import Checked, Terms, check
+from relayer.rows import Candidate
+from relayer.sending import Sender
+from relayer.store import LaneStore
+
+log = get_logger(__name__)
+
+# New intents are announced; this is for announcements lost with a connection.
+LOOK_AGAIN_SECONDS = 1.0
+BLOCKED_SECONDS = 0.5
+
+
+class Assigner:
+    """One lane's intake. `claims` is shared by the lanes of one chain in this process, so none checks for another."""
+
+    def __init__(
+        self, feed: ChainFeed, store: LaneStore, air: Air, sender: Sender, *, policy: LanePolicy, claims: set[int]
+    ) -> None:
+        self.status = LaneStatus.STARTING
+        self.detail = ""
+        self.balance_wei: int | None = None
+        self.wake = asyncio.Event()
+        self._feed = feed
+        self._store = store
+        self._air = air
+        self._sender = sender
+        self._policy = policy
+        self._claims = claims
+        self._deferred: dict[int, float] = {}
+
+    async def run(self) -> None:
+        while True:
+            self.wake.clear()
+            self.status, self.detail = self.standing()
+            if self.status is LaneStatus.FULL:
+                self._air.landed.clear()
+                await _wait(self._air.landed, BLOCKED_SECONDS)
+            elif self.status is not LaneStatus.READY:
+                await asyncio.sleep(BLOCKED_SECONDS)
+            elif not await self.assign():
+                await _wait(self.wake, LOOK_AGAIN_SECONDS)
+
+    def standing(self) -> tuple[LaneStatus, str]:
+        market = self._feed.market
+        return gate(
+            Standing(
+                node_down=self._feed.down_since is not None,
+                base_fee_wei=market.base_fee_wei,
+                fee_cap_wei=self._policy.fees.cap_wei,
+                balance_wei=self.balance_wei,
+                worst_cost_wei=self._air.worst_cost_wei(),
+                spent_wei=self._air.spent_wei,
+                expected_wei=self._air.expected_gas_wei(market),
+                hourly_limit_wei=self._policy.gas_per_hour_wei,
+                in_flight=len(self._air.unmined),
+                max_in_flight=self._policy.max_in_flight,
+                out_of_funds=self._sender.out_of_funds,
+            )
+        )
+
+    async def assign(self) -> bool:
+        """One batch; False when there was nothing to do."""
+        now = time.monotonic()
+        self._deferred = {intent: until for intent, until in self._deferred.items() if until > now}
+        room = self._policy.max_in_flight - len(self._air.unmined)
+        candidates = await self._store.queued(min(self._policy.batch_size, room), [*self._deferred, *self._claims])
+        candidates = [each for each in candidates if each.intent_id not in self._claims]  # claimed while we asked
+        if not candidates:
+            return False
+        ids = {each.intent_id for each in candidates}
+        self._claims |= ids
+        try:
+            await self._take(candidates)
+        finally:
+            self._claims -= ids
+        return True
+
+    async def _take(self, candidates: list[Candidate]) -> None:
+        terms = Terms(
+            chain_time=self._feed.head.timestamp,
+            market=self._feed.market,
+            policy=self._policy.fees,
+            max_gas=self._policy.max_gas,
+            errors=self._policy.errors,
+        )
+        try:
+            checked = await check(self._feed.client, self._store.lease.signer.address, candidates, terms)
+        except RpcError as error:
+            checked = Checked(deferred={each.intent_id: error.message for each in candidates})
+        by_id = {each.intent_id: each for each in candidates}
+        if checked.out_of_funds is not None:
+            log.warning(checked.out_of_funds, action="relayer.lane_short", lane=self._air.lane, chain=self._air.chain)
+        until = time.monotonic() + self._policy.defer_seconds
+        for intent_id, why in checked.deferred.items():
+            self._deferred[intent_id] = until
+            log.info(why, action="relayer.deferred", intent=intent_id, chain=self._air.chain)
+        if checked.refused:
+            async with self._air.writing:
+                ended = set(await self._store.refuse(checked.refused))
+            for refusal in checked.refused:
+                if refusal.intent_id in ended:
+                    candidate = by_id[refusal.intent_id]
+                    self._air.refused(candidate.kind, candidate.age_seconds)
+                    log.info(refusal.reason, action="relayer.refused", intent=refusal.intent_id, code=refusal.code)
+        if checked.ready:
+            async with self._air.writing:
+                flights = await self._store.sign(checked.ready)
+                self._air.signed(flights, [by_id[each.intent_id].age_seconds for each in flights])
+            self._sender.push(flights)
+
+    async def look_after(self) -> None:
+        """Reads the balance and the hour's spending, and publishes the lane's status, for ever."""
+        lane, chain = self._air.lane, self._air.chain
+        published: tuple[LaneStatus, str] | None = None
+        while True:
+            async with self._air.writing:
+                self._air.spent_wei = await self._store.spent_wei(3600)
+            measures.SPENT.labels(chain, lane).set(self._air.spent_wei / 1e18)
+            with contextlib.suppress(RpcError):
+                await self._read_balance()
+            now = self.status, self.detail = self.standing()
+            for status in LaneStatus:
+                measures.STATUS.labels(chain, lane, status.value).set(1 if status is self.status else 0)
+            if published is None or now[0] is not published[0]:
+                log.info(now[1], action="relayer.lane_status", chain=chain, lane=lane, status=now[0].value)
+            async with self._air.writing:
+                await self._store.report(*now, self.balance_wei)
+            published = now
+            await asyncio.sleep(self._policy.watch_seconds if now[0] is LaneStatus.READY else 1.0)
+
+    async def _read_balance(self) -> None:
+        lane, chain = self._air.lane, self._air.chain
+        balance = await self._feed.client.balance_wei("0x" + self._store.lease.signer.address.hex())
+        measures.BALANCE.labels(chain, lane).set(balance / 1e18)
+        if balance < self._policy.low_balance_wei:
+            log.warning(
+                "the lane's key is low on gas", action="relayer.low_balance", chain=chain, lane=lane,
+                ether=balance / 1e18,
+            )  # fmt: skip
+        if balance >= self._air.worst_cost_wei():
+            self._sender.out_of_funds = None  # the node's refusal of the next resend brings it back if need be
+        self.balance_wei = balance
+
+
+async def _wait(event: asyncio.Event, seconds: float) -> None:
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await event.wait()

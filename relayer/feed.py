@@ -1,0 +1,176 @@
+"""One chain as its lanes see it: the head, the market for gas, and which blocks still stand after a reorg."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from statistics import median_low
+
+from core.chain import Block, ChainClient, FeeHistory, RpcError, RpcErrorKind
+from core.log import get_logger
+from relayer import measures
+from relayer.fees import FeeMarket
+
+log = get_logger(__name__)
+
+# A gap in the heads we saw longer than this is not walked; every mined block is then compared again.
+WALKED_BLOCKS = 256
+FEE_BLOCKS = 10
+
+
+class ChainFeed:
+    """Follows one chain; `run` never returns. Lanes wait on `wait` and read the attributes.
+
+    sequence rises with every new head, reorgs with every reorg or when blocks were missed.
+    """
+
+    def __init__(
+        self, client: ChainClient, name: str, chain_id: int, *, finality_blocks: int, poll_seconds: float
+    ) -> None:
+        self.client = client
+        self.name = name
+        self.chain_id = chain_id
+        self.finality_blocks = finality_blocks
+        self.sequence = 0
+        self.reorgs = 0
+        self.down_since: float | None = None
+        self._poll_seconds = poll_seconds
+        self._head: Block | None = None
+        self._market: FeeMarket | None = None
+        self._hashes: dict[int, str] = {}
+        self._changed = asyncio.Condition()
+        self._hurry = asyncio.Event()
+
+    @property
+    def head(self) -> Block:
+        if self._head is None:
+            raise RuntimeError("the feed has no head yet: wait for it first")
+        return self._head
+
+    @property
+    def market(self) -> FeeMarket:
+        if self._market is None:
+            raise RuntimeError("the feed has no fees yet: wait for it first")
+        return self._market
+
+    @property
+    def has_head(self) -> bool:
+        return self._head is not None and self._market is not None
+
+    def look_now(self) -> None:
+        """Somebody has a reason to believe the chain moved."""
+        self._hurry.set()
+
+    async def wait(self, after_sequence: int, timeout_seconds: float) -> bool:
+        """Waits for a head newer than `after_sequence`; False when time is up first."""
+        try:
+            async with asyncio.timeout(timeout_seconds), self._changed:
+                await self._changed.wait_for(lambda: self.sequence > after_sequence)
+        except TimeoutError:
+            return False
+        return True
+
+    async def hash_of(self, number: int) -> str | None:
+        """The hash of the block that stands at this height; None when the chain is shorter."""
+        if number not in self._hashes:
+            block = await self.client.block(number)
+            if block is None:
+                return None
+            self._hashes[number] = block.hash
+        return self._hashes[number]
+
+    async def run(self) -> None:
+        while True:
+            self._hurry.clear()
+            try:
+                await self.poll()
+                self.down_since = None
+            except RpcError as error:
+                if self.down_since is None:
+                    self.down_since = time.monotonic()
+                    log.warning(error.message, action="relayer.feed_failed", chain=self.name, kind=error.kind.value)
+            try:
+                async with asyncio.timeout(self._poll_seconds):
+                    await self._hurry.wait()
+            except TimeoutError:
+                pass
+
+    async def poll(self) -> None:
+        """One look at the head; tells the waiting when it is new."""
+        head = await self.client.head()
+        if self._head is not None and head.hash == self._head.hash:
+            return
+        if self._head is not None:
+            if head.number < self._head.number and self._hashes.get(head.number) == head.hash:
+                return  # a node that lags behind the one we asked before; its chain is ours
+            await self._link(head)
+        self._hashes[head.number] = head.hash
+        self._market = await self._fees(head)
+        self._head = head
+        self._forget_old()
+        measures.HEAD.labels(self.name).set(head.number)
+        measures.BASE_FEE.labels(self.name).set(self._market.base_fee_wei / 1e9)
+        async with self._changed:
+            self.sequence += 1
+            self._changed.notify_all()
+
+    async def _link(self, head: Block) -> None:
+        """Makes what we remember consistent with the new head: fetches the blocks between, drops what no longer is."""
+        known = max((number for number in self._hashes if number < head.number), default=head.number - 1)
+        if head.number - known > WALKED_BLOCKS:
+            self._drop_above(-1)
+            return
+        between = await self.client.blocks(list(range(known + 1, head.number)))
+        walk = [head, *reversed([block for block in between if block is not None])]
+        if len(walk) != head.number - known:
+            self._drop_above(known)  # the chain moved while we asked
+            return
+        fresh: dict[int, str] = {}
+        parent = head.parent_hash
+        for block in walk[1:]:
+            if block.hash != parent:
+                self._drop_above(known)
+                return
+            fresh[block.number] = block.hash
+            parent = block.parent_hash
+        number = known
+        undone = any(each >= head.number for each in self._hashes)
+        while self._hashes.get(number, parent) != parent:
+            standing = await self.client.block(number)
+            if standing is None or standing.hash != parent:
+                self._drop_above(-1)  # a second reorg while we walk: remember nothing
+                return
+            undone = True
+            fresh[number] = parent
+            parent, number = standing.parent_hash, number - 1
+        if undone:
+            self._drop_above(number)
+        self._hashes.update(fresh)
+
+    def _drop_above(self, number: int) -> None:
+        """Forgets blocks above a height, and makes every lane look at what it holds in them."""
+        gone = [each for each in self._hashes if each > number]
+        for each in gone:
+            del self._hashes[each]
+        self.reorgs += 1
+        measures.REORGS.labels(self.name).inc()
+        log.warning(
+            "blocks were undone, or missed", action="relayer.reorg", chain=self.name, above=number, forgotten=len(gone)
+        )
+
+    def _forget_old(self) -> None:
+        oldest = self.head.number - self.finality_blocks - WALKED_BLOCKS
+        if len(self._hashes) > 2 * (self.finality_blocks + WALKED_BLOCKS):
+            self._hashes = {number: each for number, each in self._hashes.items() if number >= oldest}
+
+    async def _fees(self, head: Block) -> FeeMarket:
+        try:
+            history: FeeHistory = await self.client.fee_history(FEE_BLOCKS, (50.0,))
+        except RpcError as error:
+            if error.kind is not RpcErrorKind.METHOD_MISSING:
+                raise
+            # At most an eighth more than the head's.
+            return FeeMarket((head.base_fee_wei or 0) * 9 // 8, 0)
+        paid = [reward[0] for reward in history.rewards_wei if reward and reward[0] > 0]
+        base = max(history.base_fees_wei[-1:], default=head.base_fee_wei or 0)
+        return FeeMarket(base, median_low(paid) if paid else 0)

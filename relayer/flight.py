@@ -1,0 +1,131 @@
+"""One intent in the air, and what to do about it next. Pure: clocks, nonces and heights are passed in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from core.outbox.states import IntentState, Outcome
+from relayer.fees import FeeMarket
+from relayer.signing import Fees
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One signed transaction for a nonce. Several of one flight replace each other: at most one is ever mined."""
+
+    hash: bytes
+    raw: bytes = field(repr=False)
+    fees: Fees
+    gas_limit: int
+    is_cancel: bool = False
+
+
+@dataclass(slots=True)
+class Flight:
+    """An intent with a nonce, from its signature until its block is final. Held by the lane's holder, mirrored in rows.
+
+    attempts: oldest first. state_since, last_sent_at: monotonic seconds. doomed: why the call must not or cannot be
+    mined any more, as (code, sentence); then its nonce is taken by a no-op. used_at_block: the head when the nonce was
+    first seen used without a receipt of ours.
+    """
+
+    intent_id: int
+    nonce: int
+    kind: str
+    to: bytes
+    data: bytes = field(repr=False)
+    value_wei: int
+    attempts: list[Attempt]
+    state: IntentState
+    state_since: float
+    max_fee_cap_wei: int | None = None
+    not_after: int | None = None
+    replay_safe: bool = False
+    last_sent_at: float | None = None
+    replaced_at: float | None = None
+    doomed: tuple[str, str] | None = None
+    used_at_block: int | None = None
+    outcome: Outcome | None = None
+    block_number: int | None = None
+    block_hash: bytes | None = None
+
+    @property
+    def newest(self) -> Attempt:
+        return self.attempts[-1]
+
+    @property
+    def cancelling(self) -> bool:
+        return self.newest.is_cancel
+
+
+class Step(StrEnum):
+    KEEP = "keep"
+    RESEND = "resend"  # offer the newest bytes again: the node does not have them
+    BUMP = "bump"  # sign again with higher fees
+    CANCEL = "cancel"  # sign a no-op with the same nonce
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """resend_after_seconds: before bytes are offered again. bump_after_seconds: before fees rise for a line that does
+    not move although blocks come. bump_after_blocks: at least so many blocks must have passed it by."""
+
+    resend_after_seconds: float
+    bump_after_seconds: float
+    bump_after_blocks: int = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """How a lane's queue on the chain stands.
+
+    latest: the chain's count of the key's mined transactions. pending: the same with what the node has in its pool.
+    now: monotonic seconds. chain_time: the head's Unix seconds. stuck_seconds, stuck_blocks: since `latest` last moved
+    while something was in flight.
+    """
+
+    latest: int
+    pending: int
+    now: float
+    chain_time: int
+    stuck_seconds: float
+    stuck_blocks: int
+    market: FeeMarket
+
+
+def next_step(flight: Flight, line: Line, patience: Patience) -> Step:
+    """What to do about one flight that the chain has not mined.
+
+    - Doomed, or past its time on the chain's clock: its nonce is taken by a no-op, so that it can never land late.
+    - Its offer is below the base fee, so no block can hold it: bumped once two blocks have passed over the line.
+    - First of a line that stands still while blocks come: bumped.
+    - Not in the node's pool, or first of a line that stands still: offered again.
+    """
+    late = flight.not_after is not None and line.chain_time > flight.not_after
+    if (late or flight.doomed is not None) and not flight.cancelling:
+        return Step.CANCEL
+    waited = line.now - (flight.last_sent_at if flight.last_sent_at is not None else float("-inf"))
+    first = flight.nonce == line.latest
+    underpriced = flight.newest.fees.max_fee_wei < line.market.base_fee_wei
+    since_bump = line.now - (flight.replaced_at if flight.replaced_at is not None else float("-inf"))
+    if line.stuck_blocks >= patience.bump_after_blocks:
+        if underpriced and since_bump >= patience.resend_after_seconds:
+            return Step.BUMP
+        stands = line.stuck_seconds >= patience.bump_after_seconds and since_bump >= patience.bump_after_seconds
+        if first and stands:
+            return Step.BUMP
+    if waited >= patience.resend_after_seconds and (flight.nonce >= line.pending or first):
+        return Step.RESEND
+    return Step.KEEP
+
+
+def nonce_was_taken(flight: Flight, *, head: int, finality_blocks: int) -> bool:
+    """True once a nonce used without a receipt of ours may be given up: a foreign transaction has it.
+
+    Before finality a reorg could bring our bytes back to life, and the intent would land twice; unless the contract
+    itself refuses that, in which case two blocks rule out a node that merely had no receipt yet.
+    """
+    if flight.used_at_block is None:
+        return False
+    return head - flight.used_at_block >= (min(2, finality_blocks) if flight.replay_safe else finality_blocks)

@@ -1,0 +1,379 @@
+"""From sent to final: receipts, reorgs, finality, and whatever is stuck, lost or taken on the way."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from typing import TypeVar
+
+from core.chain import ChainClient, Receipt, RpcError, RpcErrorKind
+from core.chain.reverts import explain
+from core.chain.wire import quantity
+from core.log import get_logger
+from core.outbox.states import Outcome, settled_state
+from relayer import measures
+from relayer.air import Air
+from relayer.feed import ChainFeed
+from relayer.fees import bump, quote
+from relayer.flight import Attempt, Flight, Line, Step, next_step, nonce_was_taken
+from relayer.nonces import drift, reconcile
+from relayer.policy import LanePolicy
+from relayer.rows import Mined, attempt_of
+from relayer.sending import Sender
+from relayer.signing import Fees, Signed, Unsigned
+from relayer.store import LaneStore
+
+log = get_logger(__name__)
+
+LOOK_AGAIN_SECONDS = 1.0
+# Rows in one database transaction, and replacements signed at one look.
+ROWS = 500
+REPLACEMENTS = 200
+
+T = TypeVar("T")
+
+
+class Follower:
+    """One lane's watch. `noop_gas`: what a transfer of nothing to ourselves needs on this chain."""
+
+    def __init__(
+        self, feed: ChainFeed, store: LaneStore, air: Air, sender: Sender, *, policy: LanePolicy, noop_gas: int
+    ) -> None:
+        self._feed = feed
+        self._client: ChainClient = feed.client
+        self._store = store
+        self._air = air
+        self._sender = sender
+        self._policy = policy
+        self._noop_gas = noop_gas
+        self._address = "0x" + store.lease.signer.address.hex()
+        self._reorgs = feed.reorgs
+        self._moved_at: tuple[float, int] | None = None
+        self._latest = -1
+
+    async def run(self) -> None:
+        sequence = -1
+        while True:
+            await self._feed.wait(sequence, LOOK_AGAIN_SECONDS)
+            sequence = self._feed.sequence
+            if self._feed.down_since is None:
+                try:
+                    await self.look()
+                except RpcError as error:
+                    log.warning(
+                        error.message, action="relayer.look_failed", chain=self._air.chain, kind=error.kind.value
+                    )
+
+    async def look(self) -> None:
+        """One look at the chain, and everything that follows from it."""
+        await self._undo_reorged()
+        latest, pending = await self.counts()
+        await self._take_receipts(latest)
+        await self._end_final()
+        await self.repair(latest)
+        await self._unstick(latest, pending)
+
+    async def counts(self) -> tuple[int, int]:
+        """The key's transaction counts: mined, and with the node's pool."""
+        answers = await self._client.rpc.batch(
+            [("eth_getTransactionCount", [self._address, tag]) for tag in ("latest", "pending")], str
+        )
+        numbers = []
+        for answer in answers:
+            if isinstance(answer, RpcError):
+                raise answer
+            numbers.append(quantity(answer))
+        return numbers[0], max(numbers)
+
+    # What the chain has
+
+    async def _undo_reorged(self) -> None:
+        """Compares the blocks of mined flights with those that stand: each once, and again after every reorg."""
+        air = self._air
+        missed = self._feed.reorgs != self._reorgs
+        if missed:
+            air.verified.clear()
+            self._reorgs = self._feed.reorgs
+        for key in [key for key in air.mined if key not in air.verified]:
+            number, block_hash = key
+            if number > self._feed.head.number and not missed:
+                continue  # the receipt came before the head
+            standing = await self._feed.hash_of(number)
+            if standing == "0x" + block_hash.hex():
+                air.verified.add(key)
+                continue
+            async with air.writing:
+                await self._store.mark_dropped(air.mined[key])
+                flights = air.dropped(key)
+            measures.DROPPED.labels(air.chain, air.lane).inc(len(flights))
+            log.warning(
+                "a reorg undid mined transactions; they are sent again",
+                action="relayer.dropped",
+                chain=air.chain,
+                lane=air.lane,
+                block=number,
+                transactions=len(flights),
+            )
+            self._sender.push(flights)
+
+    async def _take_receipts(self, latest: int) -> None:
+        """Finds what became of nonces the chain has used."""
+        used = [flight for nonce, flight in self._air.unmined.items() if nonce < latest]
+        for part in _parts(used, ROWS):
+            found = await self._receipts(part)
+            mined = [await self._mined(flight, *found[flight.nonce]) for flight in part if flight.nonce in found]
+            if mined:
+                async with self._air.writing:
+                    moved = await self._store.mark_mined(mined)
+                    if len(moved) != len(mined):
+                        raise RuntimeError("the rows in flight are not those in memory")
+                    for each in mined:
+                        self._land(each)
+            await self._give_up_taken([flight for flight in part if flight.nonce not in found])
+        for nonce, flight in self._air.unmined.items():
+            if nonce >= latest:
+                flight.used_at_block = None
+
+    async def _receipts(self, flights: Sequence[Flight]) -> dict[int, tuple[Attempt, Receipt]]:
+        """By nonce, the attempt that was mined."""
+        asked = [(flight, attempt) for flight in flights for attempt in flight.attempts]
+        receipts = await self._client.receipts(["0x" + attempt.hash.hex() for _, attempt in asked])
+        return {
+            flight.nonce: (attempt, receipt)
+            for (flight, attempt), receipt in zip(asked, receipts, strict=True)
+            if receipt is not None
+        }
+
+    async def _mined(self, flight: Flight, attempt: Attempt, receipt: Receipt) -> Mined:
+        outcome, code, reason = Outcome.SUCCEEDED, None, None
+        if attempt.is_cancel:
+            outcome = Outcome.CANCELLED
+            code, reason = flight.doomed or ("expired", "It was not mined in time; a no-op took its nonce.")
+        elif not receipt.succeeded:
+            outcome = Outcome.REVERTED
+            code, reason = await self._why(flight, attempt, receipt)
+        return Mined(
+            flight=flight,
+            tx_hash=attempt.hash,
+            outcome=outcome,
+            code=code,
+            reason=reason,
+            block_number=receipt.block_number,
+            block_hash=bytes.fromhex(receipt.block_hash[2:]),
+            gas_used=receipt.gas_used,
+            fee_wei=receipt.fee_wei,
+        )
+
+    async def _why(self, flight: Flight, attempt: Attempt, receipt: Receipt) -> tuple[str, str]:
+        """(code, sentence) for a transaction mined reverted: the same call made on the block before it, then on its."""
+        if receipt.gas_used >= attempt.gas_limit:
+            return "out_of_gas", f"It ran out of the {attempt.gas_limit} gas it was given."
+        call = {"from": self._address, "to": "0x" + flight.to.hex(), "data": "0x" + flight.data.hex()}
+        call |= {"value": hex(flight.value_wei), "gas": hex(attempt.gas_limit)}
+        for number in (receipt.block_number - 1, receipt.block_number):
+            try:
+                await self._client.rpc.call("eth_call", [call, hex(number)], str)
+            except RpcError as error:
+                if error.kind is RpcErrorKind.REVERTED:
+                    reason = explain(error, self._policy.errors)
+                    return reason.name or "reverted", reason.message
+        return "reverted", "It reverted when it was mined; the same call alone would not have."
+
+    def _land(self, mined: Mined) -> None:
+        flight = mined.flight
+        flight.outcome, flight.block_number, flight.block_hash = mined.outcome, mined.block_number, mined.block_hash
+        flight.used_at_block = None
+        self._air.landed_in(flight, mined.fee_wei)
+        if mined.outcome is not Outcome.SUCCEEDED:
+            log.warning(
+                mined.reason or "",
+                action=f"relayer.{mined.outcome.value}",
+                chain=self._air.chain,
+                intent=flight.intent_id,
+                kind=flight.kind,
+                code=mined.code,
+                tx=mined.tx_hash,
+            )
+
+    async def _give_up_taken(self, flights: Sequence[Flight]) -> None:
+        """Nonces used without a receipt of ours: after finality their intents go back to the queue."""
+        taken = []
+        for flight in flights:
+            if flight.used_at_block is None:
+                flight.used_at_block = self._feed.head.number
+            if nonce_was_taken(flight, head=self._feed.head.number, finality_blocks=self._feed.finality_blocks):
+                taken.append(flight)
+        if not taken:
+            return
+        async with self._air.writing:
+            await self._store.requeue(taken)
+            for flight in taken:
+                self._air.requeued(flight)
+        measures.FOREIGN.labels(self._air.chain, self._air.lane).inc(len(taken))
+        log.warning(
+            "somebody else used our key's nonces; their intents get new ones",
+            action="relayer.nonce_taken",
+            chain=self._air.chain,
+            lane=self._air.lane,
+            nonces=[flight.nonce for flight in taken[:20]],
+        )
+
+    async def _end_final(self) -> None:
+        """Ends what is in blocks too deep to be undone."""
+        deep = self._feed.head.number - self._feed.finality_blocks
+        keys = [key for key in self._air.mined if key[0] <= deep and key in self._air.verified]
+        for key in keys:
+            ends = []
+            for flight in self._air.mined[key]:
+                assert flight.outcome is not None
+                ends.append((flight, settled_state(flight.outcome)))
+            async with self._air.writing:
+                await self._store.mark_ended(ends)
+                self._air.ended(key, ends)
+
+    # What the lane must repair
+
+    async def repair(self, latest: int) -> None:
+        """Makes the lane's nonces agree with the chain's: goes on after foreign ones, fills what nobody owns."""
+        air = self._air
+        async with air.writing:
+            waiting = sum(1 for nonce in air.unmined if nonce >= latest)
+            if latest <= air.next_nonce and waiting == air.next_nonce - latest:
+                return  # every nonce the chain has not used is an intent's
+            held = {*air.unmined, *(flight.nonce for flights in air.mined.values() for flight in flights)}
+            if latest <= air.next_nonce and held.issuperset(range(latest, air.next_nonce)):
+                return  # the node's count lags behind receipts it gave
+            ended = await self._store.ended_from(latest)
+            found = await self._receipts(ended)
+            if found:
+                return  # the node's count lags behind its own receipts
+            wanted = reconcile(
+                latest=latest,
+                next_nonce=air.next_nonce,
+                highest_row=air.next_nonce - 1 if air.next_nonce else None,
+                live=held,
+                ended=[flight.nonce for flight in ended],
+            )
+            said = drift(air.next_nonce, wanted)
+            if said is not None:
+                log.warning(said, action="relayer.nonces_repaired", chain=air.chain, lane=air.lane)
+            if latest > air.next_nonce:
+                measures.FOREIGN.labels(air.chain, air.lane).inc(latest - air.next_nonce)
+            if ended:
+                await self._store.mark_dropped(ended)
+                for flight in ended:
+                    air.reopened(flight)
+                self._sender.push(ended)
+            fillers = self._noops(wanted.holes[:REPLACEMENTS])
+            flights = await self._store.fill_holes(fillers, wanted.next_nonce)
+            air.next_nonce = wanted.next_nonce
+            air.load(flights)
+        measures.HOLES.labels(air.chain, air.lane).inc(len(flights))
+        self._sender.push(flights)
+
+    def _noops(self, nonces: Sequence[int]) -> list[Signed]:
+        fees = quote(self._policy.fees, self._feed.market)
+        return [] if fees is None else [self._sign_noop(nonce, fees) for nonce in nonces]
+
+    def _sign_noop(self, nonce: int, fees: Fees) -> Signed:
+        lease = self._store.lease
+        return lease.signer.sign(
+            Unsigned(lease.chain_id, nonce, fees, self._noop_gas, lease.signer.address, value_wei=0, data=b"")
+        )
+
+    async def _unstick(self, latest: int, pending: int) -> None:
+        line = self._line(latest, pending)
+        again: list[Flight] = []
+        replaced: list[tuple[Flight, Attempt]] = []
+        for nonce in sorted(self._air.unmined):
+            flight = self._air.unmined[nonce]
+            if nonce < latest or self._sender.waits(flight):
+                continue
+            step = next_step(flight, line, self._policy.patience)
+            if step is Step.RESEND:
+                again.append(flight)
+            elif step in (Step.BUMP, Step.CANCEL) and len(replaced) < REPLACEMENTS:
+                attempt = self._replacement(flight, cancel=step is Step.CANCEL or flight.cancelling)
+                if attempt is not None:
+                    replaced.append((flight, attempt))
+                elif step is Step.BUMP and line.stuck_seconds >= self._policy.patience.bump_after_seconds:
+                    self._doom_if_only_its_own_cap_holds_it(flight)
+        if replaced:
+            await self._replace(replaced, line.now)
+        if again:
+            measures.RESENDS.labels(self._air.chain, self._air.lane).inc(len(again))
+            self._sender.push(again)
+
+    def _line(self, latest: int, pending: int) -> Line:
+        now, head = asyncio.get_running_loop().time(), self._feed.head
+        if latest != self._latest or not self._air.unmined or self._moved_at is None:
+            self._moved_at = (now, head.number)
+        self._latest = latest
+        since, height = self._moved_at
+        return Line(
+            latest=latest,
+            pending=pending,
+            now=now,
+            chain_time=head.timestamp,
+            stuck_seconds=now - since,
+            stuck_blocks=head.number - height,
+            market=self._feed.market,
+        )
+
+    def _replacement(self, flight: Flight, *, cancel: bool) -> Attempt | None:
+        """The same nonce at higher fees; None when they would exceed the cap, and only waiting is left."""
+        fees = bump(
+            self._policy.fees, self._feed.market, flight.newest.fees, None if cancel else flight.max_fee_cap_wei
+        )
+        if fees is None:
+            return None
+        if cancel:
+            return attempt_of(self._sign_noop(flight.nonce, fees), is_cancel=True)
+        lease = self._store.lease
+        return attempt_of(
+            lease.signer.sign(
+                Unsigned(
+                    lease.chain_id,
+                    flight.nonce,
+                    fees,
+                    flight.newest.gas_limit,
+                    flight.to,
+                    flight.value_wei,
+                    flight.data,
+                )
+            )
+        )
+
+    def _doom_if_only_its_own_cap_holds_it(self, flight: Flight) -> None:
+        """An intent that may pay less than the chain's cap must not hold up everything behind it."""
+        if flight.max_fee_cap_wei is None or flight.doomed is not None:
+            return
+        if bump(self._policy.fees, self._feed.market, flight.newest.fees) is not None:
+            cap = flight.max_fee_cap_wei / 1e9
+            flight.doomed = ("fee_cap", f"The base fee rose above the {cap:g} gwei it may pay; a no-op took its nonce.")
+
+    async def _replace(self, replaced: Sequence[tuple[Flight, Attempt]], now: float) -> None:
+        air = self._air
+        async with air.writing:
+            replaced = [(flight, attempt) for flight, attempt in replaced if flight.state.in_flight]
+            await self._store.add_attempts(replaced)
+            for flight, attempt in replaced:
+                flight.attempts.append(attempt)
+                flight.replaced_at = now
+        for flight, attempt in replaced:
+            (measures.CANCELS if attempt.is_cancel else measures.BUMPS).labels(air.chain, air.lane).inc()
+            log.info(
+                "cancelling" if attempt.is_cancel else "raising the fees",
+                action="relayer.replaced",
+                chain=air.chain,
+                intent=flight.intent_id,
+                nonce=flight.nonce,
+                max_fee_wei=attempt.fees.max_fee_wei,
+                attempt=len(flight.attempts),
+            )
+        self._sender.push([flight for flight, _ in replaced])
+
+
+def _parts(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    for start in range(0, len(items), size):
+        yield items[start : start + size]

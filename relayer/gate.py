@@ -1,0 +1,49 @@
+"""May a lane sign anything new? Pure; amounts in wei. What is in flight is followed whatever the answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from core.outbox.lanes import LaneStatus
+
+_ETHER = 10**18
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """balance None: not read yet. worst_cost: of all in flight, value included. spent: on gas in the last hour;
+    expected: on gas of all in flight. base_fee above fee_cap means that no new transaction could be mined."""
+
+    node_down: bool
+    base_fee_wei: int
+    fee_cap_wei: int
+    balance_wei: int | None
+    worst_cost_wei: int
+    spent_wei: int
+    expected_wei: int
+    hourly_limit_wei: int
+    in_flight: int
+    max_in_flight: int
+    out_of_funds: str | None = None
+
+
+def gate(standing: Standing) -> tuple[LaneStatus, str]:
+    """(status, a sentence). The first reason that holds, the most serious first."""
+    if standing.node_down:
+        return LaneStatus.NODE_DOWN, "No RPC URL of the chain answers."
+    if standing.out_of_funds is not None:
+        return LaneStatus.OUT_OF_GAS, standing.out_of_funds
+    if standing.balance_wei is None:
+        return LaneStatus.STARTING, "The balance is not known yet."
+    if standing.balance_wei == 0 or standing.balance_wei < standing.worst_cost_wei:
+        has, may = standing.balance_wei / _ETHER, standing.worst_cost_wei / _ETHER
+        return LaneStatus.OUT_OF_GAS, f"The key holds {has:.6f} ether, and what is in flight may cost {may:.6f}."
+    if standing.spent_wei + standing.expected_wei >= standing.hourly_limit_wei:
+        spent, limit = standing.spent_wei / _ETHER, standing.hourly_limit_wei / _ETHER
+        return LaneStatus.STOP_LOSS, f"{spent:.6f} ether went to gas within an hour; the limit is {limit:.6f}."
+    if standing.base_fee_wei > standing.fee_cap_wei:
+        base, cap = standing.base_fee_wei / 1e9, standing.fee_cap_wei / 1e9
+        return LaneStatus.FEES_TOO_HIGH, f"The base fee is {base:.3f} gwei, above our cap of {cap:.3f}."
+    if standing.in_flight >= standing.max_in_flight:
+        return LaneStatus.FULL, f"{standing.in_flight} transactions are in flight, as many as allowed."
+    return LaneStatus.READY, ""

@@ -1,0 +1,71 @@
+"""Reading the lane keys: in the clear for development, from encrypted keystore files in production."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from eth_account import Account
+
+from core.config import RelayerSecrets
+from core.errors import ConfigError
+from relayer.leases import LaneSpec
+from relayer.signing import Signer
+
+
+@dataclass(frozen=True, slots=True)
+class NamedKey:
+    """A key and what it serves; chain None means every chain."""
+
+    chain: str | None
+    groups: tuple[str, ...]
+    signer: Signer
+
+
+def read_keys(secrets: RelayerSecrets) -> list[NamedKey]:
+    """Every configured key. Blocking: unlocking a keystore takes about a second each. ConfigError with the file."""
+    keys = [
+        NamedKey(each.chain, each.groups, Signer(bytes.fromhex(each.secret.get_secret_value()[2:])))
+        for each in secrets.lane_keys
+    ]
+    if secrets.keystore_files:
+        assert secrets.keystore_password_file is not None
+        try:
+            password = secrets.keystore_password_file.read_text().rstrip("\r\n")
+        except OSError as error:
+            raise ConfigError(
+                f"VPM_RELAYER_KEYSTORE_PASSWORD_FILE ({secrets.keystore_password_file}) cannot be read: "
+                f"{error.strerror}."
+            ) from None
+        for keystore in secrets.keystore_files:
+            try:
+                secret = bytes(Account.decrypt(keystore.path.read_text(), password))
+            except OSError as error:
+                raise ConfigError(f"The keystore {keystore.path} cannot be read: {error.strerror}.") from None
+            except (ValueError, KeyError, TypeError):
+                raise ConfigError(
+                    f"The keystore {keystore.path} cannot be opened: it is no keystore, or the password is wrong."
+                ) from None
+            keys.append(NamedKey(keystore.chain, keystore.groups, Signer(secret)))
+    if not keys:
+        raise ConfigError(
+            "No lane key is configured.", hint="Set VPM_RELAYER_KEYS or VPM_RELAYER_KEYSTORES (see core.config.lanes)."
+        )
+    return keys
+
+
+def lane_specs(keys: list[NamedKey], chain_ids: Mapping[str, int]) -> list[LaneSpec]:
+    """The lanes those keys make on the configured chains. One key named twice on a chain is one lane with all groups,
+    because two lanes of one key would fight over its nonces."""
+    groups: dict[tuple[str, bytes], list[str]] = {}
+    signers: dict[bytes, Signer] = {}
+    for key in keys:
+        for chain in chain_ids:
+            if key.chain in (None, chain):
+                signers[key.signer.address] = key.signer
+                found = groups.setdefault((chain, key.signer.address), [])
+                found += [group for group in key.groups if group not in found]
+    return [
+        LaneSpec(chain, chain_ids[chain], tuple(served), signers[address])
+        for (chain, address), served in groups.items()
+    ]

@@ -1,0 +1,146 @@
+"""One lane at work, from taking hold of it until the hold is lost: compare with the chain, then sign, send, follow."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+import psycopg
+
+from core.chain import RpcError
+from core.chain.wire import quantity
+from core.db.engine import Pool
+from core.errors import DatabaseError
+from core.log import get_logger
+from core.outbox.lanes import LaneStatus
+from relayer import measures
+from relayer.air import Air
+from relayer.assigning import Assigner
+from relayer.feed import ChainFeed
+from relayer.following import Follower
+from relayer.hold import Hold
+from relayer.policy import LanePolicy
+from relayer.sending import Sender
+from relayer.store import LaneStore, LeaseLost
+
+log = get_logger(__name__)
+
+FIRST_PAUSE_SECONDS = 0.5
+LONGEST_PAUSE_SECONDS = 15.0
+NOOP_GAS_MARGIN_PERCENT = 30
+
+
+class Lane:
+    """`run` works until the lease is lost; any other failure starts the lane afresh from its rows.
+
+    Starting afresh is what makes failures harmless: after a database error nobody knows whether a commit happened, so
+    nothing in memory may be believed.
+    """
+
+    def __init__(self, hold: Hold, feed: ChainFeed, pool: Pool, *, policy: LanePolicy, claims: set[int]) -> None:
+        self.hold = hold
+        self.name = "0x" + hold.lease.signer.address.hex()
+        self._feed = feed
+        self._store = LaneStore(pool, hold.lease)
+        self._policy = policy
+        self._claims = claims
+        self._assigner: Assigner | None = None
+
+    @property
+    def status(self) -> LaneStatus:
+        return LaneStatus.STARTING if self._assigner is None else self._assigner.status
+
+    @property
+    def detail(self) -> str:
+        return "" if self._assigner is None else self._assigner.detail
+
+    def wake(self, group: str | None) -> None:
+        """New intents were queued for this group, or (None) perhaps for any."""
+        if self._assigner is not None and (group is None or group in self.hold.lease.groups):
+            self._assigner.wake.set()
+
+    async def run(self) -> None:
+        pause = FIRST_PAUSE_SECONDS
+        while True:
+            started = asyncio.get_running_loop().time()
+            try:
+                self.hold.check()
+                await self._work()
+            except LeaseLost as lost:
+                log.warning(lost.message, action="relayer.lane_lost", chain=self._feed.name, lane=self.name)
+                if not self.hold.valid:
+                    return  # whoever gave us the hold knows; it gives a new one should the lane be ours again
+            except (psycopg.Error, DatabaseError, RpcError) as error:
+                log.warning(
+                    f"{type(error).__name__}: {error}",
+                    action="relayer.lane_failed",
+                    chain=self._feed.name,
+                    lane=self.name,
+                )
+            except Exception as error:
+                log.error(
+                    "a fault in a lane; it starts afresh", action="relayer.lane_fault", exc=error,
+                    chain=self._feed.name, lane=self.name,
+                )  # fmt: skip
+            finally:
+                self._assigner = None
+                measures.IN_FLIGHT.labels(self._feed.name, self.name).set(0)
+            if asyncio.get_running_loop().time() - started > 4 * LONGEST_PAUSE_SECONDS:
+                pause = FIRST_PAUSE_SECONDS
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+
+    async def _work(self) -> None:
+        while not self._feed.has_head:
+            self.hold.check()
+            await self._feed.wait(0, 1.0)
+        air, follower, sender, assigner = await self._recover()
+        self._assigner = assigner
+        log.info(
+            "the lane works", action="relayer.lane_started", chain=self._feed.name, lane=self.name,
+            next_nonce=air.next_nonce, in_flight=len(air.unmined), epoch=self.hold.lease.epoch,
+        )  # fmt: skip
+        await _first_failure(sender.run(), sender.mark(), follower.run(), assigner.look_after(), assigner.run())
+
+    async def _recover(self) -> tuple[Air, Follower, Sender, Assigner]:
+        """Everything as the rows and the chain have it; what is in flight is offered again first."""
+        client, policy = self._feed.client, self._policy
+        noop_gas = await self._noop_gas()
+        latest = await client.nonce(self.name)
+        flights, next_nonce, highest = await self._store.flights()
+        owned = 0 if highest is None else highest + 1
+        if next_nonce is not None and next_nonce > max(owned, latest):
+            log.warning(
+                "the lane's next nonce is ahead of the chain and of every row; going back",
+                action="relayer.nonces_repaired", chain=self._feed.name, lane=self.name, was=next_nonce,
+                now=max(owned, latest),
+            )  # fmt: skip
+        air = Air(self._feed.name, self.name, owned)
+        air.load(flights)
+        sender = Sender(self.hold, client, self._store, air, policy)
+        follower = Follower(self._feed, self._store, air, sender, policy=policy, noop_gas=noop_gas)
+        await self._store.set_next_nonce(owned)
+        await follower.repair(latest)
+        sender.push(flight for nonce, flight in air.unmined.items() if nonce >= latest)
+        assigner = Assigner(self._feed, self._store, air, sender, policy=policy, claims=self._claims)
+        return air, follower, sender, assigner
+
+    async def _noop_gas(self) -> int:
+        """21000 on most chains; more where data on another chain is charged as gas."""
+        call = {"from": self.name, "to": self.name, "value": "0x0"}
+        estimate = quantity(await self._feed.client.rpc.call("eth_estimateGas", [call], str))
+        return estimate if estimate == 21_000 else estimate * (100 + NOOP_GAS_MARGIN_PERCENT) // 100
+
+
+async def _first_failure(*works: Coroutine[Any, Any, None]) -> None:
+    """Runs endless works side by side until one raises; that error, with the others cancelled and awaited."""
+    tasks = [asyncio.create_task(work) for work in works]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+        for task in done:
+            task.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,247 @@
+"""Which process holds which lane: taken at once when its holder dies, after the lease when its holder only hangs.
+
+A holder keeps a session lock on each of its lanes over one connection, and renews its leases in the lane rows. When it
+is killed PostgreSQL drops the connection and with it the locks, and others see it at once. When it hangs, its leases
+run out. Either way the taker raises the lane's epoch, which fences off whatever the former holder still tries to write.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+import time
+import uuid
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+
+import psycopg
+from psycopg import AsyncConnection
+from psycopg.rows import TupleRow
+
+from core.db.engine import connect
+from core.db.heartbeat import INSTANCE
+from core.errors import DatabaseError
+from core.log import get_logger
+from relayer import measures
+from relayer.hold import Hold
+from relayer.rows import Lease
+from relayer.signing import Signer
+
+log = get_logger(__name__)
+
+# Two-part advisory lock keys: (this, lane id), and (this, 0) shared by every live relayer process.
+LOCK_CLASS = 0x7670_6D72
+PRESENCE = 0
+
+TICK_SECONDS = 0.5
+ANSWER_SECONDS = 5.0
+# How long a lane is left to processes that hold fewer, before one with its share takes it.
+COURTESY_SECONDS = 2.0
+# Belief ends this much of the lease earlier than the row says, for clocks and for what is already on its way.
+MARGIN = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class LaneSpec:
+    """A lane this process has the key for."""
+
+    chain: str
+    chain_id: int
+    groups: tuple[str, ...]
+    signer: Signer
+
+
+Gain = Callable[[LaneSpec, Hold], None]
+Lose = Callable[[Hold], Awaitable[None]]
+
+
+class Leases:
+    """Takes part in the sharing of lanes. `gained` must start the work on a lane, `lost` end it before it returns."""
+
+    def __init__(self, url: str, specs: Sequence[LaneSpec], *, lease_seconds: float, gained: Gain, lost: Lose) -> None:
+        self.held: dict[int, Hold] = {}
+        self._url = url
+        self._specs = specs
+        self._by_id: dict[int, LaneSpec] = {}
+        self._seconds = lease_seconds
+        self._gained = gained
+        self._lost = lost
+        self._holder = uuid.uuid4()
+        self._connection: AsyncConnection[TupleRow] | None = None
+        self._locks: set[int] = set()
+        self._free_since: dict[int, float] = {}
+
+    async def run(self) -> None:
+        """Renews, takes and shares, for ever; on cancellation ends the work and releases every lane."""
+        try:
+            while True:
+                try:
+                    async with asyncio.timeout(ANSWER_SECONDS):
+                        await self._tick()
+                except (psycopg.Error, DatabaseError, TimeoutError, OSError) as error:
+                    log.warning("no database for the leases", action="relayer.leases_failed", why=error)
+                    await self._disconnect()
+                for lane_id in [lane_id for lane_id, hold in self.held.items() if not hold.valid]:
+                    log.warning("a lease ran out", action="relayer.lease_expired", lane_id=lane_id)
+                    await self._drop(lane_id)
+                await asyncio.sleep(min(TICK_SECONDS, self._seconds / 6))
+        finally:
+            await self._release_all()
+
+    async def _tick(self) -> None:
+        connection = await self._connected()
+        await self._renew(connection)
+        live = await self._live_processes(connection)
+        share = math.ceil(len(self._by_id) / max(1, live))
+        if len(self.held) > share:
+            await self._release(connection, next(reversed(self.held)))
+            return
+        for lane_id in self._by_id:
+            if lane_id not in self.held:
+                await self._try_take(connection, lane_id, wants=len(self.held) < share)
+
+    async def _connected(self) -> AsyncConnection[TupleRow]:
+        if self._connection is None or self._connection.closed:
+            self._locks.clear()
+            self._connection = await connect(self._url, application_name="vpm-relayer-leases")
+            # The server notices a dead client as soon as we notice a dead server.
+            for name, value in (("idle", 5), ("interval", 2), ("count", 2)):
+                await self._connection.execute(f"SET tcp_keepalives_{name} = {value}".encode())
+            await self._connection.execute("SELECT pg_advisory_lock_shared(%s, %s)", (LOCK_CLASS, PRESENCE))
+            if not self._by_id:
+                await self._register(self._connection)
+        return self._connection
+
+    async def _register(self, connection: AsyncConnection[TupleRow]) -> None:
+        for spec in self._specs:
+            cursor = await connection.execute(
+                "INSERT INTO outbox_lane (chain_id, address, groups) VALUES (%s, %s, %s) "
+                "ON CONFLICT (chain_id, address) DO UPDATE SET groups = excluded.groups RETURNING id",
+                (spec.chain_id, spec.signer.address, list(spec.groups)),
+            )
+            row = await cursor.fetchone()
+            assert row is not None
+            self._by_id[row[0]] = spec
+
+    async def _renew(self, connection: AsyncConnection[TupleRow]) -> None:
+        if not self.held:
+            return
+        asked_at = time.monotonic()
+        cursor = await connection.execute(
+            "UPDATE outbox_lane l SET lease_until = clock_timestamp() + make_interval(secs => %s) "
+            "FROM unnest(%s::int[], %s::bigint[]) AS u (id, epoch) WHERE l.id = u.id AND l.epoch = u.epoch "
+            "AND l.holder = %s RETURNING l.id",
+            (
+                self._seconds,
+                list(self.held),
+                [hold.lease.epoch for hold in self.held.values()],
+                self._holder,
+            ),
+        )
+        renewed = {row[0] for row in await cursor.fetchall()}
+        for lane_id in list(self.held):
+            if lane_id in renewed:
+                self.held[lane_id].valid_until = asked_at + self._seconds * (1 - MARGIN)
+                await self._lock(connection, lane_id)  # again, should the connection be a new one
+            else:
+                log.warning("another process took the lane over", action="relayer.lane_taken", lane_id=lane_id)
+                await self._drop(lane_id)
+                await self._unlock(connection, lane_id)
+
+    async def _live_processes(self, connection: AsyncConnection[TupleRow]) -> int:
+        cursor = await connection.execute(
+            "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted AND classid = %s::bigint::oid "
+            "AND objid = %s::bigint::oid AND objsubid = 2 "
+            "AND database = (SELECT oid FROM pg_database WHERE datname = current_database())",
+            (LOCK_CLASS, PRESENCE),
+        )
+        row = await cursor.fetchone()
+        return row[0] if row else 1
+
+    async def _try_take(self, connection: AsyncConnection[TupleRow], lane_id: int, *, wants: bool) -> None:
+        """Takes the lane if nobody works it: its lock is free, or its lease ran out."""
+        locked = await self._lock(connection, lane_id)
+        if not locked and not await self._expired(connection, lane_id):
+            self._free_since.pop(lane_id, None)
+            return
+        now = time.monotonic()
+        if not wants and now - self._free_since.setdefault(lane_id, now) < COURTESY_SECONDS:
+            await self._unlock(connection, lane_id)
+            return
+        cursor = await connection.execute(
+            "UPDATE outbox_lane SET holder = %s, holder_name = %s, epoch = epoch + 1, status = 'starting', "
+            "status_detail = '', lease_until = clock_timestamp() + make_interval(secs => %s) "
+            "WHERE id = %s AND (%s OR lease_until IS NULL OR lease_until < clock_timestamp()) RETURNING epoch",
+            (self._holder, INSTANCE, self._seconds, lane_id, locked),
+        )
+        row = await cursor.fetchone()
+        if row is None:
+            return
+        self._free_since.pop(lane_id, None)
+        spec = self._by_id[lane_id]
+        hold = Hold(Lease(lane_id, row[0], spec.chain_id, spec.groups, spec.signer), now + self._seconds * (1 - MARGIN))
+        self.held[lane_id] = hold
+        measures.HELD.labels(spec.chain, "0x" + spec.signer.address.hex()).set(1)
+        log.info("took a lane", action="relayer.lane_gained", chain=spec.chain, lane_id=lane_id, epoch=row[0])
+        self._gained(spec, hold)
+
+    async def _expired(self, connection: AsyncConnection[TupleRow], lane_id: int) -> bool:
+        cursor = await connection.execute(
+            "SELECT lease_until IS NULL OR lease_until < clock_timestamp() FROM outbox_lane WHERE id = %s", (lane_id,)
+        )
+        row = await cursor.fetchone()
+        return bool(row and row[0])
+
+    async def _lock(self, connection: AsyncConnection[TupleRow], lane_id: int) -> bool:
+        if lane_id not in self._locks:
+            cursor = await connection.execute("SELECT pg_try_advisory_lock(%s, %s)", (LOCK_CLASS, lane_id))
+            row = await cursor.fetchone()
+            if not row or not row[0]:
+                return False
+            self._locks.add(lane_id)
+        return True
+
+    async def _unlock(self, connection: AsyncConnection[TupleRow], lane_id: int) -> None:
+        if lane_id in self._locks:
+            self._locks.discard(lane_id)
+            await connection.execute("SELECT pg_advisory_unlock(%s, %s)", (LOCK_CLASS, lane_id))
+
+    async def _drop(self, lane_id: int) -> None:
+        """Ends the work on a lane that is no longer ours."""
+        hold = self.held.pop(lane_id)
+        hold.valid_until = 0.0
+        spec = self._by_id[lane_id]
+        measures.HELD.labels(spec.chain, "0x" + spec.signer.address.hex()).set(0)
+        await self._lost(hold)
+
+    async def _release(self, connection: AsyncConnection[TupleRow], lane_id: int) -> None:
+        """Gives a lane back in an orderly way, so that another takes it at once."""
+        epoch = self.held[lane_id].lease.epoch
+        await self._drop(lane_id)
+        await connection.execute(
+            "UPDATE outbox_lane SET holder = NULL, holder_name = NULL, lease_until = NULL, status = 'stopped', "
+            "status_detail = 'Its relayer gave it back.' WHERE id = %s AND epoch = %s AND holder = %s",
+            (lane_id, epoch, self._holder),
+        )
+        self._free_since[lane_id] = time.monotonic()
+        await self._unlock(connection, lane_id)
+
+    async def _release_all(self) -> None:
+        for lane_id in list(self.held):
+            released = False
+            if self._connection is not None and not self._connection.closed:
+                with contextlib.suppress(psycopg.Error, OSError, TimeoutError):
+                    async with asyncio.timeout(ANSWER_SECONDS):
+                        await self._release(self._connection, lane_id)
+                        released = True
+            if not released and lane_id in self.held:
+                await self._drop(lane_id)
+        await self._disconnect()
+
+    async def _disconnect(self) -> None:
+        connection, self._connection = self._connection, None
+        self._locks.clear()
+        if connection is not None:
+            with contextlib.suppress(psycopg.Error, OSError):
+                await connection.close()

@@ -1,0 +1,29 @@
+"""What the relayer measures."""
+
+from __future__ import annotations
+
+from core.metrics import counter, gauge, histogram
+
+# From a wish to a final block: a quick lane takes milliseconds, finality minutes, an outage hours.
+_BUCKETS = (0.01, 0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 120, 300, 900, 3600)
+
+CHANGES = counter("vpm_relayer_changes", "Changes of an intent's state", ("chain", "kind", "before", "after"))
+STATE_SECONDS = histogram(
+    "vpm_relayer_state_seconds", "Seconds an intent spent in a state it left", ("chain", "before", "after"), _BUCKETS
+)
+SENDS = counter("vpm_relayer_sends", "Signed transactions offered to a node, by its answer", ("chain", "answer"))
+BUMPS = counter("vpm_relayer_bumps", "Transactions signed again with higher fees", ("chain", "lane"))
+CANCELS = counter("vpm_relayer_cancels", "No-ops signed to take the nonce of a call", ("chain", "lane"))
+RESENDS = counter("vpm_relayer_resends", "Transactions offered again unchanged", ("chain", "lane"))
+HOLES = counter("vpm_relayer_holes", "Nonces without an owner, filled with no-ops", ("chain", "lane"))
+FOREIGN = counter("vpm_relayer_foreign", "Nonces used by somebody else with our key", ("chain", "lane"))
+DROPPED = counter("vpm_relayer_dropped", "Mined transactions that a reorg undid", ("chain", "lane"))
+REORGS = counter("vpm_relayer_reorgs", "Reorgs seen", ("chain",))
+IN_FLIGHT = gauge("vpm_relayer_in_flight", "Transactions signed or sent and not mined", ("chain", "lane"))
+NEXT_NONCE = gauge("vpm_relayer_next_nonce", "The next nonce a lane gives out", ("chain", "lane"))
+HELD = gauge("vpm_relayer_lane_held", "1 while this process holds the lane", ("chain", "lane"))
+STATUS = gauge("vpm_relayer_lane_status", "1 for the lane's present status", ("chain", "lane", "status"))
+BALANCE = gauge("vpm_relayer_balance_ether", "The lane key's balance, in ether", ("chain", "lane"))
+SPENT = gauge("vpm_relayer_gas_spent_ether", "Spent on gas in the last hour, in ether", ("chain", "lane"))
+HEAD = gauge("vpm_relayer_head_block", "The newest block seen", ("chain",))
+BASE_FEE = gauge("vpm_relayer_base_fee_gwei", "The next block's base fee, in gwei", ("chain",))

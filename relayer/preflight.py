@@ -1,0 +1,141 @@
+"""Before a nonce is spent: would the call revert, how much gas does it need, is it too late, may it go at all?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, assert_never
+
+from core.chain import ChainClient, RpcError, RpcErrorKind
+from core.chain.abi import CustomError
+from core.chain.reverts import explain
+from core.outbox.states import IntentState, Outcome
+from relayer.fees import FeeMarket, FeePolicy, quote
+from relayer.rows import Candidate, Prepared, Refusal
+
+# What the estimate may grow by until it is mined: a vintage to finalize, a cold slot somebody emptied.
+GAS_MARGIN_PERCENT = 25
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What holds for all candidates of one check. chain_time: the head's Unix seconds. max_gas: per transaction."""
+
+    chain_time: int
+    market: FeeMarket
+    policy: FeePolicy
+    max_gas: int
+    errors: Mapping[bytes, CustomError] = field(repr=False)
+
+
+@dataclass(slots=True)
+class Checked:
+    """ready keeps the order asked. deferred: nothing is known yet (a node failed, fees are above their own cap)."""
+
+    ready: list[Prepared] = field(default_factory=list)
+    refused: list[Refusal] = field(default_factory=list)
+    deferred: dict[int, str] = field(default_factory=dict)
+    out_of_funds: str | None = None
+
+
+async def check(client: ChainClient, sender: bytes, candidates: Sequence[Candidate], terms: Terms) -> Checked:
+    """Sorts candidates. One JSON-RPC batch for all calls; a failure of the node defers, only a revert refuses."""
+    checked = Checked()
+    asked: list[Candidate] = []
+    for each in candidates:
+        refusal = refused_unasked(each, terms.chain_time)
+        if refusal is not None:
+            checked.refused.append(refusal)
+        else:
+            asked.append(each)
+    requests = [_request(each, sender) for each in asked]
+    wanted = [request for request in requests if request is not None]
+    answers = iter(await client.rpc.batch(wanted, str) if wanted else [])
+    for each, request in zip(asked, requests, strict=True):
+        answer = next(answers) if request is not None else "0x"
+        _judge(checked, each, answer, terms)
+    return checked
+
+
+def refused_unasked(candidate: Candidate, chain_time: int) -> Refusal | None:
+    """What can be refused without a node: too late on the chain's clock, or its dependency did not succeed."""
+    if candidate.not_after is not None and chain_time > candidate.not_after:
+        late = chain_time - candidate.not_after
+        return Refusal(candidate.intent_id, "expired", f"It was not sent in time: its deadline passed {late} s ago.")
+    if candidate.depends_on_state in (IntentState.FAILED, IntentState.REPLACED) or (
+        candidate.depends_on_state is not None and candidate.depends_on_outcome is not Outcome.SUCCEEDED
+    ):
+        return Refusal(candidate.intent_id, "dependency_failed", "The transaction it depends on did not succeed.")
+    return None
+
+
+def _request(candidate: Candidate, sender: bytes) -> tuple[str, list[Any]] | None:
+    if candidate.gas_limit is not None and not candidate.simulate:
+        return None
+    call = {"from": "0x" + sender.hex(), "to": "0x" + candidate.to.hex(), "data": "0x" + candidate.data.hex()}
+    if candidate.value_wei:
+        call["value"] = hex(candidate.value_wei)
+    if candidate.gas_limit is None:
+        return "eth_estimateGas", [call, "latest"]
+    return "eth_call", [{**call, "gas": hex(candidate.gas_limit)}, "latest"]
+
+
+def _judge(checked: Checked, candidate: Candidate, answer: str | RpcError, terms: Terms) -> None:
+    if isinstance(answer, RpcError):
+        match fate(answer.kind):
+            case "revert":
+                reason = explain(answer, terms.errors)
+                checked.refused.append(Refusal(candidate.intent_id, reason.name or "reverted", reason.message))
+            case "refuse":
+                checked.refused.append(Refusal(candidate.intent_id, answer.kind.value, answer.message))
+            case "funds":
+                checked.out_of_funds = answer.message
+                checked.deferred[candidate.intent_id] = answer.message
+            case "defer":
+                checked.deferred[candidate.intent_id] = answer.message
+        return
+    gas = candidate.gas_limit
+    if gas is None:
+        gas = int(answer, 16) * (100 + GAS_MARGIN_PERCENT) // 100
+    if gas > terms.max_gas:
+        sentence = f"It needs {gas} gas, more than the {terms.max_gas} a transaction of ours may use."
+        checked.refused.append(Refusal(candidate.intent_id, "too_much_gas", sentence))
+        return
+    fees = quote(terms.policy, terms.market, candidate.max_fee_cap_wei)
+    if fees is None:
+        checked.deferred[candidate.intent_id] = "The base fee is above what this transaction may pay."
+        return
+    checked.ready.append(Prepared(candidate, gas, fees))
+
+
+def fate(kind: RpcErrorKind) -> str:
+    """What a simulation's error says about the intent: `revert` and `refuse` end it, `funds` and `defer` do not."""
+    match kind:
+        case RpcErrorKind.REVERTED:
+            return "revert"
+        case RpcErrorKind.GAS_LIMIT | RpcErrorKind.TX_INVALID:
+            return "refuse"
+        case RpcErrorKind.INSUFFICIENT_FUNDS:
+            return "funds"
+        case (
+            RpcErrorKind.INVALID_PARAMS
+            | RpcErrorKind.NONCE_TOO_LOW
+            | RpcErrorKind.NONCE_TOO_HIGH
+            | RpcErrorKind.ALREADY_KNOWN
+            | RpcErrorKind.REPLACEMENT_UNDERPRICED
+            | RpcErrorKind.FEE_TOO_LOW
+            | RpcErrorKind.POOL_FULL
+            | RpcErrorKind.RANGE_TOO_WIDE
+            | RpcErrorKind.BLOCK_NOT_FOUND
+            | RpcErrorKind.PRUNED
+            | RpcErrorKind.RATE_LIMITED
+            | RpcErrorKind.TIMEOUT
+            | RpcErrorKind.UNAVAILABLE
+            | RpcErrorKind.UNAUTHORIZED
+            | RpcErrorKind.BAD_ANSWER
+            | RpcErrorKind.WRONG_CHAIN
+            | RpcErrorKind.METHOD_MISSING
+            | RpcErrorKind.UNKNOWN
+        ):
+            return "defer"
+    assert_never(kind)

@@ -1,0 +1,157 @@
+"""The outbox's rows as the relayer knows them, and the statements that read them."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from core.outbox.states import IntentState, Outcome
+from relayer.flight import Attempt, Flight
+from relayer.signing import Fees, Signed, Signer
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """The right to write for a lane, until another takes it. `key` signs for it."""
+
+    lane_id: int
+    epoch: int
+    chain_id: int
+    groups: tuple[str, ...]
+    signer: Signer
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A queued intent as the preflight needs it."""
+
+    intent_id: int
+    kind: str
+    to: bytes
+    data: bytes = field(repr=False)
+    value_wei: int
+    gas_limit: int | None
+    max_fee_cap_wei: int | None
+    simulate: bool
+    replay_safe: bool
+    not_after: int | None
+    age_seconds: float
+    depends_on_state: IntentState | None
+    depends_on_outcome: Outcome | None
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A candidate with all that its signature needs but the nonce."""
+
+    candidate: Candidate
+    gas_limit: int
+    fees: Fees
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    intent_id: int
+    code: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Mined:
+    """What the chain did with a flight."""
+
+    flight: Flight
+    tx_hash: bytes
+    outcome: Outcome
+    code: str | None
+    reason: str | None
+    block_number: int
+    block_hash: bytes
+    gas_used: int
+    fee_wei: int
+
+
+def attempt_of(signed: Signed, *, is_cancel: bool = False) -> Attempt:
+    return Attempt(signed.hash, signed.raw, signed.fees, signed.gas_limit, is_cancel)
+
+
+_FLIGHT_COLUMNS = (
+    b"id, nonce, kind, to_address, data, value_wei, state, max_fee_cap_wei, not_after, replay_safe, outcome, "
+    b"block_number, block_hash, extract(epoch FROM clock_timestamp() - state_at)::float8"
+)
+FLIGHTS = (
+    b"SELECT " + _FLIGHT_COLUMNS + b" FROM outbox_intent WHERE lane_id = %s "
+    b"AND state IN ('signed', 'sent', 'mined') ORDER BY nonce"
+)
+ENDED = (
+    b"SELECT " + _FLIGHT_COLUMNS + b" FROM outbox_intent WHERE lane_id = %s AND nonce >= %s "
+    b"AND state IN ('final', 'failed', 'replaced') ORDER BY nonce"
+)
+# A nonce once given up leaves its bytes behind: they belong to no flight, and can never be mined.
+ATTEMPTS = b"""
+SELECT t.intent_id, t.hash, t.raw, t.max_fee_wei, t.max_priority_fee_wei, t.gas_limit, t.is_cancel
+FROM outbox_transaction t JOIN outbox_intent i ON i.id = t.intent_id
+WHERE i.lane_id = %s AND i.state IN ('signed', 'sent', 'mined') AND t.nonce = i.nonce AND t.lane_id = i.lane_id
+ORDER BY t.intent_id, t.signed_at, t.max_fee_wei
+"""
+ATTEMPTS_OF = b"""
+SELECT t.intent_id, t.hash, t.raw, t.max_fee_wei, t.max_priority_fee_wei, t.gas_limit, t.is_cancel
+FROM outbox_transaction t JOIN outbox_intent i ON i.id = t.intent_id
+WHERE i.id = ANY(%s) AND t.nonce = i.nonce AND t.lane_id = i.lane_id
+ORDER BY t.intent_id, t.signed_at, t.max_fee_wei
+"""
+# Group by group, so that each comes from its index in order however many wait.
+QUEUED = b"""
+SELECT next.* FROM unnest(%(groups)s::text[]) AS g (name) CROSS JOIN LATERAL (
+    SELECT i.id, i.kind, i.to_address, i.data, i.value_wei, i.gas_limit, i.max_fee_cap_wei, i.simulate, i.replay_safe,
+        i.not_after, extract(epoch FROM clock_timestamp() - i.state_at)::float8, d.state, d.outcome, i.priority
+    FROM outbox_intent i LEFT JOIN outbox_intent d ON d.id = i.depends_on
+    WHERE i.state = 'queued' AND i.chain_id = %(chain_id)s AND i.lane_group = g.name AND i.id <> ALL(%(excluded)s)
+        AND (i.depends_on IS NULL OR d.state IN ('final', 'failed', 'replaced')
+             OR (d.state = 'mined' AND d.outcome = 'succeeded'))
+    ORDER BY i.priority DESC, i.id LIMIT %(limit)s
+) AS next ORDER BY next.priority DESC, next.id LIMIT %(limit)s
+"""
+
+
+def attempt_of_row(row: tuple[Any, ...]) -> Attempt:
+    return Attempt(bytes(row[0]), bytes(row[1]), Fees(int(row[2]), int(row[3])), row[4], row[5])
+
+
+def flight_of_row(row: tuple[Any, ...], attempts: list[Attempt]) -> Flight:
+    return Flight(
+        intent_id=row[0],
+        nonce=row[1],
+        kind=row[2],
+        to=bytes(row[3]),
+        data=bytes(row[4]),
+        value_wei=int(row[5]),
+        attempts=attempts,
+        state=IntentState(row[6]),
+        state_since=time.monotonic() - row[13],
+        max_fee_cap_wei=None if row[7] is None else int(row[7]),
+        not_after=row[8],
+        replay_safe=row[9],
+        outcome=None if row[10] is None else Outcome(row[10]),
+        block_number=row[11],
+        block_hash=None if row[12] is None else bytes(row[12]),
+    )
+
+
+def candidate_of_row(row: tuple[Any, ...]) -> Candidate:
+    return Candidate(
+        intent_id=row[0],
+        kind=row[1],
+        to=bytes(row[2]),
+        data=bytes(row[3]),
+        value_wei=int(row[4]),
+        gas_limit=row[5],
+        max_fee_cap_wei=None if row[6] is None else int(row[6]),
+        simulate=row[7],
+        replay_safe=row[8],
+        not_after=row[9],
+        age_seconds=row[10],
+        depends_on_state=None if row[11] is None else IntentState(row[11]),
+        depends_on_outcome=None if row[12] is None else Outcome(row[12]),
+    )

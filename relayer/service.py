@@ -1,0 +1,215 @@
+"""The relayer as one daemon: a feed per chain, the leases, and a task per lane held."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Coroutine, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from core.chain import ChainClient, RpcClient, RpcError
+from core.config import RelayerSecrets, RelayerSettings, Settings, load
+from core.config.settings import CHAIN_NAMES
+from core.daemon import Daemon
+from core.db.engine import Pool, check_database, make_pool
+from core.db.heartbeat import beat_forever
+from core.db.notify import listen
+from core.deployments import load_deployment
+from core.errors import ConfigError
+from core.health import Check
+from core.log import get_logger
+from core.outbox.lanes import LaneStatus
+from relayer.feed import ChainFeed
+from relayer.hold import Hold
+from relayer.keys import lane_specs, read_keys
+from relayer.lane import Lane
+from relayer.leases import LaneSpec, Leases
+from relayer.policy import LanePolicy, known_errors, policy_of
+
+log = get_logger(__name__)
+
+QUEUED_CHANNEL = "outbox_queued"
+
+
+@dataclass(frozen=True, slots=True)
+class ChainPlan:
+    """One chain to send to."""
+
+    name: str
+    chain_id: int
+    rpc_urls: tuple[str, ...] = field(repr=False)
+    finality_blocks: int
+    poll_seconds: float
+    policy: LanePolicy
+    rpc_timeout_seconds: float = 10.0
+
+
+class Relayer:
+    """What runs in one process. `works()` are its endless tasks."""
+
+    def __init__(
+        self,
+        url: str,
+        pool: Pool,
+        feeds: dict[str, tuple[ChainFeed, LanePolicy]],
+        specs: Sequence[LaneSpec],
+        *,
+        lease_seconds: float,
+    ) -> None:
+        self.feeds = feeds
+        self.leases = Leases(url, specs, lease_seconds=lease_seconds, gained=self._gained, lost=self._lost)
+        self._url = url
+        self.pool = pool
+        self._lanes: dict[int, tuple[Lane, asyncio.Task[None]]] = {}
+        self._claims: dict[str, set[int]] = {name: set() for name in feeds}
+
+    def works(self) -> dict[str, Coroutine[Any, Any, None]]:
+        """By name; cancelling `leases` ends the lanes and gives them back, so cancel it before the feeds."""
+        return {
+            "leases": self.leases.run(),
+            "wake-ups": self._listen(),
+            **{f"feed {name}": feed.run() for name, (feed, _) in self.feeds.items()},
+        }
+
+    def lanes(self) -> list[Lane]:
+        return [lane for lane, _ in self._lanes.values()]
+
+    def _gained(self, spec: LaneSpec, hold: Hold) -> None:
+        feed, policy = self.feeds[spec.chain]
+        lane = Lane(hold, feed, self.pool, policy=policy, claims=self._claims[spec.chain])
+        task = asyncio.create_task(lane.run(), name=f"lane {spec.chain} {lane.name}")
+        self._lanes[hold.lease.lane_id] = (lane, task)
+
+    async def _lost(self, hold: Hold) -> None:
+        _, task = self._lanes.pop(hold.lease.lane_id)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    async def _listen(self) -> None:
+        async with contextlib.aclosing(listen(self._url, [QUEUED_CHANNEL])) as notices:
+            async for notice in notices:
+                chain_id, _, group = notice.payload.partition(":")
+                for lane, _task in list(self._lanes.values()):
+                    if notice.missed:
+                        lane.wake(None)
+                    elif int(chain_id) == lane.hold.lease.chain_id:
+                        lane.wake(group)
+
+
+@contextlib.asynccontextmanager
+async def relaying(
+    url: str, chains: Sequence[ChainPlan], specs: Sequence[LaneSpec], *, lease_seconds: float, pool_size: int = 6
+) -> AsyncIterator[Relayer]:
+    """Opens what a relayer needs; the caller runs its works."""
+    async with contextlib.AsyncExitStack() as stack:
+        pool = await stack.enter_async_context(make_pool(url, size=pool_size, application_name="vpm-relayer"))
+        feeds = {}
+        for chain in chains:
+            rpc = RpcClient(
+                chain.rpc_urls,
+                chain_id=chain.chain_id,
+                timeout_seconds=chain.rpc_timeout_seconds,
+                max_batch=chain.policy.rpc_batch_size,
+            )
+            client = ChainClient(await stack.enter_async_context(rpc))
+            feed = ChainFeed(
+                client,
+                chain.name,
+                chain.chain_id,
+                finality_blocks=chain.finality_blocks,
+                poll_seconds=chain.poll_seconds,
+            )
+            feeds[chain.name] = (feed, chain.policy)
+        yield Relayer(url, pool, feeds, specs, lease_seconds=lease_seconds)
+
+
+def chain_plans(settings: Settings, how: RelayerSettings) -> list[ChainPlan]:
+    """The chains that have an RPC URL. ConfigError when none has."""
+    errors = known_errors()
+    plans = []
+    for name in CHAIN_NAMES:
+        chain = settings.chain(name)
+        if not chain.rpc_urls:
+            continue
+        plans.append(
+            ChainPlan(
+                name=name,
+                chain_id=load_deployment(chain.deployment_file).chain_id,
+                rpc_urls=chain.rpc_urls,
+                finality_blocks=chain.finality_blocks,
+                poll_seconds=chain.poll_interval_ms / 1000,
+                policy=policy_of(how, name, errors),
+                rpc_timeout_seconds=settings.rpc_timeout_seconds,
+            )
+        )
+    if not plans:
+        raise ConfigError("No chain has an RPC URL.", hint="Set VPM_BASE_RPC_URLS or VPM_STOCK_RPC_URLS.")
+    return plans
+
+
+@contextlib.asynccontextmanager
+async def setup(daemon: Daemon) -> AsyncIterator[None]:
+    """The daemon's resources, checks and tasks."""
+    settings, how = daemon.settings, load(RelayerSettings)
+    keys = await asyncio.to_thread(read_keys, load(RelayerSecrets))
+    plans = chain_plans(settings, how)
+    specs = lane_specs(keys, {plan.name: plan.chain_id for plan in plans})
+    url = settings.database_url.get_secret_value()
+    await check_database(url, connect_timeout_seconds=settings.database_connect_timeout_seconds)
+    async with relaying(
+        url, plans, specs, lease_seconds=how.lease_seconds, pool_size=settings.database_pool_size
+    ) as relayer:
+        for name, (feed, _) in relayer.feeds.items():
+            await _greet(name, feed.client.rpc)
+            daemon.health.add_check(f"chain {name}", _chain_check(feed))
+        daemon.health.add_check("lanes", _lanes_check(relayer))
+        for name, work in relayer.works().items():
+            daemon.spawn(name, _until(daemon.stop, work))
+        beat = beat_forever(relayer.pool, "relayer", detail=lambda: {"lanes": len(relayer.lanes())})
+        daemon.spawn("heartbeat", _until(daemon.stop, beat))
+        yield
+
+
+async def _greet(name: str, rpc: RpcClient) -> None:
+    """A wrong chain is fatal; a node that is away is not, since the other chain's lanes need not wait for it."""
+    try:
+        await rpc.start()
+    except RpcError as error:
+        log.warning(error.message, action="relayer.no_node", chain=name)
+        rpc.open()
+
+
+async def _until(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> None:
+    """Runs endless work until told to stop, then cancels it and waits for its orderly end."""
+    working, stopping = asyncio.ensure_future(work), asyncio.create_task(stop.wait())
+    try:
+        await asyncio.wait((working, stopping), return_when=asyncio.FIRST_COMPLETED)
+        if working.done():
+            working.result()
+    finally:
+        stopping.cancel()
+        working.cancel()
+        await asyncio.gather(working, stopping, return_exceptions=True)
+
+
+def _chain_check(feed: ChainFeed) -> Check:
+    async def check() -> tuple[bool, str]:
+        if feed.down_since is not None:
+            return False, f"no node has answered for {time.monotonic() - feed.down_since:.0f} s"
+        return feed.has_head, f"head {feed.head.number}" if feed.has_head else "no head yet"
+
+    return check
+
+
+def _lanes_check(relayer: Relayer) -> Check:
+    async def check() -> tuple[bool, str]:
+        lanes = relayer.lanes()
+        bad = [f"{lane.name}: {lane.detail}" for lane in lanes if lane.status not in _WELL]
+        return not bad, "; ".join(bad) or f"{len(lanes)} held"
+
+    return check
+
+
+_WELL = (LaneStatus.STARTING, LaneStatus.READY, LaneStatus.FULL)

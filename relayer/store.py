@@ -1,0 +1,380 @@
+"""Every database statement of the relayer. Each write of a lane first locks the lane's row and checks the lease.
+
+So whatever a process believes, it changes nothing once another holds the lane: `LeaseLost` ends its work there. The
+triggers on outbox_intent refuse impossible changes of state, write the history and notify.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import AsyncIterator, Sequence
+
+from psycopg import AsyncConnection
+from psycopg.rows import TupleRow
+
+from core.db.engine import Pool
+from core.errors import VpmError
+from core.outbox.lanes import LaneStatus
+from core.outbox.states import IntentState
+from relayer.flight import Attempt, Flight
+from relayer.rows import (
+    ATTEMPTS,
+    ATTEMPTS_OF,
+    ENDED,
+    FLIGHTS,
+    QUEUED,
+    Candidate,
+    Lease,
+    Mined,
+    Prepared,
+    Refusal,
+    attempt_of,
+    attempt_of_row,
+    candidate_of_row,
+    flight_of_row,
+)
+from relayer.signing import Signed, Unsigned
+
+Connection = AsyncConnection[TupleRow]
+
+# A process stopped in the middle of a transaction must not hold a lane's row for longer.
+IDLE_IN_TRANSACTION_MS = 5_000
+
+
+class LeaseLost(VpmError):
+    """Another relayer process holds this lane now."""
+
+    code = "lease_lost"
+    default_retriable = True
+
+
+class LaneStore:
+    """The statements of one lane under one lease."""
+
+    def __init__(self, pool: Pool, lease: Lease) -> None:
+        self._pool = pool
+        self.lease = lease
+
+    @contextlib.asynccontextmanager
+    async def _fenced(self) -> AsyncIterator[tuple[Connection, int | None]]:
+        """A transaction that holds the lane's row; gives the lane's next nonce. LeaseLost when it is not ours."""
+        async with self._pool.connection() as connection:
+            cursor = await connection.execute(
+                "SELECT next_nonce, set_config('idle_in_transaction_session_timeout', %s, true) FROM outbox_lane "
+                "WHERE id = %s AND epoch = %s AND lease_until > clock_timestamp() FOR UPDATE",
+                (str(IDLE_IN_TRANSACTION_MS), self.lease.lane_id, self.lease.epoch),
+                prepare=True,
+            )
+            row = await cursor.fetchone()
+            if row is None:
+                raise LeaseLost(f"Lane {self.lease.lane_id} is no longer ours (epoch {self.lease.epoch}).")
+            yield connection, row[0]
+
+    # Reading
+
+    async def flights(self) -> tuple[list[Flight], int | None, int | None]:
+        """(everything in the air by nonce, the lane's next nonce, the highest nonce any row of it has)."""
+        async with self._fenced() as (connection, next_nonce):
+            rows = await (await connection.execute(FLIGHTS, (self.lease.lane_id,))).fetchall()
+            attempts = await (await connection.execute(ATTEMPTS, (self.lease.lane_id,))).fetchall()
+            cursor = await connection.execute(
+                "SELECT max(nonce) FROM outbox_intent WHERE lane_id = %s", (self.lease.lane_id,)
+            )
+            highest = await cursor.fetchone()
+        by_intent: dict[int, list[Attempt]] = {}
+        for row in attempts:
+            by_intent.setdefault(row[0], []).append(attempt_of_row(row[1:]))
+        return [flight_of_row(row, by_intent[row[0]]) for row in rows], next_nonce, highest[0] if highest else None
+
+    async def ended_from(self, nonce: int) -> list[Flight]:
+        """Ended intents with this nonce or a later one, as if they were in the air again."""
+        async with self._fenced() as (connection, _):
+            rows = await (await connection.execute(ENDED, (self.lease.lane_id, nonce))).fetchall()
+            ids = [row[0] for row in rows]
+            attempts = await (await connection.execute(ATTEMPTS_OF, (ids,))).fetchall()
+        by_intent: dict[int, list[Attempt]] = {}
+        for row in attempts:
+            by_intent.setdefault(row[0], []).append(attempt_of_row(row[1:]))
+        return [flight_of_row(row, by_intent[row[0]]) for row in rows]
+
+    async def queued(self, limit: int, excluded: Sequence[int]) -> list[Candidate]:
+        """The next intents for this lane's groups whose dependency, if any, has spoken; not locked."""
+        async with self._pool.connection() as connection:
+            cursor = await connection.execute(
+                QUEUED,
+                {
+                    "chain_id": self.lease.chain_id,
+                    "groups": list(self.lease.groups),
+                    "excluded": list(excluded),
+                    "limit": limit,
+                },
+                prepare=True,
+            )
+            return [candidate_of_row(row) for row in await cursor.fetchall()]
+
+    async def spent_wei(self, seconds: int) -> int:
+        """Gas paid by this lane's key in the last `seconds`."""
+        async with self._pool.connection() as connection:
+            cursor = await connection.execute(
+                "SELECT coalesce(sum(fee_wei), 0) FROM outbox_intent WHERE lane_id = %s AND mined_at IS NOT NULL "
+                "AND mined_at > now() - make_interval(secs => %s)",
+                (self.lease.lane_id, seconds),
+            )
+            row = await cursor.fetchone()
+        return int(row[0]) if row else 0
+
+    # Before the chain
+
+    async def refuse(self, refusals: Sequence[Refusal]) -> list[int]:
+        """Ends queued intents without a nonce; the ids of those that were still queued."""
+        async with self._fenced() as (connection, _):
+            cursor = await connection.execute(
+                "UPDATE outbox_intent i SET state = 'failed', reason_code = u.code, reason = u.reason, "
+                "state_at = clock_timestamp() FROM unnest(%s::bigint[], %s::text[], %s::text[]) AS u (id, code, reason)"
+                " WHERE i.id = u.id AND i.state = 'queued' RETURNING i.id",
+                (
+                    [each.intent_id for each in refusals],
+                    [each.code for each in refusals],
+                    [each.reason for each in refusals],
+                ),
+            )
+            return [row[0] for row in await cursor.fetchall()]
+
+    async def sign(self, prepared: Sequence[Prepared]) -> list[Flight]:
+        """Gives nonces in the order given, signs, and stores the bytes: all or nothing, before anything is sent.
+
+        Intents another lane took meanwhile are left out.
+        """
+        async with self._fenced() as (connection, next_nonce):
+            if next_nonce is None:
+                raise LeaseLost(f"Lane {self.lease.lane_id} was not compared with the chain.")
+            cursor = await connection.execute(
+                "SELECT id FROM outbox_intent WHERE id = ANY(%s) AND state = 'queued' FOR UPDATE SKIP LOCKED",
+                ([each.candidate.intent_id for each in prepared],),
+                prepare=True,
+            )
+            ours = {row[0] for row in await cursor.fetchall()}
+            flights: list[Flight] = []
+            now = time.monotonic()
+            for each in prepared:
+                if each.candidate.intent_id in ours:
+                    flights.append(self._sign(each, next_nonce + len(flights), now))
+            if flights:
+                await self._store_signed(connection, flights)
+                await self._store_attempts(connection, [(each, each.newest) for each in flights])
+                await self._set_next(connection, next_nonce + len(flights))
+        return flights
+
+    def _sign(self, prepared: Prepared, nonce: int, now: float) -> Flight:
+        wanted = prepared.candidate
+        signed = self.lease.signer.sign(
+            Unsigned(
+                chain_id=self.lease.chain_id,
+                nonce=nonce,
+                fees=prepared.fees,
+                gas_limit=prepared.gas_limit,
+                to=wanted.to,
+                value_wei=wanted.value_wei,
+                data=wanted.data,
+            )
+        )
+        return Flight(
+            intent_id=wanted.intent_id,
+            nonce=nonce,
+            kind=wanted.kind,
+            to=wanted.to,
+            data=wanted.data,
+            value_wei=wanted.value_wei,
+            attempts=[attempt_of(signed)],
+            state=IntentState.SIGNED,
+            state_since=now,
+            max_fee_cap_wei=wanted.max_fee_cap_wei,
+            not_after=wanted.not_after,
+            replay_safe=wanted.replay_safe,
+        )
+
+    async def _store_signed(self, connection: Connection, flights: Sequence[Flight]) -> None:
+        await connection.execute(
+            "UPDATE outbox_intent i SET state = 'signed', lane_id = %s, nonce = u.nonce, tx_hash = u.hash, "
+            "state_at = clock_timestamp() FROM unnest(%s::bigint[], %s::bigint[], %s::bytea[]) AS u (id, nonce, hash) "
+            "WHERE i.id = u.id AND i.state = 'queued'",
+            (
+                self.lease.lane_id,
+                [each.intent_id for each in flights],
+                [each.nonce for each in flights],
+                [each.newest.hash for each in flights],
+            ),
+            prepare=True,
+        )
+
+    async def _store_attempts(self, connection: Connection, pairs: Sequence[tuple[Flight, Attempt]]) -> None:
+        newest = [attempt for _, attempt in pairs]
+        await connection.execute(
+            "INSERT INTO outbox_transaction (hash, intent_id, lane_id, nonce, is_cancel, raw, gas_limit, max_fee_wei, "
+            "max_priority_fee_wei) SELECT u.hash, u.intent, %s, u.nonce, u.cancel, u.raw, u.gas, u.fee, u.tip FROM "
+            "unnest(%s::bytea[], %s::bigint[], %s::bigint[], %s::bool[], %s::bytea[], %s::bigint[], %s::numeric[], "
+            "%s::numeric[]) AS u (hash, intent, nonce, cancel, raw, gas, fee, tip)",
+            (
+                self.lease.lane_id,
+                [each.hash for each in newest],
+                [flight.intent_id for flight, _ in pairs],
+                [flight.nonce for flight, _ in pairs],
+                [each.is_cancel for each in newest],
+                [each.raw for each in newest],
+                [each.gas_limit for each in newest],
+                [each.fees.max_fee_wei for each in newest],
+                [each.fees.max_priority_fee_wei for each in newest],
+            ),
+            prepare=True,
+        )
+
+    # On the chain
+
+    async def mark_sent(self, flights: Sequence[Flight]) -> set[int]:
+        """Signed bytes were offered to a node; the ids that were still `signed`."""
+        async with self._fenced() as (connection, _):
+            cursor = await connection.execute(
+                "UPDATE outbox_intent SET state = 'sent', state_at = clock_timestamp() "
+                "WHERE id = ANY(%s) AND lane_id = %s AND state = 'signed' RETURNING id",
+                ([each.intent_id for each in flights], self.lease.lane_id),
+                prepare=True,
+            )
+            return {row[0] for row in await cursor.fetchall()}
+
+    async def add_attempts(self, pairs: Sequence[tuple[Flight, Attempt]]) -> None:
+        """Stores replacements before they are sent."""
+        async with self._fenced() as (connection, _):
+            await self._store_attempts(connection, pairs)
+            await connection.execute(
+                "UPDATE outbox_intent i SET tx_hash = u.hash FROM unnest(%s::bigint[], %s::bytea[]) AS u (id, hash) "
+                "WHERE i.id = u.id AND i.lane_id = %s AND i.state IN ('signed', 'sent')",
+                (
+                    [flight.intent_id for flight, _ in pairs],
+                    [attempt.hash for _, attempt in pairs],
+                    self.lease.lane_id,
+                ),
+            )
+
+    async def mark_mined(self, mined: Sequence[Mined]) -> set[int]:
+        async with self._fenced() as (connection, _):
+            cursor = await connection.execute(
+                _MINED,
+                (
+                    [each.flight.intent_id for each in mined],
+                    [each.tx_hash for each in mined],
+                    [each.outcome.value for each in mined],
+                    [each.code for each in mined],
+                    [each.reason for each in mined],
+                    [each.block_number for each in mined],
+                    [each.block_hash for each in mined],
+                    [each.gas_used for each in mined],
+                    [each.fee_wei for each in mined],
+                    self.lease.lane_id,
+                ),
+                prepare=True,
+            )
+            return {row[0] for row in await cursor.fetchall()}
+
+    async def mark_dropped(self, flights: Sequence[Flight]) -> None:
+        """A reorg undid them (or an end was undone): in the air again, with the bytes they had."""
+        async with self._fenced() as (connection, _):
+            await connection.execute(
+                "UPDATE outbox_intent SET state = 'sent', outcome = NULL, reason_code = NULL, reason = NULL, "
+                "block_number = NULL, block_hash = NULL, gas_used = NULL, fee_wei = NULL, mined_at = NULL, "
+                "state_at = clock_timestamp() WHERE id = ANY(%s) AND lane_id = %s "
+                "AND state IN ('mined', 'final', 'failed', 'replaced')",
+                ([each.intent_id for each in flights], self.lease.lane_id),
+            )
+
+    async def mark_ended(self, ends: Sequence[tuple[Flight, IntentState]]) -> None:
+        """Their blocks are final."""
+        async with self._fenced() as (connection, _):
+            await connection.execute(
+                "UPDATE outbox_intent i SET state = u.state, state_at = clock_timestamp() "
+                "FROM unnest(%s::bigint[], %s::text[]) AS u (id, state) WHERE i.id = u.id AND i.lane_id = %s "
+                "AND i.state = 'mined'",
+                ([flight.intent_id for flight, _ in ends], [state.value for _, state in ends], self.lease.lane_id),
+                prepare=True,
+            )
+
+    async def requeue(self, flights: Sequence[Flight]) -> None:
+        """Their nonces went to foreign transactions: queued again, to get new ones."""
+        async with self._fenced() as (connection, _):
+            await connection.execute(
+                "UPDATE outbox_intent SET state = 'queued', lane_id = NULL, nonce = NULL, tx_hash = NULL, "
+                "state_at = clock_timestamp() WHERE id = ANY(%s) AND lane_id = %s AND state IN ('signed', 'sent')",
+                ([each.intent_id for each in flights], self.lease.lane_id),
+            )
+
+    async def fill_holes(self, signed: Sequence[Signed], next_nonce: int) -> list[Flight]:
+        """Stores no-ops for nonces nobody owns, as intents of their own, and sets the lane's next nonce."""
+        own = self.lease.signer.address
+        flights: list[Flight] = []
+        async with self._fenced() as (connection, _):
+            for each in signed:
+                cursor = await connection.execute(
+                    "INSERT INTO outbox_intent (key, fingerprint, chain_id, lane_group, kind, to_address, data, "
+                    "value_wei, gas_limit, simulate, replay_safe, priority, state, lane_id, nonce, tx_hash) VALUES "
+                    "(%s, %s, %s, 'noop', 'noop', %s, '', 0, %s, false, true, 0, 'signed', %s, %s, %s) RETURNING id",
+                    (
+                        f"noop:{self.lease.chain_id}:0x{own.hex()}:{each.nonce}:{each.hash.hex()[:16]}",
+                        each.hash,
+                        self.lease.chain_id,
+                        own,
+                        each.gas_limit,
+                        self.lease.lane_id,
+                        each.nonce,
+                        each.hash,
+                    ),
+                )
+                row = await cursor.fetchone()
+                assert row is not None
+                flights.append(
+                    Flight(
+                        intent_id=row[0],
+                        nonce=each.nonce,
+                        kind="noop",
+                        to=own,
+                        data=b"",
+                        value_wei=0,
+                        attempts=[attempt_of(each)],
+                        state=IntentState.SIGNED,
+                        state_since=time.monotonic(),
+                        replay_safe=True,
+                    )
+                )
+            if flights:
+                await self._store_attempts(connection, [(each, each.newest) for each in flights])
+            await self._set_next(connection, next_nonce)
+        return flights
+
+    # The lane itself
+
+    async def _set_next(self, connection: Connection, next_nonce: int) -> None:
+        await connection.execute(
+            "UPDATE outbox_lane SET next_nonce = %s WHERE id = %s", (next_nonce, self.lease.lane_id), prepare=True
+        )
+
+    async def set_next_nonce(self, next_nonce: int) -> None:
+        async with self._fenced() as (connection, _):
+            await self._set_next(connection, next_nonce)
+
+    async def report(self, status: LaneStatus, detail: str, balance_wei: int | None) -> None:
+        """What others read about this lane."""
+        async with self._fenced() as (connection, _):
+            await connection.execute(
+                "UPDATE outbox_lane SET status = %s, status_detail = %s, balance_wei = %s, status_at = now() "
+                "WHERE id = %s",
+                (status.value, detail, balance_wei, self.lease.lane_id),
+            )
+
+
+_MINED = b"""
+UPDATE outbox_intent i SET state = 'mined', tx_hash = u.hash, outcome = u.outcome, reason_code = u.code,
+    reason = u.reason, block_number = u.block, block_hash = u.block_hash, gas_used = u.gas, fee_wei = u.fee,
+    mined_at = clock_timestamp(), state_at = clock_timestamp()
+FROM unnest(%s::bigint[], %s::bytea[], %s::text[], %s::text[], %s::text[], %s::bigint[], %s::bytea[], %s::bigint[],
+    %s::numeric[]) AS u (id, hash, outcome, code, reason, block, block_hash, gas, fee)
+WHERE i.id = u.id AND i.lane_id = %s AND i.state IN ('signed', 'sent') RETURNING i.id
+"""
