@@ -1,0 +1,74 @@
+"""`python -m keeper`: the daemon. `python -m keeper run-once JOB [--dry-run] [--json]`: one run, explained."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+from collections.abc import Sequence
+
+from core import log as logging
+from core.config import KeeperSettings, Settings, load
+from core.daemon import run_daemon
+from core.errors import VpmError
+from core.outbox import IntentWatch
+from keeper.report import Report
+from keeper.runner import Runner, follow
+from keeper.schedule import BY_NAME, JOBS, Job
+from keeper.service import keeping, setup
+
+HASH_SECONDS = 10.0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="keeper", description="Lists, settles and pays; runs until told to stop.")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
+    once = commands.add_parser("run-once", help="run one job now, say what it did and why not, and exit")
+    jobs = "\n".join(f"  {job.name:15} {job.purpose}" for job in JOBS)
+    once.formatter_class = argparse.RawDescriptionHelpFormatter
+    once.description = f"Jobs:\n{jobs}"
+    once.add_argument("job", choices=tuple(BY_NAME), metavar="JOB")
+    once.add_argument("--dry-run", action="store_true", help="ask for nothing; say what would be asked for")
+    once.add_argument("--json", action="store_true", help="print the report as JSON")
+    options = parser.parse_args(arguments)
+    if options.command is None:
+        return run_daemon("keeper", setup, metrics_port=lambda settings: settings.keeper_metrics_port)
+    return _run_once(BY_NAME[options.job], dry_run=options.dry_run, as_json=options.json)
+
+
+def _run_once(job: Job, *, dry_run: bool, as_json: bool) -> int:
+    try:
+        settings, how = load(Settings), load(KeeperSettings)
+        logging.configure("WARNING", settings.log_format)
+        report = asyncio.run(_once(settings, how, job, dry_run))
+    except VpmError as error:
+        print(f"keeper: {error.sentence()}", file=sys.stderr)
+        return error.exit_code
+    print(json.dumps(report.body(), indent=2) if as_json else told(report, dry_run))
+    return 0 if report.ok else 1
+
+
+async def _once(settings: Settings, how: KeeperSettings, job: Job, dry_run: bool) -> Report:
+    async with keeping(settings, how) as keeper:
+        report = await Runner(keeper).run(job, dry_run=dry_run)
+        if not dry_run:
+            async with IntentWatch(settings.database_url.get_secret_value(), keeper.pool) as watch:
+                await follow(report, watch, HASH_SECONDS)
+    return report
+
+
+def told(report: Report, dry_run: bool) -> str:
+    """The report for a terminal."""
+    verb = "would ask" if dry_run else "asked"
+    lines = [f"{report.job}: {verb} for {len(report.actions)}, left {len(report.skipped)}, {len(report.errors)} errors"]
+    for action in report.actions:
+        state = "" if dry_run else f" [{action.status}{' ' + action.tx_hash if action.tx_hash else ''}]"
+        lines.append(f"  {verb:9} {action.kind} {action.target}: {action.detail}{state}")
+    lines += [f"  left      {each.target}: {each.reason}" for each in report.skipped]
+    lines += [f"  error     {each}" for each in report.errors]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,105 @@
+"""`agent-canary`: quotes and trades (simulated) through the public address, as an agent would: is the whole path alive?
+
+It moves no money. What it finds wrong is an error of its run, and so in health and metrics.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import aiohttp
+import orjson
+
+from core.log import redact_text
+from keeper import metrics
+from keeper.desk import Run
+from keeper.report import Action
+
+TIMEOUT_SECONDS = 10.0
+SIZE_USD = 1
+
+
+class Sick(Exception):
+    """A step that did not go as it should; the message is a sentence."""
+
+
+async def canary(run: Run) -> None:
+    how = run.keeper.how
+    if not how.canary:
+        run.report.skip("everything", "VPM_KEEPER_CANARY is 0")
+        return
+    base = run.keeper.settings.public_url.rstrip("/") + "/api/agent/v1"
+    if run.dry_run:
+        run.report.actions.append(Action("canary", base, "dry-run", "would quote and trade (simulated)"))
+        return
+    try:
+        health = await _step(run, "health", "GET", f"{base}/health")
+        if not _object(health, "health").get("ok"):
+            run.report.skip("trade", "trading is paused or settlement is down, says /health")
+            return
+        markets = (await _step(run, "markets", "GET", f"{base}/markets?status=open&limit=1")).get("markets")
+        if not isinstance(markets, list) or not markets:
+            run.report.skip("quote", "no market is open")
+            return
+        market = markets[0]
+        side = (market.get("outcomes") or [{"key": "yes"}])[0]["key"]
+        query = f"marketId={market['id']}&side={side}&sizeUsd={SIZE_USD}"
+        quote = _object(await _step(run, "quote", "GET", f"{base}/quote?{query}"), "quote")
+        price = quote.get("priceCents")
+        if isinstance(price, bool) or not isinstance(price, int | float) or not 0 < price < 100:
+            raise Sick(f"The quote's price is {price!r} cents.")
+        trade = {
+            "marketId": market["id"],
+            "side": side,
+            "sizeUsd": SIZE_USD,
+            "idemKey": f"canary-{run.head}-{int(time.time())}",
+            "walletAddress": how.canary_wallet,
+            "simulate": True,
+        }
+        receipt = _object(await _step(run, "trade", "POST", f"{base}/trade", trade), "receipt")
+        if receipt.get("simulated") is not True or receipt.get("txHash") is not None:
+            raise Sick("A simulated trade was answered with a receipt that is not simulated.")
+        detail = f"{side} at {price} cents, {receipt['position']['shares']} shares for {SIZE_USD} USD"
+        run.report.actions.append(Action("canary", market["id"], "ok", detail))
+    except Sick as error:
+        run.report.errors.append(str(error))
+    except (KeyError, TypeError, IndexError) as error:
+        run.report.errors.append(f"An answer is not of the documented shape: {type(error).__name__} {error}.")
+
+
+async def _step(run: Run, step: str, method: str, url: str, body: Any = None) -> dict[str, Any]:
+    """One request; a JSON object with status 200, or Sick."""
+    began = time.monotonic()
+    timeout = aiohttp.ClientTimeout(total=TIMEOUT_SECONDS)
+    try:
+        async with run.keeper.http.request(method, url, json=body, timeout=timeout) as response:
+            content, status = await response.read(), response.status
+        answer = orjson.loads(content)
+        if status != 200:
+            said = answer.get("error") if isinstance(answer, dict) else None
+            raise Sick(f"The {step} step was answered {status} ({said}).")
+        if not isinstance(answer, dict):
+            raise Sick(f"The {step} step was not answered with an object.")
+    except TimeoutError:
+        metrics.CANARY.labels(step, "late").inc()
+        raise Sick(f"The {step} step had no answer within {TIMEOUT_SECONDS:g} s.") from None
+    except aiohttp.ClientError as error:
+        metrics.CANARY.labels(step, "unreachable").inc()
+        raise Sick(f"The {step} step reached nobody: {redact_text(str(error))}.") from None
+    except orjson.JSONDecodeError:
+        metrics.CANARY.labels(step, "wrong").inc()
+        raise Sick(f"The {step} step was answered {status} without JSON.") from None
+    except Sick:
+        metrics.CANARY.labels(step, "wrong").inc()
+        raise
+    metrics.CANARY.labels(step, "ok").inc()
+    metrics.CANARY_SECONDS.labels(step).observe(time.monotonic() - began)
+    return answer
+
+
+def _object(answer: dict[str, Any], key: str) -> dict[str, Any]:
+    found = answer.get(key)
+    if not isinstance(found, dict):
+        raise Sick(f"The answer holds no {key}.")
+    return found

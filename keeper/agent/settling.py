@@ -1,0 +1,130 @@
+"""How an agent market ends, and when: the contract's own rules, with waits before anything that gives money back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from core.mirror.rounds import Problem
+from core.mirror.settlement import Kind, Reading, Terms, VoidReason, decide, fault
+
+STALE_PATIENCE_SECONDS = 15 * 60
+"""A market without a usable reading is voided no earlier after it could have been settled."""
+
+BY_FINDING = 0
+"""As a round: the contract finds it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The round in effect at a moment, or why there is none."""
+
+    problem: Problem
+    round_id: int = 0
+    reading: Reading | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """An unsettled market at one block. `crossing`: a round at or over an early resolvable target, in its life."""
+
+    terms: Terms
+    is_open: bool  # as the contract says, not the index
+    crossing: int | None = None
+    end: Found | None = None
+    start: Found | None = None
+    agreed: bool = False  # two reads, apart, and every node asked, say the same
+
+
+@dataclass(frozen=True, slots=True)
+class Settle:
+    """`resolve` or `voidMarket`, with a round."""
+
+    function: str
+    round_id: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Nothing to do now; `unproven` as in a stock market: the read is one of two that must agree."""
+
+    reason: str
+    unproven: bool = False
+
+
+RESOLVE = "resolve(bytes32,uint80)"
+VOID = "voidMarket"
+
+
+def decide_market(facts: Facts, now: int) -> Settle | Wait:
+    """`now` is the chain's clock."""
+    terms = facts.terms
+    if not facts.is_open:
+        return Wait("it is settled; the index has not read that yet")
+    if facts.crossing is not None:
+        return Settle(RESOLVE, facts.crossing, "a reading has reached the target")
+    if now <= terms.settles_after:
+        left = terms.settles_after + 1 - now
+        return Wait(f"its last readings may still come in for {left} s" if now >= terms.closes_at else "it is open")
+    if facts.end is None:
+        return Wait("its reading was not looked up")
+    if now > terms.closes_at + terms.void_delay and _unreadable(facts):
+        return Settle(VOID, BY_FINDING, "nothing could settle it in time")
+    if _unreadable(facts):
+        left = terms.closes_at + terms.void_delay + 1 - now
+        return Wait(f"its feed cannot be read ({_problem(facts)}); anyone may void it in {left} s")
+    end = facts.end
+    start = facts.start.reading if facts.start is not None else None
+    verdict = decide(terms, end.reading, start)
+    if verdict.winner is not None:
+        return Settle(RESOLVE, end.round_id, f"outcome {verdict.winner} has won")
+    reason = verdict.void
+    if reason in (VoidReason.TIE, VoidReason.MET_BEFORE_OPEN):
+        return Settle(RESOLVE, end.round_id, f"it is void: {_word(reason)}")
+    if reason is VoidReason.BAD_ANSWER:
+        return Settle(VOID, end.round_id, "a reading in effect holds no value")
+    left = terms.settles_after + STALE_PATIENCE_SECONDS - now
+    if left > 0:
+        return Wait(f"{_word(reason)}; voided in {left} s at the earliest", unproven=True)
+    if not facts.agreed:
+        return Wait(f"{_word(reason)}; a second read must say so too", unproven=True)
+    return Settle(VOID, end.round_id, _word(reason))
+
+
+def claim(facts: Facts) -> str | None:
+    """What a void for want of a reading would rest on, as a text that must be read twice; None when it would not."""
+    end = facts.end
+    if end is None or _unreadable(facts):
+        return None
+    at_end = fault(facts.terms, end.reading, facts.terms.closes_at)
+    at_start = None
+    if facts.terms.kind is Kind.DIRECTION and facts.start is not None:
+        at_start = fault(facts.terms, facts.start.reading, facts.terms.start_at)
+    if VoidReason.STALE not in (at_end, at_start) and VoidReason.NO_READING not in (at_end, at_start):
+        return None
+    rounds = f"{end.round_id} {facts.start.round_id if facts.start is not None else 0}"
+    return f"{at_end} {at_start} {rounds}"
+
+
+def _unreadable(facts: Facts) -> bool:
+    """A feed that answers and has no round proves that; one that does not answer proves nothing."""
+    proven = (Problem.OK, Problem.NO_ROUND)
+    return any(each is not None and each.problem not in proven for each in (facts.end, facts.start))
+
+
+def _problem(facts: Facts) -> str:
+    problems = [each.problem for each in (facts.end, facts.start) if each is not None]
+    return max(problems).name.lower().replace("_", " ")
+
+
+def _word(reason: VoidReason | None) -> str:
+    return (
+        {
+            VoidReason.STALE: "a reading is older than its bound",
+            VoidReason.NO_READING: "its feed had no round at a deciding moment",
+            VoidReason.TIE: "start and end are the same",
+            VoidReason.MET_BEFORE_OPEN: "the target was met before it opened",
+        }.get(reason, str(reason))
+        if reason is not None
+        else "it cannot be decided"
+    )

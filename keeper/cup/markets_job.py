@@ -1,0 +1,33 @@
+"""`cup-markets`: a paper market for every agent market that is open, and settled as that one was."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from core.cup import books, settling
+from keeper.desk import Run
+from keeper.report import Action
+
+
+async def follow_markets(run: Run) -> None:
+    """Settles whatever has ended, also when the tournament is over; opens new paper markets only while it runs."""
+    now = datetime.now(UTC)
+    async with run.keeper.pool.connection() as connection:
+        for slug, winner in await settling.due(connection):
+            detail = "void: give every stake back" if winner is None else f"outcome {winner} won: pay its positions"
+            if run.dry_run:
+                run.report.actions.append(Action("cup-settle", slug, "dry-run", detail))
+            elif (positions := await settling.settle(connection, slug, winner, now)) is not None:
+                run.report.actions.append(Action("cup-settle", slug, "done", f"{detail}; {positions} positions"))
+        if not tournament_runs(run, now):
+            run.report.skip("paper markets", "the tournament is not running")
+        elif run.dry_run:
+            run.report.skip("paper markets", "a dry run opens none")
+        else:
+            for slug in await books.mirror(connection, now):
+                run.report.actions.append(Action("cup-open", slug, "done", "a paper market beside the listed one"))
+
+
+def tournament_runs(run: Run, now: datetime) -> bool:
+    opens, closes = run.keeper.settings.cup_opens_at, run.keeper.settings.cup_closes_at
+    return opens is not None and closes is not None and opens <= now < closes

@@ -1,0 +1,91 @@
+"""`cup-roulette`: finishes the round it finds once its beacon is mined, and opens the next.
+
+It keeps nothing in memory: killed at any point, the next run, in whatever process, goes on from the rows.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from core.chain import ChainClient
+from core.cup import rounds
+from core.cup.rounds import Round
+from core.db.types import bytes_of
+from keeper.cup.markets_job import tournament_runs
+from keeper.desk import Run
+from keeper.report import Action
+
+CONFIRMATIONS = 1
+"""Blocks that must follow the beacon's, so that it does not vanish with the youngest block."""
+
+
+async def spin(run: Run) -> None:
+    now = datetime.now(UTC)
+    async with run.keeper.pool.connection() as connection:
+        live = await rounds.latest(connection)
+    if live is not None and live.phase(now) == "bet":
+        return
+    if live is not None and live.settled_at is None:
+        live = await _finish(run, live, now)
+        if live is None:
+            return
+    if live is not None and now < live.ends_at:
+        return
+    if not tournament_runs(run, now):
+        run.report.skip("the next round", "the tournament is not running")
+        return
+    if run.dry_run:
+        run.report.skip("the next round", "a dry run opens none")
+        return
+    async with run.keeper.pool.connection() as connection:
+        opened = await rounds.open_next(connection, now, run.desk.chain_id, run.head, run.now)
+    if opened is not None:
+        run.report.actions.append(Action("cup-round", f"round {opened.round_no}", "open", "betting for 45 s"))
+
+
+async def _finish(run: Run, live: Round, now: datetime) -> Round | None:
+    """The round with its result, or None while its beacon is not there."""
+    target = f"round {live.round_no}"
+    if live.chain_id != run.desk.chain_id:
+        run.report.errors.append(f"{target} waits for a block of chain {live.chain_id}; this is {run.desk.chain_id}.")
+        return None
+    found = await find_beacon(run.desk.client, live.beacon_after, live.head_number, run.head - CONFIRMATIONS)
+    if found is None:
+        run.report.skip(target, f"no confirmed block at or after {live.beacon_after} yet")
+        return None
+    number, block_hash = found
+    if run.dry_run:
+        run.report.actions.append(Action("cup-spin", target, "dry-run", f"draw from block {number}"))
+        return None
+    async with run.keeper.pool.connection() as connection:
+        done = await rounds.finish(connection, live.round_no, number, bytes_of(block_hash, 32), now)
+    if done is None:
+        run.report.skip(target, "another keeper finished it a moment ago")
+        return None
+    run.report.actions.append(Action("cup-spin", target, "settled", f"pocket {done.pocket}, block {number}"))
+    return done
+
+
+async def find_beacon(client: ChainClient, after: int, lowest: int, newest: int) -> tuple[int, str] | None:
+    """Number and hash of the first block whose time is at or after `after` (Unix seconds), among those above `lowest`
+    and up to `newest`; None when there is none.
+
+    `lowest` was the head before `after`. On a chain that is shorter than that (a local one that was set up afresh) the
+    search begins at its start.
+    """
+    low = lowest if lowest < newest else -1
+    high = newest
+    best = await client.block(high) if high >= 0 else None
+    if best is None or best.timestamp < after:
+        return None
+    # Invariant: `low` is before `after` (or before the chain), `high` is not, and `best` is the block `high`.
+    while high - low > 1:
+        middle = (low + high) // 2
+        block = await client.block(middle)
+        if block is None:
+            return None
+        if block.timestamp >= after:
+            high, best = middle, block
+        else:
+            low = middle
+    return best.number, best.hash

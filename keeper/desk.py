@@ -1,0 +1,197 @@
+"""What a job works with: the chain it is about, the clock and the index as they stand, and a way to ask.
+
+A job is `async def job(run: Run) -> None`. It reads through `run.desk`, decides with pure functions, and asks with
+`run.ask`; in a dry run asking only writes down what would have been asked.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+
+import aiohttp
+from sqlalchemy import select
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+import core
+from core.chain import Abi, Call, ChainClient, Contract, RpcError, RpcErrorKind
+from core.config import ChainName, KeeperSettings, Settings
+from core.db.engine import Pool
+from core.db.schema.index import chain_cursor
+from core.deployments import Deployment
+from core.log import get_logger
+from core.outbox import report as lane_report
+from keeper import errands, metrics
+from keeper.errands import Errand, Rest, Want
+from keeper.report import Action, Report
+
+log = get_logger(__name__)
+
+INDEX_LAG_SECONDS = 60
+"""How far, on the chain's clock, the index may trail the head before nothing new is listed on its word."""
+
+ROUTINE = ("price", "observe")
+"""Asked for all the time: they would drown the rest of the log."""
+
+
+@cache
+def abi(name: str) -> Abi:
+    """The interface of one of our contracts, as the build wrote it."""
+    path = Path(core.__file__).parent / "abi" / f"{name}.json"
+    return Abi(json.loads(path.read_text()))
+
+
+@dataclass(frozen=True)
+class ChainDesk:
+    """One chain. `opinions` are clients of one URL each, where two or more are configured."""
+
+    name: ChainName
+    deployment: Deployment
+    client: ChainClient
+    opinions: tuple[ChainClient, ...] = ()
+
+    @property
+    def chain_id(self) -> int:
+        return self.deployment.chain_id
+
+    @property
+    def is_local(self) -> bool:
+        return self.deployment.kind == "local"
+
+    def contract(self, name: str, *others: str) -> Contract:
+        """One of ours by its name in the deployment file; `others` name contracts whose errors may come through it."""
+        return Contract(self.deployment.contract(name).address, abi(name), *(abi(each) for each in others))
+
+    def at(self, address: str, interface: str) -> Contract:
+        return Contract(address, abi(interface))
+
+
+@dataclass(frozen=True, slots=True)
+class IndexState:
+    """How far the index is. `number` and `time` are of its last block, `l1_number` what contracts saw there."""
+
+    number: int
+    time: int
+    l1_number: int
+    state: str
+
+    def trails(self, now: int) -> str | None:
+        """Why it cannot be taken for the present state of the chain, or None when it can."""
+        if self.state != "tail":
+            return f"the index is in state {self.state}"
+        behind = now - self.time
+        return f"the index trails the chain by {behind} s" if behind > INDEX_LAG_SECONDS else None
+
+
+@dataclass(frozen=True)
+class Keeper:
+    """What every job of this process shares."""
+
+    settings: Settings
+    how: KeeperSettings
+    pool: Pool
+    engine: AsyncEngine
+    http: aiohttp.ClientSession
+    desks: Mapping[ChainName, ChainDesk]
+
+
+@dataclass
+class Run:
+    """One run of one job on one chain. `now` is the chain's clock, `head` its newest block."""
+
+    keeper: Keeper
+    desk: ChainDesk
+    report: Report
+    now: int
+    head: int
+    index: IndexState | None
+    dry_run: bool = False
+    known: dict[str, Errand] = field(default_factory=dict)
+
+    @property
+    def indexed_block(self) -> int:
+        return -1 if self.index is None else self.index.number
+
+    def index_problem(self) -> str | None:
+        """Why nothing new may be listed on the word of the index, or None."""
+        return "the index has read nothing of this chain yet" if self.index is None else self.index.trails(self.now)
+
+    async def free(self, subjects: Sequence[str], rest: Rest) -> dict[str, str | None]:
+        """Per subject why it must wait, or None when an attempt may be made now. Remembers the attempts for `ask`."""
+        async with self.keeper.pool.connection() as connection:
+            self.known.update(await errands.recall(connection, self.desk.chain_id, subjects))
+        moment = datetime.now(UTC)
+        return {
+            subject: errands.waits(self.known.get(subject), moment, self.indexed_block, rest) for subject in subjects
+        }
+
+    async def ask(self, want: Want, rest: Rest) -> Action | None:
+        """Asks, unless one of the subjects must wait; then that is why it is skipped."""
+        missing = [subject for subject in want.subjects if subject not in self.known]
+        standing = await self.free(missing, rest) if missing else {}
+        moment = datetime.now(UTC)
+        for subject in want.subjects:
+            why = standing.get(subject) or errands.waits(self.known.get(subject), moment, self.indexed_block, rest)
+            if why is not None:
+                self.report.skip(want.target, why)
+                return None
+        if self.dry_run:
+            action = Action(want.kind, want.target, "dry-run", want.detail)
+            self.report.actions.append(action)
+            return action
+        async with self.keeper.pool.connection() as connection:
+            intent = await errands.ask(connection, self.desk.chain_id, want, self.known)
+        if intent is None:
+            self.report.skip(want.target, "another keeper asked for it a moment ago")
+            return None
+        action = Action(want.kind, want.target, str(intent.state), want.detail, intent.tx_hash_hex, intent.id)
+        self.report.actions.append(action)
+        metrics.ACTIONS.labels(self.report.job, want.kind).inc()
+        say = log.debug if want.kind in ROUTINE else log.info
+        say(want.detail, action="keeper.asked", job=self.report.job, kind=want.kind, target=want.target)
+        return action
+
+    async def lanes_problem(self, group: str) -> str | None:
+        """Why what is asked of this group would only pile up, or None. Unknown lanes are told, not waited for."""
+        async with self.keeper.pool.connection() as connection:
+            found = await lane_report(connection, self.desk.chain_id, group)
+        if not found.lanes:
+            return f"no relayer has a key for the lane group {group} on this chain"
+        return None
+
+    async def read(self, call: Call) -> object:
+        """A view at this run's head."""
+        return await self.desk.client.read(call, self.head)
+
+    async def read_all(self, calls: Sequence[Call]) -> list[object | RpcError]:
+        """Views at this run's head; each its value or its own error. A node's failure fails the run."""
+        answers = await self.desk.client.read_many(calls, self.head) if calls else []
+        for answer in answers:
+            if isinstance(answer, RpcError) and answer.kind is not RpcErrorKind.REVERTED:
+                raise answer
+        return answers
+
+    async def objection(self, call: Call) -> str | None:
+        """Why the contract would refuse this call now, or None."""
+        try:
+            await self.desk.client.simulate(call)
+        except RpcError as error:
+            if error.kind is not RpcErrorKind.REVERTED:
+                raise
+            return error.message
+        return None
+
+
+async def index_state(engine: AsyncEngine, chain_id: int) -> IndexState | None:
+    """None before the first block is indexed."""
+    columns = chain_cursor.c
+    query = select(columns.number, columns.block_time, columns.l1_block_number, columns.state)
+    async with engine.connect() as connection:
+        row = (await connection.execute(query.where(columns.chain_id == chain_id))).first()
+    if row is None or row.block_time is None:
+        return None
+    return IndexState(row.number, row.block_time, row.l1_block_number or row.number, row.state)

@@ -1,0 +1,166 @@
+"""One attempt at a time for each subject, however many keepers run and however often they are killed.
+
+A subject is a text such as `stock:resolve:17`; a transaction may serve many (a batch of deliveries). An attempt is
+asked for in one database transaction with its outbox intent, and only if nobody made it since it was read: the number
+of attempts is compared and swapped. What the index does not show yet counts as under way.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from psycopg import AsyncConnection
+from psycopg.rows import TupleRow
+
+from core.outbox import Intent, IntentConflict, IntentRequest, Outcome, enqueue, read
+
+Connection = AsyncConnection[TupleRow]
+
+
+@dataclass(frozen=True, slots=True)
+class Errand:
+    """The latest attempt for a subject. `failures`: how many right before it failed in a row."""
+
+    subject: str
+    attempts: int
+    failures: int
+    asked_at: datetime
+    intent: Intent
+
+    @property
+    def failures_now(self) -> int:
+        """In a row, the latest attempt counted: it failed, unless the chain says it succeeded."""
+        return 0 if self.intent.outcome is Outcome.SUCCEEDED else self.failures + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """Seconds before another attempt: after one that succeeded without reaching its aim, and after one that failed,
+    which doubles with each attempt up to `longest`."""
+
+    after_success: float = 60.0
+    after_failure: float = 10.0
+    longest: float = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Want:
+    """A transaction that serves one or more subjects. The fields are those of IntentRequest."""
+
+    kind: str
+    subjects: tuple[str, ...]
+    target: str
+    detail: str
+    group: str
+    to: str
+    data: bytes
+    gas_limit: int | None = None
+    not_after: int | None = None
+    depends_on: int | None = None
+    priority: int = 0
+    replay_safe: bool = True
+
+
+def waits(errand: Errand | None, now: datetime, indexed_block: int, rest: Rest) -> str | None:
+    """Why no new attempt may be made yet, or None when it may.
+
+    indexed_block: the last block the index holds; a success above it is not visible in what the job read.
+    """
+    if errand is None:
+        return None
+    intent = errand.intent
+    if intent.outcome is Outcome.SUCCEEDED:
+        if intent.block_number is not None and intent.block_number > indexed_block:
+            return f"done in block {intent.block_number}, which the index has not read yet"
+        return _resting(errand, now, rest.after_success, "was done, yet more is due")
+    if not intent.state.ended:
+        said = f" ({intent.tx_hash_hex})" if intent.tx_hash_hex else ""
+        return f"already asked for: {intent.state}{said}"
+    pause = min(rest.after_failure * 2.0 ** min(errand.failures, 20), rest.longest)
+    return _resting(errand, now, pause, f"it failed: {intent.reason or intent.state}")
+
+
+def _resting(errand: Errand, now: datetime, pause: float, why: str) -> str | None:
+    left = errand.asked_at + timedelta(seconds=pause) - now
+    if left <= timedelta(0):
+        return None
+    return f"{why}; next try in {left.total_seconds():.0f} s"
+
+
+async def recall(connection: Connection, chain_id: int, subjects: Iterable[str]) -> dict[str, Errand]:
+    """The latest attempts for those subjects that ever had one."""
+    cursor = await connection.execute(
+        "SELECT subject, attempts, failures, asked_at, intent_id FROM keeper_errand "
+        "WHERE chain_id = %s AND subject = ANY(%s)",
+        (chain_id, list(subjects)),
+    )
+    found: dict[str, Errand] = {}
+    intents: dict[int, Intent] = {}
+    for subject, attempts, failures, asked_at, intent_id in await cursor.fetchall():
+        if intent_id not in intents:
+            intent = await read(connection, intent_id)
+            assert intent is not None  # a foreign key says so
+            intents[intent_id] = intent
+        found[subject] = Errand(subject, attempts, failures, asked_at, intents[intent_id])
+    return found
+
+
+class _Overtaken(Exception):
+    """Another keeper made this attempt first."""
+
+
+async def ask(connection: Connection, chain_id: int, want: Want, known: Mapping[str, Errand]) -> Intent | None:
+    """Asks for the transaction as the next attempt of its subjects; None when another keeper was first.
+
+    `known` is what `recall` said when the decision was made.
+    """
+    attempts = {subject: known[subject].attempts if subject in known else 0 for subject in want.subjects}
+    request = IntentRequest(
+        key=_key(chain_id, want.kind, attempts),
+        chain_id=chain_id,
+        group=want.group,
+        kind=want.kind,
+        to=want.to,
+        data=want.data,
+        gas_limit=want.gas_limit,
+        not_after=want.not_after,
+        depends_on=want.depends_on,
+        priority=want.priority,
+        replay_safe=want.replay_safe,
+    )
+    try:
+        async with connection.transaction():
+            intent = (await enqueue(connection, request)).intent
+            # In one order, so that two keepers with subjects in common cannot deadlock.
+            ordered = sorted(attempts)
+            cursor = await connection.execute(
+                "INSERT INTO keeper_errand (chain_id, subject, attempts, failures, intent_id) "
+                "SELECT %s, s, a + 1, f, %s FROM unnest(%s::text[], %s::int[], %s::int[]) AS u(s, a, f) "
+                "ON CONFLICT (chain_id, subject) DO UPDATE SET attempts = excluded.attempts, "
+                "failures = excluded.failures, intent_id = excluded.intent_id, "
+                "asked_at = now() WHERE keeper_errand.attempts = excluded.attempts - 1",
+                (
+                    chain_id,
+                    intent.id,
+                    ordered,
+                    [attempts[subject] for subject in ordered],
+                    [known[subject].failures_now if subject in known else 0 for subject in ordered],
+                ),
+            )
+            if cursor.rowcount != len(ordered):
+                raise _Overtaken
+    except (_Overtaken, IntentConflict):
+        return None
+    return intent
+
+
+def _key(chain_id: int, kind: str, attempts: Mapping[str, int]) -> str:
+    """Of exactly this attempt: the same subjects at the same count are the same transaction."""
+    if len(attempts) == 1:
+        ((subject, count),) = attempts.items()
+        return f"keeper:{chain_id}:{kind}:{subject}#{count + 1}"[:300]
+    told = "\n".join(f"{subject}#{attempts[subject] + 1}" for subject in sorted(attempts))
+    return f"keeper:{chain_id}:{kind}:{hashlib.sha256(told.encode()).hexdigest()}"

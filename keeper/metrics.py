@@ -1,0 +1,17 @@
+"""What the keeper measures."""
+
+from __future__ import annotations
+
+from core.metrics import counter, gauge, histogram
+
+RUNS = counter("vpm_keeper_runs", "Runs of a job by result: ok, errors or crashed", ("job", "result"))
+RUN_SECONDS = histogram(
+    "vpm_keeper_run_seconds", "How long a run took", ("job",), (0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
+)
+LAST_OK = gauge("vpm_keeper_last_ok_timestamp_seconds", "When a job last ran without an error, Unix time", ("job",))
+ACTIONS = counter("vpm_keeper_actions", "Transactions asked for", ("job", "kind"))
+DUE = gauge("vpm_keeper_due", "What a job found due and not done yet", ("job", "what"))
+OBSERVED = gauge("vpm_keeper_observation", "The last value posted, in units of the feed", ("feed",))
+REFUSALS = counter("vpm_keeper_source_refusals", "Observations not posted, by why", ("feed", "why"))
+CANARY = counter("vpm_keeper_canary", "Canary steps by result", ("step", "result"))
+CANARY_SECONDS = histogram("vpm_keeper_canary_seconds", "How long a canary step took", ("step",))

@@ -1,0 +1,87 @@
+"""What a run did, skipped and why; the body that the scheduler's HTTP door returns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+SKIPPED_SHOWN = 200
+"""A thousand positions that wait for one token say the same; the body stays of a size to read and to store."""
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """Something asked for. `status` is an intent's state, or `dry-run` when nothing was really asked."""
+
+    kind: str
+    target: str
+    status: str
+    detail: str
+    tx_hash: str | None = None
+    intent_id: int | None = None
+
+    def body(self) -> dict[str, Any]:
+        return {
+            "kind": self.kind,
+            "target": self.target,
+            "status": self.status,
+            "txHash": self.tx_hash,
+            "detail": self.detail,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """Something looked at and left alone."""
+
+    target: str
+    reason: str
+
+    def body(self) -> dict[str, Any]:
+        return {"target": self.target, "reason": self.reason}
+
+
+@dataclass(slots=True)
+class Report:
+    """One run of one job."""
+
+    job: str
+    started_at: datetime
+    finished_at: datetime | None = None
+    actions: list[Action] = field(default_factory=list)
+    skipped: list[Skipped] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+
+    @property
+    def ok(self) -> bool:
+        return not self.errors
+
+    def skip(self, target: str, reason: str) -> None:
+        self.skipped.append(Skipped(target, reason))
+
+    def skip_all(self, targets: Sequence[str], reason: str) -> None:
+        self.skipped += [Skipped(target, reason) for target in targets]
+
+    def update(self, position: int, status: str, tx_hash: str | None) -> None:
+        """What became of an action since it was asked for."""
+        self.actions[position] = replace(self.actions[position], status=status, tx_hash=tx_hash)
+
+    def body(self) -> dict[str, Any]:
+        left = [each.body() for each in self.skipped[:SKIPPED_SHOWN]]
+        if len(self.skipped) > SKIPPED_SHOWN:
+            left.append({"target": "others", "reason": f"{len(self.skipped) - SKIPPED_SHOWN} more are not listed here"})
+        return {
+            "job": self.job,
+            "ok": self.ok,
+            "startedAt": _iso(self.started_at),
+            "finishedAt": _iso(self.finished_at) if self.finished_at else None,
+            "actions": [each.body() for each in self.actions],
+            "skipped": left,
+            "errors": list(self.errors),
+        }
+
+
+def _iso(moment: datetime) -> str:
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,122 @@
+"""Running a job once: reads the clock and the index, runs, keeps faults in the report, and writes it down."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from datetime import UTC, datetime
+
+import psycopg
+from psycopg.types.json import Jsonb
+from sqlalchemy.exc import SQLAlchemyError
+
+from core.chain import RpcError
+from core.errors import VpmError
+from core.log import get_logger
+from core.outbox import HAS_HASH, IntentWatch
+from keeper import metrics
+from keeper.desk import Keeper, Run, index_state
+from keeper.report import Report
+from keeper.schedule import TIMEOUT_SECONDS, Job
+
+log = get_logger(__name__)
+
+
+class Runner:
+    """Runs jobs of one keeper; never two of the same job at once in this process."""
+
+    def __init__(self, keeper: Keeper) -> None:
+        self.keeper = keeper
+        self._busy: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+
+    def unable(self, job: Job) -> str | None:
+        """Why a job cannot run with this configuration, or None."""
+        desk = self.keeper.desks.get(job.chain)
+        if desk is None:
+            return f"no RPC URL is configured for the {job.chain} chain"
+        if not desk.deployment.is_deployed:
+            return f"nothing is deployed on {desk.deployment.network} yet"
+        if job.local_only and not desk.is_local:
+            return f"{desk.deployment.network} is not a local deployment"
+        return None
+
+    async def run(self, job: Job, *, dry_run: bool = False) -> Report:
+        """One run. Whatever goes wrong is in the report; only cancellation is raised."""
+        async with self._busy[job.name]:
+            report = Report(job.name, datetime.now(UTC))
+            unable = self.unable(job)
+            if unable is not None:
+                report.skip("everything", unable)
+            else:
+                await self._work(job, report, dry_run)
+            report.finished_at = datetime.now(UTC)
+            self._measure(report, dry_run)
+            if not dry_run:
+                await self._write(report)
+            return report
+
+    async def _work(self, job: Job, report: Report, dry_run: bool) -> None:
+        desk = self.keeper.desks[job.chain]
+        try:
+            async with asyncio.timeout(TIMEOUT_SECONDS):
+                head = await desk.client.head()
+                run = Run(
+                    keeper=self.keeper,
+                    desk=desk,
+                    report=report,
+                    now=head.timestamp,
+                    head=head.number,
+                    index=await index_state(self.keeper.engine, desk.chain_id),
+                    dry_run=dry_run,
+                )
+                await job.work(run)
+        except RpcError as error:
+            report.errors.append(f"The {job.chain} node: {error.message}")
+        except VpmError as error:
+            report.errors.append(error.sentence())
+        except TimeoutError:
+            report.errors.append(f"It was given up after {TIMEOUT_SECONDS:g} s.")
+        except (psycopg.Error, SQLAlchemyError) as error:
+            report.errors.append(f"The database: {' '.join(str(error).split())[:300]}")
+        except Exception as error:
+            report.errors.append(f"{type(error).__name__}: {error}")
+            log.error("a job crashed", action="keeper.job_crashed", job=job.name, exc=error)
+
+    def _measure(self, report: Report, dry_run: bool) -> None:
+        assert report.finished_at is not None
+        for error in report.errors:
+            log.error(error, action="keeper.job_failed", job=report.job)
+        if dry_run:
+            return
+        metrics.RUNS.labels(report.job, "ok" if report.ok else "errors").inc()
+        metrics.RUN_SECONDS.labels(report.job).observe((report.finished_at - report.started_at).total_seconds())
+        if report.ok:
+            metrics.LAST_OK.labels(report.job).set(report.finished_at.timestamp())
+
+    async def _write(self, report: Report) -> None:
+        """The last run of each job, for health and people; a database that is away costs this line only."""
+        acted = report.finished_at if report.actions else None
+        try:
+            async with self.keeper.pool.connection() as connection:
+                await connection.execute(
+                    "INSERT INTO keeper_run (job, started_at, finished_at, ok, acted_at, report) "
+                    "VALUES (%s, %s, %s, %s, %s, %s) ON CONFLICT (job) DO UPDATE SET started_at = excluded.started_at, "
+                    "finished_at = excluded.finished_at, ok = excluded.ok, report = excluded.report, "
+                    "acted_at = coalesce(excluded.acted_at, keeper_run.acted_at)",
+                    (report.job, report.started_at, report.finished_at, report.ok, acted, Jsonb(report.body())),
+                )
+        except (psycopg.Error, TimeoutError) as error:
+            log.warning("a run was not written down", action="keeper.run_not_written", job=report.job, why=error)
+
+
+async def follow(report: Report, watch: IntentWatch, seconds: float) -> None:
+    """Waits a little for what was asked to have hashes, for a person or a scheduler that reads the report."""
+    deadline = asyncio.get_running_loop().time() + seconds
+
+    async def one(position: int, intent_id: int) -> None:
+        left = max(0.0, deadline - asyncio.get_running_loop().time())
+        intent = await watch.wait(intent_id, HAS_HASH, timeout_seconds=left)
+        report.update(position, str(intent.state), intent.tx_hash_hex)
+
+    asked = [(position, each.intent_id) for position, each in enumerate(report.actions) if each.intent_id is not None]
+    await asyncio.gather(*(one(position, intent_id) for position, intent_id in asked))

@@ -1,0 +1,91 @@
+"""Every job: its name, what it is for, the chain it is about, and how often it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from core.config import ChainName, KeeperSettings
+from keeper.agent.canary_job import canary
+from keeper.agent.list_job import list_rounds, list_series
+from keeper.agent.pay_job import pay
+from keeper.agent.resolve_job import resolve_markets as resolve_agent_markets
+from keeper.agent.snapshot_job import snapshot
+from keeper.cup.markets_job import follow_markets
+from keeper.cup.roulette_job import spin
+from keeper.desk import Run
+from keeper.stock.deliver_job import deliver
+from keeper.stock.open_job import open_drills, open_markets, open_refund_drill
+from keeper.stock.price_job import move_prices
+from keeper.stock.resolve_job import resolve_markets
+
+TIMEOUT_SECONDS = 90.0
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One kind of run. `every` gives its period in seconds, None for on demand only."""
+
+    name: str
+    purpose: str
+    chain: ChainName
+    work: Callable[[Run], Awaitable[None]]
+    every: Callable[[KeeperSettings], float | None]
+    local_only: bool = False
+    local_every: float | None = None
+    """The longest period on local deployments, where a person watches."""
+
+
+def _settle(how: KeeperSettings) -> float:
+    return how.settle_every_seconds
+
+
+def _list(how: KeeperSettings) -> float:
+    return how.list_every_seconds
+
+
+def _snapshot(how: KeeperSettings) -> float:
+    return how.snapshot_every_seconds
+
+
+JOBS: tuple[Job, ...] = (
+    Job("open", "list today's daily and this week's weekly markets", "vpm", open_markets, _list),
+    Job("resolve", "settle or void stock markets past their bell", "vpm", resolve_markets, _settle),
+    Job("deliver", "send payouts and refunds; poke, residue, fees", "vpm", deliver, _settle),
+    Job(
+        "drill",
+        "keep short markets going",
+        "vpm",
+        open_drills,
+        lambda how: 5.0 if how.local_drills else None,
+        local_only=True,
+    ),
+    Job("refund-drill", "list a short market that will be void", "vpm", open_refund_drill, lambda _: None),
+    Job(
+        "prices",
+        "move the simulated price feeds",
+        "vpm",
+        move_prices,
+        lambda how: min(15.0, how.snapshot_every_seconds) if how.local_prices else None,
+        local_only=True,
+    ),
+    Job("agent-snapshot", "post observations to our feeds", "base", snapshot, _snapshot, local_every=15.0),
+    Job("agent-list", "list the standing series of agent markets", "base", list_series, _list, local_every=8.0),
+    Job("agent-rounds", "list the next up/down rounds", "base", list_rounds, _list, local_every=8.0),
+    Job("agent-resolve", "settle or void agent markets", "base", resolve_agent_markets, _settle),
+    Job("agent-pay", "pay winners and refunds; sweep fees", "base", pay, _settle),
+    Job(
+        "agent-canary",
+        "quote and trade (simulated) through the public address",
+        "base",
+        canary,
+        lambda how: how.canary_every_seconds if how.canary else None,
+        local_every=60.0,
+    ),
+    Job(
+        "cup-markets", "open and settle the paper markets beside the listed ones", "base", follow_markets, lambda _: 5.0
+    ),
+    Job("cup-roulette", "finish the roulette round whose beacon is mined, open the next", "base", spin, lambda _: 1.0),
+)
+
+BY_NAME = {job.name: job for job in JOBS}

@@ -1,0 +1,222 @@
+"""The keeper as a daemon: takes part in the election, and while it leads runs the jobs and serves requests for them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Coroutine
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import aiohttp
+import psycopg
+import sqlalchemy as sa
+from apscheduler.schedulers.asyncio import AsyncIOScheduler  # type: ignore[import-untyped]
+
+from core import jobs
+from core.chain import ChainClient, RpcClient, RpcError
+from core.config import ChainName, KeeperSettings, Settings, load
+from core.config.settings import CHAIN_NAMES
+from core.daemon import Daemon
+from core.db.engine import check_database, make_engine, make_pool, sqlalchemy_url
+from core.db.heartbeat import INSTANCE, beat_forever
+from core.db.leader import Leadership
+from core.db.migrate import check_schema
+from core.db.notify import listen
+from core.deployments import load_deployment
+from core.log import get_logger
+from core.outbox import IntentWatch
+from keeper.desk import ChainDesk, Keeper
+from keeper.runner import Runner, follow
+from keeper.schedule import BY_NAME, JOBS, Job
+from keeper.sources.settings import load_sources
+from keeper.stock.sessions import sessions_around
+
+log = get_logger(__name__)
+
+ROLE = "keeper"
+STALLED_AFTER_PERIODS = 5
+STALLED_AFTER_LEAST_SECONDS = 120.0
+REQUEST_HASH_SECONDS = 8.0
+
+
+@contextlib.asynccontextmanager
+async def keeping(settings: Settings, how: KeeperSettings) -> AsyncIterator[Keeper]:
+    """Opens what the jobs need; checks the database, its schema, the sources file, and which chains the nodes serve."""
+    url = settings.database_url.get_secret_value()
+    load_sources(how.sources_file)
+    await check_database(url, connect_timeout_seconds=settings.database_connect_timeout_seconds)
+    await asyncio.to_thread(_check_schema, url)
+    async with contextlib.AsyncExitStack() as stack:
+        pool = await stack.enter_async_context(
+            make_pool(url, size=settings.database_pool_size, autocommit=True, application_name="vpm-keeper")
+        )
+        engine = make_engine(url, pool_size=4, autocommit=True, application_name="vpm-keeper")
+        stack.push_async_callback(engine.dispose)
+        http = await stack.enter_async_context(aiohttp.ClientSession())
+        desks: dict[ChainName, ChainDesk] = {}
+        for name in CHAIN_NAMES:
+            chain = settings.chain(name)
+            if not chain.rpc_urls:
+                continue
+            deployment = load_deployment(chain.deployment_file)
+            rpc = RpcClient(chain.rpc_urls, chain_id=deployment.chain_id, timeout_seconds=settings.rpc_timeout_seconds)
+            stack.push_async_callback(rpc.close)
+            try:
+                await rpc.start()
+            except RpcError as error:  # a node that is away is not fatal; a wrong chain is another error, and is
+                log.warning(error.message, action="keeper.no_node", chain=name)
+                rpc.open()
+            client = ChainClient(rpc)
+            opinions = tuple(client.pinned(n) for n in range(len(chain.rpc_urls))) if len(chain.rpc_urls) > 1 else ()
+            desks[name] = ChainDesk(name, deployment, client, opinions)
+        yield Keeper(settings, how, pool, engine, http, desks)
+
+
+class Keeping:
+    """The jobs of one process, while it leads."""
+
+    def __init__(self, keeper: Keeper, url: str) -> None:
+        self.runner = Runner(keeper)
+        self.leadership = Leadership(url, ROLE)
+        self._keeper = keeper
+        self._url = url
+        self._finished: dict[str, float] = {}
+        self._periods: dict[str, float] = {}
+        self._led_since = 0.0
+
+    async def run(self) -> None:
+        await self.leadership.run(self._lead)
+
+    async def _lead(self) -> None:
+        # The calendar takes seconds to load the first time: here, rather than inside a run that others wait for.
+        await asyncio.to_thread(sessions_around, int(time.time()))
+        self._led_since = time.monotonic()
+        self._finished.clear()
+        scheduler = AsyncIOScheduler(timezone=UTC)
+        at = datetime.now(UTC)
+        for job in JOBS:
+            unable = self.runner.unable(job)
+            period = job.every(self._keeper.how)
+            if period is None or unable is not None:
+                if unable is not None:
+                    log.info(unable, action="keeper.job_off", job=job.name)
+                continue
+            if job.local_every is not None and self._keeper.desks[job.chain].is_local:
+                period = min(period, job.local_every)
+            self._periods[job.name] = period
+            # Spread over the first second, so that a start is not a burst; later runs keep their distance.
+            at += timedelta(seconds=0.1)
+            scheduler.add_job(
+                self._tick,
+                "interval",
+                args=(job,),
+                seconds=period,
+                id=job.name,
+                next_run_time=at,
+                max_instances=1,
+                coalesce=True,
+                misfire_grace_time=None,
+            )
+        scheduler.start()
+        try:
+            await self._serve_requests()
+        finally:
+            scheduler.shutdown(wait=False)
+            await asyncio.sleep(0)  # its shutdown is scheduled, not done
+
+    async def _tick(self, job: Job) -> None:
+        await self.runner.run(job)
+        self._finished[job.name] = time.monotonic()
+
+    async def _serve_requests(self) -> None:
+        """Runs what was asked for from outside, one after the other, until cancelled."""
+        async with (
+            IntentWatch(self._url, self._keeper.pool) as watch,
+            contextlib.aclosing(listen(self._url, [jobs.REQUESTED])) as notices,
+        ):
+            async for _ in notices:
+                try:
+                    while await self._serve_one(watch):
+                        pass
+                except (psycopg.Error, TimeoutError) as error:
+                    log.warning("requests cannot be read", action="keeper.requests_unreadable", why=error)
+
+    async def _serve_one(self, watch: IntentWatch) -> bool:
+        async with self._keeper.pool.connection() as connection:
+            asked = await jobs.claim(connection, INSTANCE)
+        if asked is None:
+            return False
+        job = BY_NAME.get(asked.job)
+        if job is None:
+            now = datetime.now(UTC).isoformat()
+            body: dict[str, Any] = {
+                "job": asked.job,
+                "ok": False,
+                "startedAt": now,
+                "finishedAt": now,
+                "actions": [],
+                "skipped": [],
+                "errors": [f"There is no job {asked.job}; there are {', '.join(BY_NAME)}."],
+            }
+        else:
+            report = await self.runner.run(job)
+            await follow(report, watch, REQUEST_HASH_SECONDS)
+            body = report.body()
+        async with self._keeper.pool.connection() as connection:
+            await jobs.finish(connection, asked.id, body)
+        return True
+
+    async def health(self) -> tuple[bool, str]:
+        """Leading with every job on time, or standing by."""
+        if not self.leadership.is_leader:
+            return True, "standing by"
+        now = time.monotonic()
+        late = []
+        for name, period in self._periods.items():
+            since = now - self._finished.get(name, self._led_since)
+            if since > max(period * STALLED_AFTER_PERIODS, STALLED_AFTER_LEAST_SECONDS):
+                late.append(f"{name} has not finished for {since:.0f} s")
+        return not late, "; ".join(late) or f"leading {len(self._periods)} jobs"
+
+
+@contextlib.asynccontextmanager
+async def setup(daemon: Daemon) -> AsyncIterator[None]:
+    settings = daemon.settings
+    async with keeping(settings, load(KeeperSettings)) as keeper:
+        work = Keeping(keeper, settings.database_url.get_secret_value())
+        daemon.health.add_check("jobs", work.health)
+        for desk in keeper.desks.values():
+            daemon.health.add_check(f"chain {desk.name}", _chain_check(desk))
+        beat = beat_forever(keeper.pool, "keeper", is_leader=lambda: work.leadership.is_leader)
+        daemon.spawn("jobs", _until(daemon.stop, work.run()))
+        daemon.spawn("heartbeat", _until(daemon.stop, beat))
+        yield
+
+
+def _chain_check(desk: ChainDesk) -> Any:
+    async def check() -> tuple[bool, str]:
+        head = await desk.client.head(timeout_seconds=1.5)
+        return True, f"head {head.number}"
+
+    return check
+
+
+async def _until(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> None:
+    """Runs endless work until told to stop; every step of it is one transaction, so it may be cancelled anywhere."""
+    working, stopping = asyncio.ensure_future(work), asyncio.create_task(stop.wait())
+    try:
+        await asyncio.wait((working, stopping), return_when=asyncio.FIRST_COMPLETED)
+        if working.done():
+            working.result()
+    finally:
+        stopping.cancel()
+        working.cancel()
+        await asyncio.gather(working, stopping, return_exceptions=True)
+
+
+def _check_schema(url: str) -> None:
+    engine = sa.create_engine(sqlalchemy_url(url), poolclass=sa.NullPool)
+    with engine.connect() as connection:
+        check_schema(connection)

@@ -1,0 +1,78 @@
+"""One value from what several sources said, or a refusal. Pure."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from keeper.sources.sample import Refused, Round, Sample, Why, dollars
+
+BPS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What a feed's values may be. Values with 8 decimals.
+
+    max_move_bps: from the last round, unless two sources agree on the new value. agree_within_bps: the most two
+    sources may differ, in parts of the lower.
+    """
+
+    lowest: int = 1
+    highest: int = 10**15 * 10**8
+    max_move_bps: int = 3_000
+    agree_within_bps: int = 200
+
+
+def agree(samples: Sequence[Sample], refusals: Sequence[Refused], bounds: Bounds) -> Sample:
+    """The value to believe. With two or more sources configured, two must agree; the lower of the closest pair counts.
+
+    It is observed when the older of the two was.
+    """
+    configured = len(samples) + len(refusals)
+    sane = [each for each in samples if bounds.lowest <= each.value <= bounds.highest]
+    if not sane:
+        if samples:
+            raise Refused(Why.ABSURD, f"{samples[0].source} says {dollars(samples[0].value)}, out of bounds")
+        if refusals:
+            raise Refused(refusals[0].why, "; ".join(each.message for each in refusals))
+        raise Refused(Why.UNCONFIGURED, "no source is configured")
+    if configured == 1:
+        return sane[0]
+    if len(sane) == 1:
+        others = "; ".join(each.message for each in refusals) or "the others are out of bounds"
+        raise Refused(refusals[0].why if refusals else Why.ABSURD, f"only {sane[0].source} gives a value: {others}")
+    ordered = sorted(sane, key=lambda each: (each.value, each.source))
+    low, high = min(itertools.pairwise(ordered), key=lambda pair: pair[1].value - pair[0].value)
+    if (high.value - low.value) * BPS > low.value * bounds.agree_within_bps:
+        raise Refused(
+            Why.DISAGREE,
+            f"{low.source} says {dollars(low.value)}, {high.source} says {dollars(high.value)}",
+        )
+    return Sample(low.value, min(low.observed_at, high.observed_at), f"{low.source} + {high.source}")
+
+
+def check_move(sample: Sample, last: Round | None, bounds: Bounds, *, agreed: bool) -> Sample:
+    """The sample, unless a single source moved further from the last round than is believable at once."""
+    if last is None or last.answer <= 0 or agreed:
+        return sample
+    moved = abs(sample.value - last.answer)
+    if moved * BPS > last.answer * bounds.max_move_bps:
+        raise Refused(
+            Why.ABSURD,
+            f"{sample.source} says {dollars(sample.value)} after {dollars(last.answer)}; "
+            "a second source would have to agree on such a move",
+        )
+    return sample
+
+
+def check_time(sample: Sample, last: Round | None, now: int, max_lag: int) -> Sample:
+    """The sample, if the feed can take it: later than the last round, not from the future, not too old."""
+    if sample.observed_at > now:
+        raise Refused(Why.ABSURD, f"{sample.source} is {sample.observed_at - now} s ahead of the chain")
+    if now - sample.observed_at > max_lag:
+        raise Refused(Why.LATE, f"{sample.source} is {now - sample.observed_at} s old, at most {max_lag} s count")
+    if last is not None and sample.observed_at <= last.updated_at:
+        raise Refused(Why.LATE, f"{sample.source} is no newer than the last round")
+    return sample

@@ -1,0 +1,70 @@
+"""A number in a JSON document on the web."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from typing import Any
+
+import aiohttp
+
+from core.log import redact_text
+from keeper.sources.sample import Refused, Sample, Why, units
+from keeper.sources.settings import HttpSource
+
+LARGEST_BODY_BYTES = 2_000_000
+MILLISECONDS_FROM = 10**11
+"""A time above this is in milliseconds: in seconds it would be the year 5138."""
+
+
+async def sample(http: aiohttp.ClientSession, source: HttpSource, now: int) -> Sample:
+    """The number as it stands now; the document's own time counts where it has one. `now` is the chain's clock."""
+    document = await _document(http, source)
+    number = _at(document, source.value, source.name)
+    if isinstance(number, bool) or not isinstance(number, int | Decimal | str):
+        raise Refused(Why.ABSURD, f"{source.name} has {type(number).__name__} where {source.value} should be a number")
+    observed_at = now
+    if source.observed_at is not None:
+        told = units(_at(document, source.observed_at, source.name)) // 10**8
+        observed_at = told // 1000 if told > MILLISECONDS_FROM else told
+        if now - observed_at > source.max_age_seconds:
+            raise Refused(Why.LATE, f"{source.name} is {now - observed_at} s old")
+        # A little ahead is a clock that runs fast; the chain's own clock bounds what may be posted.
+        observed_at = min(observed_at, now)
+    return Sample(units(number, source.multiply), observed_at, source.name)
+
+
+async def _document(http: aiohttp.ClientSession, source: HttpSource) -> Any:
+    timeout = aiohttp.ClientTimeout(total=source.timeout_seconds)
+    try:
+        async with http.get(source.url, timeout=timeout, headers={"Accept": "application/json"}) as response:
+            if response.status != 200:
+                raise Refused(Why.DOWN, f"{source.name} answers {response.status}")
+            body = await response.content.read(LARGEST_BODY_BYTES + 1)
+            while len(body) <= LARGEST_BODY_BYTES and (more := await response.content.read(LARGEST_BODY_BYTES)):
+                body += more
+    except TimeoutError:
+        raise Refused(Why.LATE, f"{source.name} did not answer within {source.timeout_seconds:g} s") from None
+    except aiohttp.ClientError as error:
+        raise Refused(Why.DOWN, f"{source.name} cannot be reached: {redact_text(str(error))}") from None
+    if len(body) > LARGEST_BODY_BYTES:
+        raise Refused(Why.ABSURD, f"{source.name} answers with more than {LARGEST_BODY_BYTES} bytes")
+    try:
+        return json.loads(body, parse_float=Decimal, parse_constant=_no_number)
+    except (ValueError, RecursionError):
+        raise Refused(Why.ABSURD, f"{source.name} does not answer with JSON") from None
+
+
+def _no_number(word: str) -> None:
+    raise ValueError(f"{word} is not JSON")
+
+
+def _at(document: Any, path: str, name: str) -> Any:
+    """`pairs.0.marketCap` in the document."""
+    found = document
+    for part in path.split("."):
+        try:
+            found = found[int(part)] if isinstance(found, list) else found[part]
+        except (KeyError, IndexError, TypeError, ValueError):
+            raise Refused(Why.ABSURD, f"{name} has no {path} in its answer") from None
+    return found

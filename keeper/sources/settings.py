@@ -1,0 +1,119 @@
+"""Which sources observe what, from the TOML file that VPM_KEEPER_SOURCES_FILE names.
+
+    ["BNKR/market_cap"]                       # as in the deployment file's observationFeeds
+    lowest_usd = 1_000_000                    # outside these a value is absurd
+    highest_usd = 5_000_000_000
+    max_move_percent = 30                     # from the last round, unless two sources agree
+    agree_within_percent = 2
+
+    [["BNKR/market_cap".sources]]
+    kind = "http"
+    name = "dexscreener"
+    url = "https://api.dexscreener.com/latest/dex/pairs/base/0x..."
+    value = "pairs.0.marketCap"               # where the number stands in the answer
+    timeout_seconds = 5
+
+    [["BNKR/market_cap".sources]]
+    kind = "chainlink"
+    name = "price feed x supply"
+    feed = "0x..."                            # on the same chain
+    multiply = "100000000000"                 # a price times the supply is a market cap
+    max_age_seconds = 3600
+
+On a local deployment a feed without an entry is simulated; elsewhere it is not posted to.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from decimal import Decimal
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from core.config.values import HttpUrlText
+from core.errors import ConfigError
+from keeper.sources.agreement import Bounds
+from keeper.sources.sample import ONE
+
+VARIABLE = "VPM_KEEPER_SOURCES_FILE"
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class HttpSource(_Part):
+    """A JSON document and the places of the number in it and, where it says one, of its time in Unix seconds or ms."""
+
+    kind: Literal["http"]
+    name: Annotated[str, Field(min_length=1, max_length=40)]
+    url: HttpUrlText
+    value: Annotated[str, Field(min_length=1)]
+    observed_at: str | None = None
+    timeout_seconds: Annotated[float, Field(gt=0, le=30)] = 5.0
+    max_age_seconds: Annotated[int, Field(ge=1)] = 300
+    multiply: Annotated[Decimal, Field(gt=0)] = Decimal(1)
+
+
+class ChainlinkSource(_Part):
+    """An AggregatorV3 feed on the chain that is posted to."""
+
+    kind: Literal["chainlink"]
+    name: Annotated[str, Field(min_length=1, max_length=40)]
+    feed: Annotated[str, Field(pattern=r"^0x[0-9a-fA-F]{40}$")]
+    max_age_seconds: Annotated[int, Field(ge=1)]
+    multiply: Annotated[Decimal, Field(gt=0)] = Decimal(1)
+
+
+class SimulatedSource(_Part):
+    """A random walk; for chains where nothing is worth anything."""
+
+    kind: Literal["simulated"]
+
+
+AnySource = Annotated[HttpSource | ChainlinkSource | SimulatedSource, Field(discriminator="kind")]
+
+
+class Observed(_Part):
+    """One feed's sources and what its values may be."""
+
+    sources: Annotated[tuple[AnySource, ...], Field(min_length=1)]
+    lowest_usd: Annotated[Decimal, Field(gt=0)] = Decimal(1)
+    highest_usd: Annotated[Decimal, Field(gt=0)] = Decimal(10**15)
+    max_move_percent: Annotated[Decimal, Field(gt=0, le=1000)] = Decimal(30)
+    agree_within_percent: Annotated[Decimal, Field(gt=0, le=100)] = Decimal(2)
+
+    @property
+    def bounds(self) -> Bounds:
+        return Bounds(
+            lowest=int(self.lowest_usd * ONE),
+            highest=int(self.highest_usd * ONE),
+            max_move_bps=int(self.max_move_percent * 100),
+            agree_within_bps=int(self.agree_within_percent * 100),
+        )
+
+
+SIMULATED = Observed(sources=(SimulatedSource(kind="simulated"),))
+
+_FILE = TypeAdapter(dict[str, Observed])
+
+
+def load_sources(path: Path | None) -> dict[str, Observed]:
+    """Per feed key; empty without a file. ConfigError saying what is wrong where."""
+    if path is None:
+        return {}
+    try:
+        content = tomllib.loads(path.read_text(), parse_float=Decimal)
+        return _FILE.validate_python(content)
+    except OSError as error:
+        raise ConfigError(f"{VARIABLE} names {path}, which cannot be read: {error.strerror}.") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path} cannot be read as TOML: {error}.") from None
+    except ValidationError as error:
+        said = "; ".join(
+            f"{'.'.join(str(part) for part in problem['loc'])}: {problem['msg']}"
+            for problem in error.errors(include_url=False, include_input=False)
+        )
+        raise ConfigError(f"{path} is wrong: {said}.") from None

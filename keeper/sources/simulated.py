@@ -1,0 +1,49 @@
+"""Prices for chains nobody trades on: a seeded random walk that a person can watch move.
+
+The next value follows from the last round on the feed, the seed and the time, so it needs no memory: whoever takes
+over goes on from where the chain stands, and the same seed and times give the same walk. Integers throughout.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+
+from keeper.sources.sample import ONE, Round, Sample
+
+# Dollars; what an observation feed without a round begins at. Price feeds begin with the rounds they were set up with.
+FIRST_DOLLARS = {"BNKR/market_cap": 82_400_000, "AIXBT/market_cap": 41_700_000, "VIRTUAL/market_cap": 915_000_000}
+OTHERS_FIRST_DOLLARS = 100_000_000
+
+VOLATILITY_PPM_PER_MINUTE = 4_000
+"""A standard deviation of 0.4% a minute, 3% an hour: enough to see, not enough to leave the range of its markets."""
+HOME_MINUTES = 360
+"""Half of the way back to where it began takes about four hours."""
+LONGEST_STEP_SECONDS = 900
+"""After a longer silence it moves as if only this long had passed."""
+
+
+def first_value(key: str) -> int:
+    return FIRST_DOLLARS.get(key, OTHERS_FIRST_DOLLARS) * ONE
+
+
+def step(last: Round, home: int, seed: str, key: str, now: int) -> int:
+    """The value at `now`, in the feed's 8 decimals, at least 1. Every division rounds towards zero or down."""
+    seconds = min(max(now - last.updated_at, 1), LONGEST_STEP_SECONDS)
+    # Standard deviation grows with the square root of time; isqrt of seconds * 1e6 keeps three decimals.
+    scale = VOLATILITY_PPM_PER_MINUTE * math.isqrt(seconds * 1_000_000 // 60) // 1000
+    noise = last.answer * scale * _gauss(seed, key, now) // (1_000_000 * 1000)
+    pull = (home - last.answer) * seconds // (HOME_MINUTES * 60)
+    return max(1, last.answer + noise + pull)
+
+
+def sample(last: Round | None, home: int, seed: str, key: str, now: int) -> Sample:
+    value = first_value(key) if last is None else step(last, home, seed, key, now)
+    return Sample(value, now, "simulated")
+
+
+def _gauss(seed: str, key: str, now: int) -> int:
+    """About normal, in thousandths of a standard deviation: twelve uniform numbers less their mean."""
+    digest = hashlib.sha256(f"{seed}\n{key}\n{now}".encode()).digest()
+    words = [int.from_bytes(digest[at : at + 2]) for at in range(0, 24, 2)]
+    return (sum(words) - 6 * 65_535) * 1000 // 65_536

@@ -1,0 +1,1 @@
+"""Up/down markets on stock prices: sessions, opening, settling, delivering."""

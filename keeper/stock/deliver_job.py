@@ -1,0 +1,191 @@
+"""`deliver`: sends what is owed to its owners, finishes vintages, and brings dust and fees to the treasury."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import and_, func, or_, select
+
+from core.db.schema.index_stock import stock_market, stock_position, stock_vintage
+from core.mirror.vested import DOWN, UP, Moment
+from core.outbox import KEEPER
+from core.projections.stock import market_of, position_of, vintage_of
+from keeper import metrics
+from keeper.desk import Run
+from keeper.errands import Rest, Want
+from keeper.stock.delivering import Due, Holding, deliveries, dues, poke, residue_due
+
+REST = Rest(after_success=120.0, after_failure=20.0, longest=3600.0)
+# A token that refuses an owner will mostly refuse again: hours, not seconds.
+REFUSED_REST = Rest(after_success=3600.0, after_failure=60.0, longest=6 * 3600.0)
+SWEEP_REST = Rest(after_success=3600.0)
+AT_MOST = 1_000
+"""Positions looked at in one run; the rest is for the next."""
+
+MARKETS, POSITIONS, VINTAGES = stock_market.c, stock_position.c, stock_vintage.c
+
+
+async def deliver(run: Run) -> None:
+    if run.index is None:
+        run.report.skip("everything", "the index has read nothing of this chain yet")
+        return
+    indexed = Moment(run.index.l1_number, run.index.time)
+    await _pay(run, indexed)
+    await _poke(run, indexed)
+    await _residue(run)
+    await _sweep(run)
+
+
+async def _pay(run: Run, now: Moment) -> None:
+    owed = await _owed(run, now)
+    metrics.DUE.labels(run.report.job, "positions").set(len(owed))
+    waiting = await run.free([due.subject for due in owed], REST)
+    ready: list[Due] = []
+    for due in owed:
+        reason = waiting[due.subject]
+        if reason is None:
+            ready.append(due)
+        else:
+            run.report.skip(f"position {due.position_id}", reason)
+    settler = run.desk.contract("VestedMarkets")
+    for batch in deliveries(ready):
+        call = settler.call("deliver", [due.position_id for due in batch])
+        markets = sorted({due.market_id for due in batch})
+        want = Want(
+            kind="deliver",
+            subjects=tuple(due.subject for due in batch),
+            target=f"{len(batch)} positions of market {', '.join(f'#{each}' for each in markets[:5])}",
+            detail=f"send {sum(due.amount for due in batch)} units to their owners",
+            group=KEEPER,
+            to=call.to,
+            data=call.data,
+        )
+        await run.ask(want, REFUSED_REST if batch[0].failed else REST)
+
+
+async def _owed(run: Run, now: Moment) -> list[Due]:
+    """What is owed, page by page: candidates that turn out to be owed nothing never hide those behind them."""
+    owed: list[Due] = []
+    last = -1
+    while len(owed) < AT_MOST:
+        page = await _holdings(run, last)
+        owed += dues(page, now)
+        if len(page) < AT_MOST:
+            break
+        last = max(held.position.position_id for held in page)
+    return owed
+
+
+async def _holdings(run: Run, after: int) -> list[Holding]:
+    """Positions that may be owed something: unpaid ones of the winning side or a void, and rationed ones."""
+    unpaid = and_(
+        POSITIONS.claimed.is_(False),
+        MARKETS.closed_tx.is_not(None),
+        or_(MARKETS.voided, MARKETS.winner == POSITIONS.outcome),
+    )
+    rationed = or_(
+        VINTAGES.accepted_up.is_(None),
+        and_(POSITIONS.outcome == UP, VINTAGES.accepted_up != VINTAGES.offered_up),
+        and_(POSITIONS.outcome == DOWN, VINTAGES.accepted_down != VINTAGES.offered_down),
+    )
+    unreturned = and_(POSITIONS.refunded.is_(False), POSITIONS.vintage != 0, rationed)
+    query = (
+        select(POSITIONS.position_id)
+        .join(stock_market, MARKETS.market_id == POSITIONS.market_id)
+        .join(stock_vintage, and_(VINTAGES.market_id == POSITIONS.market_id, VINTAGES.vintage == POSITIONS.vintage))
+        .where(or_(unpaid, unreturned), POSITIONS.position_id > after)
+        .order_by(POSITIONS.position_id)
+        .limit(AT_MOST)
+    )
+    async with run.keeper.engine.connect() as connection:
+        ids = list((await connection.execute(query)).scalars())
+        positions = (await connection.execute(select(stock_position).where(POSITIONS.position_id.in_(ids)))).all()
+        wanted = {row.market_id for row in positions}
+        markets = (await connection.execute(select(stock_market).where(MARKETS.market_id.in_(wanted)))).all()
+        vintages = (await connection.execute(select(stock_vintage).where(VINTAGES.market_id.in_(wanted)))).all()
+    by_id = {row.market_id: market_of(row) for row in markets}
+    by_block = {(row.market_id, row.vintage): vintage_of(row) for row in vintages}
+    return [
+        Holding(
+            market=by_id[row.market_id],
+            position=position_of(row),
+            vintage=by_block[row.market_id, row.vintage],
+            failed=row.failed_deliveries,
+        )
+        for row in positions
+    ]
+
+
+async def _poke(run: Run, now: Moment) -> None:
+    """Open markets only: settling finalizes the pending vintage itself."""
+    entered = (
+        select(func.max(POSITIONS.entered_at))
+        .where(POSITIONS.market_id == MARKETS.market_id, POSITIONS.vintage == MARKETS.pending_vintage)
+        .scalar_subquery()
+    )
+    query = select(stock_market, entered.label("last_entry")).where(
+        MARKETS.pending_vintage.is_not(None), MARKETS.closed_tx.is_(None), MARKETS.final_time > run.now
+    )
+    async with run.keeper.engine.connect() as connection:
+        rows = (await connection.execute(query)).all()
+    settler = run.desk.contract("VestedMarkets")
+    for row in rows:
+        reason = poke(market_of(row), row.last_entry, now)
+        if reason is None:
+            continue
+        call = settler.call("finalizeVintage", row.market_id)
+        want = Want(
+            kind="poke",
+            subjects=(f"stock:poke:{row.market_id}:{row.pending_vintage}",),
+            target=f"{row.ticker or 'market'} #{row.market_id}",
+            detail=reason,
+            group=KEEPER,
+            to=call.to,
+            data=call.data,
+            priority=-5,
+        )
+        await run.ask(want, REST)
+
+
+async def _residue(run: Run) -> None:
+    query = select(stock_market).where(MARKETS.closed_tx.is_not(None), MARKETS.residue_tx.is_(None))
+    async with run.keeper.engine.connect() as connection:
+        rows: list[Any] = list((await connection.execute(query)).all())
+    settler = run.desk.contract("VestedMarkets")
+    for row in rows:
+        amount = residue_due(market_of(row))
+        if not amount:
+            continue
+        call = settler.call("claimResidue", row.market_id)
+        want = Want(
+            kind="residue",
+            subjects=(f"stock:residue:{row.market_id}",),
+            target=f"{row.ticker or 'market'} #{row.market_id}",
+            detail=f"bring {amount} units of rounding dust to the treasury",
+            group=KEEPER,
+            to=call.to,
+            data=call.data,
+            priority=-10,
+        )
+        await run.ask(want, REST)
+
+
+async def _sweep(run: Run) -> None:
+    settler = run.desk.contract("VestedMarkets")
+    fees = int(str(await run.read(settler.call("feesAccrued"))))
+    least = run.keeper.how.sweep_from_units
+    if fees < least:
+        run.report.skip("fees", f"{fees} units have accrued, swept from {least} on")
+        return
+    call = settler.call("sweepFees")
+    want = Want(
+        kind="sweep",
+        subjects=("stock:sweep",),
+        target="fees",
+        detail=f"bring {fees} units of fees to the treasury",
+        group=KEEPER,
+        to=call.to,
+        data=call.data,
+        priority=-10,
+    )
+    await run.ask(want, SWEEP_REST)

@@ -1,0 +1,74 @@
+"""What is owed and not sent yet: payouts, refused remainders, finished vintages, residue, fees."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from core.mirror.vested import Market, Moment, Position, Vintage, finished, residue, settlement
+
+BATCH = 50
+"""Positions in one `deliver`."""
+
+POKE_AFTER_SECONDS = 60
+"""The next entry finalizes a vintage by itself; only one that waited this long is worth a transaction."""
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """A position that is owed something now; token units."""
+
+    position_id: int
+    market_id: int
+    amount: int
+    failed: int  # deliveries the token refused so far
+    settled: bool  # its market is; before that only a refused part is owed
+
+    @property
+    def subject(self) -> str:
+        """A refused part and a settlement are two errands: the one done does not hold up the other."""
+        return f"stock:{'deliver' if self.settled else 'return'}:{self.position_id}"
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """A position with its market and vintage, as the index has them."""
+
+    market: Market
+    position: Position
+    vintage: Vintage
+    failed: int
+
+
+def dues(holdings: Iterable[Holding], now: Moment) -> list[Due]:
+    """Those that a delivery would send something to, by market and position."""
+    found = []
+    for held in holdings:
+        total = settlement(held.market, held.position, held.vintage, now).total
+        if total:
+            found.append(
+                Due(held.position.position_id, held.position.market_id, total, held.failed, held.market.settled)
+            )
+    return sorted(found, key=lambda due: (due.market_id, due.position_id))
+
+
+def deliveries(ready: Sequence[Due]) -> list[tuple[Due, ...]]:
+    """In batches. One that the token refused before goes with its like, so it never delays the others."""
+    fresh = [due for due in ready if not due.failed]
+    again = [due for due in ready if due.failed]
+    return [tuple(group[start : start + BATCH]) for group in (fresh, again) for start in range(0, len(group), BATCH)]
+
+
+def poke(market: Market, entered_at: int, now: Moment) -> str | None:
+    """Why its pending vintage should be finalized, or None. entered_at: chain time of the vintage's last entry."""
+    if market.vintage is None or market.settled or not finished(market, now):
+        return None
+    waited = now.timestamp - entered_at
+    return f"its vintage {market.vintage.number} waits since {waited} s" if waited >= POKE_AFTER_SECONDS else None
+
+
+def residue_due(market: Market) -> int:
+    """Floor dust that may go to the treasury now: every winning position has been paid."""
+    if not market.settled or market.residue_claimed or market.unpaid_principal:
+        return 0
+    return residue(market) or 0

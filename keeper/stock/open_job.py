@@ -1,0 +1,197 @@
+"""`open`: today's daily and this week's weekly markets, before the opening bell, for every allowed ticker.
+
+`drill`: short markets, always some under way, on local deployments. `refund-drill`: one that will be void, on demand.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import func, select
+
+from core.db.schema.index_stock import stock_market
+from core.outbox import OPENER
+from keeper.desk import Run
+from keeper.errands import Rest, Want
+from keeper.stock.opening import (
+    NOT_AFTER_MARGIN_SECONDS,
+    DrillPlan,
+    FeedState,
+    ListedKey,
+    Opening,
+    Purse,
+    Terms,
+    affordable,
+    decide_drills,
+    decide_openings,
+    refund_drill,
+)
+from keeper.stock.sessions import Family, daily_window, sessions_around, weekly_window
+
+REST = Rest(after_success=600.0)
+DRILL_REST = Rest(after_success=0.0, longest=120.0)
+DRILLS = DrillPlan()
+LISTED_SINCE_SECONDS = 30 * 86_400
+
+MARKETS = stock_market.c
+
+
+async def open_markets(run: Run) -> None:
+    if await _cannot_list(run):
+        return
+    how = run.keeper.how
+    sessions = await asyncio.to_thread(sessions_around, run.now)
+    windows = [
+        daily_window(sessions, run.now, how.daily_lead_seconds),
+        weekly_window(sessions, run.now, how.weekly_lead_seconds),
+    ]
+    openings, unlisted = decide_openings(await feed_states(run), windows, await _listed(run))
+    for each in unlisted:
+        run.report.skip(each.target, each.reason)
+    await _open(run, openings, REST)
+
+
+async def open_drills(run: Run) -> None:
+    if await _cannot_list(run):
+        return
+    finals, last_opened = await _drills(run)
+    opening, unlisted = decide_drills(await feed_states(run), finals, last_opened, run.now, DRILLS)
+    for each in unlisted:
+        run.report.skip(each.target, each.reason)
+    if opening is not None:
+        # By ticker, not by time: two keepers that look a second apart must want the same thing.
+        await _open(run, [opening], DRILL_REST, subject=f"stock:drill:{opening.feed.ticker}")
+
+
+async def open_refund_drill(run: Run) -> None:
+    if await _cannot_list(run):
+        return
+    allowed = [feed for feed in await feed_states(run) if feed.allowed]
+    if not allowed:
+        run.report.skip("refund drill", "the lister allows no feed")
+        return
+    await _open(run, [refund_drill(allowed[0], run.now, DRILLS)], DRILL_REST, subject="stock:refund-drill")
+
+
+async def feed_states(run: Run) -> list[FeedState]:
+    """The deployment's feeds as the lister knows them at this run's head."""
+    lister, feeds = run.desk.contract("MarketLister"), run.desk.deployment.feeds
+    answers: list[Any] = await run.read_all([lister.call("feed", feed.proxy) for feed in feeds])
+    return [
+        FeedState(
+            ticker=feed.ticker,
+            address=feed.proxy,
+            allowed=answer["allowed"],
+            max_strike_age=min(answer["maxStrikeAge"], feed.max_strike_age_seconds),
+            max_final_age=min(answer["maxFinalAge"], feed.max_final_age_seconds),
+        )
+        for feed, answer in zip(feeds, answers, strict=True)
+    ]
+
+
+async def _cannot_list(run: Run) -> bool:
+    """Says why nothing may be listed now, if so: money is only put down where the present state is known."""
+    problem = run.index_problem() or await run.lanes_problem(OPENER)
+    if problem is None and await run.read(run.desk.contract("VestedMarkets").call("entriesPaused")):
+        problem = "the guardian has paused new markets"
+    if problem is not None:
+        run.report.skip("everything", problem)
+    return problem is not None
+
+
+async def _listed(run: Run) -> set[ListedKey]:
+    query = select(MARKETS.feed, MARKETS.family, MARKETS.strike_time, MARKETS.final_time).where(
+        MARKETS.strike_time > run.now - LISTED_SINCE_SECONDS
+    )
+    async with run.keeper.engine.connect() as connection:
+        rows = (await connection.execute(query)).all()
+    return {("0x" + row.feed.hex(), row.family, row.strike_time, row.final_time) for row in rows}
+
+
+async def _drills(run: Run) -> tuple[dict[str, int], int | None]:
+    query = (
+        select(MARKETS.feed, func.max(MARKETS.final_time), func.max(MARKETS.created_at))
+        .where(MARKETS.family == int(Family.DRILL), MARKETS.created_at > run.now - LISTED_SINCE_SECONDS)
+        .group_by(MARKETS.feed)
+    )
+    async with run.keeper.engine.connect() as connection:
+        rows = (await connection.execute(query)).all()
+    return {"0x" + feed.hex(): final for feed, final, _ in rows}, max((opened for *_, opened in rows), default=None)
+
+
+async def _open(run: Run, openings: Sequence[Opening], rest: Rest, *, subject: str | None = None) -> None:
+    """Asks for the openings the opener can pay for, after an allowance where one is needed."""
+    ready = []
+    subjects = [subject or each.subject for each in openings]
+    waiting = await run.free(subjects, rest)
+    for opening, each in zip(openings, subjects, strict=True):
+        if waiting[each] is None:
+            ready.append((opening, each))
+        else:
+            run.report.skip(opening.target, waiting[each] or "")
+    if not ready:
+        return
+    deployment = run.desk.deployment
+    opener, token = deployment.operator_wallets["opener"], deployment.token("USDG").address
+    lister = run.desk.contract("MarketLister", "VestedMarkets", "RoundResolver")
+    erc20 = run.desk.at(token, "IERC3009")
+    balance, allowance = await run.read_all(
+        [erc20.call("balanceOf", opener), erc20.call("allowance", opener, lister.address)]
+    )
+    terms = Terms(*(deployment.param(name) for name in ("seedPerLeg", "minEntry", "maxEntry")))
+    purse = Purse(int(str(balance)), int(str(allowance)))
+    payable, short, approval = affordable([opening for opening, _ in ready], terms, purse)
+    for unlisted in short:
+        run.report.skip(unlisted.target, unlisted.reason)
+    depends_on = None
+    if payable and approval is not None:
+        call = erc20.call("approve", lister.address, approval)
+        want = Want(
+            kind="approve",
+            subjects=(f"stock:approve:{opener.lower()}",),
+            target=f"allowance of {opener}",
+            detail=f"let the lister take seeds of up to {approval} units from the opener",
+            group=OPENER,
+            to=token,
+            data=call.data,
+        )
+        action = await run.ask(want, Rest(after_success=30.0))
+        if action is None:
+            run.report.skip_all([opening.target for opening in payable], "its seed waits for an allowance")
+            return
+        depends_on = action.intent_id
+    by_opening = dict(ready)
+    for opening in payable:
+        await run.ask(_want(run, opening, by_opening[opening], terms, depends_on), rest)
+
+
+def _want(run: Run, opening: Opening, subject: str, terms: Terms, depends_on: int | None) -> Want:
+    window = opening.window
+    call = run.desk.contract("MarketLister").call(
+        "open",
+        {
+            "feed": opening.feed.address,
+            "strikeTime": window.strike,
+            "finalTime": window.final,
+            "maxStrikeAge": opening.max_strike_age,
+            "maxFinalAge": opening.max_final_age,
+            "seedPerLeg": terms.seed_per_leg,
+            "minEntry": terms.min_entry,
+            "maxEntry": terms.max_entry,
+            "family": int(window.family),
+        },
+    )
+    return Want(
+        kind="open",
+        subjects=(subject,),
+        target=opening.target,
+        detail=f"list {opening.target}, {window.final - window.strike} s long",
+        group=OPENER,
+        to=call.to,
+        data=call.data,
+        not_after=window.strike - NOT_AFTER_MARGIN_SECONDS,
+        depends_on=depends_on,
+        replay_safe=False,  # the lister would list a second market just like it
+    )

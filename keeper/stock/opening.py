@@ -1,0 +1,161 @@
+"""Which markets to list: every allowed feed's windows that are not listed yet, as far as the opener's money goes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass
+
+from keeper.stock.sessions import Family, NotNow, Window, said
+
+NOT_AFTER_MARGIN_SECONDS = 5
+"""A listing must be mined this long before its strike; the relayer gives it up at that moment."""
+
+REFUND_DRILL_AGE_SECONDS = 1
+"""Age bound of a refund drill: no feed prints that often, so its readings are provably stale."""
+
+
+@dataclass(frozen=True, slots=True)
+class FeedState:
+    """A feed of the deployment as the lister knows it now. Ages in seconds."""
+
+    ticker: str
+    address: str
+    allowed: bool
+    max_strike_age: int
+    max_final_age: int
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What the venue lists with; token units."""
+
+    seed_per_leg: int
+    min_entry: int
+    max_entry: int
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """One market to list."""
+
+    feed: FeedState
+    window: Window
+    max_strike_age: int
+    max_final_age: int
+
+    @property
+    def target(self) -> str:
+        return f"{self.feed.ticker} {self.window.family.word} {said(self.window.strike)}"
+
+    @property
+    def subject(self) -> str:
+        return f"stock:open:{self.feed.ticker}:{self.window.family.word}:{self.window.strike}:{self.window.final}"
+
+
+@dataclass(frozen=True, slots=True)
+class Unlisted:
+    """A market that is not listed, and why."""
+
+    target: str
+    reason: str
+
+
+ListedKey = tuple[str, int, int, int]
+"""Feed address in lower case, family, strike and final time."""
+
+
+def listed_key(feed: str, window: Window) -> ListedKey:
+    return feed.lower(), int(window.family), window.strike, window.final
+
+
+def decide_openings(
+    feeds: Sequence[FeedState], windows: Sequence[Window | NotNow], listed: Set[ListedKey]
+) -> tuple[list[Opening], list[Unlisted]]:
+    """For every feed and family: an opening, or why there is none. The nearest strike first."""
+    openings: list[Opening] = []
+    unlisted: list[Unlisted] = []
+    for window in windows:
+        if isinstance(window, NotNow):
+            unlisted.append(Unlisted(window.family.word, window.reason))
+            continue
+        for feed in feeds:
+            opening = Opening(feed, window, feed.max_strike_age, feed.max_final_age)
+            if not feed.allowed:
+                unlisted.append(Unlisted(opening.target, f"the lister does not allow the feed {feed.address}"))
+            elif listed_key(feed.address, window) in listed:
+                unlisted.append(Unlisted(opening.target, "it is listed"))
+            else:
+                openings.append(opening)
+    openings.sort(key=lambda each: (each.window.strike, each.window.final, each.feed.ticker))
+    return openings, unlisted
+
+
+@dataclass(frozen=True, slots=True)
+class Purse:
+    """The opener's token balance and what the lister may take of it; token units."""
+
+    balance: int
+    allowance: int
+
+
+def affordable(
+    openings: Sequence[Opening], terms: Terms, purse: Purse
+) -> tuple[list[Opening], list[Unlisted], int | None]:
+    """The openings whose seeds the balance covers, those it does not, and the allowance to ask for (None: enough)."""
+    each = 2 * terms.seed_per_leg
+    count = min(len(openings), purse.balance // each)  # down: half a seed opens nothing
+    short = [
+        Unlisted(opening.target, f"the opener holds {purse.balance} units, too few for its seed of {each}")
+        for opening in openings[count:]
+    ]
+    needed = count * each
+    allowance = None if purse.allowance >= needed else max(needed, purse.balance)
+    return list(openings[:count]), short, allowance
+
+
+# ---------------------------------------------------------------- short markets
+
+
+@dataclass(frozen=True, slots=True)
+class DrillPlan:
+    """The life of a short market, in seconds from its listing."""
+
+    lead: int = 120
+    life: int = 300
+    apart: int = 45
+
+
+def decide_drills(
+    feeds: Sequence[FeedState], last_final: Mapping[str, int], last_opened: int | None, now: int, plan: DrillPlan
+) -> tuple[Opening | None, list[Unlisted]]:
+    """The next short market to open: of the ticker that has been without one for longest, one at a time.
+
+    last_final: per feed address in lower case, the latest bell of a short market. last_opened: when any was listed.
+    Opening them `apart` keeps them in different phases, so at any moment one can be seen in each.
+    """
+    unlisted: list[Unlisted] = []
+    wanting: list[tuple[int, str, FeedState]] = []
+    for feed in feeds:
+        final = last_final.get(feed.address.lower(), 0)
+        if not feed.allowed:
+            unlisted.append(Unlisted(f"{feed.ticker} drill", f"the lister does not allow the feed {feed.address}"))
+        elif final > now:
+            unlisted.append(Unlisted(f"{feed.ticker} drill", f"one is under way until {said(final)}"))
+        else:
+            wanting.append((final, feed.ticker, feed))
+    if not wanting:
+        return None, unlisted
+    if last_opened is not None and 0 <= now - last_opened < plan.apart:
+        wait = plan.apart - (now - last_opened)
+        return None, unlisted + [Unlisted(f"{ticker} drill", f"its turn comes in {wait} s") for _, ticker, _ in wanting]
+    wanting.sort(key=lambda each: each[:2])
+    feed = wanting[0][2]
+    unlisted += [Unlisted(f"{ticker} drill", "another ticker's is opened first") for _, ticker, _ in wanting[1:]]
+    window = Window(Family.DRILL, now + plan.lead, now + plan.lead + plan.life)
+    return Opening(feed, window, feed.max_strike_age, feed.max_final_age), unlisted
+
+
+def refund_drill(feed: FeedState, now: int, plan: DrillPlan) -> Opening:
+    """A short market that will provably be void: no round is young enough for it, so every stake goes back."""
+    window = Window(Family.DRILL, now + plan.lead, now + plan.lead + plan.life)
+    return Opening(feed, window, REFUND_DRILL_AGE_SECONDS, REFUND_DRILL_AGE_SECONDS)

@@ -1,0 +1,61 @@
+"""`prices`: moves the price feeds of a local deployment, so that its markets have something to be about."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from core.chain import Call, RpcError
+from core.outbox import KEEPER
+from keeper import metrics
+from keeper.desk import Run
+from keeper.errands import Rest, Want
+from keeper.sources import simulated
+from keeper.sources.sample import Round, dollars
+
+REST = Rest(after_success=0.0, after_failure=15.0, longest=120.0)
+FIRST_ROUND = (1 << 64) | 1
+LATE_SECONDS = 120
+"""A price that could not be written for so long is not written any more: the next one is better."""
+
+
+async def move_prices(run: Run) -> None:
+    """Each feed's next round. One at a time per feed, so that its times never go back."""
+    feeds = run.desk.deployment.feeds
+    bound = [run.desk.at(feed.proxy, "LocalFeed") for feed in feeds]
+    calls = [call for feed in bound for call in (feed.call("latestRoundData"), feed.call("getRoundData", FIRST_ROUND))]
+    answers = await run.read_all(calls)
+    for position, feed in enumerate(feeds):
+        latest, first = (_round(answer) for answer in answers[2 * position : 2 * position + 2])
+        if latest is None:
+            run.report.skip(feed.ticker, "its feed holds no round to go on from")
+            continue
+        if latest.updated_at >= run.now:
+            run.report.skip(feed.ticker, "its last round is as new as the newest block")
+            continue
+        home = first.answer if first is not None else latest.answer
+        value = simulated.step(latest, home, run.keeper.how.simulation_seed, feed.ticker, run.now)
+        await _push(run, feed.ticker, bound[position].call("push", value, run.now), value)
+
+
+async def _push(run: Run, ticker: str, call: Call, value: int) -> None:
+    want = Want(
+        kind="price",
+        subjects=(f"local:price:{ticker}",),
+        target=ticker,
+        detail=f"write ${dollars(value)} to its simulated feed",
+        group=KEEPER,
+        to=call.to,
+        data=call.data,
+        not_after=run.now + LATE_SECONDS,
+        priority=-1,
+        replay_safe=False,
+    )
+    if await run.ask(want, REST) is not None:
+        metrics.OBSERVED.labels(ticker).set(value / 10**8)
+
+
+def _round(answer: Any) -> Round | None:
+    if isinstance(answer, RpcError):
+        return None
+    _, value, _, updated_at, _ = answer
+    return Round(value, updated_at) if updated_at else None

@@ -1,0 +1,128 @@
+"""`resolve`: settles every market a minute after its bell, or voids it on proof."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+from sqlalchemy import select
+
+from core.chain import ChainClient, RpcError
+from core.db.schema.index_stock import stock_market
+from core.mirror.rounds import Problem, Status
+from core.outbox import KEEPER
+from keeper import metrics, sightings
+from keeper.desk import Run
+from keeper.errands import Rest, Want
+from keeper.stock.settling import Facts, Wait, decide
+
+REST = Rest(after_success=120.0, after_failure=15.0, longest=900.0)
+OPEN = 1  # VestedMarkets.Status
+
+MARKETS = stock_market.c
+
+
+async def resolve_markets(run: Run) -> None:
+    due = await _due(run)
+    metrics.DUE.labels(run.report.job, "markets").set(len(due))
+    for row, facts in zip(due, await _facts(run, due), strict=True):
+        name = f"{row.ticker or 'market'} #{row.market_id}"
+        decision = decide(await _agreement(run, facts), run.now)
+        if isinstance(decision, Wait):
+            run.report.skip(name, decision.reason)
+            continue
+        call = run.desk.contract(decision.contract).call(decision.function, *decision.arguments)
+        want = Want(
+            kind="resolve" if decision.function == "resolveWith" else "void",
+            subjects=(f"stock:resolve:{row.market_id}",),
+            target=name,
+            detail=f"{decision.function}: {decision.why}",
+            group=KEEPER,
+            to=call.to,
+            data=call.data,
+            priority=5,
+        )
+        await run.ask(want, REST)
+
+
+async def _due(run: Run) -> list[Any]:
+    """Markets past their bell that the index holds open."""
+    query = (
+        select(
+            MARKETS.market_id,
+            MARKETS.ticker,
+            MARKETS.feed,
+            MARKETS.strike_time,
+            MARKETS.final_time,
+            MARKETS.freeze_time,
+            MARKETS.void_delay,
+        )
+        .where(MARKETS.closed_tx.is_(None), MARKETS.final_time < run.now)
+        .order_by(MARKETS.final_time, MARKETS.market_id)
+    )
+    async with run.keeper.engine.connect() as connection:
+        return list((await connection.execute(query)).all())
+
+
+async def _facts(run: Run, due: list[Any]) -> list[Facts]:
+    """What settler, resolver and round finder say at this run's head."""
+    settler, resolver = run.desk.contract("VestedMarkets"), run.desk.contract("RoundResolver")
+    calls = []
+    for row in due:
+        feed = "0x" + row.feed.hex()
+        calls += [
+            settler.call("market", row.market_id),
+            resolver.call("preview", row.market_id),
+            resolver.call("findRound", feed, row.strike_time),
+            resolver.call("findRound", feed, row.final_time),
+        ]
+    answers: list[Any] = await run.read_all(calls)
+    for answer in answers:
+        if isinstance(answer, RpcError):  # views of ours that never revert
+            raise answer
+    return [
+        Facts(
+            market_id=row.market_id,
+            final_time=row.final_time,
+            freeze_time=row.freeze_time,
+            void_delay=row.void_delay,
+            is_open=market["status"] == OPEN,
+            status=Status(preview[0]),
+            strike_round=strike[0],
+            final_round=final[0],
+            strike_problem=Problem(strike[1]),
+            final_problem=Problem(final[1]),
+        )
+        for row, market, preview, strike, final in zip(
+            due, answers[::4], answers[1::4], answers[2::4], answers[3::4], strict=True
+        )
+    ]
+
+
+async def _agreement(run: Run, facts: Facts) -> Facts:
+    """The facts, with whether an earlier read and every other node say what this one says about staleness."""
+    if facts.status is not Status.STALE or not facts.is_open:
+        return facts
+    what = f"STALE {facts.strike_round} {facts.final_round}"
+    subject = f"stock:stale:{facts.market_id}"
+    async with run.keeper.pool.connection() as connection:
+        if run.dry_run:
+            seen = await sightings.recall(connection, run.desk.chain_id, subject)
+        else:
+            seen = await sightings.note(connection, run.desk.chain_id, subject, what, run.now, run.head)
+    agreed = seen is not None and seen.agreed(what, run.now)
+    if agreed and run.desk.opinions:
+        call = run.desk.contract("RoundResolver").call("preview", facts.market_id)
+        said = await asyncio.gather(*(_stale_rounds(client, call) for client in run.desk.opinions))
+        agreed = all(each == facts.rounds for each in said)
+    return replace(facts, agreed=agreed)
+
+
+async def _stale_rounds(client: ChainClient, call: Any) -> tuple[int, int] | None:
+    """The two rounds one node finds stale; None when it says something else, or nothing."""
+    try:
+        status, strike, _, _, final, _, _ = await client.read(call)
+    except RpcError:
+        return None
+    return (strike, final) if status == Status.STALE else None

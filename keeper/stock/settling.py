@@ -1,0 +1,100 @@
+"""How an unsettled market ends, and when: the resolver's word, with waits before anything that gives money back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from core.mirror.rounds import PAUSE_PATIENCE, Problem, Status
+
+AFTER_BELL_SECONDS = 60
+"""Nothing is done earlier: a round of the final second may still be on its way into a block."""
+
+STALE_PATIENCE_SECONDS = 15 * 60
+"""A stale market is voided no earlier after its bell: a feed that only looks dead gets the time to print."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """An unsettled market at one block. Rounds are 0 where none is in effect; problems are the round finder's."""
+
+    market_id: int
+    final_time: int
+    freeze_time: int
+    void_delay: int
+    is_open: bool  # as the settler says, not the index
+    status: Status
+    strike_round: int = 0
+    final_round: int = 0
+    strike_problem: Problem = Problem.OK
+    final_problem: Problem = Problem.OK
+    agreed: bool = False  # two reads, apart, and every node asked, say the same
+
+    @property
+    def rounds(self) -> tuple[int, int]:
+        return self.strike_round, self.final_round
+
+    @property
+    def anyone_voids_from(self) -> int:
+        return self.freeze_time + self.void_delay
+
+
+@dataclass(frozen=True, slots=True)
+class Settle:
+    """A call that settles the market. `contract` is its name in the deployment file."""
+
+    contract: str
+    function: str
+    arguments: tuple[int, ...]
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Nothing to do now. `unproven` asks for the read to be repeated: it is one of two that must agree."""
+
+    reason: str
+    unproven: bool = False
+
+
+def decide(facts: Facts, now: int) -> Settle | Wait:
+    """`now` is the chain's clock."""
+    if not facts.is_open:
+        return Wait("it is settled; the index has not read that yet")
+    if now < facts.final_time + AFTER_BELL_SECONDS:
+        return Wait(f"{facts.final_time + AFTER_BELL_SECONDS - now} s to go until a minute after its bell")
+    match facts.status:
+        case Status.UP | Status.DOWN | Status.FLAT:
+            word = "flat, so it is void" if facts.status is Status.FLAT else facts.status.name
+            return _resolver("resolveWith", facts, f"the rounds say {word}")
+        case Status.BAD_ANSWER:
+            return _resolver("voidBadAnswer", facts, "a round in effect holds no price")
+        case Status.STALE:
+            left = facts.final_time + STALE_PATIENCE_SECONDS - now
+            if left > 0:
+                return Wait(f"its readings are stale; voided in {left} s at the earliest", unproven=True)
+            if not facts.agreed:
+                return Wait("its readings are stale; a second read must say so too", unproven=True)
+            return _resolver("voidStale", facts, "a reading is older than its bound")
+        case Status.PAUSED:
+            if now <= facts.final_time + PAUSE_PATIENCE:
+                left = facts.final_time + PAUSE_PATIENCE + 1 - now
+                return Wait(f"the oracle is paused; voided in {left} s if it still is")
+            return Settle("RoundResolver", "voidPaused", (facts.market_id,), "the oracle is paused since a day")
+        case Status.BAD_PROOF:
+            if now >= facts.anyone_voids_from:
+                return Settle(
+                    "VestedMarkets", "voidMarket", (facts.market_id,), f"nothing could settle it: {_problem(facts)}"
+                )
+            return Wait(f"{_problem(facts)}; anyone may void it in {facts.anyone_voids_from - now} s")
+        case Status.NOT_READY:
+            return Wait("the resolver is not ready for it")
+
+
+def _resolver(function: str, facts: Facts, why: str) -> Settle:
+    return Settle("RoundResolver", function, (facts.market_id, *facts.rounds), why)
+
+
+def _problem(facts: Facts) -> str:
+    which = "strike" if facts.strike_problem is not Problem.OK else "final"
+    problem = facts.strike_problem if which == "strike" else facts.final_problem
+    return f"no {which} reading can be proven ({problem.name.lower().replace('_', ' ')})"
