@@ -1,0 +1,113 @@
+"""The API daemon: `python -m api [--workers N]`."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import atexit
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any
+
+# Before anything measures: with this set, prometheus_client keeps its numbers where all workers' can be added up.
+if "--workers" in " ".join(sys.argv) and "PROMETHEUS_MULTIPROC_DIR" not in os.environ:
+    _folder = os.environ["PROMETHEUS_MULTIPROC_DIR"] = tempfile.mkdtemp(prefix="vpm-api-metrics-")
+    atexit.register(shutil.rmtree, _folder, ignore_errors=True)
+
+from api.app import make_app, serve, supports_reuse_port
+from api.context import open_context
+from api.workers import keep_worker
+from core.config import ApiSecrets, Settings, load
+from core.daemon import Daemon, Setup, run_daemon
+from core.db.heartbeat import beat_forever
+from core.errors import ConfigError
+from core.log import get_logger
+
+log = get_logger("api")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="api", description="Serve the public HTTP API.")
+    parser.add_argument("--workers", type=_count, default=1, metavar="N", help="processes on the same port")
+    parser.add_argument("--worker", type=int, help=argparse.SUPPRESS)
+    options = parser.parse_args(arguments)
+    if options.workers == 1 or options.worker is not None:
+        setup = _serving(reuse_port=options.worker is not None)
+    else:
+        setup = _supervising(options.workers)
+    return run_daemon("api", setup, metrics_port=_metrics_port)
+
+
+def _serving(*, reuse_port: bool) -> Setup:
+    @asynccontextmanager
+    async def setup(daemon: Daemon) -> AsyncIterator[None]:
+        secrets = load(ApiSecrets)
+        settings = daemon.settings
+        async with (
+            open_context(settings, secrets, partial(_beside, daemon)) as context,
+            make_app(context) as app,
+            serve(app, settings.host, settings.port, reuse_port=reuse_port) as port,
+        ):
+            _beside(daemon, "heartbeat", beat_forever(context.pool, "api"))
+            log.info("serving", action="api.serving", url=f"http://{settings.host}:{port}")
+            yield
+
+    return setup
+
+
+def _supervising(workers: int) -> Setup:
+    @asynccontextmanager
+    async def setup(daemon: Daemon) -> AsyncIterator[None]:
+        if not supports_reuse_port():
+            raise ConfigError("This system cannot share a port between processes.", hint="Use one worker.")
+        if daemon.settings.port == 0:
+            raise ConfigError("Several workers need one port: VPM_PORT is 0.", hint="Set VPM_PORT.")
+        if daemon.settings.limits_storage_url.get_secret_value() == "memory://":
+            log.warning(
+                "each worker counts rate limits for itself; name a Redis in VPM_LIMITS_STORAGE_URL to share them",
+                action="api.limits_per_worker",
+            )
+        load(ApiSecrets)  # a wrong one should end us, not every worker
+        for number in range(1, workers + 1):
+            daemon.spawn(f"worker {number}", keep_worker(daemon, number))
+        yield
+
+    return setup
+
+
+def _beside(daemon: Daemon, name: str, work: Coroutine[Any, Any, None]) -> None:
+    """Runs `work` until the daemon is told to stop; what it keeps is in memory, so it may be cancelled anywhere."""
+
+    async def until_stopped() -> None:
+        working = asyncio.ensure_future(work)
+        stopping = asyncio.create_task(daemon.stop.wait())
+        try:
+            await asyncio.wait((working, stopping), return_when=asyncio.FIRST_COMPLETED)
+            if working.done():
+                working.result()
+        finally:
+            for task in (working, stopping):
+                task.cancel()
+            await asyncio.gather(working, stopping, return_exceptions=True)
+
+    daemon.spawn(name, until_stopped())
+
+
+def _count(text: str) -> int:
+    value = int(text)
+    if not 1 <= value <= 64:
+        raise argparse.ArgumentTypeError("from 1 to 64 workers")
+    return value
+
+
+def _metrics_port(settings: Settings) -> int:
+    return settings.api_metrics_port
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,268 @@
+"""What is known of the agent markets at one moment: frozen values, no I/O.
+
+Amounts and shares are token units (6 decimals), prices wads, feed values have 8 decimals, times are Unix seconds of the
+chain's clock. A market's texts come from the metadata its lister wrote; what is missing there is worded from its terms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from api.agent.times import iso, iso_day
+from core.mirror.intent import market_key
+from core.mirror.settlement import Book, Kind
+from core.money import decimal_text
+
+METRICS = {Kind.THRESHOLD: "market_cap", Kind.RANGE: "market_cap_range", Kind.DIRECTION: "price_direction"}
+BINARY_KEYS = {Kind.THRESHOLD: ("yes", "no"), Kind.DIRECTION: ("up", "down")}
+FEED_DECIMALS = 8
+OPEN, RESOLVED, VOID = 1, 2, 3
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The last indexed block. `seen_at`: our own clock's time when a node last told what its head is."""
+
+    number: int
+    timestamp: int
+    seen_at: int
+    state: str
+    lag: int
+    """Blocks the node has and the index has not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    key: str
+    label: str
+    short_label: str
+    lower: int | None = None
+    upper: int | None = None
+    """Bounds of a bucket in feed units: lower inclusive, upper exclusive, None for an open end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a market ended. `winner` None: void."""
+
+    winner: int | None
+    observed: int | None
+    observed_at: int | None
+    round_id: int | None
+    void_reason: int | None
+    at: int
+    tx: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Market:
+    """One listed market. `volume` includes fees; `version` changes with every change of its row."""
+
+    key: bytes
+    kind: Kind
+    feed: str
+    target: int
+    bounds: tuple[int, ...]
+    early_resolvable: bool
+    opens_at: int
+    closes_at: int
+    start_at: int
+    book: Book
+    volume: int
+    bets: int
+    outcome_bets: tuple[int, ...]
+    ending: Ending | None
+    listed_at: int
+    listed_order: tuple[int, int]
+    version: str
+    document: Mapping[str, Any] | None
+    outcomes: tuple[Outcome, ...] = ()
+    texts: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def id(self) -> str:
+        return self.texts["id"]
+
+    @property
+    def slug(self) -> str:
+        return self.texts["slug"]
+
+    @property
+    def metric(self) -> str:
+        return METRICS[self.kind]
+
+    @property
+    def token_symbol(self) -> str:
+        return self.texts["tokenSymbol"]
+
+    @property
+    def supported(self) -> bool:
+        """Whether the service can take bets on it: a Base market with readable metadata and a feed."""
+        if self.document is None or int(self.feed, 16) == 0:
+            return False
+        return self.texts["chainId"] == "base"
+
+    def status(self, now: int) -> str:
+        if self.ending is not None:
+            return "void" if self.ending.winner is None else "resolved"
+        return "open" if now < self.closes_at else "closed"
+
+    def outcome(self, side: str) -> int | None:
+        """The number of a side; None when the market has no such outcome."""
+        return next((at for at, each in enumerate(self.outcomes) if each.key == side), None)
+
+    @property
+    def winner(self) -> int | None:
+        return None if self.ending is None else self.ending.winner
+
+    def refunded(self) -> bool:
+        return self.ending is not None and self.book.refunds(self.ending.winner)
+
+
+@dataclass(frozen=True, slots=True)
+class Stake:
+    """A stake or a late payment owed back (`outcome` None). Transaction hashes are 32 bytes."""
+
+    id: int
+    market_key: bytes
+    wallet: str
+    outcome: int | None
+    amount: int
+    fee: int
+    shares: int
+    price_after: int | None
+    intent_hash: bytes
+    idem_hash: bytes
+    builder: str | None
+    ref: bytes | None
+    status: int
+    block: int
+    at: int
+    tx: bytes
+    paid_amount: int
+    paid_at: int | None
+    paid_tx: bytes | None
+
+    @property
+    def net(self) -> int:
+        return self.amount - self.fee
+
+    @property
+    def ref_text(self) -> str | None:
+        if self.ref is None:
+            return None
+        text = self.ref.rstrip(b"\0")
+        return text.decode("ascii") if text.isascii() and text.decode("ascii").isprintable() else None
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """A round of a feed."""
+
+    value: int
+    updated_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Venue:
+    """Everything the index says, read in one transaction."""
+
+    head: Head
+    stakes_paused: bool
+    reorgs: int
+    markets: Mapping[bytes, Market]
+    latest: Mapping[str, Observation]
+    volume_24h: Mapping[bytes, int]
+    by_name: Mapping[str, Market]
+
+    @property
+    def now(self) -> int:
+        return self.head.timestamp
+
+    def market(self, name: str) -> Market | None:
+        """By id, slug, or the hex of the contract's key."""
+        return self.by_name.get(name)
+
+
+def names_of(markets: Mapping[bytes, Market]) -> dict[str, Market]:
+    """Lookup table; an id always wins over a slug, an earlier listing over a later one of the same slug."""
+    found: dict[str, Market] = {}
+    ordered = sorted(markets.values(), key=lambda each: each.listed_order)
+    for market in ordered:
+        found.setdefault(market.slug, market)
+    for market in ordered:
+        found[market.id] = market
+        found["0x" + market.key.hex()] = market
+    return found
+
+
+def described(
+    key: bytes, kind: Kind, target: int, bounds: tuple[int, ...], closes_at: int, document: Mapping[str, Any] | None
+) -> tuple[tuple[Outcome, ...], dict[str, str]]:
+    """Outcomes and texts of a market, from its metadata where that says them in the right form."""
+    given = document or {}
+    texts = {name: str(value) for name, value in given.items() if isinstance(value, str) and value}
+    claimed = texts.get("id", texts.get("slug", ""))
+    identity = claimed if claimed and market_key(claimed) == key else "0x" + key.hex()
+    symbol = texts.get("tokenSymbol", texts.get("symbol", "")).removeprefix("$").upper() or "UNKNOWN"
+    slug = texts.get("slug", identity)
+    by = iso_day(closes_at)
+    what = {
+        Kind.THRESHOLD: f"Will {symbol} reach {usd_label(target)} by {by}?",
+        Kind.RANGE: f"Where will {symbol} be on {by}?",
+        Kind.DIRECTION: f"Will {symbol} be higher at {iso(closes_at)} than at the start?",
+    }[kind]
+    question = texts.get("question", what)
+    words = {
+        **texts,
+        "id": identity,
+        "slug": slug,
+        "question": question,
+        "shortTitle": texts.get("shortTitle", question),
+        "summary": texts.get("summary", texts.get("description", question)),
+        "tokenSymbol": symbol,
+        "chainId": texts.get("chainId", "base"),
+        "deadlineLabel": texts.get("deadlineLabel", f"by {by}"),
+    }
+    return _outcomes(kind, bounds, given.get("outcomes")), words
+
+
+def _outcomes(kind: Kind, bounds: tuple[int, ...], listed: Any) -> tuple[Outcome, ...]:
+    count = len(bounds) + 1 if kind is Kind.RANGE else 2
+    lowers: list[int | None] = [None, *bounds] if kind is Kind.RANGE else [None] * count
+    uppers: list[int | None] = [*bounds, None] if kind is Kind.RANGE else [None] * count
+    given = listed if isinstance(listed, list) and len(listed) == count else [{}] * count
+    out = []
+    for at, each in enumerate(given):
+        own = (
+            {name: value for name, value in each.items() if isinstance(value, str) and value}
+            if isinstance(each, dict)
+            else {}
+        )
+        lower, upper = lowers[at], uppers[at]
+        default = BINARY_KEYS[kind][at] if kind in BINARY_KEYS else f"b{at}"
+        # The sides of the two binary kinds are fixed: a bet on `yes` can never mean something else.
+        name = default if kind in BINARY_KEYS else own.get("key", default)
+        label = own.get("label", _range_label(lower, upper) if kind is Kind.RANGE else default.capitalize())
+        out.append(Outcome(name, label, own.get("shortLabel", label), lower, upper))
+    if len({each.key for each in out}) != count:  # ambiguous keys would let a bet land elsewhere
+        return tuple(
+            Outcome(f"b{at}", each.label, each.short_label, each.lower, each.upper) for at, each in enumerate(out)
+        )
+    return tuple(out)
+
+
+def _range_label(lower: int | None, upper: int | None) -> str:
+    if lower is None:
+        return f"below {usd_label(upper or 0)}"
+    return f"{usd_label(lower)} or more" if upper is None else f"{usd_label(lower)} to {usd_label(upper)}"
+
+
+def usd_label(value: int) -> str:
+    """A feed value for people: $100M, $2.5B, $0.0412."""
+    for unit, name in ((10**9, "B"), (10**6, "M"), (10**3, "K")):
+        if value >= unit * 10**FEED_DECIMALS:
+            return f"${decimal_text(value * 100 // unit // 10**FEED_DECIMALS, 2)}{name}"
+    return f"${decimal_text(value, FEED_DECIMALS)}"

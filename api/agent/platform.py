@@ -1,0 +1,185 @@
+"""The platform's own state: stats, health, getting started."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+from aiohttp import web
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from api.agent import render
+from api.agent.facts import VOID
+from api.agent.follower import UNREADABLE, AgentIndex
+from api.agent.problems import problem
+from api.agent.render import Links
+from api.agent.reply import VERSION, reply
+from api.agent.switch import Trading
+from api.agent.times import iso_of, now_iso
+from core.db.engine import Pool
+from core.log import get_logger
+from core.outbox import RELAY, report
+
+log = get_logger(__name__)
+
+STATS_SECONDS = 60.0
+LATEST_LAG_SECONDS = 60
+PAID_IN_TIME_SECONDS = 600
+PROOF_SAMPLES = 5
+
+# Winning stakes are those of resolved markets on the winning side; where nobody held it, all are refunds.
+_STATS = text(
+    """
+    WITH won AS (
+        SELECT s.paid_at, m.closed_at FROM agent_stake s JOIN agent_market m ON m.market_id = s.market_id
+        WHERE m.status = 2 AND s.outcome = m.winner
+    )
+    SELECT
+        (SELECT coalesce(sum(stakes), 0) FROM agent_market) AS bets,
+        (SELECT coalesce(sum(staked), 0) FROM agent_market) AS volume,
+        (SELECT coalesce(sum(paid_out), 0) FROM agent_market) AS paid,
+        (SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY paid_at - closed_at) FROM won WHERE paid_at IS NOT NULL)
+            AS delay,
+        (SELECT count(*) FROM won) AS winners,
+        (SELECT count(*) FROM won WHERE paid_at - closed_at <= :in_time) AS in_time
+    """
+)
+_SAMPLES = text(
+    "SELECT intent_hash FROM agent_stake WHERE outcome IS NOT NULL "
+    "ORDER BY staked_block DESC, staked_log_index DESC LIMIT :most"
+)
+_RUNS = text("SELECT job, finished_at FROM keeper_run WHERE job IN ('agent-resolve', 'agent-snapshot', 'agent-canary')")
+# Refunds owed at once, winners, and every stake of a void market or one without a winning stake.
+_QUEUE = text(
+    """
+    SELECT count(*) FROM agent_stake s JOIN agent_market m ON m.market_id = s.market_id
+    LEFT JOIN agent_outcome w ON w.market_id = m.market_id AND w.outcome = m.winner
+    WHERE s.status = 2 OR (s.status = 1 AND (m.status = :void OR (m.status = 2 AND
+        (w.shares = 0 OR s.outcome = m.winner))))
+    """
+)
+
+
+class Platform:
+    def __init__(
+        self,
+        engine: AsyncEngine,
+        pool: Pool,
+        index: AgentIndex,
+        switch: Trading,
+        links: Links,
+        chain_id: int,
+    ) -> None:
+        self._engine = engine
+        self._pool = pool
+        self._index = index
+        self._switch = switch
+        self._links = links
+        self._chain_id = chain_id
+        self._stats: tuple[float, dict[str, Any]] | None = None
+        self._counting = asyncio.Lock()
+
+    async def stats(self, _request: web.Request) -> web.StreamResponse:
+        async with self._counting:
+            if self._stats is None or time.monotonic() - self._stats[0] >= STATS_SECONDS:
+                self._stats = (time.monotonic(), await self._count())
+        return reply(self._links, {"stats": self._stats[1]})
+
+    async def _count(self) -> dict[str, Any]:
+        venue = self._index.required()
+        try:
+            async with asyncio.timeout(5), self._engine.connect() as connection:
+                row = (await connection.execute(_STATS, {"in_time": PAID_IN_TIME_SECONDS})).one()
+                samples = (await connection.execute(_SAMPLES, {"most": PROOF_SAMPLES})).scalars().all()
+        except UNREADABLE as error:
+            log.warning("the stats cannot be read", action="agent.no_database", why=error)
+            raise problem("internal_error", "The statistics cannot be read now.") from None
+        states = [each.status(venue.now) for each in venue.markets.values() if each.supported]
+        return {
+            "markets": {"open": states.count("open"), "resolved": states.count("resolved") + states.count("void")},
+            "totalBets": int(row.bets),
+            "totalVolumeUsd": render.usd(int(row.volume)),
+            "totalPaidOutUsd": render.usd(int(row.paid)),
+            "medianPayoutDelaySec": None if row.delay is None else float(row.delay),
+            "autoPayoutRate": round(row.in_time / row.winners, 4) if row.winners else None,
+            "proofSamples": [self._links.proof(bytes(each)) for each in samples],
+            "custody": (
+                f"Stakes are held by the contract {self._links.settlement} on Base, which pays winners by the feed's "
+                "readings and can send a stake nowhere but back to the wallet that made it or to the market's winners; "
+                "nobody, the operator included, can choose an outcome or withdraw stakes."
+            ),
+            "asOf": now_iso(),
+        }
+
+    async def health(self, _request: web.Request) -> web.StreamResponse:
+        """Always 200: `ok` says whether bets are taken."""
+        venue = self._index.venue
+        why = self._switch.why_off(venue)
+        ticks: dict[str, str] = {}
+        queue: int | None = None
+        lanes = None
+        try:
+            async with asyncio.timeout(3), self._pool.connection() as connection:
+                lanes = await report(connection, self._chain_id, RELAY)
+            async with asyncio.timeout(3), self._engine.connect() as read:
+                ticks = {row.job: iso_of(row.finished_at) for row in await read.execute(_RUNS)}
+                queue = await read.scalar(_QUEUE, {"void": VOID})
+        except UNREADABLE as error:
+            log.warning("health cannot read the database", action="agent.no_database", why=error)
+            why = why or "The database cannot be read."
+        if why is None and (lanes is None or not lanes.works):
+            why = "The relayer is down or out of gas."
+        if why is None and (venue is None or time.time() - venue.head.seen_at > LATEST_LAG_SECONDS):
+            why = "The indexer lags."
+        body = {
+            "ok": why is None,
+            "marketsOpen": 0
+            if venue is None
+            else sum(each.supported and each.status(venue.now) == "open" for each in venue.markets.values()),
+            "lastResolveTickAt": ticks.get("agent-resolve"),
+            "lastSnapshotTickAt": ticks.get("agent-snapshot"),
+            "lastCanaryAt": ticks.get("agent-canary"),
+            "payoutQueueDepth": queue,
+            "version": VERSION,
+            "reason": why,
+        }
+        return reply(self._links, {"health": body})
+
+    async def getting_started(self, _request: web.Request) -> web.StreamResponse:
+        return reply(self._links, {**getting_started(self._links)})
+
+
+def getting_started(links: Links) -> dict[str, Any]:
+    """The onboarding script: six steps in the order a new agent takes them."""
+    api = links.api
+    bet = (
+        '{"marketId":"<id>","side":"yes","sizeUsd":1,"idemKey":"first-bet-0001",'
+        '"walletAddress":"0x0000000000000000000000000000000000000001"'
+    )
+    steps = (
+        ("List the markets", "GET", f"{api}/markets", None, '{"meta":{},"count":1,"markets":[{"id":"<id>"}]}',
+         "Take an id, and a side from the market's outcome keys."),
+        ("Research one", "GET", f"{api}/markets/<id>/research", None, '{"meta":{},"research":{"odds":{}}}',
+         "Rules, odds history, observations and the impact of several sizes."),
+        ("Get a quote", "GET", f"{api}/quote?marketId=<id>&side=yes&sizeUsd=1", None,
+         '{"meta":{},"quote":{"quoteId":"q_...","estimatedShares":1.9}}',
+         "Above 10 USD keep quoteId and suggestedMinSharesOut; the lock lasts 60 seconds."),
+        ("Simulate the bet", "POST", f"{api}/trade", bet + ',"simulate":true}',
+         '{"meta":{},"replay":false,"receipt":{"simulated":true,"txHash":null}}',
+         "Every check runs and nothing moves; the wallet needs no money yet."),
+        ("Fund the wallet", "GET", f"{api}/wallet/<address>/readiness", None,
+         '{"meta":{},"readiness":{"canBetMin":true,"gasNeeded":false}}',
+         "Send USDC on Base to the wallet. No ETH is needed."),
+        ("Place a real bet", "POST", f"{api}/trade", bet + "}",
+         '{"meta":{},"replay":false,"receipt":{"txHash":"0x..."}}',
+         "The first call answers 402; sign the authorization it describes and send the same body with X-PAYMENT."),
+    )  # fmt: skip
+    names = ("title", "method", "url", "exampleRequest", "exampleResponse", "note")
+    return {
+        "intro": "Prediction markets on Base for autonomous agents. The wallet that pays is the account: no key, no "
+        "sign-up, no gas.",
+        "autoPayoutNote": "Winners are paid USDC automatically when a market resolves; there is nothing to claim.",
+        "steps": [{"step": number, **dict(zip(names, step, strict=True))} for number, step in enumerate(steps, 1)],
+    }

@@ -1,0 +1,88 @@
+"""The error catalogue: status, hint and whether the same request may succeed later, by code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from api.http.problem import Problem
+
+RETRIABLE = frozenset({"rate_limited", "internal_error", "platform_paused"})
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    status: int
+    hint: str
+
+
+CATALOGUE: Mapping[str, Entry] = {
+    "invalid_request": Entry(400, "Correct the fields listed in issues and send the request again."),
+    "market_not_found": Entry(404, "List the markets with GET /markets and use an id or slug from there."),
+    "not_found": Entry(404, "Check the path and the id; GET /getting-started lists the first calls."),
+    "platform_disabled": Entry(404, "The agent platform is switched off here; try again another day."),
+    "market_closed": Entry(409, "Pick another market from GET /markets."),
+    "idem_conflict": Entry(409, "Generate a fresh idemKey for a different trade."),
+    "invalid_side": Entry(422, "Use one of the market's outcome keys as side."),
+    "invalid_wallet": Entry(422, "Give the wallet as 0x and 40 hexadecimal digits."),
+    "size_below_min": Entry(422, "Bet at least 1 USD."),
+    "quote_required": Entry(422, "Get a quote for this size and send its quoteId with minSharesOut or maxPriceCents."),
+    "quote_expired": Entry(422, "Get a fresh quote and trade within 60 seconds of it."),
+    "quote_mismatch": Entry(422, "Get a quote for exactly this market, side and size; each serves one trade."),
+    "slippage_exceeded": Entry(422, "Get a fresh quote, or allow fewer shares or a higher price."),
+    "insufficient_balance": Entry(422, "Send USDC on Base to the wallet, or bet less."),
+    "pool_impact_exceeded": Entry(422, "Bet less; a single trade may move the price by 40 points at most."),
+    "unsupported_market": Entry(422, "Pick another market from GET /markets."),
+    "payment_invalid": Entry(422, "Sign a new authorization with a fresh nonce and send the trade again."),
+    "rate_limited": Entry(429, "Wait for the seconds in Retry-After, then send the same request."),
+    "internal_error": Entry(500, "Send the same request again shortly; with the same idemKey nothing is paid twice."),
+    "platform_paused": Entry(503, "Poll GET /health and trade again when health.ok is true."),
+    "method_not_allowed": Entry(405, "Use one of the methods in the Allow header."),
+    "payload_too_large": Entry(413, "Send a smaller body."),
+    "unsupported_media_type": Entry(415, "Send the body as JSON, with Content-Type: application/json."),
+    # In the catalogue of the specification and never sent as an error body.
+    "payment_required": Entry(402, "Sign the authorization the challenge describes and send it in X-PAYMENT."),
+    "deposit_above_max": Entry(422, "Reserved."),
+    "deposit_unconfirmed": Entry(422, "Reserved."),
+    "deposit_mismatch": Entry(422, "Reserved."),
+    "deposit_tx_reused": Entry(422, "Reserved."),
+}
+
+
+def problem(
+    code: str,
+    message: str,
+    *,
+    hint: str | None = None,
+    status: int | None = None,
+    retry_after: int | None = None,
+    **extra: Any,
+) -> Problem:
+    """A refusal of the catalogue; `status` only where one code has two."""
+    entry = CATALOGUE[code]
+    if hint is not None:
+        extra["hint"] = hint
+    headers = {} if retry_after is None else {"Retry-After": str(retry_after)}
+    return Problem(status or entry.status, code, message, headers=headers, extra=extra)
+
+
+def error_body(raised: Problem, request_id: str, docs_url: str) -> dict[str, Any]:
+    """Every non-2xx body but the 402 challenge. What the shared plumbing raises is put in this form too."""
+    code = (
+        raised.code if raised.code in CATALOGUE else ("internal_error" if raised.status >= 500 else "invalid_request")
+    )
+    extra = dict(raised.extra)
+    details = extra.pop("details", None)
+    body: dict[str, Any] = {
+        "error": code,
+        "message": raised.message,
+        "hint": extra.pop("hint", CATALOGUE[code].hint),
+        "docsUrl": docs_url,
+        "retriable": code in RETRIABLE,
+        "requestId": request_id,
+        **extra,
+    }
+    if raised.status == 400:
+        body.setdefault("issues", details or [{"field": "", "problem": raised.message}])
+    return body

@@ -1,0 +1,309 @@
+"""The reads: markets, research, quotes, positions, results, proofs, readiness, onboarding."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from aiohttp import web
+from limits import parse
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from api.agent import render, store
+from api.agent.chain import AgentContracts, Balances
+from api.agent.facts import Market, Venue
+from api.agent.follower import UNREADABLE, AgentIndex
+from api.agent.models import (
+    MarketsQuery,
+    QuoteQuery,
+    ResultQuery,
+    WalletQuery,
+    checked_wallet,
+    size_from_query,
+)
+from api.agent.pages import cursor_of, order_of, place_of
+from api.agent.problems import problem
+from api.agent.render import Links
+from api.agent.reply import reply
+from api.agent.rows import read_by_intent, read_finality, read_history, read_observations, read_wallet
+from api.agent.times import iso, iso_of
+from api.agent.trading import MIN_SIZE, SIMPLE_MAX
+from api.http.caller import caller_ip
+from api.http.limits import RateLimits
+from api.http.requests import read_query
+from core.chain import RpcError
+from core.config import Settings
+from core.db.engine import Pool
+from core.log import get_logger
+from core.money import decimal_text
+
+log = get_logger(__name__)
+
+QUOTE_RATE = parse("30/minute")
+HISTORY_POINTS = 500
+OBSERVATION_POINTS = 200
+RELATED_MARKETS = 6
+DISCLAIMER = (
+    "Data only, no advice. Winners split the pool, so what a share pays moves until the market closes; a bet can lose "
+    "its whole stake."
+)
+
+
+class Reads:
+    """`contracts` is None before deployment, `balances` without an RPC URL."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        contracts: AgentContracts | None,
+        balances: Balances | None,
+        engine: AsyncEngine,
+        pool: Pool,
+        limits: RateLimits,
+        index: AgentIndex,
+        links: Links,
+        chain_id: int,
+    ) -> None:
+        self._settings = settings
+        self._contracts = contracts
+        self._balances = balances
+        self._engine = engine
+        self._pool = pool
+        self._limits = limits
+        self._index = index
+        self._links = links
+        self._chain_id = chain_id
+
+    # ------------------------------------------------------------ markets
+
+    async def markets(self, request: web.Request) -> web.StreamResponse:
+        query = read_query(request, MarketsQuery)
+        venue = self._index.required()
+        found = _filtered(venue, query)
+        if query.cursor is not None:
+            after = place_of(query.cursor)
+            found = [each for each in found if order_of(each) > after]
+        page = found[: query.limit]
+        more = len(found) > len(page)
+        return reply(
+            self._links,
+            {
+                "count": len(page),
+                "markets": [render.market_ref(each, venue, self._links) for each in page],
+                "nextCursor": cursor_of(page[-1]) if more else None,
+                "freshness": _freshness(venue),
+            },
+        )
+
+    async def market(self, request: web.Request) -> web.StreamResponse:
+        venue, market = self._found(request.match_info["id"])
+        body = {**render.market_ref(market, venue, self._links), "stats": render.stats(market)}
+        return reply(self._links, {"market": body, "freshness": _freshness(venue)})
+
+    async def research(self, request: web.Request) -> web.StreamResponse:
+        venue, market = self._found(request.match_info["id"])
+        try:
+            async with asyncio.timeout(5), self._engine.connect() as connection:
+                stakes = await read_history(connection, market.key, HISTORY_POINTS)
+                rounds = await read_observations(connection, self._chain_id, market.feed, OBSERVATION_POINTS)
+        except UNREADABLE as error:
+            raise _unreadable(error, "The market's history") from None
+        latest = venue.latest.get(market.feed)
+        body = {
+            "market": render.market_ref(market, venue, self._links),
+            "resolutionRules": render.rules(market, self._links),
+            "odds": render.odds(market),
+            "stats": render.stats(market),
+            "ladder": render.ladder(market, latest),
+            "tokenSnapshot": render.token_snapshot(market, latest, self._links),
+            "oddsHistory": render.odds_history(market, stakes),
+            "observations": render.observations(market, rounds, self._links),
+            "related": [_related(each) for each in _alike(market, venue)],
+            "impact": render.impact(market),
+            "advisory": None,
+            "disclaimer": DISCLAIMER,
+            "dataFreshness": {
+                "oddsAt": iso(venue.now),
+                "snapshotAt": None if latest is None else iso(latest.updated_at),
+                "observationsAt": iso(rounds[0].updated_at) if rounds else None,
+            },
+        }
+        return reply(self._links, {"research": body})
+
+    # ------------------------------------------------------------ quotes
+
+    async def quote(self, request: web.Request) -> web.StreamResponse:
+        who = caller_ip(request, self._settings)
+        await self._limits.take(QUOTE_RATE, "agent-quote", who, "Quotes are limited to 30 a minute.")
+        query = read_query(request, QuoteQuery)
+        size = size_from_query(query.size_usd)
+        venue, market = self._found(query.market_id)
+        outcome = market.outcome(query.side)
+        if outcome is None:
+            keys = ", ".join(each.key for each in market.outcomes)
+            raise problem("invalid_side", f"Market {market.id} has no side {query.side!r}; it has {keys}.")
+        got = market.book.quote(outcome, size)
+        quote_id, tier = store.new_quote_id(), "simple" if size <= SIMPLE_MAX else "locked"
+        expires = datetime.now(UTC) + timedelta(seconds=store.LOCK_SECONDS)
+        if tier == "locked":
+            try:
+                async with asyncio.timeout(3), self._pool.connection() as connection:
+                    expires = await store.save_lock(connection, quote_id, market.key, outcome, size, got.shares)
+            except UNREADABLE as error:
+                raise _unreadable(error, "The price locks") from None
+        body = render.quote(
+            market,
+            outcome,
+            got,
+            quote_id=quote_id,
+            expires_at=iso_of(expires),
+            tier=tier,
+            venue=venue,
+            links=self._links,
+        )
+        return reply(self._links, {"quote": body, "freshness": _freshness(venue)})
+
+    # ------------------------------------------------------------ positions, results, proofs
+
+    async def positions(self, request: web.Request) -> web.StreamResponse:
+        wallet = checked_wallet(read_query(request, WalletQuery).wallet)
+        try:
+            async with asyncio.timeout(5), self._engine.connect() as connection:
+                stakes = await read_wallet(connection, wallet)
+        except UNREADABLE as error:
+            raise _unreadable(error, "The positions") from None
+        bodies, summary = render.positions(self._index.required(), stakes, self._links)
+        return reply(self._links, {"wallet": wallet, "count": len(bodies), "summary": summary, "positions": bodies})
+
+    async def result(self, request: web.Request) -> web.StreamResponse:
+        _, market = self._found(read_query(request, ResultQuery).market_id)
+        return reply(self._links, {"result": render.result(market, self._links)})
+
+    async def proof(self, request: web.Request) -> web.StreamResponse:
+        text = request.match_info["tradeId"].lower()
+        missing = problem("not_found", "There is no settled trade with this id.")
+        if len(text) != 66 or not text.startswith("0x"):
+            raise missing
+        try:
+            trade_id = bytes.fromhex(text[2:])
+        except ValueError:
+            raise missing from None
+        try:
+            async with asyncio.timeout(5), self._engine.connect() as connection:
+                stake = await read_by_intent(connection, trade_id)
+                head, finalized = await read_finality(connection, self._chain_id)
+        except UNREADABLE as error:
+            raise _unreadable(error, "The proofs", status=503) from None
+        if stake is None:
+            raise missing
+        venue = self._index.required()
+        market = venue.markets.get(stake.market_key)
+        if market is None:
+            raise problem("internal_error", "The proof's market is not read yet.", status=503)
+        depth = self._settings.chain("base").finality_blocks
+        final = stake.block <= (head - depth if finalized is None else finalized)
+        status = "final" if final else "confirmed"
+        return reply(self._links, render.proof(market, stake, self._links, venue.now, status))
+
+    # ------------------------------------------------------------ wallets, onboarding
+
+    async def readiness(self, request: web.Request) -> web.StreamResponse:
+        wallet = checked_wallet(request.match_info["address"])
+        balance: int | None = None
+        if self._balances is not None:
+            try:
+                balance = await self._balances.of(wallet)
+            except RpcError as error:
+                log.warning("a balance cannot be read", action="agent.no_chain", why=error)
+        ready = None if balance is None else balance >= MIN_SIZE
+        if balance is None:
+            reason, hint = "The balance cannot be read now.", "Try again shortly."
+        elif ready:
+            reason, hint = f"The wallet holds {decimal_text(balance)} USDC on Base and can bet.", None
+        else:
+            reason = f"The wallet holds {decimal_text(balance)} USDC on Base; the smallest bet is 1."
+            hint = "Send USDC on Base to this wallet. No ETH is needed."
+        return reply(
+            self._links,
+            {
+                "readiness": {
+                    "wallet": wallet,
+                    "usdcBalanceUsd": None if balance is None else render.usd(balance),
+                    "canBetMin": ready,
+                    "minBetUsd": render.usd(MIN_SIZE),
+                    "simpleTierMaxUsd": render.usd(SIMPLE_MAX),
+                    "gasNeeded": False,
+                    "reason": reason,
+                    "funding": {
+                        "network": render.NETWORK,
+                        "usdcAddress": "" if self._contracts is None else self._contracts.token_facts.address,
+                        "docsUrl": self._links.docs,
+                    },
+                    "hint": hint,
+                }
+            },
+        )
+
+    def _found(self, name: str) -> tuple[Venue, Market]:
+        venue = self._index.required()
+        market = venue.market(name)
+        if market is None:
+            raise problem("market_not_found", f"There is no market {name!r}.")
+        return venue, market
+
+
+def _filtered(venue: Venue, query: MarketsQuery) -> list[Market]:
+    """Soonest deadline first. `ids` names markets whatever their status only with status=all."""
+    if query.ids is not None:
+        named = {market.key: market for name in query.ids.split(",") if (market := venue.market(name.strip()))}
+        found = list(named.values())
+    else:
+        found = list(venue.markets.values())
+    symbol = None if query.token is None else query.token.strip().removeprefix("$").upper()
+    return sorted(
+        (
+            each
+            for each in found
+            if each.supported
+            and (query.status == "all" or each.status(venue.now) == "open")
+            and (query.type is None or each.metric == query.type)
+            and (symbol is None or each.token_symbol == symbol)
+        ),
+        key=order_of,
+    )
+
+
+def _alike(market: Market, venue: Venue) -> list[Market]:
+    """Open markets on the same token first, then of the same kind; the soonest first."""
+    others = [
+        each
+        for each in venue.markets.values()
+        if each.key != market.key and each.supported and each.status(venue.now) == "open"
+    ]
+    ranked = sorted(
+        others,
+        key=lambda each: (each.token_symbol != market.token_symbol, each.kind != market.kind, order_of(each)),
+    )
+    return [each for each in ranked if each.token_symbol == market.token_symbol or each.kind == market.kind][
+        :RELATED_MARKETS
+    ]
+
+
+def _related(market: Market) -> dict[str, Any]:
+    return {
+        "id": market.id,
+        "slug": market.slug,
+        "question": market.texts["question"],
+        "category": market.metric,
+        "deadlineAt": iso(market.closes_at),
+    }
+
+
+def _freshness(venue: Venue) -> dict[str, Any]:
+    return {"block": venue.head.number, "blockAt": iso(venue.head.timestamp), "lagBlocks": venue.head.lag}
+
+
+def _unreadable(error: Exception, what: str, *, status: int = 500) -> Exception:
+    log.warning("the database cannot be read", action="agent.no_database", why=error)
+    return problem("internal_error", f"{what} cannot be read now.", status=status, retry_after=2)

@@ -1,0 +1,483 @@
+"""Facts as the bodies of the agent surface. Pure: money is exact JSON numbers, divisions round down unless named.
+
+Cents have at most 4 decimals, shares and dollars 6, percentages 4.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import orjson
+
+from api.agent.facts import FEED_DECIMALS, Market, Observation, Stake, Venue, usd_label
+from api.agent.times import iso
+from core.mirror.fixed import WAD
+from core.mirror.settlement import Kind, Quote
+from core.money import USD, json_number, json_ratio_down
+
+Json = dict[str, Any]
+Number = orjson.Fragment
+
+CENT_DECIMALS = 4
+PCT_DECIMALS = 4
+DEFAULT_TICKET = 5 * USD
+FEE_RECIPIENT = "Service treasury"
+NETWORK = "base"
+WON, LOST, REFUNDED, LIVE = "resolved-won", "resolved-lost", "resolved-refunded", "open"
+
+
+@dataclass(frozen=True, slots=True)
+class Links:
+    """Where things are: the public origin, the explorer (None on a local chain), the settlement contract."""
+
+    origin: str
+    explorer: str | None
+    settlement: str
+
+    @property
+    def api(self) -> str:
+        return f"{self.origin}/api/agent/v1"
+
+    @property
+    def docs(self) -> str:
+        return f"{self.origin}/agents.txt"
+
+    @property
+    def errors(self) -> str:
+        return f"{self.origin}/agents.txt#errors"
+
+    def app(self, market: Market) -> str:
+        return f"{self.origin}/markets/{market.slug}"
+
+    def proof(self, trade_id: bytes) -> str:
+        return f"{self.api}/proof/0x{trade_id.hex()}"
+
+    def tx(self, tx: bytes) -> str | None:
+        return None if self.explorer is None else f"{self.explorer}/tx/0x{tx.hex()}"
+
+    def address(self, address: str) -> str | None:
+        return None if self.explorer is None else f"{self.explorer}/address/{address}"
+
+
+def cents(wad: int) -> Number:
+    return json_ratio_down(wad, WAD // 100, CENT_DECIMALS)
+
+
+def pct(numerator: int, denominator: int) -> Number:
+    return json_ratio_down(100 * numerator, denominator, PCT_DECIMALS)
+
+
+def usd(units: int) -> Number:
+    return json_number(units)
+
+
+def feed_usd(value: int) -> Number:
+    return json_number(value, FEED_DECIMALS)
+
+
+def average_cents(net: int, shares: int) -> Number:
+    """What a share cost on average, fee apart; rounded down."""
+    return json_ratio_down(100 * net, shares, CENT_DECIMALS) if shares else usd(0)
+
+
+# ---------------------------------------------------------------- markets
+
+
+def outcomes(market: Market) -> list[Json]:
+    window: Json = {}
+    if market.kind is Kind.DIRECTION:
+        window = {"startAt": iso(market.start_at), "endAt": iso(market.closes_at)}
+    return [
+        {
+            "key": each.key,
+            "label": each.label,
+            "shortLabel": each.short_label,
+            "lowerUsd": None if each.lower is None else feed_usd(each.lower),
+            "upperUsd": None if each.upper is None else feed_usd(each.upper),
+            **window,
+        }
+        for each in market.outcomes
+    ]
+
+
+def odds(market: Market) -> Json:
+    """Prices of the two sides; a market of more outcomes has none, its ladder shows them."""
+    if market.kind is Kind.RANGE:
+        return {"yesPriceCents": None, "noPriceCents": None}
+    return {"yesPriceCents": cents(market.book.price(0)), "noPriceCents": cents(market.book.price(1))}
+
+
+def market_facts(market: Market, links: Links, now: int) -> Json:
+    """The fields of a market reference that a proof shows too: nothing that moves with every bet."""
+    return {
+        "id": market.id,
+        "slug": market.slug,
+        "question": market.texts["question"],
+        "shortTitle": market.texts["shortTitle"],
+        "summary": market.texts["summary"],
+        "category": market.metric,
+        "tokenSymbol": market.token_symbol,
+        "chainId": market.texts["chainId"],
+        "deadlineAt": iso(market.closes_at),
+        "deadlineLabel": market.texts["deadlineLabel"],
+        "status": market.status(now),
+        "feeBps": market.book.fee_bps,
+        "feeRecipientLabel": FEE_RECIPIENT,
+        "defaultTicketUsd": usd(DEFAULT_TICKET),
+        "virtualLiquidityUsd": usd(market.book.virtual_liquidity),
+        "targetMarketCapUsd": feed_usd(market.target) if market.kind is Kind.THRESHOLD else None,
+        "outcomes": outcomes(market),
+        "headline": market.texts.get("headline"),
+        "links": {
+            "app": links.app(market),
+            "quote": f"{links.api}/quote?marketId={market.id}",
+            "trade": f"{links.api}/trade",
+            "research": f"{links.api}/markets/{market.id}/research",
+        },
+        "settlement": {"contract": links.settlement, "marketKey": "0x" + market.key.hex()},
+    }
+
+
+def market_ref(market: Market, venue: Venue, links: Links) -> Json:
+    return {
+        **market_facts(market, links, venue.now),
+        "volumeUsd": usd(market.volume),
+        "totalBets": market.bets,
+        "volume24hUsd": usd(venue.volume_24h.get(market.key, 0)),
+        "odds": odds(market),
+    }
+
+
+def stats(market: Market) -> Json:
+    """Pools are net of fees. On a market of more than two outcomes `yes` is the leading one and `no` all others."""
+    net = market.book.net
+    yes = max(net) if market.kind is Kind.RANGE else net[0]
+    return {
+        "totalBets": market.bets,
+        "totalPoolUsd": usd(sum(net)),
+        "yesPoolUsd": usd(yes),
+        "noPoolUsd": usd(sum(net) - yes),
+        "feeUsd": usd(market.volume - sum(net)),
+    }
+
+
+def ladder(market: Market, latest: Observation | None) -> Json | None:
+    if market.kind is not Kind.RANGE:
+        return None
+    current = None if latest is None else sum(latest.value >= bound for bound in market.bounds)
+    rungs = [
+        {
+            "startAt": None,
+            "endAt": None,
+            **each,
+            "impliedPct": pct(market.book.price(at), WAD),
+            "backedUsd": usd(market.book.net[at]),
+            "isCurrent": at == current,
+        }
+        for at, each in enumerate(outcomes(market))
+    ]
+    return {
+        "outcomes": rungs,
+        "currentBucketKey": None if current is None else market.outcomes[current].key,
+        "currentMarketCapUsd": None if latest is None else feed_usd(latest.value),
+        "totalBackedUsd": usd(market.book.net_pool),
+    }
+
+
+def token_snapshot(market: Market, latest: Observation | None, links: Links) -> Json | None:
+    """Where the token stands against the target; only markets with one target have it."""
+    if market.kind is not Kind.THRESHOLD or latest is None or latest.value <= 0:
+        return None
+    return {
+        "tokenSymbol": market.token_symbol,
+        "currentMarketCapUsd": feed_usd(latest.value),
+        "currentPriceUsd": None,
+        "targetMarketCapUsd": feed_usd(market.target),
+        # How far it still has to rise, in percent of where it is; negative once it is above.
+        "distanceToTargetPct": pct(market.target - latest.value, latest.value),
+        "reachedTarget": latest.value >= market.target,
+        "source": source(market),
+        "sourceUrl": source_url(market, links) or links.app(market),
+        "observedAt": iso(latest.updated_at),
+    }
+
+
+def source(market: Market) -> str:
+    return market.texts.get("source", f"On-chain feed {market.feed} on Base")
+
+
+def source_url(market: Market, links: Links) -> str | None:
+    return market.texts.get("sourceUrl") or links.address(market.feed)
+
+
+# ---------------------------------------------------------------- quotes
+
+
+def bought(market: Market, outcome: int, got: Quote) -> Market:
+    """The market after a stake, for showing what the odds would be."""
+    return replace(market, book=market.book.staked(outcome, got.amount)[0])
+
+
+def quote(
+    market: Market,
+    outcome: int,
+    got: Quote,
+    *,
+    quote_id: str,
+    expires_at: str,
+    tier: str,
+    venue: Venue,
+    links: Links,
+) -> Json:
+    latest = venue.latest.get(market.feed)
+    return {
+        "marketId": market.id,
+        "side": market.outcomes[outcome].key,
+        "sizeUsd": usd(got.amount),
+        "tier": tier,
+        "quoteId": quote_id,
+        "expiresAt": expires_at,
+        "bookVersion": market.version,
+        "priceCents": average_cents(got.net, got.shares),
+        "estimatedShares": usd(got.shares),
+        "suggestedMinSharesOut": usd(got.shares),
+        "feeBps": market.book.fee_bps,
+        "feeUsd": usd(got.fee),
+        "netStakeUsd": usd(got.net),
+        "postTradeOdds": odds(bought(market, outcome, got)),
+        "impactPct": pct(got.price_after - got.price_before, WAD),
+        "ladder": ladder(market, latest),
+        "tokenSnapshot": token_snapshot(market, latest, links),
+        "stats": stats(market),
+    }
+
+
+# ---------------------------------------------------------------- research
+
+
+IMPACT_SIZES = (1, 5, 10, 50, 100, 500, 1_000)
+
+
+def impact(market: Market) -> list[Json]:
+    """What bets of several sizes on the first outcome would do."""
+    rows = []
+    for dollars in IMPACT_SIZES:
+        got = market.book.quote(0, dollars * USD)
+        rows.append(
+            {
+                "sizeUsd": dollars,
+                "priceCents": average_cents(got.net, got.shares),
+                "impactPct": pct(got.price_after - got.price_before, WAD),
+            }
+        )
+    return rows
+
+
+def rules(market: Market, links: Links) -> Json:
+    comparator, threshold = None, None
+    deadline = iso(market.closes_at)
+    match market.kind:
+        case Kind.THRESHOLD:
+            comparator, threshold = ">=", usd_label(market.target)
+            what = f"Yes when the feed shows {threshold} or more"
+            what += (
+                f" at any time up to {deadline}."
+                if market.early_resolvable
+                else f" in the round in effect at {deadline}."
+            )
+        case Kind.RANGE:
+            what = f"The bucket that holds the round in effect at {deadline}; lower bounds belong to it, upper do not."
+        case Kind.DIRECTION:
+            comparator = ">"
+            what = (
+                f"Up when the round in effect at {deadline} is above the one at {iso(market.start_at)}, down when "
+                "below; equal, or the same round, is void."
+            )
+    what += " A missing or stale reading voids the market and every stake is given back whole. Anyone can settle it."
+    return {
+        "source": source(market),
+        "sourceUrl": source_url(market, links),
+        "metric": market.metric,
+        "comparator": comparator,
+        "thresholdLabel": threshold,
+        "deadlineAt": deadline,
+        "earlyResolvable": market.early_resolvable,
+        "description": market.texts.get("rules", what),
+    }
+
+
+def odds_history(market: Market, stakes: list[Stake]) -> list[Json]:
+    """One point a bet: the price it left behind. `yesPct` is the first outcome's on a two-sided market."""
+    points = []
+    for each in stakes:
+        yes = None
+        if market.kind is not Kind.RANGE and each.price_after is not None:
+            yes = pct(each.price_after if each.outcome == 0 else WAD - each.price_after, WAD)
+        key = None if each.outcome is None else market.outcomes[each.outcome].key
+        points.append({"at": iso(each.at), "yesPct": yes, "outcomeKey": key, "sizeUsd": usd(each.amount)})
+    return points
+
+
+def observations(market: Market, rounds: list[Observation], links: Links) -> list[Json]:
+    url = source_url(market, links)
+    return [
+        {
+            "observedAt": iso(each.updated_at),
+            "value": feed_usd(each.value),
+            "label": usd_label(each.value) if each.value > 0 else None,
+            "sourceUrl": url,
+        }
+        for each in rounds
+    ]
+
+
+# ---------------------------------------------------------------- positions, results, proofs
+
+
+def position_status(market: Market, stake: Stake) -> str:
+    if stake.outcome is None:
+        return REFUNDED
+    if market.ending is None:
+        return LIVE
+    if market.refunded():
+        return REFUNDED
+    return WON if stake.outcome == market.winner else LOST
+
+
+def position(market: Market, stake: Stake, links: Links) -> tuple[Json, str, int]:
+    """The body, its status, and profit or loss in units. One trade is one position."""
+    status = position_status(market, stake)
+    book = market.book
+    if stake.outcome is None:  # a payment that came too late: given back whole, never in the book
+        most, now, worth = stake.amount, 0, stake.amount
+    else:
+        shares = book.shares[stake.outcome]
+        most = book.payout(stake.outcome, stake.shares) if shares else stake.amount
+        now = book.price(stake.outcome)
+        if status == LIVE:
+            worth = most * now // WAD
+        else:
+            worth = book.owed(market.winner, stake.outcome, stake.amount, stake.shares)
+            most = worth if status == REFUNDED else most
+            now = {WON: WAD, LOST: 0}.get(status, now)
+    pnl = worth - stake.amount
+    known = None if stake.outcome is None else market.outcomes[stake.outcome]
+    body = {
+        "marketId": market.id,
+        "slug": market.slug,
+        "question": market.texts["question"],
+        "side": "refund" if known is None else known.key,
+        "outcomeLabel": "Refund" if known is None else known.label,
+        "shares": usd(stake.shares),
+        "stakedUsd": usd(stake.amount),
+        "avgEntryCents": average_cents(stake.net, stake.shares),
+        "currentCents": cents(now),
+        "pnlUsd": usd(pnl),
+        "maxPayoutUsd": usd(most),
+        "status": status,
+        "appUrl": links.app(market),
+        "proofUrl": None if known is None else links.proof(stake.intent_hash),
+        "filledAt": iso(stake.at),
+        "tradeId": "0x" + stake.intent_hash.hex(),
+    }
+    return body, status, pnl
+
+
+def positions(venue: Venue, stakes: list[Stake], links: Links) -> tuple[list[Json], Json]:
+    bodies, live, staked, profit = [], 0, 0, 0
+    for each in stakes:
+        market = venue.markets.get(each.market_key)
+        if market is None:  # listed in a block read after the markets were
+            continue
+        body, status, pnl = position(market, each, links)
+        bodies.append(body)
+        live += status == LIVE
+        staked += each.amount
+        profit += pnl
+    summary = {
+        "openCount": live,
+        "resolvedCount": len(bodies) - live,
+        "totalStakedUsd": usd(staked),
+        "totalPnlUsd": usd(profit),
+    }
+    return bodies, summary
+
+
+def result(market: Market, links: Links) -> Json:
+    """A void market is resolved with outcome `void`: every stake is given back whole."""
+    ending, book = market.ending, market.book
+    won = None if ending is None or ending.winner is None else market.outcomes[ending.winner]
+    winners = 0 if ending is None or ending.winner is None else book.shares[ending.winner]
+    caps = market.kind is not Kind.DIRECTION
+    return {
+        "marketId": market.id,
+        "status": "pending" if ending is None else "resolved",
+        "resolvedOutcome": None if ending is None else "void" if won is None else won.key,
+        "resolvedOutcomeLabel": None if ending is None else "Void, stakes refunded" if won is None else won.label,
+        "resolvedAt": None if ending is None else iso(ending.at),
+        "source": source(market),
+        "sourceUrl": source_url(market, links),
+        "observedMarketCapUsd": (
+            feed_usd(ending.observed) if caps and ending is not None and ending.observed is not None else None
+        ),
+        "payoutPerShareUsd": json_ratio_down(book.net_pool, winners, 6) if winners else None,
+        "poolUsd": usd(book.net_pool),
+        "winningShares": usd(winners),
+        "proofUrl": None if ending is None else links.tx(ending.tx),
+        "refunded": market.refunded(),
+        "txHash": None if ending is None else "0x" + ending.tx.hex(),
+    }
+
+
+def receipt(market: Market, stake: Stake, links: Links) -> Json:
+    """The receipt of a settled trade: of what is on chain and nothing else, so a rebuilt database gives the same."""
+    assert stake.outcome is not None
+    return {
+        "tradeId": "0x" + stake.intent_hash.hex(),
+        "marketId": market.id,
+        "side": market.outcomes[stake.outcome].key,
+        "sizeUsd": usd(stake.amount),
+        "simulated": False,
+        "txHash": "0x" + stake.tx.hex(),
+        "explorerUrl": links.tx(stake.tx),
+        "intentHash": "0x" + stake.intent_hash.hex(),
+        "builderCode": stake.builder,
+        "position": {"shares": usd(stake.shares), "avgPriceCents": average_cents(stake.net, stake.shares)},
+        "proofUrl": links.proof(stake.intent_hash),
+        "recordedAt": iso(stake.at),
+    }
+
+
+def proof(market: Market, stake: Stake, links: Links, now: int, status: str) -> Json:
+    assert stake.outcome is not None
+    ref = stake.ref_text
+    return {
+        "tradeId": "0x" + stake.intent_hash.hex(),
+        "market": market_facts(market, links, now),
+        "position": {
+            "userId": f"agent:{stake.wallet}",
+            "walletAddress": stake.wallet,
+            "side": market.outcomes[stake.outcome].key,
+            "shares": usd(stake.shares),
+            "priceCents": average_cents(stake.net, stake.shares),
+            "sizeUsd": usd(stake.amount),
+            "feeUsd": usd(stake.fee),
+        },
+        "settlement": {
+            "txHash": "0x" + stake.tx.hex(),
+            "explorerUrl": links.tx(stake.tx) or "",
+            "status": status,
+            "network": NETWORK,
+            "settledAt": iso(stake.at),
+            "contract": links.settlement,
+            "stakeId": str(stake.id),
+            "blockNumber": stake.block,
+        },
+        "attribution": {
+            "source": ref,
+            "mentionId": ref.removeprefix("mention:") if ref is not None and ref.startswith("mention:") else None,
+            "ref": ref,
+            "builderCode": stake.builder,
+        },
+    }

@@ -1,0 +1,224 @@
+"""Reading the index: rows of the agent projections as facts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import func, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from api.agent.facts import Ending, Head, Market, Observation, Stake, Venue, described, names_of
+from core.chain import checksum
+from core.db.schema.index import chain_cursor, chain_reorg
+from core.db.schema.index_agent import agent_market, agent_outcome, agent_stake, agent_venue
+from core.db.schema.index_shared import oracle_round
+from core.errors import VpmError
+from core.mirror.settlement import Book, Kind
+
+DAY_SECONDS = 86_400
+STATUS_OPEN = 1
+OWED_BACK = 2
+
+
+class NotIndexed(VpmError):
+    """The indexer has not read one block of Base yet."""
+
+    code = "not_indexed"
+    default_retriable = True
+
+
+async def read_venue(connection: AsyncConnection, chain_id: int, held: Venue | None) -> Venue:
+    """The present state, reading only the markets that changed since `held`. Call it within one snapshot."""
+    last_reorg = select(func.max(chain_reorg.c.id)).where(chain_reorg.c.chain_id == chain_id).scalar_subquery()
+    found = await connection.execute(
+        select(chain_cursor, agent_venue.c.stakes_paused, last_reorg.label("last_reorg"))
+        .outerjoin(agent_venue, agent_venue.c.chain_id == chain_cursor.c.chain_id)
+        .where(chain_cursor.c.chain_id == chain_id, chain_cursor.c.hash.is_not(None))
+    )
+    row = found.one_or_none()
+    if row is None:
+        raise NotIndexed
+    head = Head(
+        number=row.number,
+        timestamp=row.block_time,
+        seen_at=0 if row.head_seen_at is None else int(row.head_seen_at.timestamp()),
+        state=row.state,
+        lag=max(0, (row.head_number or row.number) - row.number),
+    )
+    reorgs = row.last_reorg or 0
+    # A reorganization may have lowered any market's last block, so after one everything is read again.
+    since = held.head.number if held is not None and held.reorgs == reorgs and held.head.number <= head.number else None
+    changed = await _read_markets(connection, since)
+    markets = changed if held is None or since is None else {**held.markets, **changed} if changed else held.markets
+    return Venue(
+        head=head,
+        stakes_paused=bool(row.stakes_paused),
+        reorgs=reorgs,
+        markets=markets,
+        latest=await _read_latest(connection, chain_id, {each.feed for each in markets.values()}),
+        volume_24h=await _read_volumes(connection, head.timestamp - DAY_SECONDS),
+        by_name=held.by_name if held is not None and markets is held.markets else names_of(markets),
+    )
+
+
+async def _read_markets(connection: AsyncConnection, since: int | None) -> dict[bytes, Market]:
+    markets, books = select(agent_market), select(agent_outcome)
+    if since is not None:
+        markets = markets.where(agent_market.c.updated_block > since)
+        newer = select(agent_market.c.market_id).where(agent_market.c.updated_block > since)
+        books = books.where(agent_outcome.c.market_id.in_(newer))
+    rows = (await connection.execute(markets)).all()
+    if not rows:
+        return {}
+    by_market: dict[bytes, list[Any]] = {}
+    for each in await connection.execute(books.order_by(agent_outcome.c.market_id, agent_outcome.c.outcome)):
+        by_market.setdefault(each.market_id, []).append(each)
+    return {row.market_id: _market(row, by_market[row.market_id]) for row in rows}
+
+
+async def _read_latest(connection: AsyncConnection, chain_id: int, feeds: set[str]) -> dict[str, Observation]:
+    found: dict[str, Observation] = {}
+    for feed in feeds:  # a handful, each one index lookup
+        query = (
+            select(oracle_round.c.answer, oracle_round.c.updated_at)
+            .where(oracle_round.c.chain_id == chain_id, oracle_round.c.feed == bytes.fromhex(feed[2:]))
+            .order_by(oracle_round.c.updated_at.desc(), oracle_round.c.round_id.desc())
+            .limit(1)
+        )
+        row = (await connection.execute(query)).one_or_none()
+        if row is not None:
+            found[feed] = Observation(row.answer, row.updated_at)
+    return found
+
+
+async def _read_volumes(connection: AsyncConnection, since: int) -> dict[bytes, int]:
+    query = (
+        select(agent_stake.c.market_id, func.sum(agent_stake.c.amount).label("amount"))
+        .where(agent_stake.c.staked_at > since, agent_stake.c.outcome.is_not(None))
+        .group_by(agent_stake.c.market_id)
+    )
+    return {row.market_id: int(row.amount) for row in await connection.execute(query)}
+
+
+async def read_observations(connection: AsyncConnection, chain_id: int, feed: str, limit: int) -> list[Observation]:
+    """The newest rounds of a feed, newest first."""
+    query = (
+        select(oracle_round.c.answer, oracle_round.c.updated_at)
+        .where(oracle_round.c.chain_id == chain_id, oracle_round.c.feed == bytes.fromhex(feed[2:]))
+        .order_by(oracle_round.c.updated_at.desc(), oracle_round.c.round_id.desc())
+        .limit(limit)
+    )
+    return [Observation(row.answer, row.updated_at) for row in await connection.execute(query)]
+
+
+async def read_history(connection: AsyncConnection, market_key: bytes, limit: int) -> list[Stake]:
+    """A market's newest stakes, oldest of them first."""
+    query = (
+        select(agent_stake)
+        .where(agent_stake.c.market_id == market_key, agent_stake.c.outcome.is_not(None))
+        .order_by(agent_stake.c.ordinal.desc())
+        .limit(limit)
+    )
+    return [stake_of(row) for row in reversed((await connection.execute(query)).all())]
+
+
+async def read_wallet(connection: AsyncConnection, wallet: str) -> list[Stake]:
+    """Everything a wallet ever staked, newest first."""
+    query = (
+        select(agent_stake)
+        .where(agent_stake.c.wallet == bytes.fromhex(wallet[2:]))
+        .order_by(agent_stake.c.staked_block.desc(), agent_stake.c.staked_log_index.desc())
+    )
+    return [stake_of(row) for row in await connection.execute(query)]
+
+
+async def read_by_intent(connection: AsyncConnection, intent_hash: bytes) -> Stake | None:
+    query = select(agent_stake).where(agent_stake.c.intent_hash == intent_hash, agent_stake.c.outcome.is_not(None))
+    row = (await connection.execute(query)).first()
+    return None if row is None else stake_of(row)
+
+
+async def read_by_key(connection: AsyncConnection, wallet: str, idem_hash: bytes) -> Stake | None:
+    """What settled under a wallet's idempotency key: the stake, or the payment owed back."""
+    query = select(agent_stake).where(
+        agent_stake.c.wallet == bytes.fromhex(wallet[2:]), agent_stake.c.idem_hash == idem_hash
+    )
+    rows = [stake_of(row) for row in await connection.execute(query)]
+    # A later payment under the same key is owed back; the stake itself is the answer then.
+    return next((each for each in rows if each.outcome is not None), rows[0] if rows else None)
+
+
+async def read_finality(connection: AsyncConnection, chain_id: int) -> tuple[int, int | None]:
+    """The last indexed block, and the node's finalized one where it has one."""
+    query = select(chain_cursor.c.number, chain_cursor.c.finalized_number).where(chain_cursor.c.chain_id == chain_id)
+    row = (await connection.execute(query)).one()
+    return row.number, row.finalized_number
+
+
+def stake_of(row: Any) -> Stake:
+    return Stake(
+        id=row.stake_id,
+        market_key=row.market_id,
+        wallet="0x" + row.wallet.hex(),
+        outcome=row.outcome,
+        amount=row.amount,
+        fee=row.fee,
+        shares=row.shares,
+        price_after=row.price_after,
+        intent_hash=row.intent_hash,
+        idem_hash=row.idem_hash,
+        builder=None if row.builder is None else "0x" + row.builder.hex(),
+        ref=row.ref,
+        status=row.status,
+        block=row.staked_block,
+        at=row.staked_at,
+        tx=row.staked_tx,
+        paid_amount=row.paid_amount,
+        paid_at=row.paid_at,
+        paid_tx=row.paid_tx,
+    )
+
+
+def _market(row: Any, books: Sequence[Any]) -> Market:
+    kind = Kind(row.kind)
+    bounds = tuple(int(each) for each in row.bounds)
+    outcomes, texts = described(row.market_id, kind, row.target, bounds, row.closes_at, row.document)
+    ending = None
+    if row.status != STATUS_OPEN:
+        ending = Ending(
+            winner=row.winner,
+            observed=row.observed,
+            observed_at=row.observed_at,
+            round_id=row.round_id,
+            void_reason=row.void_reason,
+            at=row.closed_at,
+            tx=row.closed_tx,
+        )
+    return Market(
+        key=row.market_id,
+        kind=kind,
+        feed=checksum(row.feed),
+        target=row.target,
+        bounds=bounds,
+        early_resolvable=row.early_resolvable,
+        opens_at=row.opens_at,
+        closes_at=row.closes_at,
+        start_at=row.start_at,
+        book=Book(
+            row.virtual_liquidity,
+            row.fee_bps,
+            tuple(each.net for each in books),
+            tuple(each.shares for each in books),
+        ),
+        volume=row.staked,
+        bets=row.stakes,
+        outcome_bets=tuple(each.stakes for each in books),
+        ending=ending,
+        listed_at=row.listed_at,
+        listed_order=(row.listed_block, row.listed_log_index),
+        version=f"{row.updated_block}-{row.stakes}",
+        document=row.document,
+        outcomes=outcomes,
+        texts=texts,
+    )

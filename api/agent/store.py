@@ -1,0 +1,198 @@
+"""Price locks and the payments taken in, in Postgres."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from psycopg import AsyncConnection
+from psycopg.rows import TupleRow
+
+from core.mirror.intent import ZERO_ADDRESS
+from core.mirror.intent import Intent as TradeIntent
+from core.outbox import Asked, Intent, IntentRequest, IntentState, Outcome, enqueue, read
+
+Connection = AsyncConnection[TupleRow]
+
+LOCK_SECONDS = 60
+GUARD_SECONDS = 60
+# Locks long past their use are dropped as new ones are made.
+KEEP_LOCKS_SECONDS = 24 * 3600
+
+
+@dataclass(frozen=True, slots=True)
+class Lock:
+    """A price lock as stored. `expired` by the database's clock, which made it."""
+
+    market_key: bytes
+    outcome: int
+    amount: int
+    shares: int
+    expired: bool
+    wallet: bytes | None
+    idem_hash: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class KnownTrade:
+    """A payment taken in before, and how its transaction stands."""
+
+    market_key: bytes
+    outcome: int
+    amount: int
+    builder: str
+    intent_hash: bytes
+    nonce: bytes
+    attempt: int
+    intent: Intent
+
+    @property
+    def is_over(self) -> bool:
+        """Nothing of this attempt is on the chain, so another may be made."""
+        return self.intent.refused or (
+            self.intent.state in (IntentState.FAILED, IntentState.REPLACED)
+            or self.intent.outcome in (Outcome.REVERTED, Outcome.CANCELLED)
+        )
+
+
+def new_quote_id() -> str:
+    return f"q_{secrets.token_hex(16)}"
+
+
+async def save_lock(
+    connection: Connection, quote_id: str, market_key: bytes, outcome: int, amount: int, shares: int
+) -> datetime:
+    """Stores a lock and returns when it expires."""
+    cursor = await connection.execute(
+        "INSERT INTO agent_quote (quote_id, market_id, outcome, amount, shares, expires_at) "
+        "VALUES (%s, %s, %s, %s, %s, now() + make_interval(secs => %s)) RETURNING expires_at",
+        (quote_id, market_key, outcome, amount, shares, LOCK_SECONDS),
+    )
+    row = await cursor.fetchone()
+    assert row is not None
+    expires_at: datetime = row[0]
+    return expires_at
+
+
+async def drop_old_locks(connection: Connection) -> None:
+    await connection.execute(
+        "DELETE FROM agent_quote WHERE expires_at < now() - make_interval(secs => %s)", (KEEP_LOCKS_SECONDS,)
+    )
+
+
+async def find_lock(connection: Connection, quote_id: str) -> Lock | None:
+    cursor = await connection.execute(
+        "SELECT market_id, outcome, amount, shares, expires_at <= now(), wallet, idem_hash "
+        "FROM agent_quote WHERE quote_id = %s",
+        (quote_id,),
+    )
+    row = await cursor.fetchone()
+    if row is None:
+        return None
+    return Lock(bytes(row[0]), row[1], int(row[2]), int(row[3]), row[4], _bytes(row[5]), _bytes(row[6]))
+
+
+async def find_trade(connection: Connection, wallet: bytes, idem_hash: bytes) -> KnownTrade | None:
+    cursor = await connection.execute(
+        "SELECT market_id, outcome, amount, builder, intent_hash, attempt, intent_id, nonce "
+        "FROM agent_trade WHERE wallet = %s AND idem_hash = %s",
+        (wallet, idem_hash),
+    )
+    row = await cursor.fetchone()
+    if row is None:
+        return None
+    intent = await read(connection, row[6])
+    assert intent is not None  # intents are never deleted
+    builder = ZERO_ADDRESS if row[3] is None else "0x" + bytes(row[3]).hex()
+    return KnownTrade(bytes(row[0]), row[1], int(row[2]), builder, bytes(row[4]), bytes(row[7]), row[5], intent)
+
+
+async def find_twin(connection: Connection, trade: TradeIntent) -> bytes | None:
+    """The intent hash of a trade like this one under another key, begun within a minute and not known to be done."""
+    cursor = await connection.execute(
+        "SELECT t.intent_hash FROM agent_trade t JOIN outbox_intent i ON i.id = t.intent_id "
+        "WHERE t.wallet = %s AND t.market_id = %s AND t.outcome = %s AND t.amount = %s AND t.idem_hash <> %s "
+        "AND t.created_at > now() - make_interval(secs => %s) AND i.state IN ('queued', 'signed', 'sent') LIMIT 1",
+        (
+            bytes.fromhex(trade.wallet[2:]),
+            trade.market_id,
+            trade.outcome,
+            trade.amount,
+            trade.idem_hash,
+            GUARD_SECONDS,
+        ),
+    )
+    row = await cursor.fetchone()
+    return None if row is None else bytes(row[0])
+
+
+class TwinInFlight(Exception):
+    """A trade like this one is still on its way; `args[0]` is its intent hash."""
+
+
+class LockTaken(Exception):
+    """The lock serves another trade, or is gone."""
+
+
+async def take_in(
+    connection: Connection,
+    trade: TradeIntent,
+    intent_hash: bytes,
+    wanted: IntentRequest,
+    *,
+    after_attempt: int,
+    nonce: bytes,
+    valid_before: int,
+    quote_id: str | None,
+    callback_url: str | None,
+) -> Asked | None:
+    """Books the payment and queues its transaction, in the caller's database transaction; None when another call made
+    an attempt first."""
+    wallet = bytes.fromhex(trade.wallet[2:])
+    # One wallet's payments are taken in one after the other: the checks below and the booking belong together.
+    await connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 8453))", (trade.wallet,))
+    known = await find_trade(connection, wallet, trade.idem_hash)
+    if (0 if known is None else known.attempt) != after_attempt:
+        return None
+    twin = await find_twin(connection, trade)
+    if twin is not None:
+        raise TwinInFlight(twin)
+    if quote_id is not None:
+        cursor = await connection.execute(
+            "UPDATE agent_quote SET wallet = %s, idem_hash = %s WHERE quote_id = %s "
+            "AND (wallet IS NULL OR (wallet = %s AND idem_hash = %s))",
+            (wallet, trade.idem_hash, quote_id, wallet, trade.idem_hash),
+        )
+        if cursor.rowcount != 1:
+            raise LockTaken
+    asked = await enqueue(connection, wanted)
+    builder = None if trade.builder == ZERO_ADDRESS else bytes.fromhex(trade.builder[2:])
+    await connection.execute(
+        "INSERT INTO agent_trade (wallet, idem_hash, market_id, outcome, amount, builder, intent_hash, nonce, "
+        "valid_before, callback_url, attempt, intent_id) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s) "
+        "ON CONFLICT (wallet, idem_hash) DO UPDATE SET market_id = excluded.market_id, outcome = excluded.outcome, "
+        "amount = excluded.amount, builder = excluded.builder, intent_hash = excluded.intent_hash, "
+        "nonce = excluded.nonce, valid_before = excluded.valid_before, callback_url = excluded.callback_url, "
+        "attempt = excluded.attempt, intent_id = excluded.intent_id, created_at = now()",
+        (
+            wallet,
+            trade.idem_hash,
+            trade.market_id,
+            trade.outcome,
+            trade.amount,
+            builder,
+            intent_hash,
+            nonce,
+            valid_before,
+            callback_url,
+            after_attempt + 1,
+            asked.intent.id,
+        ),
+    )
+    return asked
+
+
+def _bytes(value: Any) -> bytes | None:
+    return None if value is None else bytes(value)

@@ -1,0 +1,289 @@
+"""The agent surface, assembled: its parts started, its operations declared."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+from aiohttp import web
+
+from api.agent import answers, models
+from api.agent.attest import Attester
+from api.agent.chain import AgentContracts, Balances
+from api.agent.describe import DESCRIPTION, QUOTE, TRADE
+from api.agent.follower import AgentIndex
+from api.agent.platform import Platform
+from api.agent.problems import error_body, problem
+from api.agent.reads import Reads
+from api.agent.render import Links
+from api.agent.switch import Trading
+from api.agent.trading import TradeDesk
+from api.context import Context
+from api.http.application import json_response
+from api.http.operation import Answer, Cors, ErrorBody, ErrorResponse, Operation, Surface
+from api.http.problem import Problem
+from api.http.requests import request_id
+from core.chain import ChainClient, RpcClient
+from core.db.switches import SwitchWatcher
+from core.deployments import Deployment, load_deployment
+from core.log import get_logger
+
+log = get_logger(__name__)
+
+PREFIX = "/api/agent/v1"
+NAME, TITLE = "agent", "Agent API"
+CORS = Cors(
+    allow_headers=("Content-Type", "X-PAYMENT", "If-None-Match", "Last-Event-ID"),
+    expose_headers=("X-Payment-Response", "Retry-After", "X-Request-Id"),
+)
+
+
+@asynccontextmanager
+async def agent_surface(context: Context) -> AsyncIterator[Surface]:
+    """The surface, with its readers running beside it while the context is open."""
+    settings = context.settings
+    chain = settings.chain("base")
+    deployment = load_deployment(chain.deployment_file)
+    contracts = AgentContracts.of(deployment)
+    links = links_of(settings.public_url, deployment, contracts)
+    if not settings.agent_enabled:
+        yield _switched_off(links)
+        return
+    async with AsyncExitStack() as stack:
+        client, balances = None, None
+        seconds = settings.rpc_request_path_timeout_seconds
+        if chain.rpc_urls:
+            rpc = RpcClient(chain.rpc_urls, chain_id=deployment.chain_id, timeout_seconds=seconds, rounds=1)
+            client = ChainClient(await stack.enter_async_context(rpc))
+            balances = None if contracts is None else Balances(client, contracts, seconds)
+        else:
+            log.warning("no RPC URL for Base: no balances, no trades", action="agent.no_rpc")
+        index = AgentIndex(context.read_url, context.engine, deployment.chain_id)
+        await index.refresh()
+        context.spawn("agent index", index.run())
+        switches = SwitchWatcher(context.write_url, context.pool)
+        context.spawn("operator switches", switches.run())
+        switch = Trading(settings.trading_paused, switches)
+        secret = context.secrets.attestation_key
+        attester = Attester(None if secret is None else secret.get_secret_value(), deployment.chain_id)
+        if attester.address is None:
+            log.warning("no attestation key: offers and receipts go out unsigned", action="agent.unsigned")
+        yield _surface(
+            links,
+            reads=Reads(
+                settings,
+                contracts,
+                balances,
+                context.engine,
+                context.pool,
+                context.limits,
+                index,
+                links,
+                deployment.chain_id,
+            ),
+            platform=Platform(context.engine, context.pool, index, switch, links, deployment.chain_id),
+            desk=TradeDesk(
+                settings,
+                contracts,
+                client,
+                context.engine,
+                context.pool,
+                context.watch,
+                context.limits,
+                index,
+                switch,
+                attester,
+                links,
+            ),
+        )
+
+
+def links_of(public_url: str, deployment: Deployment, contracts: AgentContracts | None) -> Links:
+    return Links(
+        origin=public_url.rstrip("/"),
+        explorer=deployment.explorer_url,
+        settlement="" if contracts is None else contracts.settlement.address,
+    )
+
+
+def _wording(links: Links) -> ErrorBody:
+    def body(raised: Problem, request: str) -> Mapping[str, Any]:
+        return error_body(raised, request, links.errors)
+
+    return body
+
+
+def _switched_off(links: Links) -> Surface:
+    """Every path is 404 while the platform flag is off."""
+
+    def off(request: web.Request, _raised: Problem) -> web.StreamResponse:
+        why = problem("platform_disabled", "The agent platform is switched off.")
+        return json_response(error_body(why, request_id(request), links.errors), why.status)
+
+    response: ErrorResponse = off
+    return Surface(
+        name=NAME,
+        title=TITLE,
+        description="Switched off.",
+        prefixes=(PREFIX,),
+        operations=(),
+        error_body=_wording(links),
+        error_response=response,
+        cors=CORS,
+    )
+
+
+def _error(description: str) -> Answer:
+    return Answer(description, answers.ErrorBody)
+
+
+_NOT_FOUND = _error("`market_not_found`")
+_NO_WALLET = _error("`invalid_wallet`")
+_BAD = _error("`invalid_request`, with `issues`")
+_UNREADABLE = _error("`internal_error`: retry shortly.")
+_RATE = Answer("`rate_limited`", answers.ErrorBody, {"Retry-After": "Seconds until there is room again."})
+
+
+def _surface(links: Links, *, reads: Reads, platform: Platform, desk: TradeDesk) -> Surface:
+    return Surface(
+        name=NAME,
+        title=TITLE,
+        description=DESCRIPTION,
+        prefixes=(PREFIX,),
+        error_body=_wording(links),
+        cors=CORS,
+        operations=(
+            Operation(
+                "GET",
+                f"{PREFIX}/markets",
+                reads.markets,
+                "List tradeable markets",
+                {200: Answer("A page of markets, soonest deadline first.", answers.Markets), 400: _BAD},
+                query=models.MarketsQuery,
+            ),
+            Operation(
+                "GET",
+                f"{PREFIX}/markets/{{id}}",
+                reads.market,
+                "One market",
+                {200: Answer("The market, with live odds and stats.", answers.OneMarket), 404: _NOT_FOUND},
+                path_parameters=models.MarketPath,
+            ),
+            Operation(
+                "GET",
+                f"{PREFIX}/markets/{{id}}/research",
+                reads.research,
+                "Research bundle",
+                {200: Answer("Everything known of the market.", answers.ResearchBody), 404: _NOT_FOUND},
+                path_parameters=models.MarketPath,
+            ),
+            Operation(
+                "GET",
+                f"{PREFIX}/quote",
+                reads.quote,
+                "Price a bet",
+                {
+                    200: Answer("The quote.", answers.QuoteBody),
+                    400: _BAD,
+                    404: _NOT_FOUND,
+                    422: _error("`size_below_min`, `invalid_side`"),
+                    429: _RATE,
+                    500: _UNREADABLE,
+                },
+                description=QUOTE,
+                query=models.QuoteQuery,
+            ),
+            Operation(
+                "POST",
+                f"{PREFIX}/trade",
+                desk.trade,
+                "Place or simulate a bet",
+                {
+                    200: Answer(
+                        "The receipt.",
+                        answers.TradeBody,
+                        {"X-Payment-Response": "Base64 of {success, transaction, network, payer}; not when simulated."},
+                    ),
+                    400: _BAD,
+                    402: Answer("The x402 challenge.", answers.Challenge),
+                    404: _NOT_FOUND,
+                    409: _error("`market_closed`, `idem_conflict`"),
+                    422: _error(
+                        "`invalid_side`, `invalid_wallet`, `size_below_min`, `quote_required`, `quote_expired`, "
+                        "`quote_mismatch`, `slippage_exceeded`, `insufficient_balance`, `pool_impact_exceeded`, "
+                        "`unsupported_market`, `payment_invalid`"
+                    ),
+                    429: _RATE,
+                    500: _error("`internal_error`; with `txHash` when a transaction was submitted."),
+                    503: _error("`platform_paused`"),
+                },
+                description=TRADE,
+                body=models.TradeRequest,
+                headers=models.PaymentHeaders,
+                body_limit=models.BODY_LIMIT,
+            ),
+            Operation(
+                "GET",
+                f"{PREFIX}/positions",
+                reads.positions,
+                "A wallet's positions, newest first",
+                {
+                    200: Answer("The positions.", answers.PositionsBody),
+                    400: _BAD,
+                    422: _NO_WALLET,
+                    500: _UNREADABLE,
+                },
+                query=models.WalletQuery,
+            ),
+            Operation(
+                "GET",
+                f"{PREFIX}/result",
+                reads.result,
+                "How a market resolved",
+                {200: Answer("The result.", answers.ResultBody), 400: _BAD, 404: _NOT_FOUND},
+                query=models.ResultQuery,
+            ),
+            Operation(
+                "GET",
+                f"{PREFIX}/proof/{{tradeId}}",
+                reads.proof,
+                "Settlement proof of a trade",
+                {
+                    200: Answer("The proof.", answers.ProofBody),
+                    404: _error("`not_found`: no settled trade has this id."),
+                    503: _UNREADABLE,
+                },
+                path_parameters=models.TradePath,
+            ),
+            Operation(
+                "GET",
+                f"{PREFIX}/wallet/{{address}}/readiness",
+                reads.readiness,
+                "Can this wallet bet?",
+                {200: Answer("Its balance and what is missing.", answers.ReadinessBody), 422: _NO_WALLET},
+                path_parameters=models.AddressPath,
+            ),
+            Operation(
+                "GET",
+                f"{PREFIX}/stats",
+                platform.stats,
+                "Platform statistics",
+                {200: Answer("Cached for 60 s.", answers.StatsBody), 500: _UNREADABLE},
+            ),
+            Operation(
+                "GET",
+                f"{PREFIX}/health",
+                platform.health,
+                "Liveness and trading status",
+                {200: Answer("Also when degraded: branch on `health.ok`.", answers.HealthBody)},
+            ),
+            Operation(
+                "GET",
+                f"{PREFIX}/getting-started",
+                platform.getting_started,
+                "Onboarding in six steps",
+                {200: Answer("The script.", answers.GettingStarted)},
+            ),
+        ),
+    )

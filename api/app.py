@@ -1,0 +1,61 @@
+"""One origin: every surface composed on one aiohttp application, and the application served.
+
+To add a surface, write a context manager that takes a `Context` and yields a `Surface`, and name it in `SURFACES`.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+
+from aiohttp import web
+
+from api.agent.surface import agent_surface
+from api.context import Context
+from api.cup.surface import cup_surface
+from api.http.application import application
+from api.http.docs import docs_surface
+from api.http.operation import Surface
+from api.vpm.surface import stock_surface
+from core.errors import ConfigError
+
+MakeSurface = Callable[[Context], AbstractAsyncContextManager[Surface]]
+
+TITLE = "VPM"
+SURFACES: tuple[MakeSurface, ...] = (stock_surface, agent_surface, cup_surface)
+
+# How long open requests may take once the service was told to stop; a relay answer takes up to 10 s.
+SHUTDOWN_SECONDS = 12.0
+BACKLOG = 1024
+
+
+@asynccontextmanager
+async def make_app(context: Context, surfaces: Sequence[MakeSurface] = SURFACES) -> AsyncIterator[web.Application]:
+    async with AsyncExitStack() as stack:
+        made = [await stack.enter_async_context(make(context)) for make in surfaces]
+        docs = docs_surface(made, title=TITLE, server=context.settings.public_url)
+        yield application([*made, docs])
+
+
+@asynccontextmanager
+async def serve(app: web.Application, host: str, port: int, *, reuse_port: bool = False) -> AsyncIterator[int]:
+    """Serves until the context is left; yields the port, which may have been asked for as 0."""
+    # No access log: it would hold the addresses people ask about.
+    runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=SHUTDOWN_SECONDS)
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, host, port, reuse_port=reuse_port, backlog=BACKLOG)
+        try:
+            await site.start()
+        except OSError as error:
+            raise ConfigError(
+                f"{host}:{port} cannot be listened on: {error.strerror or error}.", hint="Set VPM_HOST or VPM_PORT."
+            ) from None
+        yield int(runner.addresses[0][1])
+    finally:
+        await runner.cleanup()
+
+
+def supports_reuse_port() -> bool:
+    return hasattr(socket, "SO_REUSEPORT")

@@ -1,0 +1,65 @@
+"""What every surface is given: settings, the databases, rate limits, and a way to run tasks beside the requests."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from api.http.limits import RateLimits
+from core.config import ApiSecrets, Settings
+from core.db.engine import Pool, make_engine, make_pool
+from core.outbox import IntentWatch
+
+# Runs a task for as long as the service lives; its ending is a fault.
+Spawn = Callable[[str, Coroutine[Any, Any, None]], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """`engine` reads, from the replica when there is one; `pool` (autocommit) writes, to the primary."""
+
+    settings: Settings
+    secrets: ApiSecrets
+    engine: AsyncEngine
+    pool: Pool
+    watch: IntentWatch
+    limits: RateLimits
+    spawn: Spawn
+
+    @property
+    def read_url(self) -> str:
+        return self.settings.read_url.get_secret_value()
+
+    @property
+    def write_url(self) -> str:
+        return self.settings.database_url.get_secret_value()
+
+
+@asynccontextmanager
+async def open_context(settings: Settings, secrets: ApiSecrets, spawn: Spawn) -> AsyncIterator[Context]:
+    """Connects lazily: the service starts, and answers what it can, without a database."""
+    seconds = settings.database_connect_timeout_seconds
+    engine = make_engine(
+        settings.read_url.get_secret_value(),
+        pool_size=settings.database_pool_size,
+        connect_timeout_seconds=seconds,
+        application_name="vpm-api",
+    )
+    write_url = settings.database_url.get_secret_value()
+    pool = make_pool(
+        write_url,
+        size=settings.database_pool_size,
+        autocommit=True,
+        connect_timeout_seconds=seconds,
+        application_name="vpm-api-write",
+    )
+    try:
+        async with pool, IntentWatch(write_url, pool) as watch:
+            limits = RateLimits(settings.limits_storage_url.get_secret_value())
+            yield Context(settings, secrets, engine, pool, watch, limits, spawn)
+    finally:
+        await engine.dispose()

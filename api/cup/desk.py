@@ -1,0 +1,361 @@
+"""Requests that were read, answered: the one path that both doors, REST and MCP, lead to.
+
+Every method takes a validated request and returns the body beside `meta`. What is refused is a `Problem` with the
+status and code of the contract.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import psycopg
+from limits import RateLimitItemPerMinute, RateLimitItemPerSecond
+from psycopg_pool import PoolTimeout
+from pydantic import BaseModel
+
+from api.cup import bodies, guide, models
+from api.cup.bodies import Json
+from api.http.application import unavailable
+from api.http.limits import RateLimits
+from api.http.problem import Problem, invalid
+from core.config import Settings
+from core.cup import betting, board, books, enrolment, ledger, messages, rounds, trading, wallets
+from core.cup.amounts import number_of
+from core.cup.board import Board
+from core.cup.ledger import Connection, wallet_account
+from core.cup.refusal import Refusal
+from core.db.engine import Pool
+from core.log import get_logger
+
+log = get_logger(__name__)
+
+WRITES_EACH_WALLET = RateLimitItemPerSecond(30, 10)
+CLAIMS_EACH_CALLER = RateLimitItemPerMinute(6000)
+
+MAX_ENTRIES = 200
+BOARD_SECONDS = 1.0
+BOARD_OLDEST_SECONDS = 4.0
+"""A board older than the first is read again while it is still given; older than the second it is waited for."""
+HISTORY = 20
+
+Answering = Callable[[Any, str], Awaitable[Json]]
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """A request's model and what answers it; the second argument is who asks, for rate limits."""
+
+    model: type[BaseModel]
+    answer: Answering
+
+
+class _Boards:
+    """Boards as last read, by period. An old one is still given while it is read again, so that nobody waits for it;
+    periods that nobody asks for are forgotten first."""
+
+    def __init__(self, read: Callable[[str], Awaitable[Board]], most: int = 64) -> None:
+        self._read = read
+        self._most = most
+        self._held: dict[str, tuple[float, Board]] = {}
+        self._reading: dict[str, asyncio.Task[Board]] = {}
+
+    async def get(self, period: str) -> Board:
+        age, held = float("inf"), None
+        if period in self._held:
+            at, held = self._held[period]
+            age = time.monotonic() - at
+        if held is not None and age < BOARD_SECONDS:
+            return held
+        reading = self._reading.get(period)
+        if reading is None:
+            reading = self._reading[period] = asyncio.create_task(self._refresh(period))
+            reading.add_done_callback(lambda task: self._done(period, task))
+        if held is not None and age < BOARD_OLDEST_SECONDS:
+            return held
+        # Shielded: one client that goes away must not cancel it for the others.
+        return await asyncio.shield(reading)
+
+    async def _refresh(self, period: str) -> Board:
+        read = await self._read(period)
+        self._held.pop(period, None)
+        while len(self._held) >= self._most:
+            del self._held[next(iter(self._held))]
+        self._held[period] = (time.monotonic(), read)
+        return read
+
+    def _done(self, period: str, task: asyncio.Task[Board]) -> None:
+        del self._reading[period]
+        if not task.cancelled():
+            task.exception()  # whoever waited has it
+
+
+def now_utc() -> datetime:
+    return datetime.now(UTC)
+
+
+class Desk:
+    """`clock` is ours; paper deadlines and rounds run on it."""
+
+    def __init__(
+        self, settings: Settings, pool: Pool, limits: RateLimits, clock: Callable[[], datetime] = now_utc
+    ) -> None:
+        self._settings = settings
+        self._pool = pool
+        self._limits = limits
+        self._clock = clock
+        self._boards = _Boards(self._read_board)
+        self.routes: Mapping[str, Route] = {
+            "getting_started": Route(models.NoInput, self.getting_started),
+            "claim": Route(models.WalletRequest, self.claim),
+            "wallet": Route(models.WalletRequest, self.wallet),
+            "markets": Route(models.MarketsQuery, self.markets),
+            "quote": Route(models.QuoteRequest, self.quote),
+            "trade": Route(models.TradeRequest, self.trade),
+            "board": Route(models.BoardQuery, self.board),
+            "round": Route(models.RoundQuery, self.round),
+            "bet": Route(models.BetRequest, self.bet),
+            "enrol": Route(models.EnrolRequest, self.enrol),
+        }
+
+    def meta(self) -> Json:
+        return {
+            "name": "Service Cup",
+            "version": "service-cup-api-v1",
+            "currency": "pUSDC",
+            "paper": True,
+            "generatedAt": bodies.iso(self._clock()),
+            "docsUrl": f"{self._settings.public_url}/api/cup/v1/getting-started",
+        }
+
+    def error(self, problem: Problem) -> Json:
+        """An error's body, the same at both doors."""
+        return {"error": problem.code, "message": problem.message, **problem.extra, "meta": self.meta()}
+
+    def require_open(self) -> None:
+        """409 while the tournament's window is unset, not begun or over."""
+        opens, closes = self._settings.cup_opens_at, self._settings.cup_closes_at
+        if opens is None or closes is None or not opens <= self._clock() < closes:
+            extra = {
+                "opensAt": bodies.iso(opens) if opens else None,
+                "closesAt": bodies.iso(closes) if closes else None,
+            }
+            raise Problem(409, "cup_closed", "The tournament is not running now.", extra=extra)
+
+    async def answer(self, name: str, request: BaseModel, caller: str) -> Json:
+        """The whole body. Dormancy comes before anything else."""
+        self.require_open()
+        try:
+            body = await self.routes[name].answer(request, caller)
+        except Refusal as refusal:
+            raise Problem(refusal.status, refusal.code, refusal.message, extra=refusal.extra) from None
+        except (psycopg.OperationalError, PoolTimeout) as error:
+            log.warning("the database could not be used", action="cup.no_database", route=name, why=error)
+            raise unavailable() from None
+        return {"meta": self.meta(), **body}
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[Connection]:
+        async with self._pool.connection() as connection:
+            yield connection
+
+    # ---------------------------------------------------------------- reads
+
+    async def getting_started(self, _request: models.NoInput, _caller: str) -> Json:
+        return guide.body(self._settings.public_url)
+
+    async def wallet(self, request: models.WalletRequest, _caller: str) -> Json:
+        async with self.connection() as connection:
+            found = await wallets.summary(connection, request.wallet_address)
+        return bodies.wallet_body(request.wallet_address, found)
+
+    async def markets(self, request: models.MarketsQuery, _caller: str) -> Json:
+        async with self.connection() as connection:
+            found = await books.open_markets(connection, self._clock(), request.limit)
+        return {"count": len(found), "markets": [bodies.market_body(each) for each in found]}
+
+    async def quote(self, request: models.QuoteRequest, _caller: str) -> Json:
+        async with self.connection() as connection:
+            market = await books.find(connection, request.slug)
+        return bodies.quote_body(
+            market, trading.simulate(market, request.side, request.size_paper, None, self._clock())
+        )
+
+    async def board(self, request: models.BoardQuery, _caller: str) -> Json:
+        period = request.week or board.ALL_TIME
+        held = await self._boards.get(period)
+        body = bodies.board_body(held, request.week, request.limit)
+        if request.wallet is not None:
+            async with self.connection() as connection:
+                own = await board.rank(connection, period, request.wallet, held)
+            body["you"] = {"rank": own, "total": max(held.total, own or 0)}
+        return body
+
+    async def _read_board(self, period: str) -> Board:
+        async with self.connection() as connection:
+            return await board.top(connection, period, MAX_ENTRIES)
+
+    async def round(self, request: models.RoundQuery, _caller: str) -> Json:
+        async with self.connection() as connection:
+            live = await _live(connection)
+            crowd = await betting.crowd(connection, live.round_no)
+            history = await rounds.settled(connection, HISTORY)
+            body = bodies.round_body(live, crowd, history, self._clock())
+            if request.wallet is not None:
+                bets = await betting.bets_of(connection, live.round_no, request.wallet)
+                body["bets"] = bodies.bets_body(bets)
+        return body
+
+    # ---------------------------------------------------------------- writes
+
+    async def claim(self, request: models.WalletRequest, caller: str) -> Json:
+        await self._limits.take(CLAIMS_EACH_CALLER, "cup_claim", caller, "Too many claims from this address.")
+        async with self.connection() as connection:
+            claimed = await wallets.claim(connection, request.wallet_address)
+        return {
+            "walletAddress": request.wallet_address,
+            "balancePaper": number_of(claimed.balance_cents),
+            "minted": claimed.minted,
+        }
+
+    async def trade(self, request: models.TradeRequest, _caller: str) -> Json:
+        async with self.connection() as connection:
+            market = await books.find(connection, request.slug)
+            market.outcome(request.side)
+            if request.simulate:
+                held = await _balance(connection, request.wallet_address)
+                receipt = trading.simulate(market, request.side, request.size_paper, held, self._clock())
+                return {"receipt": bodies.trade_receipt(receipt)}
+        if request.wallet_address is None:
+            raise invalid("The field walletAddress is wrong: a real trade names its wallet.")
+        if request.trade_id is None or request.issued_at is None or request.signature is None:
+            raise _signature_required("trade", "tradeId, issuedAt and signature")
+        message = messages.trade_message(
+            request.wallet_address,
+            request.slug,
+            request.side,
+            request.size_paper,
+            request.trade_id,
+            request.issued_at,
+        )
+        signature = _verified(request.wallet_address, message, request.signature)
+        await self._take_write("cup_trade", request.wallet_address)
+        order = trading.Order(
+            request.trade_id,
+            request.wallet_address,
+            request.slug,
+            request.side,
+            request.size_paper,
+            request.issued_at,
+            signature,
+        )
+        async with self.connection() as connection:
+            done = await trading.replayed(connection, order)
+            if done is None:
+                self._require_in_window(request.issued_at)
+                done = await trading.place(connection, order, self._clock())
+        return {"receipt": bodies.trade_receipt(done)}
+
+    async def bet(self, request: models.BetRequest, _caller: str) -> Json:
+        betting.require_key(request.bet_key)
+        betting.require_bounds(request.stake_paper)
+        if request.simulate:
+            return await self._simulated_bet(request)
+        if request.wallet_address is None:
+            raise invalid("The field walletAddress is wrong: a real bet names its wallet.")
+        if request.round_no is None or request.issued_at is None or request.signature is None:
+            raise _signature_required("bet", "roundNo, issuedAt and signature")
+        message = messages.bet_message(
+            request.wallet_address, request.round_no, request.bet_key, request.stake_paper, request.issued_at
+        )
+        signature = _verified(request.wallet_address, message, request.signature)
+        await self._take_write("cup_bet", request.wallet_address)
+        wanted = betting.Bet(
+            request.wallet_address,
+            request.round_no,
+            request.bet_key,
+            request.stake_paper,
+            request.issued_at,
+            signature,
+        )
+        async with self.connection() as connection:
+            done = await betting.replayed(connection, wanted)
+            if done is None:
+                self._require_in_window(request.issued_at)
+                done = await betting.place(connection, wanted, self._clock())
+        return {"receipt": bodies.bet_receipt(done)}
+
+    async def enrol(self, request: models.EnrolRequest, _caller: str) -> Json:
+        message = messages.enrolment_message(request.wallet_address, request.issued_at)
+        signature = _verified(request.wallet_address, message, request.signature)
+        self._require_in_window(request.issued_at)
+        async with self.connection() as connection:
+            created = await enrolment.enrol(
+                connection, request.wallet_address, request.note, request.issued_at, signature
+            )
+            halted = await enrolment.trading_halted(connection)
+        return {
+            "walletAddress": request.wallet_address,
+            "enrolled": True,
+            "created": created,
+            "tradingHalted": halted,
+        }
+
+    async def _simulated_bet(self, request: models.BetRequest) -> Json:
+        async with self.connection() as connection:
+            live = await _live(connection)
+            if not live.takes_bets(self._clock()) or request.round_no not in (None, live.round_no):
+                raise betting.round_closed(request.round_no or live.round_no, live)
+            crowd = await betting.crowd(connection, live.round_no)
+            held = await _balance(connection, request.wallet_address)
+        return {"receipt": bodies.simulated_bet(live, crowd, request.bet_key, request.stake_paper, held)}
+
+    async def _take_write(self, rule: str, wallet: str) -> None:
+        message = "This wallet sends more than 30 requests in 10 seconds."
+        await self._limits.take(WRITES_EACH_WALLET, rule, wallet, message)
+
+    def _require_in_window(self, issued_at: str) -> None:
+        if not messages.in_window(issued_at, self._clock()):
+            raise Problem(
+                401,
+                "invalid_signature",
+                "issuedAt is more than 5 minutes from our time; sign a fresh message.",
+                extra={"reason": "issued_at_out_of_window", "serverTime": bodies.iso(self._clock())},
+            )
+
+
+async def _live(connection: Connection) -> rounds.Round:
+    live = await rounds.latest(connection)
+    if live is None:
+        raise Problem(503, "no_round", "The first round has not opened yet.", headers={"Retry-After": "5"})
+    return live
+
+
+async def _balance(connection: Connection, wallet: str | None) -> int | None:
+    return None if wallet is None else await ledger.balance(connection, wallet_account(wallet)) or 0
+
+
+def _signature_required(what: str, needed: str) -> Problem:
+    return Problem(
+        422,
+        "signature_required",
+        f"A real {what} carries {needed}; send simulate: true for a dry run, or see getting-started for the message.",
+    )
+
+
+def _verified(wallet: str, message: str, signature: str) -> bytes:
+    """The signature's bytes, when `wallet` signed `message` with it."""
+    raw = messages.signature_bytes(signature)
+    if raw is None or messages.signer_of(message, raw) != wallet:
+        raise Problem(
+            401,
+            "invalid_signature",
+            "The signature does not recover walletAddress from the message these fields make.",
+            extra={"reason": "signer_mismatch", "expectedMessage": message},
+        )
+    return raw

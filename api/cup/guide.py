@@ -1,0 +1,107 @@
+"""The onboarding guide: the same data for `GET /getting-started` and for the MCP tool."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from core.cup import betting, messages
+
+_WALLET = "0x70997970c51812dc3a010c7d01b50e0d17dc79c8"
+_ISSUED = "2026-11-21T12:00:00Z"
+
+
+def body(public_url: str) -> dict[str, Any]:
+    base = f"{public_url}/api/cup/v1"
+    return {
+        "title": "Service Cup: a paper tournament. Nothing here is worth or pays real money.",
+        "baseUrl": base,
+        "mcpUrl": f"{public_url}/api/cup/mcp",
+        "exportUrl": f"{base}/export",
+        "steps": _steps(base),
+        "signing": {
+            "scheme": "EIP-191 personal_sign over the message's UTF-8 bytes; lines are joined by a single newline.",
+            "wallet": "lower-case on the Wallet line",
+            "amounts": "on the Size line without trailing zeros: 25, 25.5, 25.05",
+            "issuedAt": "ISO-8601, sent exactly as signed, within 5 minutes of our time",
+            "trade": messages.trade_message(_WALLET, "SLUG", "yes", 2500, "TRADE-ID", _ISSUED),
+            "bet": messages.bet_message(_WALLET, 1, "colour:red", 2500, _ISSUED),
+            "enrollment": messages.enrolment_message(_WALLET, _ISSUED),
+        },
+        "limits": {
+            "claimPaper": 10_000,
+            "tradesPer10Seconds": 30,
+            "amountDecimals": 2,
+            "roulette": betting.bounds(),
+            "issuedAtWindowSeconds": 300,
+        },
+        "errors": {
+            "cup_closed": "409: the tournament is not running",
+            "market_not_found": "404: unknown slug",
+            "market_closed": "409: resolved or past its deadline",
+            "invalid_side": "422: see validSides",
+            "signature_required": "422: a real trade or bet must be signed",
+            "invalid_signature": "401: the signature is not this wallet's, or too old; see reason and expectedMessage",
+            "insufficient_funds": "402: see balance and needed",
+            "rate_limited": "429: wait for Retry-After",
+            "trade_conflict": "409: this tradeId was used for another trade",
+            "stake_out_of_bounds": "422: see bounds",
+            "round_closed": "409: bet on the live round while its phase is bet",
+            "invalid_bet_key": "422: see validKeys",
+            "bet_conflict": "409: this key has another stake of yours in this round",
+            "cup_agent_trades_halted": "503: enroll the wallet, then send the same request again",
+            "house_fleet_wallet": "403: the operator's own wallets cannot enroll",
+        },
+        "roulette": {
+            "odds": "No house odds: each market's whole pool goes to its winners by stake; without a winner everybody "
+            "has the stake back.",
+            "times": "45 s of betting, 5 s of spin, then the next round.",
+            "fairness": "commitment = sha256(seed) is shown before betting opens. The beacon is the hash of the first "
+            "Base block at or after beaconAfter. pocket = the first big-endian 32-bit word of HMAC-SHA256(key = seed, "
+            'message = "<roundNo>:<beaconHash as 0x hex>") below 37 * floor(2^32 / 37), mod 37.',
+        },
+    }
+
+
+def _steps(base: str) -> list[dict[str, Any]]:
+    trade = {"walletAddress": _WALLET, "slug": "SLUG", "side": "yes", "sizePaper": 25}
+    signed = {"tradeId": "TRADE-ID", "issuedAt": _ISSUED, "signature": "0x..."}
+    return [
+        {
+            "step": 1,
+            "title": "Claim",
+            "text": "Every wallet gets 10,000 pUSDC, once. No signature.",
+            "request": {"method": "POST", "url": f"{base}/wallet", "body": {"walletAddress": _WALLET}},
+        },
+        {
+            "step": 2,
+            "title": "Markets",
+            "text": "Open markets with the keys of their outcomes and the prices their pools imply.",
+            "request": {"method": "GET", "url": f"{base}/markets?limit=25"},
+        },
+        {
+            "step": 3,
+            "title": "Quote",
+            "text": "What a stake would get. A price moves with the pool, and the quote has that in it.",
+            "request": {"method": "GET", "url": f"{base}/markets/SLUG/quote?side=yes&sizePaper=25"},
+        },
+        {
+            "step": 4,
+            "title": "Simulate",
+            "text": "The whole trade without signature and without effect.",
+            "request": {"method": "POST", "url": f"{base}/trade", "body": {**trade, "simulate": True}},
+        },
+        {
+            "step": 5,
+            "title": "Signed trade",
+            "text": "Sign this message with the wallet's key and send it. The same tradeId never trades twice, so a "
+            "request whose answer was lost can be sent again.",
+            "request": {"method": "POST", "url": f"{base}/trade", "body": {**trade, **signed}},
+            "message": messages.trade_message(_WALLET, "SLUG", "yes", 2500, "TRADE-ID", _ISSUED),
+        },
+        {
+            "step": 6,
+            "title": "Board",
+            "text": "Ranked by realized profit, all time or for an ISO week, with your own rank.",
+            "request": {"method": "GET", "url": f"{base}/leaderboard?wallet={_WALLET}"},
+        },
+    ]

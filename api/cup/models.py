@@ -1,0 +1,468 @@
+"""The bodies of the tournament surface. Requests are validated by these models, which also are the input schemas of
+the MCP tools; answers are documented by them, and the tests hold every answer to them.
+
+Amounts are validated to integer cents; on the wire they are JSON numbers (in a query: decimal text) of pUSDC with at
+most two decimals.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, WithJsonSchema
+from pydantic.alias_generators import to_camel
+
+from core.cup import messages
+from core.cup.amounts import MAX_CENTS, cents_of, text_of
+from core.cup.board import is_week
+
+
+def _wallet(value: object) -> object:
+    return value.lower() if isinstance(value, str) else value
+
+
+def _amount(value: object) -> int:
+    if isinstance(value, str):
+        raise ValueError("write a JSON number, not a string")
+    return _amount_text(value)
+
+
+def _amount_text(value: object) -> int:
+    cents = cents_of(value)
+    if not 0 < cents <= MAX_CENTS:
+        raise ValueError(f"write an amount above 0 and at most {text_of(MAX_CENTS)}")
+    return cents
+
+
+def _issued(value: object) -> object:
+    if isinstance(value, str):
+        try:
+            messages.parse_issued_at(value)
+        except (ValueError, OverflowError):
+            raise ValueError("write ISO-8601 with an offset, like 2026-11-21T12:00:00Z") from None
+    return value
+
+
+def _week(value: object) -> object:
+    if isinstance(value, str) and not is_week(value):
+        raise ValueError("write an ISO week like 2026-W47")
+    return value
+
+
+def _at_most_100(value: object) -> object:
+    """Above the most it clamps; what is no number is left for the field to refuse."""
+    if isinstance(value, str) and value.isascii() and value.isdigit():
+        value = int(value[:9])
+    return min(value, 100) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+Wallet = Annotated[
+    str,
+    BeforeValidator(_wallet),
+    StringConstraints(pattern=r"^0x[0-9a-f]{40}$"),
+    WithJsonSchema(
+        {
+            "type": "string",
+            "pattern": "^0x[0-9a-fA-F]{40}$",
+            "description": "An EVM address, in any case.",
+            "examples": ["0x70997970c51812dc3a010c7d01b50e0d17dc79c8"],
+        }
+    ),
+]
+_AMOUNT = WithJsonSchema(
+    {
+        "type": "number",
+        "exclusiveMinimum": 0,
+        "maximum": MAX_CENTS // 100,
+        "description": "pUSDC, with at most 2 decimals.",
+        "examples": [25],
+    }
+)
+Amount = Annotated[int, BeforeValidator(_amount), _AMOUNT]
+AmountText = Annotated[int, BeforeValidator(_amount_text), _AMOUNT]
+IssuedAt = Annotated[
+    str,
+    StringConstraints(pattern=r"^[0-9A-Z:+. -]{10,40}$"),
+    BeforeValidator(_issued),
+    WithJsonSchema(
+        {
+            "type": "string",
+            "description": "When the message was signed: ISO-8601 with an offset or Z, exactly as in the message; "
+            "accepted within 5 minutes either way.",
+            "examples": ["2026-11-21T12:00:00Z"],
+        }
+    ),
+]
+Signature = Annotated[
+    str,
+    StringConstraints(max_length=400),
+    Field(description="The EIP-191 personal_sign signature as 0x hex, 65 bytes."),
+]
+TradeId = Annotated[
+    str,
+    StringConstraints(pattern=r"^[!-~]{1,128}$"),
+    WithJsonSchema(
+        {
+            "type": "string",
+            "pattern": "^[!-~]{1,128}$",
+            "description": "Chosen by you, unique for each trade (a UUID, say). The same id again never trades twice.",
+        }
+    ),
+]
+Slug = Annotated[
+    str,
+    StringConstraints(min_length=1, max_length=200),
+    Field(description="A market's slug, from the list of markets."),
+]
+SideKey = Annotated[
+    str, StringConstraints(min_length=1, max_length=64), Field(description="An outcome's key in that market.")
+]
+BetKey = Annotated[
+    str,
+    StringConstraints(min_length=1, max_length=64),
+    Field(description="An outcome's key in the live round, such as colour:red or num:17:yes.", examples=["colour:red"]),
+]
+RoundNo = Annotated[int, Field(ge=1, le=2**53, description="The live round's number.", strict=True)]
+Simulate = Annotated[bool, Field(strict=True)]
+
+
+class Request(BaseModel):
+    model_config = ConfigDict(alias_generator=to_camel, validate_by_alias=True, validate_by_name=False, frozen=True)
+
+
+class WalletRequest(Request):
+    wallet_address: Wallet
+
+
+class WalletPath(Request):
+    address: Wallet
+
+
+class MarketPath(Request):
+    slug: Slug
+
+
+class NoInput(Request):
+    pass
+
+
+class MarketsQuery(Request):
+    limit: Annotated[
+        int,
+        BeforeValidator(_at_most_100),
+        Field(ge=1, description="How many; more than 100 counts as 100.", json_schema_extra={"maximum": 100}),
+    ] = 25
+
+
+class QuoteQuery(Request):
+    side: SideKey
+    size_paper: AmountText
+
+
+class QuoteRequest(Request):
+    slug: Slug
+    side: SideKey
+    size_paper: Amount
+
+
+class TradeRequest(Request):
+    wallet_address: Annotated[Wallet | None, Field(description="Needed for a real trade.")] = None
+    slug: Slug
+    side: SideKey
+    size_paper: Amount
+    simulate: Annotated[Simulate, Field(description="true: a dry run, no signature, nothing written.")] = False
+    trade_id: Annotated[TradeId | None, Field(description="Needed for a real trade.")] = None
+    issued_at: Annotated[IssuedAt | None, Field(description="Needed for a real trade.")] = None
+    signature: Annotated[Signature | None, Field(description="Needed for a real trade.")] = None
+
+
+class BoardQuery(Request):
+    week: Annotated[
+        str | None,
+        BeforeValidator(_week),
+        Field(description="An ISO week (UTC); left out: all time.", examples=["2026-W47"]),
+    ] = None
+    limit: Annotated[int, Field(ge=1, le=200)] = 50
+    wallet: Annotated[Wallet | None, Field(description="Adds this wallet's own rank as `you`.")] = None
+
+
+class RoundQuery(Request):
+    wallet: Annotated[Wallet | None, Field(description="Adds this wallet's bets on the round.")] = None
+
+
+class BetRequest(Request):
+    wallet_address: Annotated[Wallet | None, Field(description="Needed for a real bet.")] = None
+    bet_key: BetKey
+    stake_paper: Amount
+    simulate: Annotated[Simulate, Field(description="true: a dry run, no signature, nothing written.")] = False
+    round_no: Annotated[RoundNo | None, Field(description="Needed for a real bet: the live round.")] = None
+    issued_at: Annotated[IssuedAt | None, Field(description="Needed for a real bet.")] = None
+    signature: Annotated[Signature | None, Field(description="Needed for a real bet.")] = None
+
+
+class EnrolRequest(Request):
+    wallet_address: Wallet
+    signature: Signature
+    issued_at: IssuedAt
+    note: Annotated[str, StringConstraints(max_length=280)] = ""
+
+
+class SimulatedTradeRequest(TradeRequest):
+    """The MCP tool's: simulates unless told not to."""
+
+    simulate: Annotated[
+        Simulate, Field(description="Stays true for a dry run; false places a real trade, which must be signed.")
+    ] = True
+
+
+class SimulatedBetRequest(BetRequest):
+    """The MCP tool's: simulates unless told not to."""
+
+    simulate: Annotated[
+        Simulate, Field(description="Stays true for a dry run; false places a real bet, which must be signed.")
+    ] = True
+
+
+# ---------------------------------------------------------------- answers
+
+
+class Body(BaseModel):
+    model_config = ConfigDict(
+        alias_generator=to_camel, validate_by_alias=True, validate_by_name=True, extra="forbid", strict=True
+    )
+
+
+Number = int | float
+Paper = Annotated[Number, Field(description="pUSDC.")]
+
+
+class Meta(Body):
+    name: str
+    version: Literal["service-cup-api-v1"]
+    currency: Literal["pUSDC"]
+    paper: Literal[True]
+    generated_at: str
+    docs_url: str
+
+
+class CupError(BaseModel):
+    """Every error: a stable code and a sentence. Some carry more fields, such as `validSides` or `balance`."""
+
+    model_config = ConfigDict(extra="allow")
+
+    error: Annotated[str, Field(examples=["market_closed"])]
+    message: str
+
+
+class Answered(Body):
+    meta: Meta
+
+
+class ClaimBody(Answered):
+    wallet_address: str
+    balance_paper: Paper
+    minted: bool
+
+
+class PositionBody(Body):
+    market_id: str
+    slug: str
+    side: str
+    side_label: str
+    cost_paper: Paper
+    shares: Number
+    status: Literal["open", "won", "lost", "refunded"]
+    realized_pnl_paper: Paper
+    projected_payout_paper: Annotated[Paper, Field(description="If its side won now; once settled, what it was paid.")]
+
+
+class WalletBody(Answered):
+    wallet_address: str
+    balance_paper: Paper
+    realized_pnl_paper: Paper
+    open_count: int
+    positions: list[PositionBody]
+
+
+class OutcomeBody(Body):
+    key: str
+    label: str
+    short_label: str
+    implied_pct: Number
+
+
+class MarketBody(Body):
+    slug: str
+    market_id: str
+    question: str
+    short_title: str
+    token_symbol: str
+    binary: bool
+    direction: bool
+    yes_cents: Number
+    no_cents: Number
+    pool_paper: Paper
+    trade_count: int
+    deadline_at: str
+    outcomes: list[OutcomeBody]
+
+
+class MarketsBody(Answered):
+    count: int
+    markets: list[MarketBody]
+
+
+class QuoteBody(Answered):
+    slug: str
+    market_id: str
+    side: str
+    size_paper: Paper
+    shares: Number
+    projected_payout_paper: Paper
+    pool_paper: Paper
+    outcomes: list[OutcomeBody]
+
+
+class TradeReceipt(Body):
+    simulated: bool
+    trade_id: str | None
+    market_id: str
+    slug: str
+    side: str
+    size_paper: Paper
+    shares: Number
+    balance_paper: Annotated[Paper | None, Field(description="null only in a simulation without a wallet.")]
+    projected_payout_paper: Paper
+    pool_paper: Annotated[Paper, Field(description="With this trade in it.")]
+    replay: bool
+
+
+class TradeBody(Answered):
+    receipt: TradeReceipt
+
+
+class BoardEntry(Body):
+    wallet: str
+    score: Paper
+    is_agent: bool
+
+
+class You(Body):
+    rank: Annotated[int | None, Field(description="From 1; null for a wallet that has realized nothing yet.")]
+    total: int
+
+
+class BoardBody(Answered):
+    entries: list[BoardEntry]
+    total: int
+    week: str | None
+    you: You | None = None
+
+
+class GuideStep(Body):
+    step: int
+    title: str
+    text: str
+    request: dict[str, Any] | None = None
+    message: str | None = None
+
+
+class GuideBody(Answered):
+    title: str
+    base_url: str
+    mcp_url: str
+    export_url: str
+    steps: list[GuideStep]
+    signing: dict[str, Any]
+    limits: dict[str, Any]
+    errors: dict[str, str]
+    roulette: dict[str, Any]
+
+
+class BoundsBody(Body):
+    min_bet: Paper
+    max_bet: Paper
+    max_round_total: Paper
+
+
+class WheelOutcome(Body):
+    key: str
+    label: str
+    true_pct: Number
+    pool_paper: Paper
+    crowd_pct: Number
+
+
+class WheelMarketBody(Body):
+    id: str
+    question: str
+    short: str
+    pool_paper: Paper
+    outcomes: list[WheelOutcome]
+
+
+class SpinBody(Body):
+    round_no: int
+    pocket: int
+    commitment: str
+    seed: str
+    beacon_block: int
+    beacon_hash: str
+    settled_at: str
+
+
+class PlacedBetBody(Body):
+    bet_key: str
+    stake_paper: Paper
+    status: Literal["open", "won", "lost", "refunded"]
+    payout_paper: Paper
+
+
+class RoundBody(Answered):
+    round_no: int
+    phase: Literal["bet", "spin", "settled"]
+    seconds_to_close: Number
+    opens_at: str
+    closes_at: str
+    ends_at: str
+    pocket: int | None
+    commitment: str
+    seed: str | None
+    chain_id: int
+    beacon_after: Annotated[int, Field(description="The beacon is the first block at or after this Unix second.")]
+    beacon_block: int | None
+    beacon_hash: str | None
+    bounds: BoundsBody
+    bettors: int
+    staked_paper: Paper
+    markets: list[WheelMarketBody]
+    history: list[SpinBody]
+    bets: Annotated[list[PlacedBetBody] | None, Field(description="Present when a wallet was passed.")] = None
+
+
+class BetReceiptBody(Body):
+    simulated: bool
+    round_no: int
+    bet_key: str
+    stake_paper: Paper
+    balance_paper: Paper | None
+    replay: bool
+    true_pct: Number | None = None
+    crowd_pct: Number | None = None
+    crowd_pct_after: Number | None = None
+    pool_paper: Paper | None = None
+    pool_paper_after: Paper | None = None
+    pay_if_win_paper: Annotated[
+        Paper | None, Field(description="What a win would pay with this stake in the pool and nobody else's after it.")
+    ] = None
+
+
+class BetBody(Answered):
+    receipt: BetReceiptBody
+
+
+class EnrolBody(Answered):
+    wallet_address: str
+    enrolled: bool
+    created: bool
+    trading_halted: bool

@@ -1,0 +1,88 @@
+"""The REST door: reads a request into its model, asks the desk, and answers with JSON."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from aiohttp import web
+from pydantic import BaseModel
+
+from api.cup import models
+from api.cup.desk import Desk
+from api.http.application import NO_STORE, json_response
+from api.http.caller import caller_ip
+from api.http.problem import invalid
+from api.http.requests import read_json, read_path, read_query, validated_body
+from core.config import Settings
+from core.money import loads
+
+FOR_READS = "public, max-age=2, s-maxage=2"
+BODY_LIMIT = 16 * 1024
+
+
+class Rest:
+    """One handler for each operation."""
+
+    def __init__(self, settings: Settings, desk: Desk) -> None:
+        self._settings = settings
+        self._desk = desk
+
+    async def claim(self, request: web.Request) -> web.StreamResponse:
+        return await self._post(request, "claim")
+
+    async def wallet(self, request: web.Request) -> web.StreamResponse:
+        self._desk.require_open()
+        address = read_path(request, models.WalletPath).address
+        return await self._get(request, "wallet", models.WalletRequest(walletAddress=address))
+
+    async def markets(self, request: web.Request) -> web.StreamResponse:
+        self._desk.require_open()
+        return await self._get(request, "markets", read_query(request, models.MarketsQuery))
+
+    async def quote(self, request: web.Request) -> web.StreamResponse:
+        self._desk.require_open()
+        slug = read_path(request, models.MarketPath).slug
+        query = read_query(request, models.QuoteQuery)
+        wanted = models.QuoteRequest.model_construct(slug=slug, side=query.side, size_paper=query.size_paper)
+        return await self._get(request, "quote", wanted)
+
+    async def trade(self, request: web.Request) -> web.StreamResponse:
+        return await self._post(request, "trade")
+
+    async def board(self, request: web.Request) -> web.StreamResponse:
+        self._desk.require_open()
+        return await self._get(request, "board", read_query(request, models.BoardQuery))
+
+    async def getting_started(self, request: web.Request) -> web.StreamResponse:
+        return await self._get(request, "getting_started", models.NoInput())
+
+    async def round(self, request: web.Request) -> web.StreamResponse:
+        self._desk.require_open()
+        return await self._get(request, "round", read_query(request, models.RoundQuery), cache="public, max-age=1")
+
+    async def bet(self, request: web.Request) -> web.StreamResponse:
+        return await self._post(request, "bet")
+
+    async def enrol(self, request: web.Request) -> web.StreamResponse:
+        return await self._post(request, "enrol")
+
+    async def _get(
+        self, request: web.Request, name: str, wanted: BaseModel, cache: str = FOR_READS
+    ) -> web.StreamResponse:
+        body = await self._desk.answer(name, wanted, caller_ip(request, self._settings))
+        return json_response(body, cache_control=cache)
+
+    async def _post(self, request: web.Request, name: str) -> web.StreamResponse:
+        self._desk.require_open()
+        wanted = validated_body(self._desk.routes[name].model, await _exact_json(request))
+        body = await self._desk.answer(name, wanted, caller_ip(request, self._settings))
+        return json_response(body, cache_control=NO_STORE)
+
+
+async def _exact_json(request: web.Request) -> Any:
+    """The body with its numbers as written: an amount must not pass through a binary float."""
+    await read_json(request, limit=BODY_LIMIT)
+    try:
+        return loads(await request.read())
+    except ValueError as error:
+        raise invalid(f"The body is {error}.") from None

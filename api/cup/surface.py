@@ -1,0 +1,246 @@
+"""The tournament surface, assembled: its parts started, its operations declared."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+from api.context import Context
+from api.cup import models
+from api.cup.desk import Desk
+from api.cup.download import Download
+from api.cup.mcp import BODY_LIMIT as MCP_BODY_LIMIT
+from api.cup.mcp import Mcp
+from api.cup.rest import BODY_LIMIT, Rest
+from api.http.operation import Answer, Cors, Operation, Surface
+from api.http.problem import Problem
+
+DESCRIPTION = (
+    "A paper-money tournament: every wallet claims 10,000 pUSDC once and trades paper markets and roulette with it. "
+    "Real trades and bets carry an EIP-191 signature; simulations need none. While the tournament is not running every "
+    "path answers 409 `cup_closed`. The same contract is served to agents as MCP tools at /api/cup/mcp."
+)
+BASE = "/api/cup/v1"
+
+# Beyond Content-Type, what MCP clients in a browser send.
+CORS = Cors(
+    allow_headers=(
+        "Content-Type",
+        "If-None-Match",
+        "Accept",
+        "Mcp-Protocol-Version",
+        "Mcp-Session-Id",
+        "Mcp-Method",
+        "Mcp-Name",
+    )
+)
+
+
+@asynccontextmanager
+async def cup_surface(context: Context) -> AsyncIterator[Surface]:
+    """The surface, with the MCP server running while the context is open."""
+    settings = context.settings
+    desk = Desk(settings, context.pool, context.limits)
+    mcp = Mcp(settings, desk)
+    download = Download(settings, desk, context.limits, context.read_url)
+    async with mcp.running():
+        yield _surface(desk, Rest(settings, desk), mcp, download)
+
+
+def _error(description: str) -> Answer:
+    return Answer(description, models.CupError)
+
+
+_CLOSED = "`cup_closed`: the tournament is not running"
+_BAD = _error("`invalid_request`: `details` names the field.")
+_RATE = Answer("`rate_limited`", models.CupError, {"Retry-After": "Seconds until there is room again."})
+_AWAY = _error("`unavailable`: the database is away for a moment.")
+_BODY = {413: _error("`payload_too_large`"), 415: _error("`unsupported_media_type`")}
+
+
+def _get(
+    path: str,
+    handler: Any,
+    summary: str,
+    model: type[models.Answered],
+    errors: Mapping[int, Answer] | None = None,
+    **more: Any,
+) -> Operation:
+    answers = {200: Answer("Cached for a few seconds.", model), 409: _error(f"{_CLOSED}."), 503: _AWAY}
+    return Operation("GET", f"{BASE}{path}", handler, summary, {**answers, **(errors or {})}, **more)
+
+
+def _post(
+    path: str,
+    handler: Any,
+    summary: str,
+    body: type[models.Request],
+    model: type[models.Answered],
+    errors: Mapping[int, Answer] | None = None,
+    description: str = "",
+) -> Operation:
+    answers = {
+        200: Answer("Done, or what it would do.", model),
+        400: _BAD,
+        409: _error(f"{_CLOSED}."),
+        **_BODY,
+        503: _AWAY,
+    }
+    return Operation(
+        "POST",
+        f"{BASE}{path}",
+        handler,
+        summary,
+        {**answers, **(errors or {})},
+        description=description,
+        body=body,
+        body_limit=BODY_LIMIT,
+    )
+
+
+def _surface(desk: Desk, rest: Rest, mcp: Mcp, download: Download) -> Surface:
+    def error_body(problem: Problem, _request_id: str) -> Mapping[str, Any]:
+        return desk.error(problem)
+
+    signed = {
+        401: _error("`invalid_signature`, with `reason`."),
+        402: _error("`insufficient_funds`, with `balance` and `needed`."),
+        429: _RATE,
+        503: _error("`cup_agent_trades_halted`: enroll the wallet and send the same again; or `unavailable`."),
+    }
+    return Surface(
+        name="cup",
+        title="Paper tournament",
+        description=DESCRIPTION,
+        prefixes=("/api/cup/",),
+        error_body=error_body,
+        cors=CORS,
+        operations=(
+            _post(
+                "/wallet",
+                rest.claim,
+                "Claim 10,000 pUSDC, once",
+                models.WalletRequest,
+                models.ClaimBody,
+                {429: _RATE},
+                "A repeat answers `minted: false` and the balance as it is. No signature.",
+            ),
+            _get(
+                "/wallet/{address}",
+                rest.wallet,
+                "A wallet's balance and positions",
+                models.WalletBody,
+                {400: _BAD},
+                path_parameters=models.WalletPath,
+                description="A wallet that never claimed reads as zeros.",
+            ),
+            _get(
+                "/markets",
+                rest.markets,
+                "Open paper markets",
+                models.MarketsBody,
+                {400: _BAD},
+                query=models.MarketsQuery,
+                description="Nearest deadline first.",
+            ),
+            _get(
+                "/markets/{slug}/quote",
+                rest.quote,
+                "What a stake would get",
+                models.QuoteBody,
+                {
+                    400: _BAD,
+                    404: _error("`market_not_found`"),
+                    409: _error(f"`market_closed`; {_CLOSED}."),
+                    422: _error("`invalid_side`, with `validSides`."),
+                },
+                path_parameters=models.MarketPath,
+                query=models.QuoteQuery,
+            ),
+            _post(
+                "/trade",
+                rest.trade,
+                "Place or simulate a paper trade",
+                models.TradeRequest,
+                models.TradeBody,
+                {
+                    **signed,
+                    404: _error("`market_not_found`"),
+                    409: _error(f"`market_closed`; `trade_conflict`: the tradeId was used otherwise; {_CLOSED}."),
+                    422: _error("`invalid_side` with `validSides`; `signature_required`."),
+                },
+                "Once for each `tradeId`: the same trade again answers its first receipt with `replay: true`.",
+            ),
+            _get(
+                "/leaderboard",
+                rest.board,
+                "Realized profit, ranked",
+                models.BoardBody,
+                {400: _BAD},
+                query=models.BoardQuery,
+                description="All time, or one ISO week (UTC) by when it was realized; ties go to the earlier.",
+            ),
+            _get("/getting-started", rest.getting_started, "Onboarding guide", models.GuideBody),
+            _get(
+                "/roulette",
+                rest.round,
+                "The live roulette round",
+                models.RoundBody,
+                {400: _BAD, 503: _error("`no_round`: the first round has not opened; or `unavailable`.")},
+                query=models.RoundQuery,
+                description="42 markets with their pools, the commitment, and past rounds with seed and beacon.",
+            ),
+            _post(
+                "/roulette/bet",
+                rest.bet,
+                "Place or simulate a roulette bet",
+                models.BetRequest,
+                models.BetBody,
+                {
+                    **signed,
+                    409: _error(f"`round_closed`, with `roundNo`; `bet_conflict`; {_CLOSED}."),
+                    422: _error("`invalid_bet_key`, `stake_out_of_bounds`, `signature_required`."),
+                },
+                "Once for each wallet, round and key: the same bet again answers its receipt with `replay: true`.",
+            ),
+            _post(
+                "/agent/enroll",
+                rest.enrol,
+                "Enroll an agent's wallet",
+                models.EnrolRequest,
+                models.EnrolBody,
+                {401: signed[401], 403: _error("`house_fleet_wallet`")},
+                "An enrolled wallet keeps trading while live trading is halted.",
+            ),
+            Operation(
+                "GET",
+                f"{BASE}/export",
+                download.get,
+                "Ledger, rounds, trades, bets and boards as one file",
+                {
+                    200: Answer("JSON Lines.", content_type="application/x-ndjson"),
+                    409: _error(f"{_CLOSED}."),
+                    429: _RATE,
+                    503: _AWAY,
+                },
+                description="`python -m core.cup.verify FILE` recomputes everything from it.",
+            ),
+            Operation(
+                "GET",
+                "/api/cup/mcp.json",
+                mcp.manifest,
+                "The MCP server's manifest",
+                {200: Answer("Name, version, url and tools.")},
+            ),
+            Operation(
+                "POST",
+                "/api/cup/mcp",
+                mcp.handle,
+                "MCP: stateless streamable HTTP",
+                {200: Answer("JSON-RPC.")},
+                hidden=True,
+                body_limit=MCP_BODY_LIMIT,
+            ),
+        ),
+    )

@@ -1,0 +1,189 @@
+"""One aiohttp application out of any number of surfaces: routes, request ids, CORS, and every error as JSON."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+import orjson
+from aiohttp import web
+
+from api.http.operation import Handler, Operation, Surface
+from api.http.problem import Problem
+from api.http.requests import request_id, too_large
+from core.errors import VpmError
+from core.log import get_logger, request_context
+from core.metrics import counter, histogram
+
+log = get_logger(__name__)
+
+REQUESTS = counter("vpm_http_requests", "Requests answered", ("operation", "status"))
+SECONDS = histogram(
+    "vpm_http_request_seconds", "Time to answer, for operations that wait for something", ("operation",)
+)
+
+# A body larger than any operation takes is not even read.
+LARGEST_BODY_BYTES = 1024 * 1024
+
+NO_STORE = "no-store"
+
+
+def application(surfaces: Sequence[Surface]) -> web.Application:
+    """Ready to run; resources the handlers use must outlive it."""
+    wording = _Wording(surfaces)
+    app = web.Application(middlewares=[wording.middleware], client_max_size=LARGEST_BODY_BYTES)
+    app.on_response_prepare.append(wording.prepare)
+    methods: dict[str, set[str]] = {}
+    for surface in surfaces:
+        for operation in surface.operations:
+            methods.setdefault(operation.path, set()).add(operation.method)
+            handler = _counted(operation) if operation.from_memory else _traced(operation)
+            if operation.method == "GET":
+                app.router.add_get(operation.path, handler)
+            else:
+                app.router.add_route(operation.method, operation.path, handler)
+    for path, known in methods.items():
+        if "OPTIONS" not in known and "*" not in known:
+            app.router.add_route("OPTIONS", path, _preflight(known, wording.surface_of(path)))
+    return app
+
+
+def json_response(
+    body: object, status: int = 200, *, cache_control: str = NO_STORE, headers: dict[str, str] | None = None
+) -> web.Response:
+    """A JSON answer rendered for this request alone."""
+    given = {"Cache-Control": cache_control, "X-Content-Type-Options": "nosniff", **(headers or {})}
+    return web.Response(
+        body=orjson.dumps(body), status=status, headers=given, content_type="application/json", charset="utf-8"
+    )
+
+
+def unavailable(message: str = "The service cannot answer this now; try again shortly.") -> Problem:
+    return Problem(503, "unavailable", message, headers={"Retry-After": "2"})
+
+
+class _Wording:
+    """Knows which surface words the errors of a path, and sets the headers every answer has."""
+
+    def __init__(self, surfaces: Sequence[Surface]) -> None:
+        self._surfaces = surfaces
+        # The longest prefix first, so that the first match is the closest.
+        self._by_prefix = sorted(
+            ((prefix, surface) for surface in surfaces for prefix in surface.prefixes), key=lambda pair: -len(pair[0])
+        )
+
+    def surface_of(self, path: str) -> Surface | None:
+        for prefix, surface in self._by_prefix:
+            if path.startswith(prefix):
+                return surface
+        return None
+
+    @web.middleware
+    async def middleware(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        try:
+            return await handler(request)
+        except Problem as problem:
+            return self.answer(request, problem)
+        except web.HTTPException as refusal:
+            if refusal.status < 400:
+                raise
+            return self.answer(request, _problem_of(refusal))
+        except Exception as error:
+            if isinstance(error, VpmError) and error.retriable:
+                log.warning(error.message, action="http.unavailable", path=request.path, code=error.code)
+                return self.answer(request, unavailable())
+            with request_context(request_id(request)):
+                log.error("a handler raised", action="http.crashed", path=request.path, exc=error)
+            return self.answer(
+                request, Problem(500, "internal_error", "Something broke on our side; it has been recorded.")
+            )
+
+    def answer(self, request: web.Request, problem: Problem) -> web.StreamResponse:
+        surface = self.surface_of(request.path)
+        if surface is not None and surface.error_response is not None:
+            return surface.error_response(request, problem)
+        if surface is None:
+            body: object = {"error": problem.code, "message": problem.message, **problem.extra}
+        else:
+            body = surface.error_body(problem, request_id(request))
+        return json_response(body, problem.status, headers=problem.headers)
+
+    async def prepare(self, request: web.Request, response: web.StreamResponse) -> None:
+        headers = response.headers
+        headers["X-Request-Id"] = request_id(request)
+        if "Origin" in request.headers:
+            surface = self.surface_of(request.path)
+            if surface is not None:
+                headers["Access-Control-Allow-Origin"] = surface.cors.allow_origin
+                headers["Access-Control-Expose-Headers"] = ", ".join(surface.cors.expose_headers)
+
+
+def _problem_of(refusal: web.HTTPException) -> Problem:
+    match refusal:
+        case web.HTTPNotFound():
+            return Problem(404, "not_found", "There is nothing at this path.")
+        case web.HTTPMethodNotAllowed():
+            allowed = ", ".join(sorted(refusal.allowed_methods))
+            return Problem(
+                405,
+                "method_not_allowed",
+                f"This path does not take {refusal.method}; it takes {allowed}.",
+                headers={"Allow": allowed},
+            )
+        case web.HTTPRequestEntityTooLarge():
+            return too_large(LARGEST_BODY_BYTES)
+        case web.HTTPUnsupportedMediaType():
+            return Problem(415, "unsupported_media_type", "Send the body as JSON.")
+        case _:
+            return Problem(refusal.status, "invalid_request", f"{refusal.reason}.")
+
+
+def _counted(operation: Operation) -> Handler:
+    handler, counts = operation.handler, {200: REQUESTS.labels(operation.id, "200")}
+
+    async def counted(request: web.Request) -> web.StreamResponse:
+        response = await handler(request)
+        count = counts.get(response.status)
+        if count is None:
+            count = counts[response.status] = REQUESTS.labels(operation.id, str(response.status))
+        count.inc()
+        return response
+
+    return counted
+
+
+def _traced(operation: Operation) -> Handler:
+    handler, seconds = operation.handler, SECONDS.labels(operation.id)
+
+    async def traced(request: web.Request) -> web.StreamResponse:
+        started = time.perf_counter()
+        status = 500
+        with request_context(request_id(request)):
+            try:
+                response = await handler(request)
+                status = response.status
+                return response
+            except Problem as problem:
+                status = problem.status
+                raise
+            finally:
+                seconds.observe(time.perf_counter() - started)
+                REQUESTS.labels(operation.id, str(status)).inc()
+
+    return traced
+
+
+def _preflight(methods: set[str], surface: Surface | None) -> Handler:
+    allowed = ", ".join(sorted(methods | {"OPTIONS"} | ({"HEAD"} if "GET" in methods else set())))
+    headers = {"Allow": allowed, "Cache-Control": NO_STORE}
+    if surface is not None:
+        headers |= {
+            "Access-Control-Allow-Methods": allowed,
+            "Access-Control-Allow-Headers": ", ".join(surface.cors.allow_headers),
+            "Access-Control-Max-Age": str(surface.cors.max_age_seconds),
+        }
+
+    async def preflight(_request: web.Request) -> web.StreamResponse:
+        return web.Response(status=204, headers=headers)
+
+    return preflight

@@ -1,0 +1,122 @@
+"""OpenAPI 3.1 out of the operations: the same models that validate requests describe them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, cast
+
+from pydantic import BaseModel
+from pydantic.json_schema import JsonSchemaMode, models_json_schema
+
+from api.http.operation import Answer, Operation, Surface
+
+VERSION = "1.0.0"
+_REF = "#/components/schemas/{model}"
+
+
+class CommonError(BaseModel):
+    """What any path can answer: a code and a sentence."""
+
+    error: str
+    message: str
+
+
+def document(surfaces: Sequence[Surface], *, title: str, server: str) -> dict[str, Any]:
+    """One document for these surfaces, each operation tagged by its surface."""
+    wanted: dict[tuple[type[BaseModel], JsonSchemaMode], None] = {}
+    for surface in surfaces:
+        for operation in _shown(surface):
+            for model in (operation.query, operation.path_parameters, operation.headers, operation.body):
+                if model is not None:
+                    wanted[model, "validation"] = None
+            for answer in operation.answers.values():
+                if answer.model is not None:
+                    wanted[answer.model, "serialization"] = None
+    wanted[CommonError, "serialization"] = None
+    made, schemas = models_json_schema(list(wanted), ref_template=_REF)
+    names = cast("Names", made)
+    definitions = schemas.get("$defs", {})
+    paths: dict[str, dict[str, Any]] = {}
+    security: dict[str, Any] = {}
+    for surface in surfaces:
+        security.update(surface.security_schemes)
+        for operation in _shown(surface):
+            paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(
+                surface, operation, names, definitions
+            )
+    components: dict[str, Any] = {"schemas": definitions}
+    if security:
+        components["securitySchemes"] = security
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": title, "version": VERSION, "description": _descriptions(surfaces)},
+        "servers": [{"url": server}],
+        "tags": [{"name": surface.name, "description": surface.title} for surface in surfaces],
+        "paths": paths,
+        "components": components,
+    }
+
+
+Names = Mapping[tuple[type[BaseModel], JsonSchemaMode], dict[str, Any]]
+
+
+def _shown(surface: Surface) -> Iterable[Operation]:
+    return (operation for operation in surface.operations if not operation.hidden)
+
+
+def _operation(surface: Surface, operation: Operation, names: Names, definitions: Mapping[str, Any]) -> dict[str, Any]:
+    described: dict[str, Any] = {
+        "operationId": operation.id,
+        "tags": [surface.name],
+        "summary": operation.summary,
+        "responses": {str(status): _answer(answer, names) for status, answer in sorted(operation.answers.items())},
+    }
+    for status, what in ((405, "The path does not take this method."), (500, "Something broke on our side.")):
+        described["responses"].setdefault(str(status), _answer(Answer(what, CommonError), names))
+    if operation.description:
+        described["description"] = operation.description
+    parameters = [
+        *_parameters(operation.path_parameters, "path", names, definitions),
+        *_parameters(operation.query, "query", names, definitions),
+        *_parameters(operation.headers, "header", names, definitions),
+    ]
+    if parameters:
+        described["parameters"] = parameters
+    if operation.body is not None:
+        schema = names[operation.body, "validation"]
+        described["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
+        for status, what in ((413, "The body is too large."), (415, "The body is not JSON.")):
+            described["responses"].setdefault(str(status), _answer(Answer(what, CommonError), names))
+    if operation.security is not None:
+        described["security"] = [{operation.security: []}]
+    return described
+
+
+def _answer(answer: Answer, names: Names) -> dict[str, Any]:
+    described: dict[str, Any] = {"description": answer.description}
+    if answer.model is not None:
+        described["content"] = {answer.content_type: {"schema": names[answer.model, "serialization"]}}
+    headers = {"X-Request-Id": "Names this request in our logs.", **answer.headers}
+    described["headers"] = {name: {"description": text, "schema": {"type": "string"}} for name, text in headers.items()}
+    return described
+
+
+def _parameters(
+    model: type[BaseModel] | None, place: str, names: Names, definitions: Mapping[str, Any]
+) -> list[dict[str, Any]]:
+    if model is None:
+        return []
+    schema = definitions[names[model, "validation"]["$ref"].rpartition("/")[2]]
+    required = set(schema.get("required", ()))
+    parameters = []
+    for name, field in schema["properties"].items():
+        described = {key: value for key, value in field.items() if key not in ("title", "description")}
+        parameter: dict[str, Any] = {"name": name, "in": place, "required": name in required, "schema": described}
+        if "description" in field:
+            parameter["description"] = field["description"]
+        parameters.append(parameter)
+    return parameters
+
+
+def _descriptions(surfaces: Sequence[Surface]) -> str:
+    return "\n\n".join(f"## {surface.title}\n\n{surface.description}" for surface in surfaces)

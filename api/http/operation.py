@@ -1,0 +1,86 @@
+"""The parts a surface declares; routing, validation, OpenAPI and the docs page all come from these values."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from aiohttp import web
+from pydantic import BaseModel
+
+from api.http.problem import Problem
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+ErrorBody = Callable[[Problem, str], Mapping[str, Any]]
+ErrorResponse = Callable[[web.Request, Problem], web.StreamResponse]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One documented answer. `model` describes its JSON body; None means it has none, or is not JSON."""
+
+    description: str
+    model: type[BaseModel] | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    content_type: str = "application/json"
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One method on one path (`/api/markets/{id}`).
+
+    path_parameters, query, body: the models that validate them. answers: every status it can give, by status; those
+    every operation can give (404 of unknown paths, 405, 500) need not be listed. from_memory: answers without waiting,
+    so it is counted but neither timed nor traced. body_limit: bytes.
+    """
+
+    method: str
+    path: str
+    handler: Handler
+    summary: str
+    answers: Mapping[int, Answer]
+    description: str = ""
+    path_parameters: type[BaseModel] | None = None
+    query: type[BaseModel] | None = None
+    body: type[BaseModel] | None = None
+    headers: type[BaseModel] | None = None
+    security: str | None = None
+    from_memory: bool = False
+    hidden: bool = False
+    body_limit: int = 64 * 1024
+
+    @property
+    def id(self) -> str:
+        """A stable name: `get_api_markets_id`."""
+        words = self.path.replace("{", "").replace("}", "").replace("-", "_").strip("/").split("/")
+        return "_".join((self.method.lower(), *words))
+
+
+@dataclass(frozen=True, slots=True)
+class Cors:
+    """Who may call from a browser. Everybody by default: nothing here is authorized by cookies."""
+
+    allow_origin: str = "*"
+    allow_headers: tuple[str, ...] = ("Content-Type", "If-None-Match")
+    expose_headers: tuple[str, ...] = ("ETag", "Retry-After", "X-Request-Id")
+    max_age_seconds: int = 86_400
+
+
+@dataclass(frozen=True, slots=True)
+class Surface:
+    """A part of the origin with its own conventions.
+
+    prefixes: the paths whose errors it words; the longest match of all surfaces wins. error_response replaces
+    error_body where errors are not JSON (pages). security_schemes: OpenAPI's, by the name operations use.
+    """
+
+    name: str
+    title: str
+    description: str
+    prefixes: tuple[str, ...]
+    operations: tuple[Operation, ...]
+    error_body: ErrorBody
+    error_response: ErrorResponse | None = None
+    cors: Cors = Cors()
+    security_schemes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)

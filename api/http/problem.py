@@ -1,0 +1,34 @@
+"""What a handler raises to refuse a request; the surface turns it into a body."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+class Problem(Exception):
+    """An answer that is an error. `message` is a sentence a person can act on; `extra` joins the body."""
+
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        message: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        extra: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.message = message
+        self.headers = dict(headers or {})
+        self.extra = dict(extra or {})
+
+
+def not_found(what: str = "There is nothing at this path.") -> Problem:
+    return Problem(404, "not_found", what)
+
+
+def invalid(message: str, **extra: Any) -> Problem:
+    return Problem(400, "invalid_request", message, extra=extra)

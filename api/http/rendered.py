@@ -1,0 +1,134 @@
+"""Bodies rendered once per change and served from memory: bytes, compressed bytes, strong ETags, 304."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import hashlib
+from collections.abc import Awaitable, Callable, Hashable
+
+from aiohttp import web
+from multidict import CIMultiDict
+
+# Below this a body is not worth compressing; above the other, compressing it would hold up other requests.
+COMPRESS_FROM_BYTES = 512
+COMPRESS_ASIDE_BYTES = 128 * 1_024
+_GZIP_LEVEL = 5
+
+JSON = "application/json; charset=utf-8"
+
+
+class Rendered:
+    """One body as it goes out. Each encoding has a strong ETag of its own, as their bytes differ."""
+
+    __slots__ = ("_encoded_headers", "_encoded_tag", "_headers", "_tag", "body", "encoded")
+
+    def __init__(
+        self, body: bytes, cache_control: str, *, content_type: str = JSON, encoded: bytes | None = None
+    ) -> None:
+        self.body = body
+        self.encoded = encoded
+        digest = hashlib.blake2b(body, digest_size=16).hexdigest()
+        self._tag = f'"{digest}"'
+        self._headers = CIMultiDict(
+            {
+                "Content-Type": content_type,
+                "Cache-Control": cache_control,
+                "ETag": self._tag,
+                "Vary": "Accept-Encoding",
+                "X-Content-Type-Options": "nosniff",
+            }
+        )
+        self._encoded_tag = f'"{digest}-gzip"'
+        self._encoded_headers = self._headers.copy()
+        self._encoded_headers["ETag"] = self._encoded_tag
+        self._encoded_headers["Content-Encoding"] = "gzip"
+
+    @classmethod
+    async def make(cls, body: bytes, cache_control: str, *, content_type: str = JSON) -> Rendered:
+        encoded: bytes | None = None
+        if len(body) >= COMPRESS_ASIDE_BYTES:
+            encoded = await asyncio.to_thread(_compress, body)
+        elif len(body) >= COMPRESS_FROM_BYTES:
+            encoded = _compress(body)
+        return cls(body, cache_control, content_type=content_type, encoded=encoded)
+
+    def response(self, request: web.Request, status: int = 200) -> web.Response:
+        """The answer in the encoding the client takes, or 304 when it holds these very bytes."""
+        asked = request.headers
+        accepts = asked.get("Accept-Encoding")
+        if self.encoded is not None and accepts is not None and _takes_gzip(accepts):
+            body, headers, tag = self.encoded, self._encoded_headers, self._encoded_tag
+        else:
+            body, headers, tag = self.body, self._headers, self._tag
+        held = asked.get("If-None-Match")
+        if held is not None and status == 200 and _holds(held, tag):
+            kept = ("ETag", "Cache-Control", "Vary")
+            return web.Response(status=304, headers={name: headers[name] for name in kept})
+        return web.Response(body=body, status=status, headers=headers)
+
+
+class Slot:
+    """One body of a surface, rendered again when `stamp()` differs from the one it was rendered at.
+
+    `render` must read nothing newer than its stamp says and should not fail: what it reads is in memory. Callers that
+    come while it renders wait for the same rendering.
+    """
+
+    def __init__(
+        self, stamp: Callable[[], Hashable], render: Callable[[], Awaitable[bytes] | bytes], cache_control: str
+    ) -> None:
+        self._stamp = stamp
+        self._render = render
+        self._cache_control = cache_control
+        self._held: Rendered | None = None
+        self._held_stamp: Hashable = None
+        self._rendering: asyncio.Task[Rendered] | None = None
+
+    async def get(self) -> Rendered:
+        stamp = self._stamp()
+        if self._held is not None and self._held_stamp == stamp:
+            return self._held
+        if self._rendering is None:
+            self._rendering = asyncio.create_task(self._make(stamp))
+            self._rendering.add_done_callback(self._done)
+        # Shielded: one client that goes away must not cancel it for the others.
+        return await asyncio.shield(self._rendering)
+
+    async def _make(self, stamp: Hashable) -> Rendered:
+        body = self._render()
+        rendered = await Rendered.make(body if isinstance(body, bytes) else await body, self._cache_control)
+        self._held, self._held_stamp = rendered, stamp
+        return rendered
+
+    def _done(self, task: asyncio.Task[Rendered]) -> None:
+        self._rendering = None
+        if not task.cancelled():
+            task.exception()  # whoever waited has it
+
+
+def _compress(body: bytes) -> bytes:
+    return gzip.compress(body, _GZIP_LEVEL, mtime=0)
+
+
+def _takes_gzip(accepts: str) -> bool:
+    if ";" not in accepts:
+        return "gzip" in accepts or "*" in accepts
+    qualities: dict[str, float] = {}
+    for part in accepts.split(","):
+        name, _, parameters = part.partition(";")
+        quality = 1.0
+        if parameters.strip().startswith("q="):
+            try:
+                quality = float(parameters.strip()[2:])
+            except ValueError:
+                quality = 0.0
+        qualities[name.strip().lower()] = quality
+    return qualities.get("gzip", qualities.get("*", 0.0)) > 0
+
+
+def _holds(held: str, tag: str) -> bool:
+    """Weak comparison, as RFC 9110 asks of If-None-Match."""
+    if held in (tag, "*"):
+        return True
+    return any(part.strip().removeprefix("W/") == tag for part in held.split(","))

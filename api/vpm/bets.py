@@ -1,0 +1,103 @@
+"""Relayed bets in the database: which transaction belongs to an authorization, and asking for a new one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from psycopg import AsyncConnection
+from psycopg.rows import TupleRow
+
+from core.outbox import Asked, Intent, IntentRequest, enqueue, read
+
+Connection = AsyncConnection[TupleRow]
+
+
+@dataclass(frozen=True, slots=True)
+class BetKey:
+    chain_id: int
+    signer: bytes
+    nonce: bytes
+
+    def intent_key(self, attempt: int) -> str:
+        return f"relay:{self.chain_id}:{self.signer.hex()}:{self.nonce.hex()}:{attempt}"
+
+
+@dataclass(frozen=True, slots=True)
+class KnownBet:
+    """A bet the relay took in. `intent` is its last attempt as it stands, None for one that landed without us."""
+
+    body_hash: bytes
+    attempt: int
+    intent: Intent | None
+    tx_hash: bytes | None
+    told: bool
+
+    @property
+    def may_land(self) -> bool:
+        """It has landed, or its transaction may still."""
+        if self.intent is None:
+            return True
+        return self.intent.succeeded or not (self.intent.state.ended or self.intent.outcome is not None)
+
+
+async def find(connection: Connection, key: BetKey) -> KnownBet | None:
+    cursor = await connection.execute(
+        "SELECT body_hash, attempt, intent_id, tx_hash, confirmed_told_at IS NOT NULL FROM relay_bet "
+        "WHERE chain_id = %s AND signer = %s AND nonce = %s",
+        (key.chain_id, key.signer, key.nonce),
+    )
+    row = await cursor.fetchone()
+    if row is None:
+        return None
+    intent = None if row[2] is None else await read(connection, row[2])
+    return KnownBet(bytes(row[0]), row[1], intent, None if row[3] is None else bytes(row[3]), row[4])
+
+
+async def ask(
+    connection: Connection, key: BetKey, market_id: int, body_hash: bytes, request: IntentRequest, attempt: int
+) -> Asked | None:
+    """Asks for attempt number `attempt` in the caller's transaction; None when somebody else did so first.
+
+    The row is written before the intent: of two askers one waits here for the other's commit, then finds it.
+    """
+    if attempt == 1:
+        cursor = await connection.execute(
+            "INSERT INTO relay_bet (chain_id, signer, nonce, market_id, body_hash, intent_id) "
+            "VALUES (%s, %s, %s, %s, %s, 0) ON CONFLICT DO NOTHING",
+            (key.chain_id, key.signer, key.nonce, market_id, body_hash),
+        )
+    else:
+        cursor = await connection.execute(
+            "UPDATE relay_bet SET attempt = %s, body_hash = %s WHERE chain_id = %s AND signer = %s AND nonce = %s "
+            "AND attempt = %s AND confirmed_told_at IS NULL",
+            (attempt, body_hash, key.chain_id, key.signer, key.nonce, attempt - 1),
+        )
+    if cursor.rowcount != 1:
+        return None
+    asked = await enqueue(connection, request)
+    await connection.execute(
+        "UPDATE relay_bet SET intent_id = %s WHERE chain_id = %s AND signer = %s AND nonce = %s",
+        (asked.intent.id, key.chain_id, key.signer, key.nonce),
+    )
+    return asked
+
+
+async def remember_landed(
+    connection: Connection, key: BetKey, market_id: int, body_hash: bytes, tx_hash: bytes
+) -> None:
+    """A bet found on the chain that our transactions did not bring there."""
+    await connection.execute(
+        "INSERT INTO relay_bet (chain_id, signer, nonce, market_id, body_hash, tx_hash) "
+        "VALUES (%s, %s, %s, %s, %s, %s) "
+        "ON CONFLICT (chain_id, signer, nonce) DO UPDATE SET tx_hash = excluded.tx_hash, intent_id = NULL",
+        (key.chain_id, key.signer, key.nonce, market_id, body_hash, tx_hash),
+    )
+
+
+async def tell(connection: Connection, key: BetKey) -> None:
+    """Somebody has been told that the bet is booked; from now on its signature counts as used."""
+    await connection.execute(
+        "UPDATE relay_bet SET confirmed_told_at = coalesce(confirmed_told_at, now()) "
+        "WHERE chain_id = %s AND signer = %s AND nonce = %s",
+        (key.chain_id, key.signer, key.nonce),
+    )

@@ -1,0 +1,388 @@
+"""GET /api/proof: what was done with the money, each number with the call that shows the same.
+
+Gathered in the background every few seconds; a section whose source is away keeps its last content and is named in
+`missing`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import orjson
+from aiohttp import web
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from api.http.application import unavailable
+from api.http.rendered import Slot
+from api.vpm import words
+from api.vpm.chain import STOCK_TOKEN_SYMBOL, StockContracts, abi
+from api.vpm.facts import ListedMarket, Venue
+from api.vpm.follower import UNREADABLE, Follower
+from api.vpm.market_view import outcome_name, round_body
+from api.vpm.oracle import OracleWatch
+from api.vpm.proof_rows import (
+    Audit,
+    Betting,
+    Refund,
+    Sweep,
+    read_audit,
+    read_betting,
+    read_openers,
+    read_refunds,
+    read_sweeps,
+)
+from core.chain import ChainClient, Contract, RpcError
+from core.config import Settings
+from core.deployments import Deployment
+from core.log import get_logger
+from core.mirror.vested import as_of
+
+log = get_logger(__name__)
+
+PROOF_CACHE = "public, max-age=60"
+PAUSE_SECONDS = 3.0
+CHAIN_TIMEOUT_SECONDS = 3.0
+SETTLED_SHOWN = 500
+DRILL = 2
+
+LOG_SECTIONS = ("settled", "refundDrill", "feeSweeps", "bettors", "usdg", "counters", "audit")
+CHAIN_SECTIONS = ("safe", "solvency")
+
+
+@dataclass(frozen=True, slots=True)
+class Safe:
+    address: str
+    threshold: int
+    owners: int
+
+
+@dataclass(frozen=True, slots=True)
+class Solvency:
+    balance: int
+    liabilities: int
+    block: int
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """What is known; None or empty until it was read once. `version` grows with every change."""
+
+    betting: Betting | None = None
+    openers: tuple[str, ...] = ()
+    sweeps: tuple[Sweep, ...] = ()
+    refunds: tuple[Refund, ...] = ()
+    audit: Audit | None = None
+    safe: Safe | None = None
+    solvency: Solvency | None = None
+    logs_missing: bool = True
+    chain_missing: bool = True
+    venue: Venue | None = field(default=None, compare=False)
+
+
+class Proof:
+    def __init__(
+        self,
+        settings: Settings,
+        deployment: Deployment,
+        contracts: StockContracts | None,
+        client: ChainClient | None,
+        follower: Follower | None,
+        oracle: OracleWatch | None,
+        engine: AsyncEngine,
+        *,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._settings = settings
+        self._deployment = deployment
+        self._contracts = contracts
+        self._client = client
+        self._follower = follower
+        self._oracle = oracle
+        self._engine = engine
+        self._clock = clock
+        self._gathered = Gathered()
+        self._version = 0
+        self._slot = Slot(self._stamp, self._render, PROOF_CACHE)
+
+    async def get(self, request: web.Request) -> web.StreamResponse:
+        return (await self._slot.get()).response(request)
+
+    async def run(self) -> None:
+        tick = 0
+        while True:
+            await self.refresh()
+            if self._follower is None:
+                await asyncio.sleep(PAUSE_SECONDS)
+            else:
+                await asyncio.sleep(PAUSE_SECONDS)
+                tick = await self._follower.changed(tick, PAUSE_SECONDS)
+
+    async def refresh(self) -> None:
+        found = await self._read_chain(await self._read_logs(self._gathered))
+        if found != self._gathered or found.venue is not self._gathered.venue:
+            self._version += 1
+        self._gathered = found
+
+    # ------------------------------------------------------------ gathering
+
+    async def _read_logs(self, known: Gathered) -> Gathered:
+        if self._follower is None:
+            return replace(known, logs_missing=False)
+        venue = self._follower.venue
+        if venue is None:
+            return replace(known, logs_missing=True)
+        try:
+            async with asyncio.timeout(15), self._engine.connect() as connection:
+                await connection.execution_options(isolation_level="REPEATABLE READ")
+                openers = await read_openers(connection)
+                drill = _drill(venue)
+                return replace(
+                    known,
+                    venue=venue,
+                    openers=tuple(openers),
+                    betting=await read_betting(connection, self._operators(openers)),
+                    sweeps=tuple(await read_sweeps(connection)),
+                    refunds=() if drill is None else tuple(await read_refunds(connection, drill.id)),
+                    audit=await read_audit(connection, self._deployment.chain_id),
+                    logs_missing=False,
+                )
+        except UNREADABLE as error:
+            if not known.logs_missing:
+                log.warning("the proof's numbers cannot be read", action="proof.index_unreadable", why=error)
+            return replace(known, logs_missing=True)
+
+    async def _read_chain(self, known: Gathered) -> Gathered:
+        contracts, client, safe = self._contracts, self._client, self._deployment.safe
+        if contracts is None:
+            return replace(known, chain_missing=False)
+        if client is None:
+            return known
+        try:
+            async with asyncio.timeout(3 * CHAIN_TIMEOUT_SECONDS):
+                block = (await client.head(timeout_seconds=CHAIN_TIMEOUT_SECONDS)).number
+                calls = [
+                    contracts.token.call("balanceOf", contracts.settler.address),
+                    contracts.settler.call("liabilities"),
+                ]
+                if safe is not None:
+                    wallet = Contract(safe.address, abi("Safe"))
+                    calls += [wallet.call("getThreshold"), wallet.call("getOwners")]
+                answers: list[Any] = await client.read_many(calls, block, timeout_seconds=CHAIN_TIMEOUT_SECONDS)
+            for answer in answers:
+                if isinstance(answer, RpcError):
+                    raise answer
+        except (RpcError, TimeoutError) as error:
+            if not known.chain_missing:
+                log.warning("the proof cannot read the chain", action="proof.chain_unreadable", why=error)
+            return replace(known, chain_missing=True)
+        found = replace(known, chain_missing=False, solvency=Solvency(answers[0], answers[1], block))
+        if safe is not None:
+            found = replace(found, safe=Safe(safe.address, answers[2], len(answers[3])))
+        return found
+
+    def _operators(self, openers: list[str] | tuple[str, ...]) -> list[str]:
+        """The operator's own wallets: those the deployment names, its Safe, and whoever may or might list markets."""
+        named = [*self._deployment.operator_wallets.values(), *openers]
+        if self._deployment.safe is not None:
+            named.append(self._deployment.safe.address)
+        return sorted(set(named))
+
+    # ------------------------------------------------------------ rendering
+
+    def _stamp(self) -> object:
+        follower, oracle = self._follower, self._oracle
+        return (
+            self._version,
+            None if follower is None else follower.stale,
+            None if oracle is None else oracle.oracle.version,
+        )
+
+    def _render(self) -> bytes:
+        return orjson.dumps(self._body())
+
+    def _body(self) -> dict[str, Any]:
+        found = self._gathered
+        deployed = self._follower is not None
+        venue = found.venue
+        if deployed and venue is None:
+            raise unavailable("The chain could not be read yet; try again shortly.")
+        missing = [*(LOG_SECTIONS if found.logs_missing else ()), *(CHAIN_SECTIONS if found.chain_missing else ())]
+        drill = None if venue is None else _drill(venue)
+        return {
+            "status": "deployed" if deployed else "not-deployed",
+            "contracts": [
+                {
+                    "name": name,
+                    "role": contract.role,
+                    "address": contract.address,
+                    "deployTx": contract.deploy_tx,
+                    "verified": contract.verified,
+                }
+                for name, contract in self._deployment.contracts.items()
+            ],
+            "feeds": self._feeds(),
+            "safe": None
+            if found.safe is None
+            else {"address": found.safe.address, "threshold": found.safe.threshold, "owners": found.safe.owners},
+            "counters": self._counters(found),
+            "settled": [] if venue is None else _settled(venue),
+            "refundDrill": None if drill is None else self._refund_drill(drill, found.refunds),
+            "feeSweeps": [{"tx": each.tx, "amount": str(each.amount), "at": each.at} for each in found.sweeps],
+            "bettors": {
+                "distinct": 0 if found.betting is None else found.betting.distinct,
+                "excluded": self._operators(found.openers),
+                "operatorBets": 0 if found.betting is None else found.betting.operator_bets,
+                "bets": 0 if found.betting is None else found.betting.bets,
+            },
+            "usdg": _usdg(found),
+            "solvency": self._solvency(found),
+            "audit": None
+            if found.audit is None
+            else {
+                "at": found.audit.at,
+                "block": str(found.audit.block),
+                "compared": found.audit.compared,
+                "mismatches": found.audit.mismatches,
+            },
+            "missing": missing,
+            "readAt": 0 if self._follower is None else self._follower.read_at,
+            "stale": self._follower is not None and (self._follower.stale or bool(missing)),
+        }
+
+    def _feeds(self) -> list[dict[str, Any]]:
+        latest = {} if self._oracle is None else self._oracle.oracle.latest
+        return [
+            {
+                "name": f"{feed.name} ({feed.ticker} / USD)",
+                "address": feed.proxy,
+                "ticker": feed.ticker,
+                "stockToken": feed.stock_token,
+                "decimals": feed.decimals,
+                "heartbeatSeconds": feed.heartbeat_seconds,
+                "deviationBps": feed.deviation_bps,
+                "answer": None if feed.proxy not in latest else str(latest[feed.proxy].answer),
+                "updatedAt": None if feed.proxy not in latest else latest[feed.proxy].updated_at,
+            }
+            for feed in self._deployment.feeds
+        ]
+
+    def _solvency(self, found: Gathered) -> list[dict[str, Any]]:
+        if found.solvency is None or self._contracts is None:
+            return []
+        return [
+            {
+                "contract": "VestedMarkets",
+                "address": self._contracts.settler.address,
+                "balance": str(found.solvency.balance),
+                "liabilities": str(found.solvency.liabilities),
+                "block": str(found.solvency.block),
+            }
+        ]
+
+    def _counters(self, found: Gathered) -> list[dict[str, Any]]:
+        venue, betting = found.venue, found.betting
+        if venue is None or betting is None or self._contracts is None:
+            return []
+        settler = self._link(self._contracts.settler.address)
+        usdg = _usdg(found)
+        settled = sum(market.market.settled for market in venue.markets.values())
+        resolved = sum(market.market.winner is not None for market in venue.markets.values())
+
+        def counter(label: str, value: int | str, unit: str, call: str, note: str | None = None) -> dict[str, Any]:
+            row = {"label": label, "value": str(value), "unit": unit, "source": settler, "sourceLabel": call}
+            return {**row, "note": note}
+
+        return [
+            counter("Markets listed", len(venue.markets), "markets", "VestedMarkets.marketCount()"),
+            counter(
+                "Markets settled",
+                settled,
+                "markets",
+                "VestedMarkets.market(id).status",
+                f"{resolved} with a winner, {settled - resolved} void",
+            ),
+            counter(
+                "Bets", betting.bets, "bets", "VestedMarkets Entered events", "without the seed and the operator's own"
+            ),
+            counter("Distinct bettors", betting.distinct, "wallets", "VestedMarkets Entered events"),
+            counter("Staked", usdg["staked"], STOCK_TOKEN_SYMBOL, "VestedMarkets.position(id).offered"),
+            counter("Accepted", usdg["accepted"], STOCK_TOKEN_SYMBOL, "VestedMarkets.market(id).pool"),
+            counter("Paid out", usdg["paidOut"], STOCK_TOKEN_SYMBOL, "VestedMarkets Delivered events", "after fees"),
+            counter("Fees taken", usdg["feesTaken"], STOCK_TOKEN_SYMBOL, "VestedMarkets Delivered events"),
+        ]
+
+    def _refund_drill(self, market: ListedMarket, refunds: tuple[Refund, ...]) -> dict[str, Any]:
+        done = market.market.voided and market.market.unpaid_principal == 0
+        settled = market.settlement
+        reason = None
+        if settled is not None and market.market.voided:
+            reasons = {1: "flat", 2: "stale", 3: "paused", 4: "stale"}
+            reason = "timeout" if settled.reason is None else reasons.get(settled.reason)
+        return {
+            "id": str(market.id),
+            "status": "refunded" if done else "listed",
+            "reason": reason,
+            "voidTxUrl": None if settled is None or not market.market.voided else self._tx_link(settled.tx),
+            "refunds": [
+                {"positionId": str(each.position_id), "owner": each.owner, "amount": str(each.amount), "tx": each.tx}
+                for each in refunds
+                if market.market.voided
+            ],
+        }
+
+    def _link(self, address: str) -> str:
+        explorer = self._deployment.explorer_url
+        return f"{explorer}/address/{address}" if explorer else f"{self._settings.public_url}/api/markets"
+
+    def _tx_link(self, tx: str) -> str:
+        explorer = self._deployment.explorer_url
+        return f"{explorer}/tx/{tx}" if explorer else f"{self._settings.public_url}/proof#{tx}"
+
+
+def _drill(venue: Venue) -> ListedMarket | None:
+    """The last market listed to show refunds: a void one that has given everything back, if there is one."""
+    drills = [market for market in venue.markets.values() if market.family == DRILL]
+    refunded = [market for market in drills if market.market.voided and market.market.unpaid_principal == 0]
+    return max(refunded or drills, key=lambda market: market.id, default=None)
+
+
+def _settled(venue: Venue) -> list[dict[str, Any]]:
+    ended = [market for market in venue.markets.values() if market.settlement is not None]
+    ended.sort(key=lambda market: (market.settlement.at if market.settlement else 0, market.id), reverse=True)
+    return [
+        {
+            "id": str(market.id),
+            "question": words.question(market),
+            "outcome": outcome_name(market),
+            "strike": round_body(market.settlement.strike),
+            "final": round_body(market.settlement.final),
+            "resolveTx": market.settlement.tx,
+            "positions": market.positions,
+            "totalPaid": str(market.market.paid),
+        }
+        for market in ended[:SETTLED_SHOWN]
+        if market.settlement is not None
+    ]
+
+
+def _usdg(found: Gathered) -> dict[str, str]:
+    """In token units. `accepted` counts a finished batch as matched and leaves the seed out."""
+    venue, betting = found.venue, found.betting
+    markets = [] if venue is None else [each.market for each in venue.markets.values()]
+    seeded = sum(2 * market.terms.seed_per_leg for market in markets)
+    pool = 0 if venue is None else sum(as_of(market, venue.head.moment)[0].pool for market in markets)
+    taken, swept = sum(market.fees for market in markets), 0 if venue is None else venue.fees_swept
+    return {
+        "staked": str(0 if betting is None else betting.staked),
+        "accepted": str(pool - seeded),
+        "seeded": str(seeded),
+        "paidToBettors": str(0 if betting is None else betting.paid_to_bettors),
+        "paidOut": str(sum(market.paid for market in markets)),
+        "feesTaken": str(taken),
+        "feesAccrued": str(taken - swept),
+        "feesSwept": str(swept),
+    }

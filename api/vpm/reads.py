@@ -1,0 +1,317 @@
+"""The read endpoints: prices, markets, one market, an address's positions. From memory, rendered once per change.
+
+Nothing here waits for a node. The database is asked only for positions, of one market when it changed or of one owner;
+while it is away the last ones stand.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+from aiohttp import web
+from limits import parse
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from api.http.application import unavailable
+from api.http.caller import caller_ip
+from api.http.limits import RateLimits
+from api.http.problem import Problem
+from api.http.rendered import Rendered, Slot
+from api.http.requests import read_query
+from api.vpm import market_view
+from api.vpm.facts import HeldPosition, ListedMarket, Venue
+from api.vpm.follower import UNREADABLE, Follower
+from api.vpm.models import MarketsQuery, OwnerQuery
+from api.vpm.oracle import OracleWatch
+from api.vpm.position_view import owner_body, position_body
+from api.vpm.rows import read_owner, read_positions, read_version
+from core.chain import checksum
+from core.config import Settings
+from core.deployments import Deployment
+from core.mirror.vested import finished
+
+PRICES_CACHE = "public, max-age=15"
+MARKETS_CACHE = "public, max-age=15"
+MARKET_CACHE = "public, max-age=5"
+# An owner's list names its address: for the caller's own cache only.
+POSITIONS_CACHE = "private, max-age=5"
+
+POSITIONS_RATE = parse("30/minute")
+
+MARKETS_HELD = 512
+OWNERS_HELD = 1_024
+# Beyond so many positions they are rendered aside, so that other requests do not wait.
+RENDER_ASIDE = 200
+
+
+@dataclass(frozen=True, slots=True)
+class _Page:
+    """A market's positions as of one version of it, and their rendering."""
+
+    version: tuple[int, int]
+    positions: tuple[HeldPosition, ...]
+    fragment_key: Hashable = None
+    fragment: orjson.Fragment | None = None
+
+
+class StockReads:
+    """`follower` is None before deployment; then lists are empty and `deployed` is false."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        deployment: Deployment,
+        follower: Follower | None,
+        oracle: OracleWatch | None,
+        engine: AsyncEngine,
+        limits: RateLimits,
+    ) -> None:
+        self._settings = settings
+        self._deployment = deployment
+        self._follower = follower
+        self._oracle = oracle
+        self._engine = engine
+        self._limits = limits
+        self._prices = Slot(self._prices_stamp, self._render_prices, PRICES_CACHE)
+        self._markets = Slot(self._stamp, self._render_markets, MARKETS_CACHE)
+        self._listed: dict[int, tuple[Hashable, orjson.Fragment]] = {}
+        self._slots: OrderedDict[int, Slot] = OrderedDict()
+        self._pages: dict[int, _Page] = {}
+        self._owners: OrderedDict[bytes, tuple[Hashable, tuple[HeldPosition, ...]]] = OrderedDict()
+
+    # ------------------------------------------------------------ handlers
+
+    async def prices(self, request: web.Request) -> web.StreamResponse:
+        return (await self._prices.get()).response(request)
+
+    async def markets(self, request: web.Request) -> web.StreamResponse:
+        if not request.query_string:
+            return (await self._markets.get()).response(request)
+        query = read_query(request, MarketsQuery)
+        body = self._markets_body(query.limit, query.before)
+        return (await Rendered.make(orjson.dumps(body), MARKETS_CACHE)).response(request)
+
+    async def market(self, request: web.Request) -> web.StreamResponse:
+        text = request.match_info["id"]
+        never = Problem(404, "market_not_found", "No market with this id was ever listed.")
+        if not (text.isascii() and text.isdecimal() and len(text) <= 19 and text[0] != "0"):
+            raise never
+        if self._follower is None:
+            raise never
+        market_id = int(text)
+        if market_id not in self._venue().markets:
+            raise never
+        slot = self._slots.get(market_id)
+        if slot is None:
+            slot = self._slots[market_id] = Slot(self._stamp, lambda: self._render_market(market_id), MARKET_CACHE)
+            while len(self._slots) > MARKETS_HELD:
+                dropped, _ = self._slots.popitem(last=False)
+                self._pages.pop(dropped, None)
+        else:
+            self._slots.move_to_end(market_id)
+        return (await slot.get()).response(request)
+
+    async def positions(self, request: web.Request) -> web.StreamResponse:
+        await self._limits.take(
+            POSITIONS_RATE,
+            "positions",
+            caller_ip(request, self._settings),
+            "Positions are limited to 30 requests a minute.",
+        )
+        given = read_query(request, OwnerQuery).owner.lower()
+        owner = checksum(given)
+        if self._follower is None:
+            body = _nobody(owner)
+        else:
+            body = await self._owner_body(owner)
+        return (await Rendered.make(orjson.dumps(body), POSITIONS_CACHE)).response(request)
+
+    # ------------------------------------------------------------ freshness
+
+    @property
+    def stale(self) -> bool:
+        """The index or the chain could not be read lately."""
+        return self._follower is not None and (
+            self._follower.stale or not self._follower.readable or (self._oracle is not None and self._oracle.stale)
+        )
+
+    @property
+    def read_at(self) -> int:
+        """The older of the two reads a body is made of, in Unix seconds of our clock."""
+        read = 0 if self._follower is None else self._follower.read_at
+        if self._oracle is not None and self._oracle.oracle.read_at:
+            return min(read, self._oracle.oracle.read_at) if self._follower is not None else self._oracle.oracle.read_at
+        return read
+
+    def _stamp(self) -> Hashable:
+        tick = None if self._follower is None else self._follower.tick
+        return tick, None if self._oracle is None else self._oracle.oracle.version, self.stale
+
+    def _venue(self) -> Venue:
+        if self._follower is None or self._follower.venue is None:
+            raise unavailable("The chain could not be read yet; try again shortly.")
+        return self._follower.venue
+
+    # ------------------------------------------------------------ prices
+
+    def _prices_stamp(self) -> Hashable:
+        if self._oracle is None:
+            return None
+        return self._oracle.oracle.version, self._oracle.oracle.read_at, self._oracle.stale
+
+    def _render_prices(self) -> bytes:
+        watch = self._oracle
+        latest = {} if watch is None else watch.oracle.latest
+        readings = [
+            {
+                "ticker": feed.ticker,
+                "name": feed.name,
+                "feed": feed.proxy,
+                "answer": str(found.answer),
+                "roundId": str(found.id),
+                "updatedAt": found.updated_at,
+            }
+            for feed in self._deployment.feeds
+            if (found := latest.get(feed.proxy)) is not None
+        ]
+        fallback = "stale-cache" if readings else "unavailable"
+        status = "live" if watch is not None and not watch.stale else fallback
+        read_at = 0 if watch is None else watch.oracle.read_at
+        return orjson.dumps({"status": status, "readAt": read_at, "readings": readings})
+
+    # ------------------------------------------------------------ markets
+
+    def _render_markets(self) -> bytes:
+        return orjson.dumps(self._markets_body(None, None))
+
+    def _markets_body(self, limit: int | None, before: int | None) -> dict[str, Any]:
+        if self._follower is None:
+            return {
+                "deployed": False,
+                "status": "not-deployed",
+                "entriesPaused": False,
+                "readAt": self.read_at,
+                "stale": False,
+                "markets": [],
+            }
+        venue = self._venue()
+        newest = sorted((each for each in venue.markets if before is None or each < before), reverse=True)
+        return {
+            "deployed": True,
+            "status": "deployed",
+            "entriesPaused": venue.entries_paused,
+            "readAt": self.read_at,
+            "stale": self.stale,
+            "markets": [self._listed_body(venue.markets[each], venue) for each in newest[:limit]],
+        }
+
+    def _listed_body(self, market: ListedMarket, venue: Venue) -> object:
+        """Rendered once for a market settled by its rounds, which only deliveries change from then on."""
+        oracle = self._oracle.oracle if self._oracle is not None else market_view.NOTHING_READ
+        if market.settlement is None or market.settlement.strike is None:
+            return market_view.listed_body(market, venue, oracle)
+        known = self._listed.get(market.id)
+        if known is None or known[0] != market.version:
+            body = orjson.dumps(market_view.listed_body(market, venue, oracle))
+            known = self._listed[market.id] = (market.version, orjson.Fragment(body))
+        return known[1]
+
+    # ------------------------------------------------------------ one market
+
+    async def _render_market(self, market_id: int) -> bytes:
+        venue, market, positions = await self._positions_of(market_id)
+        oracle = self._oracle.oracle if self._oracle is not None else market_view.NOTHING_READ
+        body = market_view.detail_body(market, venue, oracle, positions, read_at=self.read_at, stale=self.stale)
+        return orjson.dumps(body)
+
+    async def _positions_of(self, market_id: int) -> tuple[Venue, ListedMarket, orjson.Fragment]:
+        """The market with its positions, all of the same block."""
+        for _ in range(5):
+            venue = self._venue()
+            market = venue.markets.get(market_id)
+            if market is None:  # a reorganization took it back
+                raise Problem(404, "market_not_found", "No market with this id was ever listed.")
+            page = self._pages.get(market_id)
+            if page is None or page.version != market.version:
+                page = await self._load(market_id)
+                if page.version != market.version:  # the index has moved on: read what it says now
+                    assert self._follower is not None
+                    await self._follower.refresh()
+                    continue
+            fragment = await self._fragment(market, page, venue)
+            return venue, market, fragment
+        raise unavailable()
+
+    async def _load(self, market_id: int) -> _Page:
+        try:
+            async with asyncio.timeout(5), self._engine.connect() as connection:
+                await connection.execution_options(isolation_level="REPEATABLE READ")
+                version = await read_version(connection, self._deployment.chain_id, market_id)
+                positions = await read_positions(connection, market_id)
+        except UNREADABLE as error:
+            raise unavailable("This market's positions cannot be read now; try again shortly.") from error
+        page = self._pages[market_id] = _Page(version, positions)
+        return page
+
+    async def _fragment(self, market: ListedMarket, page: _Page, venue: Venue) -> orjson.Fragment:
+        # Time alone changes a position only by finishing its batch.
+        key = (page.version, finished(market.market, venue.head.moment))
+        if page.fragment is not None and page.fragment_key == key:
+            return page.fragment
+        now = venue.head.moment
+
+        def render() -> bytes:
+            return orjson.dumps([position_body(market, held, now) for held in page.positions])
+
+        body = render() if len(page.positions) <= RENDER_ASIDE else await asyncio.to_thread(render)
+        fragment = orjson.Fragment(body)
+        self._pages[market.id] = _Page(page.version, page.positions, key, fragment)
+        return fragment
+
+    # ------------------------------------------------------------ one owner
+
+    async def _owner_body(self, owner: str) -> dict[str, Any]:
+        venue, positions = await self._owned(bytes.fromhex(owner[2:]))
+        read_at, stale = self.read_at, self.stale
+
+        def render() -> dict[str, Any]:
+            return owner_body(owner, positions, venue.markets, venue.head.moment, read_at=read_at, stale=stale)
+
+        return render() if len(positions) <= RENDER_ASIDE else await asyncio.to_thread(render)
+
+    async def _owned(self, owner: bytes) -> tuple[Venue, Sequence[HeldPosition]]:
+        """An owner's positions, of the same block as the venue."""
+        for attempt in range(5):
+            venue = self._venue()
+            known = self._owners.get(owner)
+            block = (venue.reorgs, venue.head.number)
+            if known is not None and known[0] == block:
+                self._owners.move_to_end(owner)
+                return venue, known[1]
+            try:
+                async with asyncio.timeout(5), self._engine.connect() as connection:
+                    await connection.execution_options(isolation_level="REPEATABLE READ")
+                    number, positions = await read_owner(connection, self._deployment.chain_id, owner)
+            except UNREADABLE as error:
+                if known is not None:
+                    return venue, known[1]
+                raise unavailable("Positions cannot be read now; try again shortly.") from error
+            if number != venue.head.number and attempt < 4:
+                assert self._follower is not None
+                await self._follower.refresh()
+                continue
+            self._owners[owner] = (block, positions)
+            while len(self._owners) > OWNERS_HELD:
+                self._owners.popitem(last=False)
+            return venue, positions
+        raise AssertionError("unreachable")
+
+
+def _nobody(owner: str) -> dict[str, Any]:
+    totals = {"staked": "0", "accrued": "0", "paid": "0", "accepted": "0", "deliverable": "0", "open": 0}
+    return {"owner": owner, "deployed": False, "positions": [], "totals": totals, "readAt": 0, "stale": False}

@@ -1,0 +1,167 @@
+"""Reading the index: rows of the stock projections as facts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import ScalarSelect, func, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from api.vpm.facts import Head, HeldPosition, ListedMarket, Settlement, Venue
+from core.chain import checksum
+from core.db.schema.index import chain_cursor, chain_reorg
+from core.db.schema.index_shared import oracle_round
+from core.db.schema.index_stock import stock_feed, stock_market, stock_position, stock_venue, stock_vintage
+from core.db.types import hex_of
+from core.errors import VpmError
+from core.mirror.rounds import Round
+from core.projections.stock import market_of, position_of, vintage_of
+
+
+class NotIndexed(VpmError):
+    """The indexer has not read one block of the stock chain yet."""
+
+    code = "not_indexed"
+    default_retriable = True
+
+
+async def read_venue(connection: AsyncConnection, chain_id: int, held: Venue | None) -> Venue:
+    """The present state, reading only the markets that changed since `held`. Call it within one snapshot."""
+    found = await connection.execute(
+        select(
+            chain_cursor,
+            stock_venue.c.entries_paused,
+            stock_venue.c.fees_swept,
+            _last_reorg(chain_id).label("last_reorg"),
+        )
+        .outerjoin(stock_venue, stock_venue.c.chain_id == chain_cursor.c.chain_id)
+        .where(chain_cursor.c.chain_id == chain_id, chain_cursor.c.hash.is_not(None))
+    )
+    row = found.one_or_none()
+    if row is None:
+        raise NotIndexed
+    head = Head(
+        number=row.number,
+        l1_number=row.number if row.l1_block_number is None else row.l1_block_number,
+        timestamp=row.block_time,
+        seen_at=0 if row.head_seen_at is None else int(row.head_seen_at.timestamp()),
+        state=row.state,
+        lag=max(0, (row.head_number or row.number) - row.number),
+    )
+    reorgs = row.last_reorg or 0
+    # A reorganization may have lowered any market's last block, so after one everything is read again.
+    grown = held is not None and held.reorgs == reorgs and held.head.number <= head.number
+    query = select(stock_market).where(stock_market.c.feed.is_not(None), stock_market.c.strike_time.is_not(None))
+    if held is not None and grown:
+        query = query.where(stock_market.c.updated_block > held.head.number)
+    changed = {each.market_id: _listed(each, reorgs) for each in await connection.execute(query)}
+    return Venue(
+        head=head,
+        entries_paused=bool(row.entries_paused),
+        fees_swept=row.fees_swept or 0,
+        reorgs=reorgs,
+        markets={**held.markets, **changed} if held is not None and grown else changed,
+    )
+
+
+_HELD = select(
+    stock_position, *(column for column in stock_vintage.c if column.name not in ("market_id", "vintage"))
+).join(
+    stock_vintage,
+    (stock_vintage.c.market_id == stock_position.c.market_id) & (stock_vintage.c.vintage == stock_position.c.vintage),
+)
+
+
+async def read_positions(connection: AsyncConnection, market_id: int) -> tuple[HeldPosition, ...]:
+    """Every position of a market in the order of entry, the seed first."""
+    query = _HELD.where(stock_position.c.market_id == market_id).order_by(stock_position.c.ordinal)
+    return tuple(_held(row) for row in await connection.execute(query))
+
+
+async def read_version(connection: AsyncConnection, chain_id: int, market_id: int) -> tuple[int, int]:
+    """What `ListedMarket.version` is now; (-1, -1) for a market that is not there."""
+    query = select(stock_market.c.updated_block, _last_reorg(chain_id)).where(stock_market.c.market_id == market_id)
+    row = (await connection.execute(query)).one_or_none()
+    return (-1, -1) if row is None else (row[1] or 0, row[0])
+
+
+async def read_owner(connection: AsyncConnection, chain_id: int, owner: bytes) -> tuple[int, tuple[HeldPosition, ...]]:
+    """The last indexed block, and an address's positions over all markets as of it, the newest first."""
+    number = await connection.scalar(select(chain_cursor.c.number).where(chain_cursor.c.chain_id == chain_id))
+    query = _HELD.where(stock_position.c.owner == owner).order_by(
+        stock_position.c.entered_block.desc(), stock_position.c.position_id.desc()
+    )
+    return number or 0, tuple(_held(row) for row in await connection.execute(query))
+
+
+async def read_latest_rounds(connection: AsyncConnection, chain_id: int, feeds: Sequence[str]) -> dict[str, Round]:
+    """The last round the logs tell of each feed: what is shown until the chain itself could be asked."""
+    query = (
+        select(oracle_round)
+        .distinct(oracle_round.c.feed)
+        .where(oracle_round.c.chain_id == chain_id, oracle_round.c.feed.in_([bytes.fromhex(f[2:]) for f in feeds]))
+        .order_by(oracle_round.c.feed, oracle_round.c.round_id.desc())
+    )
+    return {
+        checksum(row.feed): Round(row.round_id, row.answer, row.updated_at) for row in await connection.execute(query)
+    }
+
+
+async def read_allowed_feeds(connection: AsyncConnection) -> list[tuple[str, str]]:
+    """Ticker and feed of every stock the lister may list now."""
+    query = select(stock_feed.c.ticker, stock_feed.c.feed).where(stock_feed.c.allowed).order_by(stock_feed.c.ticker)
+    return [(row.ticker, checksum(row.feed)) for row in await connection.execute(query)]
+
+
+def _last_reorg(chain_id: int) -> ScalarSelect[int]:
+    return select(func.max(chain_reorg.c.id)).where(chain_reorg.c.chain_id == chain_id).scalar_subquery()
+
+
+def _listed(row: Any, reorgs: int) -> ListedMarket:
+    settlement = None
+    if row.closed_tx is not None:
+        settlement = Settlement(
+            outcome=row.outcome,
+            reason=row.reason,
+            strike=_round(row.strike_round, row.strike_answer, row.strike_round_at),
+            final=_round(row.final_round, row.final_answer, row.final_round_at),
+            tx=hex_of(row.closed_tx),
+            at=row.closed_at,
+        )
+    return ListedMarket(
+        id=row.market_id,
+        ticker=row.ticker,
+        family=row.family,
+        feed=checksum(row.feed),
+        stock_token=checksum(row.stock_token),
+        spec_id=hex_of(row.spec_id),
+        opener=checksum(row.opener),
+        strike_time=row.strike_time,
+        final_time=row.final_time,
+        max_strike_age=row.max_strike_age,
+        max_final_age=row.max_final_age,
+        opened_at=row.created_at,
+        opened_tx=hex_of(row.created_tx),
+        market=market_of(row),
+        positions=row.positions,
+        settlement=settlement,
+        version=(reorgs, row.updated_block),
+    )
+
+
+def _held(row: Any) -> HeldPosition:
+    return HeldPosition(
+        position_of(row),
+        vintage_of(row),
+        owner=checksum(row.owner),
+        entered_at=row.entered_at,
+        entry_tx=hex_of(row.entry_tx),
+        payout_tx=None if row.payout_tx is None else hex_of(row.payout_tx),
+        failed_deliveries=row.failed_deliveries,
+    )
+
+
+def _round(number: int | None, answer: int | None, at: int | None) -> Round | None:
+    """None for the zeros of a market that was settled without needing a round."""
+    return None if not number or answer is None or at is None else Round(number, answer, at)

@@ -1,0 +1,62 @@
+"""Several API processes on one port: the kernel spreads connections over them (SO_REUSEPORT).
+
+The parent serves nothing itself: it holds the metrics port, where the workers' metrics are added up, and starts a
+worker again when one ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import time
+
+from core.daemon import Daemon
+from core.errors import ProcessError
+from core.log import get_logger
+from core.metrics import counter
+
+log = get_logger(__name__)
+
+RESTARTS = counter("vpm_api_worker_restarts", "Workers that ended and were started again")
+
+# A worker that lives shorter than this counts as failed; so many failures in a row end the service.
+SHORT_LIFE_SECONDS = 10.0
+FAILURES_ALLOWED = 5
+
+
+async def keep_worker(daemon: Daemon, number: int) -> None:
+    """Runs one worker for as long as the daemon does."""
+    failures = 0
+    while not daemon.stop.is_set():
+        started = time.monotonic()
+        code = await _run_worker(daemon, number)
+        if daemon.stop.is_set():
+            return
+        failures = failures + 1 if time.monotonic() - started < SHORT_LIFE_SECONDS else 0
+        if failures >= FAILURES_ALLOWED:
+            raise ProcessError(f"Worker {number} ended {failures} times in a row (last with code {code}).")
+        log.warning("a worker ended", action="api.worker_ended", worker=number, code=code)
+        RESTARTS.inc()
+        await daemon.sleep(min(2.0**failures * 0.1, 5.0))
+
+
+async def _run_worker(daemon: Daemon, number: int) -> int:
+    # The worker watches us by VPM_PARENT_PID, so it ends with us whatever ends us; the ready file is ours to write.
+    env = {name: value for name, value in os.environ.items() if name not in ("VPM_READY_FILE", "NOTIFY_SOCKET")}
+    env |= {"VPM_PARENT_PID": str(os.getpid()), "VPM_API_METRICS_PORT": "0", "VPM_PORT": str(daemon.settings.port)}
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "api", "--worker", str(number), env=env, stdin=asyncio.subprocess.DEVNULL
+    )
+    ended = asyncio.create_task(process.wait())
+    stopping = asyncio.create_task(daemon.stop.wait())
+    try:
+        await asyncio.wait((ended, stopping), return_when=asyncio.FIRST_COMPLETED)
+        if not ended.done():
+            process.send_signal(signal.SIGTERM)
+        return await ended
+    finally:
+        stopping.cancel()
+        if process.returncode is None:
+            process.kill()
