@@ -1,0 +1,216 @@
+"""Fixtures every test may use: one PostgreSQL per run, a fresh migrated database per module, local chains on demand.
+
+- `postgres`: the server, started when first asked for and shared by all workers of a parallel run.
+  `VPM_TEST_DATABASE_URL` names another one to use instead; its user must be allowed to create databases.
+- `database_url`: the URL of a database of this module's own, migrated, dropped afterwards.
+- `fresh_database_url`: the same for a single test.
+- `anvil`: a function that starts a local chain; all of them end with the test (`module_anvil`: with the module).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import secrets
+import shutil
+import signal
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from core.db.engine import conninfo, sqlalchemy_url
+from core.db.migrate import migrate
+from core.errors import ProcessError
+from core.local.anvil import AnvilOptions, start_anvil
+from core.local.postgres import UNSAFE_BUT_FAST, prepare_postgres, start_postgres
+from core.local.process import RunningProcess, free_port
+
+pytest_plugins = ("tests.requirements.plugin", "tests.support.fixtures")
+
+TEMPLATE = "vpm_template"
+_STATE = "postgres.json"
+_SERVER = pytest.StashKey[RunningProcess]()
+
+
+@dataclass(frozen=True)
+class TestPostgres:
+    """A running server and the URL of its maintenance database."""
+
+    __test__ = False
+    url: str
+
+    def database(self, name: str) -> str:
+        return sqlalchemy_url(self.url).set(drivername="postgresql", database=name).render_as_string(False)
+
+    def create(self, *, migrated: bool = True) -> str:
+        """A new database, a copy of the migrated template unless told otherwise; returns its URL."""
+        name = f"vpm_{secrets.token_hex(6)}"
+        with psycopg.connect(conninfo(self.url), autocommit=True) as connection:
+            template = sql.Identifier(TEMPLATE if migrated else "template0")
+            connection.execute(sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(sql.Identifier(name), template))
+        return self.database(name)
+
+    def drop(self, url: str) -> None:
+        name = sqlalchemy_url(url).database or ""
+        with psycopg.connect(conninfo(self.url), autocommit=True) as connection:
+            connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
+
+
+def _owner_pid(config: pytest.Config) -> int:
+    """The process whose end must end the server: of a parallel run, the controller, whose child every worker is."""
+    return os.getppid() if hasattr(config, "workerinput") else os.getpid()
+
+
+def _run_dir(config: pytest.Config) -> Path:
+    """A folder all workers of this run share, and nobody else."""
+    return Path(tempfile.gettempdir()) / f"vpm-tests-{_owner_pid(config)}"
+
+
+@pytest.fixture(scope="session")
+def postgres(pytestconfig: pytest.Config) -> TestPostgres:
+    given = os.environ.get("VPM_TEST_DATABASE_URL")
+    run_dir = _run_dir(pytestconfig)
+    run_dir.mkdir(mode=0o755, parents=True, exist_ok=True)
+    with (run_dir / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        state = run_dir / _STATE
+        if not state.exists():
+            url, pid = given, None
+            if url is None:
+                url, running = _start_server(run_dir, _owner_pid(pytestconfig))
+                pid = running.pid
+                pytestconfig.stash[_SERVER] = running
+            server = TestPostgres(url)
+            _make_template(server)
+            state.write_text(json.dumps({"url": url, "pid": pid}))
+        return TestPostgres(json.loads(state.read_text())["url"])
+
+
+def _start_server(run_dir: Path, owner_pid: int) -> tuple[str, RunningProcess]:
+    for attempt in range(3):  # the free port may be taken between finding and using it
+        server = prepare_postgres(run_dir / "postgres", free_port(), settings=UNSAFE_BUT_FAST, max_connections=200)
+        try:
+            running = start_postgres(server, run_dir / "postgres.log", parent_pid=owner_pid)
+        except ProcessError:
+            if attempt == 2:
+                raise
+            continue
+        return server.url(), running
+    raise AssertionError("unreachable")
+
+
+def _make_template(server: TestPostgres) -> None:
+    """The migrated database that every module's is copied from."""
+    server.drop(server.database(TEMPLATE))
+    with psycopg.connect(conninfo(server.url), autocommit=True) as connection:
+        connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(TEMPLATE)))
+    migrate(server.database(TEMPLATE))
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """The controller stops what any worker started."""
+    if hasattr(session.config, "workerinput"):
+        return
+    folder = _run_dir(session.config)
+    if _SERVER in session.config.stash:
+        session.config.stash[_SERVER].stop()
+    with contextlib.suppress(FileNotFoundError, json.JSONDecodeError):
+        pid = json.loads((folder / _STATE).read_text())["pid"]
+        if pid is not None:
+            _stop_guard(pid)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _stop_guard(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGTERM)
+        for _ in range(200):
+            os.kill(pid, 0)
+            time.sleep(0.05)
+
+
+@pytest.fixture(scope="module")
+def database_url(postgres: TestPostgres) -> Iterator[str]:
+    url = postgres.create()
+    yield url
+    postgres.drop(url)
+
+
+@pytest.fixture
+def fresh_database_url(postgres: TestPostgres) -> Iterator[str]:
+    url = postgres.create()
+    yield url
+    postgres.drop(url)
+
+
+@dataclass(frozen=True)
+class Anvil:
+    """A running local chain."""
+
+    options: AnvilOptions
+    process: RunningProcess
+
+    @property
+    def url(self) -> str:
+        return self.options.url
+
+    @property
+    def ws_url(self) -> str:
+        return self.options.ws_url
+
+    @property
+    def chain_id(self) -> int:
+        return self.options.chain_id
+
+    def stop(self) -> None:
+        self.process.stop()
+
+
+StartAnvil = Callable[..., Anvil]
+
+
+@contextlib.contextmanager
+def _chains(folder: Path) -> Iterator[StartAnvil]:
+    started: list[Anvil] = []
+
+    def start(chain_id: int = 31337, **options: Any) -> Anvil:
+        """Options as in core.local.anvil.AnvilOptions; the port is a free one unless given."""
+        wanted = AnvilOptions(chain_id=chain_id, port=options.pop("port", 0), **options)
+        for attempt in range(3):
+            chosen = wanted if wanted.port else replace(wanted, port=free_port())
+            try:
+                process = start_anvil(chosen, folder / f"anvil-{len(started)}.log")
+            except ProcessError:
+                if attempt == 2 or wanted.port:
+                    raise
+                continue
+            started.append(Anvil(chosen, process))
+            return started[-1]
+        raise AssertionError("unreachable")
+
+    try:
+        yield start
+    finally:
+        for chain in started:
+            chain.stop()
+
+
+@pytest.fixture
+def anvil(tmp_path: Path) -> Iterator[StartAnvil]:
+    with _chains(tmp_path) as start:
+        yield start
+
+
+@pytest.fixture(scope="module")
+def module_anvil(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StartAnvil]:
+    with _chains(tmp_path_factory.mktemp("anvil")) as start:
+        yield start

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: MIT
+pragma solidity 0.8.37;
+
+import {LocalUSDC} from "../../../../contracts/local/LocalUSDC.sol";
+import {LocalUSDG} from "../../../../contracts/local/LocalUSDG.sol";
+import {Base} from "../Base.sol";
+import {OzToken} from "./OzToken.sol";
+import {World} from "./World.sol";
+
+/// Chooses a world and lets something happen in it.
+contract Worlds is Base {
+    World[] public worlds;
+
+    constructor() {
+        worlds.push(new World(address(new LocalUSDC()), block.timestamp));
+        worlds.push(new World(address(new LocalUSDG()), block.timestamp));
+        worlds.push(new World(address(new OzToken()), block.timestamp));
+        worlds.push(new World(address(new PickyToken()), block.timestamp));
+        for (uint256 k; k < worlds.length; ++k) {
+            for (uint256 j = 1; j < 4; ++j) {
+                worlds[k].list(uint256(keccak256(abi.encode(k, j))));
+            }
+        }
+    }
+
+    modifier after_(uint256 w) {
+        World world = worlds[w % worlds.length];
+        vm.warp(world.time());
+        _;
+        world.check();
+    }
+
+    function chosen(uint256 w) private view returns (World) {
+        return worlds[w % worlds.length];
+    }
+
+    function list(uint256 w, uint256 seed) external after_(w) {
+        chosen(w).list(mix(seed));
+    }
+
+    function stake(uint256 w, uint256 seed, bool bound_) external after_(w) {
+        chosen(w).stake(mix(seed), bound_);
+    }
+
+    function stakeAgain(uint256 w, uint256 seed, bool bound_) external after_(w) {
+        chosen(w).stake(mix(~seed), bound_);
+    }
+
+    function frontRun(uint256 w, uint256 seed, bool bound_, bool atOnce) external after_(w) {
+        chosen(w).frontRun(mix(seed), bound_, atOnce);
+    }
+
+    function creditPending(uint256 w, uint256 seed) external after_(w) {
+        chosen(w).creditPending(mix(seed));
+    }
+
+    function cancel(uint256 w, uint256 seed) external after_(w) {
+        chosen(w).cancel(mix(seed));
+    }
+
+    function observe(uint256 w, uint256 seed) external after_(w) {
+        chosen(w).observe(mix(seed));
+    }
+
+    /// Time is one for all; a round everywhere, now and then as old as the time that went by.
+    function wait(uint256 seed) external after_(seed) {
+        seed = mix(seed);
+        for (uint256 k; k < worlds.length; ++k) {
+            worlds[k].wait(seed);
+            if (seed % 8 != 0) worlds[k].observe(seed);
+        }
+    }
+
+    function settle(uint256 w, uint256 seed, bool find) external after_(w) {
+        chosen(w).settle(mix(seed), find);
+    }
+
+    function pay(uint256 w, uint256 seed) external after_(w) {
+        chosen(w).pay(mix(seed));
+    }
+
+    function payAgain(uint256 w, uint256 seed) external after_(w) {
+        chosen(w).pay(mix(~seed));
+    }
+
+    function sweep(uint256 w) external after_(w) {
+        chosen(w).sweep();
+    }
+
+    function freeze(uint256 w, uint256 seed, bool thaw) external after_(w) {
+        chosen(w).freeze(mix(seed), thaw || seed % 3 != 0);
+    }
+
+    function pause(uint256 w, uint8 on) external after_(w) {
+        chosen(w).pause(on % 16 == 0);
+    }
+
+    function donate(uint256 w, uint256 seed) external after_(w) {
+        chosen(w).donate(mix(seed));
+    }
+
+    function count() external view returns (uint256) {
+        return worlds.length;
+    }
+
+    /// Fuzzers like small numbers; every part of the seed is used.
+    function mix(uint256 seed) private pure returns (uint256) {
+        return uint256(keccak256(abi.encode(seed)));
+    }
+}
+
+/// Accounts may refuse to be paid: a revert inside the transfer, as a freeze is, but the account's own doing.
+contract PickyToken is LocalUSDC {
+    function _move(address from, address to, uint256 value) internal override {
+        super._move(from, to, value);
+        // Every third second the payees with an odd address do not want money.
+        if (block.timestamp % 3 == 0 && uint160(to) % 2 == 1) revert("refused");
+    }
+}
+
+/// `balance >= liabilities()`, and every unit accounted for, after every call of a random sequence: four tokens, payees frozen
+/// and refusing, front-run payments booked at once, late or never, cancelled authorizations, donations, pauses, every way to settle.
+contract SettlementInvariants is Base {
+    Worlds private worlds;
+
+    function setUp() public {
+        vm.warp(1_800_000_000);
+        worlds = new Worlds();
+        targetContract(address(worlds));
+    }
+
+    function invariant_everyUnitIsAccountedFor() public view {
+        for (uint256 k; k < worlds.count(); ++k) {
+            worlds.worlds(k).check();
+        }
+    }
+
+    /// At the end of each sequence: the totals are what the single stakes add up to, and the paths that matter were taken.
+    function afterInvariant() public {
+        address console = 0x000000000000000000636F6e736F6c652e6c6f67;
+        string[12] memory paths = [
+            "settled",
+            "settled by a stranger",
+            "front-run",
+            "credited",
+            "credited as a refund",
+            "cancelled",
+            "resolved",
+            "resolved by a round",
+            "voided",
+            "paid",
+            "swept",
+            "listed"
+        ];
+        for (uint256 k; k < paths.length; ++k) {
+            uint256 sum;
+            for (uint256 j; j < worlds.count(); ++j) {
+                sum += worlds.worlds(j).seen(paths[k]);
+            }
+            (bool ok,) = console.staticcall(abi.encodeWithSignature("log(string,uint256)", paths[k], sum));
+            vm.assertTrue(ok);
+        }
+        for (uint256 k; k < worlds.count(); ++k) {
+            worlds.worlds(k).recount();
+        }
+    }
+}

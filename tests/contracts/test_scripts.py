@@ -1,0 +1,166 @@
+"""The ape scripts as an operator runs them, against chains that already carry everything."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from core.local.anvil import ask
+from scripts._deploy.handover import OWNER_KEYS_VARIABLE
+from scripts._stack import contracts, wallets
+from scripts._vpm import bootstrap
+from tests.support.genesis import Genesis, RunningChain
+
+ROOT = Path(__file__).resolve().parents[2]
+pytestmark = pytest.mark.timeout(180)
+
+
+@pytest.fixture(scope="module")
+def facts(local_genesis: Genesis, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the deployment files, to damage."""
+    folder = tmp_path_factory.mktemp("facts")
+    for name in ("base", "vpm"):
+        (folder / f"{name}.json").write_bytes(local_genesis.state.deployment(name).read_bytes())
+    return folder
+
+
+@pytest.fixture(scope="module")
+def ape_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("ape")
+    contracts.import_account(folder, contracts.ACCOUNT, wallets.DEPLOYER)
+    contracts.import_account(folder, "opener", wallets.OPENER)
+    return folder
+
+
+def _ape(ape_folder: Path, *arguments: str, owners: int = 0) -> subprocess.CompletedProcess[str]:
+    env = {
+        **bootstrap.environment(),
+        "APE_DATA_FOLDER": str(ape_folder),
+        "TMPDIR": str(ROOT / ".vpm" / "env" / "tmp"),  # see run_ape in scripts/_stack/contracts.py
+        f"APE_ACCOUNTS_{contracts.ACCOUNT}_PASSPHRASE": contracts.PASSPHRASE,
+        "APE_ACCOUNTS_opener_PASSPHRASE": contracts.PASSPHRASE,
+        OWNER_KEYS_VARIABLE: ",".join(one.private_key for one in wallets.SAFE_OWNERS[:owners]),
+    }
+    ape = str(Path(sys.executable).with_name("ape"))
+    return subprocess.run(
+        [ape, "run", *arguments], cwd=ROOT, env={**os.environ, **env}, capture_output=True, text=True, check=False
+    )
+
+
+def _view(chain: RunningChain, contract: str, selector: str) -> int:
+    call = {"to": chain.deployment.contract(contract).address, "data": selector}
+    return int(ask(chain.url, "eth_call", call, "latest"), 16)
+
+
+def test_check_wiring_confirms_a_deployment_and_names_what_differs(
+    stock_chain: RunningChain, base_chain: RunningChain, facts: Path, ape_folder: Path
+) -> None:
+    for chain in (stock_chain, base_chain):
+        done = _ape(ape_folder, "check_wiring", "--network", chain.url, "--facts", str(facts / f"{chain.name}.json"))
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "0 wrong" in done.stdout
+        assert "WRONG" not in done.stdout
+    damaged = json.loads((facts / "vpm.json").read_text())
+    damaged["params"]["kappa"] = 31
+    damaged["safe"]["threshold"] = 3
+    (facts / "damaged").mkdir()
+    (facts / "damaged" / "vpm.json").write_text(json.dumps(damaged))
+    done = _ape(ape_folder, "check_wiring", "--network", stock_chain.url, "--facts", str(facts / "damaged/vpm.json"))
+    assert done.returncode == 1
+    assert "WRONG MarketLister kappa is 30, the file says 31" in done.stdout
+    assert "WRONG Safe threshold is 2, the file says 3" in done.stdout
+    assert "2 wrong" in done.stdout
+
+
+def test_deploying_over_a_deployment_is_refused(stock_chain: RunningChain, facts: Path, ape_folder: Path) -> None:
+    before = (facts / "vpm.json").read_bytes()
+    options = ["--network", stock_chain.url, "--account", contracts.ACCOUNT, "--facts", str(facts / "vpm.json")]
+    done = _ape(ape_folder, "deploy_stock", *options, "--safe", wallets.DEPLOYER.address)
+    assert done.returncode != 0
+    assert "not deployed over" in done.stderr
+    fresh = [
+        "--network",
+        stock_chain.url,
+        "--account",
+        contracts.ACCOUNT,
+        "--facts",
+        str(ROOT / "deployments/vpm.json"),
+    ]
+    done = _ape(
+        ape_folder, "deploy_stock", *fresh, "--out", str(facts / "vpm.json"), "--safe", wallets.DEPLOYER.address
+    )
+    assert done.returncode != 0
+    assert "not overwritten" in done.stderr
+    assert (facts / "vpm.json").read_bytes() == before
+
+
+def test_deploying_on_another_chain_is_refused(base_chain: RunningChain, tmp_path: Path, ape_folder: Path) -> None:
+    options = [
+        "--network",
+        base_chain.url,
+        "--account",
+        contracts.ACCOUNT,
+        "--facts",
+        str(ROOT / "deployments/vpm.json"),
+    ]
+    out = tmp_path / "vpm.json"
+    done = _ape(ape_folder, "deploy_stock", *options, "--out", str(out), "--safe", wallets.DEPLOYER.address)
+    assert done.returncode != 0
+    assert "this node serves chain 8453, the deployment file is for chain 4663" in done.stderr
+    assert not out.exists()
+
+
+def test_list_market_opens_a_market(stock_chain: RunningChain, facts: Path, ape_folder: Path) -> None:
+    count = "0xec979082"  # marketCount()
+    before = _view(stock_chain, "VestedMarkets", count)
+    now = datetime.now(UTC).replace(microsecond=0)
+    options = [
+        "--network",
+        stock_chain.url,
+        "--facts",
+        str(facts / "vpm.json"),
+        "--account",
+        "opener",
+        "--ticker",
+        "nvda",
+    ]
+    strike, final = (now + timedelta(hours=1)).isoformat(), (now + timedelta(hours=8)).isoformat()
+    done = _ape(ape_folder, "list_market", *options, "--strike", strike, "--final", final)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "is listed in 0x" in done.stdout
+    assert _view(stock_chain, "VestedMarkets", count) == before + 1
+    done = _ape(ape_folder, "list_market", *options, "--strike", "tomorrow", "--final", final)
+    assert done.returncode != 0
+    assert "'tomorrow' is not a time" in done.stderr
+    done = _ape(ape_folder, "list_market", *options, "--strike", "2026-01-02T14:30:00+00:00", "--final", final)
+    assert done.returncode != 0
+    assert "strike not ahead" in done.stderr.lower()
+
+
+def test_pause_is_the_safes_and_needs_its_owners(stock_chain: RunningChain, facts: Path, ape_folder: Path) -> None:
+    paused = "0x2ee0c463"  # entriesPaused()
+    options = ["--network", stock_chain.url, "--facts", str(facts / "vpm.json"), "--account", contracts.ACCOUNT]
+    done = _ape(ape_folder, "pause", *options)
+    assert done.returncode == 0, done.stdout + done.stderr
+    payload = next(json.loads(line) for line in done.stdout.splitlines() if line.startswith("{"))
+    assert payload["safe"] == stock_chain.deployment.safe.address  # type: ignore[union-attr]
+    assert not _view(stock_chain, "VestedMarkets", paused)
+    assert _ape(ape_folder, "pause", *options, owners=1).returncode != 0  # one of two signatures
+    assert not _view(stock_chain, "VestedMarkets", paused)
+    assert _ape(ape_folder, "pause", *options, owners=2).returncode == 0
+    assert _view(stock_chain, "VestedMarkets", paused)
+    assert _ape(ape_folder, "pause", *options, "--resume", owners=2).returncode == 0
+    assert not _view(stock_chain, "VestedMarkets", paused)
+
+
+def test_hand_over_finds_nothing_left(base_chain: RunningChain, facts: Path, ape_folder: Path) -> None:
+    options = ["--network", base_chain.url, "--facts", str(facts / "base.json"), "--account", contracts.ACCOUNT]
+    done = _ape(ape_folder, "hand_over", *options, owners=2)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "nothing to hand over" in done.stdout

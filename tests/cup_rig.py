@@ -1,0 +1,206 @@
+"""The tournament behind its real door: a served application over a real database, wallets that sign, rounds by hand."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import uuid
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import aiohttp
+from eth_account import Account
+from eth_account.messages import encode_defunct
+from eth_account.signers.local import LocalAccount
+from eth_utils.crypto import keccak
+from pydantic import SecretStr
+
+from api.app import make_app, serve
+from api.context import open_context
+from api.cup.surface import cup_surface
+from core.config import ApiSecrets, Settings
+from core.cup import books, messages, rounds
+from core.cup.listing import listing_of
+from core.cup.rounds import Round
+from core.db.engine import connect
+
+BASE = "/api/cup/v1"
+CHAIN_ID = 8453
+
+
+def now() -> datetime:
+    return datetime.now(UTC)
+
+
+def iso(moment: datetime) -> str:
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+@dataclass(frozen=True)
+class Answer:
+    status: int
+    body: dict[str, Any]
+    headers: dict[str, str]
+
+
+@dataclass
+class Signer:
+    """A wallet and its key."""
+
+    account: LocalAccount = field(default_factory=Account.create)
+
+    @property
+    def address(self) -> str:
+        return str(self.account.address).lower()
+
+    def sign(self, message: str) -> str:
+        return "0x" + bytes(self.account.sign_message(encode_defunct(text=message)).signature).hex()
+
+    def trade(self, slug: str, side: str, cents: int, trade_id: str | None = None, at: datetime | None = None) -> Any:
+        trade_id, issued = trade_id or str(uuid.uuid4()), iso(at or now())
+        message = messages.trade_message(self.address, slug, side, cents, trade_id, issued)
+        return {
+            "walletAddress": self.address,
+            "slug": slug,
+            "side": side,
+            "sizePaper": cents / 100,
+            "tradeId": trade_id,
+            "issuedAt": issued,
+            "signature": self.sign(message),
+        }
+
+    def bet(self, round_no: int, bet_key: str, cents: int, at: datetime | None = None) -> dict[str, Any]:
+        issued = iso(at or now())
+        message = messages.bet_message(self.address, round_no, bet_key, cents, issued)
+        return {
+            "walletAddress": self.address,
+            "roundNo": round_no,
+            "betKey": bet_key,
+            "stakePaper": cents / 100,
+            "issuedAt": issued,
+            "signature": self.sign(message),
+        }
+
+    def enrolment(self, at: datetime | None = None, **more: Any) -> dict[str, Any]:
+        issued = iso(at or now())
+        signature = self.sign(messages.enrolment_message(self.address, issued))
+        return {"walletAddress": self.address, "issuedAt": issued, "signature": signature, **more}
+
+
+@dataclass
+class Cup:
+    """The served surface."""
+
+    url: str
+    database_url: str
+    session: aiohttp.ClientSession
+
+    async def get(self, path: str, **query: Any) -> Answer:
+        return await self._ask("GET", path, params={name: str(value) for name, value in query.items()})
+
+    async def post(self, path: str, body: Any) -> Answer:
+        return await self._ask("POST", path, json=body)
+
+    async def claimed(self) -> Signer:
+        signer = Signer()
+        answer = await self.post("/wallet", {"walletAddress": signer.address})
+        assert answer.status == 200, answer
+        return signer
+
+    async def balance(self, signer: Signer) -> float:
+        return float((await self.get(f"/wallet/{signer.address}")).body["balancePaper"])
+
+    async def market(
+        self,
+        kind: int = 0,
+        outcomes: int = 2,
+        *,
+        opened: timedelta = timedelta(hours=-1),
+        closes: timedelta = timedelta(hours=1),
+        **document: Any,
+    ) -> str:
+        slug = document.pop("slug", f"market-{uuid.uuid4().hex[:10]}")
+        described = {"slug": slug, "question": f"Will {slug} happen?", "symbols": ["BNKR"], **document}
+        opens, ends = (int((now() + each).timestamp()) for each in (opened, closes))
+        listing = listing_of(keccak(text=slug), kind, outcomes, described, opens, ends)
+        assert listing is not None
+        async with await connect(self.database_url) as connection:
+            assert await books.add(connection, listing)
+        return str(slug)
+
+    async def open_round(self, betting_left: timedelta = timedelta(seconds=45), head: int = 100) -> Round:
+        """The next round, opened so long ago that betting lasts `betting_left` from now."""
+        at = now() - rounds.BETTING + betting_left
+        async with await connect(self.database_url) as connection:
+            opened = await rounds.open_next(connection, at, CHAIN_ID, head, int(at.timestamp()))
+        assert opened is not None
+        return opened
+
+    async def close_round(self, round_no: int) -> None:
+        """As if its betting had ended a minute ago."""
+        await self.run(
+            "UPDATE cup_round SET opens_at = now() - interval '105 s', closes_at = now() - interval '60 s', "
+            "ends_at = now() - interval '55 s' WHERE round_no = %s",
+            round_no,
+        )
+        await self.run("UPDATE cup_bet SET at = now() - interval '100 s' WHERE round_no = %s", round_no)
+
+    async def finish_round(self, round_no: int, beacon: bytes = b"\x11" * 32) -> Round:
+        await self.close_round(round_no)
+        async with await connect(self.database_url) as connection:
+            done = await rounds.finish(connection, round_no, 123, beacon, now())
+        assert done is not None
+        return done
+
+    async def run(self, query: str, *values: Any) -> None:
+        async with await connect(self.database_url) as connection:
+            await connection.execute(query.encode(), values)
+
+    async def value(self, query: str, *values: Any) -> Any:
+        async with await connect(self.database_url) as connection:
+            row = await (await connection.execute(query.encode(), values)).fetchone()
+        return None if row is None else row[0]
+
+    async def _ask(self, method: str, path: str, **how: Any) -> Answer:
+        async with self.session.request(
+            method, self.url + (path if path.startswith("/api") else BASE + path), **how
+        ) as r:
+            raw = await r.read()
+            return Answer(r.status, json.loads(raw) if raw else {}, dict(r.headers))
+
+
+def settings_for(database_url: str, **changes: Any) -> Settings:
+    values = {
+        "DATABASE_URL": database_url,
+        "VPM_CUP_OPENS_AT": iso(now() - timedelta(days=1)),
+        "VPM_CUP_CLOSES_AT": iso(now() + timedelta(days=1)),
+        **changes,
+    }
+    return Settings.model_validate({name: value for name, value in values.items() if value is not None})
+
+
+@asynccontextmanager
+async def cup_door(database_url: str, **changes: Any) -> AsyncIterator[Cup]:
+    """Serves the tournament alone; `changes` are settings by variable name, None to leave one out."""
+    tasks: list[asyncio.Task[None]] = []
+
+    def spawn(name: str, work: Coroutine[Any, Any, None]) -> object:
+        tasks.append(asyncio.create_task(work, name=name))
+        return tasks[-1]
+
+    settings = settings_for(database_url, **changes)
+    try:
+        async with (
+            open_context(settings, ApiSecrets.model_validate({"CRON_SECRET": SecretStr("x" * 32)}), spawn) as context,
+            make_app(context, (cup_surface,)) as app,
+            serve(app, "127.0.0.1", 0) as port,
+            aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session,
+        ):
+            yield Cup(f"http://127.0.0.1:{port}", database_url, session)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,424 @@
+"""Nodes that lag, forget, mix forks, refuse, or disagree: whatever they say, the tables end up as the chain is."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import psycopg
+import pytest
+
+from core.chain.errors import RpcError, RpcErrorKind
+from core.config import Settings
+from core.db.engine import conninfo
+from core.events.stock import ENTERED
+from indexer.chain import ChainFollower
+from indexer.errors import BeyondFinality, CursorMoved, NodeFault
+from indexer.heads import Heads
+from indexer.service import ChainService
+from indexer.wire import WireLog
+from tests.conftest import TestPostgres
+from tests.support.index_chain import SimChain, SimNode, world_sources
+from tests.support.index_tables import contents, differences, following, fresh_index
+from tests.support.index_world import Crowd
+
+FINALITY = 16
+
+
+def busy_chain(seed: object, blocks: int) -> tuple[SimChain, Crowd]:
+    chain, crowd = SimChain(), Crowd(seed)
+    grow(chain, crowd, blocks)
+    return chain, crowd
+
+
+def grow(chain: SimChain, crowd: Crowd, blocks: int) -> None:
+    for _ in range(blocks):
+        chain.mine([crowd.next(chain.head.world) for _ in range(crowd.rng.randrange(1, 5))])
+
+
+@pytest.fixture
+def wiped(database_url: str) -> str:
+    with psycopg.connect(conninfo(database_url), autocommit=True) as connection:
+        connection.execute(
+            "DO $$ DECLARE t text; BEGIN FOR t IN SELECT tablename FROM pg_tables WHERE schemaname = 'public'"
+            " AND tablename ~ '^(chain|stock|agent|oracle|token)_' LOOP EXECUTE 'TRUNCATE ' || t; END LOOP; END $$"
+        )
+    return database_url
+
+
+async def same_as_fresh(url: str, postgres: TestPostgres, chain: SimChain, kind: Any = "op-stack") -> None:
+    other = postgres.create()
+    try:
+        theirs = await fresh_index(other, SimNode(chain), world_sources(kind), finality_blocks=FINALITY)
+    finally:
+        postgres.drop(other)
+    async with await psycopg.AsyncConnection.connect(conninfo(url)) as connection:
+        different = differences(await contents(connection), theirs)
+    assert not different
+
+
+async def cursor_row(url: str) -> dict[str, Any]:
+    async with await psycopg.AsyncConnection.connect(conninfo(url), row_factory=psycopg.rows.dict_row) as connection:
+        row = await (await connection.execute("SELECT * FROM chain_cursor")).fetchone()
+    assert row is not None
+    return row
+
+
+async def insist(follower: ChainFollower, *kinds: type[Exception], tries: int = 200) -> int:
+    """What the service does: tries again until it works. Returns how often it did not."""
+    for failures in range(tries):
+        try:
+            await follower.catch_up()
+        except kinds:
+            continue
+        return failures
+    raise AssertionError(f"still failing after {tries} tries")
+
+
+# ---------------------------------------------------------------- short and empty answers
+
+
+async def test_logs_left_out_of_a_range_at_the_head_are_found_by_the_bloom(wiped: str, postgres: TestPostgres) -> None:
+    chain, crowd = busy_chain("short", 40)
+    node = SimNode(chain)
+    rng = crowd.rng
+
+    def forgetful(method: str, answer: Any) -> Any:
+        if method != "logs":
+            return answer
+        gone = {log.block_number for log in answer if rng.random() < 0.5}
+        return [log for log in answer if log.block_number not in gone]
+
+    async with following(wiped, node, world_sources(), finality_blocks=10_000) as (follower, _):
+        node.fault = forgetful
+        await follower.catch_up()
+        for _ in range(10):
+            grow(chain, crowd, 3)
+            await follower.catch_up()
+    assert "logs_of_block" in node.asked
+    await same_as_fresh(wiped, postgres, chain)
+
+
+async def test_an_empty_page_of_history_must_be_confirmed_by_the_other_node(wiped: str, postgres: TestPostgres) -> None:
+    chain, _ = busy_chain("empty", 120)
+    node = SimNode(chain, others=(SimNode(chain),))
+    empty = [True]
+    node.fault = lambda method, answer: [] if method == "logs" and empty[0] else answer
+    async with following(wiped, node, world_sources(), finality_blocks=FINALITY) as (follower, _):
+        with pytest.raises(NodeFault, match="another has some"):
+            await follower.catch_up()
+        assert (await cursor_row(wiped))["number"] == 0
+        empty[0] = False
+        await follower.catch_up()
+    await same_as_fresh(wiped, postgres, chain)
+
+
+# ---------------------------------------------------------------- contradicting answers
+
+
+def of_another_fork(log: WireLog) -> WireLog:
+    return WireLog(
+        log.address, log.topics, log.data, log.block_number, "0x" + "f0" * 32, log.transaction_hash, log.log_index
+    )
+
+
+def removed(log: WireLog) -> WireLog:
+    fields = {name: getattr(log, name) for name in log.__struct_fields__}
+    return WireLog(**{**fields, "removed": True})
+
+
+LIES: dict[str, Callable[[list[WireLog]], list[WireLog]]] = {
+    "of another fork": lambda logs: [of_another_fork(log) for log in logs],
+    "marked as removed": lambda logs: [removed(log) for log in logs],
+    "twice": lambda logs: [*logs, *logs],
+    "of nobody asked for": lambda logs: [
+        WireLog("0x" + "99" * 20, log.topics, log.data, log.block_number, log.block_hash, log.transaction_hash, "0x7")
+        for log in logs
+    ],
+}
+
+
+@pytest.mark.parametrize("lie", list(LIES))
+@pytest.mark.parametrize("finality_blocks", [FINALITY, 10_000], ids=["history", "head"])
+async def test_logs_that_cannot_be_are_a_fault_and_nothing_is_written(
+    lie: str, finality_blocks: int, wiped: str, postgres: TestPostgres
+) -> None:
+    chain, _ = busy_chain("lies", 60)
+    node = SimNode(chain)
+    async with following(wiped, node, world_sources(), finality_blocks=finality_blocks) as (follower, _):
+        node.fault = lambda method, answer: LIES[lie](answer) if method == "logs" else answer
+        with pytest.raises(NodeFault):
+            await follower.catch_up()
+        assert (await cursor_row(wiped))["number"] == 0
+        node.fault = lambda _method, answer: answer
+        await follower.catch_up()
+    await same_as_fresh(wiped, postgres, chain)
+
+
+async def test_logs_out_of_order_are_put_in_order(wiped: str, postgres: TestPostgres) -> None:
+    chain, _ = busy_chain("shuffled", 60)
+    node = SimNode(chain)
+    node.fault = lambda method, answer: answer[::-1] if method == "logs" else answer
+    async with following(wiped, node, world_sources(), finality_blocks=FINALITY) as (follower, _):
+        await follower.catch_up()
+    await same_as_fresh(wiped, postgres, chain)
+
+
+async def test_missing_logs_of_history_contradict_what_follows_and_stop_the_page(wiped: str) -> None:
+    """Without a second node a short answer shows when the logs are folded: nothing of the page is kept."""
+    chain, _ = busy_chain("missing", 80)
+    node = SimNode(chain)
+    entered = next(log.topics[0] for block in chain.blocks for log in block.logs if len(log.topics) == 4)
+    node.fault = lambda method, answer: (
+        [log for log in answer if log.topics[0] != entered] if method == "logs" else answer
+    )
+    async with following(wiped, node, world_sources(), finality_blocks=FINALITY) as (follower, _):
+        with pytest.raises(Exception, match="block"):
+            await follower.catch_up()
+        assert (await cursor_row(wiped))["number"] < 60
+
+
+# ---------------------------------------------------------------- refusals
+
+
+@pytest.mark.parametrize("kind", [RpcErrorKind.RANGE_TOO_WIDE, RpcErrorKind.TIMEOUT])
+async def test_a_range_too_wide_is_asked_for_in_halves(kind: RpcErrorKind, wiped: str, postgres: TestPostgres) -> None:
+    chain, _ = busy_chain("wide", 150)
+    node = SimNode(chain)
+    widest = 7
+
+    def narrow(method: str, answer: Any) -> Any:
+        if method == "logs" and answer:
+            blocks = int(answer[-1].block_number, 16) - int(answer[0].block_number, 16)
+            if blocks >= widest:
+                raise RpcError(kind, "query returned more than we like")
+        return answer
+
+    node.fault = narrow
+    async with following(wiped, node, world_sources(), finality_blocks=FINALITY) as (follower, _):
+        failures = await insist(follower, RpcError)
+    assert failures < 30
+    await same_as_fresh(wiped, postgres, chain)
+
+
+async def test_a_node_that_fails_at_random_only_costs_time(wiped: str, postgres: TestPostgres) -> None:
+    chain, crowd = busy_chain("flaky", 100)
+    node = SimNode(chain)
+
+    def flaky(_method: str, answer: Any) -> Any:
+        if crowd.rng.random() < 0.2:
+            raise RpcError(crowd.rng.choice((RpcErrorKind.RATE_LIMITED, RpcErrorKind.PRUNED)), "not now")
+        return answer
+
+    node.fault = flaky
+    async with following(wiped, node, world_sources(), finality_blocks=FINALITY) as (follower, _):
+        failed = 0
+        for _ in range(20):
+            failed += await insist(follower, RpcError, NodeFault)
+            grow(chain, crowd, 2)
+        node.fault = lambda _method, answer: answer
+        await follower.catch_up()
+    assert failed > 5
+    await same_as_fresh(wiped, postgres, chain)
+
+
+# ---------------------------------------------------------------- heads
+
+
+async def test_a_lower_head_is_no_reorganization(wiped: str, postgres: TestPostgres) -> None:
+    chain, crowd = busy_chain("behind", 60)
+    node = SimNode(chain)
+    async with following(wiped, node, world_sources(), finality_blocks=FINALITY) as (follower, _):
+        await follower.catch_up()
+        before = await cursor_row(wiped)
+        for back in (1, 5, 40):
+            node.fault = lambda method, answer, back=back: (
+                chain.blocks[-1 - back].header if method == "head" else answer
+            )
+            await follower.catch_up()
+            row = await cursor_row(wiped)
+            assert (row["number"], row["hash"]) == (before["number"], before["hash"])
+        node.fault = lambda _method, answer: answer
+        grow(chain, crowd, 3)
+        await follower.catch_up()
+    await same_as_fresh(wiped, postgres, chain)
+
+
+async def test_a_head_the_node_does_not_have_is_a_fault(wiped: str, postgres: TestPostgres) -> None:
+    chain, crowd = busy_chain("ahead", 30)
+    node = SimNode(chain)
+    async with following(wiped, node, world_sources(), finality_blocks=10_000) as (follower, _):
+        grow(chain, crowd, 5)
+        far = chain.head.header
+        chain.drop(5)
+        node.fault = lambda method, answer: far if method == "head" else answer
+        with pytest.raises(NodeFault, match="does not have it"):
+            await follower.catch_up()
+        node.fault = lambda _method, answer: answer
+        grow(chain, crowd, 7)
+        await follower.catch_up()
+    await same_as_fresh(wiped, postgres, chain)
+
+
+async def test_heads_repeated_skipped_and_out_of_order_are_harmless(wiped: str, postgres: TestPostgres) -> None:
+    chain, crowd = busy_chain("jumpy", 20)
+    node = SimNode(chain)
+    async with following(wiped, node, world_sources(), finality_blocks=FINALITY) as (follower, _):
+        for _ in range(40):
+            grow(chain, crowd, crowd.rng.randrange(4))
+            said = chain.blocks[-1 - crowd.rng.randrange(min(4, len(chain.blocks)))].header
+            node.fault = lambda method, answer, said=said: said if method == "head" else answer
+            await follower.catch_up()
+        node.fault = lambda _method, answer: answer
+        await follower.catch_up()
+    await same_as_fresh(wiped, postgres, chain)
+
+
+# ---------------------------------------------------------------- who must agree, and how deep
+
+
+async def test_nothing_is_undone_until_both_nodes_agree(wiped: str, postgres: TestPostgres) -> None:
+    chain, crowd = busy_chain("two nodes", 40)
+    old = SimChain(blocks=[*chain.blocks])
+    del old.blocks[-1]  # the constructor put a first block on top
+    assert old.blocks == chain.blocks
+    other = SimNode(old)
+    node = SimNode(chain, others=(other,))
+    async with following(wiped, node, world_sources(), finality_blocks=FINALITY) as (follower, _):
+        await follower.catch_up()
+        before = await cursor_row(wiped)
+        chain.drop(6)
+        grow(chain, crowd, 8)
+        for _ in range(3):
+            with pytest.raises(NodeFault, match="disagree"):
+                await follower.catch_up()
+        assert (await cursor_row(wiped))["hash"] == before["hash"]
+        other.chain = chain
+        await follower.catch_up()
+    await same_as_fresh(wiped, postgres, chain)
+
+
+@pytest.mark.parametrize("tag", [None, 8], ids=["by depth", "by the finalized tag"])
+async def test_a_reorganization_beyond_finality_stops_serves_stale_and_heals(
+    tag: int | None, wiped: str, postgres: TestPostgres
+) -> None:
+    chain, crowd = busy_chain("deep", 60)
+    node = SimNode(chain)
+    node.finalized_depth = tag
+    deepest = FINALITY if tag is None else tag
+    async with following(wiped, node, world_sources(), finality_blocks=FINALITY) as (follower, pool):
+        await follower.catch_up()
+        async with pool.connection() as connection:
+            before = await contents(connection)
+        sound = [*chain.blocks]
+        chain.drop(deepest + 1)
+        grow(chain, crowd, deepest + 3)
+        for _ in range(2):
+            with pytest.raises(BeyondFinality, match="counts as final") as caught:
+                await follower.catch_up()
+            await follower.halt(caught.value.message)
+        row = await cursor_row(wiped)
+        assert row["state"] == "halted"
+        assert "counts as final" in row["problem"]
+        async with pool.connection() as connection:
+            assert not differences(await contents(connection), before)
+        chain.blocks = sound  # the node comes to its senses
+        chain.drop(deepest)
+        grow(chain, crowd, deepest + 1)
+        await follower.catch_up()
+        row = await cursor_row(wiped)
+        assert (row["state"], row["problem"]) == ("tail", None)
+    await same_as_fresh(wiped, postgres, chain)
+
+
+@pytest.mark.parametrize("case", ["cut short", "cut short, then longer", "another chain"])
+async def test_a_development_chain_may_come_back_from_any_earlier_state(
+    case: str, wiped: str, postgres: TestPostgres
+) -> None:
+    chain, crowd = busy_chain("restored", 90)
+    node = SimNode(chain)
+    async with following(wiped, node, world_sources("local"), finality_blocks=FINALITY) as (follower, _):
+        await follower.catch_up()
+        if case == "another chain":
+            chain.blocks = chain.blocks[:1]
+            grow(chain, Crowd("another"), 30)
+        else:
+            chain.drop(70)
+            if case == "cut short, then longer":
+                grow(chain, crowd, 100)
+        await follower.catch_up()
+        await same_as_fresh(wiped, postgres, chain, "local")
+        grow(chain, crowd, 5)
+        await follower.catch_up()
+    await same_as_fresh(wiped, postgres, chain, "local")
+
+
+# ---------------------------------------------------------------- two at once
+
+
+async def test_two_writers_at_once_never_write_twice(wiped: str, postgres: TestPostgres) -> None:
+    """Without any election: the cursor's old value alone decides whose step counts."""
+
+    chain, crowd = busy_chain("twins", 30)
+    sources = world_sources()
+    moved = 0
+
+    async def work(follower: ChainFollower) -> None:
+        nonlocal moved
+        while follower.cursor is None or follower.cursor.number < 120:
+            try:
+                await follower.catch_up()
+            except CursorMoved:
+                moved += 1
+                await follower.open()
+            await asyncio.sleep(0)
+
+    async def life() -> None:
+        while len(chain.blocks) <= 120:
+            grow(chain, crowd, 1)
+            await asyncio.sleep(0.005)
+
+    async with (
+        following(wiped, SimNode(chain), sources, finality_blocks=FINALITY) as (one, _),
+        following(wiped, SimNode(chain), sources, finality_blocks=FINALITY) as (two, _),
+    ):
+        await asyncio.wait_for(asyncio.gather(work(one), work(two), life()), 60)
+    assert moved > 0
+    await same_as_fresh(wiped, postgres, chain)
+
+
+# ---------------------------------------------------------------- the service's patience
+
+
+async def test_logs_that_keep_contradicting_halt_the_chain_until_they_stop(wiped: str, postgres: TestPostgres) -> None:
+    chain, crowd = busy_chain("halt", 30)
+    node = SimNode(chain)
+    entered = "0x" + ENTERED.topic.hex()
+    settings = Settings(DATABASE_URL=wiped)  # type: ignore[arg-type]
+    async with following(wiped, node, world_sources(), finality_blocks=10_000) as (follower, pool):
+        await follower.catch_up()
+        service = ChainService(settings.chain("base"), settings, pool)
+        node.fault = lambda method, answer: (
+            [log for log in answer if log.topics[0] != entered] if method.startswith("logs") else answer
+        )
+        while not any(log.topics[0] == entered for log in chain.head.logs):
+            grow(chain, crowd, 1)
+        grow(chain, crowd, 60)
+        working = asyncio.create_task(service._follow(follower, Heads((), 0.01), None, None))  # type: ignore[arg-type]
+        try:
+            await _until_state(wiped, "halted")
+            assert "In block" in (await cursor_row(wiped))["problem"]
+            assert (await service.health())[1]
+            node.fault = lambda _method, answer: answer
+            await _until_state(wiped, "tail")
+        finally:
+            working.cancel()
+            await asyncio.gather(working, return_exceptions=True)
+    await same_as_fresh(wiped, postgres, chain)
+
+
+async def _until_state(url: str, state: str) -> None:
+    async with asyncio.timeout(20):
+        while (await cursor_row(url))["state"] != state:
+            await asyncio.sleep(0.05)

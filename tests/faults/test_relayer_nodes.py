@@ -1,0 +1,169 @@
+"""A node that loses answers, refuses, lags and lies dead for a while: unknown is never failed, and nothing lands twice.
+
+Between relayer and chain stands a proxy that misbehaves on purpose, at random from a printed seed
+(`VPM_TEST_SEED` repeats it).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field, replace
+
+import aiohttp
+import pytest
+from aiohttp import web
+
+from core.outbox import IntentState, Outcome
+from relayer.feed import ChainFeed
+from tests.conftest import StartAnvil
+from tests.relayer_rig import QUICK, Rig, rigged
+
+SEED = int(os.environ.get("VPM_TEST_SEED", random.randrange(2**32)))
+
+
+@dataclass
+class BadNode:
+    """A proxy before a real chain. The rates are chances per request; `lag` hides that many newest blocks."""
+
+    target: str
+    chance: random.Random
+    lost_answers: float = 0.0  # the chain did it, nobody hears of it
+    loses_sends: bool = False  # the same for every transaction, and for nothing else
+    refusals: float = 0.0  # 503 before the chain is asked
+    rate_limits: float = 0.0  # 429 likewise
+    dead: bool = False
+    lag: int = 0
+    port: int = 0
+    counts: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        body = await request.read()
+        if self.dead:
+            return self._drop(request, "dead")
+        if self.chance.random() < self.refusals:
+            self._count("refused")
+            return web.Response(status=503)
+        if self.chance.random() < self.rate_limits:
+            self._count("rate limited")
+            return web.Response(status=429, headers={"Retry-After": "0.2"})
+        async with aiohttp.ClientSession() as session:
+            if self.lag and b'"latest"' in body and b"eth_getBlockByNumber" in body:
+                body = await self._older(session, body)
+            headers = {"Content-Type": "application/json"}
+            async with session.post(self.target, data=body, headers=headers) as response:
+                answer = await response.read()
+        if self.chance.random() < self.lost_answers or (self.loses_sends and b"eth_sendRawTransaction" in body):
+            return self._drop(request, "lost")
+        return web.Response(body=answer, content_type="application/json")
+
+    async def _older(self, session: aiohttp.ClientSession, body: bytes) -> bytes:
+        ask = {"jsonrpc": "2.0", "id": 1, "method": "eth_blockNumber", "params": []}
+        async with session.post(self.target, json=ask) as response:
+            head = int((await response.json())["result"], 16)
+        return body.replace(b'"latest"', b'"%s"' % hex(max(0, head - self.lag)).encode())
+
+    def _drop(self, request: web.Request, why: str) -> web.Response:
+        self._count(why)
+        assert request.transport is not None
+        request.transport.abort()
+        return web.Response()
+
+    def _count(self, what: str) -> None:
+        self.counts[what] = self.counts.get(what, 0) + 1
+
+
+@pytest.fixture
+async def node(anvil: StartAnvil) -> AsyncIterator[BadNode]:
+    chain = anvil(chain_id=31339, block_time_seconds=0.5)
+    node = BadNode(chain.url, random.Random(SEED))
+    app = web.Application(client_max_size=2**26)
+    app.router.add_post("/", node.handle)
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    node.port = runner.addresses[0][1]
+    yield node
+    await runner.cleanup()
+
+
+@pytest.fixture
+async def rig(fresh_database_url: str, node: BadNode) -> AsyncIterator[Rig]:
+    """The rig itself speaks to the chain directly; only its relayers meet the bad node."""
+    async with rigged(fresh_database_url, node.target, 31339) as rig:
+        yield replace(rig, rpc_url=node.url)
+
+
+async def test_lost_answers_refusals_and_rate_limits_lose_and_double_nothing(rig: Rig, node: BadNode) -> None:
+    print(f"seed {SEED}")
+    node.lost_answers, node.refusals, node.rate_limits = 0.05, 0.05, 0.02
+    signers = [await rig.new_signer() for _ in range(2)]
+    requests = [rig.transfer() for _ in range(150)]
+    policy = replace(QUICK, batch_size=20, rpc_batch_size=4)
+    async with rig.relayer(*(rig.spec(each) for each in signers), policy=policy):
+        asked = []
+        for start in range(0, 150, 30):
+            asked += await rig.ask_for_many(requests[start : start + 30])
+            await asyncio.sleep(0.3)
+        done = [await rig.reaches(each, IntentState.FINAL, seconds=60) for each in asked]
+        node.lost_answers = node.refusals = node.rate_limits = 0.0  # so that the lanes can be given back
+    assert node.counts["lost"] > 3
+    assert node.counts["refused"] > 3
+    assert [each.outcome for each in done] == [Outcome.SUCCEEDED] * 150
+    assert await rig.balances([each.to for each in requests]) == [1] * 150
+
+
+async def test_a_send_whose_answer_is_lost_is_pending_and_found_by_its_receipt(rig: Rig, node: BadNode) -> None:
+    signer = await rig.new_signer()
+    async with rig.relayer(rig.spec(signer)):
+        await rig.reaches(await rig.ask_for(rig.transfer()), IntentState.MINED)
+        node.loses_sends = True
+        request = rig.transfer(simulate=False)
+        asked = await rig.ask_for(request)
+        offered = await rig.reaches(asked, IntentState.SENT)
+        assert offered.tx_hash is not None
+        done = await rig.reaches(asked, IntentState.MINED, IntentState.FINAL)
+    assert node.counts["lost"] > 0
+    assert done.tx_hash == offered.tx_hash
+    assert await rig.balance(request.to) == 1
+    assert await rig.nonce(signer) == 2
+
+
+async def test_a_dead_node_stops_nothing_but_time(rig: Rig, node: BadNode) -> None:
+    signer = await rig.new_signer()
+    requests = [rig.transfer() for _ in range(20)]
+    async with rig.relayer(rig.spec(signer)):
+        first = await rig.ask_for_many(requests[:10])
+        node.dead = True
+        second = await rig.ask_for_many(requests[10:])
+        await asyncio.sleep(4)
+        assert not any([(await rig.read(each)).state.ended for each in second])
+        node.dead = False
+        for each in (*first, *second):
+            await rig.reaches(each, IntentState.FINAL, seconds=60)
+    assert await rig.balances([each.to for each in requests]) == [1] * 20
+
+
+async def test_a_node_that_falls_behind_is_no_reorg(rig: Rig, node: BadNode) -> None:
+    async with rigged(rig.database_url, node.url, 31339) as behind:
+        feed = ChainFeed(behind.client, "test", 31339, finality_blocks=8, poll_seconds=0.1)
+        await feed.poll()
+        await rig.mine(6)
+        await feed.poll()
+        head = feed.head
+        await rig.mine(1)
+        node.lag = 4
+        await feed.poll()
+        assert feed.head.number >= head.number
+        node.lag = 0
+        await rig.mine(3)
+        await feed.poll()
+        assert feed.head.number > head.number
+        assert feed.reorgs == 0
+        assert await feed.hash_of(head.number) == head.hash

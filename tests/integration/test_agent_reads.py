@@ -1,0 +1,270 @@
+"""The reads through the door: whole bodies against their documented models, and numbers against the contract."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+from pydantic import BaseModel
+
+from api.agent import answers
+from core.mirror.intent import market_key
+from core.money import loads
+from scripts._stack import wallets
+from tests.support.agent_service import AgentChain, AgentService, Buyer, agent_service, bet
+from tests.support.genesis import Genesis, RunningChain
+
+DEV = wallets.DEV
+CAP = 100_000_000 * 10**8
+BOUNDS = [50_000_000 * 10**8, 100_000_000 * 10**8, 200_000_000 * 10**8]
+
+
+@pytest.fixture(scope="module")
+def service(
+    base_chain: RunningChain, local_genesis: Genesis, database_url: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[AgentService]:
+    chain = AgentChain.on(base_chain.url, base_chain.deployment)
+    folder: Path = tmp_path_factory.mktemp("agent")
+    chain.observe(80_000_000 * 10**8)
+    chain.list("target", early=True, metadata={"headline": "Is it time?", "sourceUrl": "https://example.org/bnkr"})
+    chain.list("buckets", kind=1, bounds=BOUNDS, metadata={"tokenSymbol": "degen"})
+    chain.list("updown", kind=2)
+    with agent_service(chain, database_url, local_genesis.deployments, folder) as running:
+        running.start("indexer", "relayer", "api")
+        yield running
+
+
+@pytest.fixture
+async def buyer(service: AgentService) -> AsyncIterator[Buyer]:
+    async with aiohttp.ClientSession() as session:
+        made = Buyer(session, service)
+        await made.shows("updown")
+        yield made
+
+
+async def exact(buyer: Buyer, path: str, model: type[BaseModel]) -> Any:
+    """The body with exact numbers, after it fitted its model: every key there, of its type, null only where allowed."""
+    async with buyer.session.get(buyer.service.api + path) as response:
+        raw = await response.read()
+        assert response.status == 200, raw
+    body = loads(raw)
+    model.model_validate_json(raw, strict=True)
+    required = {field.alias or name for name, field in model.model_fields.items()}
+    assert required <= set(body)
+    assert body["meta"]["version"] == "service-agent-api-v1"
+    return body
+
+
+@pytest.mark.proves(
+    "agent.meta.field.*",
+    "agent.market.field.*",
+    "agent.markets.field.*",
+    "agent.market_detail.field.*",
+    "agent.service.behaviour.meta_on_2xx",
+    "agent.service.behaviour.version_constant",
+    "agent.markets.endpoint.list",
+    "agent.market_detail.endpoint.get",
+    "agent.market_detail.param.id",
+    "agent.market.value.yes",
+    "agent.market.value.no",
+    "agent.market.value.up",
+    "agent.market.value.down",
+    "agent.market.value.bucket_key",
+    "agent.market.decision.readable_id",
+    "agent.market.decision.chain_id_base",
+    "agent.market.decision.settlement_field",
+    "agent.market.decision.category_is_metric",
+)
+async def test_markets(buyer: Buyer, service: AgentService) -> None:
+    body = await exact(buyer, "/markets", answers.Markets)
+    found = {each["id"]: each for each in body["markets"]}
+    assert body["count"] == len(found) == 3
+    assert body["nextCursor"] is None
+    sides = {name: [each["key"] for each in market["outcomes"]] for name, market in found.items()}
+    assert sides == {"target": ["yes", "no"], "buckets": ["b0", "b1", "b2", "b3"], "updown": ["up", "down"]}
+    target = found["target"]
+    assert target["category"] == "market_cap"
+    assert target["chainId"] == "base"
+    assert target["targetMarketCapUsd"] == CAP // 10**8
+    assert target["settlement"] == {
+        "contract": service.chain.contracts.settlement.address,
+        "marketKey": "0x" + market_key("target").hex(),
+    }
+    assert [each["lowerUsd"] for each in found["buckets"]["outcomes"]] == [None, *(each // 10**8 for each in BOUNDS)]
+    one = await exact(buyer, "/markets/target", answers.OneMarket)
+    assert {**one["market"], "stats": None} == {**target, "stats": None}
+
+
+@pytest.mark.proves(
+    "agent.markets.param.type",
+    "agent.markets.param.token",
+    "agent.markets.param.ids",
+    "agent.markets.param.limit",
+    "agent.markets.param.cursor",
+    "agent.markets.behaviour.last_page_null_cursor",
+    "agent.markets.decision.type_values",
+    "agent.markets.decision.count_is_page",
+)
+async def test_market_filters_and_pages(buyer: Buyer) -> None:
+    async def ids(**query: object) -> list[str]:
+        _, body = await buyer.get("/markets", **query)
+        assert body["count"] == len(body["markets"])
+        return sorted(each["id"] for each in body["markets"])
+
+    assert await ids(type="market_cap_range") == ["buckets"]
+    assert await ids(type="price_direction") == ["updown"]
+    assert await ids(token="DeGeN") == ["buckets"]
+    assert await ids(ids="target,updown,none") == ["target", "updown"]
+    seen, cursor = [], None
+    while True:
+        query = {"limit": 1} if cursor is None else {"limit": 1, "cursor": cursor}
+        _, body = await buyer.get("/markets", **query)
+        seen += [each["id"] for each in body["markets"]]
+        cursor = body["nextCursor"]
+        if cursor is None:
+            break
+    assert sorted(seen) == ["buckets", "target", "updown"]
+
+
+@pytest.mark.proves(
+    "agent.research.endpoint.get",
+    "agent.research.field.*",
+    "agent.research.behaviour.advisory_null",
+)
+@pytest.mark.parametrize("name", ["target", "buckets", "updown"])
+async def test_research(buyer: Buyer, name: str) -> None:
+    research = (await exact(buyer, f"/markets/{name}/research", answers.ResearchBody))["research"]
+    assert research["advisory"] is None
+    assert research["observations"][0]["value"] == 80_000_000
+    assert {each["id"] for each in research["related"]} <= {"target", "buckets", "updown"} - {name}
+    assert (research["ladder"] is None) == (name != "buckets")
+    assert (research["tokenSnapshot"] is None) == (name != "target")
+
+
+@pytest.mark.proves(
+    "agent.quote.endpoint.get",
+    "agent.quote.field.*",
+    "agent.quote.state.simple",
+    "agent.quote.state.locked",
+    "agent.service.behaviour.quote_fee_breakdown",
+    "agent.quote.param.side",
+    "agent.quote.param.sizeUsd",
+    "agent.quote.param.marketId",
+)
+@pytest.mark.parametrize(
+    ("name", "side", "size"),
+    [("target", "yes", "1"), ("target", "no", "12.345678"), ("buckets", "b2", "999.99"), ("updown", "up", "10")],
+)
+async def test_a_quote_is_what_the_contract_says(
+    buyer: Buyer, service: AgentService, name: str, side: str, size: str
+) -> None:
+    path = f"/quote?marketId={name}&side={side}&sizeUsd={size}"
+    quote = (await exact(buyer, path, answers.QuoteBody))["quote"]
+    outcome = {"yes": 0, "no": 1, "up": 0, "b2": 2}[side]
+    units = int(Decimal(size) * 10**6)
+    said = service.chain.read(service.chain.contracts.settlement.call("quote", market_key(name), outcome, units))
+    shares, fee, before, after = said.values() if isinstance(said, dict) else said
+    assert int(quote["estimatedShares"] * 10**6) == shares
+    assert int(quote["feeUsd"] * 10**6) == fee
+    assert quote["feeUsd"] + quote["netStakeUsd"] == quote["sizeUsd"] == Decimal(size)
+    assert quote["tier"] == ("locked" if units > 10_000_000 else "simple")
+    assert abs(Decimal(quote["impactPct"]) - Decimal(after - before) / 10**16) < Decimal("0.0001")
+    if name == "buckets":
+        assert quote["ladder"]["currentBucketKey"] == "b1"
+    if name == "target":
+        assert quote["tokenSnapshot"]["distanceToTargetPct"] == 25
+        assert quote["tokenSnapshot"]["reachedTarget"] is False
+
+
+@pytest.mark.proves(
+    "agent.readiness.endpoint.get",
+    "agent.readiness.field.*",
+    "agent.stats.endpoint.get",
+    "agent.stats.field.*",
+    "agent.stats.decision.custody_sentence",
+    "agent.health.endpoint.get",
+    "agent.health.field.*",
+    "agent.getting_started.endpoint.get",
+    "agent.getting_started.field.*",
+    "agent.getting_started.behaviour.flattened",
+)
+async def test_platform(buyer: Buyer, service: AgentService) -> None:
+    ready = (await exact(buyer, f"/wallet/{DEV[0].address}/readiness", answers.ReadinessBody))["readiness"]
+    balance = service.chain.read(service.chain.contracts.token.call("balanceOf", DEV[0].address))
+    assert int(ready["usdcBalanceUsd"] * 10**6) == balance
+    assert (ready["canBetMin"], ready["minBetUsd"], ready["simpleTierMaxUsd"]) == (True, 1, 10)
+    assert ready["funding"]["usdcAddress"] == service.chain.contracts.token_facts.address
+    poor = (await exact(buyer, f"/wallet/0x{'12' * 20}/readiness", answers.ReadinessBody))["readiness"]
+    assert (poor["canBetMin"], poor["usdcBalanceUsd"]) == (False, 0)
+    stats = (await exact(buyer, "/stats", answers.StatsBody))["stats"]
+    assert service.chain.contracts.settlement.address in stats["custody"]
+    health = (await exact(buyer, "/health", answers.HealthBody))["health"]
+    assert health["ok"] is True
+    started = await exact(buyer, "/getting-started", answers.GettingStarted)
+    assert [each["step"] for each in started["steps"]] == [1, 2, 3, 4, 5, 6]
+    assert [each["method"] for each in started["steps"]] == ["GET", "GET", "GET", "POST", "GET", "POST"]
+
+
+@pytest.mark.proves(
+    "agent.positions.endpoint.get",
+    "agent.positions.field.*",
+    "agent.positions.behaviour.newest_first",
+    "agent.positions.state.open",
+    "agent.positions.state.resolved-won",
+    "agent.positions.state.resolved-lost",
+    "agent.positions.decision.pnl_settled",
+    "agent.result.endpoint.get",
+    "agent.result.field.*",
+    "agent.result.state.pending",
+    "agent.result.state.resolved",
+    "agent.proof.endpoint.get",
+    "agent.proof.field.*",
+    "agent.proof.behaviour.flattened",
+    "agent.proof.decision.user_id",
+    "agent.service.behaviour.winners_split_net_pool",
+)
+async def test_from_bets_to_payouts(buyer: Buyer, service: AgentService) -> None:
+    chain, who = service.chain, DEV[4]
+    won, lost = bet("target", who, "yes", 5), bet("target", who, "no", 8)
+    _, paid = await buyer.buy(won, who)
+    _, other = await buyer.buy(lost, who)
+    path = f"/positions?wallet={who.address}"
+    held = await exact(buyer, path, answers.PositionsBody)
+    assert [each["side"] for each in held["positions"]] == ["no", "yes"]
+    assert {each["status"] for each in held["positions"]} == {"open"}
+    assert held["summary"]["totalStakedUsd"] == 13
+    pending = (await exact(buyer, "/result?marketId=target", answers.ResultBody))["result"]
+    assert (pending["status"], pending["resolvedOutcome"]) == ("pending", None)
+
+    chain.observe(CAP)
+    key = market_key("target")
+    chain.ask("evm_increaseTime", 5)
+    chain.ask("evm_mine")
+    chain.send(chain.contracts.settlement.call("resolve(bytes32)", key), DEV[7].address)
+    for _ in range(200):
+        result = (await exact(buyer, "/result?marketId=target", answers.ResultBody))["result"]
+        if result["status"] == "resolved":
+            break
+        await asyncio.sleep(0.05)
+    assert (result["resolvedOutcome"], result["observedMarketCapUsd"]) == ("yes", CAP // 10**8)
+    held = await exact(buyer, path, answers.PositionsBody)
+    assert [each["status"] for each in held["positions"]] == ["resolved-lost", "resolved-won"]
+    # Both bets less 2%, and the only winner takes it all.
+    pool = Decimal("12.74")
+    assert result["poolUsd"] == pool
+    assert held["positions"][1]["pnlUsd"] == pool - 5
+    assert held["positions"][0]["pnlUsd"] == -8
+    ids = chain.read(chain.contracts.settlement.call("stakesOf", key, 0, 10))
+    before = chain.read(chain.contracts.token.call("balanceOf", who.address))
+    chain.send(chain.contracts.settlement.call("pay", key, ids), DEV[7].address)
+    after = chain.read(chain.contracts.token.call("balanceOf", who.address))
+    assert Decimal(after - before) == pool * 10**6
+    proof = await exact(buyer, f"/proof/{paid['receipt']['tradeId']}", answers.ProofBody)
+    assert proof["position"]["userId"] == f"agent:{who.address.lower()}"
+    assert proof["settlement"]["status"] in ("confirmed", "final")
+    assert other["receipt"]["tradeId"] != proof["tradeId"]

@@ -1,0 +1,473 @@
+"""Every refusal of the agent surface, provoked through the door, with the whole error body."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import psycopg
+import pytest
+
+from api.agent.problems import CATALOGUE
+from core.chain import checksum
+from core.db.engine import conninfo
+from core.mirror.intent import idem_hash
+from scripts._stack import wallets
+from tests.support.agent_service import AgentChain, AgentService, Buyer, agent_service, bet, header, sign
+from tests.support.genesis import Genesis, RunningChain
+
+DEV = wallets.DEV
+POOR = wallets.wallet("a wallet without money")
+
+
+@pytest.fixture(scope="module")
+def service(
+    base_chain: RunningChain, local_genesis: Genesis, database_url: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[AgentService]:
+    chain = AgentChain.on(base_chain.url, base_chain.deployment)
+    folder: Path = tmp_path_factory.mktemp("agent")
+    chain.list("near")
+    chain.list("small", virtual=1_000_000)
+    chain.list("elsewhere", metadata={"chainId": "solana"})
+    with agent_service(chain, database_url, local_genesis.deployments, folder) as running:
+        running.start("indexer", "relayer", "api")
+        yield running
+
+
+@pytest.fixture
+async def buyer(service: AgentService) -> AsyncIterator[Buyer]:
+    async with aiohttp.ClientSession() as session:
+        made = Buyer(session, service)
+        await made.shows("elsewhere")
+        yield made
+
+
+def check_body(response: aiohttp.ClientResponse, body: Any, status: int, code: str) -> None:
+    assert (response.status, body["error"]) == (status, code), body
+    assert code in CATALOGUE
+    assert body["message"]
+    assert body["hint"]
+    assert body["docsUrl"].startswith("http")
+    assert body["retriable"] is (code in ("rate_limited", "internal_error", "platform_paused"))
+    assert body["requestId"] == response.headers["X-Request-Id"]
+    if status == 400:
+        assert body["issues"][0]["problem"]
+    if status == 429:
+        assert int(response.headers["Retry-After"]) >= 1
+
+
+REFUSALS: list[Any] = [
+    pytest.param(
+        {"marketId": ""}, 400, "invalid_request", marks=pytest.mark.proves("agent.trade.error.invalid_request")
+    ),
+    pytest.param(
+        {"more": 1}, 400, "invalid_request", marks=pytest.mark.proves("agent.trade.request.behaviour.unknown_keys")
+    ),
+    pytest.param(
+        {"sizeUsd": 0}, 400, "invalid_request", marks=pytest.mark.proves("agent.trade.decision.schema_boundaries")
+    ),
+    pytest.param(
+        {"sizeUsd": "5"}, 400, "invalid_request", marks=pytest.mark.proves("agent.trade.request.field.sizeUsd")
+    ),
+    pytest.param({"sizeUsd": 1.0000001}, 400, "invalid_request"),
+    pytest.param(
+        {"idemKey": "short"},
+        400,
+        "invalid_request",
+        marks=pytest.mark.proves("agent.trade.request.limit.idemKey_length"),
+    ),
+    pytest.param({"idemKey": "k" * 129}, 400, "invalid_request"),
+    pytest.param(
+        {"maxPriceCents": 100},
+        400,
+        "invalid_request",
+        marks=pytest.mark.proves("agent.trade.request.limit.maxPriceCents_range"),
+    ),
+    pytest.param({"maxPriceCents": 1.5}, 400, "invalid_request"),
+    pytest.param(
+        {"ref": "a b"}, 400, "invalid_request", marks=pytest.mark.proves("agent.trade.request.limit.ref_form")
+    ),
+    pytest.param({"builderCode": "0x12"}, 400, "invalid_request"),
+    pytest.param({"callbackUrl": "nowhere"}, 400, "invalid_request"),
+    pytest.param({"simulate": "yes"}, 400, "invalid_request"),
+    pytest.param(
+        {"walletAddress": "0x12"}, 422, "invalid_wallet", marks=pytest.mark.proves("agent.trade.error.invalid_wallet")
+    ),
+    pytest.param(
+        {"sizeUsd": 0.5},
+        422,
+        "size_below_min",
+        marks=pytest.mark.proves("agent.trade.error.size_below_min", "agent.trade.request.behaviour.floor_code"),
+    ),
+    pytest.param(
+        {"marketId": "none"}, 404, "market_not_found", marks=pytest.mark.proves("agent.trade.error.market_not_found")
+    ),
+    pytest.param({"side": "up"}, 422, "invalid_side", marks=pytest.mark.proves("agent.trade.error.invalid_side")),
+    pytest.param(
+        {"sizeUsd": 10.000001},
+        422,
+        "quote_required",
+        marks=pytest.mark.proves("agent.trade.error.quote_required", "agent.service.behaviour.locked_tier_needs"),
+    ),
+    pytest.param(
+        {"sizeUsd": 20, "quoteId": "q_unknown"},
+        422,
+        "quote_required",
+        marks=pytest.mark.proves("agent.trade.decision.quote_required_rule"),
+    ),
+    pytest.param(
+        {"sizeUsd": 20, "quoteId": "q_unknown", "minSharesOut": 1},
+        422,
+        "quote_mismatch",
+        marks=pytest.mark.proves("agent.trade.error.quote_mismatch"),
+    ),
+    pytest.param(
+        {"maxPriceCents": 40},
+        422,
+        "slippage_exceeded",
+        marks=pytest.mark.proves("agent.trade.error.slippage_exceeded", "agent.trade.decision.slippage_rule"),
+    ),
+    pytest.param({"minSharesOut": 100}, 422, "slippage_exceeded"),
+    pytest.param(
+        {"marketId": "small"},
+        422,
+        "pool_impact_exceeded",
+        marks=pytest.mark.proves("agent.trade.error.pool_impact_exceeded", "agent.trade.decision.impact_rule"),
+    ),
+    pytest.param(
+        {"marketId": "elsewhere"},
+        422,
+        "unsupported_market",
+        marks=pytest.mark.proves("agent.trade.error.unsupported_market", "agent.trade.decision.unsupported_rule"),
+    ),
+    pytest.param(
+        {"walletAddress": POOR.address},
+        422,
+        "insufficient_balance",
+        marks=pytest.mark.proves("agent.trade.error.insufficient_balance", "agent.trade.decision.balance_rule"),
+    ),
+]
+
+
+@pytest.mark.proves(
+    "agent.error_body.behaviour.every_non_2xx",
+    "agent.error_body.decision.request_id",
+    "agent.error_body.decision.retriable_per_code",
+    "agent.error_body.field.error",
+    "agent.error_body.field.message",
+    "agent.error_body.field.hint",
+    "agent.error_body.field.docsUrl",
+    "agent.error_body.field.retriable",
+    "agent.error_body.field.issues",
+    "agent.trade.behaviour.hint_says_change",
+)
+@pytest.mark.parametrize(("change", "status", "code"), REFUSALS)
+async def test_a_bet_is_refused(buyer: Buyer, change: dict[str, Any], status: int, code: str) -> None:
+    response, body = await buyer.post({**bet("near", DEV[0]), **change})
+    check_body(response, body, status, code)
+    if code != "insufficient_balance":  # a simulation asks no balance
+        response, body = await buyer.post({**bet("near", DEV[0]), "simulate": True, **change})
+        check_body(response, body, status, code)
+
+
+async def test_what_is_no_json_is_refused(buyer: Buyer, service: AgentService) -> None:
+    for raw in (b"{", b"[]", b"\xff", b'{"sizeUsd": NaN}'):
+        async with buyer.session.post(
+            f"{service.api}/trade", data=raw, headers={"Content-Type": "application/json"}
+        ) as response:
+            check_body(response, await response.json(), 400, "invalid_request")
+
+
+@pytest.mark.proves(
+    "agent.service.behaviour.simulate_full_validation",
+    "agent.service.auth.simulate_free",
+    "agent.trade.payment.behaviour.header_not_needed_simulate",
+    "agent.trade.decision.simulate_no_balance",
+    "agent.trade.answer.behaviour.no_header_on_simulate",
+)
+async def test_a_simulation_moves_nothing(buyer: Buyer, service: AgentService) -> None:
+    response, body = await buyer.post(bet("near", POOR, simulate=True))
+    assert response.status == 200, body
+    assert "X-Payment-Response" not in response.headers
+    receipt = body["receipt"]
+    assert (receipt["simulated"], receipt["txHash"], receipt["proofUrl"]) == (True, None, None)
+    assert receipt["position"]["shares"] > 0
+    again, body = await buyer.post({**bet("near", POOR), "idemKey": "never-used-0001", "simulate": True})
+    assert (again.status, body["replay"]) == (200, False)
+
+
+def _changed(**changes: Any) -> Any:
+    def change(envelope: dict[str, Any]) -> dict[str, Any]:
+        return {**envelope, **changes}
+
+    return change
+
+
+def _payload(**changes: Any) -> Any:
+    def change(envelope: dict[str, Any]) -> dict[str, Any]:
+        authorization = {**envelope["payload"]["authorization"], **changes}
+        return {**envelope, "payload": {**envelope["payload"], "authorization": authorization}}
+
+    return change
+
+
+BAD_PAYMENTS = [
+    (_changed(x402Version=2), "x402Version"),
+    (_changed(scheme="upto"), "scheme"),
+    (_changed(network="base-sepolia"), "network"),
+    (_changed(payload={}), "payload"),
+    (_payload(nonce="0x12"), "nonce"),
+    (_payload(value="many"), "value"),
+    (_payload(value="4999999"), "value"),
+    (_payload(**{"from": DEV[1].address}), "from"),
+    (_payload(to=DEV[1].address), "to"),
+    (_payload(validAfter="99999999999"), "validAfter"),
+    (_payload(validBefore="1"), "validBefore"),
+    (_payload(validBefore="99999999999"), "validBefore"),
+    (_payload(nonce="0x" + "11" * 32), "signature"),
+]
+
+
+@pytest.mark.proves(
+    "agent.trade.payment.decision.bad_header_fresh_challenge",
+    "agent.trade.payment.error.challenge_402",
+    "agent.trade.payment.decision.envelope_v1",
+)
+async def test_a_bad_payment_is_a_fresh_challenge(buyer: Buyer, service: AgentService) -> None:
+    headers = [{"X-PAYMENT": "%%%"}, {"X-PAYMENT": base64.b64encode(b"[1]").decode()}]
+    named = ["base64", "object"]
+    now = service.chain.now
+    for change, name in BAD_PAYMENTS:
+        body = bet("near", DEV[0])
+        _, challenge = await buyer.post(body)
+        headers.append(header(change(sign(challenge["accepts"][0], DEV[0], now=now))))
+        named.append(name)
+    for given, name in zip(headers, named, strict=True):
+        response, body = await buyer.post(bet("near", DEV[0]), headers=given)
+        assert response.status == 402, body
+        assert name in body["error"], body["error"]
+        assert body["accepts"][0]["scheme"] == "exact"
+
+
+@pytest.mark.proves("agent.trade.payment.decision.envelope_numbers")
+async def test_numbers_of_the_envelope_may_be_integers(buyer: Buyer, service: AgentService) -> None:
+    body = bet("near", DEV[5])
+    _, challenge = await buyer.post(body)
+    envelope = sign(challenge["accepts"][0], DEV[5], now=service.chain.now)
+    given = envelope["payload"]["authorization"]
+    for name in ("value", "validAfter", "validBefore"):
+        given[name] = int(given[name])
+    response, paid = await buyer.post(body, headers=header(envelope))
+    assert response.status == 200, paid
+
+
+@pytest.mark.proves(
+    "agent.quote.limit.lock",
+    "agent.quote.behaviour.min_shares_round_trip",
+    "agent.quote.decision.lock_scope",
+    "agent.trade.decision.quote_mismatch_rule",
+    "agent.trade.error.quote_expired",
+    "agent.trade.decision.quote_expired_rule",
+    "agent.service.limit.simple_tier_ceiling",
+)
+async def test_a_lock_serves_one_trade_of_its_own_kind(buyer: Buyer, service: AgentService, database_url: str) -> None:
+    _, body = await buyer.get("/quote", marketId="near", side="yes", sizeUsd=25)
+    quote = body["quote"]
+    assert quote["tier"] == "locked"
+    limits = {"quoteId": quote["quoteId"], "minSharesOut": quote["suggestedMinSharesOut"]}
+    for change in ({"side": "no"}, {"sizeUsd": 26}):
+        response, refused = await buyer.post({**bet("near", DEV[2], size=25, **limits), **change})
+        check_body(response, refused, 422, "quote_mismatch")
+    response, simulated = await buyer.post(bet("near", DEV[2], size=25, simulate=True, **limits))
+    assert response.status == 200, simulated
+    response, paid = await buyer.buy(bet("near", DEV[2], size=25, **limits), DEV[2])
+    assert response.status == 200, paid
+    assert paid["receipt"]["position"]["shares"] == quote["estimatedShares"]
+    response, refused = await buyer.post(bet("near", DEV[2], size=25, **limits))
+    check_body(response, refused, 422, "quote_mismatch")
+
+    _, body = await buyer.get("/quote", marketId="near", side="yes", sizeUsd=25)
+    old = {"quoteId": body["quote"]["quoteId"], "minSharesOut": 1}
+    with psycopg.connect(conninfo(database_url), autocommit=True) as connection:
+        connection.execute(
+            "UPDATE agent_quote SET expires_at = now() - interval '1 second' WHERE quote_id = %s", (old["quoteId"],)
+        )
+    response, refused = await buyer.post(bet("near", DEV[2], size=25, **old))
+    check_body(response, refused, 422, "quote_expired")
+
+
+@pytest.mark.proves(
+    "agent.quote.limit.rate",
+    "agent.quote.error.rate_limited",
+)
+async def test_quotes_are_limited(buyer: Buyer) -> None:
+    answers = [await buyer.get("/quote", ip="192.0.2.7", marketId="near") for _ in range(31)]
+    assert [response.status for response, _ in answers] == [200] * 30 + [429]
+    check_body(*answers[-1], 429, "rate_limited")
+
+
+@pytest.mark.proves("agent.trade.limit.rate", "agent.trade.decision.pair_counts_once")
+async def test_trades_are_limited_and_a_pair_counts_once(buyer: Buyer, service: AgentService) -> None:
+    who, ip = DEV[4], "192.0.2.8"
+    for number in range(3):
+        body = bet("near", who, size=1 + number)
+        _, challenge = await buyer.post(body, ip=ip)
+        envelope = sign(challenge["accepts"][0], who, now=service.chain.now)
+        response, paid = await buyer.post(body, headers=header(envelope), ip=ip)
+        assert response.status == 200, paid
+    answers = [await buyer.post(bet("near", who), ip=ip) for _ in range(8)]
+    assert [response.status for response, _ in answers] == [402] * 7 + [429]
+    check_body(*answers[-1], 429, "rate_limited")
+
+
+@pytest.mark.proves(
+    "agent.trade.decision.pause_latency", "agent.health.state.trading_paused", "agent.health.state.trading_on"
+)
+async def test_the_operators_switch_is_seen_within_two_seconds(
+    buyer: Buyer, service: AgentService, database_url: str
+) -> None:
+    settled = bet("near", DEV[3])
+    _, first = await buyer.buy(settled, DEV[3])
+    assert (await buyer.get("/health"))[1]["health"]["ok"] is True
+    query = (
+        "INSERT INTO operator_switch (name, is_on, changed_by) VALUES ('trading_paused', %s, 'test') "
+        "ON CONFLICT (name) DO UPDATE SET is_on = excluded.is_on"
+    )
+    with psycopg.connect(conninfo(database_url), autocommit=True) as connection:
+        connection.execute(query, (True,))
+        try:
+            await asyncio.sleep(2)
+            response, refused = await buyer.post(bet("near", DEV[3]))
+            check_body(response, refused, 503, "platform_paused")
+            assert (await buyer.get("/health"))[1]["health"]["ok"] is False
+            response, replayed = await buyer.post(settled)
+            assert replayed["receipt"] == first["receipt"]
+        finally:
+            connection.execute(query, (False,))
+    await asyncio.sleep(2)
+    assert (await buyer.post(bet("near", DEV[3])))[0].status == 402
+
+
+@pytest.mark.proves("agent.trade.decision.double_pay_guard")
+async def test_the_same_bet_under_a_new_key_waits_for_the_first(buyer: Buyer, service: AgentService) -> None:
+    """While the first is on its way (nothing is mined) a twin is refused; once it has settled, it is a new bet."""
+    who, chain = DEV[6], service.chain
+    first, second = bet("near", who, size=7), bet("near", who, size=7)
+    chain.ask("evm_setAutomine", False)
+    try:
+        _, challenge = await buyer.post(first)
+        envelope = sign(challenge["accepts"][0], who, now=chain.now)
+        paying = asyncio.create_task(buyer.post(first, headers=header(envelope)))
+        for _ in range(100):
+            response, refused = await buyer.post(second)
+            if response.status == 429:
+                break
+            await asyncio.sleep(0.05)
+        check_body(response, refused, 429, "rate_limited")
+        assert refused["tradeId"] == challenge["accepts"][0]["extra"]["intentNonce"]
+    finally:
+        chain.ask("evm_setAutomine", True)
+        chain.ask("evm_mine")
+    response, paid = await paying
+    assert response.status == 200, paid
+    response, _ = await buyer.buy(second, who)
+    assert response.status == 200
+    for key in (first["idemKey"], second["idemKey"]):
+        assert chain.read(chain.contracts.settlement.call("stakeOf", checksum(who.address), idem_hash(key)))
+
+
+@pytest.mark.proves(
+    "agent.trade.error.internal_error",
+    "agent.error_body.field.txHash",
+    "agent.error_body.behaviour.extra_keys",
+    "agent.trade.payment.decision.no_402_after_broadcast",
+    "agent.trade.behaviour.reconcile_by_idem_key",
+)
+async def test_an_unknown_outcome_is_never_a_second_challenge(buyer: Buyer, service: AgentService) -> None:
+    who, chain = DEV[1], service.chain
+    body = bet("near", who, size=3)
+    _, challenge = await buyer.post(body)
+    envelope = sign(challenge["accepts"][0], who, now=chain.now)
+    chain.ask("evm_setAutomine", False)
+    try:
+        response, unknown = await buyer.post(body, headers=header(envelope))
+        check_body(response, unknown, 500, "internal_error")
+        assert unknown["txHash"].startswith("0x")
+        response, again = await buyer.post(body)
+        check_body(response, again, 500, "internal_error")
+    finally:
+        chain.ask("evm_setAutomine", True)
+        chain.ask("evm_mine")
+    for _ in range(100):
+        response, paid = await buyer.post(body)
+        if response.status == 200:
+            break
+        await asyncio.sleep(0.1)
+    assert paid["receipt"]["txHash"] is not None
+
+
+READS = [
+    ("/markets/none", 404, "market_not_found"),
+    ("/markets/none/research", 404, "market_not_found"),
+    ("/markets?limit=0", 400, "invalid_request"),
+    ("/markets?limit=201", 400, "invalid_request"),
+    ("/markets?cursor=AAAA", 400, "invalid_request"),
+    ("/markets?status=closed", 400, "invalid_request"),
+    ("/quote", 400, "invalid_request"),
+    ("/quote?marketId=near&sizeUsd=1000000000.000001", 400, "invalid_request"),
+    ("/quote?marketId=near&sizeUsd=x", 400, "invalid_request"),
+    ("/quote?marketId=near&sizeUsd=0.99", 422, "size_below_min"),
+    ("/quote?marketId=near&side=up", 422, "invalid_side"),
+    ("/quote?marketId=none", 404, "market_not_found"),
+    ("/positions", 422, "invalid_wallet"),
+    ("/positions?wallet=0x12", 422, "invalid_wallet"),
+    ("/result", 400, "invalid_request"),
+    ("/result?marketId=none", 404, "market_not_found"),
+    ("/proof/0x12", 404, "not_found"),
+    ("/proof/0x" + "00" * 32, 404, "not_found"),
+    ("/wallet/0x12/readiness", 422, "invalid_wallet"),
+    ("/nothing", 404, "not_found"),
+]
+
+
+@pytest.mark.proves(
+    "agent.market_detail.decision.unknown_market",
+    "agent.markets.decision.limit_out_of_bounds",
+    "agent.markets.limit.page_size",
+    "agent.quote.error.invalid_request",
+    "agent.quote.limit.precision_bound",
+    "agent.quote.error.size_below_min",
+    "agent.quote.error.invalid_side",
+    "agent.quote.error.market_not_found",
+    "agent.service.limit.min_bet",
+    "agent.positions.error.invalid_wallet",
+    "agent.positions.decision.missing_wallet",
+    "agent.result.error.invalid_request",
+    "agent.proof.error.not_settled",
+    "agent.proof.decision.not_found_code",
+    "agent.readiness.error.invalid_wallet",
+    "agent.catalogue.decision.other_not_found",
+    "agent.service.error.not_found_any",
+)
+@pytest.mark.parametrize(("path", "status", "code"), READS)
+async def test_a_read_is_refused(buyer: Buyer, path: str, status: int, code: str) -> None:
+    response, body = await buyer.get(path)
+    check_body(response, body, status, code)
+
+
+@pytest.mark.proves("agent.service.behaviour.flag_off_404", "agent.service.decision.flag_off_code")
+async def test_the_flag_switches_everything_off(service: AgentService, tmp_path: Path, database_url: str) -> None:
+    folder = Path(service.env["VPM_DEPLOYMENTS_DIR"])
+    with agent_service(service.chain, database_url, folder, tmp_path, VPM_AGENT_ENABLED="0") as off:
+        off.start("api")
+        async with aiohttp.ClientSession() as session:
+            for path in ("/markets", "/health", "/nothing", "/quote?marketId=near"):
+                async with session.get(off.api + path) as response:
+                    check_body(response, json.loads(await response.read()), 404, "platform_disabled")
+            async with session.post(off.api + "/trade", json={}) as response:
+                check_body(response, await response.json(), 404, "platform_disabled")

@@ -1,0 +1,155 @@
+"""What outlives daemons and databases: a killed API or relayer, and a database made anew from the chain alone."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import time
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from core.chain import checksum
+from core.mirror.intent import idem_hash
+from scripts._stack import wallets
+from tests.conftest import TestPostgres
+from tests.support.agent_service import AgentChain, AgentService, Buyer, agent_service, bet, header, sign
+from tests.support.genesis import Genesis, RunningChain
+
+DEV = wallets.DEV
+
+
+@pytest.fixture(scope="module")
+def service(
+    base_chain: RunningChain, local_genesis: Genesis, database_url: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[AgentService]:
+    chain = AgentChain.on(base_chain.url, base_chain.deployment)
+    folder: Path = tmp_path_factory.mktemp("agent")
+    chain.list("lasting")
+    chain.list("ladder", kind=1, bounds=[50_000_000 * 10**8, 100_000_000 * 10**8])
+    env = {"VPM_RELAYER_LEASE_SECONDS": "2"}
+    with agent_service(chain, database_url, local_genesis.deployments, folder, **env) as running:
+        running.start("indexer", "relayer", "api")
+        yield running
+
+
+@pytest.fixture
+async def buyer(service: AgentService) -> AsyncIterator[Buyer]:
+    async with aiohttp.ClientSession() as session:
+        made = Buyer(session, service)
+        await made.shows("ladder")
+        await trading(made)
+        yield made
+
+
+async def trading(buyer: Buyer) -> None:
+    """Waits until bets are taken (a killed relayer's lease has to run out first)."""
+    async with asyncio.timeout(20):
+        while not (await buyer.get("/health"))[1]["health"]["ok"]:
+            await asyncio.sleep(0.1)
+
+
+async def settled(buyer: Buyer, body: dict[str, Any], headers: dict[str, str], seconds: float = 40.0) -> Any:
+    """The same call again and again, as a client with a lost connection would, until it has the receipt."""
+    async with asyncio.timeout(seconds):
+        while True:
+            with contextlib.suppress(aiohttp.ClientError):
+                response, content = await buyer.post(body, headers=headers)
+                if response.status == 200:
+                    return content
+                assert response.status in (429, 500, 503), content
+            await asyncio.sleep(0.2)
+
+
+@pytest.mark.parametrize("victim", ["api", "relayer"])
+async def test_a_kill_in_the_middle_settles_once(buyer: Buyer, service: AgentService, victim: str) -> None:
+    """Killed at five moments of a trade's life; the same call then gives one receipt, and one payment was made."""
+    who, contracts = DEV[0 if victim == "api" else 1], service.chain.contracts
+    rng = random.Random(victim)
+    before = service.chain.read(contracts.token.call("balanceOf", who.address))
+    for number in range(5):
+        await trading(buyer)
+        body = bet("lasting", who, size=2)
+        challenge = await _challenged(buyer, body)
+        headers = header(sign(challenge["accepts"][0], who, now=service.chain.now))
+        paying = asyncio.create_task(buyer.post(body, headers=headers))
+        await asyncio.sleep(rng.random() * 0.15)
+        service.kill(victim)
+        service.start(victim)
+        with contextlib.suppress(aiohttp.ClientError):
+            await paying
+        first = await settled(buyer, body, headers)
+        again = await settled(buyer, body, headers)
+        assert (again["replay"], again["receipt"]) == (True, first["receipt"]), number
+        stake = service.chain.read(
+            contracts.settlement.call("stakeOf", checksum(who.address), idem_hash(body["idemKey"]))
+        )
+        assert stake != 0
+    after = service.chain.read(contracts.token.call("balanceOf", who.address))
+    assert before - after == 5 * 2_000_000
+
+
+async def _challenged(buyer: Buyer, body: dict[str, Any]) -> dict[str, Any]:
+    """The 402 challenge; a service whose relayer has just come back may say 503 for a moment longer."""
+    deadline = time.monotonic() + 30
+    while True:
+        response, challenge = await buyer.post(body)
+        if response.status == 402:
+            return challenge
+        assert response.status == 503, challenge
+        assert time.monotonic() < deadline, challenge
+        await asyncio.sleep(0.2)
+
+
+@pytest.mark.proves(
+    "agent.trade.decision.idem_survives",
+)
+async def test_a_database_made_anew_shows_the_same(
+    buyer: Buyer, service: AgentService, postgres: TestPostgres, local_genesis: Genesis, tmp_path: Path
+) -> None:
+    """A second service over an empty database, on the same chain: equal positions, results, proofs and replays."""
+    bodies = [
+        bet("lasting", DEV[2], "no", 3, ref="mention:5", builderCode=DEV[7].address),
+        bet("ladder", DEV[2], "b1", 4),
+        bet("lasting", DEV[2], "yes", 1.5),
+    ]
+    receipts = []
+    for body in bodies:
+        response, paid = await buyer.buy(body, DEV[2])
+        assert response.status == 200, paid
+        receipts.append(paid["receipt"])
+    paths = [
+        f"/positions?wallet={DEV[2].address}",
+        "/result?marketId=lasting",
+        "/result?marketId=ladder",
+        *(f"/proof/{receipt['tradeId']}" for receipt in receipts),
+    ]
+    shown = [await _comparable(buyer, path) for path in paths]
+    url = postgres.create()
+    try:
+        # The same public address, so that links are the same too.
+        with agent_service(
+            service.chain, url, local_genesis.deployments, tmp_path, VPM_PUBLIC_URL=service.url
+        ) as second:
+            second.start("indexer", "relayer", "api")
+            anew = Buyer(buyer.session, second)
+            await anew.shows("ladder")
+            for body, receipt in zip(bodies, receipts, strict=True):
+                replayed = await settled(anew, body, {})
+                assert (replayed["replay"], replayed["receipt"]) == (True, receipt)
+            assert [await _comparable(anew, path) for path in paths] == shown
+            response, conflict = await anew.post({**bodies[0], "side": "yes"})
+            assert (response.status, conflict["error"]) == (409, "idem_conflict")
+    finally:
+        postgres.drop(url)
+
+
+async def _comparable(buyer: Buyer, path: str) -> bytes:
+    """The body's bytes after `meta`, which says when it was made."""
+    async with buyer.session.get(buyer.service.api + path) as response:
+        assert response.status == 200
+        return (await response.read()).partition(b'"},')[2]

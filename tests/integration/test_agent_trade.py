@@ -1,0 +1,373 @@
+"""Real trades through the door: challenge, payment, receipt, replay; the official client; checked on chain."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+from eth_account import Account
+from eth_account.messages import encode_typed_data
+
+from api.agent.attest import OFFER_TYPES, RECEIPT_TYPES
+from core.chain import checksum
+from core.mirror.intent import idem_hash
+from scripts._stack import wallets
+from tests.support.agent_service import AgentChain, AgentService, Buyer, agent_service, bet, header, sign
+from tests.support.genesis import Genesis, RunningChain
+
+DEV = wallets.DEV
+
+
+@pytest.fixture(scope="module")
+def service(
+    base_chain: RunningChain, local_genesis: Genesis, database_url: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[AgentService]:
+    chain = AgentChain.on(base_chain.url, base_chain.deployment)
+    folder: Path = tmp_path_factory.mktemp("agent")
+    with agent_service(chain, database_url, local_genesis.deployments, folder) as running:
+        running.start("indexer", "relayer", "api")
+        yield running
+
+
+@pytest.fixture
+async def buyer(service: AgentService) -> AsyncIterator[Buyer]:
+    async with aiohttp.ClientSession() as session:
+        yield Buyer(session, service)
+
+
+@pytest.fixture
+async def market(buyer: Buyer, service: AgentService, request: pytest.FixtureRequest) -> str:
+    """A market of the test's own."""
+    name = service.chain.list(f"t-{request.node.name[:60]}".lower().replace("[", "-").replace("]", ""))
+    await buyer.shows(name)
+    return name
+
+
+def on_chain(service: AgentService, wallet: str, key: str) -> int:
+    contracts = service.chain.contracts
+    return int(service.chain.read(contracts.settlement.call("stakeOf", checksum(wallet), idem_hash(key))))
+
+
+async def test_a_bet_is_paid_settled_and_replayed(buyer: Buyer, service: AgentService, market: str) -> None:
+    body = bet(market, DEV[0], ref="mention:17")
+    _, quoted = await buyer.get("/quote", marketId=market, side="yes", sizeUsd=5)
+    response, paid = await buyer.buy(body, DEV[0])
+    assert response.status == 200, paid
+    receipt = paid["receipt"]
+    assert paid["replay"] is False
+    assert receipt["position"]["shares"] == quoted["quote"]["estimatedShares"]
+    assert "X-Payment-Response" in response.headers
+    stake = on_chain(service, DEV[0].address, body["idemKey"])
+    assert stake != 0
+    again, replayed = await buyer.post(body)
+    assert again.status == 200
+    assert replayed["replay"] is True
+    assert replayed["receipt"] == receipt
+    _, proof = await buyer.get(f"/proof/{receipt['tradeId']}")
+    assert proof["settlement"]["txHash"] == receipt["txHash"]
+    assert proof["attribution"]["mentionId"] == "17"
+
+
+@pytest.mark.proves(
+    "agent.trade.payment.decision.official_clients",
+    "agent.service.auth.x402_payment",
+    "agent.service.behaviour.gasless",
+    "agent.service.behaviour.wallet_is_account",
+)
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of a library the package loads
+async def test_the_official_client_buys_unchanged(buyer: Buyer, service: AgentService, market: str) -> None:
+    """The x402 package's own client, which knows nothing of this service: a wallet with USDC and no ETH."""
+    from x402 import x402ClientSync
+    from x402.http.clients.requests import x402_requests
+    from x402.mechanisms.evm.exact import register_exact_evm_client
+
+    who = DEV[1]
+    service.chain.ask("anvil_setBalance", who.address, "0x0")
+    client = x402ClientSync()
+    register_exact_evm_client(client, Account.from_key(who.private_key))
+    body = bet(market, who, "no", 1)  # what the client pays unasked, by its own default limit
+
+    def buy() -> tuple[int, Any, str]:
+        with x402_requests(client) as session:
+            session.trust_env = False
+            answer = session.post(f"{service.api}/trade", json=body, timeout=30)
+            return answer.status_code, answer.json(), answer.headers["X-Payment-Response"]
+
+    status, answer, settlement = await asyncio.to_thread(buy)
+    assert status == 200, answer
+    assert answer["receipt"]["side"] == "no"
+    assert settlement
+    assert on_chain(service, who.address, body["idemKey"]) != 0
+
+
+def recovered(name: str, primary: str, types: dict[str, Any], signed: dict[str, Any]) -> str:
+    message = encode_typed_data(
+        full_message={
+            "types": types,
+            "primaryType": primary,
+            "domain": {"name": name, "version": "1", "chainId": 8453},
+            "message": signed["payload"],
+        }
+    )
+    return str(Account.recover_message(message, signature=signed["signature"]))
+
+
+@pytest.mark.proves(
+    "agent.trade.payment.decision.signed_offer",
+    "agent.trade.payment.decision.signed_receipt",
+    "agent.trade.payment.decision.timeout_120",
+    "agent.trade.payment.decision.intent_nonce",
+    "agent.trade.payment.behaviour.first_call_challenged",
+    "agent.trade.payment.behaviour.sign_exact_amount",
+    "agent.trade.payment.behaviour.retry_with_header",
+    "agent.trade.payment.behaviour.amount_equals_size",
+    "agent.trade.payment.value.exact",
+    "agent.trade.payment.value.base",
+    "agent.trade.payment.field.*",
+)
+async def test_offer_and_receipt_are_signed(buyer: Buyer, service: AgentService, market: str) -> None:
+    contracts = service.chain.contracts
+    body = bet(market, DEV[0], size=1.234567)
+    response, challenge = await buyer.post(body)
+    assert response.status == 402
+    (offer,) = challenge["accepts"]
+    trade_id = offer["extra"]["intentNonce"]
+    assert challenge["x402Version"] == 1
+    assert challenge["error"] is None
+    assert isinstance(offer.pop("description"), str)
+    assert offer == {
+        "scheme": "exact",
+        "network": "base",
+        "maxAmountRequired": "1234567",
+        "resource": f"{service.api}/trade#{trade_id}",
+        "mimeType": "application/json",
+        "payTo": contracts.settlement.address,
+        "maxTimeoutSeconds": 120,
+        "asset": contracts.token_facts.address,
+        "extra": {"name": "USD Coin", "version": "2", "intentNonce": trade_id},
+    }
+    (signed,) = challenge["extensions"]["offer-receipt"]["info"]["offers"]
+    assert recovered("x402 offer", "Offer", OFFER_TYPES, signed) == wallets.ATTESTATION.address
+    assert signed["payload"]["amount"] == "1234567"
+    _, paid = await buyer.buy(body, DEV[0])
+    info = paid["extensions"]["offer-receipt"]["info"]
+    assert recovered("x402 receipt", "Receipt", RECEIPT_TYPES, info["receipt"]) == wallets.ATTESTATION.address
+    assert info["receipt"]["payload"]["transaction"] == paid["receipt"]["txHash"]
+    assert paid["receipt"]["tradeId"] == trade_id
+
+
+@pytest.mark.proves(
+    "agent.trade.answer.decision.escape_kit",
+    "agent.trade.error.platform_paused",
+    "agent.health.decision.ok_false_when",
+)
+async def test_a_bound_payment_can_be_settled_by_anybody(buyer: Buyer, service: AgentService, market: str) -> None:
+    """With the relayer down the answer holds the call, which a stranger sends; afterwards the key shows the receipt."""
+    body = bet(market, DEV[2])
+    _, challenge = await buyer.post(body)
+    offer = challenge["accepts"][0]
+    nonce = bytes.fromhex(offer["extra"]["intentNonce"][2:])
+    envelope = sign(offer, DEV[2], now=service.chain.now, nonce=nonce)
+    service.stop("relayer")
+    try:
+        response, refused = await buyer.post(body, headers=header(envelope))
+        _, health = await buyer.get("/health")
+    finally:
+        service.start("relayer")
+    assert (response.status, refused["error"], refused["retriable"]) == (503, "platform_paused", True), refused
+    assert health["health"]["ok"] is False
+    assert "escapeKit" in refused, refused
+    kit = refused["escapeKit"]
+    assert kit["chainId"] == 8453
+    service.chain.ask("anvil_impersonateAccount", DEV[7].address)
+    sent = service.chain.ask(
+        "eth_sendTransaction", {"from": DEV[7].address, "to": kit["to"], "data": kit["data"], "gas": hex(2_000_000)}
+    )
+    for _ in range(100):
+        response, paid = await buyer.post(body)
+        if response.status == 200:
+            break
+        await asyncio.sleep(0.1)
+    assert paid["receipt"]["txHash"] == sent
+    assert paid["receipt"]["tradeId"] == offer["extra"]["intentNonce"]
+    assert on_chain(service, DEV[2].address, body["idemKey"]) != 0
+
+
+@pytest.mark.proves(
+    "agent.trade.answer.decision.trade_id_is_intent_hash",
+    "agent.trade.decision.replay_before_closed",
+    "agent.trade.decision.idem_scope",
+    "agent.trade.error.idem_conflict",
+    "agent.trade.decision.idem_conflict_fields",
+    "agent.trade.answer.behaviour.idempotent",
+    "agent.trade.answer.behaviour.replay_original_receipt",
+    "agent.trade.error.market_closed",
+)
+async def test_a_used_key_replays_or_conflicts_whatever_closed_since(buyer: Buyer, service: AgentService) -> None:
+    chain = service.chain
+    name = chain.list("closes-soon", closes_at=chain.now + 400)
+    other = chain.list("stays-open")
+    await buyer.shows(name)
+    await buyer.shows(other)
+    body = bet(name, DEV[3], builderCode=DEV[6].address)
+    _, first = await buyer.buy(body, DEV[3])
+    assert first["receipt"]["builderCode"] == DEV[6].address.lower()
+    changes: list[dict[str, object]] = [
+        {"marketId": other},
+        {"side": "no"},
+        {"sizeUsd": 6},
+        {"builderCode": DEV[5].address},
+    ]
+    for change in changes:
+        response, refused = await buyer.post({**body, **change})
+        assert (response.status, refused["error"]) == (409, "idem_conflict"), change
+    elsewhere, _ = await buyer.post({**body, "walletAddress": DEV[4].address})
+    assert elsewhere.status == 402  # the key belongs to its wallet
+    chain.warp_to(chain.now + 500)
+    for _ in range(200):
+        _, shown = await buyer.get(f"/markets/{name}")
+        if shown["market"]["status"] == "closed":
+            break
+        await asyncio.sleep(0.05)
+    response, refused = await buyer.post({**body, "idemKey": "another-key"})
+    assert (response.status, refused["error"]) == (409, "market_closed")
+    response, replayed = await buyer.post(body)
+    assert (response.status, replayed["receipt"]) == (200, first["receipt"])
+
+
+@pytest.mark.proves(
+    "agent.trade.error.rate_limited",
+    "agent.trade.behaviour.settling_then_receipt",
+)
+async def test_the_same_key_at_once_settles_once(buyer: Buyer, service: AgentService, market: str) -> None:
+    body = bet(market, DEV[5])
+    _, challenge = await buyer.post(body)
+    now = service.chain.now
+    envelopes = [sign(challenge["accepts"][0], DEV[5], now=now) for _ in range(6)]
+    balance = service.chain.read(service.chain.contracts.token.call("balanceOf", DEV[5].address))
+    answers = await asyncio.gather(*(buyer.post(body, headers=header(each)) for each in envelopes))
+    receipts = [content["receipt"] for response, content in answers if response.status == 200]
+    assert receipts
+    assert all(each == receipts[0] for each in receipts)
+    assert {response.status for response, _ in answers} <= {200, 429}
+    _, later = await buyer.post(body)
+    assert later["receipt"] == receipts[0]
+    assert balance - service.chain.read(service.chain.contracts.token.call("balanceOf", DEV[5].address)) == 5_000_000
+
+
+async def test_a_front_run_payment_is_credited(buyer: Buyer, service: AgentService, market: str) -> None:
+    """A stranger sends the authorization straight to the token; the payer's own call still gets its stake."""
+    who, chain = DEV[6], service.chain
+    body = bet(market, who)
+    _, challenge = await buyer.post(body)
+    envelope = sign(challenge["accepts"][0], who, now=chain.now)
+    given = envelope["payload"]["authorization"]
+    stolen = chain.contracts.token.call(
+        "transferWithAuthorization(address,address,uint256,uint256,uint256,bytes32,bytes)",
+        who.address,
+        chain.contracts.settlement.address,
+        5_000_000,
+        0,
+        int(given["validBefore"]),
+        bytes.fromhex(given["nonce"][2:]),
+        bytes.fromhex(envelope["payload"]["signature"][2:]),
+    )
+    chain.send(stolen, DEV[7].address)
+    response, paid = await buyer.post(body, headers=header(envelope))
+    assert response.status == 200, paid
+    assert on_chain(service, who.address, body["idemKey"]) != 0
+
+
+@pytest.mark.proves("agent.trade.error.payment_invalid", "agent.trade.payment.decision.payment_invalid_from_chain")
+async def test_a_spent_authorization_is_refused(buyer: Buyer, service: AgentService, market: str) -> None:
+    body = bet(market, DEV[0], size=3)
+    _, challenge = await buyer.post(body)
+    envelope = sign(challenge["accepts"][0], DEV[0], now=service.chain.now)
+    assert (await buyer.post(body, headers=header(envelope)))[0].status == 200
+    second = {**body, "idemKey": "a-second-key-0001"}
+    response, refused = await buyer.post(second, headers=header(envelope))
+    assert (response.status, refused["error"]) == (422, "payment_invalid")
+    assert on_chain(service, DEV[0].address, second["idemKey"]) == 0
+
+
+def overtake(service: AgentService, envelope: dict[str, Any], amount: int) -> str:
+    """A stranger's transfer by the same authorization, in the pool ahead of whatever is there; then a block."""
+    chain, given = service.chain, envelope["payload"]["authorization"]
+    stolen = chain.contracts.token.call(
+        "transferWithAuthorization(address,address,uint256,uint256,uint256,bytes32,bytes)",
+        given["from"],
+        chain.contracts.settlement.address,
+        amount,
+        0,
+        int(given["validBefore"]),
+        bytes.fromhex(given["nonce"][2:]),
+        bytes.fromhex(envelope["payload"]["signature"][2:]),
+    )
+    stranger, tip = DEV[6].address, hex(5_000 * 10**9)
+    chain.ask("anvil_setBalance", stranger, hex(10**22))
+    chain.ask("anvil_impersonateAccount", stranger)
+    fees = {"gas": hex(500_000), "maxFeePerGas": tip, "maxPriorityFeePerGas": tip}
+    theirs = chain.ask("eth_sendTransaction", {**stolen.parameters(), "from": stranger, **fees})
+    chain.ask("evm_mine")
+    return str(theirs)
+
+
+@pytest.mark.parametrize("api_dies", [False, True])
+async def test_a_payment_overtaken_in_the_same_block_is_credited(
+    buyer: Buyer, service: AgentService, market: str, api_dies: bool
+) -> None:
+    """The stranger's transfer is mined just before our settlement, which fails; the same call still ends in a stake.
+
+    If the API dies meanwhile, a call without the payment is not asked to pay again, and the one with it is credited.
+    """
+    who, chain = DEV[7], service.chain
+    body = bet(market, who, size=4)
+    _, challenge = await buyer.post(body)
+    envelope = sign(challenge["accepts"][0], who, now=chain.now)
+    chain.ask("evm_setAutomine", False)
+    try:
+        paying = asyncio.create_task(buyer.post(body, headers=header(envelope)))
+        await asyncio.sleep(1.5)  # ours is in the pool by now
+        if api_dies:
+            service.kill("api")
+        theirs = overtake(service, envelope, 4_000_000)
+    finally:
+        chain.ask("evm_setAutomine", True)
+    if api_dies:
+        with pytest.raises(aiohttp.ClientError):
+            await paying
+        service.start("api")
+        for _ in range(100):
+            response, refused = await buyer.post(body)
+            if response.status == 422:
+                break
+            assert response.status != 402, "asked to pay a second time"
+            await asyncio.sleep(0.1)
+        assert refused["error"] == "payment_invalid"
+        response, paid = await buyer.post(body, headers=header(envelope))
+    else:
+        response, paid = await paying
+    assert response.status == 200, paid
+    assert chain.ask("eth_getTransactionReceipt", theirs)["status"] == "0x1"
+    stake = on_chain(service, who.address, body["idemKey"])
+    shown = chain.read(chain.contracts.settlement.call("stake", stake))
+    assert (shown["amount"], shown["status"]) == (4_000_000, 1)
+
+
+async def test_a_contract_wallet_pays_by_erc1271(buyer: Buyer, service: AgentService, market: str) -> None:
+    """A wallet with code that accepts every signature: the token asks it, and so do we."""
+    chain = service.chain
+    account = wallets.wallet("a contract wallet")
+    chain.ask("anvil_setCode", account.address, "0x631626ba7e60e01b5f5260205ff3")
+    chain.send(chain.contracts.token.call("transfer", account.address, 20_000_000), DEV[0].address)
+    body = bet(market, account)
+    _, challenge = await buyer.post(body)
+    envelope = sign(challenge["accepts"][0], account, now=chain.now)
+    envelope["payload"]["signature"] = "0x" + "12" * 80
+    response, paid = await buyer.post(body, headers=header(envelope))
+    assert response.status == 200, paid
+    assert on_chain(service, account.address, body["idemKey"]) != 0

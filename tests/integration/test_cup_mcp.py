@@ -1,0 +1,176 @@
+"""The MCP server, spoken to by the official client."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from mcp import ClientSession
+from mcp.client import Client
+from mcp.client.streamable_http import streamable_http_client
+
+from api.cup import models
+from api.cup.mcp import TOOLS
+from tests.cup_rig import Cup, Signer, cup_door
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+NAMES = {
+    "getting_started",
+    "create_wallet",
+    "list_markets",
+    "get_quote",
+    "place_paper_trade",
+    "get_roulette_round",
+    "place_roulette_bet",
+    "get_positions",
+    "get_leaderboard",
+}
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def cup(database_url: str) -> AsyncIterator[Cup]:
+    async with cup_door(database_url) as door:
+        yield door
+
+
+def mcp_url(cup: Cup) -> str:
+    return f"{cup.url}/api/cup/mcp"
+
+
+async def call(client: Client, name: str, **arguments: Any) -> dict[str, Any]:
+    """The structured result, having held the text to it."""
+    result = await client.call_tool(name, arguments)
+    assert not result.is_error, result
+    assert json.loads(result.content[0].text) == result.structured_content
+    body: dict[str, Any] = result.structured_content
+    return body
+
+
+async def fails(client: Client, name: str, status: int, code: str, **arguments: Any) -> dict[str, Any]:
+    result = await client.call_tool(name, arguments)
+    assert result.is_error
+    body: dict[str, Any] = result.structured_content
+    assert (body["status"], body["error"]) == (status, code), body
+    assert json.loads(result.content[0].text) == body
+    return body
+
+
+@pytest.mark.proves(
+    "cup.mcp.endpoint.server",
+    "cup.mcp.tool.getting_started",
+    "cup.mcp.tool.create_wallet",
+    "cup.mcp.tool.list_markets",
+    "cup.mcp.tool.get_quote",
+    "cup.mcp.tool.place_paper_trade",
+    "cup.mcp.tool.get_roulette_round",
+    "cup.mcp.tool.place_roulette_bet",
+    "cup.mcp.tool.get_positions",
+    "cup.mcp.tool.get_leaderboard",
+    "cup.mcp.behaviour.delegates",
+    "cup.mcp.behaviour.trade_defaults_simulate",
+    "cup.mcp.behaviour.bet_defaults_simulate",
+    "cup.mcp.decision.trade_inputs",
+    "cup.mcp.decision.bet_inputs",
+    "cup.mcp.decision.structured_result",
+    "cup.mcp.decision.official_sdk",
+    "cup.getting_started.behaviour.same_as_tool",
+)
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_the_whole_path_by_tools(cup: Cup, mode: str) -> None:
+    slug, signer = await cup.market(), Signer()
+    live = await cup.open_round()
+    async with Client(mcp_url(cup), mode=mode) as client:
+        listed = (await client.list_tools()).tools
+        assert {tool.name for tool in listed} == NAMES
+        assert len(listed) == 9
+        guide = await call(client, "getting_started")
+        rest = (await cup.get("/getting-started")).body
+        assert {**guide, "meta": 0} == {**rest, "meta": 0}
+        claimed = await call(client, "create_wallet", walletAddress=signer.address)
+        assert (claimed["balancePaper"], claimed["minted"]) == (10_000, True)
+        assert slug in [market["slug"] for market in (await call(client, "list_markets", limit=100))["markets"]]
+        quote = await call(client, "get_quote", slug=slug, side="yes", sizePaper=25.05)
+        body = signer.trade(slug, "yes", 2505)
+        dry = await call(client, "place_paper_trade", **body)  # simulate is not named: nothing happens
+        assert dry["receipt"]["simulated"] is True
+        assert await cup.balance(signer) == 10_000
+        placed = await call(client, "place_paper_trade", **body, simulate=False)
+        models.TradeBody.model_validate(placed)
+        assert placed["receipt"]["shares"] == quote["shares"]
+        assert placed["receipt"]["balancePaper"] == 9974.95
+        shown = await call(client, "get_roulette_round", wallet=signer.address)
+        assert (shown["roundNo"], len(shown["markets"]), shown["bets"]) == (live.round_no, 42, [])
+        dry = await call(client, "place_roulette_bet", betKey="colour:red", stakePaper=10)
+        assert (dry["receipt"]["simulated"], dry["receipt"]["payIfWinPaper"]) == (True, 10)
+        bet = await call(client, "place_roulette_bet", **signer.bet(live.round_no, "colour:red", 1000), simulate=False)
+        assert (bet["receipt"]["simulated"], bet["receipt"]["balancePaper"]) == (False, 9964.95)
+        held = await call(client, "get_positions", walletAddress=signer.address)
+        assert [position["costPaper"] for position in held["positions"]] == [25.05]
+        board = await call(client, "get_leaderboard", wallet=signer.address, limit=5)
+        assert board["you"]["rank"] is None
+    await cup.finish_round(live.round_no)
+
+
+@pytest.mark.proves("cup.mcp.decision.errors_same_code", "cup.mcp.auth.no_keys")
+async def test_refusals_are_tool_errors(cup: Cup) -> None:
+    slug, signer = await cup.market(), await cup.claimed()
+    closed = await cup.market(closes=timedelta(seconds=-1))
+    async with Client(mcp_url(cup)) as client:
+        wanted = {"slug": slug, "side": "yes", "sizePaper": 5}
+        await fails(client, "get_quote", 404, "market_not_found", **{**wanted, "slug": "nope"})
+        await fails(client, "get_quote", 409, "market_closed", **{**wanted, "slug": closed})
+        assert (await fails(client, "get_quote", 422, "invalid_side", **{**wanted, "side": "up"}))["validSides"]
+        unsigned = {**wanted, "walletAddress": signer.address, "simulate": False}
+        await fails(client, "place_paper_trade", 422, "signature_required", **unsigned)
+        forged = {**signer.trade(slug, "yes", 500), "sizePaper": 6, "simulate": False}
+        await fails(client, "place_paper_trade", 401, "invalid_signature", **forged)
+        await fails(client, "place_roulette_bet", 422, "stake_out_of_bounds", betKey="colour:red", stakePaper=9)
+        await fails(client, "create_wallet", 400, "invalid_request", walletAddress="0x12")
+        await fails(client, "get_quote", 400, "invalid_request", slug=slug)
+        for tool in (await client.list_tools()).tools:
+            assert not {"privateKey", "key", "mnemonic", "seed"} & set(tool.input_schema["properties"])
+
+
+@pytest.mark.proves("cup.mcp.error.dormant")
+async def test_every_tool_is_409_while_dormant(database_url: str) -> None:
+    async with (
+        cup_door(database_url, VPM_CUP_OPENS_AT=None, VPM_CUP_CLOSES_AT=None) as door,
+        Client(mcp_url(door)) as client,
+    ):
+        for tool in TOOLS:
+            await fails(client, tool.name, 409, "cup_closed")
+
+
+@pytest.mark.proves("cup.mcp.endpoint.manifest", "cup.mcp.decision.manifest_fields", "cup.mcp.behaviour.client_config")
+async def test_manifest(cup: Cup) -> None:
+    manifest = (await cup.get("/api/cup/mcp.json")).body
+    assert manifest["url"].endswith("/api/cup/mcp")
+    assert manifest["name"]
+    assert manifest["version"]
+    assert [entry["type"] for entry in manifest["mcpServers"].values()] == ["http"]
+    async with Client(mcp_url(cup)) as client:
+        tools = (await client.list_tools()).tools
+    assert [(tool["name"], tool["inputSchema"]) for tool in manifest["tools"]] == [
+        (tool.name, tool.input_schema) for tool in tools
+    ]
+
+
+async def test_the_low_level_client_and_other_methods(cup: Cup) -> None:
+    """No session: each request stands alone, so any worker may take it."""
+    async with streamable_http_client(mcp_url(cup)) as (read, write), ClientSession(read, write) as session:
+        first = await session.initialize()
+        assert first.server_info.name == "service-cup"
+        assert (await session.call_tool("list_markets", {})).is_error is False
+    for method in ("GET", "DELETE"):
+        async with cup.session.request(method, mcp_url(cup)) as response:
+            assert response.status == 405
+    async with cup.session.post(mcp_url(cup), data=b"{", headers={"Content-Type": "application/json"}) as response:
+        assert response.status == 400
+        assert response.headers["Cache-Control"] == "no-store"
+    async with cup.session.post(mcp_url(cup), data=b"x" * 70_000) as response:
+        assert response.status == 413

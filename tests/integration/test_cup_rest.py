@@ -1,0 +1,478 @@
+"""The tournament's REST surface through its door, on a real database."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import timedelta
+
+import psycopg
+import pytest
+import pytest_asyncio
+
+from api.cup import models
+from core.cup import settling
+from core.db.engine import connect
+from tests.cup_rig import BASE, Cup, Signer, cup_door, iso, now
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def cup(database_url: str) -> AsyncIterator[Cup]:
+    async with cup_door(database_url) as door:
+        yield door
+
+
+async def settle(cup: Cup, slug: str, winner: int | None) -> None:
+    async with await connect(cup.database_url) as connection:
+        assert await settling.settle(connection, slug, winner, now()) is not None
+
+
+@pytest.mark.proves(
+    "cup.service.limit.initial_claim",
+    "cup.wallet.endpoint.claim",
+    "cup.wallet.field.request.walletAddress",
+    "cup.wallet.behaviour.claim_idempotent",
+    "cup.wallet.auth.claim_unsigned",
+    "cup.wallet.field.claim.*",
+    "cup.wallet.state.unclaimed",
+    "cup.wallet.state.claimed",
+    "cup.wallet.decision.repeat_claim",
+    "cup.wallet.decision.never_claimed",
+    "cup.service.decision.posts_200",
+)
+async def test_claim_mints_once(cup: Cup) -> None:
+    signer = Signer()
+    before = await cup.get(f"/wallet/{signer.address}")
+    assert before.body["balancePaper"] == 0
+    assert before.body["positions"] == []
+    first = await cup.post("/wallet", {"walletAddress": signer.account.address})
+    assert first.status == 200
+    models.ClaimBody.model_validate(first.body)
+    assert first.body["walletAddress"] == signer.address
+    assert (first.body["balancePaper"], first.body["minted"]) == (10_000, True)
+    again = await cup.post("/wallet", {"walletAddress": signer.address})
+    assert (again.body["balancePaper"], again.body["minted"]) == (10_000, False)
+    answers = await asyncio.gather(*(cup.post("/wallet", {"walletAddress": "0x" + "ab" * 20}) for _ in range(20)))
+    assert sum(answer.body["minted"] for answer in answers) == 1
+    assert {answer.body["balancePaper"] for answer in answers} == {10_000}
+
+
+@pytest.mark.proves(
+    "cup.meta.field.*",
+    "cup.meta.behaviour.on_every_response",
+    "cup.service.field.error",
+    "cup.service.decision.error_body",
+)
+async def test_meta_stands_in_answers_and_errors(cup: Cup) -> None:
+    for answer in (await cup.get("/markets"), await cup.get("/markets/none/quote", side="yes", sizePaper=1)):
+        meta = answer.body["meta"]
+        models.Meta.model_validate(meta)
+        assert meta["version"] == "service-cup-api-v1"
+        assert meta["currency"] == "pUSDC"
+        assert meta["paper"] is True
+        assert meta["docsUrl"].endswith("/api/cup/v1/getting-started")
+    assert answer.status == 404
+    assert answer.body["error"] == "market_not_found"
+    assert answer.body["message"]
+
+
+@pytest.mark.proves(
+    "cup.markets.endpoint.list",
+    "cup.markets.behaviour.open_markets",
+    "cup.markets.param.limit",
+    "cup.markets.limit.limit_clamp",
+    "cup.markets.limit.limit_default",
+    "cup.markets.field.*",
+    "cup.markets.state.open",
+    "cup.markets.decision.nway_prices",
+    "cup.markets.decision.direction_rounds",
+)
+async def test_markets_are_listed(cup: Cup) -> None:
+    labels = ["under 50M", "50M to 100M", "over 100M"]
+    ladder = await cup.market(1, 3, labels=labels, closes=timedelta(seconds=100))
+    rounds = await cup.market(2, 2, closes=timedelta(seconds=101))
+    over = await cup.market(closes=timedelta(seconds=-1))
+    later = await cup.market(opened=timedelta(minutes=5))
+    for _ in range(26):
+        await cup.market()
+    listed = await cup.get("/markets")
+    models.MarketsBody.model_validate(listed.body)
+    assert listed.body["count"] == len(listed.body["markets"]) == 25
+    assert (await cup.get("/markets", limit=3)).body["count"] == 3
+    everything = await cup.get("/markets", limit=5000)
+    assert 25 < everything.body["count"] <= 100
+    assert (await cup.get("/markets", limit=0)).status == 400
+    found = {market["slug"]: market for market in everything.body["markets"]}
+    assert over not in found
+    assert later not in found
+    assert found[ladder]["binary"] is False
+    assert [each["key"] for each in found[ladder]["outcomes"]] == ["b0", "b1", "b2"]
+    assert [each["label"] for each in found[ladder]["outcomes"]] == labels
+    assert [each["impliedPct"] for each in found[ladder]["outcomes"]] == [33.33] * 3
+    assert (found[ladder]["yesCents"], found[ladder]["noCents"]) == (33.33, 66.67)
+    assert found[rounds]["direction"] is True
+    assert [each["key"] for each in found[rounds]["outcomes"]] == ["up", "down"]
+    assert (found[rounds]["yesCents"], found[rounds]["noCents"]) == (50, 50)
+
+
+@pytest.mark.proves(
+    "cup.quote.endpoint.get",
+    "cup.quote.param.*",
+    "cup.quote.field.*",
+    "cup.quote.behaviour.no_write",
+    "cup.quote.behaviour.wire_suffix",
+    "cup.quote.error.invalid_side",
+    "cup.quote.error.market_not_found",
+    "cup.service.decision.beside_meta",
+    "cup.service.decision.amount_decimals",
+)
+async def test_quote(cup: Cup) -> None:
+    slug = await cup.market()
+    quote = await cup.get(f"/markets/{slug}/quote", side="yes", sizePaper="25.50")
+    models.QuoteBody.model_validate(quote.body)
+    assert quote.status == 200
+    assert quote.body["sizePaper"] == 25.5
+    assert 25.5 < quote.body["shares"] < 51
+    assert quote.body["projectedPayoutPaper"] == 25.5  # alone in the pool
+    assert quote.body["poolPaper"] == 0
+    wrong = await cup.get(f"/markets/{slug}/quote", side="maybe", sizePaper=1)
+    assert (wrong.status, wrong.body["error"], wrong.body["validSides"]) == (422, "invalid_side", ["yes", "no"])
+    assert (await cup.get("/markets/nope/quote", side="yes", sizePaper=1)).body["error"] == "market_not_found"
+    for size in ("0", "-1", "1.005", "x", "1e3", "99999999999999"):
+        assert (await cup.get(f"/markets/{slug}/quote", side="yes", sizePaper=size)).status == 400, size
+    assert await cup.value("SELECT trades FROM cup_market WHERE slug = %s", slug) == 0
+
+
+@pytest.mark.proves(
+    "cup.trade.endpoint.post",
+    "cup.trade.field.*",
+    "cup.trade.behaviour.real_path",
+    "cup.trade.behaviour.idempotent",
+    "cup.trade.decision.replay",
+    "cup.trade.decision.trade_conflict",
+    "cup.trade.decision.simulated_trade_id",
+    "cup.service.auth.simulate_unsigned",
+    "cup.service.auth.eip191",
+)
+async def test_a_signed_trade_and_its_replay(cup: Cup) -> None:
+    slug = await cup.market()
+    signer = await cup.claimed()
+    dry = await cup.post(
+        "/trade", {"walletAddress": signer.address, "slug": slug, "side": "yes", "sizePaper": 25, "simulate": True}
+    )
+    models.TradeBody.model_validate(dry.body)
+    assert (dry.body["receipt"]["simulated"], dry.body["receipt"]["tradeId"]) == (True, None)
+    assert await cup.balance(signer) == 10_000
+    body = signer.trade(slug, "yes", 2505)
+    placed = await cup.post("/trade", body)
+    assert placed.status == 200, placed.body
+    models.TradeBody.model_validate(placed.body)
+    receipt = placed.body["receipt"]
+    assert receipt["simulated"] is False
+    assert receipt["tradeId"] == body["tradeId"]
+    assert (receipt["sizePaper"], receipt["balancePaper"], receipt["poolPaper"]) == (25.05, 9974.95, 25.05)
+    assert receipt["replay"] is False
+    again = await cup.post("/trade", body)
+    assert again.body["receipt"] == {**receipt, "replay": True}
+    other = signer.trade(slug, "no", 2505, body["tradeId"])
+    assert ((await cup.post("/trade", other)).status, await cup.balance(signer)) == (409, 9974.95)
+    stranger = await cup.claimed()
+    stolen = await cup.post("/trade", stranger.trade(slug, "yes", 2505, body["tradeId"]))
+    assert (stolen.status, stolen.body["error"]) == (409, "trade_conflict")
+    summary = (await cup.get(f"/wallet/{signer.address}")).body
+    models.WalletBody.model_validate(summary)
+    assert summary["openCount"] == 1
+    assert summary["positions"][0]["costPaper"] == 25.05
+
+
+@pytest.mark.proves(
+    "cup.trade.error.market_not_found",
+    "cup.trade.error.market_closed",
+    "cup.trade.error.invalid_side",
+    "cup.trade.field.validSides",
+    "cup.trade.error.signature_required",
+    "cup.trade.error.invalid_signature",
+    "cup.trade.error.insufficient_funds",
+    "cup.trade.decision.insufficient_echo",
+    "cup.trade.decision.issued_window",
+    "cup.trade.decision.issued_out_of_window",
+    "cup.markets.state.closed",
+)
+async def test_refused_trades(cup: Cup) -> None:
+    slug, closed = await cup.market(), await cup.market(closes=timedelta(seconds=-1))
+    signer, stranger = await cup.claimed(), Signer()
+
+    async def refused(body: object, status: int, code: str) -> dict[str, object]:
+        answer = await cup.post("/trade", body)
+        assert (answer.status, answer.body.get("error")) == (status, code), answer.body
+        assert answer.headers["Cache-Control"] == "no-store"
+        return answer.body
+
+    await refused(signer.trade("nope", "yes", 100), 404, "market_not_found")
+    await refused(signer.trade(closed, "yes", 100), 409, "market_closed")
+    assert (await refused(signer.trade(slug, "up", 100), 422, "invalid_side"))["validSides"] == ["yes", "no"]
+    for missing in ("tradeId", "issuedAt", "signature"):
+        body = signer.trade(slug, "yes", 100)
+        del body[missing]
+        await refused(body, 422, "signature_required")
+    good = signer.trade(slug, "yes", 100)
+    for change in (
+        {"walletAddress": stranger.address},
+        {"sizePaper": 2},
+        {"side": "no"},
+        {"tradeId": "another"},
+        {"signature": "0x" + "00" * 65},
+        {"signature": "0x12"},
+        {"signature": "no hex"},
+    ):
+        await refused({**good, **change}, 401, "invalid_signature")
+    for minutes in (-6, 6):
+        late = signer.trade(slug, "yes", 100, at=now() + timedelta(minutes=minutes))
+        assert (await refused(late, 401, "invalid_signature"))["reason"] == "issued_at_out_of_window"
+    short = await refused(signer.trade(slug, "yes", 10_000_01), 402, "insufficient_funds")
+    assert (short["balance"], short["needed"]) == (10_000, 10_000.01)
+    unclaimed = await refused(stranger.trade(slug, "yes", 100), 402, "insufficient_funds")
+    assert unclaimed["balance"] == 0
+    for change in ({"sizePaper": 0}, {"sizePaper": "1"}, {"sizePaper": 1.001}, {"walletAddress": "0x12"}, {"slug": 7}):
+        await refused({**good, **change}, 400, "invalid_request")
+    assert await cup.balance(signer) == 10_000
+
+
+@pytest.mark.proves("cup.trade.error.rate_limited", "cup.trade.limit.rate")
+async def test_thirty_trades_in_ten_seconds(cup: Cup) -> None:
+    slug, signer, other = await cup.market(), await cup.claimed(), await cup.claimed()
+    answers = await asyncio.gather(*(cup.post("/trade", signer.trade(slug, "yes", 100)) for _ in range(32)))
+    assert sorted(answer.status for answer in answers) == [200] * 30 + [429] * 2
+    refused = next(answer for answer in answers if answer.status == 429)
+    assert refused.body["error"] == "rate_limited"
+    assert int(refused.headers["Retry-After"]) >= 1
+    assert (await cup.post("/trade", other.trade(slug, "yes", 100))).status == 200
+
+
+@pytest.mark.proves(
+    "cup.trade.error.cup_agent_trades_halted",
+    "cup.trade.behaviour.halt_reads_work",
+    "cup.trade.behaviour.enrolling_restores",
+    "cup.trade.behaviour.retry_same_id",
+    "cup.trade.state.halted",
+    "cup.trade.state.enrolled",
+    "cup.trade.decision.halt_scope",
+    "cup.enroll.endpoint.post",
+    "cup.enroll.field.*",
+    "cup.enroll.behaviour.idempotent",
+    "cup.enroll.auth.own_key_only",
+    "cup.enroll.error.house_fleet_wallet",
+    "cup.enroll.error.invalid_signature",
+    "cup.enroll.limit.issued_window",
+    "cup.enroll.limit.note_length",
+    "cup.roulette_bet.error.cup_agent_trades_halted",
+)
+async def test_a_halt_and_enrolment(cup: Cup) -> None:
+    slug, signer, house = await cup.market(), await cup.claimed(), await cup.claimed()
+    live = await cup.open_round()
+    await cup.run("INSERT INTO cup_house_wallet (wallet, fleet) VALUES (%s, 'makers')", house.address)
+    halt = (
+        "INSERT INTO operator_switch (name, is_on, changed_by) VALUES ('cup_halted', %s, 'test') "
+        "ON CONFLICT (name) DO UPDATE SET is_on = excluded.is_on"
+    )
+    await cup.run(halt, True)
+    try:
+        body, bet = signer.trade(slug, "yes", 100), signer.bet(live.round_no, "colour:red", 1000)
+        for path, wanted in (("/trade", body), ("/roulette/bet", bet)):
+            answer = await cup.post(path, wanted)
+            assert (answer.status, answer.body["error"]) == (503, "cup_agent_trades_halted")
+        assert await cup.balance(signer) == 10_000
+        assert (await cup.post("/trade", {**body, "simulate": True})).status == 200
+        stranger = Signer()
+        forged = {**stranger.enrolment(), "walletAddress": signer.address}
+        assert (await cup.post("/agent/enroll", forged)).status == 401
+        stale = signer.enrolment(now() - timedelta(minutes=6))
+        assert (await cup.post("/agent/enroll", stale)).body["reason"] == "issued_at_out_of_window"
+        assert (await cup.post("/agent/enroll", signer.enrolment(note="x" * 281))).status == 400
+        enrolled = await cup.post("/agent/enroll", signer.enrolment(note="x" * 280))
+        models.EnrolBody.model_validate(enrolled.body)
+        assert (enrolled.body["enrolled"], enrolled.body["created"], enrolled.body["tradingHalted"]) == (True,) * 3
+        assert (await cup.post("/agent/enroll", signer.enrolment())).body["created"] is False
+        refused = await cup.post("/agent/enroll", house.enrolment())
+        assert (refused.status, refused.body["error"]) == (403, "house_fleet_wallet")
+        assert (await cup.post("/trade", body)).status == 200
+        assert (await cup.post("/roulette/bet", bet)).status == 200
+        assert (await cup.post("/trade", house.trade(slug, "yes", 100))).status == 503
+    finally:
+        await cup.run(halt, False)
+        await cup.finish_round(live.round_no)
+
+
+@pytest.mark.proves(
+    "cup.service.behaviour.parimutuel",
+    "cup.wallet.endpoint.get",
+    "cup.wallet.field.meta",
+    "cup.wallet.field.walletAddress",
+    "cup.wallet.field.balancePaper",
+    "cup.wallet.field.realizedPnlPaper",
+    "cup.wallet.field.openCount",
+    "cup.wallet.field.positions",
+    "cup.wallet.field.positions.*",
+    "cup.wallet.state.open",
+    "cup.wallet.state.resolved",
+    "cup.wallet.decision.position_status",
+    "cup.leaderboard.endpoint.get",
+    "cup.leaderboard.behaviour.realized_pnl",
+    "cup.leaderboard.param.*",
+    "cup.leaderboard.limit.limit_max",
+    "cup.leaderboard.field.*",
+    "cup.leaderboard.decision.week_form",
+    "cup.leaderboard.decision.default_limit",
+    "cup.leaderboard.decision.score_ties",
+)
+async def test_a_market_is_won_and_the_board_shows_it(cup: Cup) -> None:
+    slug, void, empty = await cup.market(), await cup.market(), await cup.market()
+    winner, loser, idle = await cup.claimed(), await cup.claimed(), Signer()
+    await cup.post("/trade", winner.trade(slug, "yes", 100_00))
+    await cup.post("/trade", loser.trade(slug, "no", 300_00))
+    await cup.post("/trade", loser.trade(void, "no", 50_00))
+    await cup.post("/trade", loser.trade(empty, "no", 50_00))
+    opened = (await cup.get(f"/wallet/{winner.address}")).body["positions"][0]
+    assert (opened["status"], opened["realizedPnlPaper"]) == ("open", 0)
+    await settle(cup, slug, 0)
+    await settle(cup, void, None)
+    await settle(cup, empty, 0)
+    won = (await cup.get(f"/wallet/{winner.address}")).body
+    models.WalletBody.model_validate(won)
+    assert (won["balancePaper"], won["realizedPnlPaper"], won["openCount"]) == (10_300, 300, 0)
+    assert won["positions"][0]["status"] == "won"
+    assert won["positions"][0]["realizedPnlPaper"] == 300
+    lost = (await cup.get(f"/wallet/{loser.address}")).body
+    assert (lost["balancePaper"], lost["realizedPnlPaper"]) == (9_700, -300)
+    assert sorted(each["status"] for each in lost["positions"]) == ["lost", "refunded", "refunded"]
+    closed = await cup.post("/trade", winner.trade(slug, "yes", 100))
+    assert (closed.status, closed.body["error"]) == (409, "market_closed")
+    await asyncio.sleep(4.1)  # an older board is waited for
+    year, week, _ = now().isocalendar()
+    for query in ({}, {"week": f"{year}-W{week:02d}"}):
+        board = (await cup.get("/leaderboard", wallet=loser.address, **query)).body
+        models.BoardBody.model_validate(board)
+        assert board["entries"][0] == {"wallet": winner.address, "score": 300, "isAgent": False}
+        assert board["entries"][-1]["wallet"] == loser.address
+        assert board["week"] == query.get("week")
+        assert board["you"] == {"rank": board["total"], "total": board["total"]}
+    assert (await cup.get("/leaderboard", wallet=idle.address)).body["you"]["rank"] is None
+    assert "you" not in (await cup.get("/leaderboard")).body
+    assert (await cup.get("/leaderboard", week="2019-W02")).body["entries"] == []
+    for wrong in ({"limit": 201}, {"limit": 0}, {"week": "2026-W54"}, {"week": "last"}, {"wallet": "me"}):
+        assert (await cup.get("/leaderboard", **wrong)).status == 400, wrong
+    at = now()
+    await cup.run(
+        "INSERT INTO cup_score SELECT '2020-W01', '0x' || lpad(i::text, 40, '0'), -5, %s - i * interval '1 s' "
+        "FROM generate_series(1, 1260) i",
+        at,
+    )
+    tied = (await cup.get("/leaderboard", week="2020-W01", wallet="0x" + "1260".rjust(40, "0"))).body
+    assert (len(tied["entries"]), tied["total"], tied["you"]["rank"]) == (50, 1260, 1)
+    for wallet, rank in ((1, 1260), (261, 1000), (260, 1001), (762, 499), (761, 500), (760, 501)):
+        own = await cup.get("/leaderboard", week="2020-W01", wallet=f"0x{wallet:0>40}")
+        assert own.body["you"] == {"rank": rank, "total": 1260}
+
+
+@pytest.mark.proves(
+    "cup.service.decision.ledger", "cup.service.decision.ledger_zero_sum", "cup.service.behaviour.one_ledger"
+)
+async def test_the_database_keeps_the_ledger(cup: Cup) -> None:
+    signer = await cup.claimed()
+    account = f"wallet:{signer.address}"
+    attempts = (
+        ("INSERT INTO cup_entry SELECT id, %s, 5 FROM cup_transaction LIMIT 1", psycopg.errors.CheckViolation),
+        ("UPDATE cup_account SET balance_cents = 5 WHERE account = %s", psycopg.errors.RestrictViolation),
+        ("UPDATE cup_entry SET amount_cents = 5 WHERE account = %s", psycopg.errors.RestrictViolation),
+        ("DELETE FROM cup_entry WHERE account = %s", psycopg.errors.RestrictViolation),
+        ("INSERT INTO cup_account (account, balance_cents) VALUES (%s || 'x', 5)", psycopg.errors.RestrictViolation),
+    )
+    for query, error in attempts:
+        with pytest.raises(error):
+            await cup.run(query, account)
+    with pytest.raises(psycopg.errors.CheckViolation):  # balanced, but the wallet would owe
+        await cup.run(
+            "WITH t AS (INSERT INTO cup_transaction (kind, key) VALUES ('trade', 'trade:owing') RETURNING id) "
+            "INSERT INTO cup_entry SELECT id, a, c FROM t, (VALUES (%s, -1000001), ('mint', 1000001)) AS v(a, c)",
+            account,
+        )
+    assert await cup.value("SELECT sum(balance_cents)::bigint FROM cup_account") == 0
+    differing = (
+        "SELECT count(*) FROM cup_account a WHERE balance_cents <> "
+        "(SELECT COALESCE(sum(amount_cents), 0) FROM cup_entry e WHERE e.account = a.account)"
+    )
+    assert await cup.value(differing) == 0
+
+
+@pytest.mark.proves(
+    "cup.service.header.cors_origin",
+    "cup.service.header.cors_allow_headers",
+    "cup.service.limit.read_cache",
+    "cup.service.behaviour.writes_no_store",
+    "cup.service.auth.reads_open",
+    "cup.service.behaviour.json",
+    "cup.service.behaviour.path_prefix",
+)
+async def test_headers(cup: Cup) -> None:
+    signer = await cup.claimed()
+    for path in ("/markets", "/leaderboard", f"/wallet/{signer.address}", "/getting-started"):
+        async with cup.session.get(cup.url + BASE + path, headers={"Origin": "https://example.org"}) as response:
+            assert response.status == 200
+            assert response.headers["Access-Control-Allow-Origin"] == "*"
+            assert response.headers["Cache-Control"] == "public, max-age=2, s-maxage=2"
+            assert response.content_type == "application/json"
+    asked = {"Origin": "https://example.org", "Access-Control-Request-Method": "POST"}
+    async with cup.session.options(cup.url + BASE + "/trade", headers=asked) as response:
+        assert response.status == 204
+        assert "Content-Type" in response.headers["Access-Control-Allow-Headers"].split(", ")
+    claimed = await cup.post("/wallet", {"walletAddress": signer.address})
+    assert claimed.headers["Cache-Control"] == "no-store"
+    missing = await cup.get("/nothing")
+    assert (missing.status, missing.body["error"], missing.headers["Cache-Control"]) == (404, "not_found", "no-store")
+    wrong = await cup.get("/trade")
+    assert (wrong.status, wrong.body["error"]) == (405, "method_not_allowed")
+    async with cup.session.post(cup.url + BASE + "/wallet", data=b"{}") as response:
+        assert response.status == 415
+
+
+@pytest.mark.proves("cup.getting_started.endpoint.get", "cup.getting_started.behaviour.covers")
+async def test_getting_started(cup: Cup) -> None:
+    guide = (await cup.get("/getting-started")).body
+    models.GuideBody.model_validate(guide)
+    assert [step["title"] for step in guide["steps"]] == [
+        "Claim",
+        "Markets",
+        "Quote",
+        "Simulate",
+        "Signed trade",
+        "Board",
+    ]
+
+
+async def test_openapi_describes_every_path(cup: Cup) -> None:
+    async with cup.session.get(f"{cup.url}/openapi/cup.json") as response:
+        document = await response.json()
+    paths = {path for path in document["paths"] if path.startswith(BASE)}
+    assert len(paths) == 11
+    amount = document["components"]["schemas"]["TradeRequest"]["properties"]["sizePaper"]
+    assert amount["type"] == "number"
+
+
+@pytest.mark.proves("cup.service.error.cup_closed", "cup.service.decision.window")
+async def test_dormant_outside_the_window(database_url: str) -> None:
+    past, future = iso(now() - timedelta(days=2)), iso(now() + timedelta(days=2))
+    windows = (
+        {"VPM_CUP_OPENS_AT": None, "VPM_CUP_CLOSES_AT": None},
+        {"VPM_CUP_OPENS_AT": future, "VPM_CUP_CLOSES_AT": iso(now() + timedelta(days=3))},
+        {"VPM_CUP_OPENS_AT": iso(now() - timedelta(days=3)), "VPM_CUP_CLOSES_AT": past},
+    )
+    for window in windows:
+        async with cup_door(database_url, **window) as door:
+            reads = ("/markets", "/markets/x/quote", "/leaderboard", "/getting-started", "/roulette", "/wallet/x")
+            answers = [await door.get(path) for path in (*reads, "/export")]
+            answers += [await door.post(path, {}) for path in ("/wallet", "/trade", "/roulette/bet", "/agent/enroll")]
+            for answer in answers:
+                assert (answer.status, answer.body["error"]) == (409, "cup_closed")
+                assert answer.headers["Cache-Control"] == "no-store"

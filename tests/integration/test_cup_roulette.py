@@ -1,0 +1,296 @@
+"""Roulette through the door, the export, and the keeper's rounds on a real chain."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from api.cup import models
+from core.chain import ChainClient, RpcClient
+from core.cup import rounds, settling, wheel
+from core.cup.export import lines
+from core.cup.verify import main as verify_main
+from core.cup.verify import verify
+from core.db.engine import connect
+from keeper.cup.roulette_job import find_beacon
+from tests.conftest import StartAnvil
+from tests.cup_rig import BASE, Cup, Signer, cup_door, now
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def cup(database_url: str) -> AsyncIterator[Cup]:
+    async with cup_door(database_url) as door:
+        yield door
+
+
+@pytest.mark.proves(
+    "cup.roulette.endpoint.get",
+    "cup.roulette.param.wallet",
+    "cup.roulette.behaviour.wallet_bets",
+    "cup.roulette.field.*",
+    "cup.roulette.behaviour.pocket_revealed",
+    "cup.roulette.limit.min_bet",
+    "cup.roulette.limit.max_bet",
+    "cup.roulette.limit.max_round_total",
+    "cup.roulette.behaviour.markets_42",
+    "cup.roulette.decision.commitment",
+    "cup.roulette.decision.pocket_formula",
+    "cup.roulette.decision.reveal",
+    "cup.roulette.decision.phases",
+    "cup.roulette.state.bet",
+    "cup.roulette.decision.no_winner_refund",
+    "cup.service.behaviour.roulette_pro_rata",
+    "cup.roulette_bet.endpoint.post",
+    "cup.roulette_bet.field.*",
+    "cup.roulette_bet.behaviour.simulate_crowd",
+    "cup.roulette_bet.behaviour.simulate_pay_if_win",
+    "cup.roulette_bet.behaviour.idempotent",
+    "cup.roulette_bet.decision.bet_conflict",
+)
+async def test_a_round_from_bet_to_payout(cup: Cup) -> None:
+    live = await cup.open_round()
+    red, black = await cup.claimed(), await cup.claimed()
+    view = (await cup.get("/roulette")).body
+    models.RoundBody.model_validate(view)
+    assert (view["roundNo"], view["phase"], view["pocket"], view["seed"]) == (live.round_no, "bet", None, None)
+    assert view["commitment"] == "0x" + wheel.commitment_of(live.seed).hex()
+    assert live.seed.hex() not in json.dumps(view)
+    assert 40 < view["secondsToClose"] <= 45
+    assert view["bounds"] == {"minBet": 10, "maxBet": 500, "maxRoundTotal": 2000}
+    assert len(view["markets"]) == 42
+    placed = await cup.post("/roulette/bet", red.bet(live.round_no, "colour:red", 100_00))
+    assert placed.status == 200, placed.body
+    models.BetBody.model_validate(placed.body)
+    assert placed.body["receipt"]["balancePaper"] == 9_900
+    again = await cup.post("/roulette/bet", red.bet(live.round_no, "colour:red", 100_00))
+    assert again.body["receipt"] == {**placed.body["receipt"], "replay": True}
+    other = await cup.post("/roulette/bet", red.bet(live.round_no, "colour:red", 50_00))
+    assert (other.status, other.body["error"]) == (409, "bet_conflict")
+    dry = {"walletAddress": black.address, "betKey": "colour:black", "stakePaper": 300, "simulate": True}
+    estimate = (await cup.post("/roulette/bet", dry)).body
+    models.BetBody.model_validate(estimate)
+    receipt = estimate["receipt"]
+    assert (receipt["truePct"], receipt["crowdPct"], receipt["crowdPctAfter"]) == (48.65, 0, 75)
+    assert (receipt["payIfWinPaper"], receipt["balancePaper"]) == (400, 10_000)
+    for bet in (("colour:black", 300_00), ("num:17:yes", 10_00)):
+        assert (await cup.post("/roulette/bet", black.bet(live.round_no, *bet))).status == 200
+    view = (await cup.get("/roulette", wallet=black.address)).body
+    models.RoundBody.model_validate(view)
+    assert (view["bettors"], view["stakedPaper"]) == (2, 410)
+    colour = view["markets"][0]
+    assert (colour["id"], colour["poolPaper"]) == ("colour", 400)
+    assert [(each["poolPaper"], each["crowdPct"]) for each in colour["outcomes"]] == [(100, 25), (300, 75), (0, 0)]
+    assert [(bet["betKey"], bet["stakePaper"]) for bet in view["bets"]] == [("colour:black", 300), ("num:17:yes", 10)]
+    await cup.close_round(live.round_no)
+    spinning = (await cup.get("/roulette")).body
+    assert (spinning["phase"], spinning["pocket"], spinning["seed"], spinning["secondsToClose"]) == (
+        "spin",
+        None,
+        None,
+        0,
+    )
+    beacon = next(  # a beacon that makes black win, and 17 not
+        hashed
+        for hashed in (bytes([i]) * 32 for i in range(256))
+        if wheel.pocket_of(live.seed, live.round_no, hashed) in wheel.OUTCOMES["colour:black"].pockets - {17}
+    )
+    done = await cup.finish_round(live.round_no, beacon)
+    view = (await cup.get("/roulette", wallet=black.address)).body
+    models.RoundBody.model_validate(view)
+    assert (view["phase"], view["pocket"]) == ("settled", done.pocket)
+    assert view["history"][0]["roundNo"] == live.round_no
+    seed, hashed = (bytes.fromhex(view["history"][0][name][2:]) for name in ("seed", "beaconHash"))
+    assert wheel.pocket_of(seed, live.round_no, hashed) == view["history"][0]["pocket"]
+    assert {bet["betKey"]: (bet["status"], bet["payoutPaper"]) for bet in view["bets"]} == {
+        "colour:black": ("won", 400),
+        "num:17:yes": ("refunded", 10),
+    }
+    assert (await cup.balance(black), await cup.balance(red)) == (10_100, 9_900)
+    async with await connect(cup.database_url) as connection:
+        assert await rounds.finish(connection, live.round_no, 1, beacon, now()) is None
+
+
+@pytest.mark.proves(
+    "cup.roulette_bet.error.invalid_signature",
+    "cup.roulette_bet.error.insufficient_funds",
+    "cup.roulette_bet.decision.stake_out_of_bounds",
+    "cup.roulette_bet.decision.round_closed",
+    "cup.roulette_bet.decision.invalid_bet_key",
+    "cup.roulette_bet.message.not_a_trade",
+    "cup.roulette_bet.message.binds_round",
+    "cup.service.behaviour.bets_lock_at_spin",
+)
+async def test_refused_bets(cup: Cup) -> None:
+    live = await cup.open_round()
+    signer, poor = await cup.claimed(), Signer()
+    number = live.round_no
+
+    async def refused(body: dict[str, Any], status: int, code: str) -> dict[str, Any]:
+        answer = await cup.post("/roulette/bet", body)
+        assert (answer.status, answer.body.get("error")) == (status, code), answer.body
+        return answer.body
+
+    for cents in (9_99, 500_01):
+        bounded = await refused(signer.bet(number, "half:low", cents), 422, "stake_out_of_bounds")
+        assert bounded["bounds"] == {"minBet": 10, "maxBet": 500, "maxRoundTotal": 2000}
+    assert "dozen:zero" in (await refused(signer.bet(number, "red", 1000), 422, "invalid_bet_key"))["validKeys"]
+    for other in (number - 1, number + 1):
+        assert (await refused(signer.bet(other, "half:low", 1000), 409, "round_closed"))["roundNo"] == other
+    await refused(poor.bet(number, "half:low", 1000), 402, "insufficient_funds")
+    good = signer.bet(number, "half:low", 1000)
+    await refused({**good, "walletAddress": poor.address}, 401, "invalid_signature")
+    await refused({**good, "betKey": "half:high"}, 401, "invalid_signature")
+    await refused({name: value for name, value in good.items() if name != "roundNo"}, 422, "signature_required")
+    late = await refused(signer.bet(number, "half:low", 1000, now() - timedelta(minutes=6)), 401, "invalid_signature")
+    assert late["reason"] == "issued_at_out_of_window"
+    trade = signer.trade("half:low", "half:low", 1000)
+    await refused({**good, "signature": trade["signature"]}, 401, "invalid_signature")
+    keys = ("dozen:1", "dozen:2", "half:low", "half:high")
+    for key in keys:
+        assert (await cup.post("/roulette/bet", signer.bet(number, key, 500_00))).status == 200
+    await refused(signer.bet(number, "parity:odd", 1000), 422, "stake_out_of_bounds")
+    await cup.close_round(number)
+    fresh = await cup.claimed()
+    await refused(fresh.bet(number, "half:low", 1000), 409, "round_closed")
+    await cup.finish_round(number)
+
+
+@pytest.mark.proves("cup.service.decision.export", "cup.service.behaviour.paper_only")
+async def test_the_export_verifies_and_a_tampered_one_does_not(cup: Cup, tmp_path: Path) -> None:
+    slug, void = await cup.market(1, 3), await cup.market()
+    signers = [await cup.claimed() for _ in range(4)]
+    for position, signer in enumerate(signers):
+        assert (await cup.post("/trade", signer.trade(slug, f"b{position % 3}", 1234 + position))).status == 200
+        assert (await cup.post("/trade", signer.trade(void, "yes", 777))).status == 200
+    for _ in range(3):
+        live = await cup.open_round()
+        for signer, key in zip(signers, ("colour:red", "colour:black", "num:5:no", "column:1"), strict=True):
+            assert (await cup.post("/roulette/bet", signer.bet(live.round_no, key, 33_33))).status == 200
+        await cup.finish_round(live.round_no, live.seed)
+    async with await connect(cup.database_url) as connection:
+        await settling.settle(connection, slug, 1, now())
+        await settling.settle(connection, void, None, now())
+    live = await cup.open_round()
+    assert (await cup.post("/roulette/bet", signers[0].bet(live.round_no, "colour:red", 1000))).status == 200
+    async with cup.session.get(cup.url + BASE + "/export") as response:
+        assert response.status == 200
+        assert "attachment" in response.headers["Content-Disposition"]
+        raw = await response.read()
+    assert live.seed.hex().encode() not in raw  # an open round's seed is a secret
+    good = tmp_path / "export.ndjson"
+    good.write_bytes(raw)
+    assert verify(raw.splitlines()).faults == []
+    assert verify_main([str(good)]) == 0
+    bad = tmp_path / "bad.ndjson"
+    for kind, change in _TAMPERINGS:
+        bad.write_bytes(_tampered(raw, kind, change))
+        assert verify_main([str(bad)]) == 1, (kind, change)
+    assert verify(raw.splitlines()[:-1]).faults == ["the file was cut short"]
+    await cup.finish_round(live.round_no)
+
+
+def _bump(name: str) -> Callable[[dict[str, Any]], None]:
+    def change(row: dict[str, Any]) -> None:
+        row[name] += 1
+
+    return change
+
+
+def _flip(name: str) -> Callable[[dict[str, Any]], None]:
+    def change(row: dict[str, Any]) -> None:
+        row[name] = "0x" + ("00" if row[name][2:4] != "00" else "11") + row[name][4:]
+
+    return change
+
+
+def _other_pocket(row: dict[str, Any]) -> None:
+    row["pocket"] = (row["pocket"] + 1) % 37
+
+
+def _moved(row: dict[str, Any]) -> None:
+    for account in row["entries"]:
+        row["entries"][account] *= 2
+
+
+_TAMPERINGS: list[tuple[str, Callable[[dict[str, Any]], None]]] = [
+    ("account", _bump("balance_cents")),
+    ("transaction", _moved),
+    ("trade", _bump("size_cents")),
+    ("trade", _bump("shares_cents")),
+    ("trade", _flip("signature")),
+    ("bet", _bump("stake_cents")),
+    ("bet", _bump("paid_cents")),
+    ("bet", _flip("signature")),
+    ("round", _flip("seed")),
+    ("round", _flip("beacon_hash")),
+    ("round", _other_pocket),
+    ("position", _bump("cost_cents")),
+    ("score", _bump("score_cents")),
+    ("market", _bump("trades")),
+]
+
+
+def _tampered(raw: bytes, kind: str, change: Callable[[dict[str, Any]], None]) -> bytes:
+    """The file with the first row of a kind changed."""
+    out, done = [], False
+    for line in raw.splitlines():
+        row = json.loads(line)
+        if row["type"] == kind and not done:
+            change(row)
+            done = True
+        out.append(json.dumps(row).encode())
+    assert done
+    return b"\n".join(out)
+
+
+@pytest.mark.proves("cup.roulette.decision.beacon")
+async def test_the_beacon_is_the_first_block_at_or_after_the_close(anvil: StartAnvil) -> None:
+    chain = anvil(chain_id=8453)
+    async with RpcClient((chain.url,), chain_id=8453) as rpc:
+        client = ChainClient(rpc)
+        start = (await client.head()).timestamp + 1000
+        for at in (0, 3, 4, 10, 11, 30):
+            await rpc.call("evm_setNextBlockTimestamp", [start + at], Any)
+            await rpc.call("evm_mine", [], Any)
+        blocks = {number: await client.block(number) for number in range(7)}
+        head = (await client.head()).number
+        for after in range(start - 2, start + 31):
+            expected = next(number for number in range(1, head + 1) if blocks[number].timestamp >= after)
+            found = await find_beacon(client, after, 0, head)
+            assert found == (expected, blocks[expected].hash), after
+        assert await find_beacon(client, start + 31, 0, head) is None
+        assert await find_beacon(client, start, 500, head) == (1, blocks[1].hash)  # a chain set up afresh
+
+
+async def test_two_keepers_open_one_round_and_settle_it_once(cup: Cup) -> None:
+    async def both(work: Callable[[Any], Any]) -> list[Any]:
+        async with await connect(cup.database_url) as one, await connect(cup.database_url) as two:
+            return list(await asyncio.gather(work(one), work(two)))
+
+    at = now() - timedelta(seconds=51)  # the round before ended earlier, and this one is over too
+    opened = await both(lambda connection: rounds.open_next(connection, at, 8453, 7, int(at.timestamp())))
+    live = next(each for each in opened if each is not None)
+    assert opened.count(None) == 1
+    assert (live.closes_at - live.opens_at, live.ends_at - live.closes_at) == (
+        timedelta(seconds=45),
+        timedelta(seconds=5),
+    )
+    async with await connect(cup.database_url) as connection:
+        assert await rounds.open_next(connection, now(), 8453, 7, 0) is None
+    done = await both(lambda connection: rounds.finish(connection, live.round_no, 9, b"\x07" * 32, now()))
+    assert done.count(None) == 1
+
+
+async def test_export_without_the_api(cup: Cup) -> None:
+    async with await connect(cup.database_url) as connection:
+        raw = b"".join([piece async for piece in lines(connection)])
+    assert verify(raw.splitlines()).ok

@@ -1,0 +1,301 @@
+"""Connections, notifications, switches, heartbeats and column types on a real PostgreSQL."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import time
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from functools import partial
+
+import psycopg
+import pytest
+import sqlalchemy as sa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.db import heartbeat
+from core.db.engine import Pool, check_database, connect, make_engine, make_pool, sqlalchemy_url
+from core.db.notify import Notice, listen, notify
+from core.db.switches import TRADING_PAUSED, SwitchWatcher, read_switches, set_switch
+from core.db.types import Address, Hash32, Int256, Uint256, UtcDateTime, bytes_of, hex_of
+from core.errors import EXIT_CONFIG, EXIT_UNAVAILABLE, DatabaseError
+from tests.waiting import until
+
+
+@pytest.fixture
+async def pool(database_url: str) -> AsyncIterator[Pool]:
+    async with make_pool(database_url, size=4, autocommit=True) as opened:
+        yield opened
+
+
+def _changed(url: str, **parts: object) -> str:
+    return sqlalchemy_url(url).set(drivername="postgresql", **parts).render_as_string(False)  # type: ignore[arg-type]
+
+
+# Start-up errors: one sentence, within seconds, without the password
+
+
+@pytest.mark.parametrize(
+    ("parts", "said", "exit_code"),
+    [
+        ({"password": "wrong-password"}, "refused the user or password", EXIT_CONFIG),
+        ({"username": "nobody-here"}, "refused the user or password", EXIT_CONFIG),
+        ({"database": "not_there"}, "does not exist", EXIT_CONFIG),
+        ({"port": 1}, "Nothing accepts connections", EXIT_UNAVAILABLE),
+        ({"host": "no-such-host.invalid"}, "cannot be resolved", EXIT_UNAVAILABLE),
+    ],
+)
+async def test_a_wrong_url_is_one_sentence(
+    database_url: str, parts: dict[str, object], said: str, exit_code: int
+) -> None:
+    url = _changed(database_url, **parts)
+    started = time.monotonic()
+    with pytest.raises(DatabaseError) as e:
+        await check_database(url)
+    assert time.monotonic() - started < 6
+    assert said in e.value.message
+    assert e.value.exit_code == exit_code
+    for password in (sqlalchemy_url(database_url).password, "wrong-password"):
+        assert password
+        assert password not in e.value.sentence()
+
+
+async def test_a_server_that_never_answers_is_given_up_on() -> None:
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        url = f"postgresql://u:p@127.0.0.1:{silent.getsockname()[1]}/x"
+        started = time.monotonic()
+        with pytest.raises(DatabaseError, match="did not answer in time"):
+            await check_database(url, connect_timeout_seconds=2)
+        assert time.monotonic() - started < 5
+
+
+async def test_a_good_url_passes(database_url: str) -> None:
+    await check_database(database_url)
+
+
+# Pools and engines
+
+
+async def test_a_pool_survives_the_loss_of_its_connections(database_url: str, pool: Pool) -> None:
+    async with pool.connection() as connection:
+        pid = connection.info.backend_pid
+    with psycopg.connect(database_url, autocommit=True) as other:
+        other.execute("SELECT pg_terminate_backend(%s)", (pid,))
+    async with pool.connection() as connection:
+        cursor = await connection.execute("SELECT 1")
+        assert await cursor.fetchone() == (1,)
+
+
+async def test_an_engine_survives_it_too(database_url: str) -> None:
+    engine = make_engine(database_url, pool_size=1)
+    try:
+        async with engine.connect() as connection:
+            pid = await connection.scalar(sa.text("SELECT pg_backend_pid()"))
+        with psycopg.connect(database_url, autocommit=True) as other:
+            other.execute("SELECT pg_terminate_backend(%s)", (pid,))
+        async with engine.connect() as connection:
+            assert await connection.scalar(sa.text("SELECT 1")) == 1
+    finally:
+        await engine.dispose()
+
+
+async def test_autocommit_is_what_was_asked_for(database_url: str) -> None:
+    for autocommit in (True, False):
+        engine = make_engine(database_url, autocommit=autocommit)
+        async with make_pool(database_url, autocommit=autocommit) as pool, pool.connection() as connection:
+            assert connection.autocommit is autocommit
+        async with engine.connect() as sa_connection:
+            await sa_connection.execute(sa.text("SELECT 1"))
+            raw = await sa_connection.get_raw_connection()
+            assert raw.driver_connection is not None
+            assert raw.driver_connection.autocommit is autocommit
+        await engine.dispose()
+
+
+async def test_a_statement_that_takes_too_long_is_stopped(pool: Pool) -> None:
+    async with pool.connection() as connection:
+        cursor = await connection.execute("SHOW statement_timeout")
+        assert await cursor.fetchone() == ("30s",)
+        cursor = await connection.execute("SHOW timezone")
+        assert await cursor.fetchone() == ("UTC",)
+
+
+# Notifications
+
+
+async def test_notices_and_the_gap_after_a_lost_connection(database_url: str, pool: Pool) -> None:
+    async with contextlib.aclosing(listen(database_url, ["books", "Odd name"])) as notices, asyncio.timeout(20):
+        assert (await anext(notices)).missed
+        async with pool.connection() as connection:
+            await notify(connection, "books", "7")
+            await notify(connection, "Odd name", "8")
+        assert await anext(notices) == Notice("books", "7")
+        assert await anext(notices) == Notice("Odd name", "8")
+        with psycopg.connect(database_url, autocommit=True) as other:
+            killed = other.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'vpm-listen'"
+                " AND datname = current_database()"
+            ).fetchall()
+        assert len(killed) == 1
+        assert (await anext(notices)).missed, "whoever listens is told to look again"
+        async with pool.connection() as connection:
+            await notify(connection, "books", "9")
+        assert await anext(notices) == Notice("books", "9")
+
+
+async def test_a_notification_goes_out_with_its_transaction(database_url: str, pool: Pool) -> None:
+    async with contextlib.aclosing(listen(database_url, ["books"])) as notices, asyncio.timeout(20):
+        await anext(notices)
+        async with pool.connection() as connection:
+            async with connection.transaction(force_rollback=True):
+                await notify(connection, "books", "undone")
+            async with connection.transaction():
+                await notify(connection, "books", "done")
+        assert await anext(notices) == Notice("books", "done")
+
+
+# Switches and heartbeats
+
+
+def _all_say(watchers: list[SwitchWatcher], wanted: bool) -> bool:
+    return all(watcher.is_on(TRADING_PAUSED) is wanted for watcher in watchers)
+
+
+async def test_every_process_sees_a_switch_within_two_seconds(database_url: str, pool: Pool) -> None:
+    watchers = [SwitchWatcher(database_url, pool) for _ in range(2)]
+    tasks = [asyncio.create_task(watcher.run()) for watcher in watchers]
+    try:
+        await until(lambda: all(watcher.age_seconds < 60 for watcher in watchers))
+        assert not any(watcher.is_on(TRADING_PAUSED) for watcher in watchers)
+        for wanted in (True, False):
+            async with pool.connection() as connection:
+                await set_switch(connection, TRADING_PAUSED, wanted, reason="drill", changed_by="test")
+                assert (await read_switches(connection))[TRADING_PAUSED] is wanted
+            await until(partial(_all_say, watchers, wanted), 2)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def test_a_switch_is_seen_by_polling_when_notifications_are_lost(
+    database_url: str, pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("core.db.switches.CHANNEL", "another_channel")
+    watcher = SwitchWatcher(database_url, pool)
+    task = asyncio.create_task(watcher.run())
+    try:
+        await asyncio.sleep(0.2)
+        async with pool.connection() as connection:
+            await set_switch(connection, "cup_halted", True, reason="drill", changed_by="test")
+        await until(lambda: watcher.is_on("cup_halted"), 2)
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_switch_s_name_is_a_word(pool: Pool) -> None:
+    async with pool.connection() as connection:
+        with pytest.raises(psycopg.errors.CheckViolation):
+            await set_switch(connection, "Not A Word", True, reason="", changed_by="test")
+
+
+async def test_a_heartbeat_tells_who_runs_and_forgets_the_dead(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(heartbeat, "BEAT_SECONDS", 0.05)
+    async with pool.connection() as connection:
+        await connection.execute(
+            "INSERT INTO daemon_heartbeat (daemon, instance, pid, is_leader, started_at, seen_at) "
+            "VALUES ('indexer', 'old:1', 1, true, now() - interval '3 days', now() - interval '2 days')"
+        )
+        lag = {"blocks": 3}
+        beating = asyncio.create_task(
+            heartbeat.beat_forever(pool, "indexer", is_leader=lambda: True, detail=lambda: lag)
+        )
+        await asyncio.sleep(0.4)
+        lag["blocks"] = 4
+        await asyncio.sleep(0.4)
+        beating.cancel()
+        await asyncio.gather(beating, return_exceptions=True)
+        cursor = await connection.execute(
+            "SELECT instance, is_leader, detail, seen_at > started_at FROM daemon_heartbeat"
+        )
+        assert await cursor.fetchall() == [(heartbeat.INSTANCE, True, {"blocks": 4}, True)]
+
+
+# Column types
+
+
+@pytest.fixture(scope="module")
+def typed(database_url: str) -> tuple[sa.Engine, sa.Table]:
+    engine = sa.create_engine(sqlalchemy_url(database_url), poolclass=sa.NullPool)
+    table = sa.Table(
+        "typed",
+        sa.MetaData(),
+        sa.Column("amount", Uint256),
+        sa.Column("answer", Int256),
+        sa.Column("owner", Address),
+        sa.Column("tx", Hash32),
+        sa.Column("at", UtcDateTime),
+    )
+    table.create(engine)
+    return engine, table
+
+
+@given(
+    amount=st.integers(0, 2**256 - 1),
+    answer=st.integers(-(2**255), 2**255 - 1),
+    owner=st.binary(min_size=20, max_size=20),
+    tx=st.binary(min_size=32, max_size=32),
+    at=st.datetimes(min_value=datetime(1970, 1, 1), max_value=datetime(2100, 1, 1), timezones=st.just(UTC)),
+)
+def test_what_is_stored_comes_back_exactly(
+    typed: tuple[sa.Engine, sa.Table], amount: int, answer: int, owner: bytes, tx: bytes, at: datetime
+) -> None:
+    engine, table = typed
+    with engine.begin() as connection:
+        row = connection.execute(
+            sa.insert(table).values(amount=amount, answer=answer, owner=owner, tx=tx, at=at).returning(table)
+        ).one()
+        connection.rollback()
+    assert tuple(row) == (amount, answer, owner, tx, at)
+    assert isinstance(row.amount, int)
+    assert isinstance(row.owner, bytes)
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("amount", -1),
+        ("amount", 2**256),
+        ("amount", 1.5),
+        ("answer", 2**255),
+        ("owner", b"\x00" * 19),
+        ("tx", b"\x00" * 33),
+        ("at", datetime(2026, 1, 1)),
+    ],
+)
+def test_what_cannot_be_is_refused(typed: tuple[sa.Engine, sa.Table], column: str, value: object) -> None:
+    engine, table = typed
+    with engine.connect() as connection, pytest.raises((ValueError, sa.exc.StatementError)):
+        connection.execute(sa.insert(table).values({column: value}))
+
+
+def test_hex_both_ways() -> None:
+    assert hex_of(bytes_of("0xAb00")) == "0xab00"
+    assert bytes_of("ab") == b"\xab"
+    for bad in ("0xzz", "0x123"):
+        with pytest.raises(ValueError, match="hexadecimal"):
+            bytes_of(bad)
+    with pytest.raises(ValueError, match="expected 20 bytes, got 1"):
+        bytes_of("0x00", 20)
+
+
+async def test_connect_gives_one_connection(database_url: str) -> None:
+    connection = await connect(database_url)
+    async with connection:
+        assert connection.autocommit

@@ -1,0 +1,175 @@
+"""Leadership on a real PostgreSQL: one at a time, and a standby takes over within ten seconds."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+
+import psycopg
+import pytest
+
+from core.config.settings import REPOSITORY
+from core.db.leader import Leadership, lock_key
+from tests.waiting import until
+
+
+class Work:
+    """Counts how often it was started and whether it was told to stop."""
+
+    def __init__(self) -> None:
+        self.started = 0
+        self.cancelled = 0
+
+    async def __call__(self) -> None:
+        self.started += 1
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            self.cancelled += 1
+            raise
+
+
+async def _end(*tasks: asyncio.Task[None]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _terminate_holder(url: str, role: str) -> int:
+    """What a failed network or a killed backend does to the holder's connection."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        rows = connection.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = %s AND pid IN "
+            "(SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted)",
+            (f"vpm-leader {role}",),
+        ).fetchall()
+    return len(rows)
+
+
+async def test_exactly_one_leads(database_url: str) -> None:
+    work = [Work(), Work(), Work()]
+    leaders = [Leadership(database_url, "one") for _ in work]
+    tasks = [asyncio.create_task(leader.run(each)) for leader, each in zip(leaders, work, strict=True)]
+    try:
+        await until(lambda: any(leader.is_leader for leader in leaders))
+        await asyncio.sleep(2.5)
+        assert sum(leader.is_leader for leader in leaders) == 1
+        assert sum(each.started for each in work) == 1
+    finally:
+        await _end(*tasks)
+
+
+async def test_a_standby_takes_over_when_the_leader_stops(database_url: str) -> None:
+    first, second = Leadership(database_url, "handover"), Leadership(database_url, "handover")
+    work = Work()
+    leading = asyncio.create_task(first.run(Work()))
+    await until(lambda: first.is_leader)
+    standing_by = asyncio.create_task(second.run(work))
+    try:
+        await asyncio.sleep(0.3)
+        assert work.started == 0
+        await _end(leading)
+        assert not first.is_leader
+        assert await until(lambda: second.is_leader) < 3
+    finally:
+        await _end(leading, standing_by)
+
+
+async def test_a_leader_whose_connection_is_killed_stops_and_somebody_leads_again(database_url: str) -> None:
+    work = [Work(), Work()]
+    leaders = [Leadership(database_url, "cut") for _ in work]
+    tasks = [asyncio.create_task(leader.run(each)) for leader, each in zip(leaders, work, strict=True)]
+    try:
+        await until(lambda: sum(leader.is_leader for leader in leaders) == 1)
+        await asyncio.sleep(1.5)  # the standby is polling by now
+        holder = next(index for index, leader in enumerate(leaders) if leader.is_leader)
+        assert _terminate_holder(database_url, "cut") == 1
+        await until(lambda: work[holder].cancelled == 1)
+        await until(lambda: sum(each.started for each in work) == 2)
+        assert sum(leader.is_leader for leader in leaders) == 1
+    finally:
+        await _end(*tasks)
+
+
+async def test_a_killed_process_is_replaced_within_ten_seconds(database_url: str) -> None:
+    """The holder is another process, killed without a chance to say anything."""
+    program = (
+        "import asyncio, sys\n"
+        "from core.db.leader import Leadership\n"
+        "async def work():\n    print('leading', flush=True)\n    await asyncio.Event().wait()\n"
+        "asyncio.run(Leadership(sys.argv[1], 'killed').run(work))\n"
+    )
+    env = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+    command = [sys.executable, "-c", program, database_url]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=env) as holder:  # noqa: ASYNC220 - starts at once
+        assert holder.stdout is not None
+        assert await asyncio.to_thread(holder.stdout.readline) == b"leading\n"
+        standby = Leadership(database_url, "killed")
+        task = asyncio.create_task(standby.run(Work()))
+        try:
+            await asyncio.sleep(1.5)
+            assert not standby.is_leader
+            holder.send_signal(signal.SIGKILL)
+            assert await until(lambda: standby.is_leader) < 10
+        finally:
+            await _end(task)
+
+
+async def test_roles_do_not_hinder_each_other(database_url: str) -> None:
+    leaders = [Leadership(database_url, role) for role in ("indexer:base", "indexer:vpm")]
+    tasks = [asyncio.create_task(leader.run(Work())) for leader in leaders]
+    try:
+        await until(lambda: all(leader.is_leader for leader in leaders))
+    finally:
+        await _end(*tasks)
+    assert lock_key("indexer:base") != lock_key("indexer:vpm")
+
+
+async def test_finished_work_gives_up_the_lock_and_returns(database_url: str) -> None:
+    async def once() -> None:
+        return
+
+    leader = Leadership(database_url, "once")
+    await leader.run(once)
+    assert not leader.is_leader
+    await Leadership(database_url, "once").run(once)
+
+
+async def test_failing_work_gives_up_the_lock_and_raises(database_url: str) -> None:
+    async def fail() -> None:
+        raise ValueError("a fault in the work")
+
+    leader = Leadership(database_url, "fails")
+    with pytest.raises(ValueError, match="a fault in the work"):
+        await leader.run(fail)
+    assert not leader.is_leader
+    successor = Leadership(database_url, "fails")
+    task = asyncio.create_task(successor.run(Work()))
+    try:
+        await until(lambda: successor.is_leader, 3)
+    finally:
+        await _end(task)
+
+
+async def test_the_election_outlives_a_missing_database(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from core.db import leader as module
+    from core.errors import DatabaseUnreachable
+
+    real, failures = module.connect, [DatabaseUnreachable(), DatabaseUnreachable()]
+
+    async def flaky(*arguments: object, **options: object) -> object:
+        if failures:
+            raise failures.pop()
+        return await real(*arguments, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(module, "connect", flaky)
+    leader = Leadership(database_url, "patient")
+    task = asyncio.create_task(leader.run(Work()))
+    try:
+        await until(lambda: leader.is_leader)
+        assert failures == []
+    finally:
+        await _end(task)

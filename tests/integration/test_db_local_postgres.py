@@ -1,0 +1,255 @@
+"""The embedded PostgreSQL: made, started, stopped, found again, and out of the way of its owner's death."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from core.config.settings import REPOSITORY
+from core.errors import ProcessError
+from core.local.packages import foundry_binary, postgres_package
+from core.local.postgres import (
+    UNPRIVILEGED,
+    UNSAFE_BUT_FAST,
+    PostgresServer,
+    forget_postgres,
+    hydrate,
+    postgres_answers,
+    prepare_postgres,
+    start_postgres,
+)
+from core.local.process import SpawnPlan, free_port, start_process
+
+
+@pytest.fixture
+def state() -> Iterator[Path]:
+    """A state folder an unprivileged user can walk to; pytest's own are closed."""
+    folder = Path(tempfile.mkdtemp(prefix="vpm-state-"))
+    folder.chmod(0o755)
+    yield folder
+    forget_postgres(folder / "closed" / "pg")
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _prepare(state: Path) -> PostgresServer:
+    return prepare_postgres(state / "pg", free_port(), settings=UNSAFE_BUT_FAST)
+
+
+def _wait(condition: Callable[[], bool], seconds: float = 15) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_data_survives_a_restart_on_another_port(state: Path) -> None:
+    first = _prepare(state)
+    running = start_postgres(first, state / "log")
+    with psycopg.connect(first.url(), autocommit=True) as connection:
+        connection.execute("CREATE TABLE kept AS SELECT 7 AS value")
+        shown = connection.execute("SHOW server_version_num").fetchone()
+        assert shown is not None
+        assert int(shown[0]) >= 180000
+    running.stop()
+    assert not running.alive()
+    assert not postgres_answers(first)
+    second = _prepare(state)
+    assert second.password == first.password
+    assert second.port != first.port
+    running = start_postgres(second, state / "log")
+    try:
+        with psycopg.connect(second.url()) as connection:
+            assert connection.execute("SELECT value FROM kept").fetchone() == (7,)
+    finally:
+        running.stop()
+
+
+def test_nobody_gets_in_without_the_password(state: Path) -> None:
+    server = _prepare(state)
+    running = start_postgres(server, state / "log")
+    try:
+        with pytest.raises(psycopg.OperationalError, match="no password supplied"):
+            psycopg.connect(f"postgresql://vpm@127.0.0.1:{server.port}/postgres")
+        assert (state / "pg" / "password").stat().st_mode & 0o077 == 0
+        assert server.password not in repr(server)
+    finally:
+        running.stop()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root changes its user")
+def test_as_root_it_runs_as_nobody(state: Path) -> None:
+    server = _prepare(state)
+    assert server.plan.user == UNPRIVILEGED
+    running = start_postgres(server, state / "log")
+    try:
+        assert server.data_dir.stat().st_uid == UNPRIVILEGED
+    finally:
+        running.stop()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root changes its user")
+def test_a_folder_closed_to_others_moves_the_data_and_says_so(state: Path) -> None:
+    (state / "closed").mkdir(mode=0o700)
+    server = prepare_postgres(state / "closed" / "pg", free_port(), settings=UNSAFE_BUT_FAST)
+    assert str(server.data_dir).startswith(tempfile.gettempdir())
+    assert str(server.data_dir.parent) in server.note
+    running = start_postgres(server, state / "log")
+    try:
+        assert postgres_answers(server)
+        again = prepare_postgres(state / "closed" / "pg", free_port())
+        assert again.data_dir == server.data_dir, "found again at the next start"
+    finally:
+        running.stop()
+    forget_postgres(state / "closed" / "pg")
+    assert not server.data_dir.parent.exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root changes its user")
+def test_binaries_closed_to_others_are_copied(state: Path) -> None:
+    closed = state / "closed"
+    closed.mkdir(mode=0o700)
+    real = postgres_package().parent
+    copied = closed / "node_modules" / real.relative_to(REPOSITORY / "node_modules")
+    shutil.copytree(real, copied, symlinks=True)
+    server = prepare_postgres(
+        closed / "pg", free_port(), settings=UNSAFE_BUT_FAST, node_modules=closed / "node_modules"
+    )
+    assert not server.plan.argv[0].startswith(str(closed))
+    running = start_postgres(server, state / "log")
+    running.stop()
+
+
+def test_a_second_server_on_the_same_data_is_refused_by_name(state: Path) -> None:
+    server = _prepare(state)
+    running = start_postgres(server, state / "log")
+    try:
+        with pytest.raises(ProcessError, match="already runs on") as e:
+            start_postgres(_prepare(state), state / "log2")
+        assert "another state folder" in e.value.hint
+    finally:
+        running.stop()
+
+
+def test_after_a_crash_it_starts_again(state: Path) -> None:
+    server = _prepare(state)
+    running = start_postgres(server, state / "log")
+    running.kill_program()
+    assert (server.data_dir / "postmaster.pid").exists()
+    running = start_postgres(server, state / "log")
+    running.stop()
+
+
+def test_an_occupied_port_is_said_with_its_last_words(state: Path) -> None:
+    import socket
+
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        server = prepare_postgres(state / "pg", taken.getsockname()[1], settings=UNSAFE_BUT_FAST)
+        with pytest.raises(ProcessError, match=r"(?s)ended before it was ready.*Address already in use"):
+            start_postgres(server, state / "log")
+
+
+def test_an_unfinished_first_start_is_begun_again(state: Path) -> None:
+    half = state / "pg" / "data"
+    half.mkdir(parents=True)
+    (half / "leftover").write_text("")
+    server = _prepare(state)
+    assert (server.data_dir / "PG_VERSION").exists()
+    assert not (server.data_dir / "leftover").exists()
+
+
+def test_the_library_links_npm_leaves_out_are_made(tmp_path: Path) -> None:
+    native = tmp_path / "package" / "native"
+    (native / "lib").mkdir(parents=True)
+    (native / "lib" / "libpq.so.5.18").write_text("library")
+    (native / "pg-symlinks.json").write_text(
+        '[{"source": "native/lib/libpq.so.5.18", "target": "native/lib/libpq.so.5"},'
+        ' {"source": "native/lib/absent", "target": "native/lib/absent.so"}]'
+    )
+    for _ in range(2):
+        hydrate(native)
+    assert (native / "lib" / "libpq.so.5").read_text() == "library"
+    assert os.readlink(native / "lib" / "libpq.so.5") == "libpq.so.5.18"
+    assert not (native / "lib" / "absent.so").is_symlink()
+
+
+def test_packages_that_are_not_installed_say_what_to_run(tmp_path: Path) -> None:
+    for ask in (lambda: foundry_binary("anvil", tmp_path), lambda: postgres_package(tmp_path)):
+        with pytest.raises(ProcessError, match="is missing") as e:
+            ask()
+        assert "./vpm up" in e.value.hint
+
+
+# The guard
+
+
+def _sleeper(tmp_path: Path, **options: object) -> SpawnPlan:
+    """A program with a child of its own that writes its process id."""
+    program = f"sleep 60 & echo $! > {tmp_path}/child; echo $$ > {tmp_path}/self; wait"
+    return SpawnPlan("sleeper", ("/bin/sh", "-c", program), env={"PATH": os.environ["PATH"]}, **options)  # type: ignore[arg-type]
+
+
+def _gone(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    stat = Path(f"/proc/{pid}/stat")
+    return stat.exists() and stat.read_text().rsplit(")", 1)[1].split()[0] == "Z"
+
+
+def test_stopping_ends_the_program_and_its_children(tmp_path: Path) -> None:
+    running = start_process(_sleeper(tmp_path), tmp_path / "log")
+    _wait((tmp_path / "self").exists)
+    running.stop()
+    for name in ("self", "child"):
+        pid = int((tmp_path / name).read_text())
+        _wait(lambda pid=pid: _gone(pid))  # type: ignore[misc]
+
+
+def test_a_program_that_ignores_the_signal_is_killed(tmp_path: Path) -> None:
+    program = f"trap '' TERM; echo $$ > {tmp_path}/self; while :; do sleep 0.1; done"
+    plan = SpawnPlan("deaf", ("/bin/sh", "-c", program), env={"PATH": os.environ["PATH"]})
+    running = start_process(plan, tmp_path / "log")
+    _wait((tmp_path / "self").exists)
+    running.stop(timeout_seconds=0.5)
+    assert _gone(int((tmp_path / "self").read_text()))
+
+
+def test_the_program_ends_when_its_owner_is_killed(tmp_path: Path) -> None:
+    owner_code = (
+        "import time, sys\nfrom pathlib import Path\n"
+        "from core.local.process import SpawnPlan, start_process\n"
+        f"start_process(SpawnPlan('s', ('/bin/sleep', '60'), env={{}}), Path({str(tmp_path / 'log')!r}))\n"
+        "print('started', flush=True)\ntime.sleep(60)\n"
+    )
+    env = {"PATH": os.environ["PATH"], "PYTHONPATH": str(REPOSITORY)}
+    with subprocess.Popen([sys.executable, "-c", owner_code], stdout=subprocess.PIPE, env=env) as owner:
+        assert owner.stdout is not None
+        assert owner.stdout.readline() == b"started\n"
+        children = Path(f"/proc/{owner.pid}/task/{owner.pid}/children")
+        if not children.exists():
+            owner.kill()
+            pytest.skip("this system does not list a process's children")
+        guard = int(children.read_text().split()[0])
+        _wait(lambda: bool(Path(f"/proc/{guard}/task/{guard}/children").read_text().split()))
+        sleeper = int(Path(f"/proc/{guard}/task/{guard}/children").read_text().split()[0])
+        owner.send_signal(signal.SIGKILL)
+    _wait(lambda: _gone(sleeper) and _gone(guard), 5)
+
+
+def test_a_program_that_does_not_exist_is_an_exit_code_not_a_hang(tmp_path: Path) -> None:
+    running = start_process(SpawnPlan("none", ("/no/such/program",), env={}), tmp_path / "log")
+    assert running.guard.wait(10) == 127
+    assert "cannot be run" in running.tail()

@@ -1,0 +1,207 @@
+"""Migrations: from empty to the declared schema exactly, once, by one migrator at a time."""
+
+from __future__ import annotations
+
+import re
+import threading
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+import sqlalchemy as sa
+from alembic.script import ScriptDirectory
+
+from core.db import migrate as migration
+from core.db.engine import sqlalchemy_url
+from core.db.migrate import check_schema, current, differences, migrate
+from core.db.schema import metadata
+from core.errors import SchemaOutdated
+from tests.conftest import TestPostgres
+
+VERSIONS = Path(migration.__file__).parent / "migrations" / "versions"
+
+
+@pytest.fixture
+def empty(postgres: TestPostgres) -> Any:
+    url = postgres.create(migrated=False)
+    yield url
+    postgres.drop(url)
+
+
+def _engine(url: str) -> sa.Engine:
+    return sa.create_engine(sqlalchemy_url(url), poolclass=sa.NullPool)
+
+
+def _catalog(connection: sa.Connection, schema: str) -> dict[str, set[tuple[str, ...]]]:
+    """Columns, constraints and indexes as PostgreSQL itself writes them, without the schema's name."""
+    queries = {
+        "columns": """
+            SELECT c.relname, a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull::text, a.attidentity::text,
+                   a.attgenerated::text, COALESCE(pg_get_expr(d.adbin, d.adrelid), '')
+            FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+            LEFT JOIN pg_attrdef d ON d.adrelid = c.oid AND d.adnum = a.attnum
+            WHERE n.nspname = :schema AND a.attnum > 0 AND NOT a.attisdropped AND NOT c.relispartition
+              AND c.relkind IN ('r', 'p') AND c.relname <> 'alembic_version'
+        """,
+        "constraints": """
+            SELECT c.relname, x.conname, pg_get_constraintdef(x.oid)
+            FROM pg_constraint x JOIN pg_class c ON c.oid = x.conrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+            WHERE n.nspname = :schema AND NOT c.relispartition AND c.relname <> 'alembic_version'
+        """,
+        "indexes": """
+            SELECT c.relname, i.relname, pg_get_indexdef(x.indexrelid)
+            FROM pg_index x JOIN pg_class c ON c.oid = x.indrelid JOIN pg_class i ON i.oid = x.indexrelid
+            JOIN pg_namespace n ON n.oid = c.relnamespace
+            WHERE n.nspname = :schema AND NOT c.relispartition AND c.relname <> 'alembic_version'
+        """,
+    }
+    found: dict[str, set[tuple[str, ...]]] = {}
+    for kind, query in queries.items():
+        rows = connection.execute(sa.text(query), {"schema": schema})
+        found[kind] = {tuple(str(value).replace(f"{schema}.", "") for value in row) for row in rows}
+    return found
+
+
+def test_from_empty_to_the_declared_schema(empty: str) -> None:
+    assert migrate(empty)
+    engine = _engine(empty)
+    with engine.connect() as connection:
+        assert differences(connection) == []
+        check_schema(connection)
+
+
+def test_constraints_and_indexes_equal_the_declaration_too(empty: str) -> None:
+    migrate(empty)
+    engine = _engine(empty)
+    with engine.begin() as connection:
+        connection.execute(sa.text("CREATE SCHEMA declared"))
+        connection.execute(sa.text("SET search_path TO declared"))
+        metadata.create_all(connection, checkfirst=False)
+        declared = _catalog(connection, "declared")
+        connection.execute(sa.text("SET search_path TO public"))
+        migrated = _catalog(connection, "public")
+    assert any(declared.values())
+    for kind in declared:
+        assert migrated[kind] == declared[kind], kind
+
+
+def test_a_difference_is_found(empty: str) -> None:
+    migrate(empty)
+    engine = _engine(empty)
+    with engine.begin() as connection:
+        connection.execute(sa.text("ALTER TABLE operator_switch DROP COLUMN reason"))
+    with engine.connect() as connection:
+        assert "operator_switch" in str(differences(connection))
+
+
+def test_a_second_run_changes_nothing(empty: str) -> None:
+    first = migrate(empty)
+    assert migrate(empty) == first
+
+
+def test_two_migrators_at_once_both_succeed(empty: str) -> None:
+    outcomes: list[object] = []
+
+    def run() -> None:
+        try:
+            outcomes.append(migrate(empty))
+        except Exception as error:
+            outcomes.append(error)
+
+    threads = [threading.Thread(target=run) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(set(map(str, outcomes))) == 1
+    assert isinstance(outcomes[0], tuple)
+
+
+def test_an_older_database_is_refused_with_the_command_to_run(empty: str) -> None:
+    with (
+        _engine(empty).connect() as connection,
+        pytest.raises(SchemaOutdated, match=r"older than this code.*core_0001") as e,
+    ):
+        check_schema(connection)
+    assert "migrate" in e.value.sentence()
+
+
+def test_a_newer_database_is_refused(empty: str) -> None:
+    migrate(empty)
+    with psycopg.connect(empty) as connection:
+        connection.execute("INSERT INTO alembic_version VALUES ('future_0001')")
+    with (
+        _engine(empty).connect() as connection,
+        pytest.raises(SchemaOutdated, match=r"newer than this code.*future_0001"),
+    ):
+        check_schema(connection)
+
+
+def test_an_area_of_its_own_joins_without_touching_another_file(
+    empty: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two areas whose migrations both build on the core's: every head is applied, and the check knows it."""
+    for area in ("probe", "other"):
+        (tmp_path / f"{area}_0001_table.py").write_text(
+            f'from alembic import op\nrevision = "{area}_0001"\ndown_revision = None\n'
+            f'branch_labels = ("{area}",)\ndepends_on = "core_0001"\n'
+            f'def upgrade() -> None:\n    op.execute("CREATE TABLE {area} (id bigint)")\n'
+        )
+    plain = migration._config
+
+    def both() -> Any:
+        config = plain()
+        config.set_main_option("version_locations", f"{VERSIONS}:{tmp_path}")
+        return config
+
+    monkeypatch.setattr(migration, "_config", both)
+    applied = migrate(empty)
+    assert {"probe_0001", "other_0001"} <= set(applied)
+    with _engine(empty).connect() as connection:
+        check_schema(connection)
+        assert set(current(connection)) == set(applied)
+        assert connection.scalar(sa.text("SELECT count(*) FROM probe")) == 0
+
+
+def test_file_names_say_their_revision() -> None:
+    script = ScriptDirectory.from_config(migration._config())
+    revisions = list(script.walk_revisions())
+    assert revisions
+    for revision in revisions:
+        name = Path(revision.path).stem
+        assert re.fullmatch(r"[a-z]+_\d{4}_\w+", name), name
+        assert name.startswith(f"{revision.revision}_"), name
+        area, number = revision.revision.rsplit("_", 1)
+        if number == "0001":
+            assert revision.branch_labels, name
+            assert revision.down_revision is None, name
+        else:
+            assert revision.down_revision == f"{area}_{int(number) - 1:04d}", name
+
+
+def test_a_busy_table_is_waited_for_only_briefly(empty: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A migration that cannot get its lock lets others pass and tries again."""
+    migrate(empty)
+    (tmp_path / "probe_0001_lock.py").write_text(
+        'from alembic import op\nrevision = "probe_0001"\ndown_revision = None\nbranch_labels = ("probe",)\n'
+        'depends_on = "core_0001"\n'
+        'def upgrade() -> None:\n    op.execute("ALTER TABLE operator_switch ADD COLUMN probe integer")\n'
+    )
+    plain = migration._config
+
+    def with_probe() -> Any:
+        config = plain()
+        config.set_main_option("version_locations", f"{VERSIONS}:{tmp_path}")
+        return config
+
+    monkeypatch.setattr(migration, "_config", with_probe)
+    monkeypatch.setattr(migration, "LOCK_TIMEOUT_MS", 300)
+    reader = psycopg.connect(empty)
+    reader.execute("SELECT * FROM operator_switch")
+    release = threading.Timer(1.0, reader.close)
+    release.start()
+    try:
+        assert "probe_0001" in migrate(empty)
+    finally:
+        release.join()

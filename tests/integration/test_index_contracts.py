@@ -1,0 +1,158 @@
+"""The indexer on real contracts: what it folds from their logs is what their own views say, every number."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from core.chain import ChainClient
+from core.chain.rpc import RpcClient
+from core.db.engine import Pool, make_pool
+from indexer.audit.compare import Comparison
+from indexer.audit.run import audit
+from indexer.chain import ChainFollower
+from indexer.node import RpcNode
+from indexer.rebuild import rebuild
+from indexer.sources import Sources, sources_of
+from tests.conftest import TestPostgres
+from tests.support.genesis import Genesis, RunningChain, chain, genesis
+from tests.support.index_activity import AgentPlayers, Players, StockPlayers
+from tests.support.index_tables import contents, differences, fresh_index, wipe
+
+STEPS = 150
+
+
+@pytest.fixture(scope="module")
+def known() -> Genesis:
+    return genesis()
+
+
+CHAINS = {"stock": "vpm", "base": "base"}
+
+
+@asynccontextmanager
+async def indexed(url: str, running: RunningChain) -> AsyncIterator[tuple[RpcClient, ChainFollower, Pool, Sources]]:
+    sources = sources_of(running.deployment, running.name)
+    async with (
+        RpcClient((running.url,), chain_id=sources.chain_id) as rpc,
+        make_pool(url, size=2) as pool,
+    ):
+        async with pool.connection() as connection:
+            await wipe(connection)
+        follower = ChainFollower(RpcNode(rpc), sources, pool, finality_blocks=64)
+        await follower.open()
+        yield rpc, follower, pool, sources
+
+
+async def check(pool: Pool, rpc: RpcClient, sources: Sources) -> Comparison:
+    _, found = await audit(pool, ChainClient(rpc), sources)
+    assert found.mismatches == 0, found.detail
+    return found
+
+
+@pytest.mark.parametrize("side", ["stock", "base"])
+async def test_a_busy_history_audits_clean_rebuilds_the_same_and_catches_tampering(
+    side: str, database_url: str, known: Genesis, tmp_path: Path
+) -> None:
+    with chain(known, CHAINS[side], tmp_path / "anvil.log", mine_on_demand=True) as running:
+        await _busy_history(side, database_url, running)
+
+
+async def _busy_history(side: str, database_url: str, running: RunningChain) -> None:
+    async with indexed(database_url, running) as (rpc, follower, pool, sources):
+        players: Players
+        if side == "stock":
+            players = StockPlayers(rpc, running.deployment, "busy")
+        else:
+            players = AgentPlayers(rpc, running.deployment, "busy")
+        await players.prepare()
+        for step in range(STEPS):
+            await players.step()
+            if step % 7 == 0:
+                await follower.catch_up()
+            if step % 50 == 49:
+                await follower.catch_up()
+                await check(pool, rpc, sources)
+        await follower.catch_up()
+        found = await check(pool, rpc, sources)
+        print(f"{found.compared} numbers compared, {await players.reverted()} of {len(players.sent)} reverted")
+        assert found.compared > 1_000
+        async with pool.connection() as connection:
+            before = await contents(connection)
+            done = await rebuild(connection, sources)
+            assert done.logs == len(before["chain_log"])
+            assert not differences(await contents(connection), before)
+        await check(pool, rpc, sources)
+        for statement in TAMPERING[side]:
+            async with pool.connection() as connection:
+                changed = await connection.execute(statement.encode())
+                assert changed.rowcount == 1, statement
+            _, found = await audit(pool, ChainClient(rpc), sources)
+            assert found.mismatches > 0, statement
+            async with pool.connection() as connection:
+                await rebuild(connection, sources)
+        await check(pool, rpc, sources)
+
+
+TAMPERING = {
+    "stock": (
+        "UPDATE stock_market SET acc_up = acc_up + 1 WHERE market_id = 1",
+        "UPDATE stock_position SET owner = decode(repeat('ab', 20), 'hex')"
+        " WHERE position_id = (SELECT max(position_id) FROM stock_position)",
+        "UPDATE stock_position SET offered_before = offered_before + 1000000 WHERE position_id ="
+        " (SELECT p.position_id FROM stock_position p JOIN stock_vintage v USING (market_id, vintage)"
+        " WHERE v.accepted_up = v.offered_up AND p.outcome = 0 AND v.vintage > 0 LIMIT 1)",
+        "DELETE FROM stock_position WHERE position_id = (SELECT min(position_id) FROM stock_position)",
+    ),
+    "base": (
+        "UPDATE agent_outcome SET shares = shares + 1 WHERE (market_id, outcome) ="
+        " (SELECT market_id, outcome FROM agent_outcome LIMIT 1)",
+        "UPDATE agent_stake SET wallet = decode(repeat('ab', 20), 'hex') WHERE stake_id ="
+        " (SELECT max(stake_id) FROM agent_stake)",
+        "UPDATE agent_market SET paid_out = paid_out + 1"
+        " WHERE market_id = (SELECT market_id FROM agent_market LIMIT 1)",
+    ),
+}
+
+
+REORGS = 60 if os.environ.get("VPM_TEST_LONG") == "1" else 8
+
+
+async def test_reorganizations_of_a_real_node_audit_clean(
+    database_url: str, postgres: TestPostgres, known: Genesis, tmp_path: Path
+) -> None:
+    """anvil replaces its last blocks by others, or goes back to a snapshot; contracts and tables agree after each."""
+    with chain(known, "vpm", tmp_path / "anvil.log", mine_on_demand=True) as running:
+        async with indexed(database_url, running) as (rpc, follower, pool, sources):
+            players = StockPlayers(rpc, running.deployment, "reorgs")
+            await players.prepare()
+            for number in range(REORGS):
+                snapshot = await players.ask("evm_snapshot") if number % 4 == 3 else None
+                for _ in range(players.rng.randint(4, 10)):
+                    await players.step()
+                await follower.catch_up()
+                if snapshot is not None:
+                    await players.ask("evm_revert", snapshot)
+                else:
+                    depth = players.rng.randint(1, 4)
+                    await rpc.call("anvil_reorg", [depth, []], object)
+                await players.recount()
+                for _ in range(players.rng.randrange(3)):
+                    await players.step()
+                await follower.catch_up()
+                await check(pool, rpc, sources)
+            async with pool.connection() as connection:
+                ours = await contents(connection)
+                undone = await (await connection.execute("SELECT count(*) FROM chain_reorg")).fetchone()
+            other = postgres.create()
+            try:
+                theirs = await fresh_index(other, RpcNode(rpc), sources)
+            finally:
+                postgres.drop(other)
+            assert not differences(ours, theirs)
+            assert undone is not None
+            assert undone[0] >= REORGS // 2

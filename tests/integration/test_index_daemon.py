@@ -1,0 +1,236 @@
+"""The daemon as production runs it: two at once, a takeover, health and metrics, and the commands."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from core.chain.rpc import RpcClient
+from core.db.engine import conninfo
+from core.local.packages import REPOSITORY
+from indexer.node import RpcNode
+from indexer.sources import sources_of
+from tests.conftest import TestPostgres
+from tests.support.genesis import Genesis, RunningChain, chain, genesis
+from tests.support.index_activity import StockPlayers
+from tests.support.index_tables import contents, differences, fresh_index
+
+TAKEOVER_SECONDS = 10.0
+
+
+@pytest.fixture(scope="module")
+def known() -> Genesis:
+    return genesis()
+
+
+@pytest.fixture
+def stock(known: Genesis, tmp_path: Path) -> Iterator[RunningChain]:
+    with chain(known, "vpm", tmp_path / "vpm.log", mine_on_demand=True) as running:
+        yield running
+
+
+def environment(running: RunningChain, known: Genesis, url: str) -> dict[str, str]:
+    return {
+        **{name: value for name, value in os.environ.items() if not name.startswith("VPM_")},
+        "DATABASE_URL": url,
+        "VPM_STOCK_RPC_URLS": running.url,
+        "VPM_STOCK_WS_URLS": running.ws_url,
+        "VPM_DEPLOYMENTS_DIR": str(known.deployments),
+        "VPM_INDEXER_METRICS_PORT": "0",
+        "VPM_PARENT_PID": str(os.getpid()),
+    }
+
+
+@dataclass
+class Daemon:
+    process: subprocess.Popen[bytes]
+    ready: Path
+    log: Path
+
+    @property
+    def metrics_url(self) -> str:
+        deadline = time.monotonic() + 30
+        while not self.ready.exists():
+            assert self.process.poll() is None, self.log.read_text()
+            assert time.monotonic() < deadline, self.log.read_text()
+            time.sleep(0.05)
+        found: str = json.loads(self.ready.read_text())["metrics"]
+        return found.removesuffix("/metrics")
+
+    def get(self, path: str) -> tuple[int, str]:
+        try:
+            with urllib.request.urlopen(f"{self.metrics_url}{path}", timeout=5) as response:
+                return response.status, response.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+
+    @property
+    def leads(self) -> bool:
+        return 'vpm_leader{role="indexer:vpm"} 1.0' in self.get("/metrics")[1]
+
+
+@contextmanager
+def daemon(folder: Path, name: str, env: dict[str, str]) -> Iterator[Daemon]:
+    log, ready = folder / f"{name}.log", folder / f"{name}.ready"
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "indexer"],
+            cwd=REPOSITORY,
+            env=env | {"VPM_READY_FILE": str(ready)},
+            stdout=output,
+            stderr=output,
+        )
+    try:
+        yield Daemon(process, ready, log)
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+            try:
+                process.wait(15)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def cursor(url: str) -> int:
+    with psycopg.connect(conninfo(url), autocommit=True) as connection:
+        row = connection.execute("SELECT number FROM chain_cursor").fetchone()
+    return -1 if row is None else int(row[0])
+
+
+def wait_for(url: str, number: int, seconds: float) -> float:
+    """Seconds until the tables are at block `number`."""
+    started = time.monotonic()
+    while cursor(url) < number:
+        assert time.monotonic() - started < seconds, f"at {cursor(url)} of {number} after {seconds} s"
+        time.sleep(0.02)
+    return time.monotonic() - started
+
+
+async def play(running: RunningChain, steps: int, seed: object) -> int:
+    """Some traffic; returns the head's number after it."""
+    async with RpcClient((running.url,), chain_id=running.deployment.chain_id) as rpc:
+        players = StockPlayers(rpc, running.deployment, seed)
+        await players.recount()
+        await players.prepare()
+        for _ in range(steps):
+            await players.step()
+        return await players.client.block_number()
+
+
+def command(env: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "indexer", *arguments],
+        cwd=REPOSITORY,
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_two_at_once_one_leads_and_the_other_takes_over(
+    stock: RunningChain, known: Genesis, fresh_database_url: str, postgres: TestPostgres, tmp_path: Path
+) -> None:
+    url = fresh_database_url
+    env = environment(stock, known, url)
+    asyncio.run(play(stock, 10, "before"))
+    with daemon(tmp_path, "one", env) as one, daemon(tmp_path, "two", env) as two:
+        head = asyncio.run(play(stock, 10, "both"))
+        wait_for(url, head, 30)
+        assert sorted((one.leads, two.leads)) == [False, True]
+        leader, standby = (one, two) if one.leads else (two, one)
+        assert leader.get("/health")[0] == standby.get("/health")[0] == 200
+        assert f"at block {head} of {head}" in leader.get("/health")[1]
+        assert "standing by" in standby.get("/health")[1]
+        metrics = leader.get("/metrics")[1]
+        assert f'vpm_index_block{{chain="vpm"}} {float(head)}' in metrics
+        assert 'vpm_index_lag_blocks{chain="vpm"} 0.0' in metrics
+        leader.process.kill()
+        killed_at = time.monotonic()
+        leader.process.wait()
+        head = asyncio.run(play(stock, 1, "killed"))
+        wait_for(url, head, TAKEOVER_SECONDS)
+        took = time.monotonic() - killed_at
+        print(f"the standby had indexed a new block {took:.1f} s after the kill")
+        assert took < TAKEOVER_SECONDS
+        assert standby.leads
+        head = asyncio.run(play(stock, 10, "after"))
+        wait_for(url, head, 30)
+    assert two.process.returncode == 0 or one.process.returncode == 0, "the survivor stopped in an orderly way"
+    asyncio.run(_same_as_fresh(stock, postgres, url))
+
+
+async def _same_as_fresh(stock: RunningChain, postgres: TestPostgres, url: str) -> None:
+    sources = sources_of(stock.deployment, "vpm")
+    other = postgres.create()
+    try:
+        async with RpcClient((stock.url,), chain_id=sources.chain_id) as rpc:
+            theirs = await fresh_index(other, RpcNode(rpc), sources)
+    finally:
+        postgres.drop(other)
+    async with await psycopg.AsyncConnection.connect(conninfo(url)) as connection:
+        different = differences(await contents(connection), theirs)
+    assert not different
+
+
+def test_the_commands_check_and_renew_what_the_daemon_writes(
+    stock: RunningChain, known: Genesis, fresh_database_url: str, tmp_path: Path
+) -> None:
+    url = fresh_database_url
+    env = environment(stock, known, url) | {"VPM_BASE_NETWORK": "base", "VPM_LOG_LEVEL": "WARNING"}
+    early = command(env, "audit", "--chain", "vpm")
+    assert early.returncode != 0
+    assert "not been indexed" in early.stderr
+    head = asyncio.run(play(stock, 30, "commands"))
+    with daemon(tmp_path, "daemon", env):
+        wait_for(url, head, 30)
+        # Beside a running indexer: it waits for the rebuild's transaction, and goes on after it.
+        rebuilt = command(env, "rebuild", "--chain", "vpm")
+        assert rebuilt.returncode == 0, rebuilt.stderr
+        assert f"up to block {head}" in rebuilt.stdout
+        head = asyncio.run(play(stock, 3, "more"))
+        wait_for(url, head, 30)
+    audited = command(env, "audit", "--chain", "vpm")
+    assert audited.returncode == 0, audited.stdout + audited.stderr
+    assert "0 mismatches" in audited.stdout
+    with psycopg.connect(conninfo(url), autocommit=True) as connection:
+        connection.execute("UPDATE stock_market SET principal_up = principal_up + 1 WHERE market_id = 1")
+        tampered = command(env, "audit", "--chain", "vpm")
+        assert tampered.returncode == 1
+        assert "market 1 pool" in tampered.stdout
+        rows: list[tuple[Any, ...]] = connection.execute(
+            "SELECT block_number, mismatches > 0, jsonb_array_length(detail) > 0 FROM chain_audit ORDER BY id"
+        ).fetchall()
+    assert rows == [(head, False, False), (head, True, True)]
+    assert command(env, "rebuild", "--chain", "vpm").returncode == 0
+    assert command(env, "audit", "--chain", "vpm").returncode == 0
+
+
+def test_other_contracts_than_those_the_tables_came_from_are_refused(
+    stock: RunningChain, known: Genesis, fresh_database_url: str, tmp_path: Path
+) -> None:
+    url = fresh_database_url
+    env = environment(stock, known, url)
+    with daemon(tmp_path, "first", env):
+        wait_for(url, 5, 30)
+    with psycopg.connect(conninfo(url), autocommit=True) as connection:
+        connection.execute("""UPDATE chain_cursor SET sources = jsonb_set(sources, '{settler}', '"0xab"')""")
+    with daemon(tmp_path, "second", env) as second:
+        assert second.process.wait(30) == 69
+    assert "of other contracts than those" in second.log.read_text()

@@ -1,0 +1,168 @@
+"""Asking once: the compare-and-swap of attempts under real concurrency, requests from outside, and the command line."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core import jobs
+from core.db.engine import Pool, make_pool
+from keeper import errands, sightings
+from keeper.errands import Want
+from tests.support.genesis import Genesis
+from tests.support.keeper_rig import ROOT, Rig, rigged
+
+CHAIN = 4663
+TO = "0x" + "11" * 20
+
+
+@pytest.fixture
+async def pool(fresh_database_url: str) -> AsyncIterator[Pool]:
+    async with make_pool(fresh_database_url, size=8, autocommit=True) as opened:
+        yield opened
+
+
+def want(*subjects: str, data: bytes = b"\x01") -> Want:
+    return Want("deliver", subjects, "t", "d", "keeper", TO, data)
+
+
+async def rows(pool: Pool, query: str) -> list[tuple[Any, ...]]:
+    async with pool.connection() as connection:
+        return await (await connection.execute(query.encode())).fetchall()
+
+
+async def attempt(pool: Pool, asked: Want, barrier: asyncio.Barrier | None = None) -> bool:
+    """One keeper's read and request; with a barrier, everybody has read before anybody asks."""
+    async with pool.connection() as connection:
+        known = await errands.recall(connection, CHAIN, asked.subjects)
+        if barrier is not None:
+            await barrier.wait()
+        return await errands.ask(connection, CHAIN, asked, known) is not None
+
+
+async def test_of_many_who_read_the_same_one_asks(pool: Pool) -> None:
+    """Whatever the data they would send: the same price read a moment later differs, and must not be sent as well."""
+    barrier = asyncio.Barrier(6)
+    asking = (attempt(pool, want("price:X", data=bytes([n])), barrier) for n in range(6))
+    assert sum(await asyncio.gather(*asking)) == 1
+    assert await rows(pool, "SELECT count(*) FROM outbox_intent") == [(1,)]
+    assert await rows(pool, "SELECT subject, attempts, failures FROM keeper_errand") == [("price:X", 1, 0)]
+
+
+async def test_overlapping_batches_never_both_go(pool: Pool) -> None:
+    """Two keepers cut their batches differently; a position that one asked for stops the other's whole batch."""
+    barrier = asyncio.Barrier(6)
+    cuts = [want(*(f"p:{n}" for n in range(start, start + 5))) for start in (0, 2, 4, 0, 2, 4)]
+    everybody = await asyncio.gather(*(attempt(pool, cut, barrier) for cut in cuts))
+    assert 1 <= sum(everybody) <= 2  # 0..4 and 5..8 cannot both hold 4
+    asked = await rows(pool, "SELECT subject, count(*) FROM keeper_errand GROUP BY subject HAVING count(*) > 1")
+    assert asked == []
+    served = await rows(pool, "SELECT count(DISTINCT intent_id), max(attempts) FROM keeper_errand")
+    assert served == [(sum(everybody), 1)]
+    assert await rows(pool, "SELECT count(*) FROM outbox_intent") == [(sum(everybody),)]
+
+
+async def test_failures_in_a_row_are_counted_and_forgotten(pool: Pool) -> None:
+    async def ends(state: str, extra: str = "") -> None:
+        async with pool.connection() as connection:
+            await connection.execute(f"UPDATE outbox_intent SET state = '{state}'{extra}".encode())
+
+    failed = ", reason = 'no' WHERE state = 'queued'"
+    for expected in (0, 1, 2):
+        assert await attempt(pool, want("s"))
+        assert await rows(pool, "SELECT failures FROM keeper_errand") == [(expected,)]
+        await ends("failed", failed)
+    assert await rows(pool, "SELECT attempts FROM keeper_errand") == [(3,)]
+
+
+async def test_a_sighting_keeps_its_start_until_it_changes(pool: Pool) -> None:
+    async with pool.connection() as connection:
+
+        async def note(what: str, now: int) -> int:
+            return (await sightings.note(connection, CHAIN, "s", what, now, now)).since
+
+        assert await note("A", 100) == 100
+        assert await note("A", 170) == 100
+        assert await note("B", 180) == 180
+        assert await note("A", 190) == 190
+        assert await note("A", 50) == 50  # the chain was set back: the wait begins anew
+
+
+# ---------------------------------------------------------------- whole
+
+
+@pytest.fixture
+def rig(local_genesis: Genesis, fresh_database_url: str, tmp_path: Path) -> Iterator[Rig]:
+    with rigged(local_genesis, fresh_database_url, tmp_path, "vpm") as running:
+        yield running
+
+
+async def test_requests_from_outside_are_served_with_a_report(rig: Rig) -> None:
+    rig.start("indexer", "relayer", "keeper", VPM_KEEPER_LOCAL_DRILLS="0", VPM_KEEPER_LIST_EVERY_SECONDS="3600")
+    await rig.works()
+    async with make_pool(rig.database_url, size=2, autocommit=True) as pool, pool.connection() as connection:
+
+        async def served(name: str) -> dict[str, Any]:
+            job_id = await jobs.request(connection, name)
+            for _ in range(300):
+                job = await jobs.read(connection, job_id)
+                assert job is not None
+                if job.report is not None:
+                    return dict(job.report)
+                await asyncio.sleep(0.1)
+            raise AssertionError("the request was not served")
+
+        opened: list[dict[str, Any]] = []
+        for _ in range(20):  # the calendar's markets may have asked for the allowance first; then this one waits for it
+            report = await served("drill")
+            assert (report["job"], report["ok"]) == ("drill", True)
+            opened = [each for each in report["actions"] if each["kind"] == "open"]
+            if opened:
+                break
+        assert len(opened) == 1
+        assert opened[0]["txHash"].startswith("0x")
+        assert set(opened[0]) == {"kind", "target", "status", "txHash", "detail"}
+        again = await served("drill")
+        assert [each for each in again["actions"] if each["kind"] == "open"] == []
+        assert all(set(each) == {"target", "reason"} for each in again["skipped"])
+        unknown = await served("no-such-job")
+        assert unknown["ok"] is False
+        assert "no job no-such-job" in unknown["errors"][0]
+
+
+async def test_the_command_line_explains_and_asks(rig: Rig) -> None:
+    rig.start("indexer", "relayer")
+    await rig.works()
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "keeper", "run-once", *arguments]
+        return subprocess.run(
+            command, env=rig.environment, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+        )
+
+    dry = await asyncio.to_thread(run, "drill", "--dry-run")
+    assert dry.returncode == 0, dry.stderr
+    assert "would ask open" in dry.stdout
+    assert "left      TSLA drill" in dry.stdout
+    assert rig.rows("SELECT 1 FROM outbox_intent") == []
+    assert rig.rows("SELECT 1 FROM keeper_run") == []
+
+    real = await asyncio.to_thread(run, "drill", "--json")
+    assert real.returncode == 0, real.stderr
+    report = json.loads(real.stdout)
+    assert [each["kind"] for each in report["actions"]] == ["approve", "open"]
+    assert all(each["txHash"] for each in report["actions"])
+    assert rig.rows("SELECT ok FROM keeper_run WHERE job = 'drill'") == [(True,)]
+
+    wrong = await asyncio.to_thread(run, "dig")
+    assert wrong.returncode == 2
+    assert "invalid choice" in wrong.stderr
+    other = await asyncio.to_thread(run, "agent-pay")
+    assert "no RPC URL is configured for the base chain" in other.stdout

@@ -1,0 +1,230 @@
+"""A stock market's whole life with nobody at the wheel: a warped chain, the real indexer, relayer and keepers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scripts._stack import wallets
+from tests.support.genesis import Genesis, chain
+from tests.support.keeper_bets import DOWN, UP, enter, held, push, settler, token, view
+from tests.support.keeper_rig import Rig, body, call_data, rigged
+
+pytestmark = pytest.mark.timeout(300)
+
+DOLLAR = 10**6
+ANN, BEN, CAT, DAN = wallets.DEV[:4]
+
+
+@pytest.fixture
+def rig(local_genesis: Genesis, fresh_database_url: str, tmp_path: Path) -> Iterator[Rig]:
+    with rigged(local_genesis, fresh_database_url, tmp_path, "vpm") as running:
+        yield running
+
+
+def market(rig: Rig, market_id: int, columns: str = "*") -> tuple[Any, ...]:
+    found = rig.rows(f"SELECT {columns} FROM stock_market WHERE market_id = %s", market_id)
+    return found[0] if found else ()
+
+
+async def listed(rig: Rig, where: str) -> tuple[int, str, int, int]:
+    query = (
+        f"SELECT market_id, ticker, strike_time, final_time FROM stock_market WHERE {where} ORDER BY market_id LIMIT 1"
+    )
+    rows = await rig.until(lambda: rig.rows(query), f"a market with {where}")
+    return rows[0]  # type: ignore[return-value]
+
+
+def undelivered(rig: Rig, market_id: int) -> list[tuple[Any, ...]]:
+    """Positions of a settled market that are owed something, by the contract's own word."""
+    query = "SELECT position_id FROM stock_position WHERE market_id = %s ORDER BY position_id"
+    owed = []
+    for (position_id,) in rig.rows(query, market_id):
+        data = call_data("settlement(uint256)", ["uint256"], [position_id])
+        answer = rig.ask("vpm", "eth_call", {"to": settler(rig), "data": "0x" + data.hex()}, "latest")
+        total = int(answer[2 + 4 * 64 : 2 + 5 * 64], 16)
+        if total:
+            owed.append((position_id, total))
+    return owed
+
+
+def reached(rig: Rig, moment: int) -> bool:
+    rows = rig.rows("SELECT block_time FROM chain_cursor")
+    return bool(rows) and rows[0][0] is not None and rows[0][0] >= moment
+
+
+async def test_a_market_and_a_refund_drill_live_unattended_under_two_keepers(rig: Rig) -> None:
+    """List, bets, bell, resolve, deliver, poke, residue, sweep; then a market without a fresh reading, refunded."""
+    rig.extra = {"VPM_KEEPER_SWEEP_FROM_UNITS": "1", "VPM_KEEPER_LOCAL_PRICES": "0"}
+    rig.start("indexer", "relayer", "keeper", "keeper-2")
+    await rig.works()
+    market_id, ticker, strike, final = await listed(rig, "family = 2")
+
+    before = {one.address: held(rig, one.address) for one in (ANN, BEN, CAT, DAN)}
+    push(rig, ticker, 100_00000000, rig.now("vpm"))
+    for bettor in (ANN, BEN, CAT):  # 290 fit on one side of a fresh 10/10 market: Cat's last 10 are refused
+        enter(rig, bettor, market_id, UP, 100 * DOLLAR)
+    enter(rig, DAN, market_id, DOWN, 20 * DOLLAR)
+    refused = "SELECT refund FROM stock_position WHERE market_id = %s AND refunded"
+    # The refused part comes back while the market is still open, before any bell.
+    returned = await rig.until(lambda: rig.rows(refused, market_id), "the refused remainder")
+    assert returned == [(10 * DOLLAR,)]
+    assert not market(rig, market_id, "winner, voided")[1]
+
+    # One keeper is killed; whoever led, the other goes on.
+    rig.daemons.pop("keeper").kill_program()
+    rig.warp("vpm", strike + 2)
+    push(rig, ticker, 105_00000000, rig.now("vpm"))
+    rig.warp("vpm", final + 30)
+    await rig.until(lambda: reached(rig, final + 30), "the index at the bell")
+    await asyncio.sleep(3)
+    assert market(rig, market_id, "closed_tx") == (None,), "nothing may settle within a minute of the bell"
+    rig.warp("vpm", final + 61)
+    await rig.until(lambda: market(rig, market_id, "winner") == (UP,), "the resolution")
+    await rig.until(lambda: not undelivered(rig, market_id), "the deliveries")
+    residue = "SELECT residue_tx FROM stock_market WHERE market_id = %s"
+    whole = f"SELECT principal_up + principal_down - paid - fees FROM stock_market WHERE market_id = {market_id}"
+    if rig.rows(whole)[0][0]:
+        await rig.until(lambda: rig.rows(residue, market_id)[0][0], "the residue")
+    await rig.until(lambda: rig.rows("SELECT 1 FROM stock_fee_sweep"), "a sweep of fees")
+
+    gains = {one.address: held(rig, one.address) - before[one.address] for one in (ANN, BEN, CAT, DAN)}
+    assert gains[DAN.address] == -20 * DOLLAR
+    for bettor in (ANN, BEN, CAT):
+        assert 0 < gains[bettor.address] < 20 * DOLLAR
+    # Every batch, resolution and listing was asked for once, although two keepers ran all along.
+    assert rig.rows("SELECT key FROM outbox_intent WHERE outcome = 'reverted' OR state = 'failed'") == []
+    assert rig.rows("SELECT count(*) FROM outbox_intent WHERE kind = 'resolve'")[0][0] == len(
+        rig.rows("SELECT 1 FROM stock_market WHERE closed_tx IS NOT NULL")
+    )
+
+    # The refund drill: no round is a second old at its strike.
+    print(body(await rig.run("refund-drill")))
+    drill, _, _, bell = await listed(rig, "max_strike_age = 1")
+    before = {one.address: held(rig, one.address) for one in (ANN, BEN)}
+    enter(rig, ANN, drill, UP, 50 * DOLLAR)
+    enter(rig, BEN, drill, DOWN, 70 * DOLLAR)
+    rig.warp("vpm", bell + 90)
+    sighted = f"SELECT 1 FROM keeper_sighting WHERE subject = 'stock:stale:{drill}'"
+    await rig.until(lambda: rig.rows(sighted), "a first read that it is stale")
+    assert market(rig, drill, "voided") == (False,), "one stale read voids nothing"
+    rig.warp("vpm", bell + 15 * 60 + 1)
+    await rig.until(lambda: market(rig, drill, "voided, outcome, reason") == (True, 3, 2), "the void")
+    await rig.until(lambda: not undelivered(rig, drill), "the refunds")
+    assert {one.address: held(rig, one.address) for one in (ANN, BEN)} == before
+
+
+async def test_a_stranger_finishes_both_when_no_keeper_runs(rig: Rig) -> None:
+    """The keeper only lists here; what settles, voids and pays are plain public calls of a wallet without any role."""
+    rig.start("indexer", "relayer")
+    await rig.works()
+    await rig.run("drill")
+    won, ticker, strike, final = await listed(rig, "max_strike_age <> 1")
+    await rig.run("refund-drill")
+    void, *_, bell = await listed(rig, "max_strike_age = 1")
+    push(rig, ticker, 100_00000000, rig.now("vpm"))
+    before = {one.address: held(rig, one.address) for one in (ANN, BEN)}
+    for market_id in (won, void):
+        enter(rig, BEN, market_id, DOWN, 40 * DOLLAR)
+        enter(rig, ANN, market_id, UP, 30 * DOLLAR)  # promised to Ben, who stands already
+    rig.warp("vpm", strike + 2)
+    push(rig, ticker, 90_00000000, rig.now("vpm"))
+    rig.warp("vpm", max(final, bell) + 2)
+
+    stranger, resolver = wallets.DEV[6].address, rig.deployment("vpm").contract("RoundResolver").address
+    rig.send("vpm", stranger, resolver, call_data("resolve(uint256)", ["uint256"], [won]))
+    _, ticker_void, strike_void, _ = await listed(rig, "max_strike_age = 1")
+    feed = rig.deployment("vpm").feed(ticker_void).proxy
+    rounds = [
+        view(rig, resolver, "findRound(address,uint64)", ["address", "uint64"], [feed, at])
+        for at in (strike_void, bell)
+    ]
+    stale = call_data("voidStale(uint256,uint80,uint80)", ["uint256", "uint80", "uint80"], [void, *rounds])
+    rig.send("vpm", stranger, resolver, stale)
+    positions: list[int] = []
+    for market_id in (won, void):
+        for side in (0, 1):
+            positions += [market_id << 32 | n << 1 | side for n in (0, 1)]
+    rig.send("vpm", stranger, settler(rig), call_data("deliver(uint256[])", ["uint256[]"], [positions]))
+    assert held(rig, ANN.address) == before[ANN.address] - 30 * DOLLAR
+    assert held(rig, BEN.address) > before[BEN.address]
+    await rig.until(lambda: market(rig, void, "voided") == (True,), "the index after the void")
+    assert not undelivered(rig, won)
+    assert not undelivered(rig, void)
+    assert view(rig, token(rig), "balanceOf(address)", ["address"], [settler(rig)]) == view(
+        rig, settler(rig), "liabilities()", [], []
+    )
+
+
+async def test_two_keepers_at_the_same_moment_ask_once(rig: Rig) -> None:
+    """Without the election, whatever the interleaving: what one asks for, the other does not."""
+    rig.start("indexer", "relayer")
+    await rig.works()
+    for _ in range(3):
+        reports = await asyncio.gather(*(rig.run("drill") for _ in range(4)))
+        assert all(report.ok for report in reports), [report.errors for report in reports]
+        opened = [each for report in reports for each in report.actions if each.kind == "open"]
+        assert len(opened) == 1, [body(report) for report in reports]
+        number = len(rig.rows("SELECT 1 FROM outbox_intent WHERE kind = 'open'"))
+        await rig.until(lambda n=number: len(rig.rows("SELECT 1 FROM stock_market")) == n, "the market")
+        rig.warp("vpm", rig.now("vpm") + 60)
+        moment = rig.now("vpm")
+        await rig.until(lambda at=moment: reached(rig, at), "the index")
+    assert len(rig.rows("SELECT 1 FROM stock_market")) == 3
+    assert rig.rows("SELECT max(attempts) FROM keeper_errand WHERE subject LIKE 'stock:approve%%'") == [(1,)]
+
+
+async def test_a_frozen_owner_holds_up_nobody_and_is_not_pestered(rig: Rig) -> None:
+    """The token refuses one winner: the others are paid, and that one is tried again in an hour, not every second."""
+    rig.extra = {"VPM_KEEPER_LOCAL_PRICES": "0"}
+    rig.start("indexer", "relayer", "keeper")
+    await rig.works()
+    market_id, ticker, strike, final = await listed(rig, "family = 2")
+    push(rig, ticker, 100_00000000, rig.now("vpm"))
+    for bettor in (ANN, BEN):
+        enter(rig, bettor, market_id, UP, 30 * DOLLAR)
+    enter(rig, DAN, market_id, DOWN, 20 * DOLLAR)
+    before = held(rig, BEN.address)
+    rig.send("vpm", DAN.address, token(rig), call_data("freeze(address)", ["address"], [ANN.address]))
+    rig.warp("vpm", strike + 2)
+    push(rig, ticker, 105_00000000, rig.now("vpm"))
+    rig.warp("vpm", final + 61)
+    await rig.until(lambda: held(rig, BEN.address) > before, "the others' payouts")
+    failed = "SELECT position_id FROM stock_position WHERE market_id = %s AND failed_deliveries = 1"
+    ((position_id,),) = await rig.until(lambda: rig.rows(failed, market_id), "the refused delivery")
+    await asyncio.sleep(5)
+    assert rig.rows(f"SELECT attempts FROM keeper_errand WHERE subject = 'stock:deliver:{position_id}'") == [(1,)]
+    assert [each for each, _ in undelivered(rig, market_id)] == [position_id]
+    rig.send("vpm", DAN.address, token(rig), call_data("unfreeze(address)", ["address"], [ANN.address]))
+    again = "UPDATE keeper_errand SET asked_at = asked_at - interval '2 hours' WHERE subject = %s RETURNING 1"
+    rig.rows(again, f"stock:deliver:{position_id}")
+    await rig.until(lambda: not undelivered(rig, market_id), "the delivery after all")
+
+
+async def test_a_node_that_disagrees_stops_a_void(
+    rig: Rig, local_genesis: Genesis, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Two nodes are configured, and one does not see the stale market: nothing is voided on the word of the other."""
+    rig.start("indexer", "relayer")
+    await rig.works()
+    await rig.run("refund-drill")
+    drill, _, _, bell = await listed(rig, "max_strike_age = 1")
+    rig.warp("vpm", bell + 16 * 60)
+    await rig.until(lambda: reached(rig, bell + 16 * 60), "the index")
+    log = tmp_path_factory.mktemp("other") / "anvil.log"
+    with chain(local_genesis, "vpm", log, block_seconds=1.0) as other:
+        urls = f"{rig.chains['vpm'].url},{other.url}"
+        for _ in range(2):
+            report = await rig.run("resolve", VPM_STOCK_RPC_URLS=urls)
+            assert report.actions == []
+            assert "a second read must say so too" in report.skipped[0].reason
+            rig.warp("vpm", rig.now("vpm") + 90)
+    report = await rig.run("resolve", dry_run=True)
+    assert [each.kind for each in report.actions] == ["void"]
+    report = await rig.run("resolve")
+    assert [each.kind for each in report.actions] == ["void"]
+    await rig.until(lambda: market(rig, drill, "voided") == (True,), "the void")

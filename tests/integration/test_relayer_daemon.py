@@ -1,0 +1,56 @@
+"""The relayer as a process: it becomes ready, tells its health and measures, and gives its lanes back when it ends."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from core.outbox import IntentState, LaneStatus, report
+from tests.conftest import StartAnvil
+from tests.relayer_rig import Relayers, relayer_processes, rigged, until
+
+
+@pytest.fixture
+async def relayers(fresh_database_url: str, anvil: StartAnvil, tmp_path: Path) -> AsyncIterator[Relayers]:
+    chain = anvil(chain_id=8453, block_time_seconds=0.5)
+    async with rigged(fresh_database_url, chain.url, 8453) as rig, relayer_processes(rig, tmp_path) as made:
+        yield made
+
+
+async def test_a_relayer_process_from_start_to_an_orderly_end(relayers: Relayers) -> None:
+    rig = relayers.rig
+    asked = await rig.ask_for(rig.transfer())
+    process = relayers.start()
+    url = await relayers.metrics_of(process)
+    await rig.reaches(asked, IntentState.FINAL)
+    async with aiohttp.ClientSession() as session:
+
+        async def measured() -> bool:
+            async with session.get(url + "/metrics") as response:
+                text = await response.text()
+            after = 'vpm_relayer_changes_total{after="final",before="mined",chain="base",kind="transfer"} 1.0'
+            return after in text and text.count('status="ready"} 1.0') == 2 and "vpm_relayer_balance_ether" in text
+
+        await until(measured, what="the measures of one transfer and two lanes")
+        async with session.get(url + "/health") as response:
+            assert response.status == 200
+            checks = {check["name"]: check["ok"] for check in (await response.json())["checks"]}
+        assert checks == {"chain base": True, "lanes": True}
+    assert not any(secret[2:] in relayers.log_of(process) for secret in relayers.secrets)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(15) == 0, relayers.log_of(process)
+    async with rig.pool.connection() as connection:
+        lanes = (await report(connection, rig.chain_id, "relay")).lanes
+    assert [(lane.held, lane.status) for lane in lanes] == [(False, LaneStatus.STOPPED)] * 2
+
+
+async def test_a_relayer_for_another_chain_than_its_node_serves_ends_with_a_sentence(relayers: Relayers) -> None:
+    deployment = relayers.folder / "base.json"
+    deployment.write_text(deployment.read_text().replace("8453", "1"))
+    process = relayers.start()
+    assert process.wait(20) == 78
+    assert "serves chain 8453, but chain 1 is configured" in relayers.log_of(process)

@@ -1,0 +1,285 @@
+"""The ordinary life of an intent on a chain with blocks of its own pace, and what ends one before it has a nonce."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+import psycopg
+import pytest
+from eth_utils.crypto import keccak
+
+from core.chain.abi import Abi
+from core.outbox import (
+    HAS_RESULT,
+    IntentConflict,
+    IntentState,
+    LaneStatus,
+    Outcome,
+    enqueue,
+    history,
+    report,
+)
+from relayer.signing import Signer
+from tests.conftest import Anvil, StartAnvil
+from tests.relayer_rig import QUICK, Rig, rigged, until
+
+TOO_SMALL = Abi([{"type": "error", "name": "EntryTooSmall", "inputs": [{"name": "amount", "type": "uint256"}]}]).errors
+
+
+@pytest.fixture(scope="module")
+def chain(module_anvil: StartAnvil) -> Anvil:
+    return module_anvil(chain_id=31337, block_time_seconds=0.5)
+
+
+@pytest.fixture
+async def rig(database_url: str, chain: Anvil) -> AsyncIterator[Rig]:
+    async with rigged(database_url, chain.url, chain.chain_id, policy=replace(QUICK, errors=TOO_SMALL)) as rig:
+        yield rig
+
+
+def revert_code(data: bytes) -> str:
+    """Runtime code that reverts with `data` (at most 36 bytes), whatever it is called with."""
+    padded = data.ljust(64, b"\0")
+    stores = b"".join(b"\x7f" + padded[at : at + 32] + b"\x60" + bytes((at,)) + b"\x52" for at in (0, 32))
+    return "0x" + (stores + b"\x60" + bytes((len(data),)) + b"\x60\x00\xfd").hex()
+
+
+# Reverts when slot 0 is set, and sets it: only the first call of a block's worth succeeds.
+ONCE_CODE = "0x" + bytes.fromhex("60005415600c5760006000fd5b600160005500").hex()
+
+
+async def place(rig: Rig, code: str) -> str:
+    address = "0x" + secrets.token_hex(20)
+    await rig.ask("anvil_setCode", address, code)
+    return address
+
+
+async def test_an_intent_goes_from_queued_to_final_and_each_step_is_in_its_history(rig: Rig) -> None:
+    signer = await rig.new_signer()
+    request = rig.transfer()
+    asked = await rig.ask_for(request)
+    assert asked.state is IntentState.QUEUED
+    async with rig.relayer(rig.spec(signer)):
+        mined = await rig.reaches(asked, IntentState.MINED)
+        assert mined.succeeded
+        assert mined.nonce == 0
+        assert mined.gas_used == 21_000
+        assert mined.tx_hash_hex is not None
+        assert await rig.client.receipt(mined.tx_hash_hex) is not None
+        final = await rig.reaches(asked, IntentState.FINAL)
+    async with rig.pool.connection() as connection:
+        steps = await history(connection, asked.id)
+    assert [step.to_state for step in steps] == ["queued", "signed", "sent", "mined", "final"]
+    assert [step.from_state for step in steps] == [None, "queued", "signed", "sent", "mined"]
+    assert steps == sorted(steps, key=lambda step: step.at)
+    assert steps[1].tx_hash == steps[3].tx_hash == final.tx_hash
+    assert await rig.balance(request.to) == 1
+
+
+async def test_the_same_key_is_one_transaction_and_another_wish_under_it_is_refused(rig: Rig) -> None:
+    request = rig.transfer()
+    async with rig.pool.connection() as connection:
+        first = await enqueue(connection, request)
+        second = await enqueue(connection, replace(request, priority=5))
+        with pytest.raises(IntentConflict, match=request.key):
+            await enqueue(connection, replace(request, value_wei=2))
+    assert (first.created, second.created) == (True, False)
+    assert first.intent.id == second.intent.id
+    async with rig.relayer(rig.spec(await rig.new_signer())):
+        await rig.reaches(first.intent, IntentState.FINAL)
+    assert await rig.balance(request.to) == 1
+
+
+async def test_many_at_once_are_mined_once_each_in_the_order_of_their_priority(rig: Rig) -> None:
+    signer = await rig.new_signer()
+    requests = [rig.transfer(priority=number % 3) for number in range(300)]
+    asked = await rig.ask_for_many(requests)
+    async with rig.relayer(rig.spec(signer)):
+        done = [await rig.reaches(each, IntentState.MINED, IntentState.FINAL) for each in asked]
+    assert sorted(each.nonce for each in done if each.nonce is not None) == list(range(300))
+    assert await rig.balances([each.to for each in requests]) == [1] * 300
+    by_nonce = sorted(zip(done, requests, strict=True), key=lambda pair: pair[0].nonce or 0)
+    assert [request.priority for _, request in by_nonce] == sorted((r.priority for r in requests), reverse=True)
+
+
+async def test_gas_is_estimated_when_not_given(rig: Rig) -> None:
+    target = await place(rig, ONCE_CODE)
+    asked = await rig.ask_for(rig.transfer(to=target, value_wei=0, gas_limit=None))
+    async with rig.relayer(rig.spec(await rig.new_signer())):
+        mined = await rig.reaches(asked, *HAS_RESULT)
+    assert mined.succeeded
+    assert mined.gas_used is not None
+    assert mined.gas_used > 40_000
+
+
+@pytest.mark.parametrize("gas_limit", [None, 200_000])
+async def test_a_call_that_would_revert_ends_with_a_sentence_and_without_a_nonce(
+    rig: Rig, gas_limit: int | None
+) -> None:
+    signer = await rig.new_signer()
+    error = next(iter(TOO_SMALL.values()))
+    target = await place(rig, revert_code(error.selector + (5).to_bytes(32)))
+    asked = await rig.ask_for(rig.transfer(to=target, value_wei=0, gas_limit=gas_limit))
+    async with rig.relayer(rig.spec(signer)):
+        failed = await rig.reaches(asked, IntentState.FAILED)
+    assert failed.refused
+    assert failed.reason_code == "EntryTooSmall"
+    assert failed.reason == "The call reverted: entry too small (amount 5)."
+    assert await rig.nonce(signer) == 0
+    # Asked again it is a new try, once its reason is gone; without asking it stays ended.
+    await rig.ask("anvil_setCode", target, "0x")
+    async with rig.pool.connection() as connection:
+        request = rig.transfer(key=asked.key, to=target, value_wei=0, gas_limit=gas_limit)
+        assert (await enqueue(connection, request)).intent.state is IntentState.FAILED
+        assert (await enqueue(connection, request, again_if_refused=True)).intent.state is IntentState.QUEUED
+    async with rig.relayer(rig.spec(signer)):
+        assert (await rig.reaches(asked, IntentState.MINED)).nonce == 0
+
+
+async def test_a_transaction_that_reverts_when_mined_says_why_and_can_never_be_sent_again(rig: Rig) -> None:
+    signer = await rig.new_signer()
+    target = await place(rig, ONCE_CODE)
+    calls = [rig.transfer(to=target, value_wei=0, gas_limit=90_000, simulate=False) for _ in range(2)]
+    asked = await rig.ask_for_many(calls)
+    async with rig.relayer(rig.spec(signer)):
+        first = await rig.reaches(asked[0], IntentState.FINAL)
+        second = await rig.reaches(asked[1], IntentState.FAILED)
+    assert first.outcome is Outcome.SUCCEEDED
+    assert second.outcome is Outcome.REVERTED
+    assert not second.refused
+    assert second.reason == "The call reverted without a reason."
+    assert second.fee_wei
+    async with rig.pool.connection() as connection:
+        again = await enqueue(connection, calls[1], again_if_refused=True)
+    assert again.intent.state is IntentState.FAILED
+
+
+async def test_running_out_of_gas_is_told_apart_from_a_revert(rig: Rig) -> None:
+    target = await place(rig, ONCE_CODE)
+    asked = await rig.ask_for(rig.transfer(to=target, value_wei=0, gas_limit=30_000, simulate=False))
+    async with rig.relayer(rig.spec(await rig.new_signer())):
+        mined = await rig.reaches(asked, IntentState.MINED)
+    assert mined.reason_code == "out_of_gas"
+    assert mined.reason == "It ran out of the 30000 gas it was given."
+
+
+async def test_an_intent_past_its_deadline_on_the_chains_clock_is_refused(rig: Rig) -> None:
+    head = await rig.client.head()
+    asked = await rig.ask_for(rig.transfer(not_after=head.timestamp - 10))
+    async with rig.relayer(rig.spec(await rig.new_signer())):
+        failed = await rig.reaches(asked, IntentState.FAILED)
+    assert failed.refused
+    assert failed.reason_code == "expired"
+
+
+async def test_an_intent_waits_for_the_one_it_depends_on_and_fails_with_it(rig: Rig) -> None:
+    signer, other = await rig.new_signer(), await rig.new_signer()
+    first = await rig.ask_for(rig.transfer(group="opener"))
+    second = await rig.ask_for(rig.transfer(depends_on=first.id))
+    doomed = await rig.ask_for(rig.transfer(group="opener", not_after=1))
+    orphan = await rig.ask_for(rig.transfer(depends_on=doomed.id))
+    async with rig.relayer(rig.spec(signer, "relay")):
+        await asyncio.sleep(1.5)
+        assert (await rig.read(second)).state is IntentState.QUEUED
+        async with rig.relayer(rig.spec(other, "opener")):
+            early = await rig.reaches(first, IntentState.MINED)
+            late = await rig.reaches(second, IntentState.MINED)
+            assert (await rig.reaches(orphan, IntentState.FAILED)).reason_code == "dependency_failed"
+    assert early.block_number is not None
+    assert late.block_number is not None
+    assert late.block_number > early.block_number
+
+
+async def test_a_group_is_carried_only_by_the_keys_that_serve_it(rig: Rig) -> None:
+    opener, both = await rig.new_signer(), await rig.new_signer()
+    asked = [await rig.ask_for(rig.transfer(group=group)) for group in ("opener", "keeper", "relay", "opener")]
+    async with rig.relayer(rig.spec(opener, "opener"), rig.spec(both, "relay", "keeper")):
+        mined = [await rig.reaches(each, IntentState.MINED, IntentState.FINAL) for each in asked]
+    senders = []
+    for each in mined:
+        assert each.tx_hash_hex is not None
+        found = await rig.client.transaction(each.tx_hash_hex)
+        assert found is not None
+        senders.append(found.sender.lower())
+    first, second = "0x" + opener.address.hex(), "0x" + both.address.hex()
+    assert senders == [first, second, second, first]
+
+
+async def test_the_report_tells_who_works_and_how_much_waits(rig: Rig) -> None:
+    signer = await rig.new_signer()
+    group = "g" + secrets.token_hex(4)
+    async with rig.pool.connection() as connection:
+        assert not (await report(connection, rig.chain_id, group)).works
+    await rig.ask_for(rig.transfer(group=group, max_fee_cap_wei=1))
+    async with rig.relayer(rig.spec(signer, group)):
+
+        async def works() -> bool:
+            async with rig.pool.connection() as connection:
+                return (await report(connection, rig.chain_id, group)).works
+
+        await until(works, what="a working lane")
+        async with rig.pool.connection() as connection:
+            found = await report(connection, rig.chain_id, group)
+        assert found.queued == 1
+        assert found.lanes[0].address == signer.address
+        assert found.lanes[0].balance_wei == 100 * 10**18
+    async with rig.pool.connection() as connection:
+        found = await report(connection, rig.chain_id, group)
+    assert not found.works
+    assert found.lanes[0].status is LaneStatus.STOPPED
+
+
+async def test_a_lane_whose_key_cannot_pay_says_so_and_works_once_it_can(rig: Rig) -> None:
+    signer = Signer(secrets.token_bytes(32))
+    asked = await rig.ask_for(rig.transfer())
+    async with rig.relayer(rig.spec(signer)):
+
+        async def short() -> bool:
+            async with rig.pool.connection() as connection:
+                lanes = (await report(connection, rig.chain_id, "relay")).lanes
+            return any(lane.address == signer.address and lane.status is LaneStatus.OUT_OF_GAS for lane in lanes)
+
+        await until(short, what="a lane out of gas")
+        assert (await rig.read(asked)).state is IntentState.QUEUED
+        await rig.ask("anvil_setBalance", "0x" + signer.address.hex(), hex(10**18))
+        await rig.reaches(asked, IntentState.MINED)
+
+
+async def test_gas_spent_within_the_hour_stops_a_lane_from_signing_more(rig: Rig) -> None:
+    signer = await rig.new_signer()
+    asked = await rig.ask_for_many([rig.transfer() for _ in range(3)])
+    async with rig.relayer(rig.spec(signer), policy=replace(QUICK, gas_per_hour_wei=1, batch_size=1)):
+
+        async def stopped() -> bool:
+            async with rig.pool.connection() as connection:
+                lanes = (await report(connection, rig.chain_id, "relay")).lanes
+            return any(lane.address == signer.address and lane.status is LaneStatus.STOP_LOSS for lane in lanes)
+
+        await until(stopped, what="the stop-loss")
+        await rig.reaches(asked[0], IntentState.FINAL)  # what was sent is still followed
+    assert await rig.nonce(signer) == 1
+    async with rig.relayer(rig.spec(signer)):  # with the ordinary allowance it goes on
+        for each in asked[1:]:
+            await rig.reaches(each, IntentState.MINED, IntentState.FINAL)
+
+
+async def test_history_and_signed_bytes_are_never_changed_and_impossible_steps_are_refused(rig: Rig) -> None:
+    asked = await rig.ask_for(rig.transfer())
+    async with rig.relayer(rig.spec(await rig.new_signer())):
+        await rig.reaches(asked, IntentState.FINAL)
+    async with rig.pool.connection() as connection:
+        with pytest.raises(psycopg.errors.RestrictViolation):
+            await connection.execute("UPDATE outbox_history SET to_state = 'failed' WHERE intent_id = %s", (asked.id,))
+        with pytest.raises(psycopg.errors.RestrictViolation):
+            await connection.execute("DELETE FROM outbox_transaction WHERE intent_id = %s", (asked.id,))
+        with pytest.raises(psycopg.errors.CheckViolation, match="cannot go from final to queued"):
+            await connection.execute(
+                "UPDATE outbox_intent SET state = 'queued', nonce = NULL WHERE id = %s", (asked.id,)
+            )
+
+
+def test_the_helper_contract_reverts_as_meant() -> None:
+    assert keccak(text="EntryTooSmall(uint256)")[:4] in TOO_SMALL

@@ -1,0 +1,385 @@
+"""What goes wrong between a signature and a final block, each made to happen, each repaired without a person."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+import pytest
+
+from core.outbox import Intent, IntentState, Outcome, history
+from relayer.hold import Hold
+from relayer.rows import Prepared
+from relayer.signing import Fees, Signer
+from relayer.store import LeaseLost
+from tests.conftest import Anvil, StartAnvil
+from tests.relayer_rig import GWEI, QUICK, Rig, rigged, until
+
+
+@pytest.fixture(scope="module")
+def chain(module_anvil: StartAnvil) -> Anvil:
+    """Mines only when told to."""
+    return module_anvil(chain_id=31338, mine_on_demand=True)
+
+
+@pytest.fixture
+async def rig(fresh_database_url: str, chain: Anvil) -> AsyncIterator[Rig]:
+    async with rigged(fresh_database_url, chain.url, chain.chain_id) as rig:
+        await rig.ask("anvil_dropAllTransactions")
+        await rig.ask("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
+        await rig.mine()
+        yield rig
+
+
+async def in_pool(rig: Rig, signer: Signer, count: int) -> None:
+    async def holds() -> bool:
+        return await rig.nonce(signer, "pending") == count
+
+    await until(holds, what=f"{count} transactions in the pool")
+
+
+async def mined(rig: Rig, *intents: Intent, seconds: float = 20.0) -> list[Intent]:
+    """Mines a block every 0.3 s until all intents are final."""
+
+    async def final() -> bool:
+        await rig.mine()
+        await asyncio.sleep(0.2)
+        return all([(await rig.read(each)).state.ended for each in intents])
+
+    await until(final, seconds, "the end of every intent")
+    return [await rig.read(each) for each in intents]
+
+
+async def test_a_stuck_transaction_is_replaced_by_one_that_pays_enough(rig: Rig) -> None:
+    signer = await rig.new_signer()
+    requests = [rig.transfer() for _ in range(3)]
+    asked = await rig.ask_for_many(requests)
+    async with rig.relayer(rig.spec(signer)):
+        await in_pool(rig, signer, 3)
+        first = [await rig.reaches(each, IntentState.SENT) for each in asked]
+        for _ in range(4):  # a base fee above what the first signatures offered
+            await rig.ask("anvil_setNextBlockBaseFeePerGas", hex(100 * GWEI))
+            await rig.mine()
+            await asyncio.sleep(0.3)
+        done = await mined(rig, *asked)
+    assert [each.outcome for each in done] == [Outcome.SUCCEEDED] * 3
+    assert [each.nonce for each in done] == [0, 1, 2]
+    assert all(before.tx_hash != after.tx_hash for before, after in zip(first, done, strict=True))
+    assert await rig.balances([each.to for each in requests]) == [1, 1, 1]
+
+
+async def test_a_wiped_mempool_is_filled_again(rig: Rig) -> None:
+    signer = await rig.new_signer()
+    requests = [rig.transfer() for _ in range(5)]
+    asked = await rig.ask_for_many(requests)
+    async with rig.relayer(rig.spec(signer)):
+        await in_pool(rig, signer, 5)
+        await rig.ask("anvil_dropAllTransactions")
+        assert await rig.nonce(signer, "pending") == 0
+        await in_pool(rig, signer, 5)
+        await mined(rig, *asked)
+    assert await rig.nonce(signer) == 5
+    assert await rig.balances([each.to for each in requests]) == [1] * 5
+
+
+async def test_a_transaction_undone_by_a_reorg_is_sent_again(rig: Rig) -> None:
+    signer = await rig.new_signer()
+    request = rig.transfer()
+    snapshot = await rig.ask("evm_snapshot")
+    async with rig.relayer(rig.spec(signer)):
+        asked = await rig.ask_for(request)
+        await in_pool(rig, signer, 1)
+        await rig.mine()
+        before = await rig.reaches(asked, IntentState.MINED)
+        await rig.ask("evm_revert", snapshot)
+        await rig.ask("anvil_dropAllTransactions")
+        await rig.mine(2)  # another block at the same height, without it
+        await rig.reaches(asked, IntentState.SENT)
+        await in_pool(rig, signer, 1)
+        (after,) = await mined(rig, asked)
+    assert after.tx_hash == before.tx_hash
+    assert await rig.balance(request.to) == 1
+    async with rig.pool.connection() as connection:
+        steps = [step.to_state.value for step in await history(connection, asked.id)]
+    assert steps == ["queued", "signed", "sent", "mined", "sent", "mined", "final"]
+
+
+async def test_a_reorg_that_moves_a_transaction_to_another_block_is_followed(rig: Rig) -> None:
+    signer = await rig.new_signer()
+    request = rig.transfer()
+    snapshot = await rig.ask("evm_snapshot")
+    async with rig.relayer(rig.spec(signer)):
+        asked = await rig.ask_for(request)
+        await in_pool(rig, signer, 1)
+        await rig.mine()
+        before = await rig.reaches(asked, IntentState.MINED)
+        raw = await rig.ask("eth_getRawTransactionByHash", before.tx_hash_hex)
+        await rig.ask("evm_revert", snapshot)
+        await rig.mine(1)
+        await rig.ask("eth_sendRawTransaction", raw)
+        await rig.mine(1)
+        (after,) = await mined(rig, asked)
+    assert before.block_number is not None
+    assert after.block_number == before.block_number + 1
+    assert await rig.balance(request.to) == 1
+
+
+async def test_a_reorg_while_the_relayer_is_down_is_found_at_its_start(rig: Rig) -> None:
+    signer = await rig.new_signer()
+    request = rig.transfer()
+    snapshot = await rig.ask("evm_snapshot")
+    async with rig.relayer(rig.spec(signer)):
+        asked = await rig.ask_for(request)
+        await in_pool(rig, signer, 1)
+        await rig.mine()
+        await rig.reaches(asked, IntentState.MINED)
+    await rig.ask("evm_revert", snapshot)
+    await rig.ask("anvil_dropAllTransactions")
+    await rig.mine(2)
+    async with rig.relayer(rig.spec(signer)):
+        await in_pool(rig, signer, 1)
+        await mined(rig, asked)
+    assert await rig.balance(request.to) == 1
+
+
+async def test_a_reorg_deeper_than_finality_brings_back_what_had_ended(rig: Rig) -> None:
+    signer = await rig.new_signer()
+    request = rig.transfer()
+    snapshot = await rig.ask("evm_snapshot")
+    async with rig.relayer(rig.spec(signer)):
+        asked = await rig.ask_for(request)
+        await in_pool(rig, signer, 1)
+        (before,) = await mined(rig, asked)
+        assert before.state is IntentState.FINAL
+        await rig.ask("evm_revert", snapshot)
+        await rig.ask("anvil_dropAllTransactions")
+        await rig.mine(1)
+        await rig.reaches(asked, IntentState.SENT)
+        await in_pool(rig, signer, 1)
+        (after,) = await mined(rig, asked)
+    assert after.tx_hash == before.tx_hash
+    assert await rig.nonce(signer) == 1
+    assert await rig.balance(request.to) == 1
+
+
+async def test_a_foreign_transaction_before_ours_is_seen_and_gone_around(rig: Rig) -> None:
+    signer = await rig.new_signer()
+    async with rig.relayer(rig.spec(signer)):
+        first = await rig.ask_for(rig.transfer())
+        await in_pool(rig, signer, 1)
+        await mined(rig, first)
+        for nonce in (1, 2):  # the key used elsewhere while the lane is idle
+            await rig.ask("eth_sendRawTransaction", "0x" + rig.sign(signer, nonce).hex())
+        await rig.mine()
+        await asyncio.sleep(0.5)
+        second = await rig.ask_for(rig.transfer())
+        await in_pool(rig, signer, 4)
+        (done,) = await mined(rig, second)
+    assert done.nonce == 3
+
+
+async def test_a_nonce_taken_by_a_foreign_transaction_sends_its_intent_back_for_another(rig: Rig) -> None:
+    signer = await rig.new_signer()
+    requests = [rig.transfer() for _ in range(3)]
+    asked = await rig.ask_for_many(requests)
+    stranger = secrets.token_bytes(20)
+    async with rig.relayer(rig.spec(signer)):
+        await in_pool(rig, signer, 3)
+        await rig.ask("anvil_dropAllTransactions")
+        foreign = rig.sign(signer, 0, to=stranger, gwei=400)
+        await rig.ask("eth_sendRawTransaction", "0x" + foreign.hex())
+        await rig.mine()
+        done = await mined(rig, *asked)
+    assert await rig.balance("0x" + stranger.hex()) == 1
+    assert sorted(each.nonce or 0 for each in done) == [1, 2, 3]
+    assert done[0].nonce == 3
+    assert await rig.balances([each.to for each in requests]) == [1, 1, 1]
+    async with rig.pool.connection() as connection:
+        steps = [step.to_state.value for step in await history(connection, asked[0].id)]
+    assert steps == ["queued", "signed", "sent", "queued", "signed", "sent", "mined", "final"]
+
+
+async def test_a_nonce_nobody_owns_is_filled_with_a_noop(rig: Rig) -> None:
+    """A row for nonce 2 without any for 0 and 1, as after a partial restore."""
+    signer = await rig.new_signer()
+    request = rig.transfer()
+    asked = await rig.ask_for(request)
+    store = await rig.dead_holder(signer, next_nonce=2)
+    (candidate,) = await store.queued(10, [])
+    await store.sign([Prepared(candidate, 21_000, Fees(50 * GWEI, GWEI))])
+    async with rig.pool.connection() as connection:
+        await connection.execute("UPDATE outbox_lane SET holder = NULL, lease_until = NULL")
+    async with rig.relayer(rig.spec(signer)):
+        await in_pool(rig, signer, 3)
+        (done,) = await mined(rig, asked)
+    assert done.nonce == 2
+    assert await rig.nonce(signer) == 3
+    assert await rig.balance(request.to) == 1
+
+
+async def test_a_lane_row_ahead_of_the_chain_goes_back(rig: Rig) -> None:
+    signer = await rig.new_signer()
+    async with rig.pool.connection() as connection:
+        await connection.execute(
+            "INSERT INTO outbox_lane (chain_id, address, groups, next_nonce) VALUES (%s, %s, '{relay}', 41)",
+            (rig.chain_id, signer.address),
+        )
+    asked = await rig.ask_for(rig.transfer())
+    async with rig.relayer(rig.spec(signer)):
+        (done,) = await mined(rig, asked)
+    assert done.nonce == 0
+
+
+async def test_signed_but_never_sent_rows_are_sent_after_a_restart(rig: Rig) -> None:
+    signer = await rig.new_signer()
+    requests = [rig.transfer() for _ in range(4)]
+    asked = await rig.ask_for_many(requests)
+    store = await rig.dead_holder(signer, next_nonce=0)
+    flights = await store.sign([Prepared(each, 21_000, Fees(50 * GWEI, GWEI)) for each in await store.queued(10, [])])
+    # One of them was sent, and mined, before the process died without writing it down.
+    await rig.ask("eth_sendRawTransaction", "0x" + flights[0].newest.raw.hex())
+    await rig.mine()
+    async with rig.pool.connection() as connection:
+        await connection.execute("UPDATE outbox_lane SET holder = NULL, lease_until = NULL")
+    async with rig.relayer(rig.spec(signer)):
+        done = await mined(rig, *asked)
+    assert [each.tx_hash for each in done] == [flight.newest.hash for flight in flights]
+    assert await rig.balances([each.to for each in requests]) == [1] * 4
+    async with rig.pool.connection() as connection:
+        steps = [step.to_state.value for step in await history(connection, asked[0].id)]
+    assert steps == ["queued", "signed", "mined", "final"]
+
+
+async def test_an_intent_late_in_the_air_is_cancelled_and_can_never_land(rig: Rig) -> None:
+    signer = await rig.new_signer()
+    head = await rig.client.head()
+    request = rig.transfer(not_after=head.timestamp + 100)
+    async with rig.relayer(rig.spec(signer)):
+        asked = await rig.ask_for(request)
+        await in_pool(rig, signer, 1)
+        original = await rig.reaches(asked, IntentState.SENT)
+        await rig.ask("anvil_dropAllTransactions")
+        await rig.ask("evm_setNextBlockTimestamp", head.timestamp + 101)
+        await rig.mine()
+        (done,) = await mined(rig, asked)
+    assert done.state is IntentState.REPLACED
+    assert done.outcome is Outcome.CANCELLED
+    assert done.reason_code == "expired"
+    assert done.tx_hash != original.tx_hash
+    assert await rig.nonce(signer) == 1
+    assert await rig.balance(request.to) == 0
+
+
+async def test_what_no_node_takes_frees_its_nonce_by_a_noop(rig: Rig) -> None:
+    """More gas than a block holds: the node refuses it for good, and those behind it must not wait for ever."""
+    signer = await rig.new_signer()
+    impossible = rig.transfer(gas_limit=70_000_000, simulate=False)
+    behind = rig.transfer()
+    asked = await rig.ask_for_many([impossible, behind])
+    async with rig.relayer(rig.spec(signer), policy=replace(QUICK, max_gas=100_000_000)):
+        first, second = await mined(rig, *asked)
+    assert first.state is IntentState.REPLACED
+    assert first.reason_code == "gas_limit"
+    assert second.state is IntentState.FINAL
+    assert await rig.balances([impossible.to, behind.to]) == [0, 1]
+
+
+async def test_an_intent_that_may_pay_too_little_gives_way_to_those_behind_it(rig: Rig) -> None:
+    signer = await rig.new_signer()
+    poor = rig.transfer(max_fee_cap_wei=3 * GWEI)
+    behind = rig.transfer()
+    async with rig.relayer(rig.spec(signer)):
+        asked = await rig.ask_for_many([poor, behind])
+        await in_pool(rig, signer, 2)
+
+        async def ended() -> bool:
+            await rig.ask("anvil_setNextBlockBaseFeePerGas", hex(100 * GWEI))
+            await rig.mine()
+            await asyncio.sleep(0.2)
+            return all([(await rig.read(each)).state.ended for each in asked])
+
+        await until(ended, 25, "the end of both")
+        first, second = [await rig.read(each) for each in asked]
+    assert first.state is IntentState.REPLACED
+    assert first.reason_code == "fee_cap"
+    assert second.state is IntentState.FINAL
+    assert await rig.balances([poor.to, behind.to]) == [0, 1]
+
+
+async def test_losing_every_database_connection_again_and_again_loses_nothing(rig: Rig) -> None:
+    signers = [await rig.new_signer() for _ in range(2)]
+    requests = [rig.transfer() for _ in range(400)]
+    policy = replace(QUICK, batch_size=10, rpc_batch_size=5)
+    async with rig.relayer(*(rig.spec(each) for each in signers), policy=policy):
+        asked = await rig.ask_for_many(requests)
+        for _ in range(6):
+            await asyncio.sleep(0.5)
+            async with rig.pool.connection() as connection:
+                await connection.execute(
+                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() "
+                    "AND application_name LIKE 'vpm-relayer%'"
+                )
+            await rig.mine()
+        await mined(rig, *asked, seconds=60)
+    assert await rig.balances([each.to for each in requests]) == [1] * 400
+    assert sum([await rig.nonce(each) for each in signers]) == 400
+
+
+async def test_nothing_is_signed_while_the_base_fee_is_above_the_cap(rig: Rig) -> None:
+    signer = await rig.new_signer()
+    await rig.ask("anvil_setNextBlockBaseFeePerGas", hex(900 * GWEI))
+    await rig.mine()
+    asked = await rig.ask_for(rig.transfer())
+    async with rig.relayer(rig.spec(signer)):
+        await asyncio.sleep(1.5)
+        assert (await rig.read(asked)).state is IntentState.QUEUED
+        for _ in range(8):
+            await rig.mine()
+        await rig.ask("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
+        await mined(rig, asked)
+
+
+async def test_a_holder_that_slept_through_a_takeover_can_write_and_send_nothing(rig: Rig) -> None:
+    signer = await rig.new_signer()
+    asked = await rig.ask_for(rig.transfer())
+    stale = await rig.dead_holder(signer, next_nonce=0, lease_seconds=-1.0)
+    (candidate,) = await stale.queued(10, [])
+    prepared = [Prepared(candidate, 21_000, Fees(50 * GWEI, GWEI))]
+    async with rig.relayer(rig.spec(signer)):
+        for _ in range(2):  # its own lease has run out; then another holds the lane
+            with pytest.raises(LeaseLost, match="no longer ours"):
+                await stale.sign(prepared)
+            await in_pool(rig, signer, 1)
+        with pytest.raises(LeaseLost, match="ran out"):
+            Hold(stale.lease, valid_until=0.0).check()
+        (done,) = await mined(rig, asked)
+    assert done.nonce == 0
+    async with rig.pool.connection() as connection:
+        cursor = await connection.execute("SELECT count(*) FROM outbox_transaction")
+        assert await cursor.fetchone() == (1,)
+
+
+async def test_two_relayers_share_lanes_and_one_takes_all_when_the_other_ends(rig: Rig) -> None:
+    signers = [await rig.new_signer() for _ in range(4)]
+    specs = [rig.spec(each) for each in signers]
+    async with rig.relayer(*specs) as first:
+
+        async def all_held() -> bool:
+            return len(first.leases.held) == 4
+
+        await until(all_held, what="the first relayer holding everything")
+        async with rig.relayer(*specs) as second:
+
+            async def shared() -> bool:
+                return len(first.leases.held) == len(second.leases.held) == 2
+
+            await until(shared, what="an even share")
+            assert not set(first.leases.held) & set(second.leases.held)
+            requests = [rig.transfer() for _ in range(200)]
+            asked = await rig.ask_for_many(requests)
+            await mined(rig, *asked, seconds=40)
+        await until(all_held, what="the first relayer holding everything again")
+    assert await rig.balances([each.to for each in requests]) == [1] * 200
+    assert sum([await rig.nonce(each) for each in signers]) == 200

@@ -1,0 +1,230 @@
+"""The chain client against a real node."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from eth_account import Account
+from eth_account.signers.local import LocalAccount
+
+from core.chain import Call, ChainClient, Contract, ContractReverted, Log, RpcClient, RpcError, RpcErrorKind
+from core.chain.wire import data_bytes, quantity
+from tests.conftest import Anvil, StartAnvil
+
+# The mnemonic's first two accounts.
+ALICE: LocalAccount = Account.from_key("0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80")
+BOB: LocalAccount = Account.from_key("0x59c6995e998f97a5a0044966f0945389dc9e86dae88c7a8412f4603b6b78690d")
+
+# Emits the word it is sent, under TOPIC, and returns it.
+TOPIC = "7e" * 32
+ECHO = "600035" + "80" + "600052" + f"7f{TOPIC}" + "6020" + "6000" + "a1" + "600052" + "60206000f3"
+# Reverts with EntryTooSmall(uint256): selector and a 7.
+REVERTER_ABI: list[dict[str, Any]] = [
+    {"type": "function", "name": "enter", "inputs": [], "outputs": [{"name": "", "type": "uint256"}]},
+    {"type": "error", "name": "EntryTooSmall", "inputs": [{"name": "amount", "type": "uint256"}]},
+]
+ECHO_ABI: list[dict[str, Any]] = [
+    {"type": "function", "name": "echo", "inputs": [], "outputs": [{"name": "", "type": "uint256"}]},
+]
+
+
+def _reverter() -> str:
+    (error,) = Contract("0x" + "11" * 20, REVERTER_ABI).errors.values()
+    return f"63{error.selector.hex()}60e01b600052" + "6007600452" + "60246000fd"
+
+
+def _creation(runtime: str) -> bytes:
+    """Init code that returns the runtime."""
+    size = len(runtime) // 2
+    return bytes.fromhex(f"60{size:02x}600c60003960{size:02x}6000f3" + runtime)
+
+
+@pytest.fixture(scope="module")
+def chain(module_anvil: StartAnvil) -> Anvil:
+    return module_anvil(chain_id=31338)
+
+
+@pytest.fixture
+async def client(chain: Anvil) -> AsyncIterator[ChainClient]:
+    async with RpcClient([chain.url], chain_id=chain.chain_id) as rpc:
+        await rpc.start()
+        yield ChainClient(rpc)
+
+
+async def _sign(client: ChainClient, **fields: Any) -> bytes:
+    head = await client.head()
+    given = {
+        "chainId": 31338,
+        "nonce": await client.nonce(ALICE.address, "pending"),
+        "gas": 500_000,
+        "maxFeePerGas": 2 * (head.base_fee_wei or 0) + 10**9,
+        "maxPriorityFeePerGas": 10**9,
+        "value": 0,
+    }
+    return bytes(ALICE.sign_transaction(given | fields).raw_transaction)
+
+
+async def _mined(client: ChainClient, raw: bytes) -> Any:
+    sent = await client.send_raw(raw)
+    for _ in range(100):
+        receipt = await client.receipt(sent)
+        if receipt is not None:
+            return receipt
+        await asyncio.sleep(0.05)
+    raise AssertionError("not mined")
+
+
+async def _deploy(client: ChainClient, runtime: str, abi: list[dict[str, Any]]) -> Contract:
+    receipt = await _mined(client, await _sign(client, data=_creation(runtime)))
+    assert receipt.succeeded
+    assert receipt.contract_address
+    return Contract(receipt.contract_address, abi)
+
+
+async def test_blocks(client: ChainClient) -> None:
+    head = await client.head()
+    assert await client.block(head.number) == head
+    assert await client.block(head.hash) == head
+    assert head.l1_block_number == head.number
+    assert head.timestamp > 1_700_000_000
+    assert await client.block(head.number + 1000) is None
+    assert await client.block("0x" + "00" * 32) is None
+    genesis, absent = await client.blocks([0, head.number + 1000])
+    assert genesis is not None
+    assert genesis.number == 0
+    assert absent is None
+    assert await client.chain_id() == 31338
+
+
+async def test_a_transfer_from_signing_to_receipt(client: ChainClient) -> None:
+    before = await client.balance_wei(BOB.address)
+    raw = await _sign(client, to=BOB.address, value=5, gas=21_000)
+    receipt = await _mined(client, raw)
+    assert receipt.succeeded
+    assert receipt.gas_used == 21_000
+    assert receipt.fee_wei >= 21_000 * 10**9
+    assert await client.balance_wei(BOB.address) == before + 5
+    found = await client.transaction(receipt.transaction_hash)
+    assert found is not None
+    assert found.sender == ALICE.address.lower()
+    block = await client.block_with_transactions(receipt.block_number)
+    assert block is not None
+    assert [each.hash for each in block.transactions] == [receipt.transaction_hash]
+    assert await client.receipts([receipt.transaction_hash, "0x" + "ab" * 32]) == [receipt, None]
+
+
+async def test_logs_by_range_and_by_block(client: ChainClient) -> None:
+    echo = await _deploy(client, ECHO, ECHO_ABI)
+    receipts = [
+        await _mined(client, await _sign(client, to=echo.address, data=number.to_bytes(32))) for number in (7, 8)
+    ]
+    first, last = receipts[0].block_number, receipts[-1].block_number
+    logs: list[Log] = await client.logs(first, last, [echo.address], ["0x" + TOPIC])
+    assert [int.from_bytes(data_bytes(log.data)) for log in logs] == [7, 8]
+    assert [quantity(log.block_number) for log in logs] == [first, last]
+    assert logs[0].block_hash == receipts[0].block_hash
+    assert logs[0].transaction_hash == receipts[0].transaction_hash
+    assert not logs[0].removed
+    assert await client.logs_of_block(receipts[1].block_hash, [echo.address]) == logs[1:]
+    assert await client.logs(first, last, [echo.address], ["0x" + "00" * 32]) == []
+
+
+async def test_views_at_one_block(client: ChainClient) -> None:
+    echo = await _deploy(client, ECHO, ECHO_ABI)
+    head = await client.head()
+    function = echo.abi.function("echo")
+    calls = [Call(echo.address, number.to_bytes(32), function) for number in range(150)]
+    assert await client.read_many(calls, head.number) == list(range(150))
+    assert await client.read_many(calls[:2], head.hash) == [0, 1]
+    assert await client.read(calls[9], head.number) == 9
+    with pytest.raises(RpcError) as e:
+        await client.read(calls[9], head.number + 1000)
+    assert e.value.kind is RpcErrorKind.BLOCK_NOT_FOUND
+
+
+async def test_before_its_deployment_a_contract_is_not_there(client: ChainClient) -> None:
+    echo = await _deploy(client, ECHO, ECHO_ABI)
+    (answer,) = await client.read_many([echo.call("echo")], 0)
+    assert isinstance(answer, RpcError)
+    assert "is there a contract" in answer.message
+    assert await client.code(echo.address, 0) == b""
+    assert (await client.code(echo.address)).hex() == ECHO
+
+
+async def test_a_revert_says_why(client: ChainClient) -> None:
+    reverter = await _deploy(client, _reverter(), REVERTER_ABI)
+    call = reverter.call("enter", sender=ALICE.address)
+    for ask in (client.read(call), client.simulate(call), client.estimate_gas(call)):
+        with pytest.raises(ContractReverted, match=r"entry too small \(amount 7\)") as e:
+            await ask
+        assert e.value.name == "EntryTooSmall"
+    (answer,) = await client.read_many([call], "latest")
+    assert isinstance(answer, ContractReverted)
+
+
+async def test_refusals_of_a_real_node_are_understood(client: ChainClient) -> None:
+    mined = await _sign(client, to=BOB.address, value=1, gas=21_000)
+    await _mined(client, mined)
+    kinds: dict[str, RpcErrorKind] = {}
+    poor = Account.create()
+    nonce = await client.nonce(ALICE.address)
+    given = {"chainId": 31338, "to": BOB.address, "gas": 21_000, "value": 1, "maxPriorityFeePerGas": 1}
+    raws = {
+        "nonce": mined,
+        "funds": poor.sign_transaction({**given, "nonce": 0, "maxFeePerGas": 10**10}).raw_transaction,
+        "fee": ALICE.sign_transaction({**given, "nonce": nonce, "maxFeePerGas": 1}).raw_transaction,
+        "gas": ALICE.sign_transaction({**given, "nonce": nonce, "maxFeePerGas": 10**10, "gas": 20_000}).raw_transaction,
+        "bytes": b"\x02\x01",
+    }
+    for name, raw in raws.items():
+        with pytest.raises(RpcError) as e:
+            await client.send_raw(bytes(raw))
+        kinds[name] = e.value.kind
+        assert not e.value.maybe_delivered
+    assert kinds == {
+        "nonce": RpcErrorKind.NONCE_TOO_LOW,
+        "funds": RpcErrorKind.INSUFFICIENT_FUNDS,
+        "fee": RpcErrorKind.FEE_TOO_LOW,
+        "gas": RpcErrorKind.GAS_LIMIT,
+        "bytes": RpcErrorKind.TX_INVALID,
+    }
+
+
+async def test_the_pool_s_refusals(anvil: StartAnvil) -> None:
+    """Nothing is mined here, so the pool itself answers."""
+    chain = anvil(chain_id=31338, mine_on_demand=True)
+    async with RpcClient([chain.url], chain_id=31338) as rpc:
+        client = ChainClient(rpc)
+        first = await _sign(client, to=BOB.address, gas=21_000, nonce=0)
+        await client.send_raw(first)
+        with pytest.raises(RpcError) as e:
+            await client.send_raw(first)
+        assert e.value.kind is RpcErrorKind.ALREADY_KNOWN
+        with pytest.raises(RpcError) as e:
+            await client.send_raw(await _sign(client, to=BOB.address, gas=21_000, nonce=0, value=3))
+        assert e.value.kind is RpcErrorKind.REPLACEMENT_UNDERPRICED
+        assert await client.nonce(ALICE.address, "pending") == 1
+        assert await client.nonce(ALICE.address) == 0
+
+
+async def test_fees(client: ChainClient) -> None:
+    history = await client.fee_history(4, (25.0, 50.0))
+    assert len(history.base_fees_wei) == len(history.gas_used_ratio) + 1
+    assert all(len(block) == 2 for block in history.rewards_wei)
+    assert await client.max_priority_fee_wei() >= 0
+
+
+async def test_a_node_that_dies_and_returns(anvil: StartAnvil) -> None:
+    chain = anvil(chain_id=31339)
+    async with RpcClient([chain.url], chain_id=31339, rounds=1, timeout_seconds=2) as rpc:
+        client = ChainClient(rpc)
+        assert await client.block_number() == 0
+        chain.process.kill_program()
+        with pytest.raises(RpcError) as e:
+            await client.block_number()
+        assert e.value.kind is RpcErrorKind.UNAVAILABLE
+        anvil(chain_id=31339, port=chain.options.port)
+        assert await client.block_number() == 0

@@ -1,0 +1,326 @@
+"""`./vpm up` as a person runs it: what it tells, what it does when something is wrong, and that nothing outlives it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from core.db.engine import conninfo
+from core.local.anvil import ask
+from core.local.process import free_port
+from tests.support.genesis import Genesis, RunningChain
+
+ROOT = Path(__file__).resolve().parents[2]
+READY_SECONDS = 90
+NOTICED_SECONDS = 3.0
+
+pytestmark = pytest.mark.timeout(240)
+
+
+class Stack:
+    """A running `./vpm up`."""
+
+    def __init__(
+        self,
+        state: Path,
+        told: Path,
+        *options: str,
+        port: int | None = None,
+        env: dict[str, str] | None = None,
+    ) -> None:
+        """`told` is a folder of its own for what the stack says."""
+        self.state, self.port = state, port or free_port()
+        told.mkdir()
+        self.ready_file, self.output_path = told / "ready.json", told / "output.txt"
+        inherited = {k: v for k, v in os.environ.items() if k != "DATABASE_URL"}
+        with self.output_path.open("wb") as output:
+            self.process = subprocess.Popen(
+                ["./vpm", "up", "--no-demo", *options, "--port", str(self.port)]
+                + ["--state", str(state), "--ready-file", str(self.ready_file)],
+                cwd=ROOT,
+                env={**inherited, **(env or {})},
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
+
+    @property
+    def output(self) -> str:
+        return self.output_path.read_text(errors="replace")
+
+    def ready(self) -> dict[str, Any]:
+        deadline = time.monotonic() + READY_SECONDS
+        while not self.ready_file.exists():
+            assert self.process.poll() is None, f"the stack ended:\n{self.output}"
+            assert time.monotonic() < deadline, f"not ready in time:\n{self.output}"
+            time.sleep(0.05)
+        found: dict[str, Any] = json.loads(self.ready_file.read_text())
+        return found
+
+    def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+        return self.process.wait(60)
+
+    def children(self) -> list[int]:
+        return [pid for pid, parent in _parents().items() if parent == self.process.pid]
+
+
+def _parents() -> dict[int, int]:
+    shown = subprocess.run(["ps", "-eo", "pid=,ppid="], capture_output=True, text=True, check=True).stdout
+    return {int(pid): int(parent) for pid, parent in (line.split() for line in shown.splitlines())}
+
+
+def _tree(pid: int) -> set[int]:
+    parents = _parents()
+    found, before = {pid}, set[int]()
+    while found != before:
+        before = set(found)
+        found |= {child for child, parent in parents.items() if parent in found}
+    return found - {pid}
+
+
+def _alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def _gone(pids: set[int], within_seconds: float) -> bool:
+    deadline = time.monotonic() + within_seconds
+    while any(_alive(pid) for pid in pids):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def _listening(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+@pytest.fixture
+def new_stack(local_genesis: Genesis, tmp_path: Path) -> Iterator[Callable[..., Stack]]:
+    """Starts stacks whose chains already carry the genesis, which takes seconds; all are gone afterwards."""
+    started: list[Stack] = []
+    tmp_path.chmod(0o755)  # as root, PostgreSQL runs as another user, who has to get in
+
+    def start(name: str = "state", *flags: str, empty: bool = False, **options: Any) -> Stack:
+        state = tmp_path / name
+        if not state.exists() and not empty:
+            shutil.copytree(local_genesis.state.root, state)
+        started.append(Stack(state, tmp_path / f"told-{len(started)}", *flags, **options))
+        return started[-1]
+
+    yield start
+    for stack in started:
+        family = _tree(stack.process.pid)
+        if stack.process.poll() is None:
+            stack.process.kill()
+            stack.process.wait()
+        assert _gone(family, 10)
+
+
+def test_up_tells_everything_and_stops_without_a_trace(new_stack: Callable[..., Stack]) -> None:
+    stack = new_stack()
+    ready = stack.ready()
+    assert ready["base_url"] == f"http://127.0.0.1:{stack.port}"
+    assert ready["chains"] == {"base": 8453, "vpm": 4663}
+    wanted = {
+        "base": {"USDC", "SettlementWallet", "Safe"},
+        "vpm": {"USDG", "VestedMarkets", "RoundResolver", "MarketLister", "Safe", "NVDA", "NVDA feed"},
+    }
+    for name, names in wanted.items():
+        url = ready["rpc"][name]
+        assert int(ask(url, "eth_chainId"), 16) == ready["chains"][name]
+        assert names <= ready["addresses"][name].keys()
+        for address in ready["addresses"][name].values():
+            assert len(ask(url, "eth_getCode", address, "latest")) > 2, f"nothing at {address} on {name}"
+    assert ready["addresses"]["base"]["USDC"] == "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"
+    assert len(ready["cron_secret"]) >= 16
+    assert set(ready["metrics"]) <= {"indexer", "relayer", "keeper", "api"}
+    with psycopg.connect(conninfo(ready["database_url"])) as connection:
+        assert connection.execute("SELECT count(*) FROM alembic_version").fetchone() is not None
+    _dev_wallets_are_funded(ready)
+
+    family = _tree(stack.process.pid)
+    ports = [int(url.rsplit(":", 1)[1]) for url in ready["rpc"].values()]
+    assert stack.stop(signal.SIGINT) == 0
+    assert _gone(family, 1)
+    assert not any(_listening(port) for port in ports)
+    assert not stack.ready_file.exists()
+
+
+def _dev_wallets_are_funded(ready: dict[str, Any]) -> None:
+    balance_of = "0x70a08231" + "0" * 24
+    for name, token in (("base", "USDC"), ("vpm", "USDG")):
+        for wallet in ready["dev_wallets"]:
+            call = {"to": ready["addresses"][name][token], "data": balance_of + wallet["address"][2:]}
+            assert int(ask(ready["rpc"][name], "eth_call", call, "latest"), 16) > 0
+            assert int(ask(ready["rpc"][name], "eth_getBalance", wallet["address"], "latest"), 16) > 0
+
+
+def test_a_killed_part_is_named_and_ends_the_stack(new_stack: Callable[..., Stack]) -> None:
+    stack = new_stack()
+    stack.ready()
+    family = _tree(stack.process.pid)
+    victims = {"chain-vpm": "--chain-id 4663", "postgres": "postgres"}
+    for name, sign in victims.items():
+        victim = next(pid for pid in stack.children() if sign in _command(pid))
+        os.kill(victim, signal.SIGKILL)
+        killed_at = time.monotonic()
+        while f"{name} was killed by SIGKILL" not in stack.output:
+            assert time.monotonic() - killed_at < NOTICED_SECONDS + 30, stack.output
+            time.sleep(0.02)
+        assert stack.process.wait(30) == 1
+        assert _gone(family, 1)
+        if name != "postgres":
+            stack = new_stack()
+            stack.ready()
+            family = _tree(stack.process.pid)
+
+
+def _command(pid: int) -> str:
+    return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+
+
+def test_killing_the_launcher_takes_everything_with_it(new_stack: Callable[..., Stack]) -> None:
+    stack = new_stack()
+    stack.ready()
+    family = _tree(stack.process.pid)
+    assert family
+    stack.process.kill()
+    stack.process.wait()
+    assert _gone(family, 5)
+
+
+def test_a_restart_keeps_the_chains_and_their_addresses(new_stack: Callable[..., Stack]) -> None:
+    stack = new_stack()
+    first = stack.ready()
+    height = int(ask(first["rpc"]["vpm"], "eth_blockNumber"), 16)
+    stack.stop()
+    again = new_stack()
+    second = again.ready()
+    assert second["addresses"] == first["addresses"]
+    assert second["rpc"] == first["rpc"]
+    assert second["cron_secret"] == first["cron_secret"]
+    assert int(ask(second["rpc"]["vpm"], "eth_blockNumber"), 16) >= height
+    assert again.stop() == 0
+
+
+def test_two_stacks_run_side_by_side(new_stack: Callable[..., Stack]) -> None:
+    one, other = new_stack("one"), new_stack("other")
+    first, second = one.ready(), other.ready()
+    assert not set(first["rpc"].values()) & set(second["rpc"].values())
+    assert first["database_url"] != second["database_url"]
+    assert one.stop() == 0
+    assert other.process.poll() is None
+    assert other.stop() == 0
+
+
+def test_forks_of_live_chains_get_contracts_and_funded_wallets(
+    new_stack: Callable[..., Stack], base_chain: RunningChain, stock_chain: RunningChain
+) -> None:
+    forks = ("--fork-base", base_chain.url, "--fork-vpm", stock_chain.url)
+    stack = new_stack("forked", *forks, empty=True)
+    ready = stack.ready()
+    for name, live in (("base", base_chain), ("vpm", stock_chain)):
+        height = int(ask(live.url, "eth_blockNumber"), 16)
+        assert int(ask(ready["rpc"][name], "eth_blockNumber"), 16) > height
+    # Deployed anew on the forks, which carry the live chains' tokens and feeds.
+    assert ready["addresses"]["vpm"]["VestedMarkets"] != stock_chain.deployment.contract("VestedMarkets").address
+    assert ready["addresses"]["base"]["USDC"] == base_chain.deployment.token("USDC").address
+    _dev_wallets_are_funded(ready)
+    assert stack.stop() == 0
+    local = Stack(stack.state, stack.ready_file.parent / "again", port=free_port())
+    _refused(local, "holds a fork chain", "--state")
+
+
+def test_a_fork_of_another_chain_is_one_sentence(new_stack: Callable[..., Stack], base_chain: RunningChain) -> None:
+    stack = new_stack("wrong", "--fork-vpm", base_chain.url, empty=True)
+    _refused(stack, "--fork-vpm", "serves chain 8453, not 4663")
+
+
+def _refused(stack: Stack, *parts: str) -> None:
+    assert stack.process.wait(20) == 1
+    sentence = stack.output.strip().splitlines()[-1]
+    assert sentence.startswith("vpm: ")
+    for part in parts:
+        assert part in sentence
+    assert not stack.ready_file.exists()
+
+
+def test_an_occupied_port_is_one_sentence(new_stack: Callable[..., Stack]) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        _refused(new_stack(port=port), f"port {port} is taken", "--port")
+
+
+def test_a_state_folder_in_use_is_one_sentence(new_stack: Callable[..., Stack]) -> None:
+    first = new_stack()
+    first.ready()
+    _refused(new_stack(), "another stack", "--state")
+    assert first.stop() == 0
+
+
+@pytest.mark.parametrize(
+    ("url", "part"),
+    [
+        ("postgresql://nobody:wrong@127.0.0.1:1/none", "Connection refused"),
+        ("mysql://root@127.0.0.1/vpm", "not a PostgreSQL URL"),
+    ],
+)
+def test_a_wrong_database_url_is_one_sentence(new_stack: Callable[..., Stack], url: str, part: str) -> None:
+    stack = new_stack(env={"DATABASE_URL": url})
+    _refused(stack, "DATABASE_URL", part)
+
+
+def test_an_unusable_state_folder_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    stack = Stack(tmp_path / "file" / "state", tmp_path / "told")
+    _refused(stack, "cannot use the state folder", "Not a directory")
+
+
+def test_a_full_disk_is_one_sentence(tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    # Three files and folders more and this disk is full; an ordinary user mounts it in a namespace of their own.
+    up = f"./vpm up --no-demo --state {disk}/state --port {free_port()}"
+    script = f"mount -t tmpfs -o nr_inodes=3 full {disk} && exec {up}"
+    unshared = subprocess.run(
+        ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", script],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert unshared.returncode == 1, unshared.stdout + unshared.stderr
+    assert "the disk is full" in unshared.stderr
+
+
+def test_the_manual_needs_no_set_up_and_an_unknown_command_is_refused() -> None:
+    shown = subprocess.run(["./vpm", "--help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert "./vpm up" in shown
+    assert "./vpm test" in shown
+    assert (
+        "--ready-file"
+        in subprocess.run(["./vpm", "up", "--help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    )
+    wrong = subprocess.run(["./vpm", "fly"], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert wrong.returncode == 2
+    assert "no command 'fly'" in wrong.stderr

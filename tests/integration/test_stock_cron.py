@@ -1,0 +1,84 @@
+"""The scheduler's door with the real keeper behind it: a market goes from its bell to paid by cron calls alone."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import aiohttp
+import pytest
+
+from api.vpm.models import CronReport
+from scripts._stack import wallets
+from tests.support.genesis import Genesis, RunningChain
+from tests.support.stock_chain import FLAT_PRICE, USDG, StockChain
+from tests.support.stock_service import CRON_SECRET, Door, StockService, stock_service
+
+
+@pytest.fixture(scope="module")
+def service(
+    local_genesis: Genesis, stock_chain: RunningChain, database_url: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[StockService]:
+    chain = StockChain.on(stock_chain.url, stock_chain.deployment)
+    folder = tmp_path_factory.mktemp("stock-cron")
+    with stock_service(chain, database_url, local_genesis.deployments, folder) as service:
+        service.start("indexer", "relayer", "keeper", "api")
+        yield service
+
+
+@pytest.fixture
+async def door(service: StockService) -> AsyncIterator[Door]:
+    async with aiohttp.ClientSession() as session:
+        yield Door(session, service.url)
+
+
+async def run(door: Door, job: str) -> dict[str, Any]:
+    response, report = await door.get(f"/api/cron/{job}", headers={"Authorization": f"Bearer {CRON_SECRET}"})
+    assert response.status == 200, report
+    CronReport.model_validate(report)
+    assert (report["job"], report["ok"], report["errors"]) == (job, True, [])
+    return dict(report)
+
+
+@pytest.mark.proves(
+    "stock.cron.endpoint.get",
+    "stock.cron.behaviour.returns_report",
+    "stock.cron.behaviour.idempotent",
+    "stock.cron.value.resolve",
+    "stock.cron.value.deliver",
+)
+async def test_a_market_is_settled_and_paid_by_cron_calls(service: StockService, door: Door) -> None:
+    chain = service.chain
+    chain.push(FLAT_PRICE)
+    market_id = chain.open_market(strike_in=60, lasts=60)
+    chain.enter(wallets.DEV[1], market_id, 0, 20 * USDG)
+    chain.warp_to(chain.now + 61)
+    chain.push(FLAT_PRICE + 1)
+    chain.warp_to(chain.now + 200)
+    path = f"/api/markets/{market_id}"
+    await door.until(path, lambda body: body["market"]["phase"] == "frozen")
+
+    async def repeat(job: str, holds: Any) -> Any:
+        """Calls the job again and again, as a scheduler does, until the market shows its effect."""
+        deadline = time.monotonic() + 60
+        while True:
+            await run(door, job)
+            _, body = await door.get(path)
+            if holds(body):
+                return body
+            assert time.monotonic() < deadline, body
+            chain.mine()
+
+    body = await repeat("resolve", lambda b: b["market"]["phase"] == "resolved")
+    assert body["resolution"]["outcome"] == "UP"
+    body = await repeat("deliver", lambda b: b["positions"][2]["claimed"])
+    paid = int(body["positions"][2]["paidOut"])
+    assert paid == int(body["positions"][2]["payout"]) >= 20 * USDG
+
+    # Once more changes nothing.
+    before = chain.read(chain.contracts.token.call("balanceOf", wallets.DEV[1].address))
+    for job in ("resolve", "deliver"):
+        await run(door, job)
+        await run(door, job)
+    assert chain.read(chain.contracts.token.call("balanceOf", wallets.DEV[1].address)) == before

@@ -1,0 +1,149 @@
+"""With the database or the node taken away the reads go on, say so, and recover by themselves."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+
+import aiohttp
+import pytest
+
+from api.vpm.models import MarketDetailBody, MarketsBody, OwnerBody, PricesBody, ProofBody
+from core.db.engine import sqlalchemy_url
+from scripts._stack import wallets
+from tests.support.cut import Cut, cuttable
+from tests.support.genesis import Genesis, RunningChain
+from tests.support.stock_chain import FLAT_PRICE, USDG, StockChain
+from tests.support.stock_service import Door, StockService, stock_service
+
+OWNER = wallets.DEV[1].address
+MODELS = {
+    "/api/prices": PricesBody,
+    "/api/markets": MarketsBody,
+    "/api/markets/1": MarketDetailBody,
+    f"/api/positions?owner={OWNER}": OwnerBody,
+    "/api/proof": ProofBody,
+}
+
+
+@dataclass(frozen=True)
+class Wired:
+    service: StockService
+    database: Cut
+    node: Cut
+
+
+@pytest.fixture(scope="module")
+def wired(
+    local_genesis: Genesis, stock_chain: RunningChain, database_url: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Wired]:
+    """The whole service behind two cables."""
+    url = sqlalchemy_url(database_url)
+    chain = StockChain.on(stock_chain.url, stock_chain.deployment)
+    node_port = int(stock_chain.url.rpartition(":")[2])
+    assert url.host is not None
+    assert url.port is not None
+    with cuttable(url.host, url.port) as database, cuttable("127.0.0.1", node_port) as node:
+        through = url.set(drivername="postgresql", host="127.0.0.1", port=database.port).render_as_string(False)
+        env = {"VPM_STOCK_RPC_URLS": f"http://127.0.0.1:{node.port}"}
+        folder = tmp_path_factory.mktemp("stock-outage")
+        with stock_service(chain, through, local_genesis.deployments, folder, **env) as service:
+            chain.push(FLAT_PRICE)
+            chain.open_market(strike_in=86_400, lasts=86_400)
+            chain.enter(wallets.DEV[1], 1, 0, 5 * USDG)
+            chain.mine()
+            service.start("indexer", "api")
+            yield Wired(service, database, node)
+
+
+@pytest.fixture
+async def door(wired: Wired) -> AsyncIterator[Door]:
+    async with aiohttp.ClientSession() as session:
+        door = Door(session, wired.service.url)
+        await every_read(door, stale=False)
+        yield door
+
+
+async def every_read(door: Door, *, stale: bool, but: tuple[str, ...] = (), seconds: float = 40.0) -> None:
+    """Every read answers 200 with a whole body, all the time; in the end each (`but` some) says whether it is stale."""
+    left = {path: model for path, model in MODELS.items() if path not in but}
+    deadline = time.monotonic() + seconds
+    while left:
+        for path, model in MODELS.items():
+            response, body = await door.get(path)
+            if not stale and time.monotonic() < deadline and response.status == 503:
+                continue  # just started
+            assert response.status == 200, (path, body)
+            model.model_validate(body)
+            said = body["status"] == "stale-cache" if model is PricesBody else body["stale"]
+            if said == stale:
+                left.pop(path, None)
+        assert time.monotonic() < deadline, f"never {'stale' if stale else 'fresh'}: {', '.join(left)}"
+        await asyncio.sleep(0.2)
+
+
+@pytest.mark.proves(
+    "stock.service.field.stale", "stock.prices.state.stale-cache", "stock.prices.behaviour.failure_is_200"
+)
+async def test_without_a_node_the_reads_go_on_stale_and_recover(wired: Wired, door: Door) -> None:
+    _, before = await door.get("/api/markets/1")
+    wired.node.cut()
+    try:
+        await every_read(door, stale=True)
+        _, during = await door.get("/api/markets/1")
+        assert during["positions"] == before["positions"]
+        assert during["readAt"] < time.time() - 5  # honest about when it was read
+        _, prices = await door.get("/api/prices")
+        assert len(prices["readings"]) == len(wired.service.chain.deployment.feeds)
+        response, health = await door.get("/api/health")
+        assert response.status == 503
+        assert {"rpc-head", "market-reads"} <= {check["name"] for check in health["checks"] if not check["ok"]}
+        chain, wallet = wired.service.chain, wallets.DEV[2]
+        response, answer = await door.post("/api/relay/enter", chain.signed(wallet, chain.bet(wallet, 1)))
+        assert (response.status, answer["error"]) == (503, "relay_unavailable")
+        assert answer["escapeKit"]
+    finally:
+        wired.node.mend()
+    await every_read(door, stale=False)
+
+
+async def test_without_a_database_the_reads_go_on_stale_and_recover(wired: Wired, door: Door) -> None:
+    chain = wired.service.chain
+    wired.database.cut()
+    try:
+        await every_read(door, stale=True, but=("/api/prices",))
+        _, prices = await door.get("/api/prices")
+        assert prices["status"] == "live"  # they come from the node, which is there
+        wallet = wallets.DEV[2]
+        response, answer = await door.post("/api/relay/enter", chain.signed(wallet, chain.bet(wallet, 1)))
+        assert (response.status, answer["error"]) == (503, "relay_unavailable")
+        chain.enter(wallets.DEV[3], 1, 1, 6 * USDG)
+        chain.mine()
+    finally:
+        wired.database.mend()
+    # What happened meanwhile is there, without anybody's help.
+    await door.until("/api/markets/1", lambda b: len(b["positions"]) == 4 and not b["stale"], seconds=40)
+    await every_read(door, stale=False)
+
+
+@pytest.mark.proves("stock.markets.error.never_readable", "stock.prices.state.unavailable")
+async def test_started_without_anything_it_says_so_and_gets_ready(wired: Wired, door: Door) -> None:
+    wired.database.cut()
+    wired.node.cut()
+    wired.service.stop("api")
+    try:
+        await asyncio.to_thread(wired.service.start, "api")
+        for path in MODELS:
+            response, body = await door.get(path)
+            if path == "/api/prices":
+                assert (response.status, body["status"], body["readings"]) == (200, "unavailable", [])
+            else:
+                assert (response.status, body["error"]) == (503, "unavailable"), path
+                assert response.headers["Retry-After"]
+    finally:
+        wired.database.mend()
+        wired.node.mend()
+    await door.until("/api/markets", lambda b: not b["stale"], seconds=40)
+    await every_read(door, stale=False)

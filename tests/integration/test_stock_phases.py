@@ -1,0 +1,310 @@
+"""A market's whole life through the door, each phase held to the contracts by view calls at the body's own block."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any
+
+import aiohttp
+import pytest
+
+from scripts._stack import wallets
+from tests.support.genesis import Genesis, RunningChain
+from tests.support.stock_bodies import hold_detail, hold_market, hold_preview, round_of
+from tests.support.stock_chain import FLAT_PRICE, USDG, StockChain
+from tests.support.stock_service import Door, StockService, stock_service
+
+DAY = 86_400
+
+
+@pytest.fixture(scope="module")
+def service(
+    local_genesis: Genesis, stock_chain: RunningChain, database_url: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[StockService]:
+    chain = StockChain.on(stock_chain.url, stock_chain.deployment)
+    with stock_service(
+        chain, database_url, local_genesis.deployments, tmp_path_factory.mktemp("stock-phases")
+    ) as service:
+        service.start("indexer", "api")
+        yield service
+
+
+@pytest.fixture
+def chain(service: StockService) -> StockChain:
+    return service.chain
+
+
+@pytest.fixture
+async def door(service: StockService) -> AsyncIterator[Door]:
+    async with aiohttp.ClientSession() as session:
+        yield Door(session, service.url)
+
+
+async def detail(door: Door, chain: StockChain, market_id: int, holds: Callable[[Any], bool] = bool) -> Any:
+    """The market as of the present block (or later), when `holds`."""
+    block = chain.block
+    return await door.until(
+        f"/api/markets/{market_id}", lambda body: int(body["head"]["blockNumber"]) >= block and holds(body)
+    )
+
+
+def after_bell(chain: StockChain, market_id: int) -> tuple[int, int]:
+    """Strike and final time of a market, with the chain's clock moved to just after its bell."""
+    spec = chain.read(chain.contracts.resolver.call("spec", market_id))
+    chain.warp_to(spec["finalTime"] + 1)
+    return spec["strikeTime"], spec["finalTime"]
+
+
+async def opened(door: Door, chain: StockChain, **terms: Any) -> int:
+    """A market with bets on both sides, each in a block of its own."""
+    chain.push(FLAT_PRICE)
+    market_id = chain.open_market(**terms)
+    chain.enter(wallets.DEV[1], market_id, 0, 20 * USDG)
+    chain.enter(wallets.DEV[2], market_id, 1, 30 * USDG)
+    chain.enter(wallets.DEV[3], market_id, 0, 10 * USDG)
+    return market_id
+
+
+@pytest.mark.proves(
+    "stock.market.state.opens",
+    "stock.market.state.live",
+    "stock.market.state.frozen",
+    "stock.market.state.resolved",
+    "stock.market.decision.phase_opens",
+    "stock.market.decision.phase_live",
+    "stock.market.decision.phase_frozen",
+    "stock.market.decision.phase_settled",
+    "stock.market.decision.strike_after",
+    "stock.market.decision.change_compares",
+    "stock.market.decision.href_path",
+    "stock.market.decision.headroom_counts_open",
+    "stock.market.field.*",
+    "stock.market_detail.field.*",
+    "stock.market_detail.endpoint.get",
+    "stock.market_detail.behaviour.entry_order",
+    "stock.market_detail.behaviour.seed_marked",
+    "stock.market_detail.behaviour.resolution_null",
+    "stock.market_detail.behaviour.finder_after_bell",
+    "stock.market_detail.behaviour.preview_after_bell",
+    "stock.market_detail.behaviour.preview_from_resolver",
+    "stock.market_detail.behaviour.detail_after_bell",
+    "stock.market_detail.behaviour.payouts_after_settlement",
+    "stock.market_detail.state.outcome_up",
+    "stock.market_detail.state.reason_null",
+    "stock.market_detail.decision.kappa_books_integers",
+    "stock.market_detail.decision.vintage_block_type",
+    "stock.position.field.*",
+    "stock.position.behaviour.accrued_only_up",
+    "stock.service.behaviour.cache_of_chain",
+    "stock.service.value.UP",
+    "stock.markets.behaviour.view_calls",
+)
+async def test_from_opening_to_a_paid_winner(door: Door, chain: StockChain) -> None:
+    chain.push(FLAT_PRICE)
+    market_id = chain.open_market(strike_in=600, lasts=3600)
+    body = await detail(door, chain, market_id)
+    hold_detail(chain, body)
+    assert body["market"]["phase"] == "opens"
+    assert body["market"]["acceptingBets"] is True
+    assert [each["seed"] for each in body["positions"]] == [True, True]
+    assert body["vintageBlock"] is None
+    assert (body["resolution"], body["finder"], body["preview"]) == (None, None, None)
+
+    # The first bet's batch is open in its own block, and matched in the next.
+    chain.enter(wallets.DEV[1], market_id, 0, 20 * USDG)
+    body = await detail(door, chain, market_id)
+    hold_detail(chain, body)
+    assert body["vintageBlock"] == body["head"]["l1BlockNumber"]
+    assert body["positions"][2]["accepted"] is None
+    assert body["positions"][2]["finalized"] is False
+    assert body["market"]["totals"]["pendingUp"] == str(20 * USDG)
+    assert body["market"]["headroom"]["up"] == str(270 * USDG)
+    chain.mine()
+    body = await detail(door, chain, market_id)
+    hold_detail(chain, body)
+    assert body["vintageBlock"] is None
+    assert body["positions"][2]["accepted"] == str(20 * USDG)
+    accrued = body["positions"][2]["accrued"]
+
+    spec = chain.read(chain.contracts.resolver.call("spec", market_id))
+    chain.warp_to(spec["strikeTime"] + 5)
+    chain.push(FLAT_PRICE + 1_00000000)
+    chain.enter(wallets.DEV[2], market_id, 1, 30 * USDG)
+    chain.mine()
+    live = {"answer": str(FLAT_PRICE + 1_00000000)}
+    body = await detail(door, chain, market_id, lambda b: b["market"]["live"]["answer"] == live["answer"])
+    hold_detail(chain, body)
+    assert body["market"]["phase"] == "live"
+    assert body["market"]["strike"] == round_of(chain, spec["strikeTime"])
+    assert body["market"]["strike"]["answer"] == str(FLAT_PRICE)
+    assert body["market"]["strikeProblem"] is None
+    assert body["market"]["change"] == {"direction": "UP", "bps": 53, "text": "+0.53% (+1.00)"}
+    assert int(body["positions"][2]["accrued"]) > int(accrued)
+
+    after_bell(chain, market_id)
+    body = await detail(door, chain, market_id, lambda b: b["preview"] and b["preview"]["status"] == 1)
+    hold_detail(chain, body)
+    hold_preview(chain, body)
+    assert body["market"]["phase"] == "frozen"
+    assert body["market"]["acceptingBets"] is False
+    assert body["finder"]["ok"] is True
+    assert body["finder"]["expected"] == "UP"
+    assert body["finder"]["problem"] is None
+    assert body["finder"]["strike"] == round_of(chain, spec["strikeTime"])
+    assert body["finder"]["final"] == round_of(chain, spec["finalTime"])
+    assert body["preview"]["name"] == "UP"
+
+    receipt = chain.send(chain.contracts.resolver.call("resolve", market_id), wallets.DEV[5].address)
+    body = await detail(door, chain, market_id)
+    hold_detail(chain, body)
+    hold_preview(chain, body)
+    assert body["market"]["phase"] == "resolved"
+    assert body["market"]["status"] == "resolved UP"
+    assert body["market"]["winner"] == "UP"
+    assert body["resolution"]["outcome"] == "UP"
+    assert body["resolution"]["reason"] is None
+    assert body["resolution"]["tx"] == receipt["transactionHash"]
+    assert body["resolution"]["strikeRound"] == body["finder"]["strikeRound"]
+    winner, loser = body["positions"][2], body["positions"][3]
+    assert int(winner["payout"]) > 20 * USDG
+    assert (loser["payout"], loser["classicPayout"]) == ("0", "0")
+    # On the same stakes an ordinary pool pays by share of the winning pool alone.
+    assert int(winner["classicPayout"]) > 20 * USDG
+    assert winner["paidOut"] is None
+    assert winner["settlement"]["deliverable"] is True
+
+    ids = chain.positions(market_id)
+    receipt = chain.send(chain.contracts.settler.call("deliver", ids), wallets.DEV[5].address)
+    body = await detail(door, chain, market_id)
+    hold_detail(chain, body)
+    winner = body["positions"][2]
+    assert winner["claimed"] is True
+    assert winner["paidOut"] == winner["payout"]
+    assert winner["payoutTx"] == receipt["transactionHash"]
+    assert int(body["market"]["totals"]["paidOut"]) > 0
+
+    # After the settlement the market is on the list as it is on its own page.
+    listed = await door.until("/api/markets", lambda b: b["markets"][0]["id"] == str(market_id))
+    hold_market(chain, listed["markets"][0], chain.block)
+    assert listed["markets"][0] == body["market"]
+
+
+@pytest.mark.proves(
+    "stock.market_detail.state.outcome_down", "stock.service.value.DOWN", "stock.position.field.classicPayout"
+)
+async def test_down_wins(door: Door, chain: StockChain) -> None:
+    market_id = await opened(door, chain)
+    chain.warp_to(chain.read(chain.contracts.resolver.call("spec", market_id))["strikeTime"] + 1)
+    chain.push(FLAT_PRICE - 2_00000000)
+    after_bell(chain, market_id)
+    chain.send(chain.contracts.resolver.call("resolve", market_id), wallets.DEV[5].address)
+    body = await detail(door, chain, market_id)
+    hold_detail(chain, body)
+    hold_preview(chain, body)
+    assert body["market"]["status"] == "resolved DOWN"
+    assert (body["market"]["winner"], body["resolution"]["outcome"]) == ("DOWN", "DOWN")
+    assert body["market"]["change"]["direction"] == "DOWN"
+    assert body["positions"][3]["side"] == "DOWN"
+    assert int(body["positions"][3]["payout"]) > 30 * USDG
+
+
+@pytest.mark.proves(
+    "stock.market.state.void",
+    "stock.market.decision.flat_is_void",
+    "stock.market_detail.state.outcome_flat",
+    "stock.market_detail.state.reason_flat",
+    "stock.market_detail.decision.reason_of_flat",
+)
+async def test_equal_readings_void_as_flat(door: Door, chain: StockChain) -> None:
+    market_id = await opened(door, chain)
+    after_bell(chain, market_id)
+    chain.send(chain.contracts.resolver.call("resolve", market_id), wallets.DEV[5].address)
+    body = await detail(door, chain, market_id)
+    hold_detail(chain, body)
+    hold_preview(chain, body)
+    assert (body["market"]["phase"], body["market"]["status"], body["market"]["winner"]) == ("void", "void", None)
+    assert (body["resolution"]["outcome"], body["resolution"]["reason"]) == ("FLAT", "flat")
+    assert body["preview"]["name"] == "FLAT"
+    # Everybody gets back what was accepted.
+    assert [each["payout"] for each in body["positions"]] == [each["accepted"] for each in body["positions"]]
+    assert {each["classicPayout"] for each in body["positions"]} == {None}
+
+
+@pytest.mark.proves(
+    "stock.market_detail.state.outcome_void",
+    "stock.market_detail.state.reason_stale",
+    "stock.market_detail.decision.reasons_of_void",
+    "stock.market.decision.strike_problem_text",
+    "stock.market.field.strikeProblem",
+)
+async def test_a_stale_reading_voids(door: Door, chain: StockChain) -> None:
+    market_id = await opened(door, chain, strike_in=600, max_age=60)
+    strike, final = after_bell(chain, market_id)
+    body = await detail(door, chain, market_id, lambda b: b["preview"] and b["preview"]["status"] == 4)
+    hold_detail(chain, body)
+    hold_preview(chain, body)
+    assert body["finder"]["ok"] is True
+    assert body["finder"]["expected"] == "VOID"
+    assert "old, more than the 1 minute allowed" in body["finder"]["problem"]
+    assert "old, more than the 1 minute allowed" in body["market"]["strikeProblem"]
+    rounds = [int(round_of(chain, at)["roundId"]) for at in (strike, final)]
+    chain.send(chain.contracts.resolver.call("voidStale", market_id, *rounds), wallets.DEV[5].address)
+    body = await detail(door, chain, market_id)
+    hold_detail(chain, body)
+    hold_preview(chain, body)
+    assert (body["resolution"]["outcome"], body["resolution"]["reason"]) == ("VOID", "stale")
+    assert body["preview"]["name"] == "STALE"
+
+
+@pytest.mark.proves("stock.market_detail.decision.reasons_of_void")
+async def test_an_answer_that_is_no_price_voids_as_stale_with_detail(door: Door, chain: StockChain) -> None:
+    market_id = await opened(door, chain)
+    strike = chain.read(chain.contracts.resolver.call("spec", market_id))["strikeTime"]
+    chain.push(0, strike - 1)
+    strike, final = after_bell(chain, market_id)
+    body = await detail(door, chain, market_id, lambda b: b["preview"] and b["preview"]["status"] == 7)
+    hold_detail(chain, body)
+    hold_preview(chain, body)
+    assert body["market"]["strikeProblem"] == "the answer 0 is not a price"
+    rounds = [int(round_of(chain, at)["roundId"]) for at in (strike, final)]
+    chain.send(chain.contracts.resolver.call("voidBadAnswer", market_id, *rounds), wallets.DEV[5].address)
+    body = await detail(door, chain, market_id)
+    hold_detail(chain, body)
+    hold_preview(chain, body)
+    assert (body["resolution"]["outcome"], body["resolution"]["reason"]) == ("VOID", "stale")
+    assert "not a price" in body["resolution"]["detail"]
+    chain.push(FLAT_PRICE)
+
+
+@pytest.mark.proves("stock.market_detail.state.reason_paused")
+async def test_a_paused_oracle_voids(door: Door, chain: StockChain) -> None:
+    market_id = await opened(door, chain)
+    chain.pause_oracle(True)
+    try:
+        _, final = after_bell(chain, market_id)
+        body = await detail(door, chain, market_id, lambda b: b["preview"] and b["preview"]["status"] == 6)
+        hold_detail(chain, body)
+        hold_preview(chain, body)
+        chain.warp_to(final + DAY + 1)
+        chain.send(chain.contracts.resolver.call("voidPaused", market_id), wallets.DEV[5].address)
+        body = await detail(door, chain, market_id, lambda b: b["resolution"] and b["preview"]["status"] == 6)
+        hold_detail(chain, body)
+        hold_preview(chain, body)
+    finally:
+        chain.pause_oracle(False)
+    assert (body["resolution"]["outcome"], body["resolution"]["reason"]) == ("VOID", "paused")
+    assert body["resolution"]["strikeRound"] is None
+
+
+@pytest.mark.proves("stock.market_detail.state.reason_timeout", "stock.market.field.voidableAt")
+async def test_a_market_nobody_settled_voids_by_the_timeout(door: Door, chain: StockChain) -> None:
+    market_id = await opened(door, chain)
+    body = await detail(door, chain, market_id)
+    chain.warp_to(body["market"]["voidableAt"])
+    chain.send(chain.contracts.settler.call("voidMarket", market_id), wallets.DEV[5].address)
+    body = await detail(door, chain, market_id, lambda b: b["preview"] and b["preview"]["status"] != 0)
+    hold_detail(chain, body)
+    hold_preview(chain, body)
+    assert (body["resolution"]["outcome"], body["resolution"]["reason"]) == ("VOID", "timeout")
+    assert body["resolution"]["strikeRound"] is None
+    assert body["market"]["phase"] == "void"

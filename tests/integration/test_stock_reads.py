@@ -1,0 +1,530 @@
+"""The read endpoints through the door: bodies against view calls, caching, errors, cron, documentation."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import io
+import json
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import aiohttp
+import psycopg
+import pytest
+
+from api.vpm.models import CronReport, HealthBody, MarketsBody, OwnerBody, PricesBody, ProofBody
+from core import jobs
+from core.chain import Contract
+from core.db.engine import conninfo
+from scripts._stack import wallets
+from tests.support.genesis import Genesis, RunningChain
+from tests.support.stock_bodies import hold_market, hold_position
+from tests.support.stock_chain import FLAT_PRICE, USDG, StockChain, abi
+from tests.support.stock_service import CRON_SECRET, Door, StockService, stock_service
+
+DAY = 86_400
+BETTOR = wallets.DEV[1]
+
+
+@pytest.fixture(scope="module")
+def service(
+    local_genesis: Genesis, stock_chain: RunningChain, database_url: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[StockService]:
+    """A venue with a life behind it: a paid market, a refund drill, a live one with a rationed bet, one just opened."""
+    chain = StockChain.on(stock_chain.url, stock_chain.deployment)
+    folder = tmp_path_factory.mktemp("stock-reads")
+    with stock_service(chain, database_url, local_genesis.deployments, folder) as service:
+        live_a_little(chain)
+        service.start("indexer", "relayer", "api")
+        yield service
+
+
+def live_a_little(chain: StockChain) -> None:
+    chain.push(FLAT_PRICE)
+    paid = chain.open_market(strike_in=60, lasts=60)
+    chain.enter(BETTOR, paid, 0, 20 * USDG)
+    chain.enter(wallets.DEV[2], paid, 1, 30 * USDG)
+    chain.warp_to(chain.now + 61)
+    chain.push(FLAT_PRICE + 1)
+    chain.warp_to(chain.now + 61)
+    chain.send(chain.contracts.resolver.call("resolve", paid), wallets.DEV[5].address)
+    chain.send(chain.contracts.settler.call("deliver", chain.positions(paid)), wallets.DEV[5].address)
+    chain.send(chain.contracts.settler.call("sweepFees"), wallets.DEV[5].address)
+    drill = chain.open_market(strike_in=60, lasts=60, family=2)
+    chain.enter(wallets.DEV[3], drill, 1, 7 * USDG)
+    chain.warp_to(chain.now + 121)
+    chain.send(chain.contracts.resolver.call("resolve", drill), wallets.DEV[5].address)
+    chain.send(chain.contracts.settler.call("deliver", chain.positions(drill)), wallets.DEV[5].address)
+    rationed = chain.open_market(strike_in=60, lasts=5 * DAY, family=1, seed=USDG)
+    chain.enter(BETTOR, rationed, 0, 50 * USDG)
+    chain.enter(wallets.OPENER, rationed, 1, 5 * USDG)
+    chain.warp_to(chain.now + 61)
+    chain.open_market(strike_in=DAY, lasts=DAY, ticker="TSLA")
+
+
+@pytest.fixture
+def chain(service: StockService) -> StockChain:
+    return service.chain
+
+
+@pytest.fixture
+async def door(service: StockService) -> AsyncIterator[Door]:
+    async with aiohttp.ClientSession(auto_decompress=False) as session:
+        yield Door(session, service.url)
+
+
+# ---------------------------------------------------------------- prices
+
+
+@pytest.mark.proves(
+    "stock.prices.endpoint.get",
+    "stock.prices.field.*",
+    "stock.prices.state.live",
+    "stock.prices.behaviour.one_multicall",
+    "stock.service.behaviour.prices",
+)
+async def test_prices_are_the_feeds_latest_rounds(door: Door, chain: StockChain) -> None:
+    _, body = await door.get("/api/prices")
+    PricesBody.model_validate(body)
+    assert body["status"] == "live"
+    assert [reading["ticker"] for reading in body["readings"]] == [feed.ticker for feed in chain.deployment.feeds]
+    for reading, feed in zip(body["readings"], chain.deployment.feeds, strict=True):
+        latest = chain.read(chain.feed_contract(feed.ticker).call("latestRoundData"))
+        assert reading["feed"] == feed.proxy
+        assert (reading["roundId"], reading["answer"], reading["updatedAt"]) == (
+            str(latest[0]),
+            str(latest[1]),
+            latest[3],
+        )
+    chain.push(FLAT_PRICE + 7, ticker="COIN")
+    body = await door.until("/api/prices", lambda b: b["readings"][-1]["answer"] == str(FLAT_PRICE + 7))
+
+
+# ---------------------------------------------------------------- markets
+
+
+@pytest.mark.proves(
+    "stock.markets.endpoint.get",
+    "stock.markets.field.*",
+    "stock.markets.behaviour.newest_first",
+    "stock.markets.behaviour.view_calls",
+    "stock.service.value.daily",
+    "stock.service.value.weekly",
+    "stock.service.value.drill",
+    "stock.service.decision.family_names",
+    "stock.service.decision.addresses_checksummed",
+    "stock.service.field.*",
+)
+async def test_every_market_newest_first_as_view_calls_say(door: Door, chain: StockChain) -> None:
+    count = chain.read(chain.contracts.settler.call("marketCount"))
+    body = await door.until("/api/markets", lambda b: len(b["markets"]) == count)
+    MarketsBody.model_validate(body)
+    assert (body["deployed"], body["status"], body["stale"]) == (True, "deployed", False)
+    assert [int(market["id"]) for market in body["markets"]] == list(range(count, 0, -1))
+    for market in body["markets"]:
+        hold_market(chain, market, chain.block)
+    assert {market["family"] for market in body["markets"]} == {"daily", "weekly", "drill"}
+    assert body["markets"][0]["opener"] == wallets.OPENER.address
+
+
+@pytest.mark.proves("stock.markets.decision.paging")
+async def test_pages_only_when_asked(door: Door) -> None:
+    _, everything = await door.get("/api/markets")
+    ids = [market["id"] for market in everything["markets"]]
+    _, page = await door.get("/api/markets?limit=2")
+    assert [market["id"] for market in page["markets"]] == ids[:2]
+    _, page = await door.get(f"/api/markets?limit=2&before={ids[1]}")
+    assert [market["id"] for market in page["markets"]] == ids[2:4]
+    for bad in ("limit=0", "limit=x", "before=0", "limit=1&limit=2", f"before={2**70}"):
+        response, body = await door.get(f"/api/markets?{bad}")
+        assert (response.status, body["error"]) == (400, "invalid_request"), bad
+
+
+@pytest.mark.proves("stock.market_detail.error.never_listed", "stock.service.decision.read_errors")
+@pytest.mark.parametrize("market_id", ["0", "999", "01", "-1", "abc", "9" * 30, "1%20", "1.0", "٣"])
+async def test_an_id_that_was_never_listed(door: Door, market_id: str) -> None:
+    response, body = await door.get(f"/api/markets/{market_id}")
+    assert (response.status, body["error"]) == (404, "market_not_found")
+    assert set(body) == {"error", "message"}
+
+
+# ---------------------------------------------------------------- positions
+
+
+@pytest.mark.proves(
+    "stock.positions.endpoint.get",
+    "stock.positions.field.*",
+    "stock.positions.param.owner",
+    "stock.service.behaviour.amounts",
+    "shared.values.decision.address_any_case",
+)
+async def test_an_owners_positions_and_totals(door: Door, chain: StockChain) -> None:
+    owner = BETTOR.address
+    _, body = await door.get(f"/api/positions?owner={owner.lower()}")
+    OwnerBody.model_validate(body)
+    assert (body["owner"], body["deployed"], body["stale"]) == (owner, True, False)
+    views = {}
+    for market_id in range(1, chain.read(chain.contracts.settler.call("marketCount")) + 1):
+        for each in chain.positions(market_id):
+            view = chain.read(chain.contracts.settler.call("position", each))
+            if view["owner"] == owner.lower():
+                views[each] = view
+    assert {int(each["id"]) for each in body["positions"]} == set(views)
+    _, listed = await door.get("/api/markets")
+    markets = {market["id"]: market for market in listed["markets"]}
+    for each in body["positions"]:
+        market = markets[each["marketId"]]
+        hold_position(chain, each, chain.block, settled=not each["open"])
+        for name in ("question", "ticker", "href", "phase", "status", "winner", "finalTime"):
+            assert each[name] == market[name]
+        assert each["open"] == (market["phase"] in ("opens", "live", "frozen"))
+    rationed = next(each for each in body["positions"] if each["open"])
+    assert (rationed["offered"], rationed["accepted"], rationed["refused"]) == (
+        str(50 * USDG),
+        str(29 * USDG),
+        str(21 * USDG),
+    )
+    closed = [each for each in body["positions"] if not each["open"]]
+    totals = body["totals"]
+    assert totals["staked"] == str(sum(view["offered"] for view in views.values()))
+    assert totals["accepted"] == str(sum(view["accepted"] for view in views.values()))
+    assert totals["accrued"] == rationed["accrued"]
+    assert totals["paid"] == str(sum(int(each["paidOut"] or 0) for each in closed))
+    assert totals["deliverable"] == str(
+        sum(chain.read(chain.contracts.settler.call("settlement", each))[4] for each in views)
+    )
+    assert totals["open"] == 1
+    for spelling in (owner, owner.upper().replace("0X", "0x"), "0X" + owner[2:]):
+        response, same = await door.get(f"/api/positions?owner={spelling}")
+        assert (response.status, same["owner"]) == (200, owner)
+
+
+@pytest.mark.proves("stock.positions.decision.bad_owner")
+@pytest.mark.parametrize(
+    "query", ["", "?owner=", "?owner=0x12", "?owner=vitalik.eth", f"?owner=0x{'1' * 40}&owner=0x{'2' * 40}"]
+)
+async def test_a_missing_or_malformed_owner(door: Door, query: str) -> None:
+    response, body = await door.get(f"/api/positions{query}")
+    assert (response.status, body["error"]) == (400, "invalid_request")
+    assert "owner" in body["message"]
+
+
+@pytest.mark.proves("stock.positions.limit.rate", "shared.origin.decision.retry_after")
+async def test_thirty_one_position_requests_a_minute(door: Door) -> None:
+    for _ in range(30):
+        response, _ = await door.get(f"/api/positions?owner={BETTOR.address}", ip="192.0.2.30")
+        assert response.status == 200
+    response, body = await door.get(f"/api/positions?owner={BETTOR.address}", ip="192.0.2.30")
+    assert (response.status, body["error"]) == (429, "rate_limited")
+    assert 1 <= int(response.headers["Retry-After"]) <= 60
+
+
+@pytest.mark.proves("stock.positions.behaviour.never_logged")
+async def test_the_address_asked_about_is_in_no_log_and_no_metric(service: StockService, door: Door) -> None:
+    secret = "0x" + "5ec2e7" * 6 + "5ec2"
+    for query in (secret, secret.upper().replace("0X", "0x")):
+        response, _ = await door.get(f"/api/positions?owner={query}")
+        assert response.status == 200
+    await door.get(f"/api/positions?owner={secret}zz")
+    assert "5ec2e75ec2e7" not in service.log("api").lower()
+    assert "5ec2e75ec2e7" not in service.metrics("api").lower()
+
+
+# ---------------------------------------------------------------- proof
+
+
+@pytest.mark.proves(
+    "stock.proof.endpoint.get",
+    "stock.proof.field.*",
+    "stock.proof.state.deployed",
+    "stock.proof.state.refunded",
+    "stock.proof.behaviour.body",
+    "stock.proof.behaviour.operator_excluded",
+    "stock.proof.decision.safe_is_real",
+    "stock.proof.decision.logs_name_call",
+    "stock.proof.decision.solvency",
+)
+async def test_the_proof_adds_up_on_the_chain(door: Door, chain: StockChain) -> None:
+    body = await door.until("/api/proof", lambda b: b["counters"] and b["solvency"] and b["safe"] and not b["missing"])
+    ProofBody.model_validate(body)
+    settler, token = chain.contracts.settler, chain.contracts.token
+    assert (body["status"], body["stale"]) == ("deployed", False)
+    assert {each["name"]: each["address"] for each in body["contracts"]} == {
+        name: contract.address for name, contract in chain.deployment.contracts.items()
+    }
+    assert all(
+        chain.ask("eth_getTransactionReceipt", each["deployTx"])["status"] == "0x1" for each in body["contracts"]
+    )
+    safe = Contract(body["safe"]["address"], abi("Safe"))
+    assert body["safe"]["threshold"] == chain.read(safe.call("getThreshold"))
+    assert body["safe"]["owners"] == len(chain.read(safe.call("getOwners")))
+    solvency = body["solvency"][0]
+    block = int(solvency["block"])
+    assert solvency["balance"] == str(chain.read(token.call("balanceOf", settler.address), block))
+    assert solvency["liabilities"] == str(chain.read(settler.call("liabilities"), block))
+    assert int(solvency["balance"]) >= int(solvency["liabilities"])
+
+    assert wallets.OPENER.address in body["bettors"]["excluded"]
+    assert (body["bettors"]["distinct"], body["bettors"]["bets"], body["bettors"]["operatorBets"]) == (3, 4, 1)
+    usdg = {name: int(value) for name, value in body["usdg"].items()}
+    assert usdg["staked"] == (20 + 30 + 7 + 50 + 5) * USDG
+    count = chain.read(settler.call("marketCount"))
+    pools = [chain.read(settler.call("market", each)) for each in range(1, count + 1)]
+    assert usdg["seeded"] == 2 * sum(view["seedPerLeg"] for view in pools)
+    assert usdg["accepted"] == sum(view["pool"] for view in pools) - usdg["seeded"]
+    assert usdg["feesTaken"] == usdg["feesSwept"] == int(body["feeSweeps"][0]["amount"]) > 0
+    assert usdg["feesAccrued"] == chain.read(settler.call("feesAccrued")) == 0
+    assert usdg["paidOut"] > usdg["paidToBettors"] > 20 * USDG
+
+    drill = body["refundDrill"]
+    assert (drill["status"], drill["reason"]) == ("refunded", "flat")
+    assert drill["voidTxUrl"].startswith("http")
+    assert [int(each["amount"]) for each in drill["refunds"]] == [10 * USDG, 10 * USDG, 7 * USDG]
+    outcomes = {each["id"]: each["outcome"] for each in body["settled"]}
+    assert outcomes[drill["id"]] == "FLAT"
+    assert "UP" in outcomes.values()
+    for each in body["settled"]:
+        view = chain.read(settler.call("market", int(each["id"])))
+        assert each["positions"] == view["positions"]
+        assert chain.ask("eth_getTransactionReceipt", each["resolveTx"])["status"] == "0x1"
+    counters = {each["label"]: each for each in body["counters"]}
+    assert counters["Markets listed"]["value"] == str(count)
+    assert all(each["source"].startswith("http") and each["sourceLabel"] for each in body["counters"])
+
+
+# ---------------------------------------------------------------- health
+
+
+@pytest.mark.proves(
+    "stock.health.endpoint.get",
+    "stock.health.field.*",
+    "stock.health.value.rpc-head",
+    "stock.health.value.settlement",
+    "stock.health.value.market-reads",
+    "stock.health.value.market-logs",
+    "stock.health.value.keeper-eth",
+    "stock.health.limit.cache",
+    "stock.health.behaviour.healthy_200",
+    "stock.health.decision.rpc_head",
+    "stock.health.decision.keeper_token",
+    "stock.health.decision.market_logs",
+)
+async def test_health_of_a_working_venue(door: Door) -> None:
+    body = await door.until("/api/health", lambda b: b["ok"], seconds=30)
+    HealthBody.model_validate(body)
+    assert body["deployed"] is True
+    assert [check["name"] for check in body["checks"]] == [
+        "rpc-head",
+        "settlement",
+        "keeper-eth",
+        "keeper-token",
+        "market-reads",
+        "market-logs",
+        "open-schedule",
+        "delivery",
+        "feeds",
+        "relayer",
+    ]
+    response, _ = await door.get("/api/health")
+    assert response.headers["Cache-Control"] == "no-store"
+
+
+# ---------------------------------------------------------------- HTTP
+
+
+@pytest.mark.proves(
+    "stock.prices.limit.cache",
+    "stock.markets.limit.cache",
+    "stock.market_detail.limit.cache",
+    "stock.positions.limit.cache",
+    "stock.proof.limit.cache",
+    "stock.service.behaviour.json",
+    "stock.service.auth.reads_public",
+    "stock.service.behaviour.times",
+)
+@pytest.mark.parametrize(
+    ("path", "cache"),
+    [
+        ("/api/prices", "public, max-age=15"),
+        ("/api/markets", "public, max-age=15"),
+        ("/api/markets/1", "public, max-age=5"),
+        (f"/api/positions?owner={BETTOR.address}", "private, max-age=5"),
+        ("/api/proof", "public, max-age=60"),
+    ],
+)
+async def test_caching_etags_and_compression(door: Door, path: str, cache: str) -> None:
+    for _ in range(50):  # until nothing changed between the two requests
+        plain, _ = await door.get(path, headers={"Accept-Encoding": "identity"})
+        zipped, packed = await door.get(path, headers={"Accept-Encoding": "gzip"})
+        held = {"If-None-Match": plain.headers["ETag"], "Accept-Encoding": "identity"}
+        again, empty = await door.get(path, headers=held)
+        if again.status == 304:
+            break
+    assert plain.headers["Content-Type"] == "application/json; charset=utf-8"
+    assert plain.headers["Cache-Control"] == cache
+    assert plain.headers["ETag"].startswith('"')  # strong
+    assert plain.headers["Vary"] == "Accept-Encoding"
+    assert (again.status, empty) == (304, b"")
+    assert again.headers["ETag"] == plain.headers["ETag"]
+    assert zipped.headers["Content-Encoding"] == "gzip"
+    assert zipped.headers["ETag"] != plain.headers["ETag"]
+    assert plain.headers["X-Request-Id"] != zipped.headers["X-Request-Id"]
+    head = await door.session.head(
+        door.url + path, headers={"Accept-Encoding": "identity", "X-Forwarded-For": "10.9.9.9"}
+    )
+    assert (head.status, await head.read()) == (200, b"")
+    assert int(head.headers["Content-Length"]) > 0
+    del packed
+
+
+async def test_the_compressed_body_is_the_body(door: Door) -> None:
+    async with door.session.get(door.url + "/api/markets/1", headers={"Accept-Encoding": "gzip;q=0.5"}) as response:
+        assert response.headers["Content-Encoding"] == "gzip"
+        assert json.loads(gzip.decompress(await response.read()))["market"]["id"] == "1"
+    async with door.session.get(door.url + "/api/markets/1", headers={"Accept-Encoding": "gzip;q=0"}) as response:
+        assert "Content-Encoding" not in response.headers
+
+
+@pytest.mark.proves(
+    "shared.origin.decision.unknown_path_json",
+    "shared.origin.decision.wrong_method_json",
+    "shared.origin.decision.too_large_json",
+    "shared.origin.decision.wrong_media_type_json",
+    "shared.origin.decision.request_id",
+    "stock.relay.limit.cache",
+)
+async def test_errors_of_the_door_itself_are_json(door: Door) -> None:
+    async def error(method: str, path: str, **how: Any) -> tuple[int, str, aiohttp.ClientResponse]:
+        how["headers"] = {"X-Forwarded-For": "10.8.0.1", **how.get("headers", {})}
+        async with door.session.request(method, door.url + path, **how) as response:
+            body = await response.json()
+            assert set(body) == {"error", "message"}
+            assert response.headers["X-Request-Id"]
+            assert response.headers["Cache-Control"] == "no-store"
+            return response.status, body["error"], response
+
+    assert (await error("GET", "/api/nothing"))[:2] == (404, "not_found")
+    assert (await error("GET", "/api/relay/nothing"))[:2] == (404, "not_found")
+    status, code, response = await error("DELETE", "/api/markets")
+    assert (status, code, response.headers["Allow"]) == (405, "method_not_allowed", "GET, HEAD, OPTIONS")
+    assert (await error("GET", "/api/relay/enter"))[:2] == (405, "method_not_allowed")
+    assert (await error("POST", "/api/relay/enter", data="a=1"))[:2] == (415, "unsupported_media_type")
+    json_type = {"Content-Type": "application/json"}
+    large = b'{"from": "' + b"0" * 20_000 + b'"}'
+    assert (await error("POST", "/api/relay/enter", data=large, headers=json_type))[:2] == (413, "payload_too_large")
+    huge = io.BytesIO(b"0" * 2_000_000)
+    assert (await error("POST", "/api/relay/enter", data=huge, headers=json_type))[:2] == (413, "payload_too_large")
+    assert (await error("POST", "/api/relay/enter", data=b'{"from": ', headers=json_type))[:2] == (
+        400,
+        "invalid_request",
+    )
+
+
+async def test_browsers_may_call_from_anywhere(door: Door) -> None:
+    origin = {"Origin": "https://example.org"}
+    response, _ = await door.get("/api/markets", headers=origin)
+    assert response.headers["Access-Control-Allow-Origin"] == "*"
+    assert "ETag" in response.headers["Access-Control-Expose-Headers"]
+    asked = {**origin, "Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "content-type"}
+    async with door.session.options(door.url + "/api/relay/enter", headers=asked) as response:
+        assert response.status == 204
+        assert response.headers["Access-Control-Allow-Origin"] == "*"
+        assert "POST" in response.headers["Access-Control-Allow-Methods"]
+        assert "Content-Type" in response.headers["Access-Control-Allow-Headers"]
+
+
+# ---------------------------------------------------------------- cron
+
+
+@pytest.mark.proves("stock.cron.header.Authorization", "stock.cron.error.unauthorized")
+@pytest.mark.parametrize(
+    "header",
+    [None, "", "Bearer", "Bearer wrong", f"bearer {CRON_SECRET}", f"Basic {CRON_SECRET}", CRON_SECRET, "Bearer ü"],
+)
+async def test_cron_refuses_everybody_else(door: Door, header: str | None) -> None:
+    for job in ("open", "nothing"):  # which jobs there are is nobody else's business
+        response, body = await door.get(f"/api/cron/{job}", headers={} if header is None else {"Authorization": header})
+        assert (response.status, body["error"]) == (401, "unauthorized")
+        assert CRON_SECRET not in json.dumps(body)
+
+
+@pytest.mark.proves(
+    "stock.cron.endpoint.get",
+    "stock.cron.limit.cache",
+    "stock.cron.value.*",
+    "stock.cron.behaviour.returns_report",
+    "stock.cron.decision.report",
+    "stock.cron.decision.report_actions",
+    "stock.cron.decision.report_skipped",
+)
+@pytest.mark.parametrize("job", ["open", "resolve", "deliver"])
+async def test_cron_returns_the_report_of_whoever_runs_the_job(door: Door, database_url: str, job: str) -> None:
+    report = {
+        "job": job,
+        "ok": True,
+        "startedAt": "2026-11-21T12:00:00.123Z",
+        "finishedAt": "2026-11-21T12:00:02.000Z",
+        "actions": [{"kind": job, "target": "7", "status": "sent", "txHash": "0x" + "ab" * 32, "detail": None}],
+        "skipped": [{"target": "8", "reason": "not due"}],
+        "errors": [],
+    }
+    async with await psycopg.AsyncConnection.connect(conninfo(database_url), autocommit=True) as connection:
+        asking = [asyncio.create_task(door.get(f"/api/cron/{job}", headers=bearer())) for _ in range(3)]
+        await asyncio.sleep(0.5)
+        claimed = await jobs.claim(connection, "the test")
+        assert claimed is not None
+        assert claimed.job == job
+        assert await jobs.claim(connection, "the test") is None  # one run serves all who asked before it began
+        await jobs.finish(connection, claimed.id, report)
+        answers = await asyncio.gather(*asking)
+    for response, body in answers:
+        assert (response.status, response.headers["Cache-Control"]) == (200, "no-store")
+        CronReport.model_validate(body)
+        assert body == report | {"startedAt": 1_795_262_400, "finishedAt": 1_795_262_402}
+
+
+async def test_an_unknown_job(door: Door) -> None:
+    response, body = await door.get("/api/cron/everything", headers=bearer())
+    assert (response.status, body["error"]) == (404, "not_found")
+
+
+def bearer() -> dict[str, str]:
+    return {"Authorization": f"Bearer {CRON_SECRET}"}
+
+
+# ---------------------------------------------------------------- documentation
+
+
+@pytest.mark.proves(
+    "shared.origin.decision.openapi_tagged",
+    "shared.origin.decision.openapi_per_surface",
+    "shared.origin.decision.silence_documented",
+    "stock.relay.decision.typed_data_docs",
+)
+async def test_documents_and_docs(door: Door) -> None:
+    _, whole = await door.get("/openapi.json")
+    assert whole["openapi"].startswith("3.1")
+    assert {"name": "vpm", "description": "Stock markets"} in whole["tags"]
+    _, one = await door.get("/openapi/vpm.json")
+    assert set(one["paths"]) == {
+        "/api/prices",
+        "/api/markets",
+        "/api/markets/{id}",
+        "/api/positions",
+        "/api/proof",
+        "/api/health",
+        "/api/relay/enter",
+        "/api/relay/typed-data",
+        "/api/cron/{job}",
+    }
+    assert set(one["paths"]) <= set(whole["paths"])
+    response, page = await door.get("/docs", headers={"Accept-Encoding": "identity"})
+    text = page.decode()
+    assert response.headers["Content-Type"] == "text/html; charset=utf-8"
+    assert "default-src 'none'" in response.headers["Content-Security-Policy"]
+    assert "<script" not in text
+    assert "keccak256(abi.encode(keccak256(" in text
+    assert "POST /api/relay/enter" in text
+    for outside in ('src="http', 'href="http', "url(", "@import"):
+        assert outside not in text

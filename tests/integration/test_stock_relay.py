@@ -1,0 +1,419 @@
+"""Signed bets through the public door, on a real chain with a real indexer and relayer."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
+from typing import Any
+
+import aiohttp
+import pytest
+from eth_account import Account
+from eth_account.messages import encode_typed_data
+
+from api.vpm.authorization import TYPES, Bet
+from api.vpm.models import ErrorBody, RelayBody, TypedDataBody
+from scripts._stack import wallets
+from tests.support.genesis import Genesis, RunningChain
+from tests.support.stock_chain import FLAT_PRICE, USDG, StockChain, body_of
+from tests.support.stock_service import Door, StockService, stock_service
+
+DAY = 86_400
+
+
+@pytest.fixture(scope="module")
+def service(
+    local_genesis: Genesis, stock_chain: RunningChain, database_url: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[StockService]:
+    chain = StockChain.on(stock_chain.url, stock_chain.deployment)
+    folder = tmp_path_factory.mktemp("stock-relay")
+    with stock_service(chain, database_url, local_genesis.deployments, folder) as service:
+        service.start("indexer", "relayer", "api")
+        yield service
+
+
+@pytest.fixture
+async def door(service: StockService) -> AsyncIterator[Door]:
+    async with aiohttp.ClientSession() as session:
+        yield Door(session, service.url)
+
+
+@pytest.mark.proves("stock.relay.endpoint.post", "stock.relay.field.*", "stock.relay.state.confirmed")
+async def test_a_wallet_without_eth_bets_through_the_door(service: StockService, door: Door) -> None:
+    chain, wallet = service.chain, wallets.DEV[0]
+    market = chain.open_market()
+    chain.ask("anvil_setBalance", wallet.address, "0x0")
+    bet = chain.bet(wallet, market, amount=5 * USDG)
+    response, body = await door.post("/api/relay/enter", chain.signed(wallet, bet))
+    assert response.status == 200, body
+    RelayBody.model_validate(body)
+    assert body["ok"] is True
+    assert body["receipt"] == "confirmed"
+    assert body["nonce"] == "0x" + bet.nonce.hex()
+    assert chain.ask("eth_getTransactionReceipt", body["txHash"])["status"] == "0x1"
+    position = chain.read(chain.contracts.settler.call("position", int(body["positionId"])))
+    assert position["owner"].lower() == wallet.address.lower()
+    assert position["offered"] == 5 * USDG
+
+
+# ---------------------------------------------------------------- refusals, in the order of the checks
+
+
+@pytest.fixture(scope="module")
+def market(service: StockService) -> int:
+    """A market that takes bets for the whole module."""
+    return service.chain.open_market(strike_in=3 * DAY, lasts=DAY)
+
+
+async def refused(door: Door, body: object, status: int, code: str, *words: str, **how: Any) -> dict[str, Any]:
+    """The answer, having checked that it is this refusal and that its sentence says what to do."""
+    response, answer = await door.post("/api/relay/enter", body, **how)
+    assert (response.status, answer.get("error")) == (status, code), answer
+    assert response.headers["Cache-Control"] == "no-store"
+    assert response.headers["X-Request-Id"]
+    ErrorBody.model_validate(answer)
+    for word in words:
+        assert word in answer["message"], answer["message"]
+    return dict(answer)
+
+
+@pytest.mark.proves("stock.relay.error.invalid_request", "stock.relay.field.error", "stock.relay.field.message")
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"from": None}, "from"),
+        ({"from": "0x1234"}, "from"),
+        ({"marketId": 1}, "marketId"),
+        ({"marketId": "01"}, "marketId"),
+        ({"outcome": 2}, "outcome"),
+        ({"outcome": "0"}, "outcome"),
+        ({"amount": 5000000}, "amount"),
+        ({"amount": "5.0"}, "amount"),
+        ({"amount": "-1"}, "amount"),
+        ({"amount": str(2**256)}, "amount"),
+        ({"validAfter": "soon"}, "validAfter"),
+        ({"validBefore": ""}, "validBefore"),
+        ({"salt": "0x12"}, "salt"),
+        ({"signature": "0xzz"}, "signature"),
+        ({"chainId": "4663"}, "chainId"),
+        ({"serviceVpm": "here"}, "serviceVpm"),
+    ],
+)
+async def test_a_malformed_field_is_named(
+    service: StockService, door: Door, market: int, change: dict[str, Any], field: str
+) -> None:
+    body = service.chain.signed(wallets.DEV[1], service.chain.bet(wallets.DEV[1], market))
+    body |= change
+    if change.get("from", 0) is None:
+        del body["from"]
+    answer = await refused(door, body, 400, "invalid_request", field)
+    assert answer["details"][0]["field"] == field
+
+
+@pytest.mark.proves("stock.relay.error.invalid_request")
+@pytest.mark.parametrize("body", [[], "bet", 7, False])
+async def test_a_body_that_is_no_object_is_refused(service: StockService, door: Door, body: object) -> None:
+    await refused(door, body, 400, "invalid_request", "JSON object")
+
+
+@pytest.mark.proves(
+    "stock.relay.error.amount_out_of_bounds", "stock.relay.limit.amount_bounds", "stock.relay.decision.bounds_tighter"
+)
+async def test_amounts_out_of_bounds(service: StockService, door: Door, market: int) -> None:
+    chain, wallet = service.chain, wallets.DEV[1]
+    for amount in (0, USDG - 1, 100 * USDG + 1, 2**255):
+        body = chain.signed(wallet, chain.bet(wallet, market, amount=amount))
+        await refused(door, body, 400, "amount_out_of_bounds", "from 1 to 100 USDG")
+    tight = chain.open_market(strike_in=3 * DAY, min_entry=5 * USDG, max_entry=20 * USDG)
+    for amount in (4 * USDG, 21 * USDG):
+        body = chain.signed(wallet, chain.bet(wallet, tight, amount=amount))
+        await refused(door, body, 400, "amount_out_of_bounds", "from 5 to 20 USDG")
+
+
+@pytest.mark.proves(
+    "stock.relay.error.expired", "stock.relay.limit.validBefore_window", "stock.relay.decision.expired_window"
+)
+@pytest.mark.parametrize(
+    ("window", "says"),
+    [
+        ({"valid_before": 25}, "less than 30 s ahead"),
+        ({"valid_before": -5}, "less than 30 s ahead"),
+        ({"valid_before": 3700}, "more than an hour"),
+        ({"valid_after": 60}, "valid only after"),
+    ],
+)
+async def test_windows_too_short_too_long_or_ahead(
+    service: StockService, door: Door, market: int, window: dict[str, int], says: str
+) -> None:
+    chain, wallet = service.chain, wallets.DEV[1]
+    now = max(chain.now, int(time.time()))
+    bet = chain.bet(wallet, market, **{name: now + ahead for name, ahead in window.items()})
+    await refused(door, chain.signed(wallet, bet), 400, "expired", says)
+
+
+@pytest.mark.proves("stock.relay.error.market_not_found")
+async def test_a_market_that_was_never_listed(service: StockService, door: Door) -> None:
+    for market_id in (999_999, 9_999_999_999_999_999_999):
+        bet = service.chain.bet(wallets.DEV[1], market_id)
+        await refused(door, service.chain.signed(wallets.DEV[1], bet), 404, "market_not_found", "ever listed")
+
+
+@pytest.mark.proves("stock.relay.error.contract_signer", "stock.relay.auth.no_contract_wallets")
+async def test_a_contract_signer_gets_the_call_to_send_itself(service: StockService, door: Door, market: int) -> None:
+    chain, safe = service.chain, service.chain.deployment.safe
+    assert safe is not None
+    bet = chain.bet(wallets.DEV[1], market, signer=safe.address)
+    body = body_of(bet, b"\x01" * 65)
+    answer = await refused(door, body, 400, "contract_signer", "smart contract", "yourself")
+    sent = chain.contracts.settler.abi.function("enterWithAuthorization")
+    data = bytes.fromhex(answer["escapeKit"]["data"][2:])
+    assert data[:4] == sent.selector
+    assert sent.decode_inputs(data)["from"] == safe.address.lower()
+    assert sent.decode_inputs(data)["signature"] == b"\x01" * 65
+
+
+@pytest.mark.proves("stock.relay.error.bad_signature", "stock.relay.decision.wrong_domain")
+async def test_signatures_that_do_not_match(service: StockService, door: Door, market: int) -> None:
+    chain, wallet = service.chain, wallets.DEV[1]
+    bet = chain.bet(wallet, market)
+    good = chain.signed(wallet, bet)
+    wrong = [
+        {"outcome": 1},
+        {"amount": str(6 * USDG)},
+        {"validBefore": str(bet.valid_before - 1)},
+        {"salt": "0x" + "11" * 32},
+        {"from": wallets.DEV[2].address},
+        {"signature": "0x" + "11" * 65},
+        {"signature": good["signature"][:-2]},
+        {"signature": high_s(good["signature"])},
+    ]
+    for change in wrong:
+        await refused(door, good | change, 400, "bad_signature", "does not match this wallet")
+    await refused(door, good | {"chainId": 1}, 400, "bad_signature", "chain 4663", "chain 1")
+    await refused(door, good | {"serviceVpm": wallets.DEV[2].address}, 400, "bad_signature", "another contract")
+    elsewhere = chain.signed(wallet, replace(bet, chain_id=1))
+    await refused(door, elsewhere, 400, "bad_signature")
+    other = chain.deployment.token("USDG").model_copy(update={"domain_version": "2"})
+    signed = Account.unsafe_sign_hash(bet.digest(other), wallet.private_key)
+    await refused(door, body_of(bet, bytes(signed.signature)), 400, "bad_signature", "version 1")
+
+
+@pytest.mark.proves("stock.relay.error.insufficient_balance")
+async def test_too_little_usdg(service: StockService, door: Door, market: int) -> None:
+    poor = wallets.wallet("a wallet without USDG")
+    body = service.chain.signed(poor, service.chain.bet(poor, market))
+    await refused(door, body, 422, "insufficient_balance", "holds 0 USDG", "the bet is 5")
+
+
+@pytest.mark.proves("stock.relay.error.simulation_failed")
+async def test_a_bet_the_token_refuses(service: StockService, door: Door, market: int) -> None:
+    chain, wallet = service.chain, wallets.DEV[6]
+    chain.send(chain.contracts.token.call("freeze", wallet.address), wallets.DEPLOYER.address)
+    try:
+        body = chain.signed(wallet, chain.bet(wallet, market))
+        await refused(door, body, 422, "simulation_failed", "account frozen", wallet.address.lower())
+    finally:
+        chain.send(chain.contracts.token.call("unfreeze", wallet.address), wallets.DEPLOYER.address)
+
+
+@pytest.mark.proves(
+    "stock.relay.error.market_closed",
+    "stock.market.behaviour.refuses_past_bell",
+    "stock.market.behaviour.refuses_settled",
+    "stock.market.behaviour.refuses_paused",
+    "stock.markets.field.entriesPaused",
+)
+async def test_markets_that_take_no_bets(service: StockService, door: Door, market: int) -> None:
+    chain, wallet, safe = service.chain, wallets.DEV[1], service.chain.deployment.safe
+    assert safe is not None
+    chain.send(chain.contracts.settler.call("setEntriesPaused", True), safe.address)
+    try:
+        body = chain.signed(wallet, chain.bet(wallet, market))
+        await refused(door, body, 409, "market_closed", "paused")
+        listed = await door.until("/api/markets", lambda b: b["entriesPaused"])
+        assert {each["acceptingBets"] for each in listed["markets"]} == {False}
+    finally:
+        chain.send(chain.contracts.settler.call("setEntriesPaused", False), safe.address)
+    short = chain.open_market(strike_in=60, lasts=60)
+    chain.push(FLAT_PRICE)
+    chain.warp_to(chain.now + 121)
+    body = chain.signed(wallet, chain.bet(wallet, short))
+    await refused(door, body, 409, "market_closed", "past its bell")
+    chain.send(chain.contracts.resolver.call("resolve", short), wallets.DEV[5].address)
+    body = chain.signed(wallet, chain.bet(wallet, short))
+    await refused(door, body, 409, "market_closed", "settled")
+
+
+@pytest.mark.proves(
+    "stock.relay.error.region_blocked", "stock.relay.decision.region_header", "stock.relay.decision.region_list"
+)
+async def test_blocked_regions(service: StockService, door: Door, market: int) -> None:
+    body = service.chain.signed(wallets.DEV[1], service.chain.bet(wallets.DEV[1], market, amount=1))
+    for region in ("US", "ca", "GB", "CH"):
+        await refused(door, body, 403, "region_blocked", "not offered", headers={"CF-IPCountry": region})
+    await refused(door, body, 400, "amount_out_of_bounds", headers={"CF-IPCountry": "DE"})
+
+
+@pytest.mark.proves("stock.relay.error.rate_limited", "stock.relay.limit.rate_ip", "shared.origin.decision.retry_after")
+async def test_eleven_requests_a_minute_from_one_address(door: Door) -> None:
+    for _ in range(10):
+        await refused(door, {}, 400, "invalid_request", ip="192.0.2.7")
+    answer = await refused(door, {}, 429, "rate_limited", "10 requests a minute", ip="192.0.2.7")
+    assert 1 <= answer["retryAfter"] <= 60
+    await refused(door, {}, 400, "invalid_request", ip="192.0.2.8")
+
+
+@pytest.mark.proves("stock.relay.error.rate_limited", "stock.relay.limit.rate_signer")
+async def test_eleven_bets_a_minute_from_one_signer(service: StockService, door: Door, market: int) -> None:
+    chain, poor = service.chain, wallets.wallet("an eager wallet without USDG")
+    stranger = chain.signed(poor, chain.bet(poor, market)) | {"outcome": 1}
+    for _ in range(12):  # not signed by the wallet, so not its requests
+        await refused(door, stranger, 400, "bad_signature")
+    for _ in range(10):
+        await refused(door, chain.signed(poor, chain.bet(poor, market)), 422, "insufficient_balance")
+    await refused(door, chain.signed(poor, chain.bet(poor, market)), 429, "rate_limited", "10 requests a minute")
+
+
+@pytest.mark.proves("stock.relay.decision.check_order")
+async def test_of_two_faults_the_earlier_check_speaks(service: StockService, door: Door, market: int) -> None:
+    chain, wallet = service.chain, wallets.wallet("a wallet without USDG")
+    now = max(chain.now, int(time.time()))
+    bad = {"signature": "0x" + "11" * 65}
+    late = now + 10
+    nowhere = 999_999
+    ladder = [
+        ("invalid_request", {"amount": 0, "valid_before": late, "market_id": nowhere}, {"outcome": 7}),
+        ("amount_out_of_bounds", {"amount": 1, "valid_before": late, "market_id": nowhere}, bad),
+        ("expired", {"valid_before": late, "market_id": nowhere}, bad),
+        ("market_not_found", {"market_id": nowhere}, bad),
+        ("bad_signature", {}, bad),
+        ("insufficient_balance", {}, {}),
+    ]
+    for code, terms, change in ladder:
+        body = chain.signed(wallet, chain.bet(wallet, **{"market_id": market, **terms})) | change
+        _, answer = await door.post("/api/relay/enter", body)
+        assert answer["error"] == code
+
+
+# ---------------------------------------------------------------- once, whatever is sent again
+
+
+def entries_of(service: StockService, bet: Bet) -> int:
+    """How many positions the signer has in the bet's market, by view calls."""
+    chain = service.chain
+    views = (chain.read(chain.contracts.settler.call("position", each)) for each in chain.positions(bet.market_id))
+    return sum(view["owner"] == bet.signer.lower() for view in views)
+
+
+@pytest.mark.proves(
+    "stock.relay.error.already_used",
+    "stock.relay.auth.signature_once",
+    "stock.relay.behaviour.same_body_never_twice",
+    "stock.relay.decision.hex_prefix_optional",
+)
+async def test_a_confirmed_signature_is_used_up(service: StockService, door: Door, market: int) -> None:
+    chain, wallet = service.chain, wallets.wallet("one bet only")
+    chain.send(chain.contracts.token.call("mint", wallet.address, 50 * USDG), wallets.DEPLOYER.address)
+    bet = chain.bet(wallet, market)
+    body = chain.signed(wallet, bet)
+    bare = body | {"salt": body["salt"][2:], "signature": body["signature"][2:]}
+    response, first = await door.post("/api/relay/enter", bare)
+    assert (response.status, first["receipt"]) == (200, "confirmed")
+    again = await refused(door, body, 409, "already_used", first["txHash"], "sign a new bet")
+    assert (again["txHash"], again["positionId"]) == (first["txHash"], first["positionId"])
+    # Another window with the same nonce is another signature, and no less used.
+    other = chain.signed(wallet, replace(bet, valid_before=bet.valid_before + 60))
+    await refused(door, other, 409, "already_used")
+    assert entries_of(service, bet) == 1
+
+
+@pytest.mark.proves("stock.relay.behaviour.same_body_never_twice")
+async def test_the_same_body_many_times_at_once_books_once(service: StockService, door: Door, market: int) -> None:
+    chain, wallet = service.chain, wallets.wallet("impatient")
+    chain.send(chain.contracts.token.call("mint", wallet.address, 50 * USDG), wallets.DEPLOYER.address)
+    bet = chain.bet(wallet, market)
+    body = chain.signed(wallet, bet)
+    answers = await asyncio.gather(*(door.post("/api/relay/enter", body) for _ in range(8)))
+    confirmed = {answer["txHash"] for response, answer in answers if response.status == 200}
+    assert len(confirmed) == 1
+    assert {answer.get("error") for response, answer in answers if response.status != 200} <= {"already_used"}
+    assert entries_of(service, bet) == 1
+
+
+@pytest.mark.proves(
+    "stock.relay.decision.landed_unseen", "stock.service.behaviour.anyone_can_submit", "stock.relay.decision.escape_kit"
+)
+async def test_a_bet_that_landed_without_us_is_found(service: StockService, door: Door, market: int) -> None:
+    chain, wallet = service.chain, wallets.wallet("sends it herself")
+    chain.send(chain.contracts.token.call("mint", wallet.address, 50 * USDG), wallets.DEPLOYER.address)
+    bet = chain.bet(wallet, market)
+    body = chain.signed(wallet, bet)
+    call = bet.call(chain.contracts.settler, bytes.fromhex(body["signature"][2:]))
+    receipt = chain.send(call, wallets.DEV[5].address)
+    response, answer = await door.post("/api/relay/enter", body)
+    assert (response.status, answer["receipt"]) == (200, "confirmed"), answer
+    assert answer["txHash"] == receipt["transactionHash"]
+    assert answer["positionId"] is not None
+    assert answer["escapeKit"] == {
+        "to": chain.contracts.settler.address,
+        "data": "0x" + call.data.hex(),
+        "chainId": chain.deployment.chain_id,
+        "expiresAt": bet.valid_before,
+    }
+    assert entries_of(service, bet) == 1
+
+
+@pytest.mark.proves("stock.relay.error.already_used")
+async def test_a_cancelled_authorization_is_used_up(service: StockService, door: Door, market: int) -> None:
+    chain, wallet = service.chain, wallets.wallet("changed her mind")
+    chain.send(chain.contracts.token.call("mint", wallet.address, 50 * USDG), wallets.DEPLOYER.address)
+    bet = chain.bet(wallet, market)
+    cancel = {
+        "types": {
+            "EIP712Domain": TYPES["EIP712Domain"],
+            "CancelAuthorization": [{"name": "authorizer", "type": "address"}, {"name": "nonce", "type": "bytes32"}],
+        },
+        "primaryType": "CancelAuthorization",
+        "domain": bet.typed_data(chain.deployment.token("USDG"))["domain"],
+        "message": {"authorizer": wallet.address, "nonce": bet.nonce},
+    }
+    signed = Account.sign_message(encode_typed_data(full_message=cancel), wallet.private_key).signature
+    call = chain.contracts.token.call("cancelAuthorization(address,bytes32,bytes)", wallet.address, bet.nonce, signed)
+    chain.send(call, wallets.DEV[5].address)
+    await refused(door, chain.signed(wallet, bet), 409, "already_used", "used or cancelled")
+
+
+@pytest.mark.proves(
+    "stock.relay.decision.typed_data_endpoint", "stock.relay.auth.bet_signature", "stock.relay.decision.position_id"
+)
+async def test_typed_data_is_ready_to_sign(service: StockService, door: Door, market: int) -> None:
+    chain, wallet = service.chain, wallets.wallet("signs what it is given")
+    chain.send(chain.contracts.token.call("mint", wallet.address, 50 * USDG), wallets.DEPLOYER.address)
+    query = f"marketId={market}&outcome=1&amount={3 * USDG}&from={wallet.address}"
+    response, given = await door.get(f"/api/relay/typed-data?{query}")
+    assert response.status == 200
+    TypedDataBody.model_validate(given)
+    nonce = chain.read(
+        chain.contracts.settler.call("entryNonce", market, 1, 3 * USDG, bytes.fromhex(given["request"]["salt"][2:]))
+    )
+    assert given["nonce"] == given["message"]["nonce"] == "0x" + nonce.hex()
+    numbers = {name: int(given["message"][name]) for name in ("value", "validAfter", "validBefore")}
+    message = {**{key: given[key] for key in ("domain", "types", "primaryType")}, "message": given["message"] | numbers}
+    signed = Account.sign_message(encode_typed_data(full_message=message), wallet.private_key).signature
+    response, answer = await door.post("/api/relay/enter", given["request"] | {"signature": "0x" + bytes(signed).hex()})
+    assert (response.status, answer["receipt"]) == (200, "confirmed"), answer
+    view = chain.read(chain.contracts.settler.call("position", int(answer["positionId"])))
+    assert (view["owner"], view["outcome"], view["offered"]) == (wallet.address.lower(), 1, 3 * USDG)
+    for bad, status in ((f"marketId={market}", 400), (f"marketId=999999&outcome=1&amount={USDG}", 404)):
+        response, _ = await door.get(f"/api/relay/typed-data?{bad}")
+        assert response.status == status
+
+
+def high_s(signature: str) -> str:
+    """The same signature with the other s, which contracts refuse."""
+    order = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
+    raw = bytes.fromhex(signature[2:])
+    s = order - int.from_bytes(raw[32:64])
+    return "0x" + (raw[:32] + s.to_bytes(32) + bytes([55 - raw[64]])).hex()

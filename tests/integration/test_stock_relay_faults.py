@@ -1,0 +1,204 @@
+"""The relay when sends are slow, lost, refused or impossible: what the bettor is told, and that nothing books twice."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import aiohttp
+import pytest
+
+from api.vpm.models import ErrorBody, RelayBody
+from scripts._stack import wallets
+from tests.support.genesis import Genesis, chain
+from tests.support.stock_chain import FLAT_PRICE, USDG, StockChain
+from tests.support.stock_service import Door, StockService, stock_service
+
+DAY = 86_400
+LANES = [wallet.address for wallet in wallets.RELAY_LANES[:2]]
+
+
+@pytest.fixture(scope="module")
+def service(
+    local_genesis: Genesis, database_url: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[StockService]:
+    """On a chain that mines only when told to, and with room for one bet at a time."""
+    folder = tmp_path_factory.mktemp("stock-relay-faults")
+    with chain(local_genesis, "vpm", folder / "anvil.log", mine_on_demand=True) as running:
+        stock = StockChain.on(running.url, running.deployment, mine_after=True)
+        limits = {"VPM_RELAY_BUSY_ABOVE": "1", "VPM_RELAYER_LEASE_SECONDS": "20"}
+        with stock_service(stock, database_url, local_genesis.deployments, folder, **limits) as service:
+            service.start("indexer", "relayer", "api")
+            yield service
+
+
+@pytest.fixture
+async def door(service: StockService) -> AsyncIterator[Door]:
+    async with aiohttp.ClientSession() as session:
+        yield Door(session, service.url)
+
+
+@pytest.fixture(scope="module")
+def market(service: StockService) -> int:
+    service.chain.push(FLAT_PRICE)
+    return service.chain.open_market(strike_in=3 * DAY, lasts=DAY)
+
+
+def bettor(service: StockService, name: str) -> wallets.Wallet:
+    wallet = wallets.wallet(name)
+    service.chain.send(service.chain.contracts.token.call("mint", wallet.address, 50 * USDG), wallets.DEPLOYER.address)
+    return wallet
+
+
+async def mine_until(service: StockService, work: asyncio.Task[Any]) -> Any:
+    """Mines a block now and then until `work` is done."""
+    while not work.done():
+        await asyncio.to_thread(service.chain.mine)
+        await asyncio.sleep(0.2)
+    return work.result()
+
+
+@pytest.mark.proves(
+    "stock.relay.state.pending",
+    "stock.relay.limit.receipt_wait",
+    "stock.relay.error.busy",
+    "stock.relay.field.retryAfter",
+    "stock.relay.decision.busy_rule",
+    "stock.relay.behaviour.same_body_never_twice",
+)
+async def test_a_slow_block_is_pending_then_confirmed(service: StockService, door: Door, market: int) -> None:
+    chain, wallet = service.chain, bettor(service, "waits for her block")
+    body = chain.signed(wallet, chain.bet(wallet, market))
+    started = time.monotonic()
+    posting = asyncio.create_task(door.post("/api/relay/enter", body))
+    await asyncio.sleep(3)
+
+    # Meanwhile there is no room for another bet.
+    other = bettor_without_mining(service)
+    response, busy = await door.post("/api/relay/enter", chain.signed(other, chain.bet(other, market)))
+    assert (response.status, busy["error"]) == (503, "busy")
+    assert isinstance(busy["retryAfter"], int)
+    assert response.headers["Retry-After"] == str(busy["retryAfter"])
+    ErrorBody.model_validate(busy)
+
+    response, pending = await posting
+    assert 9 <= time.monotonic() - started <= 14
+    assert (response.status, pending["ok"], pending["receipt"]) == (200, True, "pending")
+    RelayBody.model_validate(pending)
+    assert pending["positionId"] is None
+
+    again = asyncio.create_task(door.post("/api/relay/enter", body))
+    response, confirmed = await mine_until(service, again)
+    assert (response.status, confirmed["receipt"]) == (200, "confirmed"), confirmed
+    assert confirmed["txHash"] == pending["txHash"]
+    assert len(chain.positions(market)) == 2 + 1
+
+
+def bettor_without_mining(service: StockService) -> wallets.Wallet:
+    """A wallet of the genesis, which has USDG already."""
+    return wallets.DEV[7]
+
+
+@pytest.mark.proves("stock.relay.state.reverted", "stock.relay.field.receipt")
+async def test_a_bet_mined_after_the_bell_is_reverted(service: StockService, door: Door) -> None:
+    chain, wallet = service.chain, bettor(service, "a second too late")
+    short = chain.open_market(strike_in=600, lasts=600)
+    body = chain.signed(wallet, chain.bet(wallet, short, valid_before=chain.now + 3500))
+    posting = asyncio.create_task(door.post("/api/relay/enter", body))
+    await asyncio.sleep(2)
+    spec = chain.read(chain.contracts.resolver.call("spec", short))
+    chain.warp_to(spec["finalTime"] + 1)
+    response, answer = await mine_until(service, posting)
+    assert (response.status, answer["ok"], answer["receipt"]) == (200, False, "reverted"), answer
+    RelayBody.model_validate(answer)
+    assert chain.ask("eth_getTransactionReceipt", answer["txHash"])["status"] == "0x0"
+    # It can never land now, so the same body is judged afresh.
+    response, answer = await door.post("/api/relay/enter", body)
+    assert (response.status, answer["error"]) == (409, "market_closed")
+
+
+@pytest.mark.proves("stock.relay.error.relay_failed", "stock.relay.behaviour.same_body_never_twice")
+async def test_a_relayer_killed_while_sending(service: StockService, door: Door, market: int) -> None:
+    chain, wallet = service.chain, bettor(service, "trusts the retry")
+    bet = chain.bet(wallet, market)
+    body = chain.signed(wallet, bet)
+    service.kill("relayer")
+    response, answer = await door.post("/api/relay/enter", body)
+    assert (response.status, answer["error"]) == (502, "relay_failed"), answer
+    assert "may have landed" in answer["message"]
+    assert answer["escapeKit"]["to"] == chain.contracts.settler.address
+    await asyncio.to_thread(service.start, "relayer")
+
+    async def until_confirmed() -> dict[str, Any]:
+        deadline = time.monotonic() + 60
+        while True:
+            _, answer = await door.post("/api/relay/enter", body)
+            if answer.get("receipt") == "confirmed":
+                return dict(answer)
+            assert answer.get("error") in (None, "relay_failed"), answer
+            assert time.monotonic() < deadline, answer
+
+    answer = await mine_until(service, asyncio.create_task(until_confirmed()))
+    owners = [chain.read(chain.contracts.settler.call("position", each))["owner"] for each in chain.positions(market)]
+    assert owners.count(wallet.address.lower()) == 1
+    assert answer["nonce"] == "0x" + bet.nonce.hex()
+
+
+async def failing_checks(door: Door, wanted: str) -> set[str]:
+    """The names of the checks that fail, once `wanted` is among them."""
+    deadline = time.monotonic() + 30
+    while True:
+        response, health = await door.get("/api/health")
+        failing = {check["name"] for check in health["checks"] if not check["ok"]}
+        if wanted in failing:
+            assert (response.status, health["ok"]) == (503, False)
+            return failing
+        assert time.monotonic() < deadline, health
+        await asyncio.sleep(0.2)
+
+
+@pytest.mark.proves(
+    "stock.relay.error.relay_unavailable",
+    "stock.relay.decision.escape_kit",
+    "stock.health.value.keeper-eth",
+    "stock.health.decision.relayer",
+    "stock.health.error.unhealthy",
+)
+async def test_lanes_without_gas_leave_the_escape_kit(service: StockService, door: Door, market: int) -> None:
+    chain, wallet = service.chain, bettor(service, "sends it on her own")
+    for lane in LANES:
+        chain.ask("anvil_setBalance", lane, "0x0")
+    chain.mine()
+    try:
+        failing = await failing_checks(door, "relayer")
+        assert {"relayer", "keeper-eth"} <= failing
+        body = chain.signed(wallet, chain.bet(wallet, market))
+        response, answer = await door.post("/api/relay/enter", body)
+        assert (response.status, answer["error"]) == (503, "relay_unavailable"), answer
+        assert "yourself" in answer["message"]
+    finally:
+        for lane in LANES:
+            chain.ask("anvil_setBalance", lane, hex(10**21))
+    kit = answer["escapeKit"]
+    before = len(chain.positions(market))
+    chain.ask("anvil_impersonateAccount", wallets.DEV[5].address)
+    sent = {"from": wallets.DEV[5].address, "to": kit["to"], "data": kit["data"], "gas": hex(1_000_000)}
+    transaction = chain.ask("eth_sendTransaction", sent)
+    chain.mine()
+    chain.receipt(transaction)
+    assert len(chain.positions(market)) == before + 1
+    response, answer = await mine_until(service, asyncio.create_task(door.post("/api/relay/enter", body)))
+    assert answer.get("txHash") in (transaction, None), answer
+
+
+@pytest.mark.proves("stock.relay.error.relay_unavailable", "stock.health.decision.relayer")
+async def test_without_a_relayer_the_relay_says_so(service: StockService, door: Door, market: int) -> None:
+    chain, wallet = service.chain, bettor(service, "meets a closed counter")
+    service.stop("relayer")
+    body = chain.signed(wallet, chain.bet(wallet, market))
+    response, answer = await door.post("/api/relay/enter", body)
+    assert (response.status, answer["error"]) == (503, "relay_unavailable"), answer
+    assert answer["escapeKit"]["data"].startswith("0x")
+    assert "relayer" in await failing_checks(door, "relayer")

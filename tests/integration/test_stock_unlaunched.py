@@ -1,0 +1,67 @@
+"""Before the contracts are deployed: empty lists, `deployed: false`, and a relay that refuses."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+
+import aiohttp
+import pytest
+
+from api.vpm.models import HealthBody, MarketsBody, OwnerBody, PricesBody, ProofBody
+from scripts._stack import wallets
+from tests.support.genesis import ROOT, Genesis, RunningChain
+from tests.support.stock_chain import StockChain
+from tests.support.stock_service import Door, StockService, stock_service
+
+
+@pytest.fixture(scope="module")
+def service(
+    local_genesis: Genesis, stock_chain: RunningChain, database_url: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[StockService]:
+    """With the deployment files as they are in the repository, which no contract is deployed by."""
+    chain = StockChain.on(stock_chain.url, local_genesis.deployment("vpm"))
+    folder = tmp_path_factory.mktemp("stock-unlaunched")
+    with stock_service(chain, database_url, ROOT / "deployments", folder) as service:
+        service.start("api")
+        yield service
+
+
+@pytest.fixture
+async def door(service: StockService) -> AsyncIterator[Door]:
+    async with aiohttp.ClientSession() as session:
+        yield Door(session, service.url)
+
+
+@pytest.mark.proves(
+    "stock.service.behaviour.not_deployed_reads",
+    "stock.markets.behaviour.empty_until_launch",
+    "stock.proof.state.not-deployed",
+)
+async def test_reads_are_empty(door: Door) -> None:
+    response, body = await door.get("/api/markets")
+    MarketsBody.model_validate(body)
+    assert (response.status, body["deployed"], body["status"], body["markets"]) == (200, False, "not-deployed", [])
+    response, body = await door.get(f"/api/positions?owner={wallets.DEV[1].address}")
+    OwnerBody.model_validate(body)
+    assert (response.status, body["deployed"], body["positions"]) == (200, False, [])
+    response, body = await door.get("/api/proof")
+    ProofBody.model_validate(body)
+    assert (response.status, body["status"], body["contracts"], body["settled"]) == (200, "not-deployed", [], [])
+    response, body = await door.get("/api/markets/1")
+    assert (response.status, body["error"]) == (404, "market_not_found")
+    response, body = await door.get("/api/prices")
+    PricesBody.model_validate(body)
+    assert response.status == 200
+    response, body = await door.get("/api/health")
+    HealthBody.model_validate(body)
+    assert body["deployed"] is False
+
+
+@pytest.mark.proves("stock.service.behaviour.not_deployed_relay", "stock.relay.error.not_deployed")
+async def test_the_relay_refuses(service: StockService, door: Door) -> None:
+    body = service.chain.signed(wallets.DEV[1], service.chain.bet(wallets.DEV[1], 1))
+    for each in (body, {}):
+        response, answer = await door.post("/api/relay/enter", each)
+        assert (response.status, answer["error"]) == (503, "not_deployed")
+    response, answer = await door.get("/api/relay/typed-data?marketId=1&outcome=0&amount=5000000")
+    assert (response.status, answer["error"]) == (503, "not_deployed")

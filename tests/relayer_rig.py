@@ -1,0 +1,263 @@
+"""What tests of the relayer share: a chain, a database, funded keys, and a relayer running in this process."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from core.chain import ChainClient, RpcClient
+from core.chain.wire import quantity
+from core.db.engine import Pool, make_pool
+from core.deployments import Deployment, write_deployment
+from core.outbox import Intent, IntentRequest, IntentState, IntentWatch, enqueue, enqueue_many, read
+from relayer.fees import FeePolicy
+from relayer.flight import Patience
+from relayer.leases import LaneSpec
+from relayer.policy import LanePolicy
+from relayer.rows import Lease
+from relayer.service import ChainPlan, Relayer, relaying
+from relayer.signing import Fees, Signer, Unsigned
+from relayer.store import LaneStore
+
+ROOT = Path(__file__).resolve().parents[1]
+GWEI = 10**9
+ETHER = 10**18
+
+QUICK = LanePolicy(
+    fees=FeePolicy(cap_wei=500 * GWEI),
+    patience=Patience(resend_after_seconds=0.6, bump_after_seconds=2.0, bump_after_blocks=2),
+    gas_per_hour_wei=1000 * ETHER,
+    watch_seconds=0.5,
+    defer_seconds=0.3,
+)
+
+
+@dataclass
+class Rig:
+    """One chain, one database. `client` talks to the chain; `pool` is in autocommit, `writes` is not."""
+
+    database_url: str
+    rpc_url: str
+    chain_id: int
+    pool: Pool
+    writes: Pool
+    client: ChainClient
+    watch: IntentWatch
+    finality_blocks: int = 3
+    poll_seconds: float = 0.05
+    policy: LanePolicy = QUICK
+    signers: list[Signer] = field(default_factory=list)
+
+    async def ask(self, method: str, *params: object) -> object:
+        return await self.client.rpc.call(method, params, object)
+
+    async def new_signer(self, ether: int = 100) -> Signer:
+        signer = Signer(secrets.token_bytes(32))
+        await self.ask("anvil_setBalance", _hex(signer.address), hex(ether * ETHER))
+        self.signers.append(signer)
+        return signer
+
+    async def mine(self, blocks: int = 1) -> None:
+        await self.ask("anvil_mine", hex(blocks))
+
+    async def nonce(self, signer: Signer, tag: str = "latest") -> int:
+        return await self.client.nonce(_hex(signer.address), tag)
+
+    async def dead_holder(self, signer: Signer, *, next_nonce: int, lease_seconds: float = 60.0) -> LaneStore:
+        """The statements of a process that holds the signer's lane and of which nothing else is left."""
+        async with self.pool.connection() as connection:
+            cursor = await connection.execute(
+                "INSERT INTO outbox_lane (chain_id, address, groups, next_nonce, epoch, holder, lease_until) VALUES "
+                "(%s, %s, '{relay}', %s, 1, gen_random_uuid(), now() + make_interval(secs => %s)) RETURNING id",
+                (self.chain_id, signer.address, next_nonce, lease_seconds),
+            )
+            row = await cursor.fetchone()
+        assert row is not None
+        return LaneStore(self.writes, Lease(row[0], 1, self.chain_id, ("relay",), signer))
+
+    def spec(self, signer: Signer, *groups: str) -> LaneSpec:
+        return LaneSpec("test", self.chain_id, groups or ("relay",), signer)
+
+    @contextlib.asynccontextmanager
+    async def relayer(
+        self, *specs: LaneSpec, policy: LanePolicy | None = None, lease_seconds: float = 3.0
+    ) -> AsyncIterator[Relayer]:
+        """A relayer at work; on exit it is stopped in an orderly way. A task of it that fails fails the test."""
+        plan = ChainPlan(
+            "test", self.chain_id, (self.rpc_url,), self.finality_blocks, self.poll_seconds, policy or self.policy
+        )
+        async with relaying(self.database_url, [plan], specs, lease_seconds=lease_seconds) as relayer:
+            tasks = {name: asyncio.create_task(work, name=name) for name, work in relayer.works().items()}
+            try:
+                yield relayer
+                for task in tasks.values():
+                    if task.done():
+                        task.result()
+            finally:
+                for name in ("leases", *tasks):
+                    tasks[name].cancel()
+                    with contextlib.suppress(asyncio.CancelledError):
+                        await tasks[name]
+
+    def transfer(self, key: str | None = None, **changes: object) -> IntentRequest:
+        """One wei to an address nobody else uses: its balance counts how often this was mined."""
+        request = IntentRequest(
+            key=key or f"test:{secrets.token_hex(8)}",
+            chain_id=self.chain_id,
+            group="relay",
+            kind="transfer",
+            to=_hex(secrets.token_bytes(20)),
+            value_wei=1,
+            gas_limit=21_000,
+        )
+        return replace(request, **changes)  # type: ignore[arg-type]
+
+    async def ask_for(self, request: IntentRequest) -> Intent:
+        async with self.pool.connection() as connection:
+            return (await enqueue(connection, request)).intent
+
+    async def ask_for_many(self, requests: list[IntentRequest]) -> list[Intent]:
+        async with self.pool.connection() as connection:
+            return [asked.intent for asked in await enqueue_many(connection, requests)]
+
+    async def read(self, intent: Intent) -> Intent:
+        async with self.pool.connection() as connection:
+            found = await read(connection, intent.id)
+        assert found is not None
+        return found
+
+    async def reaches(self, intent: Intent, *states: IntentState, seconds: float = 20.0) -> Intent:
+        """Waits until the intent is in one of the states; fails the test when it is not in time."""
+        found = await self.watch.wait(intent.id, frozenset(states), timeout_seconds=seconds)
+        assert found.state in states, f"{found} is not {states} after {seconds} s"
+        return found
+
+    async def balance(self, address: str) -> int:
+        return await self.client.balance_wei(address)
+
+    async def balances(self, addresses: list[str]) -> list[int]:
+        requests = [("eth_getBalance", [address, "latest"]) for address in addresses]
+        answers = await self.client.rpc.batch(requests, str)
+        return [quantity(answer) for answer in answers if isinstance(answer, str)]
+
+    def sign(self, signer: Signer, nonce: int, *, to: bytes | None = None, gwei: int = 50) -> bytes:
+        """A transfer of one wei signed outside the relayer."""
+        fees = Fees(gwei * GWEI, min(gwei, 2) * GWEI)
+        return signer.sign(
+            Unsigned(self.chain_id, nonce, fees, 21_000, to or secrets.token_bytes(20), value_wei=1, data=b"")
+        ).raw
+
+
+@contextlib.asynccontextmanager
+async def rigged(database_url: str, rpc_url: str, chain_id: int, **changes: object) -> AsyncIterator[Rig]:
+    async with (
+        make_pool(database_url, size=4, autocommit=True) as pool,
+        make_pool(database_url, size=1) as writes,
+        RpcClient([rpc_url], chain_id=chain_id) as rpc,
+        IntentWatch(database_url, pool) as watch,
+    ):
+        yield replace(Rig(database_url, rpc_url, chain_id, pool, writes, ChainClient(rpc), watch), **changes)  # type: ignore[arg-type]
+
+
+@dataclass
+class Relayers:
+    """Relayer processes on one database and chain, as an operator would run them. The chain must be 8453, "base"."""
+
+    rig: Rig
+    folder: Path
+    secrets: list[str]
+    running: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    def start(self) -> subprocess.Popen[bytes]:
+        env = {
+            "PATH": os.environ["PATH"],
+            "DATABASE_URL": self.rig.database_url,
+            "VPM_BASE_RPC_URLS": self.rig.rpc_url,
+            "VPM_DEPLOYMENTS_DIR": str(self.folder),
+            "VPM_BASE_FINALITY_BLOCKS": "4",
+            "VPM_BASE_POLL_INTERVAL_MS": "200",
+            "VPM_RELAYER_METRICS_PORT": "0",
+            "VPM_RELAYER_KEYS": ",".join(self.secrets),
+            "VPM_RELAYER_LEASE_SECONDS": "3",
+            "VPM_RELAYER_RESEND_AFTER_SECONDS": "2",
+            "VPM_PARENT_PID": str(os.getpid()),
+            "VPM_READY_FILE": str(self.folder / f"ready-{len(self.running)}.json"),
+        }
+        with (self.folder / f"relayer-{len(self.running)}.log").open("wb") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "relayer"], cwd=ROOT, env=env, stdout=log, stderr=log, start_new_session=True
+            )
+        self.running.append(process)
+        return process
+
+    def kill(self, process: subprocess.Popen[bytes]) -> None:
+        process.kill()
+        process.wait(10)
+
+    def log_of(self, process: subprocess.Popen[bytes]) -> str:
+        return (self.folder / f"relayer-{self.running.index(process)}.log").read_text(errors="replace")
+
+    async def metrics_of(self, process: subprocess.Popen[bytes], seconds: float = 20.0) -> str:
+        """The URL of its metrics server, once it is ready."""
+        file = self.folder / f"ready-{self.running.index(process)}.json"
+
+        async def ready() -> bool:
+            assert process.poll() is None, self.log_of(process)
+            return await asyncio.to_thread(file.exists)
+
+        await until(ready, seconds, "a ready relayer")
+        url = json.loads(await asyncio.to_thread(file.read_text))["metrics"]
+        assert isinstance(url, str)
+        return url.removesuffix("/metrics")
+
+
+@contextlib.asynccontextmanager
+async def relayer_processes(rig: Rig, folder: Path) -> AsyncIterator[Relayers]:
+    """Two funded keys, a deployments folder, and whatever was started killed afterwards."""
+    write_deployment(
+        Deployment(
+            network="base",
+            name="Base",
+            chain_id=rig.chain_id,
+            kind="local",
+            status="not-deployed",
+            start_block=0,
+            tokens={},
+        ),
+        folder / "base.json",
+    )
+    keys = ["0x" + secrets.token_hex(32) for _ in range(2)]
+    for key in keys:
+        signer = Signer(bytes.fromhex(key[2:]))
+        rig.signers.append(signer)
+        await rig.ask("anvil_setBalance", _hex(signer.address), hex(100 * ETHER))
+    made = Relayers(rig, folder, keys)
+    try:
+        yield made
+    finally:
+        for process in made.running:
+            if process.poll() is None:
+                process.send_signal(signal.SIGCONT)
+                made.kill(process)
+
+
+async def until(holds: Callable[[], Awaitable[bool]], seconds: float = 15.0, what: str = "it") -> None:
+    """Waits until the condition holds; fails the test when it does not in time."""
+    deadline = time.monotonic() + seconds
+    while not await holds():
+        assert time.monotonic() < deadline, f"{what} did not happen within {seconds} s"
+        await asyncio.sleep(0.05)
+
+
+def _hex(value: bytes) -> str:
+    return "0x" + value.hex()

@@ -1,0 +1,115 @@
+"""A local genesis: both chains with tokens, feeds, Safes and our contracts deployed by the real ape scripts.
+
+Built once for each state of the sources and kept in .vpm/build/genesis, because deploying takes half a minute; every
+test module then starts its own chains from the saved state. With VPM_TEST_FORK_BASE and VPM_TEST_FORK_VPM the genesis
+is deployed on forks of the live chains instead, with the genuine tokens and feeds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import hashlib
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from core.deployments import Deployment, load_deployment
+from core.local.anvil import AnvilOptions, start_anvil
+from core.local.process import RunningProcess, free_port
+from scripts._stack import contracts
+from scripts._stack.chains import CHAINS, start_chain
+from scripts._stack.deploying import deploy_all
+from scripts._stack.state import State
+from scripts._stack.supervisor import Supervisor
+
+ROOT = Path(__file__).resolve().parents[2]
+CACHE = ROOT / ".vpm" / "build" / "genesis"
+CHAIN_IDS = {chain.name: chain.chain_id for chain in CHAINS}
+FORKS = {"base": os.environ.get("VPM_TEST_FORK_BASE"), "vpm": os.environ.get("VPM_TEST_FORK_VPM")}
+
+
+@dataclass(frozen=True)
+class Genesis:
+    """Saved chains and the deployment files that describe them."""
+
+    state: State
+
+    @property
+    def deployments(self) -> Path:
+        return self.state.deployments
+
+    def deployment(self, name: str) -> Deployment:
+        return load_deployment(self.state.deployment(name))
+
+
+@dataclass(frozen=True)
+class RunningChain:
+    name: str
+    url: str
+    ws_url: str
+    process: RunningProcess
+    deployment: Deployment
+
+
+def genesis() -> Genesis:
+    """The genesis for the sources as they stand; builds it when it is not there (one process at a time)."""
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with (CACHE / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        folder = CACHE / _key()
+        done = folder / "complete"
+        if not done.exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            asyncio.run(_build(State(folder)))
+            done.touch()
+        return Genesis(State(folder))
+
+
+@contextmanager
+def chain(
+    known: Genesis, name: str, log: Path, *, block_seconds: float | None = None, mine_on_demand: bool = False
+) -> Iterator[RunningChain]:
+    """A chain of one's own, from the genesis; mines each transaction at once unless told otherwise."""
+    options = AnvilOptions(
+        chain_id=CHAIN_IDS[name],
+        port=free_port(),
+        block_time_seconds=block_seconds,
+        mine_on_demand=mine_on_demand,
+        fork_url=FORKS[name],
+        accounts=1,
+        extra=("--load-state", str(known.state.chain(name)), "--quiet"),
+    )
+    process = start_anvil(options, log)
+    try:
+        yield RunningChain(name, options.url, options.ws_url, process, known.deployment(name))
+    finally:
+        process.stop()
+
+
+async def _build(state: State) -> None:
+    for folder in (state.logs, state.deployments, state.root / "chains"):
+        folder.mkdir(parents=True, exist_ok=True)
+    if not contracts.compiled():
+        await contracts.compile_all()
+    supervisor = Supervisor(state.logs)
+    try:
+        chains = {one.name: await start_chain(one, FORKS[one.name], state, supervisor) for one in CHAINS}
+        await deploy_all(chains, state)
+    finally:
+        await supervisor.stop()
+
+
+def _key() -> str:
+    """What the genesis is made of: contracts, deployment facts and scripts, and which chains are forked."""
+    digest = hashlib.sha256(contracts.sources_hash().encode() + repr(FORKS).encode())
+    for folder in ("deployments", "scripts/_deploy", "scripts/_stack"):
+        for path in sorted((ROOT / folder).glob("*")):
+            if path.suffix in (".py", ".json"):
+                digest.update(path.name.encode() + path.read_bytes())
+    for path in sorted((ROOT / "scripts").glob("deploy_*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]

@@ -1,0 +1,356 @@
+"""A busy history on real contracts: random traffic on a local chain, some of which reverts, as in life.
+
+Each `step` sends a handful of transactions and mines them into one block (the chain must mine on demand). Accounts are
+impersonated, so only token authorizations need keys.
+"""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import orjson
+from eth_account import Account
+from eth_utils.crypto import keccak
+
+import core
+from core.chain import Abi, ChainClient, Contract
+from core.chain.rpc import RpcClient
+from core.deployments import Deployment, Token
+from core.mirror.intent import ZERO_ADDRESS, Intent, idem_hash, intent_hash
+from scripts._stack import wallets
+
+UNIT = 10**6
+ABI_FOLDER = Path(core.__file__).parent / "abi"
+GAS = hex(4_000_000)
+
+
+def abi(name: str) -> Abi:
+    return Abi(orjson.loads((ABI_FOLDER / f"{name}.json").read_bytes()))
+
+
+class Players:
+    """What both chains' traffic shares: sending, mining, warping, signing."""
+
+    def __init__(self, rpc: RpcClient, deployment: Deployment, token: Token, seed: object) -> None:
+        self.rpc = rpc
+        self.client = ChainClient(rpc)
+        self.deployment = deployment
+        self.rng = random.Random(repr(seed))
+        self.token_facts = token
+        self.token = Contract(token.address, abi("LocalUSDG"))
+        self.sent: list[str] = []
+
+    async def prepare(self) -> None:
+        await self.ask("anvil_autoImpersonateAccount", True)
+
+    async def ask(self, method: str, *params: object) -> Any:
+        return await self.rpc.call(method, params, object)
+
+    async def send(self, sender: str, contract: Contract, name: str, *arguments: Any) -> str:
+        call = contract.call(name, *arguments)
+        transaction = {"from": sender, "to": call.to, "data": "0x" + call.data.hex(), "gas": GAS}
+        self.sent.append(await self.ask("eth_sendTransaction", transaction))
+        return self.sent[-1]
+
+    async def mine(self, seconds: int = 2) -> None:
+        await self.ask("evm_increaseTime", hex(max(seconds - 1, 0)))
+        await self.ask("evm_mine")
+
+    async def now(self) -> int:
+        return (await self.client.head()).timestamp
+
+    async def reverted(self) -> int:
+        """How many of the transactions sent so far reverted."""
+        receipts = await self.client.receipts(self.sent)
+        return sum(receipt is not None and not receipt.succeeded for receipt in receipts)
+
+    def authorization(
+        self, kind: str, who: wallets.Wallet, to: str, value: int, valid_after: int, valid_before: int, nonce: bytes
+    ) -> bytes:
+        """A signature of the token's EIP-3009 `kind`WithAuthorization."""
+        fields = (
+            ("from", "address"),
+            ("to", "address"),
+            ("value", "uint256"),
+            ("validAfter", "uint256"),
+            ("validBefore", "uint256"),
+            ("nonce", "bytes32"),
+        )
+        signed = Account.sign_typed_data(
+            who.private_key,
+            full_message={
+                "types": {
+                    "EIP712Domain": [
+                        {"name": "name", "type": "string"},
+                        {"name": "version", "type": "string"},
+                        {"name": "chainId", "type": "uint256"},
+                        {"name": "verifyingContract", "type": "address"},
+                    ],
+                    kind: [{"name": name, "type": type_} for name, type_ in fields],
+                },
+                "primaryType": kind,
+                "domain": {
+                    "name": self.token_facts.domain_name,
+                    "version": self.token_facts.domain_version,
+                    "chainId": self.deployment.chain_id,
+                    "verifyingContract": self.token_facts.address,
+                },
+                "message": {
+                    "from": who.address,
+                    "to": to,
+                    "value": value,
+                    "validAfter": valid_after,
+                    "validBefore": valid_before,
+                    "nonce": nonce,
+                },
+            },
+        )
+        return bytes(signed.signature)
+
+
+class StockPlayers(Players):
+    """Traffic on the stock chain."""
+
+    def __init__(self, rpc: RpcClient, deployment: Deployment, seed: object) -> None:
+        super().__init__(rpc, deployment, deployment.token("USDG"), seed)
+        address = {name: contract.address for name, contract in deployment.contracts.items()}
+        self.settler = Contract(address["VestedMarkets"], abi("VestedMarkets"))
+        self.resolver = Contract(address["RoundResolver"], abi("RoundResolver"))
+        self.lister = Contract(address["MarketLister"], abi("MarketLister"))
+        self.feeds = [Contract(feed.proxy, abi("LocalFeed")) for feed in deployment.feeds]
+        self.markets = 0
+        self.final: dict[int, int] = {}
+        self.most: dict[int, int] = {}
+
+    async def prepare(self) -> None:
+        await super().prepare()
+        for who in (*wallets.DEV, wallets.OPENER):
+            spender = self.lister if who is wallets.OPENER else self.settler
+            await self.send(who.address, self.token, "approve", spender.address, 2**255)
+        await self.mine()
+
+    async def recount(self) -> None:
+        """Forgets markets that a reorganization took back."""
+        self.markets = int(await self.client.read(self.settler.call("marketCount")))
+        self.final = {market: final for market, final in self.final.items() if market <= self.markets}
+        self.most = {market: self.most.get(market, 100 * UNIT) for market in range(1, self.markets + 1)}
+
+    async def open(self, life: int, kappa_room: bool = False) -> None:
+        now = await self.now()
+        feed = self.rng.choice(self.deployment.feeds)
+        strike, final = now + life // 2, now + life
+        most = 10_000 * UNIT if kappa_room else 100 * UNIT
+        params = (feed.proxy, strike, final, 3600, 3600, 10 * UNIT, UNIT, most, self.rng.randrange(3))
+        await self.send(wallets.OPENER.address, self.lister, "open", params)
+        self.markets += 1
+        self.final[self.markets], self.most[self.markets] = final, most
+
+    async def step(self) -> None:
+        rng = self.rng
+        if self.markets < 2 or rng.random() < 0.08:
+            await self.open(rng.randint(30, 120), rng.random() < 0.7)
+        for _ in range(rng.randrange(6)):
+            # Now and then on a market that is over, which reverts.
+            running = list(self.final) if rng.random() < 0.95 else list(self.most)
+            if running:
+                await self._bet(rng.choice(running))
+        if rng.random() < 0.4:
+            await self.send(
+                wallets.DEV[0].address, rng.choice(self.feeds), "push", rng.randint(90, 110) * 10**8, await self.now()
+            )
+        now = await self.now()
+        for market, final in list(self.final.items()):
+            if now > final:
+                await self._settle(market)
+        if rng.random() < 0.3:
+            await self.send(
+                wallets.DEV[1].address, self.settler, "finalizeVintage", rng.randint(1, max(1, self.markets))
+            )
+        if rng.random() < 0.3:
+            await self._deliver()
+        if rng.random() < 0.1:
+            await self._odds_and_ends()
+        await self.mine(rng.randint(1, 6))
+
+    async def _bet(self, market: int) -> None:
+        rng = self.rng
+        who, outcome = rng.choice(wallets.DEV), rng.randrange(2)
+        amount = rng.choice((UNIT, rng.randint(1, 100) * UNIT, rng.randint(UNIT, min(self.most[market], 2_000 * UNIT))))
+        if rng.random() < 0.5:
+            await self.send(who.address, self.settler, "enter", market, outcome, amount)
+            return
+        salt, before = rng.randbytes(32), await self.now() + 600
+        nonce = await self.client.read(self.settler.call("entryNonce", market, outcome, amount, salt))
+        signature = self.authorization("ReceiveWithAuthorization", who, self.settler.address, amount, 0, before, nonce)
+        await self.send(
+            wallets.RELAY_LANES[0].address,
+            self.settler,
+            "enterWithAuthorization",
+            who.address,
+            market,
+            outcome,
+            amount,
+            0,
+            before,
+            salt,
+            signature,
+        )
+
+    async def _settle(self, market: int) -> None:
+        status = (await self.client.read(self.resolver.call("preview", market)))[0]
+        if status in (1, 2, 3):
+            await self.send(wallets.DEV[2].address, self.resolver, "resolve", market)
+        del self.final[market]
+
+    async def _deliver(self) -> None:
+        market = self.rng.randint(1, max(1, self.markets))
+        try:
+            ids = await self.client.read(self.settler.call("positionsOf", market, 0, 40))
+        except Exception:
+            return
+        if ids:
+            chosen = self.rng.sample(ids, self.rng.randint(1, len(ids)))
+            await self.send(wallets.DEV[3].address, self.settler, "deliver", chosen)
+
+    async def _odds_and_ends(self) -> None:
+        rng = self.rng
+        market = rng.randint(1, max(1, self.markets))
+        frozen = wallets.DEV[7].address
+        match rng.randrange(5):
+            case 0:
+                await self.send(wallets.DEV[4].address, self.settler, "claimResidue", market)
+            case 1:
+                await self.send(wallets.DEV[4].address, self.settler, "sweepFees")
+            case 2:
+                await self.send(frozen, self.token, rng.choice(("freeze", "unfreeze")), frozen)
+            case 3:
+                position = market << 32 | rng.randrange(1, 4) << 1 | rng.randrange(2)
+                try:
+                    owner = (await self.client.read(self.settler.call("position", position)))["owner"]
+                except Exception:
+                    return
+                await self.send(owner, self.settler, "transferPosition", position, wallets.DEV[5].address)
+            case 4:
+                guardian = await self.client.read(self.settler.call("guardian"))
+                await self.ask("anvil_setBalance", guardian, hex(10**18))
+                await self.send(guardian, self.settler, "setEntriesPaused", rng.random() < 0.3)
+
+
+class AgentPlayers(Players):
+    """Traffic on Base."""
+
+    def __init__(self, rpc: RpcClient, deployment: Deployment, seed: object) -> None:
+        super().__init__(rpc, deployment, deployment.token("USDC"), seed)
+        self.wallet = Contract(deployment.contracts["SettlementWallet"].address, abi("SettlementWallet"))
+        self.feeds = [Contract(each.address, abi("ObservationFeed")) for each in deployment.observation_feeds]
+        self.markets: dict[bytes, tuple[int, int]] = {}  # id -> closes, outcomes
+        self.settled: set[bytes] = set()
+        self.lister = deployment.operator_wallets["lister"]
+        self.publisher = deployment.operator_wallets["publisher"]
+        self.relayer = deployment.operator_wallets["relay lane 0"]
+
+    async def list(self, life: int) -> None:
+        rng = self.rng
+        now = await self.now()
+        key = keccak(text=f"market {len(self.markets)}")
+        kind = rng.randrange(2)
+        outcomes = 2 if kind == 0 else rng.randint(2, 5)
+        spec = (
+            kind,
+            self.feeds[0].address,
+            100 * 10**8 if kind == 0 else 0,
+            [] if kind == 0 else [(90 + 5 * n) * 10**8 for n in range(outcomes - 1)],
+            False,
+            now,
+            now + life,
+            0,
+            86_400,
+            3_600,
+            200,
+            outcomes,
+            500 * UNIT,
+        )
+        metadata = orjson.dumps({"slug": f"market-{len(self.markets)}", "question": "Will it?"}).decode()
+        await self.send(self.lister, self.wallet, "list", key, spec, metadata)
+        self.markets[key] = (now + life, outcomes)
+
+    async def step(self) -> None:
+        rng = self.rng
+        if len(self.markets) < 2 or rng.random() < 0.06:
+            await self.list(rng.randint(600, 6_000))
+        for _ in range(rng.randrange(5)):
+            running = [key for key, (closes, _) in self.markets.items() if closes > await self.now() + 10]
+            await self._stake(rng.choice(running if running and rng.random() < 0.95 else list(self.markets)))
+        now = await self.now()
+        if rng.random() < 0.4:
+            await self.send(self.publisher, self.feeds[0], "post", rng.randint(80, 120) * 10**8, now)
+        for key, (closes, _) in self.markets.items():
+            if key not in self.settled and now > closes + 3_700 and rng.random() < 0.2:
+                self.settled.add(key)
+                name = rng.choice(("resolve(bytes32)", "resolve(bytes32)", "voidMarket"))
+                arguments = (key, 0) if name == "voidMarket" else (key,)
+                await self.send(wallets.DEV[1].address, self.wallet, name, *arguments)
+        if rng.random() < 0.4:
+            await self._pay(rng.choice(list(self.markets)))
+        if rng.random() < 0.05:
+            await self.send(wallets.DEV[1].address, self.wallet, "sweepFees")
+        if rng.random() < 0.05:
+            frozen = wallets.DEV[6].address
+            await self.send(frozen, self.token, rng.choice(("freeze", "unfreeze")), frozen)
+        await self.mine(rng.choice((1, 5, 60, 600)))
+
+    async def _stake(self, key: bytes) -> None:
+        rng = self.rng
+        who = rng.choice(wallets.DEV)
+        amount = rng.randint(UNIT, 200 * UNIT)
+        outcome = rng.randrange(self.markets[key][1])
+        intent = Intent(
+            key,
+            outcome,
+            amount,
+            0,
+            who.address,
+            idem_hash(str(rng.random())),
+            rng.choice((ZERO_ADDRESS, wallets.DEV[0].address)),
+        )
+        nonce = intent_hash(intent, self.deployment.chain_id, self.wallet.address)
+        before = await self.now() + 3600
+        signature = self.authorization("TransferWithAuthorization", who, self.wallet.address, amount, 0, before, nonce)
+        intent_values = (
+            intent.market_id,
+            intent.outcome,
+            intent.amount,
+            intent.min_shares,
+            intent.wallet,
+            intent.idem_hash,
+            intent.builder,
+            intent.ref,
+        )
+        if rng.random() < 0.2:
+            # Somebody takes the signature straight to the token; the relayer books what came.
+            overload = "transferWithAuthorization(address,address,uint256,uint256,uint256,bytes32,bytes)"
+            await self.send(
+                wallets.DEV[2].address,
+                self.token,
+                overload,
+                who.address,
+                self.wallet.address,
+                amount,
+                0,
+                before,
+                nonce,
+                signature,
+            )
+            await self.send(self.relayer, self.wallet, "credit", intent_values, (0, before, nonce, signature))
+        else:
+            await self.send(self.relayer, self.wallet, "settle", intent_values, (0, before, nonce, signature))
+
+    async def _pay(self, key: bytes) -> None:
+        try:
+            ids = await self.client.read(self.wallet.call("stakesOf", key, 0, 50))
+        except Exception:
+            return
+        if ids:
+            await self.send(wallets.DEV[3].address, self.wallet, "pay", key, ids)

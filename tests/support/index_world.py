@@ -1,0 +1,470 @@
+"""A chain's contracts in memory: transactions in, the very logs out that our contracts would emit.
+
+Books, payouts and prices come from `core.mirror`, which is held to the contracts elsewhere; ids, vintages and the order
+of events follow the contracts' sources. A transaction that would revert gives None. The state is cheap to copy, so a
+chain can go back to any of its blocks.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import Any
+
+from eth_abi.abi import encode
+
+from core.events import Layout, Role, layouts_of
+from core.events.agent import SPEC_TYPE
+from core.mirror import vested, vested_fold
+from core.mirror.settlement import Book
+from core.mirror.vested import Moment
+
+UNIT = 10**6
+
+
+def address_of(name: str) -> bytes:
+    return hashlib.sha256(name.encode()).digest()[:20]
+
+
+ADDRESSES = {
+    role: address_of(f"contract {role.value}") for role in (Role.SETTLER, Role.RESOLVER, Role.LISTER, Role.WALLET)
+}
+TOKEN = address_of("token")
+FEEDS = tuple(address_of(f"feed {n}") for n in range(2))
+SOMEONE_ELSE = address_of("someone else")
+TREASURY = address_of("treasury")
+
+
+@dataclass(frozen=True, slots=True)
+class Emission:
+    """One log before it is in a block: emitter, joined topics, data."""
+
+    address: bytes
+    topics: bytes
+    data: bytes
+
+
+@cache
+def _layout(role: Role, name: str) -> tuple[Layout, tuple[tuple[str, bool], ...]]:
+    found = next(each for each in layouts_of(role).values() if each.name == name)
+    inside = found.signature[found.signature.index("(") + 1 : -1]
+    words = [part.split() for part in inside.split(",") if part.strip()]
+    return found, tuple((each[0], "indexed" in each) for each in words)
+
+
+def emission(role: Role, name: str, *values: Any, address: bytes | None = None) -> Emission:
+    """A log of a contract of ours, its fields in the order of the event's declaration."""
+    layout, kinds = _layout(role, name)
+    indexed = [_word(value) for value, (_, is_indexed) in zip(values, kinds, strict=True) if is_indexed]
+    plain = [(kind, value) for value, (kind, is_indexed) in zip(values, kinds, strict=True) if not is_indexed]
+    if layout.data_bytes is None:
+        data = encode([kind for kind, _ in plain], [value for _, value in plain])
+    else:
+        data = b"".join(_word(value) for _, value in plain)
+    return Emission(address or ADDRESSES[role], layout.topic + b"".join(indexed), data)
+
+
+def _word(value: Any) -> bytes:
+    if isinstance(value, bytes):
+        return value.rjust(32, b"\0")
+    return int(value).to_bytes(32, signed=value < 0)
+
+
+# ---------------------------------------------------------------- transactions
+
+
+@dataclass(frozen=True, slots=True)
+class Tx:
+    """Something somebody sends; `uid` makes its hash, which stays the same in whatever block it lands."""
+
+    uid: int
+    what: str
+    args: tuple[Any, ...] = ()
+
+    @property
+    def hash(self) -> bytes:
+        return hashlib.sha256(f"tx {self.uid}".encode()).digest()
+
+
+@dataclass(slots=True)
+class AgentBook:
+    """An agent market; replaced, never changed, so that copies of the world may share it."""
+
+    index: int
+    spec: tuple[Any, ...]
+    book: Book
+    closes_at: int
+    status: int = 1
+    winner: int | None = None
+    stakes: int = 0
+    paid_shares: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class AgentStake:
+    market: bytes
+    wallet: bytes
+    outcome: int
+    amount: int
+    shares: int
+    status: int
+
+
+@dataclass
+class World:
+    """The state of all contracts after some block."""
+
+    ledger: vested_fold.Ledger = field(default_factory=vested_fold.Ledger)
+    counts: dict[tuple[int, int], int] = field(default_factory=dict)
+    agent: dict[bytes, AgentBook] = field(default_factory=dict)
+    stakes: dict[int, AgentStake] = field(default_factory=dict)
+    rounds: dict[bytes, int] = field(default_factory=dict)
+    agent_fees: int = 0
+
+    def copy(self) -> World:
+        ledger = vested_fold.Ledger()
+        ledger.markets, ledger.vintages = dict(self.ledger.markets), dict(self.ledger.vintages)
+        ledger.positions = dict(self.ledger.positions)
+        ledger.entries = {market: list(ids) for market, ids in self.ledger.entries.items()}
+        ledger.fees_swept = self.ledger.fees_swept
+        return World(
+            ledger,
+            dict(self.counts),
+            dict(self.agent),
+            dict(self.stakes),
+            dict(self.rounds),
+            self.agent_fees,
+        )
+
+    def run(self, tx: Tx, now: Moment) -> list[Emission] | None:
+        """The transaction's logs, or None when it reverts."""
+        method = getattr(self, f"_{tx.what}")
+        found: list[Emission] | None = method(now, *tx.args)
+        return found
+
+    # ---------------------------------------------------------------- stock
+
+    def _create(self, now: Moment, life: int, kappa: int, seed: int, fee_bps: int) -> list[Emission]:
+        market_id = len(self.ledger.markets) + 1
+        freeze, opener = now.timestamp + life, address_of("opener")
+        created = vested_fold.MarketCreated(
+            market_id, _hex(opener), _hex(ADDRESSES[Role.RESOLVER]), freeze, 3600, fee_bps, kappa, seed, UNIT, 2**64 - 1
+        )
+        self.ledger.apply(created)
+        logs = [
+            emission(
+                Role.SETTLER,
+                "MarketCreated",
+                market_id,
+                opener,
+                ADDRESSES[Role.RESOLVER],
+                freeze,
+                3600,
+                fee_bps,
+                kappa,
+                seed,
+                UNIT,
+                2**64 - 1,
+            )
+        ]
+        logs += [self._entered(market_id, opener, outcome, seed, 0) for outcome in (0, 1)]
+        spec_id = hashlib.sha256(f"spec {market_id} {freeze}".encode()).digest()
+        feed = FEEDS[market_id % len(FEEDS)]
+        strike = now.timestamp + life // 2
+        logs.append(
+            emission(
+                Role.RESOLVER, "SpecRegistered", market_id, spec_id, feed, address_of("stock"), strike, freeze, 90, 91
+            )
+        )
+        logs.append(
+            emission(
+                Role.LISTER,
+                "MarketOpened",
+                market_id,
+                spec_id,
+                feed,
+                "NVDA",
+                market_id % 3,
+                strike,
+                freeze,
+                seed,
+                UNIT,
+                2**64 - 1,
+            )
+        )
+        return logs
+
+    def _entered(self, market_id: int, owner: bytes, outcome: int, amount: int, vintage: int) -> Emission:
+        n = self.counts.get((market_id, outcome), 0)
+        self.counts[market_id, outcome] = n + 1
+        position_id = market_id << 32 | n << 1 | outcome
+        self.ledger.apply(vested_fold.Entered(market_id, position_id, _hex(owner), outcome, amount, vintage))
+        return emission(Role.SETTLER, "Entered", market_id, position_id, owner, outcome, amount, vintage)
+
+    def _finalize_pending(self, market_id: int) -> Emission:
+        _, vintage = vested.match(self.ledger.markets[market_id])
+        assert vintage.accepted is not None
+        assert vintage.entry_acc is not None
+        values = (market_id, vintage.number, *vintage.offered, *vintage.accepted, *vintage.entry_acc)
+        self.ledger.apply(vested_fold.VintageFinalized(*values))
+        return emission(Role.SETTLER, "VintageFinalized", *values)
+
+    def _enter(
+        self, now: Moment, market_id: int, owner: bytes, outcome: int, amount: int, nonce: bytes | None
+    ) -> list[Emission] | None:
+        market = self.ledger.markets.get(market_id)
+        if market is None or market.settled or now.timestamp >= market.terms.freeze_time:
+            return None
+        logs = []
+        if nonce is not None:
+            logs.append(emission(Role.TOKEN, "AuthorizationUsed", owner, nonce, address=TOKEN))
+        # With or without an authorization money moves; only an authorized transfer is of interest.
+        logs.append(emission(Role.TOKEN, "Transfer", owner, ADDRESSES[Role.SETTLER], amount, address=TOKEN))
+        if market.vintage is not None and market.vintage.number != now.block_number:
+            logs.append(self._finalize_pending(market_id))
+        logs.append(self._entered(market_id, owner, outcome, amount, now.block_number))
+        return logs
+
+    def _finalize(self, now: Moment, market_id: int) -> list[Emission] | None:
+        market = self.ledger.markets.get(market_id)
+        if market is None or market.settled or not vested.finished(market, now):
+            return None
+        return [self._finalize_pending(market_id)]
+
+    def _settle(self, now: Moment, market_id: int, outcome: int) -> list[Emission] | None:
+        """outcome 0 UP, 1 DOWN, 2 FLAT, 3 VOID by the resolver, 4 VOID by anyone."""
+        market = self.ledger.markets.get(market_id)
+        if market is None or market.settled or now.timestamp < market.terms.freeze_time:
+            return None
+        logs = [self._finalize_pending(market_id)] if market.vintage is not None else []
+        if outcome < 2:
+            self.ledger.apply(vested_fold.Resolved(market_id, outcome))
+            logs.append(emission(Role.SETTLER, "Resolved", market_id, outcome))
+        else:
+            self.ledger.apply(vested_fold.Voided(market_id))
+            logs.append(emission(Role.SETTLER, "Voided", market_id))
+        if outcome < 4:
+            reason = (0, 0, 1, 2)[outcome]
+            values = (market_id, outcome, reason, 1 << 64 | 5, -7, now.timestamp - 9, 1 << 64 | 6, 10**10, 77)
+            logs.append(emission(Role.RESOLVER, "Settled", *values))
+        return logs
+
+    def _deliver(self, now: Moment, ids: Sequence[int], failing: Sequence[int]) -> list[Emission] | None:
+        logs = []
+        for position_id in ids:
+            position = self.ledger.positions.get(position_id)
+            if position is None:
+                continue
+            market = self.ledger.markets[position.market_id]
+            vintage = self.ledger.vintage_of(position)
+            due = vested.settlement(market, position, vintage, now)
+            if not due.deliverable:
+                continue
+            owner = bytes.fromhex(position.owner[2:])
+            if position_id in failing:
+                logs.append(emission(Role.SETTLER, "DeliveryFailed", position_id, owner, due.total))
+                continue
+            net, fee = (0, 0) if position.claimed else (due.net, due.fee)
+            refund = 0 if position.refunded else due.refund
+            self.ledger.apply(vested_fold.Delivered(position_id, position.owner, net, fee, refund))
+            logs.append(emission(Role.SETTLER, "Delivered", position_id, owner, net, fee, refund))
+        return logs or None
+
+    def _transfer(self, _now: Moment, position_id: int, to: bytes) -> list[Emission] | None:
+        position = self.ledger.positions.get(position_id)
+        if position is None:
+            return None
+        self.ledger.apply(vested_fold.PositionTransferred(position_id, position.owner, _hex(to)))
+        return [emission(Role.SETTLER, "PositionTransferred", position_id, bytes.fromhex(position.owner[2:]), to)]
+
+    def _residue(self, _now: Moment, market_id: int) -> list[Emission] | None:
+        market = self.ledger.markets.get(market_id)
+        dust = None if market is None else vested.residue(market)
+        if not dust or market is None or market.residue_claimed:
+            return None
+        self.ledger.apply(vested_fold.ResidueClaimed(market_id, dust))
+        return [emission(Role.SETTLER, "ResidueClaimed", market_id, dust)]
+
+    def _sweep(self, _now: Moment) -> list[Emission] | None:
+        amount = self.ledger.fees_accrued
+        if amount == 0:
+            return None
+        self.ledger.apply(vested_fold.FeesSwept(amount))
+        return [emission(Role.SETTLER, "FeesSwept", amount)]
+
+    def _pause(self, _now: Moment, paused: bool) -> list[Emission]:
+        return [emission(Role.SETTLER, "EntriesPaused", paused)]
+
+    def _set_feed(self, _now: Moment, feed: bytes, ticker: str, allowed: bool) -> list[Emission]:
+        return [emission(Role.LISTER, "FeedSet", feed, address_of(ticker), ticker, 90, 91, allowed)]
+
+    def _set_opener(self, _now: Moment, opener: bytes, allowed: bool) -> list[Emission]:
+        return [emission(Role.LISTER, "OpenerSet", opener, allowed)]
+
+    def _round(self, now: Moment, feed: bytes, answer: int) -> list[Emission]:
+        n = self.rounds[feed] = self.rounds.get(feed, 0) + 1
+        return [emission(Role.FEED, "AnswerUpdated", answer, 1 << 64 | n, now.timestamp, address=feed)]
+
+    # ---------------------------------------------------------------- agent
+
+    def _list(self, now: Moment, key: bytes, life: int, outcomes: int, metadata: str) -> list[Emission] | None:
+        if key in self.agent:
+            return None
+        closes, bounds = now.timestamp + life, [] if outcomes == 2 else list(range(1, outcomes))
+        kind = 0 if outcomes == 2 else 1
+        spec = (kind, FEEDS[0], 5, bounds, outcomes == 2, now.timestamp, closes, 0, 3600, 7200, 200, outcomes, 500_003)
+        self.agent[key] = AgentBook(len(self.agent) + 1, spec, Book.empty(outcomes, 500_003, 200), closes)
+        packed = encode([SPEC_TYPE], [spec])
+        return [
+            emission(Role.WALLET, "MarketListed", key, kind, FEEDS[0], closes, 200, outcomes, 500_003, packed, metadata)
+        ]
+
+    def _stake(
+        self, now: Moment, key: bytes, wallet: bytes, outcome: int, amount: int, uid: bytes, late: bool
+    ) -> list[Emission] | None:
+        market = self.agent.get(key)
+        if market is None:
+            return None
+        refused = market.status != 1 or now.timestamp >= market.closes_at or outcome >= market.book.outcomes
+        if refused and not late:
+            return None
+        stake_id = market.index << 32 | market.stakes
+        logs = [
+            emission(Role.TOKEN, "AuthorizationUsed", wallet, uid, address=TOKEN),
+            emission(Role.TOKEN, "Transfer", wallet, ADDRESSES[Role.WALLET], amount, address=TOKEN),
+        ]
+        intent, idem = hashlib.sha256(uid + b"i").digest(), hashlib.sha256(uid + b"k").digest()
+        if refused:
+            self.agent[key] = replace(market, stakes=market.stakes + 1)
+            self.stakes[stake_id] = AgentStake(key, wallet, 0, amount, 0, 2)
+            logs.append(emission(Role.WALLET, "RefundBooked", key, stake_id, wallet, amount, 3, intent, idem))
+            return logs
+        book, got = market.book.staked(outcome, amount)
+        self.agent[key] = replace(market, book=book, stakes=market.stakes + 1)
+        self.stakes[stake_id] = AgentStake(key, wallet, outcome, amount, got.shares, 1)
+        builder, ref = (bytes(20), bytes(32)) if uid[0] < 128 else (address_of("builder"), b"ref".ljust(32, b"\0"))
+        values = (key, stake_id, wallet, outcome, amount, got.fee, got.shares, intent, idem, builder, ref)
+        return [*logs, emission(Role.WALLET, "Staked", *values)]
+
+    def _close(self, now: Moment, key: bytes, outcome: int) -> list[Emission] | None:
+        """An outcome past the last means void."""
+        market = self.agent.get(key)
+        if market is None or market.status != 1 or now.timestamp < market.closes_at:
+            return None
+        if outcome >= market.book.outcomes:
+            self.agent[key] = replace(market, status=3)
+            return [emission(Role.WALLET, "MarketVoided", key, 1)]
+        self.agent[key] = replace(market, status=2, winner=outcome)
+        if market.book.shares[outcome]:
+            self.agent_fees += self._staked_on(key) - market.book.net_pool
+        return [emission(Role.WALLET, "MarketResolved", key, outcome, 123, 1 << 64 | 9, now.timestamp - 3)]
+
+    def _staked_on(self, key: bytes) -> int:
+        return sum(stake.amount for stake in self.stakes.values() if stake.market == key and stake.status == 1)
+
+    def _pay(self, _now: Moment, ids: Sequence[int], failing: Sequence[int]) -> list[Emission] | None:
+        logs = []
+        for stake_id in ids:
+            stake = self.stakes.get(stake_id)
+            if stake is None:
+                continue
+            market = self.agent[stake.market]
+            owed, refund = 0, False
+            if stake.status == 2:
+                owed, refund = stake.amount, True
+            elif stake.status == 1 and market.status != 1:
+                owed = market.book.owed(market.winner, stake.outcome, stake.amount, stake.shares)
+                refund = market.book.refunds(market.winner)
+            if owed == 0:
+                continue
+            if stake_id in failing:
+                logs.append(emission(Role.WALLET, "PayoutFailed", stake.market, stake_id, stake.wallet, owed))
+                continue
+            self.stakes[stake_id] = replace(stake, status=4 if refund else 3)
+            logs.append(emission(Role.WALLET, "Paid", stake.market, stake_id, stake.wallet, owed, refund))
+        return logs or None
+
+    def _agent_sweep(self, _now: Moment) -> list[Emission] | None:
+        if self.agent_fees == 0:
+            return None
+        amount, self.agent_fees = self.agent_fees, 0
+        return [emission(Role.WALLET, "FeesSwept", amount)]
+
+    def _role(self, _now: Moment, role: bytes, account: bytes, allowed: bool) -> list[Emission]:
+        return [emission(Role.WALLET, "RoleSet", role, account, allowed)]
+
+    def _agent_pause(self, _now: Moment, paused: bool) -> list[Emission]:
+        return [emission(Role.WALLET, "StakesPaused", paused)]
+
+
+# ---------------------------------------------------------------- random transactions
+
+
+class Crowd:
+    """People doing things: random transactions that mostly make sense for the world they see."""
+
+    def __init__(self, seed: object) -> None:
+        self.rng = random.Random(repr(seed))
+        self._uid = 0
+
+    def tx(self, what: str, *args: Any) -> Tx:
+        self._uid += 1
+        return Tx(self._uid, what, args)
+
+    def next(self, world: World) -> Tx:
+        rng = self.rng
+        stock, agent = list(world.ledger.markets), list(world.agent)
+        if len(stock) < 2 or rng.random() < 0.02:
+            return self.tx("create", rng.randint(20, 200), rng.choice((1, 3, 30)), rng.randint(1, 20) * UNIT, 200)
+        if len(agent) < 2 or rng.random() < 0.02:
+            metadata = rng.choice((f'{{"slug":"m-{self._uid}"}}', "not json", '["list"]', '{"slug":7}', "nul\0"))
+            return self.tx("list", rng.randbytes(32), rng.randint(20, 200), rng.choice((2, 2, 3, 5)), metadata)
+        pick = rng.random()
+        owner, market, key = address_of(f"owner {rng.randrange(6)}"), rng.choice(stock[-4:]), rng.choice(agent[-4:])
+        amount = rng.choice((UNIT, rng.randint(1, 400) * UNIT, rng.randint(1, 10**9)))
+        if pick < 0.40:
+            nonce = rng.randbytes(32) if rng.random() < 0.5 else None
+            return self.tx("enter", market, owner, rng.randrange(2), amount, nonce)
+        if pick < 0.58:
+            return self.tx("stake", key, owner, rng.randrange(3), amount + UNIT, rng.randbytes(32), rng.random() < 0.3)
+        if pick < 0.62:
+            return self.tx("finalize", market)
+        if pick < 0.68:
+            return self.tx("settle", market, rng.randrange(5))
+        if pick < 0.72:
+            return self.tx("close", key, rng.randrange(6))
+        if pick < 0.82:
+            ids = list(world.ledger.positions)
+            chosen = rng.sample(ids, min(len(ids), rng.randint(1, 8)))
+            return self.tx("deliver", tuple(chosen), tuple(chosen[:1]) if rng.random() < 0.3 else ())
+        if pick < 0.89:
+            ids = list(world.stakes)
+            chosen = rng.sample(ids, min(len(ids), rng.randint(1, 8)))
+            return self.tx("pay", tuple(chosen), tuple(chosen[:1]) if rng.random() < 0.3 else ())
+        if pick < 0.91:
+            return self.tx("transfer", rng.choice(list(world.ledger.positions)), owner)
+        if pick < 0.93:
+            return self.tx("residue", rng.choice(stock))
+        if pick < 0.96:
+            return self.tx("round", rng.choice(FEEDS), rng.randint(-5, 10**12))
+        return rng.choice(
+            (
+                self.tx("sweep"),
+                self.tx("agent_sweep"),
+                self.tx("pause", rng.random() < 0.5),
+                self.tx("agent_pause", rng.random() < 0.5),
+                self.tx("set_feed", rng.choice(FEEDS), rng.choice(("NVDA", "TSLA")), rng.random() < 0.5),
+                self.tx("set_opener", owner, rng.random() < 0.5),
+                self.tx("role", bytes(31) + bytes([rng.randrange(3)]), owner, rng.random() < 0.5),
+            )
+        )
+
+
+def _hex(address: bytes) -> str:
+    return "0x" + address.hex()
+
+
+__all__ = ["ADDRESSES", "FEEDS", "TOKEN", "Crowd", "Emission", "Tx", "World", "address_of", "emission"]

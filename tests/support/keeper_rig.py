@@ -1,0 +1,197 @@
+"""A whole small service for tests of the keeper: both chains, a database, and the real daemons as processes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import psycopg
+from eth_abi.abi import encode
+from eth_utils.crypto import keccak
+
+from core.config import Settings
+from core.config.keeping import KeeperSettings
+from core.db.engine import conninfo
+from core.deployments import Deployment
+from core.local.anvil import ask
+from core.local.process import RunningProcess, SpawnPlan, free_port, start_process
+from keeper.report import Report
+from keeper.runner import Runner
+from keeper.schedule import BY_NAME
+from keeper.service import keeping
+from scripts._stack import wallets
+from tests.support.genesis import Genesis, RunningChain, chain
+
+T = TypeVar("T")
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@dataclass
+class Rig:
+    """One service. Times are Unix seconds of the stock chain or of Base; amounts are token units."""
+
+    database_url: str
+    chains: dict[str, RunningChain]
+    folder: Path
+    daemons: dict[str, RunningProcess] = field(default_factory=dict)
+    extra: dict[str, str] = field(default_factory=dict)
+
+    # ---------------------------------------------------------------- processes
+
+    @property
+    def environment(self) -> dict[str, str]:
+        env = {
+            "PATH": os.environ["PATH"],
+            "HOME": os.environ.get("HOME", "/"),
+            "DATABASE_URL": self.database_url,
+            "VPM_DEPLOYMENTS_DIR": str(self.folder / "deployments"),
+            "VPM_BASE_POLL_INTERVAL_MS": "100",
+            "VPM_STOCK_POLL_INTERVAL_MS": "100",
+            "VPM_STOCK_FINALITY_BLOCKS": "4",
+            "VPM_BASE_FINALITY_BLOCKS": "4",
+            "VPM_KEEPER_CANARY": "0",
+            "VPM_KEEPER_SETTLE_EVERY_SECONDS": "1",
+            "VPM_KEEPER_LIST_EVERY_SECONDS": "2",
+            "VPM_KEEPER_SNAPSHOT_EVERY_SECONDS": "3",
+            "VPM_PARENT_PID": str(os.getpid()),
+            "VPM_LOG_FORMAT": "console",
+        }
+        for name, running in self.chains.items():
+            env["VPM_BASE_RPC_URLS" if name == "base" else "VPM_STOCK_RPC_URLS"] = running.url
+        return env | self.extra
+
+    def start(self, *packages: str, **variables: str) -> None:
+        for package in packages:
+            port = free_port()
+            env = self.environment | variables
+            env[f"VPM_{package.split('-')[0].upper()}_METRICS_PORT"] = str(port)
+            if package == "relayer":
+                env["VPM_RELAYER_KEYS"] = relayer_keys()
+            module = package.split("-")[0]
+            plan = SpawnPlan(package, (sys.executable, "-m", module), env=env, cwd=str(ROOT))
+            self.daemons[package] = start_process(plan, self.folder / f"{package}.log")
+
+    def stop(self, *packages: str) -> None:
+        for package in packages or tuple(self.daemons):
+            self.daemons.pop(package).stop()
+
+    # ---------------------------------------------------------------- the keeper in this process
+
+    async def run(self, job: str, *, dry_run: bool = False, **variables: str) -> Report:
+        env = self.environment | variables
+        settings = Settings.model_validate({k: v for k, v in env.items() if k in _aliases(Settings)})
+        how = KeeperSettings.model_validate({k: v for k, v in env.items() if k in _aliases(KeeperSettings)})
+        async with keeping(settings, how) as keeper:
+            return await Runner(keeper).run(BY_NAME[job], dry_run=dry_run)
+
+    # ---------------------------------------------------------------- chains
+
+    def ask(self, name: str, method: str, *params: object) -> Any:
+        return ask(self.chains[name].url, method, *params)
+
+    def now(self, name: str) -> int:
+        return int(self.ask(name, "eth_getBlockByNumber", "latest", False)["timestamp"], 16)
+
+    def warp(self, name: str, moment: int) -> None:
+        """Moves the chain's clock on and mines."""
+        self.ask(name, "evm_setNextBlockTimestamp", hex(moment))
+        self.ask(name, "evm_mine")
+
+    def deployment(self, name: str) -> Deployment:
+        return self.chains[name].deployment
+
+    def send(self, name: str, sender: str, to: str, data: bytes) -> dict[str, Any]:
+        """A transaction of any account, mined; the receipt."""
+        self.ask(name, "anvil_impersonateAccount", sender)
+        sent = {"from": sender, "to": to, "data": "0x" + data.hex(), "gas": hex(5_000_000)}
+        transaction = self.ask(name, "eth_sendTransaction", sent)
+        self.ask(name, "anvil_stopImpersonatingAccount", sender)
+        for _ in range(200):
+            receipt = self.ask(name, "eth_getTransactionReceipt", transaction)
+            if receipt is not None:
+                assert receipt["status"] == "0x1", f"a call to {to} reverted"
+                return dict(receipt)
+            time.sleep(0.05)
+        raise AssertionError("the transaction was not mined")
+
+    def balance(self, name: str, token: str, owner: str) -> int:
+        data = call_data("balanceOf(address)", ["address"], [owner])
+        return int(self.ask(name, "eth_call", {"to": token, "data": "0x" + data.hex()}, "latest"), 16)
+
+    # ---------------------------------------------------------------- the database
+
+    def rows(self, query: str, *values: object) -> list[tuple[Any, ...]]:
+        with psycopg.connect(conninfo(self.database_url), autocommit=True) as connection:
+            return connection.execute(query.encode(), values).fetchall()
+
+    async def works(self) -> None:
+        """Waits until the index is at the head and the relayer has said which lanes it has."""
+        await self.until(lambda: self.rows("SELECT 1 FROM chain_cursor WHERE state = 'tail'"), "the index")
+        await self.until(lambda: self.rows("SELECT 1 FROM outbox_lane WHERE status = 'ready'"), "the relayer")
+
+    async def until(self, holds: Callable[[], T], what: str, seconds: float = 40.0) -> T:
+        """Waits for a true answer; fails with the daemons' last words when it does not come."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            for name, process in self.daemons.items():
+                assert process.alive(), f"{name} ended: {self.tail(name)}"
+            found = holds()
+            if found:
+                return found
+            await asyncio.sleep(0.1)
+        said = "\n".join(f"--- {name}\n{self.tail(name)}" for name in self.daemons)
+        raise AssertionError(f"{what} did not happen within {seconds} s\n{said}")
+
+    def tail(self, name: str) -> str:
+        with contextlib.suppress(OSError):
+            return "\n".join((self.folder / f"{name}.log").read_text().splitlines()[-25:])
+        return ""
+
+
+def relayer_keys() -> str:
+    keys = [f"vpm:relay+keeper={one.private_key}" for one in wallets.RELAY_LANES[:2]]
+    keys += [f"base:relay+keeper={one.private_key}" for one in wallets.RELAY_LANES[2:]]
+    keys += [f"vpm:opener={wallets.OPENER.private_key}", f"base:lister={wallets.OPENER.private_key}"]
+    keys += [f"base:publisher={wallets.PUBLISHER.private_key}"]
+    return ",".join(keys)
+
+
+def call_data(signature: str, types: list[str], values: list[Any]) -> bytes:
+    return keccak(text=signature)[:4] + encode(types, values)
+
+
+@contextmanager
+def rigged(genesis: Genesis, database_url: str, folder: Path, *names: str, block_seconds: float = 1.0) -> Iterator[Rig]:
+    """Chains with a block a second, a migrated database; daemons are started by the test."""
+    (folder / "deployments").mkdir(parents=True, exist_ok=True)
+    with contextlib.ExitStack() as stack:
+        chains = {}
+        for name in ("base", "vpm"):
+            facts = genesis.state.deployment(name).read_text()
+            (folder / "deployments" / f"{name}.json").write_text(facts)
+        for name in names or ("base", "vpm"):
+            log = folder / f"chain-{name}.log"
+            chains[name] = stack.enter_context(chain(genesis, name, log, block_seconds=block_seconds))
+        rig = Rig(database_url, chains, folder)
+        try:
+            yield rig
+        finally:
+            rig.stop()
+
+
+def _aliases(settings: Any) -> set[str]:
+    return {each.alias for each in settings.model_fields.values()}
+
+
+def body(report: Report) -> str:
+    return json.dumps(report.body(), indent=1)

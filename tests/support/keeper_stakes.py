@@ -1,0 +1,62 @@
+"""Stakes on agent markets for tests of the keeper: payments bound to their intent, which anybody may settle."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from eth_account import Account
+
+from core.mirror.intent import BOUND_ONLY, Intent, idem_hash, intent_hash, market_key
+from keeper.desk import abi
+from scripts._stack import wallets
+from tests.support.keeper_rig import Rig
+
+AUTHORIZATION = ("from", "to", "value", "validAfter", "validBefore", "nonce")
+TYPES = ("address", "address", "uint256", "uint256", "uint256", "bytes32")
+DOMAIN = (("name", "string"), ("version", "string"), ("chainId", "uint256"), ("verifyingContract", "address"))
+
+
+def wallet_address(rig: Rig) -> str:
+    return rig.deployment("base").contract("SettlementWallet").address
+
+
+def usdc(rig: Rig, owner: str) -> int:
+    return rig.balance("base", rig.deployment("base").token("USDC").address, owner)
+
+
+def stake(rig: Rig, bettor: wallets.Wallet, public_id: str, outcome: int, amount: int, key: str) -> None:
+    """A stake in token units, sent in by another wallet."""
+    deployment = rig.deployment("base")
+    to, token = wallet_address(rig), deployment.token("USDC")
+    intent = Intent(market_key(public_id), outcome, amount, 0, bettor.address, idem_hash(key))
+    nonce, before = intent_hash(intent, deployment.chain_id, to), rig.now("base") + 3600
+    values = (bettor.address, to, amount, BOUND_ONLY, before, nonce)
+    message: dict[str, Any] = {
+        "types": {
+            "EIP712Domain": [{"name": name, "type": kind} for name, kind in DOMAIN],
+            "TransferWithAuthorization": [
+                {"name": name, "type": kind} for name, kind in zip(AUTHORIZATION, TYPES, strict=True)
+            ],
+        },
+        "primaryType": "TransferWithAuthorization",
+        "domain": {
+            "name": token.domain_name,
+            "version": token.domain_version,
+            "chainId": deployment.chain_id,
+            "verifyingContract": token.address,
+        },
+        "message": dict(zip(AUTHORIZATION, values, strict=True)),
+    }
+    signature = bytes(Account.sign_typed_data(bettor.private_key, full_message=message).signature)
+    intent_values = (
+        intent.market_id,
+        outcome,
+        amount,
+        0,
+        bettor.address,
+        intent.idem_hash,
+        intent.builder,
+        intent.ref,
+    )
+    data = abi("SettlementWallet").function("settle").encode(intent_values, (BOUND_ONLY, before, nonce, signature))
+    rig.send("base", wallets.DEV[6].address, to, data)

@@ -1,0 +1,196 @@
+"""Playing on a local stock chain: prices, markets, time, bets. Blocking, one request at a time.
+
+Every transaction is mined in a block of its own at once; `block.number` is what contracts call the vintage.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from eth_account import Account
+from eth_account.messages import encode_typed_data
+
+from api.vpm.authorization import Bet
+from api.vpm.chain import StockContracts, abi
+from core.chain import Call, Contract, checksum
+from core.deployments import Deployment, Feed
+from core.local.anvil import ask
+from scripts._stack import wallets
+from scripts._stack.wallets import Wallet
+
+USDG = 10**6
+FLAT_PRICE = 187_40000000
+
+
+class Reverted(Exception):
+    """A transaction was mined and failed."""
+
+
+@dataclass(frozen=True)
+class StockChain:
+    url: str
+    deployment: Deployment
+    contracts: StockContracts
+    mine_after: bool = False  # for a chain that mines on demand: each transaction sent here gets its block
+
+    @classmethod
+    def on(cls, url: str, deployment: Deployment, *, mine_after: bool = False) -> StockChain:
+        contracts = StockContracts.of(deployment)
+        assert contracts is not None
+        return cls(url, deployment, contracts, mine_after)
+
+    def ask(self, method: str, *params: object) -> Any:
+        return ask(self.url, method, *params)
+
+    # ------------------------------------------------------------ time and blocks
+
+    def head(self) -> dict[str, Any]:
+        return dict(self.ask("eth_getBlockByNumber", "latest", False))
+
+    @property
+    def now(self) -> int:
+        return int(self.head()["timestamp"], 16)
+
+    @property
+    def block(self) -> int:
+        return int(self.head()["number"], 16)
+
+    def mine(self, blocks: int = 1) -> None:
+        self.ask("anvil_mine", hex(blocks))
+
+    def warp_to(self, timestamp: int) -> None:
+        """The next block, mined here, has this time."""
+        self.ask("evm_setNextBlockTimestamp", hex(timestamp))
+        self.ask("evm_mine")
+
+    # ------------------------------------------------------------ reading and sending
+
+    def read(self, call: Call, block: int | str = "latest") -> Any:
+        where = hex(block) if isinstance(block, int) else block
+        return call.function.decode(bytes.fromhex(self.ask("eth_call", call.parameters(), where)[2:]))
+
+    def send(self, call: Call, sender: str) -> dict[str, Any]:
+        """As an account the node impersonates; the receipt."""
+        self.ask("anvil_setBalance", sender, hex(10**20))
+        self.ask("anvil_impersonateAccount", sender)
+        given = {**call.parameters(), "from": sender, "gas": hex(5_000_000)}
+        transaction = self.ask("eth_sendTransaction", given)
+        if self.mine_after:
+            self.ask("evm_mine")
+        return self.receipt(transaction)
+
+    def receipt(self, transaction: str) -> dict[str, Any]:
+        deadline = time.monotonic() + 20
+        while (found := self.ask("eth_getTransactionReceipt", transaction)) is None:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{transaction} was not mined")
+            time.sleep(0.02)
+        if found["status"] != "0x1":
+            raise Reverted(transaction)
+        return dict(found)
+
+    # ------------------------------------------------------------ feeds
+
+    def feed(self, ticker: str = "NVDA") -> Feed:
+        return self.deployment.feed(ticker)
+
+    def feed_contract(self, ticker: str = "NVDA") -> Contract:
+        return Contract(self.feed(ticker).proxy, abi("LocalFeed"))
+
+    def push(self, answer: int, at: int | None = None, ticker: str = "NVDA") -> None:
+        """A new round, in 8 decimals; at the chain's time unless told otherwise."""
+        self.send(
+            self.feed_contract(ticker).call("push", answer, self.now if at is None else at), wallets.DEPLOYER.address
+        )
+
+    def pause_oracle(self, paused: bool, ticker: str = "NVDA") -> None:
+        token = Contract(self.feed(ticker).stock_token, abi("LocalStockToken"))
+        self.send(token.call("setOraclePaused", paused), wallets.DEPLOYER.address)
+
+    # ------------------------------------------------------------ markets
+
+    def open_market(
+        self,
+        *,
+        ticker: str = "NVDA",
+        strike_in: int = 600,
+        lasts: int = 3600,
+        family: int = 0,
+        seed: int = 10 * USDG,
+        min_entry: int = USDG,
+        max_entry: int = 100 * USDG,
+        max_age: int | None = None,
+    ) -> int:
+        """Lists a market as the opener does; returns its id."""
+        opener, feed = wallets.OPENER.address, self.feed(ticker)
+        self.send(self.contracts.token.call("approve", self.contracts.lister.address, 2 * seed), opener)
+        strike = self.now + strike_in
+        call = self.contracts.lister.call(
+            "open",
+            {
+                "feed": feed.proxy,
+                "strikeTime": strike,
+                "finalTime": strike + lasts,
+                "maxStrikeAge": max_age or feed.max_strike_age_seconds,
+                "maxFinalAge": max_age or feed.max_final_age_seconds,
+                "seedPerLeg": seed,
+                "minEntry": min_entry,
+                "maxEntry": max_entry,
+                "family": family,
+            },
+        )
+        self.send(call, opener)
+        return int(self.read(self.contracts.settler.call("marketCount")))
+
+    def enter(self, wallet: Wallet, market_id: int, outcome: int, amount: int) -> None:
+        """A bet without the relay."""
+        self.send(self.contracts.token.call("approve", self.contracts.settler.address, amount), wallet.address)
+        self.send(self.contracts.settler.call("enter", market_id, outcome, amount), wallet.address)
+
+    def positions(self, market_id: int) -> list[int]:
+        return list(self.read(self.contracts.settler.call("positionsOf", market_id, 0, 10_000)))
+
+    # ------------------------------------------------------------ bets
+
+    def bet(self, wallet: Wallet, market_id: int, outcome: int = 0, amount: int = 5 * USDG, **changes: Any) -> Bet:
+        values: dict[str, Any] = {
+            "chain_id": self.deployment.chain_id,
+            "settler": self.contracts.settler.address,
+            "signer": checksum(wallet.address),
+            "market_id": market_id,
+            "outcome": outcome,
+            "amount": amount,
+            "valid_after": 0,
+            "valid_before": max(self.now, int(time.time())) + 600,
+            "salt": secrets.token_bytes(32),
+        }
+        return Bet(**{**values, **changes})
+
+    def signed(self, wallet: Wallet, bet: Bet) -> dict[str, Any]:
+        """The relay's body, signed by a library that knows nothing of our digest."""
+        typed = bet.typed_data(self.deployment.token("USDG"))
+        message = encode_typed_data(full_message={**typed, "message": _as_integers(typed["message"])})
+        signature = Account.sign_message(message, wallet.private_key).signature
+        return body_of(bet, bytes(signature))
+
+
+def body_of(bet: Bet, signature: bytes) -> dict[str, Any]:
+    return {
+        "from": bet.signer,
+        "marketId": str(bet.market_id),
+        "outcome": bet.outcome,
+        "amount": str(bet.amount),
+        "validAfter": str(bet.valid_after),
+        "validBefore": str(bet.valid_before),
+        "salt": "0x" + bet.salt.hex(),
+        "signature": "0x" + signature.hex(),
+    }
+
+
+def _as_integers(message: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: int(value) if name in ("value", "validAfter", "validBefore") else value for name, value in message.items()
+    }

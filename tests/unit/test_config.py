@@ -1,0 +1,225 @@
+"""Settings: what is read from where, what is refused, and that every refusal is a sentence naming the variable."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from core.config import ApiSecrets, RelayerSecrets, Settings, load, unknown_variables
+from core.config.__main__ import main
+from core.errors import EXIT_CONFIG, ConfigError
+from core.log import redact_text
+
+DATABASE = {"DATABASE_URL": "postgresql://vpm:correct-horse@db.internal:5432/vpm"}
+KEY = "0x" + "11" * 32
+
+
+def _refused(env: dict[str, str]) -> str:
+    with pytest.raises(ConfigError) as e:
+        load(Settings, env)
+    assert e.value.exit_code == EXIT_CONFIG
+    return e.value.message
+
+
+def test_defaults() -> None:
+    settings = load(Settings, DATABASE)
+    assert settings.port == 8400
+    assert settings.blocked_regions == ("US", "CA", "GB", "CH")
+    assert settings.region_header == "CF-IPCountry"
+    assert settings.base_finality_blocks == 64
+    assert not settings.trust_proxy
+    assert settings.agent_enabled
+    assert settings.cup_opens_at is None
+    assert settings.limits_storage_url.get_secret_value() == "memory://"
+    base, stock = settings.chain("base"), settings.chain("vpm")
+    assert base.deployment_file.name == "base.json"
+    assert stock.deployment_file.name == "vpm.json"
+    assert base.deployment_file.exists()
+    assert stock.deployment_file.exists()
+    assert base.rpc_urls == ()
+
+
+def test_lists_are_written_with_commas() -> None:
+    env = DATABASE | {"VPM_BASE_RPC_URLS": "http://a:1, https://b/rpc ,", "VPM_BLOCKED_REGIONS": "us, fr"}
+    settings = load(Settings, env)
+    assert settings.chain("base").rpc_urls == ("http://a:1", "https://b/rpc")
+    assert settings.blocked_regions == ("US", "FR")
+
+
+def test_networks_choose_the_deployment_files(tmp_path: Path) -> None:
+    env = DATABASE | {"VPM_DEPLOYMENTS_DIR": str(tmp_path), "VPM_STOCK_NETWORK": "local-vpm"}
+    assert load(Settings, env).chain("vpm").deployment_file == tmp_path / "local-vpm.json"
+
+
+@pytest.mark.parametrize(
+    ("env", "said"),
+    [
+        ({}, "DATABASE_URL is not set: write a URL like postgresql://"),
+        (
+            {"DATABASE_URL": "mysql://u:p@h/db"},
+            "DATABASE_URL (from the environment) is wrong: not a URL that starts with",
+        ),
+        ({"DATABASE_URL": "postgresql:///db"}, "names a host"),
+        (DATABASE | {"VPM_PORT": "eighty"}, "VPM_PORT (from the environment) is wrong"),
+        (DATABASE | {"VPM_PORT": "65536"}, "write a port from 0 to 65535"),
+        (DATABASE | {"VPM_BASE_RPC_URLS": "ftp://x"}, "VPM_BASE_RPC_URLS"),
+        (DATABASE | {"VPM_BASE_RPC_URLS": "http://a,http://a"}, "the same URL is given twice"),
+        (DATABASE | {"VPM_BASE_WS_URLS": "http://a"}, "ws:// or wss://"),
+        (DATABASE | {"VPM_BLOCKED_REGIONS": "USA"}, "'USA' is not a two-letter country code"),
+        (DATABASE | {"VPM_TRADING_PAUSED": "perhaps"}, "VPM_TRADING_PAUSED"),
+        (DATABASE | {"VPM_CUP_OPENS_AT": "2026-11-21T00:00:00"}, "a time without a zone"),
+        (DATABASE | {"VPM_CUP_OPENS_AT": "2026-11-21T00:00:00Z"}, "set both or neither"),
+        (
+            DATABASE | {"VPM_CUP_OPENS_AT": "2026-11-22T00:00:00Z", "VPM_CUP_CLOSES_AT": "2026-11-21T00:00:00Z"},
+            "VPM_CUP_CLOSES_AT must be later than VPM_CUP_OPENS_AT",
+        ),
+        (DATABASE | {"VPM_STOCK_NETWORK": "../vpm"}, "VPM_STOCK_NETWORK"),
+        (DATABASE | {"VPM_RPC_TIMEOUT_SECONDS": "0"}, "write a number of seconds above 0"),
+        (DATABASE | {"VPM_LOG_LEVEL": "loud"}, "write DEBUG, INFO, WARNING or ERROR"),
+    ],
+)
+def test_refusals_name_the_variable_and_what_to_write(env: dict[str, str], said: str) -> None:
+    assert said in _refused(env)
+
+
+def test_every_fault_is_named_at_once() -> None:
+    message = _refused({"VPM_PORT": "x", "VPM_LOG_FORMAT": "yaml"})
+    for variable in ("DATABASE_URL", "VPM_PORT", "VPM_LOG_FORMAT"):
+        assert variable in message
+
+
+def test_a_refused_secret_is_not_quoted() -> None:
+    assert "hunter2" not in _refused({"DATABASE_URL": "mysql://u:hunter2@h/db"})
+    with pytest.raises(ConfigError) as e:
+        load(RelayerSecrets, {"VPM_RELAYER_KEYS": "0xdeadbeef"})
+    assert "deadbeef" not in str(e.value)
+
+
+def test_an_empty_variable_counts_as_unset() -> None:
+    assert load(Settings, DATABASE | {"VPM_PORT": " "}).port == 8400
+
+
+def test_the_environment_wins_over_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "vpm.toml"
+    file.write_text(
+        'DATABASE_URL = "postgresql://file/db"\nVPM_PORT = 1000\nVPM_HOST = "0.0.0.0"\n'
+        'VPM_BASE_RPC_URLS = ["http://a", "http://b"]\nVPM_TRUST_PROXY = true\n'
+    )
+    settings = load(Settings, {"VPM_CONFIG": str(file), "VPM_PORT": "2000"})
+    assert settings.database_url.get_secret_value() == "postgresql://file/db"
+    assert settings.port == 2000
+    assert settings.host == "0.0.0.0"
+    assert settings.base_rpc_urls == ("http://a", "http://b")
+    assert settings.trust_proxy
+
+
+def test_a_fault_in_the_file_names_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "vpm.toml"
+    file.write_text('VPM_PORT = "many"\n')
+    assert f"VPM_PORT (from {file}) is wrong" in _refused(DATABASE | {"VPM_CONFIG": str(file)})
+
+
+def test_a_misspelt_name_in_the_file_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "vpm.toml"
+    file.write_text("VPM_TRADING_PAUSE = true\n")
+    message = _refused(DATABASE | {"VPM_CONFIG": str(file)})
+    assert "VPM_TRADING_PAUSE, which nothing reads; did you mean VPM_TRADING_PAUSED?" in message
+
+
+@pytest.mark.parametrize("content", ["VPM_PORT = ", "not toml", "\xff"])
+def test_a_file_that_is_not_toml(tmp_path: Path, content: str) -> None:
+    file = tmp_path / "vpm.toml"
+    file.write_bytes(content.encode("latin-1"))
+    assert "cannot be read as TOML" in _refused(DATABASE | {"VPM_CONFIG": str(file)})
+
+
+def test_a_missing_file() -> None:
+    assert "does not exist" in _refused(DATABASE | {"VPM_CONFIG": "/nowhere/vpm.toml"})
+
+
+def test_a_misspelt_environment_variable_is_reported() -> None:
+    sentences = unknown_variables({"VPM_TRADING_PAUSE": "1", "VPM_PARENT_PID": "1", "VPM_PORT": "1", "HOME": "/"})
+    assert sentences == ["VPM_TRADING_PAUSE is set but nothing reads it; did you mean VPM_TRADING_PAUSED?"]
+
+
+def test_every_variable_is_listed_with_what_to_write(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 0
+    listed = capsys.readouterr().out
+    for group in (Settings, ApiSecrets, RelayerSecrets):
+        for field in group.model_fields.values():
+            assert field.alias
+            assert field.description
+            assert f"{field.alias}: {field.description} (" in listed
+    assert "VPM_PORT: a port from 0 to 65535 (default 8400)" in listed
+    assert "(required)" in listed
+
+
+def test_checking_what_is_set(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DATABASE_URL", DATABASE["DATABASE_URL"])
+    assert main(["--check"]) == 0
+    monkeypatch.setenv("VPM_PORT", "x")
+    assert main(["--check"]) == EXIT_CONFIG
+    assert "VPM_PORT" in capsys.readouterr().err
+
+
+def test_settings_are_frozen() -> None:
+    with pytest.raises(ValidationError):
+        load(Settings, DATABASE).port = 1  # type: ignore[misc]
+
+
+def test_nothing_secret_is_shown() -> None:
+    env = DATABASE | {
+        "VPM_BASE_RPC_URLS": "https://node/v2/abcdef0123456789abcdef",
+        "VPM_BASE_WS_URLS": "wss://n/key77",
+    }
+    settings = load(Settings, env)
+    for shown in (repr(settings), str(settings), repr(settings.chain("base"))):
+        assert "correct-horse" not in shown
+        assert "abcdef0123456789" not in shown
+        assert "key77" not in shown
+
+
+def test_loaded_secrets_are_known_to_the_log() -> None:
+    load(RelayerSecrets, {"VPM_RELAYER_KEYS": f"{KEY},vpm:relay=0x{'22' * 32}"})
+    load(ApiSecrets, {"CRON_SECRET": "a-long-cron-secret"})
+    load(Settings, DATABASE)
+    text = redact_text(f"{'11' * 32} {'22' * 32} a-long-cron-secret correct-horse")
+    assert text == "[redacted] [redacted] [redacted] [redacted]"
+
+
+def test_each_role_reads_only_its_own_secrets() -> None:
+    env = DATABASE | {"VPM_RELAYER_KEYS": KEY, "CRON_SECRET": "a-long-cron-secret", "VPM_ATTESTATION_KEY": KEY}
+    assert KEY[2:] not in str(load(Settings, env).model_dump())
+    assert not {"lane_keys", "keystore_files"} & set(ApiSecrets.model_fields)
+    assert [key.secret.get_secret_value() for key in load(RelayerSecrets, env).lane_keys] == [KEY]
+    attestation = load(ApiSecrets, env).attestation_key
+    assert attestation is not None
+    assert attestation.get_secret_value() == KEY
+
+
+@pytest.mark.parametrize(
+    ("env", "said"),
+    [
+        ({"VPM_RELAYER_KEYS": "0x00"}, "not 64 hexadecimal digits"),
+        ({"VPM_RELAYER_KEYS": "0x" + "00" * 32}, "in the range of secp256k1 keys"),
+        ({"VPM_RELAYER_KEYS": "0x" + "ff" * 32}, "in the range of secp256k1 keys"),
+        ({"VPM_RELAYER_KEYSTORES": "/a,/b"}, "needs VPM_RELAYER_KEYSTORE_PASSWORD_FILE"),
+        ({"VPM_RELAYER_KEYS": KEY, "VPM_RELAYER_KEYSTORES": "/a"}, "exclude each other"),
+    ],
+)
+def test_relayer_keys(env: dict[str, str], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        load(RelayerSecrets, env)
+
+
+def test_a_short_cron_secret_is_refused() -> None:
+    with pytest.raises(ConfigError, match="CRON_SECRET"):
+        load(ApiSecrets, {"CRON_SECRET": "short"})
+
+
+def test_times_become_utc() -> None:
+    env = DATABASE | {"VPM_CUP_OPENS_AT": "2026-11-21T02:00:00+02:00", "VPM_CUP_CLOSES_AT": "2026-12-21T00:00:00Z"}
+    assert load(Settings, env).cup_opens_at == datetime(2026, 11, 21, tzinfo=UTC)

@@ -1,0 +1,253 @@
+"""The tournament's pure parts: amounts, messages, the wheel, listings and weeks."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections import Counter
+from datetime import UTC, datetime
+from decimal import Decimal
+
+import orjson
+import pytest
+from eth_account import Account
+from eth_account.messages import encode_defunct
+from eth_utils.crypto import keccak
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.cup import messages, wheel
+from core.cup.amounts import cents_of, percent, text_of
+from core.cup.board import is_week, week_of
+from core.cup.listing import listing_of
+from core.mirror.settlement import Book
+
+WALLET = "0xAbCdEf0123456789aBcDeF0123456789AbCdEf01"
+ISSUED = "2026-11-21T12:00:00Z"
+
+
+@pytest.mark.proves(
+    "cup.service.message.first_word",
+    "cup.trade.message.exact_bytes",
+    "cup.trade.message.line_1",
+    "cup.trade.message.line_2_wallet",
+    "cup.trade.message.line_3_market",
+    "cup.trade.message.line_4_side",
+    "cup.trade.message.line_5_size",
+    "cup.trade.message.line_6_trade",
+    "cup.trade.message.line_7_issued",
+)
+def test_trade_message() -> None:
+    assert messages.trade_message(WALLET, "bnkr-100m", "yes", 2550, "t-1", ISSUED) == (
+        "Service Cup paper trade\n"
+        "Wallet: 0xabcdef0123456789abcdef0123456789abcdef01\n"
+        "Market: bnkr-100m\n"
+        "Side: yes\n"
+        "Size: 25.5 pUSDC\n"
+        "Trade: t-1\n"
+        "Issued: 2026-11-21T12:00:00Z"
+    )
+
+
+@pytest.mark.proves(
+    "cup.roulette_bet.message.line_1",
+    "cup.roulette_bet.message.line_2_wallet",
+    "cup.roulette_bet.message.line_3_round",
+    "cup.roulette_bet.message.line_4_bet",
+    "cup.roulette_bet.message.line_5_size",
+    "cup.roulette_bet.message.line_6_issued",
+)
+def test_bet_message() -> None:
+    assert messages.bet_message(WALLET, 7, "num:17:yes", 1000, ISSUED) == (
+        "Service Cup roulette bet\n"
+        "Wallet: 0xabcdef0123456789abcdef0123456789abcdef01\n"
+        "Round: 7\n"
+        "Bet: num:17:yes\n"
+        "Size: 10 pUSDC\n"
+        "Issued: 2026-11-21T12:00:00Z"
+    )
+
+
+@pytest.mark.proves(
+    "cup.enroll.message.line_1",
+    "cup.enroll.message.line_2_wallet",
+    "cup.enroll.message.line_3_statement",
+    "cup.enroll.message.line_4_issued",
+)
+def test_enrolment_message() -> None:
+    assert messages.enrolment_message(WALLET, ISSUED) == (
+        "Service Cup agent enrollment\n"
+        "Wallet: 0xabcdef0123456789abcdef0123456789abcdef01\n"
+        "I operate this agent myself.\n"
+        "Issued: 2026-11-21T12:00:00Z"
+    )
+
+
+def test_the_signer_is_recovered_and_garbage_is_nobody() -> None:
+    account = Account.create()
+    signature = bytes(account.sign_message(encode_defunct(text="hello")).signature)
+    assert messages.signer_of("hello", signature) == account.address.lower()
+    assert messages.signer_of("hallo", signature) != account.address.lower()
+    for bad in (b"", b"\x00" * 65, b"\xff" * 65, signature[:64]):
+        assert messages.signer_of("hello", bad) is None
+    for text in ("", "0x", "0x" + "zz" * 65, "0x" + "00" * 64, "00" * 65):
+        assert messages.signature_bytes(text) is None
+
+
+@given(st.binary(min_size=64, max_size=64), st.integers(0, 255))
+def test_no_signature_breaks_the_recovery(first: bytes, v: int) -> None:
+    found = messages.signer_of("hello", first + bytes([v]))
+    assert found is None or len(found) == 42
+
+
+@pytest.mark.proves("cup.trade.decision.size_line")
+@pytest.mark.parametrize(("cents", "text"), [(2500, "25"), (2550, "25.5"), (2505, "25.05"), (1, "0.01"), (0, "0")])
+def test_size_line(cents: int, text: str) -> None:
+    assert text_of(cents) == text
+    assert cents_of(text) == cents
+
+
+@given(st.integers(min_value=-(10**13), max_value=10**13))
+def test_amounts_survive_every_way_in(cents: int) -> None:
+    assert cents_of(text_of(cents)) == cents
+    assert cents_of(Decimal(cents) / 100) == cents
+    assert cents_of(cents / 100) == cents  # as a JSON library of others would hand it over
+
+
+@pytest.mark.parametrize(
+    "value", ["1.005", 1.005, Decimal("0.001"), "1e2", "x", True, None, float("nan"), float("inf")]
+)
+def test_what_is_no_amount(value: object) -> None:
+    with pytest.raises(ValueError, match="amount"):
+        cents_of(value)
+
+
+@pytest.mark.proves(
+    "cup.roulette.behaviour.zero_is_real",
+    "cup.roulette.value.*",
+    "cup.roulette.decision.dozen_keys",
+    "cup.roulette.decision.half_keys",
+    "cup.roulette.decision.parity_keys",
+    "cup.roulette.decision.column_keys",
+    "cup.roulette.decision.num_ids",
+    "cup.roulette.decision.true_pct",
+)
+def test_the_42_markets() -> None:
+    assert len(wheel.MARKETS) == 42
+    assert [market.id for market in wheel.MARKETS] == [
+        "colour",
+        "dozen",
+        "half",
+        "parity",
+        "column",
+        *(f"num:{n}" for n in range(37)),
+    ]
+    for market in wheel.MARKETS:
+        assert Counter(p for outcome in market.outcomes for p in outcome.pockets) == Counter(range(37)), market.id
+        assert all(outcome.key.startswith(market.id + ":") for outcome in market.outcomes)
+    told = {key: (outcome.label, outcome.true_pct_hundredths) for key, outcome in wheel.OUTCOMES.items()}
+    assert told["colour:red"] == ("RED", 4865)
+    assert told["colour:black"] == ("BLACK", 4865)
+    assert told["colour:green"] == ("GREEN 0", 270)
+    assert told["num:17:yes"] == ("HITS", 270)
+    assert told["num:17:no"] == ("MISSES", 9730)
+    keys = {market.id: [outcome.key for outcome in market.outcomes] for market in wheel.MARKETS}
+    assert keys["dozen"] == ["dozen:1", "dozen:2", "dozen:3", "dozen:zero"]
+    assert keys["half"] == ["half:low", "half:high", "half:zero"]
+    assert keys["parity"] == ["parity:odd", "parity:even", "parity:zero"]
+    assert keys["column"] == ["column:1", "column:2", "column:3", "column:zero"]
+    assert wheel.OUTCOMES["half:low"].pockets == set(range(1, 19))
+    assert wheel.OUTCOMES["half:high"].pockets == set(range(19, 37))
+    for group in ("colour", "dozen", "half", "parity", "column"):
+        assert any(outcome.pockets == {0} for outcome in wheel.MARKET_OF_KEY[keys[group][0]].outcomes)
+
+
+def test_the_draw_is_the_published_formula() -> None:
+    seed, beacon = bytes(range(32)), bytes(range(32, 64))
+    digest = hmac.new(seed, b"7:0x" + beacon.hex().encode(), hashlib.sha256).digest()
+    words = [int.from_bytes(digest[i : i + 4]) for i in range(0, 32, 4)]
+    assert wheel.pocket_of(seed, 7, beacon) == next(word for word in words if word < 37 * (2**32 // 37)) % 37
+    drawn = Counter(wheel.pocket_of(seed, n, beacon) for n in range(37_000))
+    assert set(drawn) == set(range(37))
+    assert sum((count - 1000) ** 2 / 1000 for count in drawn.values()) < 80  # chi-square, 36 degrees: p is about 3e-5
+
+
+STAKES = st.lists(
+    st.builds(
+        wheel.Stake, st.sampled_from(["a", "b", "c"]), st.sampled_from(list(wheel.OUTCOMES)), st.integers(1000, 50_000)
+    ),
+    max_size=60,
+)
+
+
+@given(STAKES, st.integers(0, 36))
+def test_settling_never_pays_more_than_the_pool_of_each_market(stakes: list[wheel.Stake], pocket: int) -> None:
+    pools: Counter[str] = Counter()
+    paid: Counter[str] = Counter()
+    winners: Counter[str] = Counter()
+    for result in wheel.settle(stakes, pocket):
+        market = wheel.MARKET_OF_KEY[result.stake.bet_key].id
+        pools[market] += result.stake.cents
+        paid[market] += result.paid_cents
+        winners[market] += result.status == "won"
+        if result.status == "won":
+            assert result.paid_cents >= result.stake.cents
+    for market, pool in pools.items():
+        assert pool - max(0, winners[market] - 1) <= paid[market] <= pool  # rounding costs less than a cent each
+
+
+@pytest.mark.proves("cup.markets.decision.own_books")
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(1, 10**6)), max_size=20))
+def test_a_paper_book_pays_out_no_more_than_its_pool(trades: list[tuple[int, int]]) -> None:
+    book = Book.empty(3, 200_000, 0)
+    shares: Counter[int] = Counter()
+    for outcome, cents in trades:
+        book, got = book.staked(outcome, cents)
+        assert got.shares >= cents
+        shares[outcome] += got.shares
+    for outcome, held in shares.items():
+        assert book.payout(outcome, held) <= book.net_pool == sum(cents for _, cents in trades)
+
+
+@pytest.mark.parametrize(
+    ("kind", "outcomes", "document", "keys"),
+    [
+        (0, 2, {"outcomes": [{"key": "no"}, {"key": "yes"}]}, ["yes", "no"]),
+        (2, 2, {}, ["up", "down"]),
+        (1, 3, {"labels": ["low", "mid", "high"]}, ["b0", "b1", "b2"]),
+        (1, 2, {"outcomes": [{"key": "lt-50m", "label": "<50M"}, {"key": "ge-50m"}]}, ["lt-50m", "ge-50m"]),
+        (1, 2, {"outcomes": [{"key": "same"}, {"key": "same"}]}, ["b0", "b1"]),
+    ],
+)
+def test_listings_become_markets(kind: int, outcomes: int, document: dict[str, object], keys: list[str]) -> None:
+    described = {"slug": "a-slug", "tokenSymbol": "$bnkr", **document}
+    listing = listing_of(keccak(text="a-slug"), kind, outcomes, described, 1, 2)
+    assert listing is not None
+    assert (listing.slug, listing.market_id, listing.token_symbol) == ("a-slug", "a-slug", "BNKR")
+    assert [side.key for side in listing.sides] == keys
+
+
+def test_listings_without_words() -> None:
+    key = b"\x07" * 32
+    bare = listing_of(key, 0, 2, None, 1, 2)
+    assert bare is not None
+    assert bare.slug == bare.market_id == "0x" + key.hex()
+    assert listing_of(key, 0, 2, {"slug": "a/b"}, 1, 2) is None
+    assert listing_of(key, 1, 2, {"slug": "a", "outcomes": [{"key": "x\ny"}, {"key": "a b"}]}, 1, 2) is None
+
+
+def test_weeks() -> None:
+    assert week_of(datetime(2026, 11, 21, tzinfo=UTC)) == "2026-W47"
+    assert week_of(datetime(2027, 1, 1, tzinfo=UTC)) == "2026-W53"
+    assert is_week("2026-W53")
+    assert not any(is_week(text) for text in ("2025-W53", "2026-W00", "2026-W7", "all", "2026-W47 "))
+
+
+def test_percentages_round_to_the_nearest() -> None:
+    assert [orjson.dumps(percent(*each)) for each in ((1, 3), (2, 3), (0, 0), (1, 1), (18, 37))] == [
+        b"33.33",
+        b"66.67",
+        b"0",
+        b"100",
+        b"48.65",
+    ]

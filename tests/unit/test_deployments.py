@@ -1,0 +1,179 @@
+"""Deployment files: the real ones, what is refused, and that a deployed one is never lost."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from core import deployments
+from core.config.settings import REPOSITORY
+from core.deployments import ContractInfo, Deployment, json_schema, load_deployment, write_deployment
+from core.errors import EXIT_CONFIG, DeploymentError
+
+FOLDER = REPOSITORY / "deployments"
+ADDRESS = "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"
+OTHER = "0x5fc5360D0400a0Fd4f2af552ADD042D716F1d168"
+
+
+@pytest.fixture
+def vpm() -> dict[str, Any]:
+    content: dict[str, Any] = json.loads((FOLDER / "vpm.json").read_text())
+    return content
+
+
+def _load(folder: Path, content: object) -> Deployment:
+    file = folder / "vpm.json"
+    file.write_text(content if isinstance(content, str) else json.dumps(content))
+    return load_deployment(file)
+
+
+def test_base() -> None:
+    base = load_deployment(FOLDER / "base.json")
+    assert (base.chain_id, base.kind, base.status) == (8453, "op-stack", "not-deployed")
+    usdc = base.token("USDC")
+    assert (usdc.address, usdc.decimals, usdc.domain_name, usdc.domain_version) == (ADDRESS, 6, "USD Coin", "2")
+
+
+def test_the_stock_chain() -> None:
+    vpm = load_deployment(FOLDER / "vpm.json")
+    assert (vpm.chain_id, vpm.kind, vpm.status) == (4663, "arbitrum-orbit", "not-deployed")
+    usdg = vpm.token("USDG")
+    assert (usdg.address, usdg.domain_name, usdg.domain_version) == (OTHER, "Global Dollar", "1")
+    assert {feed.ticker: (feed.proxy, feed.stock_token) for feed in vpm.feeds} == {
+        "NVDA": ("0x379EC4f7C378F34a1B47E4F3cbeBCbAC3E8E9F15", "0xd0601CE157Db5bdC3162BbaC2a2C8aF5320D9EEC"),
+        "TSLA": ("0x4A1166a659A55625345e9515b32adECea5547C38", "0x322F0929c4625eD5bAd873c95208D54E1c003b2d"),
+        "AAPL": ("0x6B22A786bAa607d76728168703a39Ea9C99f2cD0", "0xaF3D76f1834A1d425780943C99Ea8A608f8a93f9"),
+        "COIN": ("0xA3a468A452940B7D6b69991207B508c609a98Ef2", "0x6330D8C3178a418788dF01a47479c0ce7CCF450b"),
+    }
+    for feed in vpm.feeds:
+        assert (feed.decimals, feed.deviation_bps, feed.heartbeat_seconds) == (8, 50, 86_400)
+        hours = feed.printing_hours
+        assert (hours.timezone, hours.opens_day, hours.opens_at) == ("America/New_York", 6, "20:00")
+        assert (hours.closes_day, hours.closes_at) == (4, "20:00")
+    assert (vpm.param("kappa"), vpm.param("feeBps"), vpm.param("voidDelaySeconds")) == (30, 200, 72 * 3600)
+
+
+def test_the_schema_file_is_the_models() -> None:
+    assert (FOLDER / "schema.json").read_bytes() == json_schema()
+
+
+def test_the_files_pass_the_schema_as_others_would_check_it() -> None:
+    schema = json.loads((FOLDER / "schema.json").read_text())
+    jsonschema.Draft202012Validator.check_schema(schema)
+    for name in ("base", "vpm"):
+        jsonschema.validate(json.loads((FOLDER / f"{name}.json").read_text()), schema)
+
+
+def _set(*path: Any, to: Any) -> Any:
+    def change(content: Any) -> None:
+        for part in path[:-1]:
+            content = content[part]
+        content[path[-1]] = to
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (_set("chainId", to="4663"), "chainId: input should be a valid integer"),
+        (_set("chainId", to=True), "chainId"),
+        (_set("kind", to="rollup"), "kind: input should be 'arbitrum-orbit', 'op-stack' or 'local'"),
+        (
+            _set("feeds", 2, "proxy", to="0x6B22A786bAa607d76728168703a39Ea9C99f2cD1"),
+            "feeds[2].proxy: not an address with",
+        ),
+        (_set("feeds", 0, "proxy", to="0x379ec4f7c378f34a1b47e4f3cbebcbac3e8e9f15"), "EIP-55 checksum"),
+        (_set("feeds", 0, "stockToken", to="0x12"), "feeds[0].stockToken"),
+        (_set("feeds", 0, "ticker", to="TSLA"), "ticker TSLA is listed twice"),
+        (_set("feeds", 0, "colour", to="green"), "feeds[0].colour: extra inputs are not permitted"),
+        (_set("tokens", "USDG", "symbol", to="USDC"), "token USDG says its symbol is USDC"),
+        (_set("status", to="deployed"), "status is deployed, but no contract is listed"),
+        (_set("network", to="base"), "network is 'base', but the file is 'vpm'"),
+        (_set("explorerUrl", to="https://scan.example/"), "explorerUrl"),
+        (_set("safe", to={"address": ADDRESS, "threshold": 2, "owners": [OTHER]}), "threshold is higher"),
+        (_set("params", "kappa", to=30.5), "params.kappa"),
+    ],
+)
+def test_refusals_name_the_file_the_place_and_the_fault(tmp_path: Path, vpm: Any, change: Any, said: str) -> None:
+    change(vpm)
+    with pytest.raises(DeploymentError) as e:
+        _load(tmp_path, vpm)
+    assert said in e.value.message
+    assert str(tmp_path / "vpm.json") in e.value.message
+    assert e.value.exit_code == EXIT_CONFIG
+
+
+@pytest.mark.parametrize("content", ["{", "", "[]", "null", '{"network": 1}'])
+def test_what_is_no_deployment_at_all(tmp_path: Path, content: str) -> None:
+    with pytest.raises(DeploymentError, match=r"vpm\.json is"):
+        _load(tmp_path, content)
+
+
+def test_a_missing_file() -> None:
+    with pytest.raises(DeploymentError, match="does not exist") as e:
+        load_deployment(Path("/nowhere/vpm.json"))
+    assert "VPM_DEPLOYMENTS_DIR" in e.value.hint
+
+
+def test_asking_for_what_is_not_there() -> None:
+    vpm = load_deployment(FOLDER / "vpm.json")
+    for ask in (
+        lambda: vpm.token("USDC"),
+        lambda: vpm.contract("Safe"),
+        lambda: vpm.feed("GME"),
+        lambda: vpm.param("x"),
+    ):
+        with pytest.raises(DeploymentError, match="vpm"):
+            ask()
+
+
+def _deployed(deployment: Deployment, **contracts: str) -> Deployment:
+    infos = {name: ContractInfo(address=address, role="a role") for name, address in contracts.items()}
+    return deployment.model_copy(update={"status": "deployed", "contracts": infos, "start_block": 7})
+
+
+def test_written_and_read_again_is_the_same(tmp_path: Path, vpm: Any) -> None:
+    deployment = _deployed(_load(tmp_path, vpm), VestedMarkets=ADDRESS)
+    write_deployment(deployment, tmp_path / "vpm.json")
+    assert load_deployment(tmp_path / "vpm.json") == deployment
+    assert [path.name for path in tmp_path.iterdir()] == ["vpm.json"]
+
+
+def test_a_deployed_contract_is_never_overwritten(tmp_path: Path, vpm: Any) -> None:
+    plain = _load(tmp_path, vpm)
+    file = tmp_path / "vpm.json"
+    write_deployment(_deployed(plain, VestedMarkets=ADDRESS), file)
+    before = file.read_bytes()
+    for bad in (plain, _deployed(plain, VestedMarkets=OTHER), _deployed(plain, MarketLister=ADDRESS)):
+        with pytest.raises(DeploymentError, match=f"already records VestedMarkets at {ADDRESS}"):
+            write_deployment(bad, file)
+    moved = _deployed(plain, VestedMarkets=ADDRESS).model_copy(update={"chain_id": 1})
+    with pytest.raises(DeploymentError, match="for chain 4663, not 1"):
+        write_deployment(moved, file)
+    assert file.read_bytes() == before
+    write_deployment(_deployed(plain, VestedMarkets=ADDRESS, MarketLister=OTHER), file)
+    assert set(load_deployment(file).contracts) == {"VestedMarkets", "MarketLister"}
+
+
+def test_the_file_is_named_after_its_network(tmp_path: Path, vpm: Any) -> None:
+    with pytest.raises(DeploymentError, match=r"belongs in vpm\.json"):
+        write_deployment(_load(tmp_path, vpm), tmp_path / "base.json")
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path: Path, vpm: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    deployment = _load(tmp_path, vpm)
+    before = (tmp_path / "vpm.json").read_bytes()
+
+    def full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(deployments.os, "fsync", full)
+    with pytest.raises(DeploymentError, match="No space left on device"):
+        write_deployment(deployment, tmp_path / "vpm.json")
+    assert (tmp_path / "vpm.json").read_bytes() == before
+    assert [path.name for path in tmp_path.iterdir()] == ["vpm.json"]

@@ -1,0 +1,169 @@
+"""Every event's decoder against eth-abi, and every signature against the compiled contracts."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import orjson
+import pytest
+from eth_abi.abi import decode, encode
+
+from core.chain.abi import Abi, Event, Parameter
+from core.events import Layout, Role, UndecodableLog, layouts_of
+from core.events.agent import SPEC_TYPE, MarketListed
+from core.local.packages import REPOSITORY
+
+ABIS = {
+    Role.SETTLER: "VestedMarkets",
+    Role.RESOLVER: "RoundResolver",
+    Role.LISTER: "MarketLister",
+    Role.WALLET: "SettlementWallet",
+    Role.FEED: "ObservationFeed",
+    Role.TOKEN: "IERC3009",
+}
+# Emitted by base contracts or by the issuer, and of no interest to any reader.
+NOT_FOLLOWED = {
+    "OwnershipTransferred",
+    "OwnershipTransferStarted",
+    "EIP712DomainChanged",
+    "PublisherSet",
+    "Approval",
+    "AuthorizationCanceled",
+}
+EVENTS = [(role, each) for role in Role for each in layouts_of(role).values()]
+
+
+def abi_of(role: Role) -> Abi:
+    return Abi(orjson.loads((REPOSITORY / "core" / "abi" / f"{ABIS[role]}.json").read_bytes()))
+
+
+def declared(layout: Layout) -> Event:
+    """The layout's own signature as an ABI event."""
+    inside = layout.signature[layout.signature.index("(") + 1 : -1]
+    arguments = (part.split() for part in inside.split(",") if part.strip())
+    return Event(layout.name, tuple(Parameter(words[-1], words[0], "indexed" in words) for words in arguments))
+
+
+@pytest.mark.parametrize("role", list(Role))
+def test_signatures_are_those_of_the_compiled_contract(role: Role) -> None:
+    ours = {each.topic: declared(each) for each in layouts_of(role).values()}
+    for topic, event in abi_of(role).events.items():
+        if event.name in NOT_FOLLOWED:
+            assert topic not in ours
+            continue
+        assert ours.pop(topic).inputs == event.inputs, event.name
+    assert not ours, "events the contract does not emit"
+
+
+def values(kind: str, rng: random.Random) -> Any:
+    edge = rng.random() < 0.3
+    if kind.startswith("uint"):
+        top = 2 ** int(kind[4:]) - 1
+        return rng.choice((0, 1, top)) if edge else rng.randint(0, top)
+    if kind.startswith("int"):
+        top = 2 ** (int(kind[3:]) - 1)
+        return rng.choice((0, -1, top - 1, -top)) if edge else rng.randint(-top, top - 1)
+    if kind == "address":
+        return rng.randbytes(20)
+    if kind == "bool":
+        return rng.random() < 0.5
+    if kind == "string":
+        return rng.choice(("", "NVDA", "prices – €, 日本", "x" * 100))
+    if kind == "bytes":
+        return encode([SPEC_TYPE], [spec(rng)])
+    assert kind == "bytes32"
+    return rng.randbytes(32)
+
+
+def spec(rng: random.Random) -> tuple[Any, ...]:
+    kinds = SPEC_TYPE[1:-1].split(",")
+    return tuple(
+        [values("int256", rng) for _ in range(rng.randrange(16))] if kind == "int256[]" else values(kind, rng)
+        for kind in kinds
+    )
+
+
+def log(layout: Layout, rng: random.Random) -> tuple[bytes, bytes]:
+    event = declared(layout)
+    chosen = {part.name: values(part.type, rng) for part in event.inputs}
+    topics = event.topic + b"".join(encode([part.type], [chosen[part.name]]) for part in event.inputs if part.indexed)
+    plain = [part for part in event.inputs if not part.indexed]
+    return topics, encode([part.type for part in plain], [chosen[part.name] for part in plain])
+
+
+def plain(value: Any) -> Any:
+    """eth-abi's text addresses as bytes, lists as tuples."""
+    if isinstance(value, str) and len(value) == 42 and value.startswith("0x"):
+        return bytes.fromhex(value[2:])
+    return tuple(plain(each) for each in value) if isinstance(value, list | tuple) else value
+
+
+@pytest.mark.parametrize(("role", "layout"), EVENTS, ids=[f"{role}-{each.name}" for role, each in EVENTS])
+def test_a_decoder_reads_what_eth_abi_reads(role: Role, layout: Layout) -> None:
+    rng = random.Random(layout.signature)
+    for _ in range(200):
+        topics, data = log(layout, rng)
+        words = [topics[at : at + 32] for at in range(0, len(topics), 32)]
+        expected = list(declared(layout).decode(words, data).values())
+        event = layout.read(topics, data)
+        if isinstance(event, MarketListed):
+            # Besides the specification the event repeats some of its fields; only the specification is kept.
+            (inner,) = decode([SPEC_TYPE], expected[7])
+            assert msgspec.structs.astuple(event.spec) == plain(inner)
+            assert (event.market_id, event.metadata) == (expected[0], expected[8])
+        else:
+            assert list(msgspec.structs.astuple(event)) == [plain(each) for each in expected]
+
+
+@pytest.mark.parametrize(("role", "layout"), EVENTS, ids=[f"{role}-{each.name}" for role, each in EVENTS])
+def test_a_log_of_other_sizes_is_refused(role: Role, layout: Layout) -> None:
+    topics, data = log(layout, random.Random(1))
+    with pytest.raises(UndecodableLog):
+        layout.read(topics + bytes(32), data)
+    with pytest.raises(UndecodableLog):
+        layout.read(topics[:-32], data)
+    if data:
+        with pytest.raises(UndecodableLog):
+            layout.read(topics, data[:31])
+    if layout.data_bytes is not None:
+        with pytest.raises(UndecodableLog):
+            layout.read(topics, data + bytes(32))
+
+
+def dynamic() -> Iterator[Layout]:
+    return (layout for _, layout in EVENTS if layout.data_bytes is None)
+
+
+@pytest.mark.parametrize("layout", list(dynamic()), ids=lambda layout: layout.name)
+def test_offsets_outside_the_data_are_refused(layout: Layout) -> None:
+    rng = random.Random(2)
+    topics, data = log(layout, rng)
+    for _ in range(300):
+        at = rng.randrange(len(data) // 32) * 32
+        broken = data[:at] + rng.choice((b"\xff" * 32, bytes(31) + b"\xff", len(data).to_bytes(32))) + data[at + 32 :]
+        try:
+            layout.read(topics, broken)
+        except UndecodableLog:
+            continue
+
+
+def test_text_that_no_column_takes_is_made_storable() -> None:
+    layout = next(each for each in layouts_of(Role.LISTER).values() if each.name == "FeedSet")
+    topics, _ = log(layout, random.Random(3))
+    ticker = b"N\0\xffA"
+    data = encode(["bytes", "uint32", "uint32", "bool"], [ticker, 1, 2, True])
+    assert layout.read(topics, data).ticker == "N��A"
+
+
+def test_the_entity_of_a_position_is_its_market() -> None:
+    layouts = {each.name: each for each in layouts_of(Role.SETTLER).values()}
+    market_id, position_id = 77, 77 << 32 | 5 << 1 | 1
+    entered = layouts["Entered"].topic + market_id.to_bytes(32) + position_id.to_bytes(32) + bytes(32)
+    delivered = layouts["Delivered"].topic + position_id.to_bytes(32) + bytes(32)
+    of_entered, of_delivered = layouts["Entered"].entity, layouts["Delivered"].entity
+    assert of_entered is not None
+    assert of_delivered is not None
+    assert of_entered(entered, b"") == of_delivered(delivered, b"") == b"m" + market_id.to_bytes(8)

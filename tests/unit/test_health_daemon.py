@@ -1,0 +1,270 @@
+"""How a daemon starts, crashes and stops, as real processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.config.settings import REPOSITORY
+from core.errors import EXIT_CONFIG, EXIT_CRASH, EXIT_UNAVAILABLE
+
+HEADER = """
+import asyncio, sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from core.daemon import Daemon, run_daemon
+from core.errors import DatabaseUnreachable
+
+async def forever(daemon):
+    await daemon.stop.wait()
+    print("worker finished", flush=True)
+
+async def deaf():
+    while True:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            print("deaf cancelled", flush=True)
+            raise
+
+async def fail(after=0.2):
+    await asyncio.sleep(after)
+    raise ValueError("a fault in the work")
+
+async def unreachable():
+    raise DatabaseUnreachable("The database is gone.", hint="Start it.")
+
+async def ends():
+    await asyncio.sleep(0.2)
+
+@asynccontextmanager
+async def setup(daemon: Daemon) -> AsyncIterator[None]:
+    try:
+        {body}
+        yield
+    finally:
+        print("resources closed", flush=True)
+
+sys.exit(run_daemon("probe", setup, metrics_port=lambda settings: 0))
+"""
+
+
+class Probe:
+    """A daemon as a process, and what it printed so far."""
+
+    def __init__(self, process: subprocess.Popen[bytes], output: Path) -> None:
+        self.process = process
+        self._output = output
+
+    @property
+    def out(self) -> str:
+        return self._output.read_text()
+
+    def line(self, action: str) -> dict[str, Any] | None:
+        """The first log line with the action."""
+        found = (json.loads(line) for line in self.out.splitlines() if line.startswith("{") and line.endswith("}"))
+        return next((line for line in found if line["action"] == action), None)
+
+    def until(self, action: str) -> dict[str, Any]:
+        _wait(lambda: self.line(action) is not None)
+        found = self.line(action)
+        assert found is not None
+        return found
+
+    def end(self) -> int:
+        """Waits for the end; the exit code."""
+        return self.process.wait(15)
+
+
+@pytest.fixture
+def daemon(tmp_path: Path) -> Iterator[Callable[..., Probe]]:
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start(body: str, **env: str) -> Probe:
+        given = {
+            "PATH": os.environ["PATH"],
+            "PYTHONPATH": str(REPOSITORY),
+            "DATABASE_URL": "postgresql://u:sesame-open@127.0.0.1:1/x",
+            "VPM_STOP_GRACE_SECONDS": "1",
+        }
+        output = tmp_path / f"out-{len(started)}"
+        with output.open("wb") as file:
+            command = [sys.executable, "-W", "error", "-c", HEADER.replace("{body}", body)]
+            process = subprocess.Popen(command, env=given | env, stdout=file, stderr=subprocess.STDOUT)
+        started.append(process)
+        return Probe(process, output)
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait()
+
+
+StartDaemon = Callable[..., Probe]
+WORKER = 'daemon.spawn("worker", forever(daemon))'
+STUBBORN = 'daemon.spawn("stubborn", deaf())'
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_stops_it_in_order(daemon: StartDaemon, number: signal.Signals) -> None:
+    probe = daemon(WORKER)
+    probe.until("daemon.ready")
+    probe.process.send_signal(number)
+    assert probe.end() == 0
+    assert probe.out.index("worker finished") < probe.out.index("resources closed"), "resources outlive their users"
+    assert probe.until("daemon.stopped")["because"] == number.name
+
+
+def test_a_task_that_does_not_finish_is_cancelled_after_the_grace(daemon: StartDaemon) -> None:
+    probe = daemon(STUBBORN)
+    probe.until("daemon.ready")
+    started = time.monotonic()
+    probe.process.terminate()
+    assert probe.end() == 0
+    assert 0.9 < time.monotonic() - started < 5
+    assert probe.until("daemon.cancelled")["tasks"] == ["stubborn"]
+    assert probe.out.index("deaf cancelled") < probe.out.index("resources closed")
+
+
+def test_a_second_signal_does_not_wait(daemon: StartDaemon) -> None:
+    probe = daemon(STUBBORN, VPM_STOP_GRACE_SECONDS="60")
+    probe.until("daemon.ready")
+    probe.process.terminate()
+    time.sleep(0.5)
+    assert probe.process.poll() is None
+    started = time.monotonic()
+    probe.process.terminate()
+    assert probe.end() == 0
+    assert time.monotonic() - started < 5
+
+
+def test_a_crashed_task_ends_the_daemon_and_is_named(daemon: StartDaemon) -> None:
+    probe = daemon(f'{WORKER}; daemon.spawn("the tail of base", fail())')
+    assert probe.end() == EXIT_CRASH
+    crashed = probe.until("daemon.crashed")
+    assert crashed["part"] == "the tail of base"
+    assert crashed["message"] == "ValueError: a fault in the work"
+    assert "in fail" in crashed["traceback"]
+    assert "worker finished" in probe.out
+    assert all(line.startswith("{") for line in probe.out.splitlines() if "ValueError" in line)
+
+
+def test_a_known_error_is_a_sentence_with_its_exit_code(daemon: StartDaemon) -> None:
+    probe = daemon('daemon.spawn("tail", unreachable())')
+    assert probe.end() == EXIT_UNAVAILABLE
+    crashed = probe.until("daemon.crashed")
+    assert crashed["message"] == "The database is gone. Start it."
+    assert crashed["code"] == "database_unreachable"
+    assert "traceback" not in crashed
+
+
+def test_a_task_that_ends_too_early_is_a_crash(daemon: StartDaemon) -> None:
+    probe = daemon('daemon.spawn("tail", ends())')
+    assert probe.end() == EXIT_CRASH
+    assert "ended although it should run" in probe.until("daemon.crashed")["message"]
+
+
+def test_a_task_that_may_finish_may(daemon: StartDaemon) -> None:
+    probe = daemon('daemon.spawn("once", ends(), may_finish=True)')
+    probe.until("daemon.ready")
+    time.sleep(0.6)
+    assert probe.process.poll() is None
+    probe.process.terminate()
+    assert probe.end() == 0
+
+
+@pytest.mark.parametrize(
+    ("body", "code"), [("raise ValueError('no luck')", EXIT_CRASH), ("await unreachable()", EXIT_UNAVAILABLE)]
+)
+def test_a_failing_start_is_a_crash(daemon: StartDaemon, body: str, code: int) -> None:
+    probe = daemon(body)
+    assert probe.end() == code
+    assert probe.until("daemon.crashed")["part"] == "start"
+    assert "resources closed" in probe.out
+
+
+def test_a_start_that_hangs_can_be_stopped(daemon: StartDaemon) -> None:
+    probe = daemon(f'{WORKER}; print("starting", flush=True); await asyncio.sleep(60)')
+    _wait(lambda: "starting" in probe.out)
+    probe.process.terminate()
+    assert probe.end() == 0
+    assert "resources closed" in probe.out
+    assert probe.line("daemon.ready") is None
+
+
+def test_a_task_that_crashes_while_starting_ends_the_start(daemon: StartDaemon) -> None:
+    probe = daemon('daemon.spawn("tail", fail()); await asyncio.sleep(60)')
+    assert probe.end() == EXIT_CRASH
+    assert probe.until("daemon.crashed")["part"] == "tail"
+
+
+def test_wrong_settings_are_one_line_and_exit_78(daemon: StartDaemon) -> None:
+    probe = daemon("pass", DATABASE_URL="", VPM_PORT="x")
+    assert probe.end() == EXIT_CONFIG
+    assert len(probe.out.strip().splitlines()) == 1
+    assert probe.out.startswith("probe: ")
+    assert "DATABASE_URL is not set" in probe.out
+    assert "VPM_PORT" in probe.out
+
+
+def test_a_misspelt_variable_is_warned_about_and_no_secret_is_shown(daemon: StartDaemon) -> None:
+    probe = daemon("raise ValueError(daemon.settings.database_url.get_secret_value())", VPM_TRADING_PAUSE="1")
+    assert probe.end() == EXIT_CRASH
+    assert "VPM_TRADING_PAUSED" in probe.until("config.unknown_variable")["message"]
+    assert "sesame-open" not in probe.out
+
+
+def test_ready_is_told_by_file_and_over_http(daemon: StartDaemon, tmp_path: Path) -> None:
+    file = tmp_path / "told" / "ready.json"
+    file.parent.mkdir()
+    probe = daemon(WORKER, VPM_READY_FILE=str(file))
+    probe.until("daemon.ready")
+    told = json.loads(file.read_text())
+    assert (told["daemon"], told["pid"]) == ("probe", probe.process.pid)
+    with urllib.request.urlopen(told["metrics"].replace("/metrics", "/ready"), timeout=5) as response:
+        assert response.status == 200
+    assert [path.name for path in file.parent.iterdir()] == ["ready.json"]
+
+
+def test_it_stops_when_the_process_that_started_it_is_killed(tmp_path: Path) -> None:
+    """The parent names itself, starts the daemon and is killed; nobody tells the daemon."""
+    script, log = tmp_path / "probe.py", tmp_path / "log"
+    script.write_text(HEADER.replace("{body}", 'daemon.spawn("worker", forever(daemon))'))
+    parent_code = (
+        "import os, subprocess, sys, time\n"
+        f"child = subprocess.Popen([sys.executable, {str(script)!r}], stdout=open({str(log)!r}, 'w'),\n"
+        "    stderr=subprocess.STDOUT, env={**os.environ, 'VPM_PARENT_PID': str(os.getpid())})\n"
+        "print(child.pid, flush=True)\ntime.sleep(60)\n"
+    )
+    env = {"PATH": os.environ["PATH"], "PYTHONPATH": str(REPOSITORY), "DATABASE_URL": "postgresql://u:p@127.0.0.1:1/x"}
+    with subprocess.Popen([sys.executable, "-c", parent_code], stdout=subprocess.PIPE, text=True, env=env) as parent:
+        assert parent.stdout is not None
+        parent.stdout.readline()
+        _wait(lambda: "daemon.ready" in log.read_text())
+        parent.kill()
+    _wait(lambda: "daemon.stopped" in log.read_text())
+    assert "daemon.orphaned" in log.read_text()
+    assert "worker finished" in log.read_text()
+
+
+def test_a_parent_that_is_no_number_is_refused(daemon: StartDaemon) -> None:
+    probe = daemon("pass", VPM_PARENT_PID="me")
+    assert probe.end() == EXIT_CONFIG
+    assert "VPM_PARENT_PID is wrong: 'me' is not a process id." in probe.out
+
+
+def _wait(condition: Callable[[], bool], seconds: float = 15) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)

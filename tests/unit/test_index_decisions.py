@@ -1,0 +1,253 @@
+"""What the indexer decides without asking anybody: ancestors, widths, filters, blooms, tables."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.db.schema import index, index_agent, index_shared, index_stock
+from core.deployments import load_deployment
+from core.errors import DeploymentError
+from core.events import Role, layouts_of
+from core.events.token import AUTHORIZATION_USED, TRANSFER
+from core.local.packages import REPOSITORY
+from indexer.backfill import LOGS_PER_PAGE, WIDEST_BLOCKS, Width
+from indexer.bloom import BloomTest, bloom_of
+from indexer.decode import decode_logs, paired
+from indexer.fold.stock import POSITION
+from indexer.lineage import Fork, common_ancestor, confirms, lowest_ancestor
+from indexer.logs import BlockInfo
+from indexer.sources import sources_of
+from indexer.store.folding import Changed
+from indexer.store.steps import payload
+from indexer.store.tables import column_types
+from tests.support.index_chain import SimChain, world_sources
+from tests.support.index_world import ADDRESSES, TOKEN, Crowd, address_of, emission
+
+# ---------------------------------------------------------------- lineage
+
+
+def block(number: int, digest: int = 0) -> BlockInfo:
+    return BlockInfo(number, bytes([number % 256, digest]) + bytes(30), number, number)
+
+
+@given(st.integers(1, 60), st.integers(0, 60), st.integers(1, 7))
+def test_the_ancestor_is_the_highest_stored_block_the_chain_still_has(length: int, forked: int, sparse: int) -> None:
+    stored = [block(number) for number in range(length, 0, -1) if number % sparse == 0 or number == length]
+    on_chain = {number: block(number, 0 if number <= forked else 1).hash for number in range(1, length + 5)}
+    fork = common_ancestor(stored, on_chain)
+    kept = [each for each in stored if each.number <= forked]
+    if not kept:
+        assert fork is None
+        return
+    assert fork is not None
+    assert fork.ancestor == kept[0]
+    replaced = [each for each in stored if each.number > forked]
+    assert fork.replaced == (replaced[-1] if replaced else None)
+
+
+def test_a_chain_cut_short_replaced_what_it_no_longer_has() -> None:
+    stored = [block(3), block(2), block(1)]
+    assert common_ancestor(stored, {1: block(1).hash, 2: block(2).hash}) == Fork(block(2), block(3))
+
+
+@pytest.mark.parametrize(
+    ("ancestor", "replaced", "agrees"),
+    [
+        (block(5).hash, block(6, 1).hash, True),
+        (block(5).hash, None, True),  # cut short there too
+        (block(5).hash, block(6).hash, False),  # still on the old side
+        (block(5, 1).hash, block(6, 1).hash, False),  # forked earlier
+        (None, None, False),  # too far behind to know
+    ],
+)
+def test_another_node_confirms_only_the_same_fork(ancestor: bytes | None, replaced: bytes | None, agrees: bool) -> None:
+    assert confirms(Fork(block(5), block(6)), ancestor, replaced) is agrees
+
+
+def test_how_far_back_is_what_the_chain_calls_final_or_so_many_blocks() -> None:
+    assert lowest_ancestor(100, None, 64) == 36
+    assert lowest_ancestor(100, 20, 64) == 20
+    assert lowest_ancestor(100, 95, 64) == 95
+    assert lowest_ancestor(100, 300, 64) == 36, "what is final above the cursor says nothing of the cursor's block"
+
+
+# ---------------------------------------------------------------- widths
+
+
+@given(st.lists(st.one_of(st.none(), st.integers(0, 200_000)), max_size=80))
+def test_a_width_stays_within_its_bounds(answers: list[int | None]) -> None:
+    """None is a refusal."""
+    width = Width()
+    for logs in answers:
+        asked = width.blocks
+        if logs is None:
+            width.refused(asked)
+            assert width.blocks < asked or asked == 1
+        else:
+            width.came_back(asked, logs)
+        assert 1 <= width.blocks <= min(WIDEST_BLOCKS, width.ceiling)
+
+
+def test_a_width_finds_the_pages_it_aims_at() -> None:
+    width = Width()
+    for _ in range(30):
+        width.came_back(width.blocks, width.blocks * 7)
+    assert LOGS_PER_PAGE * 0.9 <= width.blocks * 7 <= LOGS_PER_PAGE
+
+
+# ---------------------------------------------------------------- sources
+
+
+def test_both_live_networks_say_what_to_follow_once_deployed() -> None:
+    for name, role in (("vpm", Role.SETTLER), ("base", Role.WALLET)):
+        deployment = load_deployment(REPOSITORY / "deployments" / f"{name}.json")
+        if not deployment.is_deployed:
+            with pytest.raises(DeploymentError, match="Nothing is deployed"):
+                sources_of(deployment, name)
+        else:
+            assert role in sources_of(deployment, name).contracts
+
+
+def test_the_main_filter_names_every_contract_and_every_event() -> None:
+    sources = world_sources()
+    chosen = sources.main_filter
+    assert set(chosen["address"]) == {"0x" + each.hex() for each in [*ADDRESSES.values(), *sources.feeds]}, (
+        "the token is asked for by itself"
+    )
+    wanted = {"0x" + topic.hex() for role in Role if role is not Role.TOKEN for topic in layouts_of(role)}
+    assert set(chosen["topics"][0]) == wanted
+
+
+def test_of_the_token_only_payments_to_us_and_their_authorizations_are_asked_for() -> None:
+    sources = world_sources()
+    transfers = sources.transfer_filter
+    assert transfers is not None
+    assert transfers["topics"][0] == "0x" + TRANSFER.topic.hex()
+    assert set(transfers["topics"][2]) == {
+        "0x" + bytes(12).hex() + ADDRESSES[role].hex() for role in (Role.SETTLER, Role.WALLET)
+    }
+    assert sources.authorization_filter(["0xab"])["topics"] == ["0x" + AUTHORIZATION_USED.topic.hex(), ["0xab"]]
+
+
+# ---------------------------------------------------------------- blooms
+
+
+@given(st.integers(0, 2**32))
+def test_a_bloom_never_denies_a_log_that_is_there(seed: int) -> None:
+    crowd, chain = Crowd(seed), SimChain()
+    test = BloomTest(world_sources())
+    for _ in range(12):
+        chain.mine([crowd.next(chain.head.world) for _ in range(2)])
+    for each in chain.blocks:
+        bits = int(each.header.logs_bloom or "0x0", 16)
+        ours = [log for log in each.logs if log.address != "0x" + TOKEN.hex()]
+        transfers = [log for log in each.logs if log.topics[0] == "0x" + TRANSFER.topic.hex()]
+        assert not ours or test.allows_ours(bits)
+        assert not transfers or test.allows_payment(bits)
+
+
+def test_a_bloom_denies_other_peoples_logs() -> None:
+    test = BloomTest(world_sources())
+    rng = random.Random(1)
+    strangers = int(bloom_of(rng.randbytes(20) for _ in range(30)), 16)
+    assert not test.allows_ours(strangers)
+    assert not test.allows_payment(strangers)
+    foreign_transfer = int(bloom_of([TOKEN, TRANSFER.topic, bytes(12) + address_of("somebody")]), 16)
+    assert not test.allows_payment(foreign_transfer)
+
+
+# ---------------------------------------------------------------- payments
+
+
+def test_only_transfers_that_an_authorization_made_are_kept() -> None:
+    chain = SimChain()
+    crowd = Crowd("pairs")
+    chain.mine([crowd.tx("create", 100, 30, 10**7, 200)])
+    alice, bob = address_of("alice"), address_of("bob")
+    chain.mine(
+        [
+            crowd.tx("enter", 1, alice, 0, 10**6, bytes(31) + b"\1"),
+            crowd.tx("enter", 1, bob, 0, 10**6, None),
+            crowd.tx("enter", 1, bob, 1, 10**6, bytes(31) + b"\2"),
+        ]
+    )
+    blocks = {each.header.number: each.header.info(False) for each in chain.blocks}
+    kept = paired(decode_logs(chain.head.logs, world_sources(), blocks))
+    names = [type(log.event).__name__ for log in kept]
+    assert names == ["AuthorizationUsed", "Transfer", "Entered", "Entered", "AuthorizationUsed", "Transfer", "Entered"]
+
+
+def test_an_authorization_of_another_payee_is_not_ours() -> None:
+    """Somebody who paid us in the same transaction may have paid others by authorization, too."""
+    from core.events.token import AuthorizationUsed, Transfer
+    from indexer.logs import LogRecord
+
+    def log(index: int, event: object) -> LogRecord:
+        return LogRecord(1, index, 0, b"t" * 32, TOKEN, b"", b"", None, event)
+
+    used = log(0, AuthorizationUsed(b"a" * 20, b"n" * 32))
+    assert paired([used]) == []
+    ours = log(1, Transfer(b"a" * 20, ADDRESSES[Role.SETTLER], 5))
+    assert paired([used, ours]) == [used, ours]
+    assert paired([used, log(1, Transfer(b"b" * 20, ADDRESSES[Role.SETTLER], 5))]) == []
+
+
+# ---------------------------------------------------------------- tables and notifications
+
+
+def test_every_column_has_a_type_copy_knows() -> None:
+    for module in (index, index_stock, index_agent, index_shared):
+        for table in vars(module).values():
+            if isinstance(table, sa.Table):
+                assert len(column_types(table)) == len(table.columns)
+
+
+def test_an_entry_has_the_columns_of_a_position_in_their_order() -> None:
+    """The fold writes new positions as plain tuples, for speed."""
+    chain, crowd = SimChain(), Crowd("columns")
+    chain.mine([crowd.tx("create", 100, 30, 10**7, 200)])
+    chain.mine([crowd.tx("enter", 1, address_of("alice"), 1, 5 * 10**6, None)])
+    from indexer.fold.stock import StockFold
+
+    sources = world_sources()
+    blocks = {each.header.number: each.header.info(False) for each in chain.blocks}
+    fold = StockFold()
+    for each in decode_logs([log for b in chain.blocks for log in b.logs], sources, blocks):
+        if each.entity is not None:
+            fold.apply(each)
+    (added,) = [write for write in fold.writes() if write.table is index_stock.stock_position]
+    row = POSITION.loaded(added.added[-1])
+    assert (row.position_id, row.market_id, row.ordinal) == (1 << 32 | 1 << 1 | 1, 1, 2)
+    assert (row.owner, row.outcome, row.offered) == (address_of("alice"), 1, 5 * 10**6)
+    assert (row.vintage, row.offered_before, row.claimed, row.failed_deliveries) == (2, 0, False, 0)
+    assert (row.entered_block, row.entered_at, row.entry_tx) == (2, chain.head.header.timestamp, chain.head.txs[0].hash)
+
+
+def test_a_notification_that_would_be_too_long_says_all() -> None:
+    sources, end = world_sources(), block(7)
+    short = payload(sources, end, Changed(stock_markets={3, 1}, agent_markets={b"\xaa" * 32}, venues={b"v"}))
+    assert short == (
+        '{"chain":"base","chainId":8453,"block":7,"at":7,"reorg":false,"stock":[1,3],"agent":["0x'
+        + "aa" * 32
+        + '"],"feeds":[],"venues":["v"]}'
+    )
+    long = payload(sources, end, Changed(stock_markets=set(range(10_000))))
+    assert long == '{"chain":"base","chainId":8453,"block":7,"at":7,"reorg":false,"all":true}'
+
+
+def test_nothing_here_needs_web3() -> None:
+    """The log path stays free of general machinery; an import would creep in unnoticed."""
+    for path in Path(REPOSITORY / "indexer").rglob("*.py"):
+        assert "web3" not in path.read_text(), path
+
+
+def test_logs_of_the_world_are_made_like_the_contracts() -> None:
+    log = emission(Role.SETTLER, "Resolved", 7, 1)
+    assert log.topics[32:] == (7).to_bytes(32)
+    assert log.data == (1).to_bytes(32)

@@ -1,0 +1,135 @@
+"""What is owed in a stock market, by the mirror of its contract, and how it is batched."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from core.mirror.vested import (
+    DOWN,
+    UP,
+    Market,
+    Moment,
+    Position,
+    Terms,
+    Vintage,
+    match,
+    offer,
+    open_books,
+    seed_vintage,
+)
+from keeper.stock.delivering import BATCH, Due, Holding, deliveries, dues, poke, residue_due
+
+DOLLAR = 10**6
+SEED = 10 * DOLLAR
+TERMS = Terms(
+    market_id=1,
+    opener="0x01",
+    resolver="0x02",
+    freeze_time=10_000,
+    void_delay=259_200,
+    fee_bps=200,
+    kappa=30,
+    seed_per_leg=SEED,
+    min_entry=DOLLAR,
+    max_entry=400 * DOLLAR,
+)
+FRESH = Market(terms=TERMS, books=open_books(SEED))
+BEFORE, AFTER = Moment(50, 9_000), Moment(60, 11_000)
+
+
+def played() -> tuple[Market, dict[str, tuple[Position, Vintage]]]:
+    """Seeds, then Ann offers 400 on UP (290 fit), then Ben 20 on DOWN; both vintages finalized."""
+    market, before = offer(FRESH, UP, 400 * DOLLAR, 10)
+    ann = Position(5, 1, "0xa", UP, 400 * DOLLAR, 10, before)
+    market, first = match(market)
+    market, before = offer(market, DOWN, 20 * DOLLAR, 11)
+    ben = Position(6, 1, "0xb", DOWN, 20 * DOLLAR, 11, before)
+    market, second = match(market)
+    legs = seed_vintage(SEED)
+    return market, {
+        "up leg": (Position(2, 1, "0x1", UP, SEED, 0, 0), legs),
+        "down leg": (Position(3, 1, "0x1", DOWN, SEED, 0, 0), legs),
+        "ann": (ann, first),
+        "ben": (ben, second),
+    }
+
+
+def owed(market: Market, held: dict[str, tuple[Position, Vintage]], now: Moment) -> dict[int, int]:
+    holdings = [Holding(market, position, vintage, 0) for position, vintage in held.values()]
+    return {due.position_id: due.amount for due in dues(holdings, now)}
+
+
+def test_before_the_end_only_refused_parts_are_owed() -> None:
+    market, held = played()
+    assert owed(market, held, BEFORE) == {5: 110 * DOLLAR}
+
+
+def test_the_winners_and_what_was_refused() -> None:
+    market, held = played()
+    resolved = replace(market, winner=DOWN)
+    found = owed(resolved, held, AFTER)
+    assert set(found) == {3, 5, 6}  # the losing leg gets nothing; Ann lost, but her refused part is hers
+    assert found[5] == 110 * DOLLAR
+    assert found[6] == 20 * DOLLAR  # a buzzer entry: exactly once
+
+
+def test_a_void_gives_everybody_everything() -> None:
+    market, held = played()
+    assert owed(replace(market, voided=True), held, AFTER) == {
+        2: SEED,
+        3: SEED,
+        5: 400 * DOLLAR,
+        6: 20 * DOLLAR,
+    }
+
+
+def test_what_was_sent_is_owed_no_more() -> None:
+    market, held = played()
+    position, vintage = held["ann"]
+    held["ann"] = (replace(position, refunded=True), vintage)
+    assert owed(market, held, BEFORE) == {}
+    assert owed(replace(market, voided=True), held, AFTER)[5] == 290 * DOLLAR
+
+
+def test_a_refused_part_and_a_settlement_are_two_errands() -> None:
+    assert Due(5, 1, 10, 0, settled=False).subject != Due(5, 1, 10, 0, settled=True).subject
+
+
+@pytest.mark.parametrize(
+    ("fresh", "failed", "sizes"), [(0, 0, []), (1, 0, [1]), (50, 0, [50]), (51, 0, [50, 1]), (120, 3, [50, 50, 20, 3])]
+)
+def test_batches_of_fifty_with_the_refused_ones_apart(fresh: int, failed: int, sizes: list[int]) -> None:
+    ready = [Due(n, 1, 10, 0, True) for n in range(fresh)] + [Due(1000 + n, 1, 10, 2, True) for n in range(failed)]
+    batches = deliveries(ready)
+    assert [len(batch) for batch in batches] == sizes
+    assert all(len(batch) <= BATCH and len({bool(due.failed) for due in batch}) == 1 for batch in batches)
+    assert sorted(due.position_id for batch in batches for due in batch) == sorted(due.position_id for due in ready)
+
+
+@pytest.mark.parametrize(
+    ("entered_at", "now", "poked"),
+    [
+        (8_900, Moment(50, 9_000), True),
+        (8_941, Moment(50, 9_000), False),  # the next entry may do it
+        (8_900, Moment(10, 9_000), False),  # its block still takes entries
+    ],
+)
+def test_a_finished_vintage_that_waits_is_poked(entered_at: int, now: Moment, poked: bool) -> None:
+    market, _ = offer(FRESH, UP, DOLLAR, 10)
+    assert (poke(market, entered_at, now) is not None) is poked
+    assert poke(FRESH, entered_at, now) is None
+    assert poke(replace(market, voided=True), entered_at, now) is None
+
+
+def test_residue_waits_for_every_winner() -> None:
+    market, _ = played()
+    winners = market.books[UP].principal
+    resolved = replace(market, winner=UP)
+    assert residue_due(market) == 0
+    assert residue_due(resolved) == 0
+    paid = replace(resolved, paid_principal=winners, paid=market.pool - 3, fees=0)
+    assert residue_due(paid) == 3
+    assert residue_due(replace(paid, residue_claimed=3)) == 0
+    assert residue_due(replace(paid, winner=None, voided=True)) == 0

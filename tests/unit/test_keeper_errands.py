@@ -1,0 +1,76 @@
+"""When a subject may be attempted again: after what, how soon, and never while something is under way."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from core.outbox import Intent, IntentState, Outcome
+from keeper.errands import Errand, Rest, waits
+
+NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
+REST = Rest(after_success=60.0, after_failure=10.0, longest=100.0)
+
+
+def errand(
+    state: IntentState, outcome: Outcome | None = None, *, block: int | None = None, failures: int = 0, ago: float = 0.0
+) -> Errand:
+    asked = NOW - timedelta(seconds=ago)
+    intent = Intent(
+        id=1,
+        key="k",
+        chain_id=1,
+        group="keeper",
+        kind="resolve",
+        state=state,
+        outcome=outcome,
+        reason_code=None,
+        reason="it would revert" if state is IntentState.FAILED else None,
+        nonce=None,
+        tx_hash=None,
+        block_number=block,
+        gas_used=None,
+        fee_wei=None,
+        not_after=None,
+        created_at=asked,
+        state_at=asked,
+    )
+    return Errand("s", 1_000, failures, asked, intent)
+
+
+@pytest.mark.parametrize(
+    ("known", "indexed", "free"),
+    [
+        (None, 0, True),
+        # Under way, however long ago.
+        (errand(IntentState.QUEUED, ago=10**6), 10, False),
+        (errand(IntentState.SIGNED, ago=10**6), 10, False),
+        (errand(IntentState.SENT, ago=10**6), 10, False),
+        # Done, but what the job read does not show it: it must not be done again.
+        (errand(IntentState.MINED, Outcome.SUCCEEDED, block=11, ago=10**6), 10, False),
+        (errand(IntentState.FINAL, Outcome.SUCCEEDED, block=11, ago=10**6), 10, False),
+        # Done and visible, and still due: again, but not at once.
+        (errand(IntentState.MINED, Outcome.SUCCEEDED, block=10, ago=59), 10, False),
+        (errand(IntentState.MINED, Outcome.SUCCEEDED, block=10, ago=60), 10, True),
+        # It reverted, and may still be mined differently until it is final.
+        (errand(IntentState.MINED, Outcome.REVERTED, block=10, ago=10**6), 10, False),
+        (errand(IntentState.FAILED, Outcome.REVERTED, block=10, ago=10**6), 10, True),
+        (errand(IntentState.REPLACED, Outcome.CANCELLED, block=10, ago=10**6), 10, True),
+        # Failures double the pause, up to the longest.
+        (errand(IntentState.FAILED, ago=9), 10, False),
+        (errand(IntentState.FAILED, ago=10), 10, True),
+        (errand(IntentState.FAILED, failures=2, ago=39), 10, False),
+        (errand(IntentState.FAILED, failures=2, ago=40), 10, True),
+        (errand(IntentState.FAILED, failures=90, ago=99), 10, False),
+        (errand(IntentState.FAILED, failures=90, ago=100), 10, True),
+    ],
+)
+def test_when_a_new_attempt_may_be_made(known: Errand | None, indexed: int, free: bool) -> None:
+    reason = waits(known, NOW, indexed, REST)
+    assert (reason is None) is free
+    assert reason is None or len(reason) > 10
+
+
+def test_a_failure_says_why() -> None:
+    assert "it would revert" in (waits(errand(IntentState.FAILED), NOW, 10, REST) or "")

@@ -1,0 +1,119 @@
+"""Which markets are opened: allowed feeds, unlisted windows, as far as the money goes; and the short ones in turn."""
+
+from __future__ import annotations
+
+import pytest
+
+from keeper.stock.opening import (
+    DrillPlan,
+    FeedState,
+    Opening,
+    Purse,
+    Terms,
+    affordable,
+    decide_drills,
+    decide_openings,
+    listed_key,
+    refund_drill,
+)
+from keeper.stock.sessions import Family, NotNow, Window
+
+NVDA = FeedState("NVDA", "0x" + "aA" * 20, True, 90_000, 80_000)
+TSLA = FeedState("TSLA", "0x" + "bB" * 20, True, 90_000, 90_000)
+COIN = FeedState("COIN", "0x" + "cC" * 20, False, 90_000, 90_000)
+DAY = Window(Family.DAILY, 1_000_000, 1_020_000)
+WEEK = Window(Family.WEEKLY, 1_000_000, 1_300_000)
+TERMS = Terms(seed_per_leg=10_000_000, min_entry=1_000_000, max_entry=100_000_000)
+PLAN = DrillPlan(lead=120, life=300, apart=45)
+
+
+def test_every_allowed_feed_gets_every_window() -> None:
+    openings, unlisted = decide_openings([TSLA, NVDA], [WEEK, DAY], set())
+    assert [(each.feed.ticker, each.window.family) for each in openings] == [
+        ("NVDA", Family.DAILY),
+        ("TSLA", Family.DAILY),
+        ("NVDA", Family.WEEKLY),
+        ("TSLA", Family.WEEKLY),
+    ]
+    assert unlisted == []
+    assert (openings[0].max_strike_age, openings[0].max_final_age) == (90_000, 80_000)
+
+
+@pytest.mark.parametrize(
+    ("feeds", "windows", "listed", "reason"),
+    [
+        ([NVDA], [DAY], {listed_key(NVDA.address, DAY)}, "it is listed"),
+        ([COIN], [DAY], set(), "does not allow"),
+        ([NVDA], [NotNow(Family.DAILY, "a holiday")], set(), "a holiday"),
+    ],
+)
+def test_why_nothing_is_opened(
+    feeds: list[FeedState], windows: list[Window | NotNow], listed: set[tuple[str, int, int, int]], reason: str
+) -> None:
+    openings, unlisted = decide_openings(feeds, windows, listed)
+    assert openings == []
+    assert reason in unlisted[0].reason
+
+
+def test_another_family_or_time_of_the_same_feed_is_another_market() -> None:
+    listed = {
+        listed_key(NVDA.address, WEEK),
+        listed_key(NVDA.address, Window(Family.DAILY, DAY.strike - 86_400, DAY.final - 86_400)),
+        listed_key(TSLA.address, DAY),
+    }
+    openings, _ = decide_openings([NVDA], [DAY], listed)
+    assert [each.window for each in openings] == [DAY]
+
+
+def test_subjects_differ_for_every_market() -> None:
+    openings, _ = decide_openings([NVDA, TSLA], [DAY, WEEK], set())
+    assert len({each.subject for each in openings}) == 4
+
+
+@pytest.mark.parametrize(
+    ("balance", "allowance", "count", "asked"),
+    [
+        (100_000_000, 100_000_000, 3, None),
+        (100_000_000, 60_000_000, 3, None),
+        (100_000_000, 59_999_999, 3, 100_000_000),
+        (59_999_999, 0, 2, 59_999_999),
+        (20_000_000, 20_000_000, 1, None),
+        (19_999_999, 0, 0, None),
+        (0, 0, 0, None),
+    ],
+)
+def test_the_opener_opens_what_it_can_seed(balance: int, allowance: int, count: int, asked: int | None) -> None:
+    openings = [Opening(NVDA, Window(Family.DAILY, n, n + 1), 1, 1) for n in range(3)]
+    payable, short, approval = affordable(openings, TERMS, Purse(balance, allowance))
+    assert len(payable) == count
+    assert len(short) == 3 - count
+    assert approval == asked
+    assert all("too few" in each.reason for each in short)
+
+
+@pytest.mark.parametrize(
+    ("finals", "last_opened", "opened"),
+    [
+        ({}, None, "NVDA"),  # nobody had one: by name
+        ({NVDA.address.lower(): 900}, 500, "TSLA"),
+        ({NVDA.address.lower(): 900, TSLA.address.lower(): 800}, 500, "TSLA"),  # who waits longest
+        ({NVDA.address.lower(): 1001, TSLA.address.lower(): 1000}, 700, "TSLA"),  # the bell rings now
+        ({NVDA.address.lower(): 1001, TSLA.address.lower(): 1001}, 700, None),  # both under way
+        ({NVDA.address.lower(): 900}, 956, None),  # another was opened 44 s ago
+        ({NVDA.address.lower(): 900}, 955, "TSLA"),
+        ({NVDA.address.lower(): 900}, 2000, "TSLA"),  # opened in the future: the chain was set back
+    ],
+)
+def test_short_markets_take_turns(finals: dict[str, int], last_opened: int | None, opened: str | None) -> None:
+    opening, unlisted = decide_drills([NVDA, TSLA, COIN], finals, last_opened, 1000, PLAN)
+    assert (opening.feed.ticker if opening else None) == opened
+    # Everybody is either opened or has a reason.
+    assert len(unlisted) + (opening is not None) == 3
+    if opening is not None:
+        assert opening.window == Window(Family.DRILL, 1120, 1420)
+
+
+def test_a_refund_drill_is_stale_by_its_terms() -> None:
+    opening = refund_drill(NVDA, 1000, PLAN)
+    assert (opening.max_strike_age, opening.max_final_age) == (1, 1)
+    assert opening.window.strike > 1000

@@ -1,0 +1,125 @@
+"""How a stock market ends: every status at every moment that matters, to the second."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from core.mirror.rounds import Problem, Status
+from keeper.sightings import Sighting
+from keeper.stock.settling import Facts, Settle, Wait, decide
+
+BELL = 1_000_000
+DAY = 86_400
+VOID_DELAY = 72 * 3600
+FACTS = Facts(
+    market_id=7,
+    final_time=BELL,
+    freeze_time=BELL,
+    void_delay=VOID_DELAY,
+    is_open=True,
+    status=Status.UP,
+    strike_round=11,
+    final_round=22,
+)
+
+
+def at(status: Status, seconds: int, **changes: object) -> Settle | Wait:
+    return decide(replace(FACTS, status=status, **changes), BELL + seconds)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("status", list(Status))
+@pytest.mark.parametrize("seconds", [-DAY, 0, 1, 59])
+def test_nothing_happens_within_a_minute_of_the_bell(status: Status, seconds: int) -> None:
+    assert isinstance(at(status, seconds, agreed=True), Wait)
+
+
+@pytest.mark.parametrize("status", list(Status))
+def test_a_settled_market_is_left_alone_for_ever(status: Status) -> None:
+    assert isinstance(at(status, 100 * DAY, is_open=False, agreed=True), Wait)
+
+
+@pytest.mark.parametrize(
+    ("status", "seconds", "agreed", "function"),
+    [
+        # What the rounds decide, at once; flat too, which the resolver voids.
+        (Status.UP, 60, False, "resolveWith"),
+        (Status.DOWN, 60, False, "resolveWith"),
+        (Status.FLAT, 60, False, "resolveWith"),
+        (Status.UP, 30 * DAY, False, "resolveWith"),  # even long after anyone may void it
+        # A garbage round must refund at once, not strand the market.
+        (Status.BAD_ANSWER, 60, False, "voidBadAnswer"),
+        # Stale: a quarter of an hour, and two reads that agree.
+        (Status.STALE, 60, True, None),
+        (Status.STALE, 899, True, None),
+        (Status.STALE, 900, False, None),
+        (Status.STALE, 900, True, "voidStale"),
+        (Status.STALE, 30 * DAY, False, None),
+        # Paused: strictly after a day, as the contract has it.
+        (Status.PAUSED, 60, True, None),
+        (Status.PAUSED, DAY, True, None),
+        (Status.PAUSED, DAY + 1, False, "voidPaused"),
+        # No proof: only the timeout helps.
+        (Status.BAD_PROOF, 60, True, None),
+        (Status.BAD_PROOF, VOID_DELAY - 1, True, None),
+        (Status.BAD_PROOF, VOID_DELAY, False, "voidMarket"),
+        # The resolver does not know it.
+        (Status.NOT_READY, 60, True, None),
+        (Status.NOT_READY, 30 * DAY, True, None),
+    ],
+)
+def test_what_settles_it(status: Status, seconds: int, agreed: bool, function: str | None) -> None:
+    decision = at(status, seconds, agreed=agreed)
+    assert (decision.function if isinstance(decision, Settle) else None) == function
+
+
+def test_rounds_are_named_where_they_are_proven() -> None:
+    for status in (Status.UP, Status.STALE, Status.BAD_ANSWER):
+        decision = at(status, 1000, agreed=True)
+        assert isinstance(decision, Settle)
+        assert decision.contract == "RoundResolver"
+        assert decision.arguments == (7, 11, 22)
+    paused = at(Status.PAUSED, DAY + 1)
+    assert isinstance(paused, Settle)
+    assert (paused.contract, paused.arguments) == ("RoundResolver", (7,))
+    timeout = at(Status.BAD_PROOF, VOID_DELAY)
+    assert isinstance(timeout, Settle)
+    assert (timeout.contract, timeout.arguments) == ("VestedMarkets", (7,))
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"strike_problem": Problem.NO_ROUND}, "no strike reading can be proven (no round)"),
+        ({"final_problem": Problem.NO_FEED}, "no final reading can be proven (no feed)"),
+        ({"final_problem": Problem.TOO_MANY_PHASES}, "too many phases"),
+    ],
+)
+def test_a_wait_says_what_is_missing(changes: dict[str, Problem], said: str) -> None:
+    decision = at(Status.BAD_PROOF, 3600, **changes)
+    assert isinstance(decision, Wait)
+    assert said in decision.reason
+    assert "anyone may void it in" in decision.reason
+
+
+def test_only_a_stale_read_asks_to_be_repeated() -> None:
+    unproven = [status for status in Status if _unproven(at(status, 120))]
+    assert unproven == [Status.STALE]
+
+
+def _unproven(decision: Settle | Wait) -> bool:
+    return isinstance(decision, Wait) and decision.unproven
+
+
+@pytest.mark.parametrize(
+    ("what", "now", "agreed"),
+    [
+        ("STALE 1 2", 1060, True),
+        ("STALE 1 2", 1059, False),  # too soon to be another read
+        ("STALE 1 3", 1060, False),  # it says something else
+        ("STALE 1 2", 900, False),  # time went back
+    ],
+)
+def test_two_reads_agree(what: str, now: int, agreed: bool) -> None:
+    assert Sighting("STALE 1 2", since=1000, since_block=5).agreed(what, now) is agreed

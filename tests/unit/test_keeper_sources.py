@@ -1,0 +1,298 @@
+"""What is believed of what sources say, and what is not: down, absurd, late, disagreeing; and the simulated walk."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from decimal import Decimal
+from pathlib import Path
+
+import aiohttp
+import pytest
+from aiohttp import web
+
+from core.errors import ConfigError
+from keeper.sources import http, simulated
+from keeper.sources.agreement import Bounds, agree, check_move, check_time
+from keeper.sources.sample import ONE, Refused, Round, Sample, Why, dollars, units
+from keeper.sources.settings import ChainlinkSource, HttpSource, load_sources
+
+NOW = 1_800_000_000
+BOUNDS = Bounds(lowest=10 * ONE, highest=1_000 * ONE, max_move_bps=3_000, agree_within_bps=200)
+DOWN = Refused(Why.DOWN, "b is down")
+
+
+def said(value: int, source: str = "a", at: int = NOW) -> Sample:
+    return Sample(value * ONE, at, source)
+
+
+def why(work: Callable[[], object]) -> Why:
+    with pytest.raises(Refused) as refused:
+        work()
+    assert refused.value.message
+    return refused.value.why
+
+
+# ---------------------------------------------------------------- agreement
+
+
+@pytest.mark.parametrize(
+    ("samples", "refusals", "refused"),
+    [
+        ([], [], Why.UNCONFIGURED),
+        ([], [DOWN], Why.DOWN),
+        ([said(9)], [], Why.ABSURD),
+        ([said(1001)], [], Why.ABSURD),
+        ([said(100)], [DOWN], Why.DOWN),  # two were configured, so two must agree
+        ([said(100), said(5000, "b")], [], Why.ABSURD),
+        ([said(100), said(103, "b")], [], Why.DISAGREE),
+        ([said(100), said(200, "b"), said(400, "c")], [], Why.DISAGREE),
+    ],
+)
+def test_doubt_posts_nothing(samples: list[Sample], refusals: list[Refused], refused: Why) -> None:
+    assert why(lambda: agree(samples, refusals, BOUNDS)) is refused
+
+
+@pytest.mark.parametrize(
+    ("samples", "refusals", "value"),
+    [
+        ([said(100)], [], 100),
+        ([said(100), said(102, "b")], [], 100),
+        ([said(102), said(100, "b")], [], 100),
+        ([said(100), said(101, "b"), said(900, "c")], [], 100),  # the closest pair outvotes the third
+        ([said(100), said(150, "b"), said(151, "c")], [], 150),
+        ([said(100), said(101, "b")], [Refused(Why.LATE, "c is late")], 100),
+    ],
+)
+def test_what_agrees_is_believed(samples: list[Sample], refusals: list[Refused], value: int) -> None:
+    assert agree(samples, refusals, BOUNDS).value == value * ONE
+
+
+def test_an_agreement_is_as_old_as_its_older_half() -> None:
+    assert agree([said(100, at=NOW - 40), said(100, "b")], [], BOUNDS).observed_at == NOW - 40
+
+
+@pytest.mark.parametrize(
+    ("last", "value", "agreed", "believed"),
+    [
+        (None, 900, False, True),
+        (Round(100 * ONE, NOW - 60), 130, False, True),
+        (Round(100 * ONE, NOW - 60), 131, False, False),
+        (Round(100 * ONE, NOW - 60), 70, False, True),
+        (Round(100 * ONE, NOW - 60), 69, False, False),
+        (Round(100 * ONE, NOW - 60), 500, True, True),  # two sources agree on the leap
+        (Round(-5, NOW - 60), 500, False, True),  # a broken round says nothing about the next
+    ],
+)
+def test_a_single_source_cannot_leap(last: Round | None, value: int, agreed: bool, believed: bool) -> None:
+    def work() -> Sample:
+        return check_move(said(value), last, BOUNDS, agreed=agreed)
+
+    if believed:
+        assert work() == said(value)
+    else:
+        assert why(work) is Why.ABSURD
+
+
+@pytest.mark.parametrize(
+    ("observed_at", "last", "refused"),
+    [
+        (NOW, None, None),
+        (NOW - 600, None, None),
+        (NOW - 601, None, Why.LATE),
+        (NOW + 1, None, Why.ABSURD),
+        (NOW, Round(ONE, NOW - 1), None),
+        (NOW, Round(ONE, NOW), Why.LATE),
+        (NOW - 5, Round(ONE, NOW), Why.LATE),
+    ],
+)
+def test_only_what_the_feed_can_take(observed_at: int, last: Round | None, refused: Why | None) -> None:
+    def work() -> Sample:
+        return check_time(said(100, at=observed_at), last, NOW, 600)
+
+    if refused is None:
+        assert work().observed_at == observed_at
+    else:
+        assert why(work) is refused
+
+
+# ---------------------------------------------------------------- numbers
+
+
+@pytest.mark.parametrize(
+    ("number", "multiply", "value"),
+    [
+        ("1", "1", 10**8),
+        ("0.000000019", "1", 1),
+        (12, "2.5", 30 * 10**8),
+        ("0.00081", "100000000000", 81_000_000 * ONE),
+    ],
+)
+def test_numbers_become_units_rounded_down(number: str | int, multiply: str, value: int) -> None:
+    assert units(number, Decimal(multiply)) == value
+
+
+@pytest.mark.parametrize("number", ["", "abc", "0", "-1", "NaN", "Infinity", "0.000000009", "1e400", "9" * 80])
+def test_what_is_no_value_is_absurd(number: str) -> None:
+    assert why(lambda: units(number)) is Why.ABSURD
+
+
+def test_dollars_for_people() -> None:
+    assert dollars(81_234_567_89900000) == "81,234,567.89"
+
+
+# ---------------------------------------------------------------- HTTP
+
+
+Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+@pytest.fixture
+async def served() -> AsyncIterator[Callable[[Answer], Awaitable[str]]]:
+    runners: list[web.AppRunner] = []
+
+    async def serve(answer: Answer) -> str:
+        app = web.Application()
+        app.router.add_get("/v", answer)
+        runner = web.AppRunner(app, handle_signals=False)
+        runners.append(runner)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        return f"http://127.0.0.1:{runner.addresses[0][1]}/v"
+
+    yield serve
+    for runner in runners:
+        await runner.cleanup()
+
+
+def source(url: str, **changes: object) -> HttpSource:
+    return HttpSource.model_validate(
+        {"kind": "http", "name": "dex", "url": url, "value": "pairs.0.marketCap", "timeout_seconds": 0.5} | changes
+    )
+
+
+async def asked(url: str, **changes: object) -> Sample:
+    async with aiohttp.ClientSession() as session:
+        return await http.sample(session, source(url, **changes), NOW)
+
+
+async def test_a_number_in_a_document(served: Callable[[Answer], Awaitable[str]]) -> None:
+    async def answer(_: web.Request) -> web.Response:
+        return web.Response(text=f'{{"pairs":[{{"marketCap":81234567.891234567,"at":{NOW - 30}000}}]}}')
+
+    url = await served(answer)
+    assert await asked(url) == Sample(81_234_567_89123456, NOW, "dex")
+    assert (await asked(url, observed_at="pairs.0.at")).observed_at == NOW - 30
+    assert (await asked(url, multiply="2")).value == 162_469_135_78246913
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "changes", "refused"),
+    [
+        (500, "{}", {}, Why.DOWN),
+        (429, "{}", {}, Why.DOWN),
+        (200, "<html>", {}, Why.ABSURD),
+        (200, "{}", {}, Why.ABSURD),
+        (200, '{"pairs":null}', {}, Why.ABSURD),
+        (200, '{"pairs":[]}', {}, Why.ABSURD),
+        (200, '{"pairs":[{"marketCap":null}]}', {}, Why.ABSURD),
+        (200, '{"pairs":[{"marketCap":true}]}', {}, Why.ABSURD),
+        (200, '{"pairs":[{"marketCap":NaN}]}', {}, Why.ABSURD),
+        (200, '{"pairs":[{"marketCap":-4}]}', {}, Why.ABSURD),
+        (200, "[" * 100_000, {}, Why.ABSURD),
+        (200, f'{{"pairs":[{{"marketCap":5,"at":{NOW - 301}}}]}}', {"observed_at": "pairs.0.at"}, Why.LATE),
+        (200, '"' + "x" * 2_100_000 + '"', {}, Why.ABSURD),
+    ],
+)
+async def test_an_answer_in_doubt_is_refused(
+    served: Callable[[Answer], Awaitable[str]], status: int, body: str, changes: dict[str, object], refused: Why
+) -> None:
+    async def answer(_: web.Request) -> web.Response:
+        return web.Response(status=status, text=body)
+
+    with pytest.raises(Refused) as found:
+        await asked(await served(answer), **changes)
+    assert found.value.why is refused
+
+
+async def test_silence_is_late_and_nobody_is_down(served: Callable[[Answer], Awaitable[str]]) -> None:
+    import asyncio
+
+    async def answer(_: web.Request) -> web.Response:
+        await asyncio.sleep(5)
+        return web.Response(text="{}")
+
+    with pytest.raises(Refused) as late:
+        await asked(await served(answer), timeout_seconds=0.1)
+    assert late.value.why is Why.LATE
+    with pytest.raises(Refused) as down:
+        await asked("http://127.0.0.1:9/v")
+    assert down.value.why is Why.DOWN
+
+
+# ---------------------------------------------------------------- the simulated walk
+
+
+def walk(seed: str, steps: int, every: int = 15) -> list[int]:
+    home = simulated.first_value("BNKR/market_cap")
+    value, now, seen = home, NOW, []
+    for _ in range(steps):
+        value = simulated.step(Round(value, now), home, seed, "BNKR/market_cap", now + every)
+        now += every
+        seen.append(value)
+    return seen
+
+
+def test_the_walk_is_its_seed() -> None:
+    assert walk("a", 50) == walk("a", 50)
+    assert walk("a", 50) != walk("b", 50)
+
+
+def test_the_walk_moves_and_stays_near_home() -> None:
+    home = simulated.first_value("BNKR/market_cap")
+    seen = walk("vpm", 4 * 60 * 24)
+    assert len(set(seen)) > 5_000
+    assert home * 6 // 10 < min(seen) < home < max(seen) < home * 16 // 10
+    hourly = [abs(a - b) * 100 // home for a, b in zip(seen, seen[240:], strict=False)]
+    assert max(hourly) >= 3, "an hour should be worth a bet"
+
+
+def test_a_walk_begins_where_its_feed_has_nothing() -> None:
+    assert simulated.sample(None, 1, "s", "VIRTUAL/market_cap", NOW) == Sample(915_000_000 * ONE, NOW, "simulated")
+    assert simulated.step(Round(1, NOW), 1, "s", "k", NOW + 1) >= 1
+
+
+# ---------------------------------------------------------------- the file
+
+
+def test_the_documented_file_is_read(tmp_path: Path) -> None:
+    from keeper.sources import settings
+
+    assert settings.__doc__ is not None
+    example = settings.__doc__.partition("names.\n")[2].partition("\nOn a local")[0]
+    text = "\n".join(line.removeprefix("    ") for line in example.splitlines())
+    path = tmp_path / "sources.toml"
+    path.write_text(text.replace("base/0x...", "base/0xab").replace('"0x..."', f'"0x{"ab" * 20}"'))
+    observed = load_sources(path)["BNKR/market_cap"]
+    assert [type(each) for each in observed.sources] == [HttpSource, ChainlinkSource]
+    assert observed.bounds == Bounds(10**6 * ONE, 5 * 10**9 * ONE, 3_000, 200)
+    assert load_sources(None) == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("x = ", "TOML"),
+        ('["A/b"]\nsources = []\n', "A/b.sources"),
+        ('["A/b"]\nsources = [{kind = "guess"}]\n', "guess"),
+        ('["A/b"]\nsources = [{kind = "simulated"}]\nlowest = 3\n', "lowest"),
+        ('["A/b"]\nsources = [{kind = "http", name = "a", url = "ftp://x", value = "v"}]\n', "url"),
+    ],
+)
+def test_a_wrong_file_is_named(tmp_path: Path, text: str, named: str) -> None:
+    path = tmp_path / "sources.toml"
+    path.write_text(text)
+    with pytest.raises(ConfigError) as error:
+        load_sources(path)
+    assert named in error.value.message
+    with pytest.raises(ConfigError):
+        load_sources(tmp_path / "absent.toml")

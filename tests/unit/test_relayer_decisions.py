@@ -1,0 +1,310 @@
+"""The relayer's decisions, as tables: fees, nonces, what to do about a flight, whether a lane may sign."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.chain import RpcErrorKind
+from core.outbox import LaneStatus
+from core.outbox.states import TRANSITIONS, IntentState, Outcome, settled_state
+from relayer.fees import FeeMarket, FeePolicy, bump, expected_price, quote
+from relayer.flight import Attempt, Flight, Line, Patience, Step, next_step, nonce_was_taken
+from relayer.gate import Standing, gate
+from relayer.nonces import Reconciled, drift, reconcile
+from relayer.preflight import fate, refused_unasked
+from relayer.rows import Candidate
+from relayer.signing import Fees
+
+POLICY = FeePolicy(cap_wei=1000, min_priority_wei=2, max_priority_wei=50)
+
+
+@pytest.mark.parametrize(
+    ("market", "cap", "expected"),
+    [
+        pytest.param(FeeMarket(100, 10), None, Fees(210, 10), id="twice the base fee and the market's priority"),
+        pytest.param(FeeMarket(100, 0), None, Fees(202, 2), id="priority at least the policy's"),
+        pytest.param(FeeMarket(100, 90), None, Fees(250, 50), id="priority at most the policy's"),
+        pytest.param(FeeMarket(600, 10), None, Fees(1000, 10), id="never above the cap"),
+        pytest.param(FeeMarket(998, 10), None, Fees(1000, 10), id="the base fee just fits"),
+        pytest.param(FeeMarket(999, 10), None, None, id="the base fee does not fit"),
+        pytest.param(FeeMarket(100, 10), 150, Fees(150, 10), id="an intent's own cap is tighter"),
+        pytest.param(FeeMarket(100, 10), 101, None, id="an intent's own cap is too tight"),
+        pytest.param(FeeMarket(100, 10), 5000, Fees(210, 10), id="an intent's cap cannot exceed the policy's"),
+        pytest.param(FeeMarket(0, 0), None, Fees(2, 2), id="a chain without a base fee"),
+    ],
+)
+def test_quote(market: FeeMarket, cap: int | None, expected: Fees | None) -> None:
+    assert quote(POLICY, market, cap) == expected
+
+
+@pytest.mark.parametrize(
+    ("old", "market", "expected"),
+    [
+        pytest.param(Fees(200, 8), FeeMarket(50, 2), Fees(225, 9), id="an eighth more of both"),
+        pytest.param(Fees(201, 9), FeeMarket(50, 2), Fees(227, 11), id="rounded up"),
+        pytest.param(Fees(200, 8), FeeMarket(400, 20), Fees(820, 20), id="the market asks for more"),
+        pytest.param(Fees(889, 8), FeeMarket(50, 2), None, id="an eighth more exceeds the cap"),
+        pytest.param(Fees(888, 8), FeeMarket(50, 2), Fees(999, 9), id="an eighth more just fits"),
+        pytest.param(Fees(200, 0), FeeMarket(50, 0), Fees(225, 2), id="from no priority at all"),
+        pytest.param(Fees(200, 8), FeeMarket(999, 2), None, id="the base fee alone exceeds the cap"),
+    ],
+)
+def test_bump(old: Fees, market: FeeMarket, expected: Fees | None) -> None:
+    assert bump(POLICY, market, old) == expected
+
+
+fee = st.integers(min_value=0, max_value=10**12)
+
+
+@given(old=st.tuples(fee, fee), base=fee, priority=fee)
+def test_a_bump_satisfies_every_node_and_stays_within_the_cap(old: tuple[int, int], base: int, priority: int) -> None:
+    before = Fees(max(old), min(old))
+    policy = FeePolicy(cap_wei=10**12)
+    after = bump(policy, FeeMarket(base, priority), before)
+    if after is not None:
+        assert after.max_fee_wei * 8 >= before.max_fee_wei * 9
+        assert after.max_priority_fee_wei * 8 >= before.max_priority_fee_wei * 9
+        assert after.max_fee_wei > before.max_fee_wei
+        assert after.max_priority_fee_wei <= after.max_fee_wei <= policy.cap_wei
+        assert after.max_fee_wei >= base
+
+
+def test_the_expected_price_is_what_a_block_would_charge() -> None:
+    assert expected_price(Fees(300, 5), FeeMarket(100, 0)) == 105
+    assert expected_price(Fees(102, 5), FeeMarket(100, 0)) == 102
+
+
+@pytest.mark.parametrize(
+    ("latest", "next_nonce", "highest", "live", "ended", "expected"),
+    [
+        pytest.param(0, None, None, [], [], Reconciled(0), id="a new key"),
+        pytest.param(7, None, None, [], [], Reconciled(7), id="a key used before we had it"),
+        pytest.param(5, 8, 7, [5, 6, 7], [], Reconciled(8), id="all is well"),
+        pytest.param(9, 8, 7, [], [], Reconciled(9), id="somebody else used the key"),
+        pytest.param(9, 8, 7, [6, 7], [], Reconciled(9), id="somebody else did while ours were in flight"),
+        pytest.param(5, 12, 7, [5, 6, 7], [], Reconciled(8), id="the row is ahead of every intent: back"),
+        pytest.param(0, 12, None, [], [], Reconciled(0), id="the row is ahead of a chain made anew: back"),
+        pytest.param(5, 8, 7, [5, 7], [], Reconciled(8, holes=(6,)), id="a hole between ours"),
+        pytest.param(3, 8, 7, [5, 6, 7], [], Reconciled(8, holes=(3, 4)), id="holes before ours"),
+        pytest.param(5, 8, 7, [7], [5, 6], Reconciled(8, reopened=(5, 6)), id="ended ones undone by a deep reorg"),
+        pytest.param(4, 8, 7, [7], [5], Reconciled(8, holes=(4, 6), reopened=(5,)), id="both"),
+    ],
+)
+def test_reconcile(
+    latest: int, next_nonce: int | None, highest: int | None, live: list[int], ended: list[int], expected: Reconciled
+) -> None:
+    found = reconcile(latest=latest, next_nonce=next_nonce, highest_row=highest, live=live, ended=ended)
+    assert found == expected
+
+
+def test_drift_is_told_only_when_something_was_repaired() -> None:
+    assert drift(8, Reconciled(8)) is None
+    assert drift(None, Reconciled(7)) is None
+    assert drift(12, Reconciled(8)) == "the next nonce was 12 and is 8"
+    assert drift(8, Reconciled(8, holes=(5, 6))) == "2 unused from 5"
+    assert drift(8, Reconciled(9, reopened=(3,))) == "the next nonce was 8 and is 9; 1 undone from 3"
+
+
+PATIENCE = Patience(resend_after_seconds=4, bump_after_seconds=15, bump_after_blocks=2)
+MARKET = FeeMarket(base_fee_wei=100, priority_wei=1)
+
+
+def flight(**changes: object) -> Flight:
+    attempt = Attempt(b"h" * 32, b"raw", Fees(210, 10), 21_000)
+    made = Flight(
+        intent_id=1,
+        nonce=7,
+        kind="enter",
+        to=b"t" * 20,
+        data=b"",
+        value_wei=0,
+        attempts=[attempt],
+        state=IntentState.SENT,
+        state_since=0.0,
+        last_sent_at=100.0,
+    )
+    return replace(made, **changes)  # type: ignore[arg-type]
+
+
+def line(**changes: object) -> Line:
+    made = Line(latest=7, pending=8, now=101.0, chain_time=1_000, stuck_seconds=0, stuck_blocks=0, market=MARKET)
+    return replace(made, **changes)  # type: ignore[arg-type]
+
+
+CANCEL = Attempt(b"c" * 32, b"raw", Fees(240, 12), 21_000, is_cancel=True)
+
+
+@pytest.mark.parametrize(
+    ("given_flight", "given_line", "expected"),
+    [
+        pytest.param(flight(), line(), Step.KEEP, id="just sent and in the pool"),
+        pytest.param(flight(nonce=9), line(now=200.0, pending=10), Step.KEEP, id="in the pool behind others"),
+        pytest.param(flight(nonce=9), line(now=104.0, pending=9), Step.RESEND, id="not in the pool"),
+        pytest.param(flight(nonce=9), line(now=103.9, pending=9), Step.KEEP, id="not in the pool, but only just sent"),
+        pytest.param(flight(last_sent_at=None), line(), Step.RESEND, id="never sent"),
+        pytest.param(flight(), line(now=105.0), Step.RESEND, id="first of the line: sent again in case"),
+        pytest.param(
+            flight(), line(now=103.0, stuck_seconds=15, stuck_blocks=2), Step.BUMP, id="blocks come and pass it by"
+        ),
+        pytest.param(
+            flight(), line(now=103.0, stuck_seconds=60, stuck_blocks=1), Step.KEEP, id="no blocks come: not its fault"
+        ),
+        pytest.param(
+            flight(nonce=9),
+            line(now=103.0, pending=10, stuck_seconds=60, stuck_blocks=9),
+            Step.KEEP,
+            id="behind the first: waits for it",
+        ),
+        pytest.param(
+            flight(nonce=9),
+            line(now=105.0, pending=10, stuck_blocks=2, market=FeeMarket(211, 1)),
+            Step.BUMP,
+            id="below the base fee: no block can hold it, wherever it stands",
+        ),
+        pytest.param(
+            flight(),
+            line(now=102.0, stuck_blocks=1, market=FeeMarket(211, 1)),
+            Step.KEEP,
+            id="below the base fee for one block only",
+        ),
+        pytest.param(
+            flight(replaced_at=99.0),
+            line(now=102.0, stuck_blocks=5, market=FeeMarket(211, 1)),
+            Step.KEEP,
+            id="below the base fee, and replaced a moment ago",
+        ),
+        pytest.param(
+            flight(replaced_at=99.0),
+            line(now=103.0, stuck_seconds=60, stuck_blocks=9),
+            Step.KEEP,
+            id="stuck, and replaced a moment ago",
+        ),
+        pytest.param(flight(not_after=999), line(), Step.CANCEL, id="past its time on the chain's clock"),
+        pytest.param(flight(not_after=1_000), line(), Step.KEEP, id="just in time"),
+        pytest.param(flight(doomed=("gas_limit", "too much")), line(), Step.CANCEL, id="no node can take it"),
+        pytest.param(
+            flight(not_after=999, attempts=[*flight().attempts, CANCEL]), line(), Step.KEEP, id="cancelling already"
+        ),
+        pytest.param(
+            flight(not_after=999, attempts=[*flight().attempts, CANCEL], replaced_at=80.0),
+            line(stuck_seconds=20, stuck_blocks=9),
+            Step.BUMP,
+            id="the cancel itself is stuck",
+        ),
+    ],
+)
+def test_next_step(given_flight: Flight, given_line: Line, expected: Step) -> None:
+    assert next_step(given_flight, given_line, PATIENCE) is expected
+
+
+@pytest.mark.parametrize(
+    ("used_at", "head", "replay_safe", "expected"),
+    [
+        (None, 1_000, False, False),
+        (100, 163, False, False),
+        (100, 164, False, True),
+        (100, 101, True, False),
+        (100, 102, True, True),
+    ],
+)
+def test_a_taken_nonce_is_given_up_after_finality(
+    used_at: int | None, head: int, replay_safe: bool, expected: bool
+) -> None:
+    taken = flight(used_at_block=used_at, replay_safe=replay_safe)
+    assert nonce_was_taken(taken, head=head, finality_blocks=64) is expected
+
+
+STANDING = Standing(
+    node_down=False,
+    base_fee_wei=100,
+    fee_cap_wei=1000,
+    balance_wei=10_000,
+    worst_cost_wei=0,
+    spent_wei=0,
+    expected_wei=0,
+    hourly_limit_wei=5_000,
+    in_flight=0,
+    max_in_flight=10,
+)
+
+
+@pytest.mark.parametrize(
+    ("standing", "expected"),
+    [
+        (STANDING, LaneStatus.READY),
+        (replace(STANDING, node_down=True, in_flight=10), LaneStatus.NODE_DOWN),
+        (replace(STANDING, out_of_funds="it said so"), LaneStatus.OUT_OF_GAS),
+        (replace(STANDING, balance_wei=None), LaneStatus.STARTING),
+        (replace(STANDING, balance_wei=0), LaneStatus.OUT_OF_GAS),
+        (replace(STANDING, worst_cost_wei=10_001), LaneStatus.OUT_OF_GAS),
+        (replace(STANDING, worst_cost_wei=10_000), LaneStatus.READY),
+        (replace(STANDING, spent_wei=5_000), LaneStatus.STOP_LOSS),
+        (replace(STANDING, spent_wei=3_000, expected_wei=2_000), LaneStatus.STOP_LOSS),
+        (replace(STANDING, spent_wei=3_000, expected_wei=1_999), LaneStatus.READY),
+        (replace(STANDING, base_fee_wei=1_001), LaneStatus.FEES_TOO_HIGH),
+        (replace(STANDING, base_fee_wei=1_000), LaneStatus.READY),
+        (replace(STANDING, in_flight=10), LaneStatus.FULL),
+        (replace(STANDING, in_flight=9), LaneStatus.READY),
+    ],
+)
+def test_gate(standing: Standing, expected: LaneStatus) -> None:
+    status, sentence = gate(standing)
+    assert status is expected
+    assert bool(sentence) is (status is not LaneStatus.READY)
+
+
+def candidate(**changes: object) -> Candidate:
+    made = Candidate(
+        intent_id=1,
+        kind="enter",
+        to=b"t" * 20,
+        data=b"",
+        value_wei=0,
+        gas_limit=None,
+        max_fee_cap_wei=None,
+        simulate=True,
+        replay_safe=False,
+        not_after=None,
+        age_seconds=0.0,
+        depends_on_state=None,
+        depends_on_outcome=None,
+    )
+    return replace(made, **changes)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("given_candidate", "code"),
+    [
+        (candidate(), None),
+        (candidate(not_after=1_000), None),
+        (candidate(not_after=999), "expired"),
+        (candidate(depends_on_state=IntentState.MINED, depends_on_outcome=Outcome.SUCCEEDED), None),
+        (candidate(depends_on_state=IntentState.FINAL, depends_on_outcome=Outcome.SUCCEEDED), None),
+        (candidate(depends_on_state=IntentState.FAILED, depends_on_outcome=None), "dependency_failed"),
+        (candidate(depends_on_state=IntentState.FAILED, depends_on_outcome=Outcome.REVERTED), "dependency_failed"),
+        (candidate(depends_on_state=IntentState.REPLACED, depends_on_outcome=Outcome.CANCELLED), "dependency_failed"),
+    ],
+)
+def test_refused_without_asking_a_node(given_candidate: Candidate, code: str | None) -> None:
+    refusal = refused_unasked(given_candidate, chain_time=1_000)
+    assert (refusal.code if refusal else None) == code
+
+
+def test_only_what_the_chain_says_about_the_call_itself_ends_an_intent() -> None:
+    ends = {kind for kind in RpcErrorKind if fate(kind) in ("revert", "refuse")}
+    assert ends == {RpcErrorKind.REVERTED, RpcErrorKind.GAS_LIMIT, RpcErrorKind.TX_INVALID}
+    assert fate(RpcErrorKind.INSUFFICIENT_FUNDS) == "funds"
+    assert all(fate(kind) == "defer" for kind in RpcErrorKind if kind.blames_node)
+
+
+def test_every_state_is_reached_and_every_end_is_left_only_by_a_deep_reorg_or_a_new_request() -> None:
+    reached = {after for _, after in TRANSITIONS}
+    assert reached == set(IntentState)
+    for before, after in TRANSITIONS:
+        if before.ended:
+            assert after is IntentState.SENT or (before, after) == (IntentState.FAILED, IntentState.QUEUED)
+    assert {settled_state(outcome) for outcome in Outcome} == {state for state in IntentState if state.ended}

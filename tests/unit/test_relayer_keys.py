@@ -1,0 +1,101 @@
+"""Which keys serve which lanes, and how keys are read."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from eth_account import Account
+
+from core.config import RelayerSecrets, RelayerSettings, load
+from core.errors import ConfigError
+from relayer.keys import lane_specs, read_keys
+from relayer.policy import known_errors, policy_of
+
+FIRST, SECOND = "0x" + "11" * 32, "0x" + "22" * 32
+CHAINS = {"base": 8453, "vpm": 4663}
+
+
+def lanes(keys: str, chains: dict[str, int] = CHAINS) -> list[tuple[str, int, tuple[str, ...], str]]:
+    specs = lane_specs(read_keys(load(RelayerSecrets, {"VPM_RELAYER_KEYS": keys})), chains)
+    return [(spec.chain, spec.chain_id, spec.groups, "0x" + spec.signer.address.hex()) for spec in specs]
+
+
+def address(key: str) -> str:
+    return str(Account.from_key(key).address).lower()
+
+
+def test_a_bare_key_relays_and_keeps_on_every_chain() -> None:
+    assert lanes(FIRST) == [
+        ("base", 8453, ("relay", "keeper"), address(FIRST)),
+        ("vpm", 4663, ("relay", "keeper"), address(FIRST)),
+    ]
+
+
+def test_a_key_may_name_its_chain_and_its_groups() -> None:
+    assert lanes(f"vpm:opener={FIRST}, base:lister+publisher={SECOND}") == [
+        ("vpm", 4663, ("opener",), address(FIRST)),
+        ("base", 8453, ("lister", "publisher"), address(SECOND)),
+    ]
+
+
+def test_a_key_named_twice_on_a_chain_is_one_lane() -> None:
+    assert lanes(f"vpm:opener={FIRST},relay={FIRST}") == [
+        ("vpm", 4663, ("opener", "relay"), address(FIRST)),
+        ("base", 8453, ("relay",), address(FIRST)),
+    ]
+
+
+def test_a_chain_that_is_not_configured_has_no_lanes() -> None:
+    assert [spec[0] for spec in lanes(FIRST, {"base": 8453})] == ["base"]
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        (f"moon:relay={FIRST}", "'moon' is not a chain"),
+        ("relay=0x1234", "not 64 hexadecimal digits"),
+        (f"relay+2x={FIRST}", "'2x' is not a lower-case word"),
+    ],
+)
+def test_a_wrong_key_is_named_without_showing_it(keys: str, said: str) -> None:
+    with pytest.raises(ConfigError, match="VPM_RELAYER_KEYS") as raised:
+        lanes(keys)
+    assert said in raised.value.message
+    assert FIRST[2:] not in raised.value.message
+
+
+def test_keys_are_read_from_encrypted_keystores(tmp_path: Path) -> None:
+    keystore, password = tmp_path / "lane.json", tmp_path / "password"
+    keystore.write_text(json.dumps(Account.encrypt(FIRST, "a long password", kdf="pbkdf2", iterations=2)))
+    password.write_text("a long password\n")
+    env = {
+        "VPM_RELAYER_KEYSTORES": f"base:publisher={keystore}",
+        "VPM_RELAYER_KEYSTORE_PASSWORD_FILE": str(password),
+    }
+    (key,) = read_keys(load(RelayerSecrets, env))
+    assert (key.chain, key.groups, "0x" + key.signer.address.hex()) == ("base", ("publisher",), address(FIRST))
+    password.write_text("another")
+    with pytest.raises(ConfigError, match=r"lane\.json cannot be opened"):
+        read_keys(load(RelayerSecrets, env))
+
+
+def test_no_key_at_all_is_an_error_that_names_the_variables() -> None:
+    with pytest.raises(ConfigError) as raised:
+        read_keys(load(RelayerSecrets, {}))
+    assert "VPM_RELAYER_KEYS or VPM_RELAYER_KEYSTORES" in raised.value.sentence()
+
+
+def test_the_policy_follows_the_settings_of_its_chain() -> None:
+    settings = load(RelayerSettings, {"VPM_RELAYER_BASE_MAX_FEE_GWEI": "0.5", "VPM_RELAYER_GAS_PER_HOUR_ETHER": "0.25"})
+    base, stock = policy_of(settings, "base", {}), policy_of(settings, "vpm", {})
+    assert base.fees.cap_wei == 500_000_000
+    assert stock.fees.cap_wei == int(settings.stock_max_fee_gwei * 10**9)
+    assert base.gas_per_hour_wei == int(Decimal("0.25") * 10**18)
+
+
+def test_every_custom_error_of_our_contracts_is_known_by_name() -> None:
+    names = {error.name for error in known_errors().values()}
+    assert len(names) > 20

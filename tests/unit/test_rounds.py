@@ -1,0 +1,171 @@
+"""The mirror of the round finder and the resolver against a scan of every round, and its corners."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from core.mirror.rounds import (
+    MAX_NUMBER,
+    Head,
+    Outcome,
+    Preview,
+    Problem,
+    Reading,
+    Reason,
+    Round,
+    Spec,
+    Status,
+    in_effect_at,
+    judge,
+    preview,
+    prove_in_effect_at,
+    round_id,
+    run,
+    run_async,
+    settlement,
+    settling_call,
+)
+
+Phases = list[list[int]]
+"""Times of the rounds of each phase."""
+
+phases_strategy = st.lists(st.lists(st.integers(1, 60), max_size=12).map(sorted), min_size=1, max_size=10)
+
+
+def tape(phases: Phases) -> dict[int, Round]:
+    return {
+        round_id(p, n): Round(round_id(p, n), 100 * p + n, time)
+        for p, times in enumerate(phases, 1)
+        for n, time in enumerate(times, 1)
+    }
+
+
+def head(phases: Phases) -> Head:
+    return Head(round_id(len(phases), len(phases[-1])))
+
+
+@settings(max_examples=500, deadline=None)
+@given(phases_strategy, st.integers(0, 70))
+def test_finder_and_proof_equal_the_scan(phases: Phases, time: int) -> None:
+    rounds = tape(phases)
+    fits = [r for r in rounds.values() if r.updated_at <= time and r.phase > len(phases) - 8]
+    want = max(fits, key=lambda r: r.id, default=None)
+    reading = run(in_effect_at(head(phases), time), rounds.get)
+    assert reading.round == want
+    if want is None:
+        assert reading.problem is (Problem.TOO_MANY_PHASES if len(phases) > 8 else Problem.NO_ROUND)
+    proven = [
+        wanted
+        for p in range(len(phases) + 2)
+        for n in range(14)
+        if run(prove_in_effect_at(head(phases), wanted := round_id(p, n), time), rounds.get) is not None
+    ]
+    assert proven == ([] if want is None else [want.id])
+
+
+@given(st.integers(1, 5000), st.integers(1, 50_010), st.integers(0, 6000))
+def test_long_phases_take_few_reads_whatever_the_hint(length: int, time: int, hint: int) -> None:
+    reads = 0
+
+    def read(wanted: int) -> Round | None:
+        nonlocal reads
+        reads += 1
+        number = wanted & (2**64 - 1)
+        return Round(wanted, number, number * 10) if 1 <= number <= length else None
+
+    reading = run(in_effect_at(Head(round_id(3, hint)), time), read)
+    want = min(time // 10, length)
+    assert (reading.round.number if reading.round else 0) == want
+    assert reads <= 32
+
+
+def test_problems() -> None:
+    assert run(in_effect_at(Head(None, has_code=False), 5), tape([[]]).get) == Reading(None, Problem.NO_FEED)
+    assert run(in_effect_at(Head(None), 5), tape([[]]).get) == Reading(None, Problem.LATEST_UNREADABLE)
+    assert run(in_effect_at(Head(7), 5), tape([[]]).get) == Reading(None, Problem.NO_PHASE)
+    assert run(in_effect_at(Head(1 << 80), 5), tape([[]]).get) == Reading(None, Problem.NO_PHASE)
+    assert run(prove_in_effect_at(Head(None), round_id(1, 1), 5), tape([[1]]).get) is None
+
+
+def test_numbers_end_below_the_last_that_fits() -> None:
+    def endless(wanted: int) -> Round:
+        return Round(wanted, 1, 1)
+
+    for hint in (1, 2**64 - 1):
+        reading = run(in_effect_at(Head(round_id(1, hint)), 5), endless)
+        assert reading.round is not None
+        assert reading.round.number == MAX_NUMBER
+    assert run(prove_in_effect_at(Head(round_id(1, 1)), round_id(1, 2**64 - 1), 5), endless) is None
+
+
+def test_async_driver_reads_the_same() -> None:
+    phases = [[10, 20, 30], [25, 35]]
+    rounds = tape(phases)
+
+    async def read(wanted: int) -> Round | None:
+        await asyncio.sleep(0)
+        return rounds.get(wanted)
+
+    for time in range(0, 45, 5):
+        found = asyncio.run(run_async(in_effect_at(head(phases), time), read))
+        assert found == run(in_effect_at(head(phases), time), rounds.get)
+
+
+SPEC = Spec(strike_time=100, final_time=200, max_strike_age=10, max_final_age=20)
+
+
+def at(updated_at: int, answer: int = 5) -> Round:
+    return Round(round_id(1, 1), answer, updated_at)
+
+
+@pytest.mark.parametrize(
+    ("strike", "final", "paused", "want"),
+    [
+        (at(90), at(180, 6), False, Status.UP),
+        (at(90), at(180, 4), False, Status.DOWN),
+        (at(90), at(180, 5), False, Status.FLAT),
+        (at(89), at(180, 6), False, Status.STALE),
+        (at(90), at(179, 6), False, Status.STALE),
+        (at(90), at(179, 6), True, Status.STALE),
+        (at(90, 0), at(179, 6), True, Status.BAD_ANSWER),
+        (at(90), at(180, 10**14), False, Status.BAD_ANSWER),
+        (at(90), at(180, 10**14 - 1), False, Status.UP),
+        (at(90, -1), at(180), False, Status.BAD_ANSWER),
+        (at(90), at(180, 6), True, Status.PAUSED),
+    ],
+)
+def test_judgement(strike: Round, final: Round, paused: bool, want: Status) -> None:
+    assert judge(SPEC, strike, final, paused=paused) is want
+
+
+def test_preview_waits_until_the_final_second_is_over() -> None:
+    rounds = tape([[95, 190]])
+    feed = head([[95, 190]])
+    assert run(preview(SPEC, feed, paused=False, now=200), rounds.get) == Preview(Status.NOT_READY)
+    ready = run(preview(SPEC, feed, paused=False, now=201), rounds.get)
+    assert ready == Preview(Status.UP, rounds[round_id(1, 1)], rounds[round_id(1, 2)])
+    late = tape([[150]])
+    assert run(preview(SPEC, head([[150]]), paused=False, now=201), late.get).status is Status.BAD_PROOF
+    assert run(preview(SPEC, head([[150]]), paused=True, now=201), late.get).status is Status.PAUSED
+
+
+def test_what_settles_and_what_it_says() -> None:
+    assert settlement(Status.UP) == (Outcome.UP, Reason.ROUNDS)
+    assert settlement(Status.DOWN) == (Outcome.DOWN, Reason.ROUNDS)
+    assert settlement(Status.FLAT) == (Outcome.FLAT, Reason.FLAT)
+    assert settlement(Status.STALE) == (Outcome.VOID, Reason.STALE)
+    assert settlement(Status.PAUSED) == (Outcome.VOID, Reason.PAUSED)
+    assert settlement(Status.BAD_ANSWER) == (Outcome.VOID, Reason.BAD_ANSWER)
+    assert settlement(Status.NOT_READY) is None
+    assert settlement(Status.BAD_PROOF) is None
+    assert settling_call(Status.FLAT, SPEC, 201) == "resolveWith"
+    assert settling_call(Status.STALE, SPEC, 201) == "voidStale"
+    assert settling_call(Status.BAD_ANSWER, SPEC, 201) == "voidBadAnswer"
+    day = 24 * 3600
+    assert settling_call(Status.PAUSED, SPEC, 200 + day) is None
+    assert settling_call(Status.PAUSED, SPEC, 201 + day) == "voidPaused"
+    assert settling_call(Status.BAD_PROOF, SPEC, 201 + day) is None

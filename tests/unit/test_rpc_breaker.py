@@ -1,0 +1,84 @@
+"""The circuit breaker against a clock we move."""
+
+from __future__ import annotations
+
+import pytest
+
+from core.chain.breaker import CircuitBreaker
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+def _opened(clock: Clock) -> CircuitBreaker:
+    breaker = CircuitBreaker(clock)
+    for _ in range(breaker.threshold):
+        breaker.failed()
+    return breaker
+
+
+def test_opens_only_after_failures_in_a_row(clock: Clock) -> None:
+    breaker = CircuitBreaker(clock)
+    for _ in range(5):
+        breaker.failed()
+        breaker.failed()
+        breaker.succeeded()
+    assert breaker.state == "closed"
+    breaker.failed()
+    breaker.failed()
+    breaker.failed()
+    assert breaker.state == "open"
+    assert not breaker.allows()
+
+
+def test_one_probe_when_the_rest_is_over(clock: Clock) -> None:
+    breaker = _opened(clock)
+    clock.now += breaker.first_rest_seconds
+    assert breaker.state == "half-open"
+    assert breaker.allows()
+    assert not breaker.allows()
+    breaker.succeeded()
+    assert breaker.state == "closed"
+    assert breaker.allows()
+
+
+def test_a_failed_probe_rests_twice_as_long_up_to_a_bound(clock: Clock) -> None:
+    breaker = _opened(clock)
+    rests = []
+    for _ in range(8):
+        rest = 0.0
+        while not breaker.allows():
+            clock.now += 0.5
+            rest += 0.5
+        rests.append(rest)
+        breaker.failed()
+    assert rests == [1, 2, 4, 8, 16, 30, 30, 30]
+
+
+def test_retry_after_opens_at_once_and_is_bounded(clock: Clock) -> None:
+    breaker = CircuitBreaker(clock)
+    breaker.failed(rest_seconds=7)
+    clock.now += 6.9
+    assert not breaker.allows()
+    clock.now += 0.2
+    assert breaker.allows()
+    breaker.failed(rest_seconds=3600)
+    clock.now += breaker.longest_rest_seconds
+    assert breaker.allows()
+
+
+def test_an_abandoned_probe_is_offered_to_the_next(clock: Clock) -> None:
+    breaker = _opened(clock)
+    clock.now += 1
+    assert breaker.allows()
+    breaker.abandoned()
+    assert breaker.allows()

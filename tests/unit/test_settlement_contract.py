@@ -1,0 +1,126 @@
+"""The mirror against the contract: random trades over 2 to 16 outcomes and random logarithms, every number to the unit.
+
+Python plays market histories on the mirror and writes what it says; forge replays them on the deployed contract.
+`VPM_TEST_TRADES` overrides how many trades (20,000), `VPM_TEST_SEED` which ones.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from eth_abi.abi import encode
+
+from core.local.packages import REPOSITORY
+from core.mirror.fixed import WAD, ln_wad
+from core.mirror.settlement import MAX_STAKE, MIN_STAKE, Book
+from tests.unit.settlement_replay import replay
+
+TRADES = int(os.environ.get("VPM_TEST_TRADES", "20000"))
+SEED = os.environ.get("VPM_TEST_SEED", "settlement")
+TRADES_PER_FILE = 1000
+
+
+def spread(rng: random.Random, low: int, high: int) -> int:
+    """A number in [low, high] with every order of magnitude about as likely, and the ends themselves now and then."""
+    edge = rng.random()
+    if edge < 0.02:
+        return low if edge < 0.01 else high
+    return min(high, low + rng.randrange(1 << rng.randint(1, (high - low).bit_length())))
+
+
+def market(rng: random.Random) -> tuple[list[int], int]:
+    """One market's history in the replay's words, and how many trades are in it."""
+    outcomes = rng.randint(2, 16)
+    liquidity = spread(rng, 10**6, 10**12)
+    fee_bps = rng.choice((0, 1, 100, 200, 333, 1000))
+    book = Book.empty(outcomes, liquidity, fee_bps)
+    favourites = rng.sample(range(outcomes), rng.randint(1, outcomes))
+    trades = []
+    for _ in range(rng.randint(1, 60)):
+        outcome = rng.choice(favourites)
+        amount = spread(rng, MIN_STAKE, MAX_STAKE)
+        book, got = book.staked(outcome, amount)
+        trades.append((outcome, got))
+    winner = rng.choice((None, *range(outcomes), *(o for o, _ in trades)))
+    words = [outcomes, liquidity, fee_bps, outcomes if winner is None else winner, len(trades)]
+    for outcome, got in trades:
+        words += [outcome, got.amount, got.shares, got.fee, got.price_before, got.price_after]
+        words.append(book.owed(winner, outcome, got.amount, got.shares))
+    for net, shares in zip(book.net, book.shares, strict=True):
+        words += [net, shares]
+    return [len(words), *words], len(trades)
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """Where forge may read, and nobody else writes."""
+    parent = REPOSITORY / ".vpm" / "build"
+    parent.mkdir(parents=True, exist_ok=True)
+    made = Path(tempfile.mkdtemp(prefix="settlement-", dir=parent))
+    yield made
+    shutil.rmtree(made)
+
+
+def write(file: Path, words: list[int]) -> None:
+    file.write_bytes(encode(["uint256[]"], [words]))
+
+
+@pytest.mark.timeout(1200)
+def test_the_contract_equals_the_mirror_on_every_trade(folder: Path) -> None:
+    rng = random.Random(SEED)
+    done = files = 0
+    while done < TRADES:
+        words: list[int] = []
+        in_file = 0
+        while in_file < TRADES_PER_FILE and done < TRADES:
+            history, trades = market(rng)
+            words += history
+            in_file += trades
+            done += trades
+        write(folder / f"trades-{files}.bin", words)
+        files += 1
+    told = re.search(r"trades replayed (\d+)", replay("test_tradesEqualTheMirror", folder))
+    assert told is not None
+    assert int(told[1]) == done >= TRADES
+
+
+@pytest.mark.parametrize("word", [7, 11, -1], ids=["shares", "owed", "book"])
+def test_the_replay_sees_a_number_that_is_off_by_one(word: int, folder: Path) -> None:
+    """One unit more must fail the replay, or it compares nothing. Words 7 and 11 are of the first trade."""
+    history, _ = market(random.Random(f"{SEED} off by one"))
+    position = 1 + word if word > 0 else len(history) + word
+    history[position] += 1
+    write(folder / "trades-0.bin", history)
+    with pytest.raises(AssertionError, match="Differs"):
+        replay("test_tradesEqualTheMirror", folder)
+
+
+@pytest.mark.timeout(600)
+def test_the_logarithm_equals_soladys(folder: Path) -> None:
+    rng = random.Random(SEED)
+    words = []
+    edges = [1, 2, WAD - 1, WAD, WAD + 1, 2**255 - 1, *(2**k for k in range(255)), *(2**k - 1 for k in range(1, 256))]
+    for x in edges + [rng.randrange(1, 2 ** rng.randint(1, 255)) for _ in range(20_000)]:
+        words += [x, ln_wad(x) % 2**256]
+    write(folder / "ln-0.bin", words)
+    assert f"logarithms replayed {len(words) // 2}" in replay("test_logarithmsEqualTheMirror", folder)
+
+
+def test_vectors_go_where_they_should() -> None:
+    """Every number of outcomes, wins, voids and markets without a winning stake."""
+    rng = random.Random(SEED)
+    outcomes, endings = set(), set()
+    for _ in range(400):
+        (_, n, _, _, winner, trades, *rest), _ = market(rng)
+        outcomes.add(n)
+        held = {rest[7 * k] for k in range(trades)}
+        endings.add("void" if winner == n else "won" if winner in held else "nobody won")
+    assert outcomes == set(range(2, 17))
+    assert endings == {"void", "won", "nobody won"}

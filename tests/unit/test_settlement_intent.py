@@ -1,0 +1,58 @@
+"""The intent hash against an independent EIP-712 implementation."""
+
+from __future__ import annotations
+
+from eth_account.messages import encode_typed_data
+from eth_utils.crypto import keccak
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.mirror.intent import Intent, idem_hash, intent_hash, market_key
+
+CONTRACT = "0x5FbDB2315678afecb367f032d93F642f64180aa3"
+addresses = st.binary(min_size=20, max_size=20).map(lambda raw: "0x" + raw.hex())
+words = st.binary(min_size=32, max_size=32)
+numbers = st.integers(0, 2**256 - 1)
+
+FIELDS = {
+    "marketId": "bytes32",
+    "outcome": "uint8",
+    "amount": "uint256",
+    "minShares": "uint256",
+    "wallet": "address",
+    "idemHash": "bytes32",
+    "builder": "address",
+    "ref": "bytes32",
+}
+
+
+@given(words, st.integers(0, 255), numbers, numbers, addresses, words, addresses, words, st.integers(1, 2**53))
+def test_intent_hash_is_the_eip712_hash(
+    market: bytes,
+    outcome: int,
+    amount: int,
+    min_shares: int,
+    wallet: str,
+    idem: bytes,
+    builder: str,
+    ref: bytes,
+    chain_id: int,
+) -> None:
+    values = (market, outcome, amount, min_shares, wallet, idem, builder, ref)
+    typed = encode_typed_data(
+        domain_data={
+            "name": "Service Settlement",
+            "version": "1",
+            "chainId": chain_id,
+            "verifyingContract": CONTRACT,
+        },
+        message_types={"Intent": [{"name": name, "type": kind} for name, kind in FIELDS.items()]},
+        message_data=dict(zip(FIELDS, values, strict=True)),
+    )
+    expected = keccak(b"\x19" + typed.version + typed.header + typed.body)
+    assert intent_hash(Intent(*values), chain_id, CONTRACT) == expected
+
+
+def test_keys_are_hashes_of_their_text() -> None:
+    assert market_key("bnkr-100m-mcap-2026-12-31") == keccak(b"bnkr-100m-mcap-2026-12-31")
+    assert idem_hash("key-12345") == keccak(b"key-12345")

@@ -1,0 +1,266 @@
+"""The mirror's worked example and its plain rules, number by number."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from core.mirror.classic import classic_payout, fee_on_gain
+from core.mirror.vested import (
+    DOWN,
+    MAX_PRINCIPAL,
+    UP,
+    Book,
+    Market,
+    Moment,
+    Position,
+    S,
+    Terms,
+    Vintage,
+    accepted_of,
+    accrued,
+    headroom,
+    match,
+    offer,
+    open_books,
+    quote,
+    seed_vintage,
+    settlement,
+    share,
+)
+from core.mirror.vested_fold import Diverged, Entered, FeesSwept, MarketCreated, Resolved, VintageFinalized, event, fold
+from core.mirror.vested_views import market_view, owner_totals, position_view
+
+TOKEN = 10**6
+FREEZE = 1_000
+AFTER = Moment(99, FREEZE)
+
+
+def market(kappa: int = 30, seed: int = 10 * TOKEN, fee_bps: int = 0) -> Market:
+    terms = Terms(1, "opener", "resolver", FREEZE, 3_600, fee_bps, kappa, seed, 1, 2**64 - 1)
+    return Market(terms, open_books(seed))
+
+
+def enter(m: Market, outcome: int, amount: int, block: int) -> tuple[Market, Vintage, Position]:
+    """One entry, alone in its block, and the vintage matched."""
+    m, before = offer(m, outcome, amount, block)
+    m, vintage = match(m)
+    return m, vintage, Position(block, 1, "bettor", outcome, amount, block, before)
+
+
+def seed_position(outcome: int, seed: int = 10 * TOKEN) -> Position:
+    return Position(outcome, 1, "opener", outcome, seed, 0, 0)
+
+
+def test_the_worked_example() -> None:
+    m = market()
+    entries = {}
+    # Side, offered, then its entry accumulator and the other side's accumulator after it.
+    for block, (name, outcome, tokens, entry_acc, other_acc) in enumerate(
+        (
+            ("A", UP, 20, S, 3 * S),
+            ("B", DOWN, 30, 3 * S, 2 * S),
+            ("C", DOWN, 40, 3 * S, 2 * S + 40 * S // 30),
+            ("D", UP, 50, 3_333_333_333_333_333_333, 3_625_000_000_000_000_000),
+            ("E", DOWN, 10, 3_625_000_000_000_000_000, 3_458_333_333_333_333_333),
+        ),
+        start=1,
+    ):
+        m, vintage, position = enter(m, outcome, tokens * TOKEN, block)
+        entries[name] = (position, vintage)
+        assert vintage.entry_acc is not None
+        assert vintage.entry_acc[outcome] == entry_acc
+        assert m.books[1 - outcome].acc == other_acc
+        assert accepted_of(position, vintage) == tokens * TOKEN
+    m = replace(m, winner=UP)
+
+    assert m.pool == 170 * TOKEN
+    seed = (seed_position(UP), seed_vintage(10 * TOKEN))
+    paid = {
+        name: settlement(m, position, vintage, AFTER).net
+        for name, (position, vintage) in (entries | {"s": seed}).items()
+    }
+    assert paid == {"A": 69_166_666, "D": 56_250_000, "s": 44_583_333, "B": 0, "C": 0, "E": 0}
+    assert m.pool - sum(paid.values()) == 1
+    views = {name: position_view(m, *held, AFTER) for name, held in entries.items()}
+    assert {name: view.classic_payout for name, view in views.items()} == {
+        "A": 42_500_000,
+        "D": 106_250_000,
+        "B": 0,
+        "C": 0,
+        "E": 0,
+    }
+
+
+def test_the_first_headroom_is_290_a_side_and_400_is_accepted_290_refused_110() -> None:
+    m = market()
+    now = Moment(1, 0)
+    assert headroom(m, now) == (290 * TOKEN, 290 * TOKEN)
+    q = quote(m, 400 * TOKEN, UP, now)
+    assert (q.accepted, q.refused) == (290 * TOKEN, 110 * TOKEN)
+    assert (q.least_if_right, q.least_back_if_right, q.back_if_wrong) == (290 * TOKEN, 400 * TOKEN, 110 * TOKEN)
+    m, vintage, position = enter(m, UP, 400 * TOKEN, 1)
+    assert accepted_of(position, vintage) == 290 * TOKEN
+    due = settlement(m, position, vintage, now)
+    assert (due.refund, due.total, due.gross, due.deliverable) == (110 * TOKEN, 110 * TOKEN, 0, True)
+
+
+def test_a_buzzer_entry_is_paid_exactly_once_its_stake_and_no_fee() -> None:
+    m = market(fee_bps=200)
+    m, _, _ = enter(m, DOWN, 77 * TOKEN, 1)
+    m, vintage, position = enter(m, UP, 33 * TOKEN, 2)
+    due = settlement(replace(m, winner=UP), position, vintage, AFTER)
+    assert (due.gross, due.fee, due.net) == (33 * TOKEN, 0, 33 * TOKEN)
+
+
+def test_entries_of_one_vintage_never_vest_to_each_other() -> None:
+    m = market()
+    m, before_up = offer(m, UP, 5 * TOKEN, 1)
+    m, before_down = offer(m, DOWN, 7 * TOKEN, 1)
+    m, vintage = match(m)
+    for outcome, tokens, before in ((UP, 5, before_up), (DOWN, 7, before_down)):
+        position = Position(2, 1, "bettor", outcome, tokens * TOKEN, 1, before)
+        assert accrued(m, position, vintage, AFTER) == tokens * TOKEN
+
+
+def test_headroom_counts_the_open_vintage_and_sees_a_finished_one() -> None:
+    m, _ = offer(market(), UP, 100 * TOKEN, 5)
+    assert headroom(m, Moment(5, 0)) == (190 * TOKEN, 290 * TOKEN)
+    # In the next block it is matched: DOWN may now take 30 x 110 - 10.
+    assert headroom(m, Moment(6, 0)) == (190 * TOKEN, 3_290 * TOKEN)
+    # The freeze ends it too, though the block stands still.
+    assert headroom(m, Moment(5, FREEZE)) == (190 * TOKEN, 3_290 * TOKEN)
+    assert headroom(m, Moment(5, FREEZE - 1)) == (190 * TOKEN, 290 * TOKEN)
+    crowded, _ = offer(m, UP, 300 * TOKEN, 5)
+    assert headroom(crowded, Moment(5, 0)) == (0, 290 * TOKEN)
+
+
+def test_a_quote_in_a_crowded_vintage_is_its_share() -> None:
+    m, _ = offer(market(), UP, 290 * TOKEN, 5)
+    q = quote(m, 290 * TOKEN, UP, Moment(5, 0))
+    assert (q.accepted, q.refused) == (145 * TOKEN, 145 * TOKEN)
+    assert quote(m, TOKEN, DOWN, Moment(6, 0)).accepted == TOKEN
+    with pytest.raises(ValueError, match="at least 1 unit"):
+        quote(m, 0, UP, Moment(5, 0))
+
+
+def test_kappa_one_takes_nothing_and_gives_all_back() -> None:
+    m = market(kappa=1)
+    assert headroom(m, Moment(1, 0)) == (0, 0)
+    m, vintage, position = enter(m, DOWN, 3, 1)
+    assert accepted_of(position, vintage) == 0
+    assert settlement(m, position, vintage, AFTER).refund == 3
+
+
+def test_no_book_takes_more_principal_than_the_limit() -> None:
+    m = replace(market(kappa=10**9), books=(Book(MAX_PRINCIPAL - 5, S), Book(10**15, S)))
+    assert headroom(m, Moment(1, 0)) == (5, MAX_PRINCIPAL - 10**15)
+
+
+def test_shares_sum_exactly_to_what_is_accepted() -> None:
+    offers = (1, 1, 1, 7, 3)
+    parts = [share(sum(offers[:n]), offer_, 10, sum(offers)) for n, offer_ in enumerate(offers)]
+    assert sum(parts) == 10
+    assert parts == [0, 1, 1, 5, 3]
+
+
+def test_fees_are_of_gains_only_and_round_down() -> None:
+    assert fee_on_gain(149, 100, 200) == 0
+    assert fee_on_gain(150, 100, 200) == 1
+    assert fee_on_gain(100, 100, 10_000) == 0
+    assert classic_payout(20, 170, 80, 0) == 42
+    assert classic_payout(20, 170, 80, 1_000) == 40
+    assert classic_payout(0, 170, 0, 0) == 0
+
+
+def test_owner_totals_and_market_view() -> None:
+    m = market(fee_bps=200)
+    m, first, early = enter(m, UP, 400 * TOKEN, 1)
+    m, second, late = enter(m, DOWN, 30 * TOKEN, 2)
+    views = [position_view(m, early, first, Moment(3, 0)), position_view(m, late, second, Moment(3, 0))]
+    totals = owner_totals(views)
+    assert (totals.staked, totals.accepted, totals.open, totals.paid) == (430 * TOKEN, 320 * TOKEN, 2, 0)
+    assert totals.deliverable == 110 * TOKEN
+    assert totals.accrued == views[0].accrued + 30 * TOKEN
+    # 290 of the 300 units on UP, and the 30 units were promised to all of them alike.
+    assert views[0].accrued == 319 * TOKEN
+    seen = market_view(m, Moment(3, 0))
+    assert (seen.pool, seen.pending, seen.vintage_block) == (340 * TOKEN, (0, 0), None)
+    assert [book.vested for book in seen.books] == [40 * TOKEN, 300 * TOKEN]
+
+
+def test_matching_needs_a_vintage_and_offers_need_the_last_one_matched() -> None:
+    with pytest.raises(ValueError, match="no vintage to match"):
+        match(market())
+    m, _ = offer(market(), UP, 1, 5)
+    with pytest.raises(ValueError, match="vintage 5 is not matched"):
+        offer(m, UP, 1, 6)
+
+
+# ---------------------------------------------------------------- events
+
+CREATED = MarketCreated(1, "opener", "resolver", FREEZE, 3_600, 200, 30, 10, 1, 100)
+SEEDS = (Entered(1, 1 << 32, "opener", UP, 10, 0), Entered(1, 1 << 32 | 1, "opener", DOWN, 10, 0))
+
+
+def test_events_by_their_abi_names() -> None:
+    sent = event("PositionTransferred", {"positionId": 7, "from": "a", "to": "b"})
+    assert (sent.position_id, sent.sender, sent.to) == (7, "a", "b")  # type: ignore[union-attr]
+    assert event("MarketCreated", {**_abi_terms(), "marketId": 1}) == CREATED
+    with pytest.raises(KeyError):
+        event("DeliveryFailed", {})
+
+
+def _abi_terms() -> dict[str, object]:
+    return {
+        "opener": "opener",
+        "resolver": "resolver",
+        "freezeTime": FREEZE,
+        "voidDelay": 3_600,
+        "feeBps": 200,
+        "kappa": 30,
+        "seedPerLeg": 10,
+        "minEntry": 1,
+        "maxEntry": 100,
+    }
+
+
+@pytest.mark.parametrize(
+    ("events", "complaint"),
+    [
+        ((CREATED,), "created twice"),
+        ((Entered(2, 2 << 32, "a", UP, 5, 9),), "market 2 was never created"),
+        ((Entered(1, 1 << 32, "a", UP, 5, 9),), "entered twice"),
+        ((Entered(1, 5, "a", 2, 5, 9),), "outcome 2"),
+        ((Entered(1, 5, "a", UP, 5, 0),), "not the market's seed"),
+        ((Entered(1, 5, "a", UP, 5, 9), Entered(1, 6, "a", UP, 5, 10)), "before the one ahead of it was finalized"),
+        ((VintageFinalized(1, 9, 0, 0, 0, 0, S, S),), "not the pending one"),
+        ((Entered(1, 5, "a", UP, 5, 9), VintageFinalized(1, 9, 5, 0, 4, 0, S, S)), "the chain states"),
+        ((Entered(1, 5, "a", UP, 5, 9), Resolved(1, UP)), "with a vintage pending"),
+        ((Resolved(1, UP), Resolved(1, DOWN)), "closed twice"),
+        ((Resolved(1, UP), Entered(1, 5, "a", UP, 5, 9)), "entered a settled market"),
+        ((FeesSwept(1),), "1 of fees were swept"),
+        ((event("Delivered", {"positionId": 9, "owner": "a", "payout": 1, "fee": 0, "refund": 0}),), "never entered"),
+        (
+            (
+                Resolved(1, UP),
+                event("Delivered", {"positionId": 1 << 32, "owner": "x", "payout": 20, "fee": 0, "refund": 0}),
+            ),
+            "paid to x, not to opener",
+        ),
+        (
+            (
+                Resolved(1, UP),
+                event("Delivered", {"positionId": 1 << 32, "owner": "opener", "payout": 21, "fee": 0, "refund": 0}),
+            ),
+            "it is due",
+        ),
+        ((event("PositionTransferred", {"positionId": 1 << 32, "from": "x", "to": "b"}),), "not x's to transfer"),
+        ((event("ResidueClaimed", {"marketId": 1, "amount": 1}),), "residue 1 was claimed"),
+    ],
+)
+def test_events_that_do_not_follow_are_refused(events: tuple, complaint: str) -> None:
+    ledger = fold((CREATED, *SEEDS, *events[:-1]))
+    with pytest.raises(Diverged, match=complaint):
+        ledger.apply(events[-1])
