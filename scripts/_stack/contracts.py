@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import fcntl
 import hashlib
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 
 from eth_account import Account
@@ -35,12 +37,35 @@ def compiled() -> bool:
 
 
 async def compile_all() -> None:
-    await run_ape(["compile"], ape_folder=ROOT / ".vpm" / "env" / "ape")
-    STAMP.write_text(sources_hash())
+    """Compile, unless another stack of this checkout did so while we waited for it."""
+    async with alone():
+        if compiled():
+            return
+        sources = sources_hash()
+        await _run_ape(["compile"], ROOT / ".vpm" / "env" / "ape")
+        STAMP.write_text(sources)
 
 
 async def run_ape(arguments: Sequence[str], ape_folder: Path, env: Mapping[str, str] | None = None) -> str:
     """Run ape in the checkout; its last words become the error when it fails."""
+    async with alone():
+        return await _run_ape(arguments, ape_folder, env)
+
+
+@contextlib.asynccontextmanager
+async def alone() -> AsyncIterator[None]:
+    """Two ape processes would write the same build folder and package cache: one at a time in a checkout."""
+    with (ROOT / ".vpm" / "env" / "ape.lock").open("w") as handle:
+        while True:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                await asyncio.sleep(0.1)
+        yield
+
+
+async def _run_ape(arguments: Sequence[str], ape_folder: Path, env: Mapping[str, str] | None = None) -> str:
     # ape treats a project inside the temporary folder differently; with one of our own it never is.
     temporary = ROOT / ".vpm" / "env" / "tmp"
     temporary.mkdir(parents=True, exist_ok=True)

@@ -64,7 +64,7 @@ def free_port(preferred: int | None = None) -> int:
     """A port nobody uses now; the preferred one if it is free, so that a restarted stack keeps its addresses.
 
     Between this answer and the moment a program listens there, another stack must not be given the same port: the
-    second would find the first one's chain there and take it for its own. So the port is claimed for as long as we live.
+    second would find the first one's chain there and take it for its own. So the port stays claimed until we end.
     """
     for candidate in (preferred or 0, *[0] * 20):
         with socket.socket() as probe:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import subprocess
@@ -48,9 +49,20 @@ def _ape(ape_folder: Path, *arguments: str, owners: int = 0) -> subprocess.Compl
         OWNER_KEYS_VARIABLE: ",".join(one.private_key for one in wallets.SAFE_OWNERS[:owners]),
     }
     ape = str(Path(sys.executable).with_name("ape"))
-    return subprocess.run(
-        [ape, "run", *arguments], cwd=ROOT, env={**os.environ, **env}, capture_output=True, text=True, check=False
-    )
+
+    async def run() -> subprocess.CompletedProcess[str]:
+        async with contracts.alone():
+            return await asyncio.to_thread(
+                subprocess.run,
+                [ape, "run", *arguments],
+                cwd=ROOT,
+                env={**os.environ, **env},
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+
+    return asyncio.run(run())
 
 
 def _view(chain: RunningChain, contract: str, selector: str) -> int:

@@ -1,0 +1,55 @@
+"""What two stacks of one checkout must never share: a port, and a run of ape."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from core.local.process import free_port as unclaimed_port
+from scripts._stack import contracts
+from scripts._stack.options import free_port
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="ports are claimed on Linux only")
+def test_a_port_another_stack_was_given_is_not_given_again_before_it_listens() -> None:
+    wanted = unclaimed_port()
+    holder = subprocess.Popen(
+        [
+            *(sys.executable, "-c"),
+            f"from scripts._stack.options import free_port; print(free_port({wanted}), flush=True); input()",
+        ],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert holder.stdin is not None
+    assert holder.stdout is not None
+    try:
+        assert int(holder.stdout.readline()) == wanted
+        assert free_port(wanted) != wanted
+    finally:
+        holder.communicate("\n", timeout=10)
+    assert free_port(wanted) == wanted
+
+
+def test_ape_runs_alone() -> None:
+    order: list[str] = []
+
+    async def run(name: str) -> None:
+        async with contracts.alone():
+            order.append(f"{name} begins")
+            await asyncio.sleep(0.05)
+            order.append(f"{name} ends")
+
+    async def both() -> None:
+        await asyncio.gather(run("one"), run("other"))
+
+    asyncio.run(both())
+    assert [step.split()[1] for step in order] == ["begins", "ends", "begins", "ends"]
