@@ -302,7 +302,9 @@ def _last_line(output: str) -> str:
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     telling = [line for line in lines if "error" in line.lower() and "complete log of this run" not in line]
     telling = [line for line in telling if line not in ("npm error", "npm ERR!")]
-    return (telling or lines or ["no output"])[-1][:300]
+    # npm ends with advice about proxies; what happened stands above it.
+    refused = [line for line in telling if any(sign in line for sign in ("ECONNREFUSED", "ENOTFOUND", "ETIMEDOUT"))]
+    return (refused or telling or lines or ["no output"])[-1][:300]
 
 
 def _link(link: Path, target: Path) -> None:
