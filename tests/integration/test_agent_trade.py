@@ -1,4 +1,4 @@
-"""Real trades through the door: challenge, payment, receipt, replay; the official client; checked on chain."""
+"""Real trades through the door: challenge, payment, receipt, replay; checked on chain."""
 
 from __future__ import annotations
 
@@ -70,38 +70,6 @@ async def test_a_bet_is_paid_settled_and_replayed(buyer: Buyer, service: AgentSe
     _, proof = await buyer.get(f"/proof/{receipt['tradeId']}")
     assert proof["settlement"]["txHash"] == receipt["txHash"]
     assert proof["attribution"]["mentionId"] == "17"
-
-
-@pytest.mark.proves(
-    "agent.trade.payment.decision.official_clients",
-    "agent.service.auth.x402_payment",
-    "agent.service.behaviour.gasless",
-    "agent.service.behaviour.wallet_is_account",
-)
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of a library the package loads
-async def test_the_official_client_buys_unchanged(buyer: Buyer, service: AgentService, market: str) -> None:
-    """The x402 package's own client, which knows nothing of this service: a wallet with USDC and no ETH."""
-    from x402 import x402ClientSync
-    from x402.http.clients.requests import x402_requests
-    from x402.mechanisms.evm.exact import register_exact_evm_client
-
-    who = DEV[1]
-    service.chain.ask("anvil_setBalance", who.address, "0x0")
-    client = x402ClientSync()
-    register_exact_evm_client(client, Account.from_key(who.private_key))
-    body = bet(market, who, "no", 1)  # what the client pays unasked, by its own default limit
-
-    def buy() -> tuple[int, Any, str]:
-        with x402_requests(client) as session:
-            session.trust_env = False
-            answer = session.post(f"{service.api}/trade", json=body, timeout=30)
-            return answer.status_code, answer.json(), answer.headers["X-Payment-Response"]
-
-    status, answer, settlement = await asyncio.to_thread(buy)
-    assert status == 200, answer
-    assert answer["receipt"]["side"] == "no"
-    assert settlement
-    assert on_chain(service, who.address, body["idemKey"]) != 0
 
 
 def recovered(name: str, primary: str, types: dict[str, Any], signed: dict[str, Any]) -> str:
