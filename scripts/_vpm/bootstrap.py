@@ -304,7 +304,9 @@ def _last_line(output: str) -> str:
     telling = [line for line in telling if line not in ("npm error", "npm ERR!")]
     # npm ends with advice about proxies; what happened stands above it.
     refused = [line for line in telling if any(sign in line for sign in ("ECONNREFUSED", "ENOTFOUND", "ETIMEDOUT"))]
-    return (refused or telling or lines or ["no output"])[-1][:300]
+    if refused:
+        return max(refused, key=len)[:300]
+    return (telling or lines or ["no output"])[-1][:300]
 
 
 def _link(link: Path, target: Path) -> None:

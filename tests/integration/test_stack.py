@@ -324,3 +324,23 @@ def test_the_manual_needs_no_set_up_and_an_unknown_command_is_refused() -> None:
     wrong = subprocess.run(["./vpm", "fly"], cwd=ROOT, capture_output=True, text=True, check=False)
     assert wrong.returncode == 2
     assert "no command 'fly'" in wrong.stderr
+
+
+def test_a_missing_registry_is_one_sentence(tmp_path: Path) -> None:
+    for name in ("vpm", "requirements.lock", "package.json", "package-lock.json", "pyproject.toml", ".npmrc"):
+        shutil.copy2(ROOT / name, tmp_path / name)
+    shutil.copytree(ROOT / "scripts" / "_vpm", tmp_path / "scripts" / "_vpm")
+    # Nobody listens there. The cache is an empty one, so that nothing can be taken from it instead.
+    nowhere = f"http://127.0.0.1:{free_port()}/simple"
+    env = {
+        **os.environ,
+        "PIP_INDEX_URL": nowhere,
+        "UV_DEFAULT_INDEX": nowhere,
+        "PIP_CACHE_DIR": str(tmp_path / "cache"),
+    }
+    done = subprocess.run(
+        ["./vpm", "up"], cwd=tmp_path, env=env, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 1
+    sentence = (done.stdout + done.stderr).strip().splitlines()[-1]
+    assert sentence.startswith("vpm: cannot reach the Python package registry")
