@@ -1,0 +1,191 @@
+"""Generated requests against a description a running service publishes: whatever is sent, the answer is one of those
+described, with the body described, and none is a server error.
+
+Each operation of the document gets requests from four sources, POST as well as GET, always the same ones:
+
+1. boundary values, one parameter or field at a time: too long, too small, of another type, missing, given twice, and
+   methods the path does not have;
+2. random requests that fit the description, and 3. random ones that break it;
+4. requests that fit it and are filled with values the service knows, as random ids name nothing: without these, most
+   operations are only ever asked for what does not exist. A name may stand for a value wherever it appears. Whole
+   bodies are sent first as they are, then again with a field of them changed.
+
+Every answer is held to `CHECKS`. How to use it on a surface, with a service that has something to show::
+
+    def test_every_answer_is_documented(service: AgentService) -> None:
+        seen = generated_requests(
+            f"{service.url}/openapi/agent.json",
+            known={
+                "marketId": ["bnkr-100m", "bnkr-ladder"],       # a path, query or header parameter, or a field
+                "walletAddress": [wallets.DEV[1].address],
+                "POST /api/agent/v1/trade": [a_whole_body],     # or whole bodies of one operation
+            },
+            not_errors=[("GET", "/api/agent/v1/health", 503)],  # server errors that are this operation's true answer
+        )
+        seen.reached({"POST /api/agent/v1/trade": {400, 402, 404, 409, 422}})
+
+`seen.reached` fails for an operation that was never asked, for one that never answered 2xx (name those that cannot in
+`refuse`), and for a status asked for that never came: a generated test that reaches nothing proves nothing.
+
+Each request comes from an address of its own (`X-Forwarded-For`; the service needs VPM_TRUST_PROXY=1), so that rate
+limits stay out of the way; `headers` may add others, such as a credential. `examples` bounds each of the random
+sources. A failure prints the curl command that repeats it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import requests
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from hypothesis.errors import Unsatisfiable
+from schemathesis import Case, GenerationMode, checks
+from schemathesis.schemas import APIOperation
+
+SECONDS = 30
+MOST_BOUNDARY_CASES = 400
+
+CHECKS = (
+    checks.status_code_conformance,
+    checks.content_type_conformance,
+    checks.response_headers_conformance,
+    checks.response_schema_conformance,
+    checks.negative_data_rejection,
+    checks.missing_required_header,
+    checks.unsupported_method,
+    checks.allow_header_conformance,
+)
+
+Known = Mapping[str, Sequence[Any]]
+Refusal = tuple[str, str, int]
+
+_callers = itertools.count(1)
+
+
+@dataclass
+class Seen:
+    """How often each operation gave each status. Requests by methods a path does not have are not counted."""
+
+    statuses: dict[str, dict[int, int]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(int)))
+
+    def reached(self, statuses: Mapping[str, Collection[int]] | None = None, *, refuse: Collection[str] = ()) -> None:
+        """Every operation (but those in `refuse`) answered 2xx at least once, and each named one all its statuses."""
+        assert self.statuses, "the document describes no operation"
+        silent = [name for name, found in self.statuses.items() if not any(200 <= each < 300 for each in found)]
+        assert set(silent) == set(refuse), f"never answered 2xx: {silent}; expected of {list(refuse)}"
+        for name, wanted in (statuses or {}).items():
+            missing = set(wanted) - set(self.statuses[name])
+            assert not missing, f"{name} never answered {sorted(missing)}; it gave {dict(self.statuses[name])}"
+
+
+def generated_requests(
+    document_url: str,
+    *,
+    known: Known | None = None,
+    headers: Callable[[Case], Mapping[str, str]] | None = None,
+    not_errors: Iterable[Refusal] = (),
+    examples: int = 40,
+    only: Collection[str] | None = None,
+) -> Seen:
+    """Sends them all, and raises at the first answer that is not as described. `only`: names such as `GET /api/x`."""
+    seen, server = Seen(), document_url.partition("/openapi")[0]
+    with requests.Session() as session:
+        session.trust_env = False
+        described = session.get(document_url, timeout=SECONDS)
+        described.raise_for_status()
+        schema = schemathesis.openapi.from_dict(described.json())
+        schema.config.update(base_url=server)
+        asking = _Asking(session, seen, headers, frozenset(not_errors))
+        for found in schema.get_all_operations():
+            operation = found.ok()
+            if only is None or operation.label in only:
+                _ask(asking, operation, known or {}, examples)
+    return seen
+
+
+@dataclass(frozen=True)
+class _Asking:
+    session: requests.Session
+    seen: Seen
+    headers: Callable[[Case], Mapping[str, str]] | None
+    not_errors: frozenset[Refusal]
+
+    def call(self, case: Case) -> None:
+        number = next(_callers)
+        headers = {"X-Forwarded-For": f"10.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}"}
+        if self.headers is not None:
+            headers |= self.headers(case)
+        response = case.call(session=self.session, headers=headers, timeout=SECONDS)
+        case.validate_response(response, checks=[*CHECKS], headers=headers)
+        label = f"{case.method.upper()} {case.path}"
+        if (
+            response.status_code >= 500
+            and (case.method.upper(), case.path, response.status_code) not in self.not_errors
+        ):
+            raise AssertionError(f"{label} answered {response.status_code}: {response.text}\n{case.as_curl_command()}")
+        if label == case.operation.label:
+            self.seen.statuses[label][response.status_code] += 1
+
+
+def _ask(asking: _Asking, operation: APIOperation[Any, Any, Any, Any], known: Known, examples: int) -> None:
+    asking.seen.statuses[operation.label]  # an operation nobody could ask must show as never reached
+    for body in known.get(operation.label, ()):
+        path = {each.name: known[each.name][0] for each in operation.path_parameters}
+        asking.call(operation.Case(body=body, path_parameters=path, media_type="application/json"))
+    config = operation.schema.config.generation_for(operation=operation, phase="coverage")
+    boundary = operation.schema.iter_coverage_cases(
+        operation, generation_modes=[GenerationMode.POSITIVE, GenerationMode.NEGATIVE], generation_config=config
+    )
+    for case in itertools.islice(boundary, MOST_BOUNDARY_CASES):
+        asking.call(case)
+    fits = operation.as_strategy(generation_mode=GenerationMode.POSITIVE)
+    _random(asking, fits, examples)
+    _random(asking, fits.flatmap(lambda case: _filled(case, known)), examples)
+    with contextlib.suppress(Unsatisfiable):  # what takes any text, or nothing, cannot be asked wrongly
+        _random(asking, operation.as_strategy(generation_mode=GenerationMode.NEGATIVE), examples)
+
+
+def _random(asking: _Asking, cases: st.SearchStrategy[Case], examples: int) -> None:
+    # Never shrunk: the curl command is enough to repeat it, and each try is a request.
+    @settings(
+        max_examples=examples,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+        derandomize=True,
+        database=None,
+        phases=[Phase.generate],
+    )
+    @given(case=cases)
+    def call(case: Case) -> None:
+        asking.call(case)
+
+    call()
+
+
+@st.composite
+def _filled(draw: st.DrawFn, case: Case, known: Known) -> Case:
+    """The request with each part that `known` names replaced by a value from there, most of the time.
+
+    A whole body mostly stays as it was given; now and then one field of it is replaced.
+    """
+    parts: list[tuple[Any, list[str]]] = [
+        (values, [name for name in values if name in known and draw(st.integers(0, 9)) > 0])
+        for values in (case.path_parameters, case.query, case.headers)
+    ]
+    if case.operation.label in known:
+        case.body = dict(draw(st.sampled_from(known[case.operation.label])))
+        named = [name for name in case.body if name in known]
+        parts.append((case.body, [draw(st.sampled_from(named))] if named and draw(st.integers(0, 2)) == 0 else []))
+    elif isinstance(case.body, dict):
+        parts.append((case.body, [name for name in case.body if name in known]))
+    for values, names in parts:
+        for name in names:
+            values[name] = draw(st.sampled_from(known[name]))
+    return case
