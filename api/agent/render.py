@@ -10,8 +10,9 @@ from typing import Any
 
 import orjson
 
-from api.agent.facts import FEED_DECIMALS, Market, Observation, Stake, Venue, usd_label
+from api.agent.facts import Market, Observation, Stake, Venue
 from api.agent.times import iso
+from core.market_words import FEED_DECIMALS, usd_label
 from core.mirror.fixed import WAD
 from core.mirror.settlement import Kind, Quote
 from core.money import USD, json_number, json_ratio_down

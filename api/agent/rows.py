@@ -8,12 +8,13 @@ from typing import Any
 from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from api.agent.facts import Ending, Head, Market, Observation, Stake, Venue, described, names_of
+from api.agent.facts import Ending, Head, Market, Observation, Stake, Venue, names_of
 from core.chain import checksum
 from core.db.schema.index import chain_cursor, chain_reorg
 from core.db.schema.index_agent import agent_market, agent_outcome, agent_stake, agent_venue
 from core.db.schema.index_shared import oracle_round
 from core.errors import VpmError
+from core.market_words import described
 from core.mirror.settlement import Book, Kind
 
 DAY_SECONDS = 86_400

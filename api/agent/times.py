@@ -4,14 +4,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from core.iso import iso, iso_day
 
-def iso(seconds: int) -> str:
-    """A moment of the chain's clock."""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def iso_day(seconds: int) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d")
+__all__ = ["iso", "iso_day", "iso_of", "now_iso"]
 
 
 def iso_of(moment: datetime) -> str:
