@@ -1,7 +1,8 @@
 """Wipes a chain's projections and folds them again from the raw logs, in one transaction.
 
 Readers see the old rows until the commit. The cursor's row is locked meanwhile, so a running indexer waits and then
-goes on; logs are not read from any node.
+goes on; logs are not read from any node. The agent event log is no projection: what it tells stays, what it lacks is
+added.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from core.db.notify import notify
 from core.events import Role
 from core.events.agent import AGENT_VENUE
 from core.events.stock import STOCK_VENUE
+from indexer import agent_events
 from indexer.errors import CursorMoved
 from indexer.fold import agent, shared, stock
 from indexer.fold.rows import Removal
@@ -61,12 +63,14 @@ async def rebuild(
             # A batch ends with a block: what belongs to one transaction is folded together.
             if len(batch) >= REFOLD_BATCH and log.block != batch[-1].block:
                 await fold_logs(connection, sources.chain_id, sources.feeds, batch)
+                await agent_events.tell(connection, sources, batch)
                 folded += len(batch)
                 progress(folded)
                 batch = []
             batch.append(log)
         if batch:
             await fold_logs(connection, sources.chain_id, sources.feeds, batch)
+            await agent_events.tell(connection, sources, batch)
             folded += len(batch)
             progress(folded)
         end = BlockInfo(row[0], row[1] or b"", row[2], row[3])

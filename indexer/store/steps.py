@@ -8,10 +8,12 @@ from typing import Any
 
 import orjson
 
+from core.agent_events.log import undo_above
 from core.db.notify import PAYLOAD_MAX_BYTES, notify
 from core.db.schema.index import chain_block, chain_log
-from core.events import layouts_of
+from core.events import Role, layouts_of
 from core.projections.stock import address_text
+from indexer import agent_events
 from indexer.errors import CursorMoved
 from indexer.fold.shared import APPENDED
 from indexer.logs import BlockInfo, LogRecord, Page
@@ -48,6 +50,7 @@ async def append(
             raise
         await writing
         changed = await folding.store(connection)
+        await agent_events.tell(connection, sources, page.logs)
         await notify(connection, CHANNEL, payload(sources, page.end, changed))
     return moved
 
@@ -73,6 +76,8 @@ async def rewind(connection: Connection, sources: Sources, cursor: Cursor, ances
         changed = await refold(connection, sources, entities)
         changed.feeds = {each.proxy for each in sources.feeds.values()}
         _mark(changed, entities)
+        if Role.WALLET in sources.contracts:
+            await undo_above(connection, moved.number)
         end = ancestor or BlockInfo(moved.number, b"", 0, 0)
         await notify(connection, CHANNEL, payload(sources, end, changed, reorg=True))
     return moved

@@ -48,4 +48,5 @@ agent_trade = Table(
     Column("created_at", UtcDateTime, nullable=False, server_default=func.now()),
     CheckConstraint("attempt >= 1", name="attempts_count_from_one"),
     Index("ix_agent_trade_intent_hash", "intent_hash"),
+    Index("ix_agent_trade_intent_id", "intent_id"),
 )

@@ -1,0 +1,45 @@
+"""Event types of the agent API, and what names an event."""
+
+from __future__ import annotations
+
+import hashlib
+from enum import StrEnum
+
+SOURCE_BYTES = 16
+
+
+class EventType(StrEnum):
+    BET_SUBMITTED = "bet.settlement_submitted"
+    BET_PLACED = "bet.placed"
+    MARKET_RESOLVED = "market.resolved"
+    POSITION_WON = "position.won"
+    POSITION_LOST = "position.lost"
+    PAYOUT_SUBMITTED = "payout.submitted"
+    PAYOUT_PAID = "payout.paid"
+    PAYOUT_FAILED = "payout.failed"
+    WEBHOOK_VERIFY = "webhook.verify"
+    DELIVERY_FAILED = "webhook.delivery_failed"
+    TEST = "test"
+
+
+RESOLUTIONS = (EventType.MARKET_RESOLVED, EventType.POSITION_WON, EventType.POSITION_LOST)
+"""What `/resolved` lists."""
+
+
+def source_of(event_type: EventType, *parts: bytes | int | str) -> bytes:
+    """What an event tells of, in 16 bytes: the same occurrence always has the same name, on any database."""
+    digest = hashlib.sha256(event_type.value.encode())
+    for part in parts:
+        raw = part if isinstance(part, bytes) else str(part).encode()
+        digest.update(len(raw).to_bytes(2) + raw)
+    return digest.digest()[:SOURCE_BYTES]
+
+
+def undoing(source: bytes) -> bytes:
+    """The name of the event that takes another one back."""
+    return hashlib.sha256(b"undone" + source).digest()[:SOURCE_BYTES]
+
+
+def event_id(source: bytes, occurrence: int) -> str:
+    """The public id. A second occurrence, after a reorganization undid the first, is another event."""
+    return f"evt_{source.hex()}" + (f"_{occurrence}" if occurrence else "")
