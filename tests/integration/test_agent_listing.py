@@ -1,0 +1,269 @@
+"""The market list and quotes over many markets: pages, filters, statuses, fees; who may ask, and how bodies look."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import psycopg
+import pytest
+
+from core.db.engine import conninfo
+from core.mirror.intent import market_key
+from scripts._stack import wallets
+from tests.support.agent_service import AgentChain, AgentService, Buyer, agent_service, bet
+from tests.support.genesis import Genesis, RunningChain
+
+DEV = wallets.DEV
+BUCKETS = [50_000_000 * 10**8, 100_000_000 * 10**8]
+DEFAULT_PAGE = 50
+FEES = {"free": 0, "usual": 200, "dear": 500}
+TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
+
+
+@pytest.fixture(scope="module")
+def service(
+    base_chain: RunningChain, local_genesis: Genesis, database_url: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[AgentService]:
+    """52 open markets, one closed, one settled, and one that is not of Base."""
+    chain = AgentChain.on(base_chain.url, base_chain.deployment)
+    folder: Path = tmp_path_factory.mktemp("agent")
+    now = chain.now
+    chain.list("settled", early=True, target=1)
+    chain.list("closed", closes_at=now + 30)
+    chain.list("elsewhere", metadata={"chainId": "solana"})
+    for name, fee in FEES.items():
+        chain.list(name, fee_bps=fee)
+    chain.list("ladder", kind=1, bounds=BUCKETS)
+    chain.list("updown", kind=2)
+    for number in range(DEFAULT_PAGE + 2 - len(FEES) - 2):
+        chain.list(f"filler-{number}")
+    chain.observe(80_000_000 * 10**8)
+    chain.warp_to(chain.now + 40)
+    chain.send(chain.contracts.settlement.call("resolve(bytes32)", market_key("settled")), DEV[7].address)
+    with agent_service(chain, database_url, local_genesis.deployments, folder) as running:
+        running.start("indexer", "relayer", "api")
+        yield running
+
+
+@pytest.fixture
+async def buyer(service: AgentService) -> AsyncIterator[Buyer]:
+    async with aiohttp.ClientSession() as session:
+        made = Buyer(session, service)
+        await made.shows(f"filler-{DEFAULT_PAGE + 2 - len(FEES) - 3}")
+        yield made
+
+
+async def listed(buyer: Buyer, **query: object) -> list[dict[str, Any]]:
+    """Every page."""
+    found: list[dict[str, Any]] = []
+    while True:
+        response, body = await buyer.get("/markets", **query)
+        assert response.status == 200, body
+        found += body["markets"]
+        if body["nextCursor"] is None:
+            return found
+        query["cursor"] = body["nextCursor"]
+
+
+@pytest.mark.proves(
+    "agent.markets.decision.default_page",
+    "shared.values.decision.cursor_opaque",
+    "shared.values.decision.bad_cursor",
+)
+async def test_a_page_holds_fifty_and_the_cursor_leads_on(buyer: Buyer) -> None:
+    _, first = await buyer.get("/markets")
+    assert first["count"] == len(first["markets"]) == DEFAULT_PAGE
+    _, second = await buyer.get("/markets", cursor=first["nextCursor"])
+    assert second["count"] == 2
+    assert second["nextCursor"] is None
+    ids = [each["id"] for each in (*first["markets"], *second["markets"])]
+    assert len(set(ids)) == DEFAULT_PAGE + 2
+    cursor = first["nextCursor"]
+    assert "filler" not in cursor
+    changed = cursor[:-1] + ("A" if cursor[-1] != "A" else "B")
+    for bad in (changed, cursor[1:], "1", "e30=", "%%%"):
+        response, refused = await buyer.get("/markets", cursor=bad)
+        assert (response.status, refused["error"]) == (400, "invalid_request"), bad
+
+
+@pytest.mark.proves(
+    "agent.markets.param.status",
+    "agent.markets.value.status_open",
+    "agent.markets.value.status_all",
+    "agent.markets.behaviour.base_only",
+    "agent.market.behaviour.status_values_documented",
+)
+async def test_open_markets_unless_all_are_asked_for(buyer: Buyer, service: AgentService) -> None:
+    unasked, open_now, every = (
+        await listed(buyer),
+        await listed(buyer, status="open"),
+        await listed(buyer, status="all"),
+    )
+    assert unasked == open_now
+    assert {each["status"] for each in open_now} == {"open"}
+    assert {each["id"] for each in every} - {each["id"] for each in open_now} == {"settled", "closed"}
+    statuses = {each["id"]: each["status"] for each in every}
+    assert (statuses["settled"], statuses["closed"]) == ("resolved", "closed")
+    assert {each["chainId"] for each in every} == {"base"}
+    async with buyer.session.get(f"{service.url}/openapi/agent.json") as response:
+        schema = (await response.json())["components"]["schemas"]["AgentMarketRef"]["properties"]["status"]
+    assert schema["enum"] == ["open", "closed", "resolved", "void"]
+
+
+@pytest.mark.proves(
+    "agent.markets.behaviour.live_odds",
+    "agent.market_detail.behaviour.live_folded_in",
+    "agent.service.behaviour.base_parimutuel",
+)
+async def test_odds_and_stats_move_with_a_bet(buyer: Buyer) -> None:
+    def of(markets: list[dict[str, Any]]) -> dict[str, Any]:
+        return next(each for each in markets if each["id"] == "usual")
+
+    before = of(await listed(buyer))
+    assert (before["odds"]["yesPriceCents"], before["totalBets"], before["volumeUsd"]) == (50, 0, 0)
+    response, paid = await buyer.buy(bet("usual", DEV[0], "yes", 100 / 10), DEV[0])
+    assert response.status == 200, paid
+    after = of(await listed(buyer))
+    assert after["odds"]["yesPriceCents"] > 50
+    # Prices are shares of one pool: what one side gains the other loses.
+    assert after["odds"]["yesPriceCents"] + after["odds"]["noPriceCents"] == pytest.approx(100, abs=0.0002)
+    assert (after["totalBets"], after["volumeUsd"], after["volume24hUsd"]) == (1, 10, 10)
+    _, one = await buyer.get("/markets/usual")
+    assert one["market"]["odds"] == after["odds"]
+    assert one["market"]["stats"] == {
+        "totalBets": 1,
+        "totalPoolUsd": 9.8,
+        "yesPoolUsd": 9.8,
+        "noPoolUsd": 0,
+        "feeUsd": 0.2,
+    }
+
+
+@pytest.mark.proves("agent.service.behaviour.fee_per_market")
+async def test_every_market_has_a_fee_of_its_own(buyer: Buyer) -> None:
+    shown = {each["id"]: each["feeBps"] for each in await listed(buyer)}
+    for name, fee in FEES.items():
+        assert shown[name] == fee
+        _, body = await buyer.get("/quote", marketId=name, sizeUsd=1)
+        assert (body["quote"]["feeBps"], body["quote"]["feeUsd"]) == (fee, fee / 10_000)
+    assert all(isinstance(fee, int) for fee in shown.values())
+
+
+@pytest.mark.proves("agent.market.behaviour.outcome_keys_are_sides", "agent.quote.decision.default_side_missing")
+async def test_outcome_keys_are_the_sides(buyer: Buyer) -> None:
+    for name in ("usual", "ladder", "updown"):
+        _, body = await buyer.get(f"/markets/{name}")
+        keys = [each["key"] for each in body["market"]["outcomes"]]
+        for side in ("yes", "no", "up", "down", "b0", "b1", "b2", "b3", "YES"):
+            response, _ = await buyer.get("/quote", marketId=name, side=side)
+            assert response.status == (200 if side in keys else 422), (name, side)
+            response, _ = await buyer.post(bet(name, DEV[1], side, 1, simulate=True))
+            assert response.status == (200 if side in keys else 422), (name, side)
+    for name in ("ladder", "updown"):
+        response, refused = await buyer.get("/quote", marketId=name)
+        assert (response.status, refused["error"]) == (422, "invalid_side")
+
+
+@pytest.mark.proves("agent.quote.behaviour.side_default_yes", "agent.quote.decision.only_locked_stored")
+async def test_only_a_lock_is_stored(buyer: Buyer, database_url: str) -> None:
+    def stored(quote_id: str) -> int:
+        with psycopg.connect(conninfo(database_url)) as connection:
+            row = connection.execute("SELECT count(*) FROM agent_quote WHERE quote_id = %s", (quote_id,)).fetchone()
+        assert row is not None
+        return int(row[0])
+
+    _, simple = await buyer.get("/quote", marketId="free")
+    assert (simple["quote"]["side"], simple["quote"]["sizeUsd"], simple["quote"]["tier"]) == ("yes", 1, "simple")
+    assert simple["quote"]["quoteId"]
+    assert stored(simple["quote"]["quoteId"]) == 0
+    _, locked = await buyer.get("/quote", marketId="free", sizeUsd="10.000001")
+    assert locked["quote"]["tier"] == "locked"
+    assert stored(locked["quote"]["quoteId"]) == 1
+
+
+@pytest.mark.proves("agent.result.param.marketId")
+async def test_a_result_is_found_by_id_or_slug_in_the_whole_catalogue(buyer: Buyer, service: AgentService) -> None:
+    chain = service.chain
+    chain.list("by-id", metadata={"slug": "by-slug"})
+    await buyer.shows("by-id")
+    for name in ("by-id", "by-slug"):
+        _, body = await buyer.get("/result", marketId=name)
+        assert (body["result"]["marketId"], body["result"]["status"]) == ("by-id", "pending")
+    _, body = await buyer.get("/result", marketId="settled")
+    assert (body["result"]["status"], body["result"]["resolvedOutcome"]) == ("resolved", "yes")
+
+
+@pytest.mark.proves(
+    "agent.service.auth.reads_open",
+    "agent.service.behaviour.json_unless_stated",
+    "agent.service.behaviour.path_prefix",
+    "agent.service.behaviour.timestamps_iso",
+    "agent.service.behaviour.wallet_form",
+    "agent.readiness.param.address",
+    "agent.positions.param.wallet",
+    "shared.values.decision.address_lower",
+)
+async def test_reads_ask_for_no_credentials(buyer: Buyer, service: AgentService) -> None:
+    """Every read of the published description, as a stranger: JSON under one prefix, times and wallets in one form."""
+    async with buyer.session.get(f"{service.url}/openapi/agent.json") as response:
+        paths = (await response.json())["paths"]
+    assert all(path.startswith("/api/agent/v1/") for path in paths)
+    wallet = DEV[0].address
+    assert wallet != wallet.lower()
+    known = {
+        "/quote": "?marketId=usual",
+        "/result": "?marketId=usual",
+        "/positions": f"?wallet={wallet}",
+        "/sentiment": "?token=BNKR",
+        "/discover": "?q=bnkr",
+        "/resolved": f"?wallet={wallet}",
+        "/events/replay": f"?wallet={wallet}",
+    }
+    asked = 0
+    for path, methods in paths.items():
+        short = path.removeprefix("/api/agent/v1")
+        if "get" not in methods or short in ("/events", "/proof/{tradeId}"):  # a stream; needs a trade
+            continue
+        real = short.replace("{id}", "usual").replace("{address}", wallet) + known.get(short, "")
+        async with buyer.session.get(service.api + real) as response:
+            body = await response.json()
+            assert response.status == 200, (real, body)
+            assert response.content_type == "application/json"
+        for name, value in _leaves(body):
+            if name.endswith("At") or name == "asOf":
+                assert value is None or TIME.fullmatch(value), (real, name, value)
+            if name in ("wallet", "walletAddress"):
+                assert value == wallet.lower(), (real, name)
+        asked += 1
+    assert asked >= 10
+
+
+def _leaves(body: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    if isinstance(body, dict):
+        for key, value in body.items():
+            yield from _leaves(value, key)
+    elif isinstance(body, list):
+        for value in body:
+            yield from _leaves(value, name)
+    else:
+        yield name, body
+
+
+async def test_a_browser_may_call_with_the_headers_of_the_official_clients(buyer: Buyer, service: AgentService) -> None:
+    asked = {
+        "Origin": "https://example.org",
+        "Access-Control-Request-Method": "POST",
+        "Access-Control-Request-Headers": "access-control-expose-headers,content-type,x-payment",
+    }
+    async with buyer.session.options(f"{service.api}/trade", headers=asked) as response:
+        assert response.status == 204
+        allowed = {each.strip().lower() for each in response.headers["Access-Control-Allow-Headers"].split(",")}
+        assert set(asked["Access-Control-Request-Headers"].split(",")) <= allowed
+        assert "POST" in response.headers["Access-Control-Allow-Methods"]
+    async with buyer.session.get(f"{service.api}/health", headers={"Origin": "https://example.org"}) as response:
+        assert response.headers["Access-Control-Allow-Origin"] == "*"
+        assert "X-Payment-Response" in response.headers["Access-Control-Expose-Headers"]

@@ -1,0 +1,144 @@
+"""What is answered while something behind the API is away: storage that does not answer, a relayer that is down, an
+index that has read nothing. Health stays 200 throughout and says why trading is off.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import psycopg
+import pytest
+
+from core.db.engine import conninfo
+from scripts._stack import wallets
+from tests.conftest import TestPostgres
+from tests.support.agent_service import AgentChain, AgentService, Buyer, agent_service, bet
+from tests.support.genesis import Genesis, RunningChain
+
+DEV = wallets.DEV
+
+
+@pytest.fixture(scope="module")
+def service(
+    base_chain: RunningChain, local_genesis: Genesis, database_url: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[AgentService]:
+    chain = AgentChain.on(base_chain.url, base_chain.deployment)
+    folder: Path = tmp_path_factory.mktemp("agent")
+    chain.list("steady")
+    env = {"VPM_RELAYER_LEASE_SECONDS": "2"}
+    with agent_service(chain, database_url, local_genesis.deployments, folder, **env) as running:
+        running.start("indexer", "relayer", "api")
+        yield running
+
+
+@pytest.fixture
+async def buyer(service: AgentService) -> AsyncIterator[Buyer]:
+    async with aiohttp.ClientSession() as session:
+        made = Buyer(session, service)
+        await made.shows("steady")
+        yield made
+
+
+@contextlib.contextmanager
+def out_of_reach(database_url: str, table: str) -> Iterator[None]:
+    """The table answers nobody: every statement on it waits, as behind a stuck disk."""
+    with psycopg.connect(conninfo(database_url)) as connection:
+        connection.execute(f"LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE")
+        yield
+        connection.rollback()
+
+
+def refused(response: aiohttp.ClientResponse, body: Any, status: int) -> None:
+    assert (response.status, body["error"], body["retriable"]) == (status, "internal_error", True), body
+    assert body["hint"]
+
+
+@pytest.mark.proves("agent.quote.error.internal_error")
+async def test_the_quote_store_is_unreadable(buyer: Buyer, database_url: str) -> None:
+    with out_of_reach(database_url, "agent_quote"):
+        refused(*await buyer.get("/quote", marketId="steady", sizeUsd=11), 500)
+        # What needs no lock is priced all the same.
+        response, body = await buyer.get("/quote", marketId="steady", sizeUsd=10)
+        assert response.status == 200, body
+    response, body = await buyer.get("/quote", marketId="steady", sizeUsd=11)
+    assert response.status == 200, body
+
+
+@pytest.mark.proves("agent.trade.error.internal_error")
+@pytest.mark.parametrize("table", ["agent_trade", "agent_quote", "outbox_lane"])
+async def test_the_trade_records_are_unreadable(buyer: Buyer, database_url: str, table: str) -> None:
+    _, locked = await buyer.get("/quote", marketId="steady", sizeUsd=11)
+    limits = {"quoteId": locked["quote"]["quoteId"], "minSharesOut": 1}
+    wanted = bet("steady", DEV[0], size=11, **limits)
+    with out_of_reach(database_url, table):
+        refused(*await buyer.post(wanted), 500)
+    response, body = await buyer.post(wanted)
+    assert response.status == 402, body
+
+
+@pytest.mark.proves(
+    "agent.proof.error.internal_error", "agent.proof.param.tradeId", "agent.proof.behaviour.onchain_only"
+)
+async def test_the_proof_storage_is_unavailable(buyer: Buyer, database_url: str) -> None:
+    _, simulated = await buyer.post(bet("steady", DEV[1], simulate=True))
+    response, body = await buyer.get(f"/proof/{simulated['receipt']['tradeId']}")
+    assert (response.status, body["error"]) == (404, "not_found")
+    _, paid = await buyer.buy(bet("steady", DEV[1]), DEV[1])
+    path = f"/proof/{paid['receipt']['tradeId']}"
+    with out_of_reach(database_url, "agent_stake"):
+        refused(*await buyer.get(path), 503)
+    response, body = await buyer.get(path)
+    assert (response.status, body["tradeId"]) == (200, paid["receipt"]["tradeId"])
+
+
+@pytest.mark.proves("agent.health.behaviour.always_200", "agent.health.decision.ok_false_when")
+async def test_health_answers_while_parts_are_down(buyer: Buyer, service: AgentService, database_url: str) -> None:
+    async def health() -> dict[str, Any]:
+        response, body = await buyer.get("/health")
+        assert response.status == 200
+        return dict(body["health"])
+
+    assert await health() == {**await health(), "ok": True, "reason": None}
+    with out_of_reach(database_url, "outbox_lane"):
+        shown = await health()
+        assert (shown["ok"], shown["reason"]) == (False, "The database cannot be read.")
+    service.stop("relayer")
+    shown = await _until(health, ok=False)
+    assert "relayer" in shown["reason"]
+    response, body = await buyer.post(bet("steady", DEV[0]))
+    assert (response.status, body["error"], body["retriable"]) == (503, "platform_paused", True)
+    service.start("relayer")
+    await _until(health, ok=True)
+
+
+async def _until(health: Any, *, ok: bool) -> dict[str, Any]:
+    async with asyncio.timeout(20):
+        while True:
+            shown: dict[str, Any] = await health()
+            if shown["ok"] is ok:
+                return shown
+            await asyncio.sleep(0.1)
+
+
+@pytest.mark.proves("agent.quote.error.internal_error")
+async def test_nothing_is_indexed_yet(
+    buyer: Buyer, service: AgentService, postgres: TestPostgres, local_genesis: Genesis, tmp_path: Path
+) -> None:
+    """An API over an empty database: it does not know the book, and says so instead of `there is no such market`."""
+    url = postgres.create()
+    try:
+        with agent_service(service.chain, url, local_genesis.deployments, tmp_path) as empty:
+            empty.start("api")
+            fresh = Buyer(buyer.session, empty)
+            for path in ("/quote?marketId=steady", "/markets", "/markets/steady", "/result?marketId=steady", "/stats"):
+                refused(*await fresh.get(path), 500)
+            refused(*await fresh.post(bet("steady", DEV[0])), 500)
+            response, body = await fresh.get("/health")
+            assert (response.status, body["health"]["ok"], body["health"]["marketsOpen"]) == (200, False, 0)
+    finally:
+        postgres.drop(url)
