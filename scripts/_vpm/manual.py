@@ -63,10 +63,11 @@ Runs scripts/deploy_stock.py or scripts/deploy_base.py through ape: a dry run by
 over an existing deployment file. docs/operate.md has the whole procedure.""",
     ),
     "bench": (
-        "measure gas, the indexer, the relayer and the cup",
+        "measure the API, gas, the indexer, the relayer and the cup",
         """\
-./vpm bench gas|index|relay|cup [--json FILE]
+./vpm bench api|gas|index|relay|cup [--json FILE] [--long]
 
+api     cached reads against a bare handler that returns the same bytes, p99 and memory (--long: a million requests)
 gas     the execution gas of every call in the gas tables, beside the best known figure; fails when a row is over
 index   the indexer over 200,000 events against a bare fetch-decode-copy loop, and how soon readers see a block
 relay   one lane against a bare loop that sends presigned transactions one at a time
@@ -93,8 +94,24 @@ Each prints a table and, with --json, writes the figures to a file. Compare rati
         "./vpm audit\n\nAsks the contracts' views at one block; exit code 1 and a list when anything differs.",
     ),
     "verify": (
-        "recompute the tournament from its export",
-        "./vpm verify cup FILE\n\nFILE is an answer of /api/cup/v1/export.",
+        "check what the service says against a node",
+        """\
+./vpm verify SUBJECT --rpc URL [--deployments DIR] [--service URL] [--attester ADDRESS] [--block N] [--json]
+./vpm verify cup FILE
+
+SUBJECT is a JSON file, a URL, a path of the service (with --service) or an id: a trade receipt, a 402 challenge, a trade
+proof, a result or positions of the agent API; a relay answer, a market, positions or the proof page of the stock markets;
+a trade id, an agent market's id, a stock market's or position's number.
+
+Nothing is asked but the node: books are folded again from the logs, the rounds in effect found again, outcomes, payouts
+and deliveries worked out, and signatures recovered. Each claim is listed with whether it holds and the call that shows it.
+Addresses come from the deployment files: --deployments .vpm/state/deployments for the local stack.
+
+  --attester ADDRESS  who has to have signed offers and receipts, as the service publishes it
+  --block N           read the chain at this block
+
+Exit code 0: everything holds; 1: something does not; 2: it cannot be asked; 3: nothing fails, but something cannot be
+told from the chain. 'cup FILE' recomputes the tournament from an answer of /api/cup/v1/export.""",
     ),
     "config": ("list every setting, or check them with --check", "./vpm config [--check]"),
 }

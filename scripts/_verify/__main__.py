@@ -1,0 +1,118 @@
+"""`vpm verify SUBJECT --rpc URL`: see the manual. Exit codes: 0 all holds, 1 something does not, 2 it cannot be asked,
+3 nothing fails but something cannot be told from the chain."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from core.chain import RpcError
+from core.chain.rpc import RpcClient
+from core.errors import VpmError
+from scripts._verify import attestation, proof, relay, stock, trade
+from scripts._verify.chain import Chain
+from scripts._verify.claims import Findings, NotCheckable
+from scripts._verify.subject import Kind, Subject, subject_of
+
+ROOT = Path(__file__).resolve().parents[2]
+CANNOT_ASK = 2
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="vpm verify", description="Check what the service says against a node.")
+    parser.add_argument("subject", help="a JSON file, a URL, a path of the service, or an id")
+    parser.add_argument("--rpc", required=True, help="a node of the chain it is about")
+    parser.add_argument("--deployments", type=Path, default=ROOT / "deployments", help="folder of deployment files")
+    parser.add_argument("--service", help="where a path such as /api/proof is fetched")
+    parser.add_argument("--attester", help="the address that has to have signed offers and receipts")
+    parser.add_argument("--block", type=int, help="read the chain at this block instead of the newest")
+    parser.add_argument("--json", action="store_true", help="the claims as JSON")
+    options = parser.parse_args(argv)
+    try:
+        chain, subject, said = asyncio.run(run(options))
+    except NotCheckable as error:
+        print(f"vpm verify: {error}", file=sys.stderr)
+        return CANNOT_ASK
+    except RpcError as error:
+        print(f"vpm verify: the node could not be asked: {error.sentence()}", file=sys.stderr)
+        return CANNOT_ASK
+    except VpmError as error:
+        print(f"vpm verify: {error.sentence()}", file=sys.stderr)
+        return CANNOT_ASK
+    if options.json:
+        print(json.dumps({**_about(chain, subject), "holds": said.exit_code == 0, "claims": said.body()}, indent=2))
+    else:
+        about = _about(chain, subject)
+        where = f"chain {about['chainId']} at block {about['block']} ({about['hash']})"
+        print(f"{subject.kind} {subject.name}, on {where}\n")
+        print("\n".join(said.lines()))
+    return said.exit_code
+
+
+async def run(options: argparse.Namespace) -> tuple[Chain, Subject, Findings]:
+    subject, said = subject_of(options.subject, options.service), Findings()
+    async with RpcClient([options.rpc], chain_id=None, timeout_seconds=30.0) as rpc:
+        chain = await Chain.at(rpc, options.deployments, options.block)
+        if chain.name != subject.kind.chain:
+            wanted = "Base" if subject.kind.chain == "base" else "the stock chain"
+            raise NotCheckable(
+                f"A {subject.kind} is about {wanted}; the node serves chain {chain.deployment.chain_id} "
+                f"({chain.deployment.name})."
+            )
+        await _check(chain, subject, said, options.attester)
+    if not said.claims:
+        raise NotCheckable("The document claims nothing that could be checked.")
+    return chain, subject, said
+
+
+async def _check(chain: Chain, subject: Subject, said: Findings, attester: str | None) -> None:
+    body: Any = subject.body
+    match subject.kind:
+        case Kind.RECEIPT:
+            await trade.check_receipt(chain, body, said, attester)
+        case Kind.CHALLENGE:
+            attestation.check_challenge(chain, body, said, attester)
+        case Kind.TRADE_PROOF:
+            await trade.check_proof(chain, body, said)
+        case Kind.AGENT_POSITIONS:
+            await trade.check_positions(chain, _objects(body["positions"]), said)
+        case Kind.RESULT:
+            result = body["result"] if isinstance(body.get("result"), dict) else body
+            await trade.check_market(chain, result.get("marketId"), said, result)
+        case Kind.TRADE:
+            await trade.check_trade(chain, body, said)
+        case Kind.AGENT_MARKET:
+            await trade.check_market(chain, body, said)
+        case Kind.RELAY:
+            await relay.check_relay(chain, body, said)
+        case Kind.MARKET:
+            await stock.check_detail(chain, body, said)
+        case Kind.POSITIONS:
+            await stock.check_positions(chain, _objects(body.get("positions", [body])), said)
+        case Kind.PROOF:
+            await proof.check_page(chain, body, said)
+
+
+def _objects(rows: Any) -> list[dict[str, Any]]:
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise NotCheckable("The document's positions are not a list of objects.")
+    return rows
+
+
+def _about(chain: Chain, subject: Subject) -> dict[str, Any]:
+    head = chain.head
+    return {
+        "subject": subject.name,
+        "kind": subject.kind.value,
+        "chainId": chain.deployment.chain_id,
+        "block": head.number,
+        "hash": head.hash,
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())

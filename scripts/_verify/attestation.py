@@ -1,0 +1,115 @@
+"""Signatures of the attestation key on offers and receipts, in the EIP-712 form of the x402 extension."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from eth_account import Account
+from eth_account.messages import encode_typed_data
+
+from core.chain import checksum
+from scripts._verify.chain import Chain, Seen
+from scripts._verify.claims import Findings
+
+OFFER = ("x402 offer", "Offer")
+RECEIPT = ("x402 receipt", "Receipt")
+_TYPES = {
+    "Offer": (
+        ("resourceUrl", "string"),
+        ("scheme", "string"),
+        ("network", "string"),
+        ("asset", "string"),
+        ("payTo", "address"),
+        ("amount", "string"),
+        ("maxTimeoutSeconds", "uint256"),
+        ("issuedAt", "uint256"),
+    ),
+    "Receipt": (
+        ("network", "string"),
+        ("resourceUrl", "string"),
+        ("payer", "string"),
+        ("issuedAt", "uint256"),
+        ("transaction", "string"),
+    ),
+}
+
+
+def check_receipt(
+    chain: Chain, extensions: Any, trade_id: str, stake: Seen, said: Findings, attester: str | None
+) -> None:
+    info = _info(extensions)
+    if info is None:
+        return
+    payload = _signed(chain, info, info.get("receipt"), RECEIPT, said, attester)
+    if payload is None:
+        return
+    of = "the signed receipt"
+    said.same(f"{of} names the transaction", payload.get("transaction"), stake.tx, "SettlementWallet.Staked")
+    said.address(f"{of} names the payer", payload.get("payer"), checksum(stake.event.wallet), "SettlementWallet.Staked")
+    resource = str(payload.get("resourceUrl"))
+    said.same(f"{of} names the trade", resource.rpartition("#")[2], trade_id, "the resource URL's fragment")
+
+
+def check_challenge(chain: Chain, body: dict[str, Any], said: Findings, attester: str | None) -> None:
+    """A 402 answer: what it asks to be paid, to whom, and that the attestation key signed just that."""
+    wallet, token = chain.contract("SettlementWallet").address, chain.token.address
+    for accept in body.get("accepts") or []:
+        said.address("the challenge pays the settlement wallet", accept.get("payTo"), wallet, "the deployment file")
+        said.address("the challenge asks for USDC", accept.get("asset"), token, "the deployment file")
+    info = _info(body.get("extensions"))
+    if info is None:
+        said.unknown("the offer is signed", "extensions", "the challenge carries no signature")
+        return
+    for offer in info.get("offers") or []:
+        payload = _signed(chain, info, offer, OFFER, said, attester)
+        at = offer.get("acceptIndex") if isinstance(offer, dict) else None
+        accepts = body.get("accepts") or []
+        if payload is None or not isinstance(at, int) or not 0 <= at < len(accepts):
+            continue
+        told = accepts[at]
+        stated = (payload.get("amount"), str(payload.get("payTo")).lower(), str(payload.get("asset")).lower())
+        asked = (told.get("maxAmountRequired"), str(told.get("payTo")).lower(), str(told.get("asset")).lower())
+        said.same("the signed offer is what the challenge asks", stated, asked, f"accepts[{at}]")
+        said.same("the signed offer is for this resource", payload.get("resourceUrl"), told.get("resource"), "accepts")
+
+
+def _info(extensions: Any) -> dict[str, Any] | None:
+    held = extensions.get("offer-receipt") if isinstance(extensions, dict) else None
+    info = held.get("info") if isinstance(held, dict) else None
+    return info if isinstance(info, dict) else None
+
+
+def _signed(
+    chain: Chain,
+    info: dict[str, Any],
+    statement: Any,
+    form: tuple[str, str],
+    said: Findings,
+    attester: str | None,
+) -> dict[str, Any] | None:
+    """The payload if somebody signed it; who has to have signed it is `attester`, else whom the document names."""
+    name, primary = form
+    what = f"the {primary.lower()}'s signature"
+    if not isinstance(statement, dict) or not isinstance(statement.get("payload"), dict):
+        said.says(what, False, "extensions.offer-receipt", "there is no payload")
+        return None
+    payload: dict[str, Any] = statement["payload"]
+    try:
+        message = encode_typed_data(
+            domain_data={"name": name, "version": "1", "chainId": chain.deployment.chain_id},
+            message_types={primary: [{"name": field, "type": kind} for field, kind in _TYPES[primary]]},
+            message_data=payload,
+        )
+        signer = str(Account.recover_message(message, signature=statement["signature"]))
+    except Exception as error:  # whatever a hostile document makes the libraries raise
+        said.says(what, False, "EIP-712 recovery", f"it cannot be read ({type(error).__name__})")
+        return None
+    known = attester or chain.deployment.operator_wallets.get("attestation")
+    said.address(f"{what} is by", known or info.get("signer"), signer, "EIP-712 recovery of the signer")
+    if known is None:
+        said.unknown(
+            f"{signer} is the service's attestation key",
+            "--attester ADDRESS",
+            "the deployment file does not name it; compare with the address the service publishes",
+        )
+    return payload

@@ -1,0 +1,193 @@
+"""One chain as the verifier reads it: one block, addresses from the deployment file, logs in ranges that fit."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import core
+from core.chain import Abi, Block, Call, ChainClient, Contract, Log, Receipt, RpcError, RpcErrorKind, checksum
+from core.chain.rpc import RpcClient
+from core.chain.wire import data_bytes
+from core.deployments import Deployment, load_deployment
+from core.events.layout import Layout
+from core.mirror.rounds import Head, Reading, Round, in_effect_at, prove_in_effect_at, run_async
+from scripts._verify.claims import NotCheckable
+
+TOKEN = {"base": "USDC", "vpm": "USDG"}
+
+
+@cache
+def abi(name: str) -> Abi:
+    """One of core/abi/, parsed once."""
+    return Abi(json.loads((Path(core.__file__).parent / "abi" / f"{name}.json").read_text()))
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A decoded log and where it stands."""
+
+    event: Any
+    block: int
+    index: int
+    tx: str
+
+
+@dataclass
+class Chain:
+    """`head` is the block everything is read at."""
+
+    client: ChainClient
+    deployment: Deployment
+    head: Block
+    _headers: dict[int, Block] = field(default_factory=dict)
+    _rounds: dict[tuple[str, int], Round | None] = field(default_factory=dict)
+    _feeds: dict[str, Head] = field(default_factory=dict)
+
+    @classmethod
+    async def at(cls, rpc: RpcClient, deployments: Path, block: int | None) -> Chain:
+        """The chain the node serves; NotCheckable when no deployment file is about it."""
+        client = ChainClient(rpc)
+        chain_id = await client.chain_id()
+        known = deployments_in(deployments)
+        if chain_id not in known:
+            listed = ", ".join(f"{each.chain_id} ({each.network})" for each in known.values()) or "none"
+            raise NotCheckable(f"The node serves chain {chain_id}; {deployments} describes {listed}.")
+        deployment = known[chain_id]
+        if not deployment.is_deployed:
+            raise NotCheckable(
+                f"{deployments / (deployment.network + '.json')} says nothing is deployed on chain {chain_id}. For a "
+                "local stack give --deployments DIR (its screen names the state folder; DIR is `deployments` in it)."
+            )
+        head = await client.head() if block is None else await client.block(block)
+        if head is None:
+            raise NotCheckable(f"The node has no block {block}.")
+        return cls(client, deployment, head)
+
+    @property
+    def name(self) -> str:
+        """`base` or `vpm`, by what is deployed there."""
+        return "base" if "SettlementWallet" in self.deployment.contracts else "vpm"
+
+    def contract(self, name: str) -> Contract:
+        return Contract(self.deployment.contract(name).address, abi(name))
+
+    @property
+    def token(self) -> Contract:
+        symbol = TOKEN[self.name]
+        return Contract(self.deployment.token(symbol).address, abi(f"Local{symbol}"))
+
+    # ------------------------------------------------------------ reading
+
+    async def read(self, call: Call) -> Any:
+        """A view at the pinned block."""
+        return await self.client.read(call, self.head.number)
+
+    async def read_or_none(self, call: Call) -> Any:
+        """None where the contract reverts: an id it does not know."""
+        try:
+            return await self.read(call)
+        except RpcError as error:
+            if error.kind is not RpcErrorKind.REVERTED:
+                raise
+            return None
+
+    async def time_of(self, block: int) -> int:
+        return (await self.header(block)).timestamp
+
+    async def header(self, block: int) -> Block:
+        if block not in self._headers:
+            found = await self.client.block(block)
+            if found is None:
+                raise NotCheckable(f"The node has no block {block}.")
+            self._headers[block] = found
+        return self._headers[block]
+
+    async def receipt(self, tx: Any) -> Receipt | None:
+        """None when it is no transaction hash, or not mined at the pinned block."""
+        if not is_hash(tx):
+            return None
+        found = await self.client.receipt(tx)
+        return found if found is not None and found.block_number <= self.head.number else None
+
+    async def logs(
+        self, address: str, layouts: Mapping[bytes, Layout], topics: Sequence[str | Sequence[str] | None] = ()
+    ) -> list[Seen]:
+        """Decoded logs of one contract from its deployment to the pinned block, in chain order."""
+        wanted: list[str | Sequence[str] | None] = [["0x" + topic.hex() for topic in layouts], *topics]
+        found = await self._range(address, wanted, self.deployment.start_block, self.head.number)
+        return seen(found, address, layouts)
+
+    async def _range(self, address: str, topics: list[Any], first: int, last: int) -> list[Log]:
+        try:
+            return await self.client.logs(first, last, [address], topics)
+        except RpcError as error:
+            if error.kind not in (RpcErrorKind.RANGE_TOO_WIDE, RpcErrorKind.TIMEOUT) or first == last:
+                raise
+        middle = (first + last) // 2
+        below = await self._range(address, topics, first, middle)
+        return below + await self._range(address, topics, middle + 1, last)
+
+    # ------------------------------------------------------------ feeds
+
+    async def in_effect(self, feed: str, time: int) -> Reading:
+        """The round in effect, found here with core.mirror.rounds."""
+        head = await self._feed_head(feed)
+        return await run_async(in_effect_at(head, time), lambda wanted: self.round(feed, wanted))
+
+    async def proves(self, feed: str, proposed: int, time: int) -> Round | None:
+        """The round if it proves to be the one in effect."""
+        head = await self._feed_head(feed)
+        return await run_async(prove_in_effect_at(head, proposed, time), lambda wanted: self.round(feed, wanted))
+
+    async def round(self, feed: str, round_id: int) -> Round | None:
+        key = (feed, round_id)
+        if key not in self._rounds:
+            call = Contract(feed, abi("LocalFeed")).call("getRoundData", round_id)
+            answer = await self.read_or_none(call)
+            there = answer is not None and answer[3] != 0
+            self._rounds[key] = Round(round_id, answer[1], answer[3]) if there else None
+        return self._rounds[key]
+
+    async def _feed_head(self, feed: str) -> Head:
+        if feed not in self._feeds:
+            latest = await self.read_or_none(Contract(feed, abi("LocalFeed")).call("latestRoundData"))
+            has_code = latest is not None or bool(await self.client.code(feed, self.head.number))
+            self._feeds[feed] = Head(None if latest is None else latest[0], has_code)
+        return self._feeds[feed]
+
+
+def deployments_in(folder: Path) -> dict[int, Deployment]:
+    """The deployment files of a folder by chain id."""
+    files = [path for path in sorted(folder.glob("*.json")) if path.name != "schema.json"]
+    return {each.chain_id: each for each in map(load_deployment, files)}
+
+
+def seen(logs: Sequence[Log], address: str, layouts: Mapping[bytes, Layout]) -> list[Seen]:
+    """The logs of one contract that `layouts` knows, decoded, in chain order."""
+    out = []
+    for log in logs:
+        if checksum(log.address) != checksum(address) or log.removed or not log.topics:
+            continue
+        topics = b"".join(data_bytes(topic) for topic in log.topics)
+        layout = layouts.get(topics[:32])
+        if layout is None or not layout.fits(topics, data_bytes(log.data)):
+            continue
+        event = layout.read(topics, data_bytes(log.data))
+        out.append(Seen(event, int(log.block_number, 16), int(log.log_index, 16), log.transaction_hash))
+    return sorted(out, key=lambda one: (one.block, one.index))
+
+
+def word(value: int | bytes) -> str:
+    """A topic."""
+    return "0x" + (value.to_bytes(32) if isinstance(value, int) else value.rjust(32, b"\0")).hex()
+
+
+def is_hash(value: Any) -> bool:
+    if not isinstance(value, str) or len(value) != 66 or not value.startswith("0x"):
+        return False
+    return all(digit in "0123456789abcdefABCDEF" for digit in value[2:])

@@ -1,0 +1,138 @@
+"""A claim, whether it holds, and the call that shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from decimal import Decimal
+from enum import StrEnum
+from typing import Any
+
+from core.errors import MoneyError
+from core.money import decimal_text, units_from_decimal
+
+
+class Verdict(StrEnum):
+    HOLDS = "holds"
+    FAILS = "does not hold"
+    UNKNOWN = "cannot be told"
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """`what` is a sentence or a field's name; `shown_by` the call, log or arithmetic anybody can repeat."""
+
+    what: str
+    verdict: Verdict
+    shown_by: str
+    detail: str = ""
+
+
+class NotCheckable(Exception):
+    """The question cannot be asked at all; one sentence."""
+
+
+@dataclass
+class Findings:
+    """Claims in the order they were checked. Each method takes the document's word as it came, wrong types included."""
+
+    claims: list[Claim] = field(default_factory=list)
+
+    def says(self, what: str, holds: bool, shown_by: str, detail: str = "") -> bool:
+        self.claims.append(Claim(what, Verdict.HOLDS if holds else Verdict.FAILS, shown_by, detail))
+        return holds
+
+    def unknown(self, what: str, shown_by: str, why: str) -> None:
+        self.claims.append(Claim(what, Verdict.UNKNOWN, shown_by, why))
+
+    def same(self, what: str, stated: Any, found: Any, shown_by: str) -> bool:
+        """Equal in value and kind: True is not 1 here."""
+        equal = stated == found and isinstance(stated, bool) == isinstance(found, bool)
+        return self.says(what, equal, shown_by, _both(stated, found, equal))
+
+    def address(self, what: str, stated: Any, found: str, shown_by: str) -> bool:
+        equal = isinstance(stated, str) and stated.lower() == found.lower()
+        return self.says(what, equal, shown_by, _both(stated, found, equal))
+
+    def integer(self, what: str, stated: Any, found: int | None, shown_by: str) -> bool:
+        """A number, or a number as text as the stock surface writes it."""
+        equal = found is not None and whole(stated) == found
+        return self.says(what, equal, shown_by, _both(stated, found, equal))
+
+    def at_most(self, what: str, stated: Any, found: int, shown_by: str) -> bool:
+        """For what only ever grows: a document of an earlier moment may say less, never more."""
+        given = whole(stated)
+        fits = given is not None and 0 <= given <= found
+        return self.says(what, fits, shown_by, f"the document says {stated}, by now it is {found}")
+
+    def money(self, what: str, stated: Any, found: int, shown_by: str, *, decimals: int = 6) -> bool:
+        """A JSON number of the agent surface against `found` in its smallest unit."""
+        equal = decimal_units(stated, decimals) == found
+        return self.says(what, equal, shown_by, _both(stated, decimal_text(found, decimals), equal))
+
+    def fields(
+        self, of: str, stated: dict[str, Any], checks: dict[str, tuple[Any, str]], by: Callable[..., bool] | None = None
+    ) -> None:
+        """Each field the document has, against what was found; fields it lacks claim nothing."""
+        for name, (found, shown_by) in checks.items():
+            if name in stated:
+                (by or self.same)(f"{of} {name}".strip(), stated[name], found, shown_by)
+
+    @property
+    def failed(self) -> int:
+        return sum(claim.verdict is Verdict.FAILS for claim in self.claims)
+
+    @property
+    def untold(self) -> int:
+        return sum(claim.verdict is Verdict.UNKNOWN for claim in self.claims)
+
+    @property
+    def exit_code(self) -> int:
+        """0: everything holds. 1: something does not. 3: nothing fails, but something cannot be told from the chain."""
+        return 1 if self.failed else 3 if self.untold else 0
+
+    def lines(self) -> list[str]:
+        width = max((len(claim.verdict) for claim in self.claims), default=0)
+        shown = []
+        for claim in self.claims:
+            verdict = claim.verdict.upper() if claim.verdict is Verdict.FAILS else claim.verdict
+            shown.append(f"  {verdict:<{width}}  {claim.what}{': ' + claim.detail if claim.detail else ''}")
+            shown.append(f"  {'':<{width}}    {claim.shown_by}")
+        held = len(self.claims) - self.failed - self.untold
+        tail = f", {self.untold} cannot be told" if self.untold else ""
+        shown.append(f"\n{len(self.claims)} claims: {held} hold, {self.failed} do not hold{tail}")
+        return shown
+
+    def body(self) -> list[dict[str, str]]:
+        return [
+            {"claim": one.what, "verdict": one.verdict.value, "shownBy": one.shown_by, "detail": one.detail}
+            for one in self.claims
+        ]
+
+
+def whole(value: Any) -> int | None:
+    """An integer given as one, or as plain digits."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    if isinstance(value, str) and len(value) <= 80 and value.removeprefix("-").isascii():
+        return int(value) if value.removeprefix("-").isdigit() else None
+    return None
+
+
+def decimal_units(value: Any, decimals: int) -> int | None:
+    """The smallest units of an exact JSON number; None when it is no number or too fine."""
+    if isinstance(value, bool) or not isinstance(value, int | Decimal):
+        return None
+    try:
+        return units_from_decimal(Decimal(value), decimals)
+    except MoneyError:
+        return None
+
+
+def _both(stated: Any, found: Any, equal: bool) -> str:
+    return str(found) if equal else f"the document says {_short(stated)}, the chain says {_short(found)}"
+
+
+def _short(value: Any) -> str:
+    text = "nothing" if value is None else str(value)
+    return text if len(text) <= 90 else text[:87] + "..."

@@ -1,0 +1,189 @@
+"""The proof page: contracts, the Safe, solvency, every settled market and the totals, against logs and views."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from core.chain import Contract
+from core.events import stock as ev
+from core.mirror.vested import Moment
+from scripts._verify.chain import Chain, Seen, abi
+from scripts._verify.claims import Findings, whole
+from scripts._verify.stock import StockMarket, check_settlement, fold_into
+
+_DECIDING = ("SpecRegistered", "Settled")
+
+
+async def check_page(chain: Chain, body: dict[str, Any], said: Findings, *, markets: int | None = None) -> None:
+    """`markets`: how many settled ones have their rounds proven again, newest first; all when None."""
+    await _contracts(chain, body, said)
+    await _safe(chain, body.get("safe"), said)
+    for one in body.get("solvency") or []:
+        await _solvency(chain, one, said)
+    settler = chain.contract("VestedMarkets")
+    logs = await chain.logs(settler.address, ev.SETTLER_EVENTS)
+    venue = _Venue(logs)
+    venue.totals(body.get("usdg") or {}, said)
+    swept = {one.tx: one.event.amount for one in logs if isinstance(one.event, ev.FeesSwept)}
+    for sweep in body.get("feeSweeps") or []:
+        found = swept.get(sweep.get("tx"))
+        said.integer(f"fee sweep {sweep.get('tx')}", sweep.get("amount"), found, "VestedMarkets.FeesSwept")
+    await _settled(chain, body.get("settled") or [], venue, said, markets)
+
+
+async def _contracts(chain: Chain, body: dict[str, Any], said: Findings) -> None:
+    for one in body.get("contracts") or []:
+        name = str(one.get("name"))
+        known = chain.deployment.contracts.get(name)
+        if known is None:
+            said.says(f"contract {name} is ours", False, "the deployment file", "it lists no such contract")
+            continue
+        said.address(f"contract {name}", one.get("address"), known.address, "the deployment file")
+        code = await chain.client.code(known.address, chain.head.number)
+        said.says(f"contract {name} has code", bool(code), f"eth_getCode({known.address})", f"{len(code)} bytes")
+        if one.get("deployTx"):
+            receipt = await chain.receipt(one["deployTx"])
+            made = None if receipt is None or receipt.contract_address is None else receipt.contract_address
+            shown = f"eth_getTransactionReceipt({one['deployTx']}).contractAddress"
+            if made is None and receipt is not None:
+                said.unknown(f"contract {name} was deployed there", shown, "it was made by another contract's call")
+            else:
+                said.address(f"contract {name} was deployed there", made, known.address, shown)
+    feeds = {feed.proxy for feed in chain.deployment.feeds}
+    for one in body.get("feeds") or []:
+        said.says(
+            f"feed {one.get('name')}", one.get("address") in feeds, "the deployment file", str(one.get("address"))
+        )
+
+
+async def _safe(chain: Chain, stated: Any, said: Findings) -> None:
+    if not isinstance(stated, dict) or chain.deployment.safe is None:
+        return
+    wallet = Contract(chain.deployment.safe.address, abi("Safe"))
+    said.address("safe address", stated.get("address"), wallet.address, "the deployment file")
+    threshold, owners = await chain.read(wallet.call("getThreshold")), await chain.read(wallet.call("getOwners"))
+    said.integer("safe threshold", stated.get("threshold"), threshold, f"Safe.getThreshold() of {wallet.address}")
+    said.integer("safe owners", stated.get("owners"), len(owners), f"Safe.getOwners() of {wallet.address}")
+    owner = await chain.read(chain.contract("MarketLister").call("owner"))
+    said.address("the Safe owns the lister", owner, wallet.address, "MarketLister.owner()")
+
+
+async def _solvency(chain: Chain, stated: dict[str, Any], said: Findings) -> None:
+    """At the block it speaks of; only an archive node has old state, so the pinned block is checked as well."""
+    settler, token = chain.contract("VestedMarkets"), chain.token
+    said.address("solvency is of the settler", stated.get("address"), settler.address, "the deployment file")
+    calls = (token.call("balanceOf", settler.address), settler.call("liabilities"))
+    balance, owed = [await chain.read(call) for call in calls]
+    said.says(
+        f"the settler holds what it owes at block {chain.head.number}",
+        balance >= owed,
+        f"balanceOf({settler.address}) of {token.address} against VestedMarkets.liabilities()",
+        f"{balance} against {owed}",
+    )
+    block = whole(stated.get("block"))
+    if block is None or block > chain.head.number:
+        said.says("solvency block", False, "eth_blockNumber", f"{stated.get('block')} is not a block of this chain yet")
+        return
+    then = await chain.client.read_many(calls, block)
+    for name, call, found in zip(("balance", "liabilities"), ("balanceOf", "liabilities"), then, strict=True):
+        if isinstance(found, Exception):
+            said.unknown(f"solvency {name} at block {block}", call, "the node no longer has that state")
+        else:
+            said.integer(f"solvency {name} at block {block}", stated.get(name), found, f"{call} at block {block}")
+
+
+class _Venue:
+    """Sums over all markets, from the settler's logs."""
+
+    def __init__(self, logs: list[Seen]) -> None:
+        self._of: dict[int, list[Seen]] = {}
+        self.offered = self.paid = self.fees = self.swept = self.seeded = 0
+        self.positions: dict[int, int] = {}
+        self.paid_by_market: dict[int, int] = {}
+        for one in logs:
+            event = one.event
+            self._of.setdefault(market_of(event) or 0, []).append(one)
+            match event:
+                case ev.MarketCreated():
+                    self.seeded += 2 * event.seed_per_leg
+                case ev.Entered():
+                    self.offered += event.offered
+                    self.positions[event.market_id] = self.positions.get(event.market_id, 0) + 1
+                case ev.Delivered():
+                    self.paid += event.payout
+                    self.fees += event.fee
+                    market = event.position_id >> 32
+                    self.paid_by_market[market] = self.paid_by_market.get(market, 0) + event.payout
+                case ev.FeesSwept():
+                    self.swept += event.amount
+
+    def of(self, market_id: int) -> list[Seen]:
+        return self._of.get(market_id, [])
+
+    def totals(self, stated: dict[str, Any], said: Findings) -> None:
+        """The page is of an earlier moment: what only grows may be less there, never more."""
+        logs = "VestedMarkets logs, summed"
+        grown = {
+            "seeded": (self.seeded, logs),
+            "staked": (self.offered - self.seeded, logs),
+            "paidOut": (self.paid, logs),
+            "feesTaken": (self.fees, logs),
+            "feesSwept": (self.swept, logs),
+        }
+        said.fields("usdg", stated, grown, said.at_most)
+
+
+async def _settled(chain: Chain, rows: list[dict[str, Any]], venue: _Venue, said: Findings, most: int | None) -> None:
+    resolver = chain.contract("RoundResolver").address
+    wanted = {topic: each for topic, each in ev.RESOLVER_EVENTS.items() if each.name in _DECIDING}
+    specs: dict[int, ev.SpecRegistered] = {}
+    ends: dict[int, Seen] = {}
+    for one in await chain.logs(resolver, wanted):
+        if isinstance(one.event, ev.SpecRegistered):
+            specs[one.event.market_id] = one.event
+        else:
+            ends[one.event.market_id] = one
+    now = Moment(chain.head.l1_block_number, chain.head.timestamp)
+    for at, row in enumerate(rows):
+        market_id = whole(row.get("id"))
+        if market_id is None or market_id not in venue.positions:
+            said.says(f"market {row.get('id')} exists", False, "VestedMarkets.MarketCreated")
+            continue
+        found = StockMarket(market_id, chain.head.number, now)
+        found.registered = specs.get(market_id)
+        end = ends.get(market_id)
+        found.settled = None if end is None else end.event
+        fold_into(found, venue.of(market_id))
+        if row.get("outcome") is not None:
+            shown = f"RoundResolver.Settled / VestedMarkets.Voided of {market_id}"
+            said.same(f"market {market_id} outcome", row["outcome"], found.outcome, shown)
+        of = f"market {market_id}"
+        said.same(f"{of} resolveTx", row.get("resolveTx"), found.closing_tx, "VestedMarkets.Resolved / Voided")
+        said.integer(f"{of} positions", row.get("positions"), venue.positions[market_id], "VestedMarkets.Entered")
+        paid = venue.paid_by_market.get(market_id, 0)
+        said.at_most(f"{of} totalPaid", row.get("totalPaid"), paid, "VestedMarkets.Delivered")
+        _rounds(row, found, said)
+        if most is None or at < most:
+            await check_settlement(chain, found, said)
+
+
+def _rounds(row: dict[str, Any], found: StockMarket, said: Findings) -> None:
+    settled = found.settled
+    if settled is None:
+        return
+    shown = f"RoundResolver.Settled of {found.id}"
+    for name, round_id, answer, at in (
+        ("strike", settled.strike_round, settled.strike_answer, settled.strike_at),
+        ("final", settled.final_round, settled.final_answer, settled.final_at),
+    ):
+        stated = row.get(name)
+        if isinstance(stated, dict):
+            given = (whole(stated.get("roundId")), whole(stated.get("answer")), whole(stated.get("at")))
+            said.same(f"market {found.id} {name} round, answer and time", given, (round_id, answer, at), shown)
+
+
+def market_of(event: Any) -> int | None:
+    """The market an event of the settler is about; a position's id holds it."""
+    if hasattr(event, "market_id"):
+        return int(event.market_id)
+    return int(event.position_id) >> 32 if hasattr(event, "position_id") else None

@@ -1,0 +1,84 @@
+"""An answer of POST /api/relay/enter: that the bet landed, as it was signed, in the position it names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from eth_abi.abi import encode
+from eth_abi.exceptions import DecodingError
+from eth_utils.crypto import keccak
+
+from core.chain import checksum
+from core.chain.wire import data_bytes
+from core.events import stock as ev
+from scripts._verify.chain import Chain, is_hash, seen
+from scripts._verify.claims import Findings, NotCheckable
+from scripts._verify.stock import check_books, check_settlement, check_view, read_market
+
+ENTER_TYPEHASH = keccak(text="Enter(uint256 marketId,uint8 outcome,uint256 amount,bytes32 salt)")
+
+
+async def check_relay(chain: Chain, body: dict[str, Any], said: Findings) -> None:
+    if not is_hash(body.get("txHash")):
+        raise NotCheckable("The relay's answer names no transaction hash.")
+    settler = chain.contract("VestedMarkets")
+    signed = _signed(chain, body, said)
+    receipt = await chain.receipt(body["txHash"])
+    shown = f"eth_getTransactionReceipt({body['txHash']})"
+    stated = body.get("receipt")
+    if receipt is None:
+        if stated == "pending":
+            said.unknown("the bet was sent", shown, "it is not mined at this block; ask again later")
+        else:
+            said.says(f"receipt is {stated}", False, shown, "the chain knows no such transaction at this block")
+        return
+    mined = "confirmed" if receipt.succeeded else "reverted"
+    if stated == "pending":
+        said.says("receipt was pending", True, shown, f"by now it is {mined}")
+    else:
+        said.same("receipt", stated, mined, shown)
+    if body.get("blockNumber") is not None:
+        said.integer("blockNumber", body["blockNumber"], receipt.block_number, shown)
+    entered = [one.event for one in seen(receipt.logs, settler.address, {ev.ENTERED.topic: ev.ENTERED})]
+    if signed is not None:
+        wanted = (signed["marketId"], signed["outcome"], signed["amount"], checksum(signed["from"]))
+        entered = [e for e in entered if (e.market_id, e.outcome, e.offered, checksum(e.owner)) == wanted]
+    if not receipt.succeeded:
+        said.same("a reverted bet took nothing", entered, [], shown)
+        return
+    if not said.says("the transaction entered the signed bet", bool(entered), f"VestedMarkets.Entered in {shown}"):
+        return
+    ids = [str(e.position_id) for e in entered]
+    if body.get("positionId") is not None:
+        said.says("positionId", body["positionId"] in ids, f"VestedMarkets.Entered in {shown}", str(body["positionId"]))
+    event = next((e for e in entered if str(e.position_id) == body.get("positionId")), entered[0])
+    found = await read_market(chain, event.market_id)
+    await check_books(chain, found, said)
+    await check_settlement(chain, found, said)
+    await check_view(chain, found, event.position_id, said)
+
+
+def _signed(chain: Chain, body: dict[str, Any], said: Findings) -> dict[str, Any] | None:
+    """The bet in the escape kit's call data; its nonce must be the one the answer names."""
+    kit = body.get("escapeKit")
+    if not isinstance(kit, dict):
+        return None
+    settler = chain.contract("VestedMarkets")
+    function = settler.abi.function("enterWithAuthorization")
+    said.address("the escape kit calls the settler", kit.get("to"), settler.address, "the deployment file")
+    said.integer("the escape kit's chainId", kit.get("chainId"), chain.deployment.chain_id, "eth_chainId")
+    try:
+        data = data_bytes(str(kit.get("data")))
+        if data[:4] != function.selector:
+            raise ValueError
+        bet = function.decode_inputs(data)
+    except (ValueError, DecodingError):
+        said.says("the escape kit is a bet", False, f"its data does not decode as {function.signature}")
+        return None
+    parts = [ENTER_TYPEHASH, chain.deployment.chain_id, settler.address]
+    parts += [bet["marketId"], bet["outcome"], bet["amount"], bet["salt"]]
+    kinds = ["bytes32", "uint256", "address", "uint256", "uint8", "uint256", "bytes32"]
+    nonce = "0x" + keccak(encode(kinds, parts)).hex()
+    call = f"VestedMarkets.entryNonce({bet['marketId']}, {bet['outcome']}, {bet['amount']}, salt)"
+    said.same("nonce binds market, side and amount", body.get("nonce"), nonce, call)
+    return bet

@@ -1,0 +1,397 @@
+"""A stock market from its logs: books folded again, both rounds proven again, every payout worked out and looked up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from core.chain import checksum
+from core.events import stock as ev
+from core.events.token import TRANSFER
+from core.mirror.rounds import Outcome, Reason, Round, Spec, Status, judge
+from core.mirror.rounds import settlement as settles_as
+from core.mirror.vested import Moment
+from core.mirror.vested_fold import FOLDED, Diverged, Ledger
+from core.mirror.vested_views import PositionView, market_view, position_view
+from scripts._verify.chain import Chain, Seen, seen, word
+from scripts._verify.claims import Findings, NotCheckable, whole
+
+SIDES = ("UP", "DOWN")
+VIEWS = ("principal", "acc", "capacity", "vested", "demand", "live")
+# `market(id).status` of the contract, by how our ledger says it.
+OPEN_STATUS, UP_STATUS, DOWN_STATUS, VOID_STATUS = 1, 2, 3, 4
+
+
+@dataclass
+class StockMarket:
+    """Everything logs say of one market up to `at`. `now` is what contracts saw in that block."""
+
+    id: int
+    at: int
+    now: Moment
+    ledger: Ledger = field(default_factory=Ledger)
+    entries: dict[int, Seen] = field(default_factory=dict)
+    deliveries: dict[int, list[Seen]] = field(default_factory=dict)
+    owners: dict[int, list[str]] = field(default_factory=dict)
+    opened: Seen | None = None
+    registered: ev.SpecRegistered | None = None
+    settled: ev.Settled | None = None
+    closing_tx: str | None = None
+    diverged: str = ""
+
+    @property
+    def market(self) -> Any:
+        return self.ledger.markets[self.id]
+
+    @property
+    def spec(self) -> Spec | None:
+        found = self.registered
+        if found is None:
+            return None
+        return Spec(found.strike_time, found.final_time, found.max_strike_age, found.max_final_age)
+
+    def view(self, position_id: int) -> PositionView:
+        position = self.ledger.positions[position_id]
+        return position_view(self.market, position, self.ledger.vintage_of(position), self.now)
+
+    @property
+    def outcome(self) -> str | None:
+        """As the API says it; None while open."""
+        if self.settled is not None:
+            return Outcome(self.settled.outcome).name
+        if not self.market.settled:
+            return None
+        return "VOID" if self.market.winner is None else SIDES[self.market.winner]
+
+
+async def read_market(chain: Chain, market_id: int, at: int | None = None) -> StockMarket:
+    """NotCheckable when the chain knows no such market."""
+    settler, resolver, lister = (chain.contract(name) for name in ("VestedMarkets", "RoundResolver", "MarketLister"))
+    block = chain.head.number if at is None else min(at, chain.head.number)
+    header = await chain.header(block)
+    found = StockMarket(market_id, block, Moment(header.l1_block_number, header.timestamp))
+    mine = [word(market_id)]
+    logs = await chain.logs(settler.address, ev.SETTLER_EVENTS, mine)
+    positions = [word(one.event.position_id) for one in logs if isinstance(one.event, ev.Entered)]
+    for some in range(0, len(positions), 200):
+        logs += await chain.logs(settler.address, _OF_POSITIONS, [positions[some : some + 200]])
+    fold_into(found, sorted((one for one in logs if one.block <= block), key=lambda one: (one.block, one.index)))
+    if market_id not in found.ledger.markets:
+        raise NotCheckable(f"No market {market_id} was created in {settler.address} up to block {block}.")
+    for one in await chain.logs(resolver.address, ev.RESOLVER_EVENTS, mine):
+        if isinstance(one.event, ev.SpecRegistered):
+            found.registered = one.event
+        elif one.block <= block:
+            found.settled = one.event
+    opened = await chain.logs(lister.address, ev.LISTER_EVENTS, mine)
+    found.opened = next((one for one in opened if isinstance(one.event, ev.MarketOpened)), None)
+    return found
+
+
+_OF_POSITIONS = {
+    topic: layout
+    for topic, layout in ev.SETTLER_EVENTS.items()
+    if layout.name in ("Delivered", "DeliveryFailed", "PositionTransferred")
+}
+
+
+def fold_into(found: StockMarket, logs: list[Seen]) -> None:
+    """Applies one market's logs, which are in chain order; stops folding at the first that does not follow."""
+    for one in logs:
+        name = type(one.event).__name__
+        if isinstance(one.event, ev.Entered):
+            found.entries[one.event.position_id] = one
+            found.owners[one.event.position_id] = [checksum(one.event.owner)]
+        elif isinstance(one.event, ev.PositionTransferred):
+            found.owners[one.event.position_id].append(checksum(one.event.to))
+        elif isinstance(one.event, ev.Delivered):
+            found.deliveries.setdefault(one.event.position_id, []).append(one)
+        elif isinstance(one.event, ev.Resolved | ev.Voided):
+            found.closing_tx = one.tx
+        if name not in FOLDED or found.diverged:
+            continue
+        values = {key: getattr(one.event, key) for key in one.event.__struct_fields__}
+        texts = {key: checksum(value) if isinstance(value, bytes) else value for key, value in values.items()}
+        try:
+            kind: Any = FOLDED[name]
+            found.ledger.apply(kind(**texts))
+        except Diverged as error:
+            found.diverged = str(error)
+
+
+# ---------------------------------------------------------------- the market
+
+
+async def check_books(chain: Chain, found: StockMarket, said: Findings) -> None:
+    """The logs follow from each other, and the contract's own views say the same at the pinned block."""
+    said.says(
+        f"market {found.id}: every vintage, payout and refund follows from the entries before it",
+        not found.diverged,
+        f"VestedMarkets logs of market {found.id}, folded again",
+        found.diverged,
+    )
+    if found.diverged or found.at != chain.head.number:
+        return
+    settler = chain.contract("VestedMarkets")
+    stated = await chain.read(settler.call("books", found.id))
+    for side, book in enumerate(market_view(found.market, found.now).books):
+        for name in VIEWS:
+            said.integer(
+                f"market {found.id}: {SIDES[side]} {name}",
+                stated[side][name],
+                getattr(book, name),
+                f"VestedMarkets.books({found.id}) against the fold",
+            )
+    market = found.market
+    status = VOID_STATUS if market.voided else OPEN_STATUS if market.winner is None else UP_STATUS + market.winner
+    stated = (await chain.read(settler.call("market", found.id)))["status"]
+    said.integer(f"market {found.id}: status", stated, status, f"VestedMarkets.market({found.id}).status")
+
+
+async def check_settlement(chain: Chain, found: StockMarket, said: Findings) -> None:
+    """The rounds in effect at both times, what they say, and that the market was settled as they say."""
+    spec, registered, settled = found.spec, found.registered, found.settled
+    shown = f"RoundResolver.Settled of market {found.id}"
+    if not found.market.settled:
+        return
+    if settled is None:
+        due = found.market.terms.freeze_time + found.market.terms.void_delay
+        said.says(
+            f"market {found.id}: void without rounds only after its void delay",
+            found.market.voided and found.now.timestamp > due,
+            f"VestedMarkets.market({found.id}).freezeTime + voidDelay = {due}",
+        )
+        return
+    if spec is None or registered is None:
+        said.unknown(f"market {found.id}: what settles it", shown, "no spec was registered for it")
+        return
+    feed = checksum(registered.feed)
+    expected = found.market.winner
+    told = settled.outcome if settled.outcome in (Outcome.UP, Outcome.DOWN) else None
+    said.same(
+        f"market {found.id}: the settler closed it as the resolver found",
+        told,
+        expected,
+        f"VestedMarkets.Resolved / Voided in {found.closing_tx} against {shown}",
+    )
+    if settled.reason == Reason.PAUSED:
+        said.unknown(
+            f"market {found.id}: its oracle stayed paused for 24 hours",
+            f"RoundResolver.voidPaused({found.id})",
+            "a pause leaves no round; the resolver itself read oraclePaused() in that block",
+        )
+        return
+    strike = await _proven(chain, feed, settled.strike_round, spec.strike_time, "strike", found.id, said)
+    final = await _proven(chain, feed, settled.final_round, spec.final_time, "final", found.id, said)
+    if strike is None or final is None:
+        return
+    stated = (settled.strike_answer, settled.strike_at, settled.final_answer, settled.final_at)
+    held = (strike.answer, strike.updated_at, final.answer, final.updated_at)
+    said.same(f"market {found.id}: answers and times of both rounds", stated, held, f"getRoundData of {feed}")
+    verdict = judge(spec, strike, final, paused=False)
+    ends_as = settles_as(verdict) if verdict is not Status.NOT_READY else None
+    said.same(
+        f"market {found.id}: outcome",
+        Outcome(settled.outcome).name,
+        ends_as[0].name if ends_as is not None else "nothing",
+        f"strike {strike.answer} at {strike.updated_at}, final {final.answer} at {final.updated_at}, "
+        f"age bounds {spec.max_strike_age} s and {spec.max_final_age} s",
+    )
+
+
+async def _proven(
+    chain: Chain, feed: str, proposed: int, time: int, which: str, market_id: int, said: Findings
+) -> Round | None:
+    proven = await chain.proves(feed, proposed, time)
+    detail = f"round {proposed}"
+    if proven is None:
+        should = await chain.in_effect(feed, time)
+        detail = f"the market used round {proposed}, in effect was " + (
+            f"{should.round.id}" if should.round is not None else f"none ({should.problem.name})"
+        )
+    said.says(
+        f"market {market_id}: the {which} round is the one in effect at {time}",
+        proven is not None,
+        f"RoundResolver.findRound({feed}, {time}); getRoundData of the round, the next one and later phases",
+        detail,
+    )
+    return proven
+
+
+# ---------------------------------------------------------------- documents
+
+
+async def check_detail(chain: Chain, body: dict[str, Any], said: Findings) -> None:
+    """An answer of GET /api/markets/[id]: compared at the very block it speaks of."""
+    listed: dict[str, Any] = body["market"] if isinstance(body.get("market"), dict) else body
+    market_id = whole(listed.get("id"))
+    if market_id is None:
+        raise NotCheckable("The document names no market id.")
+    head: dict[str, Any] = body["head"] if isinstance(body.get("head"), dict) else {}
+    at = whole(head.get("blockNumber"))
+    if at is not None and at > chain.head.number:
+        raise NotCheckable(f"The document speaks of block {at}; the node is at {chain.head.number}.")
+    found = await read_market(chain, market_id, at)
+    await check_books(chain, found, said)
+    await check_settlement(chain, found, said)
+    _check_listed(found, listed, said)
+    if at is not None and not found.diverged:
+        for side, book in enumerate(market_view(found.market, found.now).books):
+            stated = (body.get("books") or [{}, {}])[side]
+            checks = {name: (getattr(book, name), f"the fold at block {at}") for name in VIEWS}
+            said.fields(f"{SIDES[side]} book", stated, checks, said.integer)
+    _check_resolution(found, body.get("resolution"), said)
+    for position in body.get("positions") or []:
+        await check_position_of(chain, found, position, said, exact=at is not None)
+
+
+def _check_listed(found: StockMarket, listed: dict[str, Any], said: Findings) -> None:
+    terms, spec, registered = found.market.terms, found.spec, found.registered
+    source = f"VestedMarkets.market({found.id})"
+    if isinstance(listed.get("opener"), str):
+        said.address("opener", listed["opener"], terms.opener, source)
+    said.fields("market", listed, {"seedPerLeg": (terms.seed_per_leg, source)}, said.integer)
+    if "winner" in listed:
+        winner = None if found.market.winner is None else SIDES[found.market.winner]
+        said.same("market winner", listed["winner"], winner, source)
+    if spec is not None and registered is not None:
+        source = f"RoundResolver.spec({found.id})"
+        numbers = {
+            "strikeTime": (spec.strike_time, source),
+            "finalTime": (spec.final_time, source),
+            "maxStrikeAge": (spec.max_strike_age, source),
+            "maxFinalAge": (spec.max_final_age, source),
+        }
+        said.fields("market", listed, numbers, said.integer)
+        said.fields("market", listed, {"feed": (checksum(registered.feed), source)}, said.address)
+    if found.opened is not None and "ticker" in listed:
+        said.same("market ticker", listed["ticker"], found.opened.event.ticker, "MarketLister.MarketOpened")
+
+
+def _check_resolution(found: StockMarket, stated: Any, said: Findings) -> None:
+    if not isinstance(stated, dict):
+        return
+    source = f"RoundResolver.Settled of market {found.id}"
+    checks: dict[str, tuple[Any, str]] = {"outcome": (found.outcome, source), "tx": (found.closing_tx, source)}
+    if found.settled is not None:
+        both = (("strikeRound", found.settled.strike_round), ("finalRound", found.settled.final_round))
+        checks |= {name: (str(value) if value else None, source) for name, value in both}
+    said.fields("resolution", stated, checks)
+
+
+async def check_position_of(
+    chain: Chain, found: StockMarket, stated: dict[str, Any], said: Findings, *, exact: bool
+) -> None:
+    """`exact`: the document speaks of block `found.at`; otherwise of an unknown earlier one, where only what cannot
+    change any more must be equal, and what only grows may be less."""
+    position_id = whole(stated.get("id"))
+    if position_id not in found.ledger.positions:
+        said.says(f"position {stated.get('id')} exists", False, f"VestedMarkets.Entered of market {found.id}")
+        return
+    assert position_id is not None
+    position, entry, view = found.ledger.positions[position_id], found.entries[position_id], found.view(position_id)
+    of, call = f"position {position_id}", f"VestedMarkets.position({position_id})"
+    settling = f"VestedMarkets.settlement({position_id})"
+    if "owner" in stated:
+        # An owner of before a transfer was the owner when the document was made.
+        held_by = [position.owner] if exact else found.owners[position_id]
+        given = str(stated["owner"]).lower()
+        then = next((one for one in held_by if one.lower() == given), position.owner)
+        said.address(f"{of} owner", stated["owner"], then, call)
+    said.fields(
+        of,
+        stated,
+        {
+            "side": (SIDES[position.outcome], call),
+            "seed": (position.seed, call),
+            "entryTx": (entry.tx, f"VestedMarkets.Entered, block {entry.block}"),
+        },
+    )
+    numbers = {"marketId": (found.id, call), "offered": (view.offered, call), "vintage": (position.vintage, call)}
+    said.fields(of, stated, numbers, said.integer)
+    if stated.get("enteredAt") is not None:
+        said.integer(f"{of} enteredAt", stated["enteredAt"], await chain.time_of(entry.block), f"block {entry.block}")
+    if stated.get("accepted") is not None:
+        matched = {"accepted": (view.accepted, call), "refused": (view.offered - (view.accepted or 0), call)}
+        said.fields(of, stated, matched, said.integer)
+    final = exact or found.market.settled
+    if "accrued" in stated:
+        compare = said.integer if exact or stated.get("payout") is not None else said.at_most
+        compare(f"{of} accrued", stated["accrued"], view.accrued, f"VestedMarkets.accrued({position_id})")
+    if final:
+        due = view.settlement
+        ends = {"payout": (view.payout, settling), "classicPayout": (view.classic_payout, "core.mirror.classic")}
+        told = {name: value for name, value in stated.items() if value is not None}
+        said.fields(of, told, ends, said.integer)
+        if stated.get("payout") is not None or exact:
+            parts = {name: (getattr(due, name), settling) for name in ("gross", "fee", "net", "refund")}
+            said.fields(f"{of} settlement", stated.get("settlement") or {}, parts, said.integer)
+    await _check_delivery(chain, found, position_id, stated, said)
+
+
+async def _check_delivery(
+    chain: Chain, found: StockMarket, position_id: int, stated: dict[str, Any], said: Findings
+) -> None:
+    """What was sent: the Delivered events, and that the token really moved in the same transactions."""
+    of = f"position {position_id}"
+    sent = found.deliveries.get(position_id, [])
+    total = sum(one.event.payout for one in sent)
+    if stated.get("paidOut") is not None:
+        said.integer(f"{of} paidOut", stated["paidOut"], total, f"VestedMarkets.Delivered of {position_id}")
+    if stated.get("payoutTx") is not None:
+        said.says(
+            f"{of} payoutTx",
+            any(one.tx == stated["payoutTx"] for one in sent),
+            f"VestedMarkets.Delivered of {position_id}",
+            str(stated["payoutTx"]),
+        )
+    for one in sent:
+        await _moved(chain, one, said, of)
+
+
+async def _moved(chain: Chain, one: Seen, said: Findings, of: str) -> None:
+    amount, owner = one.event.payout + one.event.refund, checksum(one.event.owner)
+    receipt = await chain.receipt(one.tx)
+    settler, token = chain.contract("VestedMarkets").address, chain.token.address
+    transfers = [] if receipt is None else seen(receipt.logs, token, {TRANSFER.topic: TRANSFER})
+    moved = any(
+        each.event.value == amount and checksum(each.event.to) == owner and checksum(each.event.sender) == settler
+        for each in transfers
+    )
+    said.says(
+        f"{of}: {amount} units reached {owner}",
+        moved,
+        f"Transfer of {token} in {one.tx}",
+    )
+
+
+async def check_positions(chain: Chain, positions: list[dict[str, Any]], said: Findings) -> None:
+    """Positions outside a market's page; each market is read once."""
+    markets: dict[int, StockMarket] = {}
+    for stated in positions:
+        position_id = whole(stated.get("id"))
+        market_id = None if position_id is None else position_id >> 32
+        if market_id is None:
+            said.says(f"position {stated.get('id')} has an id", False, "an id is marketId << 32 | n")
+            continue
+        if market_id not in markets:
+            markets[market_id] = await read_market(chain, market_id)
+            await check_books(chain, markets[market_id], said)
+            await check_settlement(chain, markets[market_id], said)
+        found = markets[market_id]
+        await check_position_of(chain, found, stated, said, exact=False)
+        if position_id in found.ledger.positions:
+            await check_view(chain, found, position_id or 0, said)
+
+
+async def check_view(chain: Chain, found: StockMarket, position_id: int, said: Findings) -> None:
+    """The contract's own settlement of a position against the fold, at the pinned block."""
+    due = found.view(position_id).settlement
+    ours = (due.gross, due.fee, due.net, due.refund, due.total, due.deliverable)
+    stated = await chain.read(chain.contract("VestedMarkets").call("settlement", position_id))
+    said.same(
+        f"position {position_id}: gross, fee, net, refund, unsent total, deliverable",
+        tuple(stated),
+        ours,
+        f"VestedMarkets.settlement({position_id}) against the fold",
+    )

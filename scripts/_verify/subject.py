@@ -1,0 +1,135 @@
+"""What is to be verified: a file, an address of the service, or an id; and which kind of document that is."""
+
+from __future__ import annotations
+
+import re
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+from urllib.parse import urljoin, urlsplit
+
+from core.money import loads
+from scripts._verify.chain import is_hash
+from scripts._verify.claims import NotCheckable
+
+FETCH_SECONDS = 20.0
+MOST_BYTES = 50_000_000
+
+
+class Kind(StrEnum):
+    RECEIPT = "trade receipt"
+    CHALLENGE = "payment challenge"
+    TRADE_PROOF = "trade proof"
+    AGENT_POSITIONS = "agent positions"
+    RESULT = "market result"
+    TRADE = "trade"
+    AGENT_MARKET = "agent market"
+    RELAY = "relay answer"
+    MARKET = "stock market"
+    POSITIONS = "stock positions"
+    PROOF = "proof page"
+
+    @property
+    def chain(self) -> str:
+        """`base` or `vpm`: whose node is needed."""
+        stock = (Kind.RELAY, Kind.MARKET, Kind.POSITIONS, Kind.PROOF)
+        return "vpm" if self in stock else "base"
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    kind: Kind
+    body: Any
+    name: str
+
+
+def subject_of(word: str, service: str | None) -> Subject:
+    """A path that exists is a file; a URL, or a path beginning with / where `service` is given, is fetched; all else
+    is an id."""
+    path = Path(word)
+    if path.is_file():
+        try:
+            return _document(loads(path.read_bytes()), word)
+        except OSError as error:
+            raise NotCheckable(f"{word} cannot be read: {error.strerror}.") from None
+        except ValueError as error:
+            raise NotCheckable(f"{word} is {error}.") from None
+    if urlsplit(word).scheme in ("http", "https"):
+        return _document(_fetch(word), word)
+    if word.startswith("/api/"):
+        if service is None:
+            raise NotCheckable(f"{word} is a path of the service; say where it is with --service URL.")
+        return _document(_fetch(urljoin(service, word)), word)
+    return _id(word)
+
+
+def _id(word: str) -> Subject:
+    if is_hash(word):
+        return Subject(Kind.TRADE, word, word)
+    if word.isdigit() and len(word) < 30:
+        number = int(word)
+        if number < 2**32:
+            return Subject(Kind.MARKET, {"id": word}, f"market {word}")
+        return Subject(Kind.POSITIONS, {"positions": [{"id": word}]}, f"position {word}")
+    if re.fullmatch(r"[a-z0-9]+(?:-[a-z0-9]+)*", word):
+        return Subject(Kind.AGENT_MARKET, word, word)
+    raise NotCheckable(
+        f"{word} is neither a file, a URL, a stock market or position id (digits), a trade id (0x and 64 hexadecimal "
+        "digits) nor an agent market's id."
+    )
+
+
+def _document(body: Any, name: str) -> Subject:
+    kind = None if not isinstance(body, dict) else kind_of(body)
+    if kind is None:
+        raise NotCheckable(
+            f"{name} is no document this command knows: give a trade receipt, a 402 challenge, a trade proof, a "
+            "result, positions, a relay answer, a stock market or the proof page."
+        )
+    return Subject(kind, body, name)
+
+
+def kind_of(body: dict[str, Any]) -> Kind | None:
+    """By the fields only that kind has."""
+    held = body.keys()
+    if "accepts" in held and "x402Version" in held:
+        return Kind.CHALLENGE
+    if {"solvency", "counters"} & held and "contracts" in held:
+        return Kind.PROOF
+    if {"txHash", "receipt", "nonce"} <= held:
+        return Kind.RELAY
+    if isinstance(body.get("receipt"), dict) or {"intentHash", "recordedAt"} <= held:
+        return Kind.RECEIPT
+    if {"tradeId", "settlement", "market"} <= held:
+        return Kind.TRADE_PROOF
+    if isinstance(body.get("result"), dict) or {"resolvedOutcome", "poolUsd"} <= held:
+        return Kind.RESULT
+    listed: dict[str, Any] = body["market"] if isinstance(body.get("market"), dict) else body
+    if {"strikeTime", "finalTime", "specId"} <= listed.keys() and "positions" in held:
+        return Kind.MARKET
+    if "offered" in held and "marketId" in held:
+        return Kind.POSITIONS
+    positions = body.get("positions")
+    if isinstance(positions, list):
+        first = positions[0] if positions and isinstance(positions[0], dict) else body
+        return Kind.POSITIONS if {"offered", "totals"} & first.keys() else Kind.AGENT_POSITIONS
+    return None
+
+
+def _fetch(url: str) -> Any:
+    try:
+        with urllib.request.urlopen(url, timeout=FETCH_SECONDS) as answer:  # noqa: S310 (http and https only)
+            content = answer.read(MOST_BYTES + 1)
+    except urllib.error.HTTPError as error:
+        raise NotCheckable(f"{url} answered {error.code}.") from None
+    except (OSError, ValueError) as error:
+        raise NotCheckable(f"{url} cannot be fetched: {error}.") from None
+    if len(content) > MOST_BYTES:
+        raise NotCheckable(f"{url} answered more than {MOST_BYTES // 1_000_000} MB.")
+    try:
+        return loads(content)
+    except ValueError as error:
+        raise NotCheckable(f"{url} answered what is {error}.") from None

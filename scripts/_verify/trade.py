@@ -1,0 +1,218 @@
+"""The agent API's documents: receipts, proofs, positions and results, each against the wallet contract's logs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from eth_abi.exceptions import DecodingError
+
+from core.chain import checksum
+from core.chain.wire import data_bytes
+from core.events import agent as ev
+from core.mirror.intent import ZERO_ADDRESS, Intent, intent_hash
+from core.money import decimal_text
+from scripts._verify import attestation
+from scripts._verify.agent import (
+    CENT_DECIMALS,
+    AgentMarket,
+    average_cents,
+    check_book,
+    check_result,
+    check_stake,
+    find_stake,
+    key_of,
+    read_market,
+    seconds,
+    status_of,
+)
+from scripts._verify.chain import Chain, Seen, is_hash
+from scripts._verify.claims import Findings, NotCheckable
+
+
+async def check_receipt(chain: Chain, body: dict[str, Any], said: Findings, attester: str | None) -> None:
+    receipt = body["receipt"] if isinstance(body.get("receipt"), dict) else body
+    if receipt.get("simulated"):
+        raise NotCheckable("A simulated receipt is of no trade: nothing of it is on a chain.")
+    found, stake = await _open(chain, receipt.get("tradeId"), receipt.get("txHash"), said)
+    event: ev.Staked = stake.event
+    _same_trade(found, stake, receipt, said)
+    said.fields("receipt", receipt, {"intentHash": (_trade(event), "SettlementWallet.Staked")})
+    position = receipt.get("position")
+    if isinstance(position, dict):
+        said.money("receipt shares", position.get("shares"), event.shares, "SettlementWallet.Staked, priced again")
+        price = average_cents(event)
+        stated = position.get("avgPriceCents")
+        said.money("receipt avgPriceCents", stated, price, "(amount - fee) / shares", decimals=CENT_DECIMALS)
+    if "builderCode" in receipt:
+        builder = checksum(event.builder)
+        given = receipt["builderCode"] or ZERO_ADDRESS
+        said.address("receipt builderCode", given, builder, "SettlementWallet.Staked.builder")
+    await _recorded(chain, stake, receipt.get("recordedAt"), said)
+    await _intent(chain, found, stake, said)
+    attestation.check_receipt(chain, body.get("extensions"), _trade(event), stake, said, attester)
+    await _all(chain, found, stake, said)
+
+
+async def check_proof(chain: Chain, body: dict[str, Any], said: Findings) -> None:
+    settled, position = body.get("settlement") or {}, body.get("position") or {}
+    found, stake = await _open(chain, body.get("tradeId"), settled.get("txHash"), said)
+    event: ev.Staked = stake.event
+    market = body.get("market") or {}
+    flat = {"marketId": market.get("id"), "side": position.get("side"), "sizeUsd": position.get("sizeUsd")}
+    _same_trade(found, stake, {**flat, "txHash": settled.get("txHash")}, said)
+    if "walletAddress" in position:
+        said.address("proof wallet", position["walletAddress"], checksum(event.wallet), "SettlementWallet.Staked")
+    for name, units in (("shares", event.shares), ("feeUsd", event.fee)):
+        if name in position:
+            said.money(f"proof {name}", position[name], units, "SettlementWallet.Staked")
+    numbers = {"stakeId": (event.stake_id, "SettlementWallet.Staked"), "blockNumber": (stake.block, stake.tx)}
+    said.fields("proof", settled, numbers, said.integer)
+    if "contract" in settled:
+        address = chain.contract("SettlementWallet").address
+        said.address("proof contract", settled["contract"], address, "the deployment file")
+    await _recorded(chain, stake, settled.get("settledAt"), said)
+    await _intent(chain, found, stake, said)
+    await _all(chain, found, stake, said)
+
+
+async def check_positions(chain: Chain, positions: list[dict[str, Any]], said: Findings) -> None:
+    for stated in positions:
+        if not is_hash(stated.get("tradeId")):
+            said.unknown(f"a position in {stated.get('marketId')}", "tradeId", "the document names no trade")
+            continue
+        found, stake = await _open(chain, stated["tradeId"], None, said, may_be_refund=True)
+        event = stake.event
+        of = f"position {stated['tradeId'][:10]}"
+        said.money(f"{of} stakedUsd", stated.get("stakedUsd"), event.amount, "SettlementWallet.Staked")
+        if isinstance(event, ev.Staked):
+            source = "SettlementWallet.Staked"
+            said.money(f"{of} shares", stated.get("shares"), event.shares, source)
+            said.fields(of, stated, {"side": (found.sides[event.outcome], source)})
+            status, owed = status_of(found, event), found.owed(event)[0]
+            if stated.get("status") != "open" and "status" in stated:
+                said.same(f"{of} status", stated["status"], status, f"SettlementWallet.market(0x{found.key.hex()})")
+                said.money(f"{of} pnlUsd", stated.get("pnlUsd"), owed - event.amount, "payout less stake")
+        await _all(chain, found, stake, said)
+
+
+async def check_trade(chain: Chain, trade_id: str, said: Findings) -> None:
+    """Only the id: what the chain says of it."""
+    found, stake = await _open(chain, trade_id, trade_id, said, may_be_refund=True)
+    await _intent(chain, found, stake, said)
+    await _all(chain, found, stake, said)
+
+
+async def check_market(chain: Chain, market_id: Any, said: Findings, result: dict[str, Any] | None = None) -> None:
+    """A market by its readable id, or by the 32 bytes of its key."""
+    key = bytes.fromhex(market_id[2:]) if is_hash(market_id) else key_of(market_id)
+    found = await read_market(chain, key)
+    await check_book(chain, found, said)
+    await check_result(chain, found, said)
+    if found.closed is not None:
+        for stake in found.stakes.values():
+            await check_stake(chain, found, stake, said)
+    if result is not None:
+        _result(found, result, said)
+
+
+def _result(found: AgentMarket, stated: dict[str, Any], said: Findings) -> None:
+    call = f"SettlementWallet.market(0x{found.key.hex()})"
+    status = "pending" if found.closed is None else "resolved"
+    if stated.get("status") == "pending" and status == "resolved":
+        said.says("result status was pending", True, call, "by now it is resolved")
+        return
+    said.same("result status", stated.get("status"), status, call)
+    if found.closed is None:
+        return
+    winner, book = found.winner, found.book
+    won = "void" if winner is None else found.sides[winner]
+    said.fields("result", stated, {"resolvedOutcome": (won, call), "txHash": (found.closed.tx, call)})
+    shares = 0 if winner is None else book.shares[winner]
+    said.money("result poolUsd", stated.get("poolUsd"), book.net_pool, f"{call}.netPool")
+    said.money("result winningShares", stated.get("winningShares"), shares, f"{call} winner's shares")
+    if shares:
+        each = book.net_pool * 10**6 // shares
+        said.money("result payoutPerShareUsd", stated.get("payoutPerShareUsd"), each, "netPool / winning shares, down")
+
+
+# ---------------------------------------------------------------- parts
+
+
+async def _open(
+    chain: Chain, trade_id: Any, tx: Any, said: Findings, *, may_be_refund: bool = False
+) -> tuple[AgentMarket, Seen]:
+    if not is_hash(trade_id):
+        raise NotCheckable("The document names no trade id (0x and 64 hexadecimal digits).")
+    stake = await find_stake(chain, trade_id, tx)
+    if not isinstance(stake.event, ev.Staked) and not may_be_refund:
+        raise NotCheckable("The payment was owed back, not staked; there is no receipt of a trade for it.")
+    said.says(f"trade {trade_id} is on chain", True, f"SettlementWallet.Staked in {stake.tx}", f"block {stake.block}")
+    return await read_market(chain, stake.event.market_id), stake
+
+
+def _same_trade(found: AgentMarket, stake: Seen, stated: dict[str, Any], said: Findings) -> None:
+    event, source = stake.event, "SettlementWallet.Staked"
+    if "marketId" in stated:
+        key = "0x" + key_of(stated["marketId"]).hex()
+        said.same("keccak256 of marketId is the market's key", key, "0x" + found.key.hex(), source)
+    said.fields("trade", stated, {"side": (found.sides[event.outcome], source), "txHash": (stake.tx, source)})
+    said.money("trade sizeUsd", stated.get("sizeUsd"), event.amount, source)
+
+
+async def _recorded(chain: Chain, stake: Seen, stated: Any, said: Findings) -> None:
+    if stated is not None:
+        said.same("recorded at", seconds(stated), await chain.time_of(stake.block), f"time of block {stake.block}")
+
+
+async def _intent(chain: Chain, found: AgentMarket, stake: Seen, said: Findings) -> None:
+    """The trade id hashed again from the call, where the call was sent to the contract directly."""
+    transaction = await chain.client.transaction(stake.tx)
+    wallet = chain.contract("SettlementWallet")
+    names = {wallet.abi.function(name).selector: name for name in ("settle", "credit")}
+    data = b"" if transaction is None else data_bytes(transaction.input)
+    name = names.get(data[:4])
+    if transaction is None or name is None or (transaction.to or "").lower() != wallet.address.lower():
+        said.unknown(
+            "the trade id is the hash of the signed intent", stake.tx, "the call came through another contract"
+        )
+        return
+    try:
+        given = wallet.abi.function(name).decode_inputs(data)["i"]
+    except DecodingError:
+        said.says("the trade id is the hash of the signed intent", False, f"the input of {stake.tx} does not decode")
+        return
+    intent = Intent(
+        bytes(given["marketId"]),
+        given["outcome"],
+        given["amount"],
+        given["minShares"],
+        given["wallet"],
+        bytes(given["idemHash"]),
+        given["builder"],
+        bytes(given["ref"]),
+    )
+    hashed = "0x" + intent_hash(intent, chain.deployment.chain_id, wallet.address).hex()
+    said.same(
+        "the trade id is the hash of the signed intent",
+        _trade(stake.event),
+        hashed,
+        f"SettlementWallet.intentHash of the input of {stake.tx}",
+    )
+    if isinstance(stake.event, ev.Staked):
+        least = decimal_text(intent.min_shares)
+        said.says(
+            "it got at least the shares it asked for",
+            stake.event.shares >= intent.min_shares,
+            f"minShares in the input of {stake.tx}",
+            f"{decimal_text(stake.event.shares)}, asked for {least}",
+        )
+
+
+async def _all(chain: Chain, found: AgentMarket, stake: Seen, said: Findings) -> None:
+    await check_book(chain, found, said)
+    await check_result(chain, found, said)
+    await check_stake(chain, found, stake, said)
+
+
+def _trade(event: ev.Staked | ev.RefundBooked) -> str:
+    return "0x" + event.intent_hash.hex()
