@@ -99,13 +99,13 @@ Each prints a table and, with --json, writes the figures to a file. Compare rati
 ./vpm verify SUBJECT --rpc URL [--deployments DIR] [--service URL] [--attester ADDRESS] [--block N] [--json]
 ./vpm verify cup FILE
 
-SUBJECT is a JSON file, a URL, a path of the service (with --service) or an id: a trade receipt, a 402 challenge, a trade
-proof, a result or positions of the agent API; a relay answer, a market, positions or the proof page of the stock markets;
-a trade id, an agent market's id, a stock market's or position's number.
+SUBJECT is a JSON file, a URL, a path of the service (with --service) or an id: a trade receipt, a 402 challenge, a
+trade proof, a result or positions of the agent API; a relay answer, a market, positions or the proof page of the stock
+markets; a trade id, an agent market's id, a stock market's or position's number.
 
 Nothing is asked but the node: books are folded again from the logs, the rounds in effect found again, outcomes, payouts
-and deliveries worked out, and signatures recovered. Each claim is listed with whether it holds and the call that shows it.
-Addresses come from the deployment files: --deployments .vpm/state/deployments for the local stack.
+and deliveries worked out, and signatures recovered. Each claim is listed with whether it holds and the call that shows
+it. Addresses come from the deployment files: --deployments .vpm/state/deployments for the local stack.
 
   --attester ADDRESS  who has to have signed offers and receipts, as the service publishes it
   --block N           read the chain at this block
