@@ -18,6 +18,7 @@ from api.http.application import application
 from api.http.docs import docs_surface
 from api.http.operation import Surface
 from api.vpm.surface import stock_surface
+from api.web.surface import pages_surface
 from core.errors import ConfigError
 
 MakeSurface = Callable[[Context], AbstractAsyncContextManager[Surface]]
@@ -35,7 +36,8 @@ async def make_app(context: Context, surfaces: Sequence[MakeSurface] = SURFACES)
     async with AsyncExitStack() as stack:
         made = [await stack.enter_async_context(make(context)) for make in surfaces]
         docs = docs_surface(made, title=TITLE, server=context.settings.public_url)
-        yield application([*made, docs])
+        pages = await stack.enter_async_context(pages_surface(context, made))
+        yield application([*made, docs, pages])
 
 
 @asynccontextmanager

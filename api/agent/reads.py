@@ -102,7 +102,11 @@ class Reads:
         return reply(self._links, {"market": body, "freshness": _freshness(venue)})
 
     async def research(self, request: web.Request) -> web.StreamResponse:
-        venue, market = self._found(request.match_info["id"])
+        return reply(self._links, {"research": await self.bundle(request.match_info["id"])})
+
+    async def bundle(self, name: str) -> dict[str, Any]:
+        """Everything known of a market, by id or slug; 404 when there is none."""
+        venue, market = self._found(name)
         try:
             async with asyncio.timeout(5), self._engine.connect() as connection:
                 stakes = await read_history(connection, market.key, HISTORY_POINTS)
@@ -110,7 +114,7 @@ class Reads:
         except UNREADABLE as error:
             raise _unreadable(error, "The market's history") from None
         latest = venue.latest.get(market.feed)
-        body = {
+        return {
             "market": render.market_ref(market, venue, self._links),
             "resolutionRules": render.rules(market, self._links),
             "odds": render.odds(market),
@@ -129,7 +133,30 @@ class Reads:
                 "observationsAt": iso(rounds[0].updated_at) if rounds else None,
             },
         }
-        return reply(self._links, {"research": body})
+
+    @property
+    def stamp(self) -> int:
+        """Changes whenever anything read here may have."""
+        return self._index.tick
+
+    def overview(self, closed: int) -> dict[str, Any]:
+        """Every open market, soonest deadline first, and the last `closed` of the others."""
+        venue = self._index.required()
+        known = [each for each in venue.markets.values() if each.supported]
+        open_now = sorted((each for each in known if each.status(venue.now) == "open"), key=order_of)
+        over = sorted((each for each in known if each.status(venue.now) != "open"), key=order_of, reverse=True)
+        return {
+            "open": [render.market_ref(each, venue, self._links) for each in open_now],
+            "closed": [
+                {**render.market_ref(each, venue, self._links), "result": render.result(each, self._links)}
+                for each in over[:closed]
+            ],
+            "freshness": _freshness(venue),
+        }
+
+    def outcome(self, name: str) -> dict[str, Any]:
+        """How a market resolved, or that it is pending."""
+        return render.result(self._found(name)[1], self._links)
 
     # ------------------------------------------------------------ quotes
 

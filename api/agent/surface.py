@@ -154,6 +154,7 @@ def _surface(links: Links, *, reads: Reads, platform: Platform, desk: TradeDesk)
         prefixes=(PREFIX,),
         error_body=_wording(links),
         cors=CORS,
+        reads=(reads, platform),
         operations=(
             Operation(
                 "GET",

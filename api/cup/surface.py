@@ -115,6 +115,7 @@ def _surface(desk: Desk, rest: Rest, mcp: Mcp, download: Download) -> Surface:
         description=DESCRIPTION,
         prefixes=("/api/cup/",),
         error_body=error_body,
+        reads=(desk,),
         cors=CORS,
         operations=(
             _post(

@@ -72,7 +72,8 @@ class Surface:
     """A part of the origin with its own conventions.
 
     prefixes: the paths whose errors it words; the longest match of all surfaces wins. error_response replaces
-    error_body where errors are not JSON (pages). security_schemes: OpenAPI's, by the name operations use.
+    error_body where errors are not JSON (pages). security_schemes: OpenAPI's, by the name operations use. reads: what
+    answers its operations, for the pages, which show the same without asking over HTTP.
     """
 
     name: str
@@ -84,3 +85,4 @@ class Surface:
     error_response: ErrorResponse | None = None
     cors: Cors = Cors()
     security_schemes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    reads: tuple[object, ...] = ()

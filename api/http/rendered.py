@@ -44,6 +44,11 @@ class Rendered:
         self._encoded_headers["ETag"] = self._encoded_tag
         self._encoded_headers["Content-Encoding"] = "gzip"
 
+    @property
+    def tag(self) -> str:
+        """The ETag of the plain body: equal for equal bytes."""
+        return self._tag
+
     @classmethod
     async def make(cls, body: bytes, cache_control: str, *, content_type: str = JSON) -> Rendered:
         encoded: bytes | None = None

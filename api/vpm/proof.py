@@ -17,7 +17,7 @@ from aiohttp import web
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from api.http.application import unavailable
-from api.http.rendered import Slot
+from api.http.rendered import Rendered, Slot
 from api.vpm import words
 from api.vpm.chain import STOCK_TOKEN_SYMBOL, StockContracts, abi
 from api.vpm.facts import ListedMarket, Venue
@@ -109,7 +109,10 @@ class Proof:
         self._slot = Slot(self._stamp, self._render, PROOF_CACHE)
 
     async def get(self, request: web.Request) -> web.StreamResponse:
-        return (await self._slot.get()).response(request)
+        return (await self.rendered()).response(request)
+
+    async def rendered(self) -> Rendered:
+        return await self._slot.get()
 
     async def run(self) -> None:
         tick = 0

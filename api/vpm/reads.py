@@ -97,7 +97,10 @@ class StockReads:
         return (await Rendered.make(orjson.dumps(body), MARKETS_CACHE)).response(request)
 
     async def market(self, request: web.Request) -> web.StreamResponse:
-        text = request.match_info["id"]
+        return (await self.one_market(request.match_info["id"])).response(request)
+
+    async def one_market(self, text: str) -> Rendered:
+        """A market's detail by its id; 404 when it was never listed."""
         never = Problem(404, "market_not_found", "No market with this id was ever listed.")
         if not (text.isascii() and text.isdecimal() and len(text) <= 19 and text[0] != "0"):
             raise never
@@ -114,7 +117,7 @@ class StockReads:
                 self._pages.pop(dropped, None)
         else:
             self._slots.move_to_end(market_id)
-        return (await slot.get()).response(request)
+        return await slot.get()
 
     async def positions(self, request: web.Request) -> web.StreamResponse:
         await self._limits.take(
@@ -123,13 +126,29 @@ class StockReads:
             caller_ip(request, self._settings),
             "Positions are limited to 30 requests a minute.",
         )
-        given = read_query(request, OwnerQuery).owner.lower()
-        owner = checksum(given)
-        if self._follower is None:
-            body = _nobody(owner)
-        else:
-            body = await self._owner_body(owner)
+        body = await self.one_owner(read_query(request, OwnerQuery).owner)
         return (await Rendered.make(orjson.dumps(body), POSITIONS_CACHE)).response(request)
+
+    async def one_owner(self, given: str) -> dict[str, Any]:
+        """An address's positions and totals; the address in any case."""
+        owner = checksum(given.lower())
+        return _nobody(owner) if self._follower is None else await self._owner_body(owner)
+
+    def overview(self, settled: int) -> dict[str, Any]:
+        """As `/api/markets`, with only the newest `settled` of the markets that are over, and with the head."""
+        body = self._markets_body(0, None)
+        if self._follower is None:
+            return {**body, "head": None}
+        venue = self._venue()
+        newest = sorted(venue.markets.values(), key=lambda each: each.id, reverse=True)
+        over = [each for each in newest if each.market.settled][:settled]
+        shown = [each for each in newest if not each.market.settled] + over
+        oracle = self._oracle.oracle if self._oracle is not None else market_view.NOTHING_READ
+        return {
+            **body,
+            "markets": [market_view.listed_body(each, venue, oracle) for each in shown],
+            "head": {"blockNumber": venue.head.number, "timestamp": venue.head.timestamp},
+        }
 
     # ------------------------------------------------------------ freshness
 
@@ -147,6 +166,11 @@ class StockReads:
         if self._oracle is not None and self._oracle.oracle.read_at:
             return min(read, self._oracle.oracle.read_at) if self._follower is not None else self._oracle.oracle.read_at
         return read
+
+    @property
+    def stamp(self) -> Hashable:
+        """Changes whenever anything read here may have."""
+        return self._stamp()
 
     def _stamp(self) -> Hashable:
         tick = None if self._follower is None else self._follower.tick

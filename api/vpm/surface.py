@@ -103,6 +103,7 @@ def _surface(
         description=DESCRIPTION,
         prefixes=PREFIXES,
         error_body=error_body,
+        reads=(reads, proof, health),
         security_schemes={"cronSecret": {"type": "http", "scheme": "bearer", "description": "CRON_SECRET"}},
         operations=(
             Operation(

@@ -1,0 +1,54 @@
+"""Pages as they go out: kept until what they show changes, with a strict Content-Security-Policy and a strong ETag."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Hashable
+
+from aiohttp import web
+
+from api.http.rendered import Rendered
+
+HTML = "text/html; charset=utf-8"
+TEXT = "text/plain; charset=utf-8"
+# Asked again each time, and answered 304 while nothing has changed.
+REVALIDATE = "no-cache"
+# What names an address is for the caller's own cache only.
+PRIVATE = "private, no-cache"
+HELD = 512
+
+SECURITY = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+        "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+    ),
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin-allow-popups",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+}
+
+
+class Held:
+    """The last rendering of each page, by its address; rendered again when its stamp differs."""
+
+    def __init__(self) -> None:
+        self._pages: OrderedDict[Hashable, tuple[Hashable, Rendered]] = OrderedDict()
+
+    async def get(
+        self, page: Hashable, stamp: Hashable, render: Callable[[], Awaitable[bytes]], cache: str = REVALIDATE
+    ) -> Rendered:
+        known = self._pages.get(page)
+        if known is not None and known[0] == stamp:
+            self._pages.move_to_end(page)
+            return known[1]
+        rendered = await Rendered.make(await render(), cache, content_type=HTML)
+        self._pages[page] = (stamp, rendered)
+        while len(self._pages) > HELD:
+            self._pages.popitem(last=False)
+        return rendered
+
+
+def html(request: web.Request, page: Rendered, status: int = 200) -> web.Response:
+    response = page.response(request, status)
+    response.headers.update(SECURITY)
+    return response

@@ -1,0 +1,78 @@
+"""Static files, read once: served under names that carry a hash of their content, so they may be cached for ever."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from aiohttp import web
+
+from api.http.problem import not_found
+from api.http.rendered import Rendered
+
+FOLDER = Path(__file__).parent / "static"
+FOREVER = "public, max-age=31536000, immutable"
+PREFIX = "/assets/"
+_TYPES = {
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Assets:
+    """`urls`: from a file's own name to the address it is served at; `files`: from that address' last part to it."""
+
+    urls: Mapping[str, str]
+    files: Mapping[str, Rendered]
+    version: str
+
+    def url(self, name: str) -> str:
+        return self.urls[name]
+
+    async def serve(self, request: web.Request) -> web.StreamResponse:
+        found = self.files.get(request.match_info["name"])
+        if found is None:
+            raise not_found("There is no such file.")
+        return found.response(request)
+
+
+async def load_assets(folder: Path = FOLDER) -> Assets:
+    """A module imports others by their own names; here those become the hashed ones, dependencies first."""
+    sources = _read(folder)
+    urls: dict[str, str] = {}
+    files: dict[str, Rendered] = {}
+
+    def named(name: str) -> bytes:
+        """The file's bytes with its imports renamed; names every file it imports first."""
+        body = sources[name]
+        if not name.endswith(".js"):
+            return body
+        for other in sources:
+            mark = f'"./{other}"'.encode()
+            if mark in body:
+                body = body.replace(mark, f'"{publish(other)}"'.encode())
+        return body
+
+    bodies: dict[str, bytes] = {}
+
+    def publish(name: str) -> str:
+        if name not in urls:
+            body = bodies[name] = named(name)
+            stem, _, suffix = name.rpartition(".")
+            urls[name] = f"{PREFIX}{stem}.{hashlib.sha256(body).hexdigest()[:12]}.{suffix}"
+        return urls[name]
+
+    for name in sources:
+        publish(name)
+        kind = _TYPES[Path(name).suffix]
+        files[urls[name].removeprefix(PREFIX)] = await Rendered.make(bodies[name], FOREVER, content_type=kind)
+    digest = hashlib.sha256("".join(sorted(urls.values())).encode()).hexdigest()[:12]
+    return Assets(urls, files, digest)
+
+
+def _read(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir()) if path.suffix in _TYPES}

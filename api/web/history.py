@@ -1,0 +1,105 @@
+"""What charts need beyond the present: a feed's readings, and a market's books after each batch. Read from the index.
+
+Kept per market until it changes; while the database is away the last is shown, or a chart without its past.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+from sqlalchemy import func, select
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from api.vpm.follower import UNREADABLE
+from core.db.schema.index_shared import oracle_round
+from core.db.schema.index_stock import stock_position, stock_vintage
+from core.log import get_logger
+
+log = get_logger(__name__)
+
+HELD = 256
+MOST_READINGS = 600
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """A finished batch: when its last entry came, what was accepted, the accumulators (times 1e18) after it."""
+
+    vintage: int
+    at: int
+    accepted: tuple[int, int]
+    acc: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """Readings are (Unix seconds, answer of 8 decimals), oldest first; batches likewise, the seed's first."""
+
+    readings: tuple[tuple[int, int], ...] = ()
+    batches: tuple[Batch, ...] = ()
+
+
+class History:
+    def __init__(self, engine: AsyncEngine, chain_id: int) -> None:
+        self._engine = engine
+        self._chain_id = chain_id
+        self._held: OrderedDict[str, tuple[Hashable, Past]] = OrderedDict()
+
+    async def of(self, market_id: str, feed: str, start: int, end: int, stamp: Hashable) -> Past:
+        """A market's past from `start` on; read again when `stamp` is not the one it was read at."""
+        known = self._held.get(market_id)
+        if known is not None and known[0] == stamp:
+            self._held.move_to_end(market_id)
+            return known[1]
+        try:
+            past = await self._read(int(market_id), bytes.fromhex(feed[2:]), start, end)
+        except UNREADABLE as error:
+            log.warning("a market's past cannot be read", action="pages.index_unreadable", why=error)
+            return Past() if known is None else known[1]
+        self._held[market_id] = (stamp, past)
+        while len(self._held) > HELD:
+            self._held.popitem(last=False)
+        return past
+
+    async def _read(self, market_id: int, feed: bytes, start: int, end: int) -> Past:
+        mine = (oracle_round.c.chain_id == self._chain_id) & (oracle_round.c.feed == feed)
+        before = (
+            select(oracle_round.c.updated_at, oracle_round.c.answer)
+            .where(mine, oracle_round.c.updated_at <= start)
+            .order_by(oracle_round.c.updated_at.desc())
+            .limit(1)
+        )
+        within = (
+            select(oracle_round.c.updated_at, oracle_round.c.answer)
+            .where(mine, oracle_round.c.updated_at > start, oracle_round.c.updated_at <= end)
+            .order_by(oracle_round.c.updated_at.desc())
+            .limit(MOST_READINGS)
+        )
+        entered = (
+            select(stock_position.c.vintage, func.max(stock_position.c.entered_at).label("at"))
+            .where(stock_position.c.market_id == market_id)
+            .group_by(stock_position.c.vintage)
+            .subquery()
+        )
+        batches = (
+            select(stock_vintage, entered.c.at)
+            .join(entered, entered.c.vintage == stock_vintage.c.vintage)
+            .where(stock_vintage.c.market_id == market_id, stock_vintage.c.accepted_up.is_not(None))
+            .order_by(stock_vintage.c.vintage)
+        )
+        async with asyncio.timeout(5), self._engine.connect() as connection:
+            first = [(row.updated_at, row.answer) for row in await connection.execute(before)]
+            rest = [(row.updated_at, row.answer) for row in await connection.execute(within)]
+            matched = [
+                Batch(
+                    row.vintage,
+                    row.at,
+                    (row.accepted_up, row.accepted_down),
+                    (row.entry_acc_up, row.entry_acc_down),
+                )
+                for row in await connection.execute(batches)
+            ]
+        return Past(tuple(first + rest[::-1]), tuple(matched))

@@ -1,0 +1,49 @@
+"""The home page: live markets of both kinds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+from aiohttp import web
+
+from api.agent.reads import Reads
+from api.http.problem import Problem
+from api.vpm.reads import StockReads
+from api.web.answers import Held, html
+from api.web.templating import Pages
+from core.money import loads
+
+SETTLED_SHOWN = 8
+CLOSED_SHOWN = 6
+
+
+class HomePage:
+    """`stock` and `agent` are None where that surface is not served."""
+
+    def __init__(self, pages: Pages, held: Held, stock: StockReads | None, agent: Reads | None) -> None:
+        self._pages = pages
+        self._held = held
+        self._stock = stock
+        self._agent = agent
+
+    async def get(self, request: web.Request) -> web.StreamResponse:
+        stamp = (
+            None if self._stock is None else self._stock.stamp,
+            None if self._agent is None else self._agent.stamp,
+        )
+        return html(request, await self._held.get("home", stamp, self._render))
+
+    async def _render(self) -> bytes:
+        stock = _or_none(lambda: self._stock.overview(SETTLED_SHOWN)) if self._stock is not None else None
+        agent = _or_none(lambda: self._agent.overview(CLOSED_SHOWN)) if self._agent is not None else None
+        agent_exact = None if agent is None else loads(orjson.dumps(agent))
+        return self._pages.render("home.html", path="/", stock=stock, agent=agent_exact)
+
+
+def _or_none(read: Any) -> Any:
+    """One kind that cannot be read now must not take the other's markets away."""
+    try:
+        return read()
+    except Problem:
+        return None

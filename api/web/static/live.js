@@ -1,0 +1,90 @@
+// Live pages without a second rendering: asks for the page again (304 while nothing changed) and puts in the parts
+// marked data-live that differ. What has the focus, or an open dialog's page, is left alone until later.
+
+const EVERY_MS = 2500;
+const query = new URLSearchParams(location.search);
+const last = new Map();
+let skew = 0; // seconds our clock is ahead of the server's
+let timer = 0;
+let asking = false;
+
+for (const part of document.querySelectorAll("main [data-live]")) last.set(part.id, part.outerHTML);
+
+/** Adds a parameter to what is asked for, such as the owner's address, and asks at once. */
+export function ask(name, value) {
+  if (value) query.set(name, value);
+  else query.delete(name);
+  return refresh();
+}
+
+export async function refresh() {
+  if (!("live" in document.body.dataset) || asking) return;
+  asking = true;
+  try {
+    const text = query.toString();
+    const answer = await fetch(location.pathname + (text ? `?${text}` : ""), { cache: "no-cache", headers: { Accept: "text/html" } });
+    if (!answer.ok) return;
+    put(new DOMParser().parseFromString(await answer.text(), "text/html"));
+  } catch {
+    // No connection: the page stays as it is and is asked for again.
+  } finally {
+    asking = false;
+  }
+}
+
+function put(fresh) {
+  let changed = false;
+  const wanted = [...fresh.querySelectorAll("main [data-live]")];
+  for (const part of wanted) {
+    const html = part.outerHTML;
+    if (last.get(part.id) === html) continue;
+    const shown = document.getElementById(part.id);
+    if (!shown) {
+      location.reload(); // the page has another shape now, as after the bell
+      return;
+    }
+    if (shown.contains(document.activeElement) || shown.querySelector("[data-busy]")) continue;
+    last.set(part.id, html);
+    shown.replaceWith(document.importNode(part, true));
+    changed = true;
+  }
+  if (changed) {
+    count();
+    document.dispatchEvent(new Event("page:fresh"));
+  }
+}
+
+/** As figures.span on the server. */
+export function span(seconds) {
+  const left = Math.max(0, Math.floor(seconds));
+  const [days, hours, minutes] = [Math.floor(left / 86400), Math.floor(left / 3600) % 24, Math.floor(left / 60) % 60];
+  const two = (number) => String(number).padStart(2, "0");
+  if (days) return `${days} d ${hours} h`;
+  if (hours) return `${hours} h ${two(minutes)} min`;
+  return minutes ? `${minutes} min ${two(left % 60)} s` : `${left} s`;
+}
+
+function count() {
+  const now = Date.now() / 1000 - skew;
+  for (const each of document.querySelectorAll("[data-until]")) {
+    const text = span(Number(each.dataset.until) - now);
+    if (each.textContent !== text) each.textContent = text;
+  }
+}
+
+/** Tells the countdowns the time that counts; the server's own unless a page knows better. */
+export function setClock(now) {
+  skew = Date.now() / 1000 - now;
+}
+
+function tick() {
+  clearInterval(timer);
+  if (document.hidden) return;
+  refresh();
+  timer = setInterval(refresh, EVERY_MS);
+}
+
+if ("now" in document.body.dataset) setClock(Number(document.body.dataset.now));
+setInterval(count, 1000);
+document.addEventListener("visibilitychange", tick);
+timer = setInterval(refresh, EVERY_MS);

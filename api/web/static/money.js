@@ -1,0 +1,22 @@
+// Token units (6 decimals) as BigInt, and back to text, exactly.
+
+const ONE = 1_000_000n;
+
+/** Units of what somebody typed; null when it is no plain amount. */
+export function units(text) {
+  const found = /^(\d{1,12})(?:[.,](\d{1,6})?)?$/.exec(text.trim());
+  return found ? BigInt(found[1]) * ONE + BigInt((found[2] ?? "").padEnd(6, "0")) : null;
+}
+
+/** 12.50, with further decimals only if it has any. */
+export function money(value) {
+  const whole = (value / ONE).toString().replace(/\B(?=(\d{3})+$)/g, ",");
+  const fraction = (value % ONE).toString().padStart(6, "0");
+  return `${whole}.${fraction.slice(0, 2)}${fraction.slice(2).replace(/0+$/, "")}`;
+}
+
+/** part / whole in percent with one decimal, rounded down. */
+export function percent(part, whole) {
+  const tenths = whole ? (part * 1000n) / whole : 0n;
+  return `${tenths / 10n}.${tenths % 10n}%`;
+}

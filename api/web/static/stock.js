@@ -1,0 +1,237 @@
+// The bet panel: what an entry would meet, one signature, and what became of it; and resolving a market by oneself.
+import { refresh } from "./live.js";
+import { money, percent, units } from "./money.js";
+import { WalletError, balance, connect, current, mined, onStockChain, send, signTyped, stockChain } from "./wallet.js";
+
+const SIDES = ["UP", "DOWN"];
+const VALID_SECONDS = 600;
+const TRIES = 20;
+const byId = (id) => document.getElementById(id);
+const form = byId("bet-form");
+
+function book() {
+  const data = byId("bet-data").dataset;
+  const big = (name) => BigInt(data[name]);
+  return {
+    accepting: data.accepting === "1",
+    room: [big("upRoom"), big("downRoom")],
+    principal: [big("upPrincipal"), big("downPrincipal")],
+    min: big("min"),
+    max: big("max"),
+    question: data.question,
+  };
+}
+
+/** What the form says and what it would meet now. `problem` is a sentence when it cannot be bet. */
+function quote() {
+  const now = book();
+  const side = Number(new FormData(form).get("side"));
+  const stake = units(byId("amount").value);
+  let problem = "";
+  if (stake === null) problem = "Write an amount such as 5 or 12.50.";
+  else if (stake < now.min) problem = `The smallest bet is ${money(now.min)} USDG.`;
+  else if (stake > now.max) problem = `The largest bet is ${money(now.max)} USDG.`;
+  const accepted = stake === null ? 0n : stake < now.room[side] ? stake : now.room[side];
+  return { side, stake, accepted, back: (stake ?? 0n) - accepted, share: percent(accepted, now.principal[side] + accepted), problem, ...now };
+}
+
+function show() {
+  if (!form) return;
+  const found = quote();
+  const wrong = Boolean(found.problem);
+  byId("amount").setAttribute("aria-invalid", String(wrong));
+  byId("amount-error").textContent = found.problem;
+  byId("q-accepted").textContent = wrong ? "–" : money(found.accepted);
+  byId("q-back").textContent = wrong ? "–" : money(found.back);
+  byId("q-least").textContent = wrong ? "–" : money(found.accepted);
+  byId("q-share").textContent = wrong ? "–" : found.share;
+  byId("q-other").textContent = SIDES[1 - found.side];
+  byId("bet-review").disabled = wrong || !found.accepting;
+}
+
+function say(element, text, tone = "") {
+  element.textContent = text;
+  element.className = `status ${tone}`;
+}
+
+async function review() {
+  const status = byId("bet-status");
+  byId("bet-actions").replaceChildren();
+  const found = quote();
+  if (found.problem) return;
+  try {
+    say(status, "Connecting to your wallet…");
+    await connect();
+    say(status, "Preparing the bet…");
+    const typed = await typedData(found);
+    say(status, "");
+    if (await agreed(found, typed)) await sign(found, typed, status);
+    else say(status, "Cancelled. Nothing was signed.");
+  } catch (error) {
+    say(status, error instanceof WalletError ? error.message : "The service could not be reached. Nothing was signed; try again.", "bad");
+  }
+}
+
+async function typedData(found) {
+  const query = new URLSearchParams({ marketId: document.body.dataset.market, outcome: found.side, amount: found.stake, from: current(), validSeconds: VALID_SECONDS });
+  const answer = await fetch(`/api/relay/typed-data?${query}`);
+  const body = await answer.json();
+  if (!answer.ok) throw new WalletError(body.message);
+  // What is about to be signed must be this bet and nothing else.
+  const { message, domain, request } = body;
+  const same = (one, other) => one.toLowerCase() === other.toLowerCase();
+  if (
+    message.value !== found.stake.toString() || !same(message.to, stockChain.settler) || !same(message.from, current()) ||
+    !same(domain.verifyingContract, stockChain.token) || domain.chainId !== stockChain.id ||
+    request.marketId !== document.body.dataset.market || request.outcome !== found.side
+  ) throw new WalletError("What the service prepared is not the bet you chose. Nothing was signed.");
+  return body;
+}
+
+function agreed(found, typed) {
+  const dialog = byId("bet-dialog");
+  byId("r-question").textContent = found.question;
+  byId("r-side").textContent = SIDES[found.side];
+  byId("r-amount").textContent = `${money(found.stake)} USDG`;
+  byId("r-accepted").textContent = `${money(found.accepted)} USDG`;
+  byId("r-back").textContent = `${money(found.back)} USDG`;
+  byId("r-least").textContent = `${money(found.accepted)} USDG`;
+  byId("r-wrong").textContent = "0.00 USDG";
+  byId("r-value").textContent = `${money(found.stake)} USDG`;
+  byId("r-from").textContent = `${current().slice(0, 6)}…${current().slice(-4)}`;
+  byId("r-until").textContent = new Date(Number(typed.message.validBefore) * 1000).toISOString().slice(11, 16) + " UTC";
+  byId("r-balance").textContent = "–";
+  say(byId("r-status"), "");
+  return new Promise((done) => {
+    let answer = false;
+    byId("r-sign").onclick = async () => {
+      answer = true;
+      dialog.close();
+    };
+    byId("r-cancel").onclick = () => dialog.close();
+    dialog.addEventListener("close", () => done(answer), { once: true });
+    dialog.showModal();
+    onStockChain().then(balance).then((held) => {
+      if (held === null) return;
+      byId("r-balance").textContent = `${money(held)} USDG`;
+      if (held < found.stake) say(byId("r-status"), "This wallet holds less than the bet. Add USDG first.", "bad");
+    }).catch((error) => say(byId("r-status"), error.message, "bad"));
+  });
+}
+
+async function sign(found, typed, status) {
+  await onStockChain();
+  say(status, "Confirm in your wallet…");
+  const { domain, types, primaryType, message } = typed;
+  const signature = await signTyped({ domain, types, primaryType, message });
+  await relay({ ...typed.request, signature }, found, status);
+}
+
+/** Sends the same body until it is known what became of it: a signature is accepted once, so it never bets twice. */
+async function relay(body, found, status) {
+  byId("bet-review").disabled = true;
+  try {
+    for (let attempt = 0; attempt < TRIES; attempt += 1) {
+      say(status, attempt ? "Sent. Waiting for its block…" : "Sending…");
+      let answer;
+      let said;
+      try {
+        answer = await fetch("/api/relay/enter", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
+        said = await answer.json();
+      } catch {
+        say(status, "No connection. The same bet is sent again…");
+        await pause(2000);
+        continue;
+      }
+      if (answer.ok && said.receipt === "confirmed") {
+        say(status, `Confirmed${said.positionId ? `: position ${said.positionId}` : ""}. ${money(found.stake)} USDG on ${SIDES[found.side]}.`, "good");
+        await refresh();
+        return;
+      }
+      if (answer.ok && said.receipt === "reverted") {
+        say(status, "The contract refused it, and nothing was taken. The book may have moved; try again.", "bad");
+        return;
+      }
+      if (answer.ok || said.error === "busy" || said.error === "relay_failed") {
+        if (!answer.ok) say(status, said.message);
+        await pause(1000 * (said.retryAfter ?? 2));
+        continue;
+      }
+      say(status, said.message ?? "It was refused.", "bad");
+      offerEscape(said.escapeKit, status);
+      return;
+    }
+    say(status, "Still waiting for its block. It is safe to send it again.");
+    const again = document.createElement("button");
+    again.type = "button";
+    again.className = "quiet";
+    again.textContent = "Send the same bet again";
+    again.onclick = () => {
+      byId("bet-actions").replaceChildren();
+      relay(body, found, status);
+    };
+    byId("bet-actions").replaceChildren(again);
+  } finally {
+    show();
+  }
+}
+
+/** When the relay cannot send it, its call can be sent by the wallet itself. */
+function offerEscape(kit, status) {
+  if (!kit) return;
+  const own = document.createElement("button");
+  own.type = "button";
+  own.className = "quiet";
+  own.textContent = "Send it from my wallet (costs gas)";
+  own.onclick = () => act(kit.to, kit.data, status, "The bet is in.");
+  byId("bet-actions").replaceChildren(own);
+}
+
+async function act(to, data, status, done) {
+  const button = document.activeElement;
+  status.dataset.busy = "";
+  try {
+    await connect();
+    await onStockChain();
+    say(status, "Confirm in your wallet…");
+    const hash = await send(to, data);
+    say(status, "Sent. Waiting for its block…");
+    const receipt = await mined(hash);
+    if (receipt === null) say(status, `Not mined yet. The transaction is ${hash}.`);
+    else if (Number(receipt.status) === 1) say(status, done, "good");
+    else say(status, "It was refused: somebody may have been faster.", "bad");
+  } catch (error) {
+    say(status, error instanceof WalletError ? error.message : "That did not work; try again.", "bad");
+  } finally {
+    delete status.dataset.busy;
+    button?.blur?.();
+    setTimeout(refresh, 500);
+  }
+}
+
+function pause(milliseconds) {
+  return new Promise((done) => setTimeout(done, milliseconds));
+}
+
+if (form) {
+  form.addEventListener("input", show);
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    review();
+  });
+  for (const button of form.querySelectorAll("[data-amount]")) {
+    button.addEventListener("click", () => {
+      byId("amount").value = button.dataset.amount;
+      show();
+    });
+  }
+  document.addEventListener("page:fresh", show);
+  show();
+}
+
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("[data-send]");
+  if (!button) return;
+  const status = button.closest("section").querySelector("[data-status]");
+  act(button.dataset.to, button.dataset.send, status, "Done. The market is settled.");
+});

@@ -1,0 +1,211 @@
+// Wallets: EIP-6963 discovery with the old window.ethereum behind it, connecting, chains, signing. Nothing is asked of
+// a wallet before somebody presses a button, except what it already allowed (eth_accounts).
+import { ask } from "./live.js";
+
+/** @typedef {{info: {uuid: string, name: string, icon?: string, rdns: string}, provider: any}} Found */
+
+const KEPT = "vpm.wallet";
+/** @type {Found[]} */
+const found = [];
+const chain = JSON.parse(document.body.dataset.chain);
+let provider = null;
+let account = null;
+
+export const stockChain = chain;
+
+/** A refusal in words for people. */
+export class WalletError extends Error {}
+
+export function current() {
+  return account;
+}
+
+export function start() {
+  window.addEventListener("eip6963:announceProvider", (event) => {
+    const { info, provider: its } = event.detail ?? {};
+    if (!info || !its || found.some((each) => each.info.uuid === info.uuid)) return;
+    found.push({ info, provider: its });
+    if (info.rdns === kept()) resume(its);
+  });
+  window.dispatchEvent(new Event("eip6963:requestProvider"));
+  setTimeout(() => {
+    if (!found.length && window.ethereum) {
+      found.push({ info: { uuid: "injected", name: "Browser wallet", rdns: "injected" }, provider: window.ethereum });
+      if (kept() === "injected") resume(window.ethereum);
+    }
+  }, 100);
+  const button = document.getElementById("wallet-button");
+  button.addEventListener("click", async () => {
+    try {
+      if (account) disconnect();
+      else await connect();
+    } catch (error) {
+      if (!(error instanceof WalletError)) throw error;
+    }
+  });
+}
+
+/** The account to act for; asks which wallet when there are several. */
+export async function connect() {
+  if (account) return account;
+  const chosen = found.length === 1 ? found[0] : await choose();
+  if (!chosen) throw new WalletError("No wallet was chosen.");
+  const accounts = await request(chosen.provider, "eth_requestAccounts");
+  if (!accounts?.length) throw new WalletError("The wallet gave no account.");
+  use(chosen.provider, accounts[0]);
+  keep(chosen.info.rdns);
+  return account;
+}
+
+/** Has the wallet on the stock chain, adding it there when it does not know it. */
+export async function onStockChain() {
+  const hex = `0x${chain.id.toString(16)}`;
+  if (Number(await request(provider, "eth_chainId")) === chain.id) return;
+  try {
+    await request(provider, "wallet_switchEthereumChain", [{ chainId: hex }]);
+  } catch (error) {
+    if (error.code !== 4902 && error.inner?.code !== -32603) throw error;
+    if (!chain.rpc.length) throw new WalletError(`Add chain ${chain.id} (${chain.name}) to your wallet, then try again.`);
+    const parameters = { chainId: hex, chainName: chain.name, rpcUrls: chain.rpc, nativeCurrency: { name: "Ether", symbol: "ETH", decimals: 18 } };
+    if (chain.explorer) parameters.blockExplorerUrls = [chain.explorer];
+    await request(provider, "wallet_addEthereumChain", [parameters]);
+  }
+  if (Number(await request(provider, "eth_chainId")) !== chain.id) throw new WalletError(`Your wallet is still on another chain. Switch it to ${chain.name} (${chain.id}).`);
+}
+
+export function signTyped(typed) {
+  return request(provider, "eth_signTypedData_v4", [account, JSON.stringify(typed)]);
+}
+
+export function signText(text) {
+  const hex = `0x${[...new TextEncoder().encode(text)].map((byte) => byte.toString(16).padStart(2, "0")).join("")}`;
+  return request(provider, "personal_sign", [hex, account]);
+}
+
+export function send(to, data) {
+  return request(provider, "eth_sendTransaction", [{ from: account, to, data }]);
+}
+
+/** The receipt of a transaction once it is mined; null when it is not within the time. */
+export async function mined(hash, seconds = 60) {
+  const deadline = Date.now() + seconds * 1000;
+  while (Date.now() < deadline) {
+    const receipt = await request(provider, "eth_getTransactionReceipt", [hash]);
+    if (receipt) return receipt;
+    await new Promise((done) => setTimeout(done, 700));
+  }
+  return null;
+}
+
+/** The account's balance of the stock token, in units; null when the wallet does not say. */
+export async function balance() {
+  try {
+    const data = `0x70a08231${account.slice(2).toLowerCase().padStart(64, "0")}`;
+    return BigInt(await request(provider, "eth_call", [{ to: chain.token, data }, "latest"]));
+  } catch {
+    return null;
+  }
+}
+
+async function request(its, method, params = []) {
+  try {
+    return await its.request({ method, params });
+  } catch (error) {
+    const told = new WalletError(
+      error?.code === 4001 ? "You declined in the wallet. Nothing was signed and nothing was sent." : `The wallet said: ${error?.message ?? error}`,
+    );
+    told.code = error?.code;
+    told.inner = error?.data?.originalError ?? error;
+    throw told;
+  }
+}
+
+async function resume(its) {
+  try {
+    const accounts = await its.request({ method: "eth_accounts" });
+    if (accounts?.length && !account) use(its, accounts[0]);
+  } catch {
+    // It will be asked again when somebody connects.
+  }
+}
+
+function use(its, chosen) {
+  if (provider !== its) {
+    its.on?.("accountsChanged", (accounts) => (accounts.length ? set(accounts[0]) : disconnect()));
+    its.on?.("disconnect", disconnect);
+  }
+  provider = its;
+  set(chosen);
+}
+
+function set(chosen) {
+  account = chosen;
+  const button = document.getElementById("wallet-button");
+  button.textContent = `${chosen.slice(0, 6)}…${chosen.slice(-4)}`;
+  button.title = `${chosen}: press to disconnect`;
+  button.setAttribute("aria-label", `Wallet ${chosen}, press to disconnect`);
+  told();
+}
+
+function disconnect() {
+  account = null;
+  provider = null;
+  keep("");
+  const button = document.getElementById("wallet-button");
+  button.textContent = "Connect wallet";
+  button.title = "";
+  button.removeAttribute("aria-label");
+  told();
+}
+
+function told() {
+  document.dispatchEvent(new CustomEvent("wallet:changed", { detail: account }));
+  if ("market" in document.body.dataset) ask("owner", account);
+}
+
+function choose() {
+  const dialog = document.getElementById("wallet-dialog");
+  const choices = document.getElementById("wallet-choices");
+  document.getElementById("wallet-none").hidden = found.length > 0;
+  return new Promise((done) => {
+    let picked = null;
+    choices.replaceChildren(
+      ...found.map((each) => {
+        const button = document.createElement("button");
+        button.type = "button";
+        button.className = "quiet";
+        if (each.info.icon?.startsWith("data:image/")) {
+          const icon = document.createElement("img");
+          icon.src = each.info.icon;
+          icon.alt = "";
+          button.append(icon);
+        }
+        button.append(each.info.name);
+        button.addEventListener("click", () => {
+          picked = each;
+          dialog.close();
+        });
+        return button;
+      }),
+    );
+    dialog.addEventListener("close", () => done(picked), { once: true });
+    dialog.showModal();
+  });
+}
+
+function kept() {
+  try {
+    return localStorage.getItem(KEPT);
+  } catch {
+    return null;
+  }
+}
+
+function keep(rdns) {
+  try {
+    if (rdns) localStorage.setItem(KEPT, rdns);
+    else localStorage.removeItem(KEPT);
+  } catch {
+    // Private windows may refuse; then the wallet is asked again next time.
+  }
+}

@@ -1,0 +1,110 @@
+"""The home page, a stock market's page, and an address's positions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+from aiohttp import web
+
+from api.http.problem import Problem
+from api.vpm.chain import StockContracts
+from api.vpm.reads import StockReads
+from api.web import stock_view
+from api.web.answers import PRIVATE, Held, html
+from api.web.history import History, Past
+from api.web.templating import Pages
+from core.deployments import Deployment
+
+ADDRESS = re.compile(r"0[xX][0-9a-fA-F]{40}")
+
+
+class StockPages:
+    def __init__(
+        self,
+        pages: Pages,
+        held: Held,
+        reads: StockReads,
+        history: History,
+        deployment: Deployment,
+    ) -> None:
+        self._pages = pages
+        self._held = held
+        self._reads = reads
+        self._history = history
+        self._contracts = StockContracts.of(deployment)
+
+    async def market(self, request: web.Request) -> web.StreamResponse:
+        known = await self._reads.one_market(request.match_info["id"])
+        owner = _owner(request, required=False)
+        whole = request.query.get("positions") == "all"
+
+        async def render() -> bytes:
+            detail = orjson.loads(known.body)
+            market = detail["market"]
+            start, _ = stock_view.window(market, detail["head"]["timestamp"])
+            stamp = (market["live"], market["totals"], len(detail["positions"]), detail["resolution"] is not None)
+            past = await self._history.of(
+                market["id"], market["feed"], start, market["finalTime"], orjson.dumps([*stamp, start])
+            )
+            return self._pages.render("stock.html", path="/", **self._facts(detail, past, owner, whole))
+
+        page = ("market", request.match_info["id"], owner, whole)
+        held = await self._held.get(page, known.tag, render, *((PRIVATE,) if owner else ()))
+        return html(request, held)
+
+    def _facts(self, detail: Mapping[str, Any], past: Past, owner: str | None, whole: bool) -> dict[str, Any]:
+        market = detail["market"]
+        both = stock_view.sides(detail)
+        positions = detail["positions"]
+        mine = [each for each in positions if owner is not None and each["owner"].lower() == owner]
+        shown = positions if whole else positions[:2] + positions[2:][-stock_view.POSITIONS_SHOWN :]
+        book = stock_view.book_chart(detail, past)
+        charts = {each["id"]: stock_view.accrual_chart(detail, past, each) for each in mine[-6:]}
+        return {
+            "detail": detail,
+            "market": market,
+            "now": detail["head"]["timestamp"],
+            "sides": both,
+            "examples": stock_view.examples(both, int(market["limits"]["maxEntry"])) if market["acceptingBets"] else [],
+            "price_chart": stock_view.price_chart(detail, past).draw("price"),
+            "book_chart": None if book is None else book.draw("book"),
+            "owner": owner,
+            "mine": mine,
+            "mine_charts": {name: chart.draw(f"accrual-{name}") for name, chart in charts.items() if chart is not None},
+            "positions": shown,
+            "left_out": len(positions) - len(shown),
+            "settling": None if self._contracts is None else stock_view.settling(detail, self._contracts),
+            "settler": "" if self._contracts is None else self._contracts.settler.address,
+        }
+
+    async def positions(self, request: web.Request) -> web.StreamResponse:
+        owner = _owner(request, required=False)
+        if owner is None:
+            given = request.query.get("owner", "")
+            wrong = given if given else None
+
+            async def ask() -> bytes:
+                return self._pages.render("positions.html", path="/positions", body=None, wrong=wrong)
+
+            held = await self._held.get(("positions", wrong), None, ask, PRIVATE)
+            return html(request, held, 400 if wrong else 200)
+        body = await self._reads.one_owner(owner)
+
+        async def render() -> bytes:
+            return self._pages.render("positions.html", path="/positions", body=body, wrong=None)
+
+        held = await self._held.get(("positions", owner), orjson.dumps(body), render, PRIVATE)
+        return html(request, held)
+
+
+def _owner(request: web.Request, *, required: bool) -> str | None:
+    """The address asked about, lower-case; None when there is none, or what is given is no address."""
+    given = request.query.get("owner", "").strip()
+    if ADDRESS.fullmatch(given):
+        return given.lower()
+    if required:
+        raise Problem(400, "invalid_request", "owner is not an address.")
+    return None

@@ -1,0 +1,261 @@
+"""A stock market as its page shows it: charts, books, what an entry would meet, and the call that settles it.
+
+From the body of `GET /api/markets/{id}` and the market's past. Amounts are token units (6 decimals) rounded down
+against nobody: they are the contract's own numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from api.vpm.chain import StockContracts
+from api.web import figures
+from api.web.charts import Chart, Level, Line, Mark
+from api.web.history import Batch, Past
+from core.chain import Call
+
+Json = Mapping[str, Any]
+S = 10**18
+SIDES = ("UP", "DOWN")
+EXAMPLE_STAKES = (1_000_000, 10_000_000, 100_000_000)
+POSITIONS_SHOWN = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One book. `collects` is what its positions share if it is right: the whole pool, before fees."""
+
+    name: str
+    principal: int
+    vested: int
+    capacity: int
+    room: int
+    demand: int
+    collects: int
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """What a stake entered now would meet: never less than this, as later bets of the other side only add."""
+
+    side: str
+    stake: int
+    accepted: int
+    back: int
+    least: int
+    share: str
+
+
+@dataclass(frozen=True, slots=True)
+class Settling:
+    """The call that ends the market now, which anybody may send; `call` is None while there is none."""
+
+    sentence: str
+    name: str
+    call: Call | None
+
+    @property
+    def data(self) -> str:
+        return "" if self.call is None else str(self.call.parameters()["data"])
+
+
+def sides(detail: Json) -> tuple[Side, Side]:
+    pool = sum(int(book["principal"]) for book in detail["books"])
+    up, down = (
+        Side(
+            name=SIDES[at],
+            principal=int(book["principal"]),
+            vested=int(book["vested"]),
+            capacity=int(book["capacity"]),
+            room=int(detail["headroom"]["up" if at == 0 else "down"]),
+            demand=int(book["demand"]),
+            collects=pool,
+        )
+        for at, book in enumerate(detail["books"])
+    )
+    return up, down
+
+
+def examples(both: Sequence[Side], most: int) -> list[Example]:
+    found = []
+    for stake in (each for each in EXAMPLE_STAKES if each <= most):
+        for side in both:
+            accepted = min(stake, side.room)
+            after = side.principal + accepted
+            found.append(
+                Example(side.name, stake, accepted, stake - accepted, accepted, figures.percent(accepted, after))
+            )
+    return found
+
+
+def settling(detail: Json, contracts: StockContracts) -> Settling | None:
+    """None before the bell and once settled."""
+    market, now = detail["market"], detail["head"]["timestamp"]
+    if detail["resolution"] is not None or now <= market["finalTime"]:
+        return None
+    number = int(market["id"])
+    resolver, settler = contracts.resolver, contracts.settler
+    preview, finder = detail["preview"], detail["finder"]
+    rounds = (number, int(finder["strikeRound"] or 0), int(finder["finalRound"] or 0))
+    if now >= market["voidableAt"]:
+        return Settling(
+            "Nobody settled it in time. Anyone can void it now, and every stake is given back.",
+            f"VestedMarkets.voidMarket({number})",
+            settler.call("voidMarket", number),
+        )
+    match preview["name"]:
+        case "UP" | "DOWN":
+            return Settling(
+                f"The two proven rounds say {preview['name']}. Anyone can settle the market with them now; the contract"
+                " finds and proves both rounds itself.",
+                f"RoundResolver.resolve({number})",
+                resolver.call("resolve", number),
+            )
+        case "FLAT":
+            return Settling(
+                "Both readings are the same. Anyone can settle it now: the market is void and every stake is given "
+                "back.",
+                f"RoundResolver.resolve({number})",
+                resolver.call("resolve", number),
+            )
+        case "STALE":
+            return Settling(
+                "A reading is older than this market allows. Anyone can prove that now, and every stake is given back.",
+                f"RoundResolver.voidStale{rounds}",
+                resolver.call("voidStale", *rounds),
+            )
+        case "BAD ANSWER":
+            return Settling(
+                "A reading in effect is not a price. Anyone can prove that now, and every stake is given back.",
+                f"RoundResolver.voidBadAnswer{rounds}",
+                resolver.call("voidBadAnswer", *rounds),
+            )
+        case "PAUSED":
+            return Settling(
+                "The stock's oracle is paused. It may be resumed; if it is still paused 24 hours after the bell, "
+                "anyone can void the market and every stake is given back.",
+                f"RoundResolver.voidPaused({number})",
+                resolver.call("voidPaused", number) if now >= market["finalTime"] + 86_400 else None,
+            )
+        case _:
+            return Settling("The readings of both bells are not available yet.", "", None)
+
+
+# ---------------------------------------------------------------- charts
+
+
+def price_chart(detail: Json, past: Past) -> Chart:
+    """The readings since a little before the strike, with both bells."""
+    market, now = detail["market"], detail["head"]["timestamp"]
+    strike_at, final_at = market["strikeTime"], market["finalTime"]
+    start, end = window(market, now)
+    seen = min(now, end)
+    points = [(max(at, start), answer) for at, answer in past.readings if at <= seen]
+    if points:
+        points.append((seen, points[-1][1]))
+    levels = []
+    strike, live = market["strike"], market["live"]
+    tone = {"UP": "up", "DOWN": "down"}.get((market["change"] or {}).get("direction", ""), "main")
+    decided = now >= strike_at and strike is not None and int(strike["answer"]) > 0
+    if decided:
+        levels.append(Level(int(strike["answer"]), f"strike {_two(strike['answer'])}", "quiet"))
+    if points:
+        levels.append(Level(points[-1][1], f"{'final' if now > end else 'now'} {_two(points[-1][1])}", tone))  # type: ignore[arg-type]
+    said = f"{market['ticker']}: no reading yet."
+    if points and live is not None:
+        said = f"{market['ticker']} reads {_two(live['answer'])} dollars"
+        said += f", {market['change']['text']} since the strike at {_two(strike['answer'])}." if decided else "."
+    return Chart(
+        title=f"{market['ticker']} since {'the strike' if decided else 'the listing'}",
+        said=said,
+        lines=[Line(points, tone if decided else "main", fill=False)],  # type: ignore[arg-type]
+        start=start,
+        end=end,
+        levels=levels,
+        marks=[Mark(at, name) for at, name in ((strike_at, "strike"), (final_at, "bell")) if start <= at <= end],
+    )
+
+
+def window(market: Json, now: int) -> tuple[int, int]:
+    """What the price chart shows: from a little before the strike to the bell; while the strike is far ahead, the time
+    since the listing."""
+    strike_at, final_at = market["strikeTime"], market["finalTime"]
+    length = final_at - strike_at
+    if now < strike_at - length:
+        return max(market["openedAt"], now - 2 * length), now
+    return max(market["openedAt"], strike_at - max(60, length // 4)), final_at
+
+
+def book_chart(detail: Json, past: Past) -> Chart | None:
+    """What each side had accepted after each batch."""
+    batches = past.batches
+    if len(batches) < 2:
+        return None
+    market, now = detail["market"], min(detail["head"]["timestamp"], detail["market"]["finalTime"])
+    opened = market["openedAt"]
+    up = down = 0
+    lines: tuple[list[tuple[int, int]], list[tuple[int, int]]] = ([], [])
+    for batch in batches:
+        up, down = up + batch.accepted[0], down + batch.accepted[1]
+        at = opened if batch.vintage == 0 else batch.at
+        lines[0].append((at, up))
+        lines[1].append((at, down))
+    now = max(now, lines[0][-1][0])
+    present = (int(detail["books"][0]["principal"]), int(detail["books"][1]["principal"]))
+    for line, value in zip(lines, present, strict=True):
+        line.append((now, value))
+    return Chart(
+        title="What each side holds",
+        said=f"UP holds {figures.plain(present[0])} and DOWN {figures.plain(present[1])} USDG.",
+        lines=[Line(lines[0], "up"), Line(lines[1], "down")],
+        start=opened,
+        end=now,
+        levels=[
+            Level(present[0], f"UP {figures.plain(present[0])}", "up"),
+            Level(present[1], f"DOWN {figures.plain(present[1])}", "down"),
+        ],
+        marks=[Mark(opened, "listed")],
+        floor=0,
+    )
+
+
+def accrual_chart(detail: Json, past: Past, position: Json) -> Chart | None:
+    """What one position would be paid if its side won, after each batch since its own: it only rises."""
+    if position["accepted"] is None:
+        return None
+    market = detail["market"]
+    side = SIDES.index(position["side"])
+    accepted, vintage = int(position["accepted"]), int(position["vintage"])
+    mine = [each for each in past.batches if each.vintage >= vintage]
+    if not mine:
+        return None
+    entry = 0 if position["seed"] else mine[0].acc[side]
+    points = [(_at(each, market), accepted * (S + each.acc[side] - entry) // S) for each in mine]
+    now = max(min(detail["head"]["timestamp"], market["finalTime"]), points[-1][0])
+    accrued = int(position["accrued"])
+    points.append((now, max(accrued, points[-1][1])))
+    tone = "up" if side == 0 else "down"
+    return Chart(
+        title=f"Position {position['id']}: paid if {position['side']} wins, before the fee",
+        said=f"It began at {figures.plain(accepted)} and stands at {figures.plain(accrued)} USDG.",
+        lines=[Line(points, tone, fill=True)],  # type: ignore[arg-type]
+        start=points[0][0],
+        end=now,
+        levels=[
+            Level(accepted, f"stake {figures.plain(accepted)}", "quiet"),
+            Level(accrued, f"now {_two(accrued, 6)}", tone),  # type: ignore[arg-type]
+        ],
+        floor=0,
+    )
+
+
+def _at(batch: Batch, market: Json) -> int:
+    return int(market["openedAt"]) if batch.vintage == 0 else batch.at
+
+
+def _two(value: int | str, decimals: int = 8) -> str:
+    """With two decimals, rounded down: for the labels of a drawing only."""
+    cents = int(value) * 100 // 10**decimals
+    return f"{cents // 100:,}.{cents % 100:02d}"

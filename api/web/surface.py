@@ -1,0 +1,106 @@
+"""The pages, assembled: what they read comes from the surfaces already made, never over HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+from aiohttp import web
+
+from api.agent.reads import Reads
+from api.context import Context
+from api.http.application import json_response
+from api.http.operation import Answer, Handler, Operation, Surface
+from api.http.problem import Problem
+from api.vpm.chain import STOCK_TOKEN_SYMBOL, StockContracts
+from api.vpm.reads import StockReads
+from api.web.answers import HTML, SECURITY, Held
+from api.web.assets import PREFIX as ASSETS
+from api.web.assets import load_assets
+from api.web.history import History
+from api.web.home import HomePage
+from api.web.stock import StockPages
+from api.web.templating import Pages
+from core.config import Settings
+from core.deployments import Deployment, load_deployment
+
+Part = TypeVar("Part")
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+@asynccontextmanager
+async def pages_surface(context: Context, made: Sequence[Surface]) -> AsyncIterator[Surface]:
+    """Pages of the surfaces in `made`; those of a surface that is not there are left out."""
+    settings = context.settings
+    stock = load_deployment(settings.chain("vpm").deployment_file)
+    base = load_deployment(settings.chain("base").deployment_file)
+    assets = await load_assets()
+    explorers = {"vpm": stock.explorer_url, "base": base.explorer_url}
+    pages = Pages(assets, chain_for_wallets(settings, stock), explorers)
+    held = Held()
+    reads = _part(made, StockReads)
+    agent = _part(made, Reads)
+    operations = [_page(f"{ASSETS}{{name}}", assets.serve, "A static file", "text/css")]
+    operations.append(_page("/", HomePage(pages, held, reads, agent).get, "Live markets"))
+    if reads is not None:
+        stock_pages = StockPages(pages, held, reads, History(context.engine, stock.chain_id), stock)
+        operations.append(_page("/m/{id}", stock_pages.market, "A stock market"))
+        operations.append(_page("/positions", stock_pages.positions, "An address's positions"))
+    yield Surface(
+        name="pages",
+        title="Pages",
+        description="",
+        prefixes=("/",),
+        operations=tuple(operations),
+        error_body=_error_body,
+        error_response=_Errors(pages).answer,
+    )
+
+
+def chain_for_wallets(settings: Settings, stock: Deployment) -> dict[str, Any]:
+    """What a wallet needs to add the stock chain and to show a bet. A node's URL may carry a key, so only a local
+    one is ever told."""
+    contracts = StockContracts.of(stock)
+    token = stock.token(STOCK_TOKEN_SYMBOL)
+    local = [url for url in settings.chain("vpm").rpc_urls if urlsplit(url).hostname in LOOPBACK]
+    return {
+        "id": stock.chain_id,
+        "name": stock.name,
+        "rpc": local[:1],
+        "explorer": stock.explorer_url,
+        "token": token.address,
+        "symbol": token.symbol,
+        "settler": "" if contracts is None else contracts.settler.address,
+    }
+
+
+def _part(made: Sequence[Surface], kind: type[Part]) -> Part | None:
+    return next((each for surface in made for each in surface.reads if isinstance(each, kind)), None)
+
+
+def _page(path: str, handler: Handler, summary: str, content_type: str = HTML) -> Operation:
+    return Operation(
+        "GET", path, handler, summary, {200: Answer(summary, content_type=content_type)}, from_memory=True, hidden=True
+    )
+
+
+def _error_body(problem: Problem, _request_id: str) -> dict[str, Any]:
+    return {"error": problem.code, "message": problem.message, **problem.extra}
+
+
+class _Errors:
+    """Errors as a page; as JSON under /api, where programs ask."""
+
+    def __init__(self, pages: Pages) -> None:
+        self._pages = pages
+
+    def answer(self, request: web.Request, problem: Problem) -> web.StreamResponse:
+        if request.path == "/api" or request.path.startswith("/api/"):
+            return json_response(_error_body(problem, ""), problem.status, headers=problem.headers)
+        body = self._pages.render("error.html", path="", problem=problem)
+        response = web.Response(body=body, status=problem.status, content_type="text/html", charset="utf-8")
+        kept = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+        response.headers.update({**SECURITY, **problem.headers, **kept})
+        return response

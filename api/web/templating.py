@@ -1,0 +1,82 @@
+"""Jinja2, set up once: every value is escaped unless a function of ours made it markup."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from api.web import figures
+from api.web.assets import Assets
+
+TEMPLATES = Path(__file__).parent / "templates"
+
+NAVIGATION = (
+    ("/", "Markets"),
+    ("/cup", "Cup"),
+    ("/roulette", "Roulette"),
+    ("/proof", "Proof"),
+    ("/how", "How"),
+    ("/docs", "Docs"),
+)
+
+
+class Pages:
+    """Templates by name. `chain` is what wallets are told of the stock chain; `explorers` by network."""
+
+    def __init__(self, assets: Assets, chain: Mapping[str, Any], explorers: Mapping[str, str | None]) -> None:
+        self._explorers = explorers
+        self._environment = Environment(
+            loader=FileSystemLoader(TEMPLATES),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+            auto_reload=False,
+        )
+        self._environment.globals |= {
+            "asset": assets.url,
+            "navigation": NAVIGATION,
+            "chain": dict(chain),
+            "version": assets.version,
+        }
+        self._environment.filters |= {
+            "money": figures.money,
+            "plain": figures.plain,
+            "dollars": figures.dollars,
+            "price": figures.price,
+            "clock": figures.clock,
+            "short_clock": figures.short_clock,
+            "iso_clock": figures.iso_clock,
+            "span": figures.span,
+            "short": figures.shortened,
+            "bps": figures.bps,
+            "ordinal": figures.ordinal,
+            "tx": self._tx,
+            "address": self._address,
+        }
+        self._environment.globals |= {"until": figures.until, "percent": figures.percent}
+
+    def render(self, template: str, **values: Any) -> bytes:
+        return self._environment.get_template(template).render(**values).encode()
+
+    def _tx(self, tx: str | None, network: str = "vpm", label: str | None = None) -> Markup:
+        """A transaction: a link where there is an explorer, its hash everywhere."""
+        if not tx:
+            return Markup('<span class="none">\N{EN DASH}</span>')
+        return self._named(network, "tx", tx, label)
+
+    def _address(self, address: str, network: str = "vpm") -> Markup:
+        return self._named(network, "address", address, None)
+
+    def _named(self, network: str, kind: str, value: str, label: str | None) -> Markup:
+        shown = label or figures.shortened(value)
+        explorer = self._explorers.get(network)
+        if explorer is None:
+            return Markup('<code class="hash" title="{}">{}</code>').format(value, shown)
+        return Markup('<a class="hash" href="{}/{}/{}" title="{}" rel="noopener">{}</a>').format(
+            explorer, kind, value, value, shown
+        )
