@@ -13,8 +13,10 @@ from collections.abc import AsyncIterator, Sequence
 from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 
+from core.agent_events import submitted
 from core.db.engine import Pool
 from core.errors import VpmError
+from core.log import get_logger
 from core.outbox.lanes import LaneStatus
 from core.outbox.states import IntentState
 from relayer.flight import Attempt, Flight
@@ -37,6 +39,8 @@ from relayer.rows import (
 from relayer.signing import Signed, Unsigned
 
 Connection = AsyncConnection[TupleRow]
+
+log = get_logger(__name__)
 
 # A process stopped in the middle of a transaction must not hold a lane's row for longer.
 IDLE_IN_TRANSACTION_MS = 5_000
@@ -164,7 +168,22 @@ class LaneStore:
                 await self._store_signed(connection, flights)
                 await self._store_attempts(connection, [(each, each.newest) for each in flights])
                 await self._set_next(connection, next_nonce + len(flights))
+                await self._tell(connection, flights)
         return flights
+
+    async def _tell(self, connection: Connection, flights: Sequence[Flight]) -> None:
+        """What wallets are told of their transactions. A fault in the telling must not stop the money."""
+        told = [
+            submitted.Submitted(each.intent_id, each.kind, each.data, each.newest.hash)
+            for each in flights
+            if each.kind in submitted.KINDS
+        ]
+        if told:
+            try:
+                async with connection.transaction():
+                    await submitted.tell(connection, self.lease.chain_id, told)
+            except Exception as error:
+                log.error("a submission could not be told", action="relay.untold", exc=error)
 
     def _sign(self, prepared: Prepared, nonce: int, now: float) -> Flight:
         wanted = prepared.candidate
