@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import signal
@@ -20,90 +19,12 @@ from core.db.engine import conninfo
 from core.local.anvil import ask
 from core.local.process import free_port
 from tests.support.genesis import Genesis, RunningChain
+from tests.support.stack import Stack, gone, tree
 
 ROOT = Path(__file__).resolve().parents[2]
-READY_SECONDS = 90
 NOTICED_SECONDS = 3.0
 
 pytestmark = pytest.mark.timeout(240)
-
-
-class Stack:
-    """A running `./vpm up`."""
-
-    def __init__(
-        self,
-        state: Path,
-        told: Path,
-        *options: str,
-        port: int | None = None,
-        env: dict[str, str] | None = None,
-    ) -> None:
-        """`told` is a folder of its own for what the stack says."""
-        self.state, self.port = state, port or free_port()
-        told.mkdir()
-        self.ready_file, self.output_path = told / "ready.json", told / "output.txt"
-        inherited = {k: v for k, v in os.environ.items() if k != "DATABASE_URL"}
-        with self.output_path.open("wb") as output:
-            self.process = subprocess.Popen(
-                ["./vpm", "up", "--no-demo", *options, "--port", str(self.port)]
-                + ["--state", str(state), "--ready-file", str(self.ready_file)],
-                cwd=ROOT,
-                env={**inherited, **(env or {})},
-                stdout=output,
-                stderr=subprocess.STDOUT,
-            )
-
-    @property
-    def output(self) -> str:
-        return self.output_path.read_text(errors="replace")
-
-    def ready(self) -> dict[str, Any]:
-        deadline = time.monotonic() + READY_SECONDS
-        while not self.ready_file.exists():
-            assert self.process.poll() is None, f"the stack ended:\n{self.output}"
-            assert time.monotonic() < deadline, f"not ready in time:\n{self.output}"
-            time.sleep(0.05)
-        found: dict[str, Any] = json.loads(self.ready_file.read_text())
-        return found
-
-    def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
-        if self.process.poll() is None:
-            self.process.send_signal(number)
-        return self.process.wait(60)
-
-    def children(self) -> list[int]:
-        return [pid for pid, parent in _parents().items() if parent == self.process.pid]
-
-
-def _parents() -> dict[int, int]:
-    shown = subprocess.run(["ps", "-eo", "pid=,ppid="], capture_output=True, text=True, check=True).stdout
-    return {int(pid): int(parent) for pid, parent in (line.split() for line in shown.splitlines())}
-
-
-def _tree(pid: int) -> set[int]:
-    parents = _parents()
-    found, before = {pid}, set[int]()
-    while found != before:
-        before = set(found)
-        found |= {child for child, parent in parents.items() if parent in found}
-    return found - {pid}
-
-
-def _alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except OSError:
-        return False
-
-
-def _gone(pids: set[int], within_seconds: float) -> bool:
-    deadline = time.monotonic() + within_seconds
-    while any(_alive(pid) for pid in pids):
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.05)
-    return True
 
 
 def _listening(port: int) -> bool:
@@ -126,11 +47,7 @@ def new_stack(local_genesis: Genesis, tmp_path: Path) -> Iterator[Callable[..., 
 
     yield start
     for stack in started:
-        family = _tree(stack.process.pid)
-        if stack.process.poll() is None:
-            stack.process.kill()
-            stack.process.wait()
-        assert _gone(family, 10)
+        stack.end()
 
 
 def test_up_tells_everything_and_stops_without_a_trace(new_stack: Callable[..., Stack]) -> None:
@@ -155,10 +72,10 @@ def test_up_tells_everything_and_stops_without_a_trace(new_stack: Callable[..., 
         assert connection.execute("SELECT count(*) FROM alembic_version").fetchone() is not None
     _dev_wallets_are_funded(ready)
 
-    family = _tree(stack.process.pid)
+    family = tree(stack.process.pid)
     ports = [int(url.rsplit(":", 1)[1]) for url in ready["rpc"].values()]
     assert stack.stop(signal.SIGINT) == 0
-    assert _gone(family, 1)
+    assert gone(family, 1)
     assert not any(_listening(port) for port in ports)
     assert not stack.ready_file.exists()
 
@@ -175,7 +92,7 @@ def _dev_wallets_are_funded(ready: dict[str, Any]) -> None:
 def test_a_killed_part_is_named_and_ends_the_stack(new_stack: Callable[..., Stack]) -> None:
     stack = new_stack()
     stack.ready()
-    family = _tree(stack.process.pid)
+    family = tree(stack.process.pid)
     victims = {"chain-vpm": "--chain-id 4663", "postgres": "postgres"}
     for name, sign in victims.items():
         victim = next(pid for pid in stack.children() if sign in _command(pid))
@@ -185,11 +102,11 @@ def test_a_killed_part_is_named_and_ends_the_stack(new_stack: Callable[..., Stac
             assert time.monotonic() - killed_at < NOTICED_SECONDS + 30, stack.output
             time.sleep(0.02)
         assert stack.process.wait(30) == 1
-        assert _gone(family, 1)
+        assert gone(family, 1)
         if name != "postgres":
             stack = new_stack()
             stack.ready()
-            family = _tree(stack.process.pid)
+            family = tree(stack.process.pid)
 
 
 def _command(pid: int) -> str:
@@ -199,11 +116,11 @@ def _command(pid: int) -> str:
 def test_killing_the_launcher_takes_everything_with_it(new_stack: Callable[..., Stack]) -> None:
     stack = new_stack()
     stack.ready()
-    family = _tree(stack.process.pid)
+    family = tree(stack.process.pid)
     assert family
     stack.process.kill()
     stack.process.wait()
-    assert _gone(family, 5)
+    assert gone(family, 5)
 
 
 def test_a_restart_keeps_the_chains_and_their_addresses(new_stack: Callable[..., Stack]) -> None:

@@ -1,0 +1,118 @@
+"""A running `./vpm up`, as a person has it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from core.local.process import free_port
+from tests.support.genesis import Genesis
+
+ROOT = Path(__file__).resolve().parents[2]
+READY_SECONDS = 90
+
+
+class Stack:
+    """A running `./vpm up`."""
+
+    def __init__(
+        self,
+        state: Path,
+        told: Path,
+        *options: str,
+        port: int | None = None,
+        env: dict[str, str] | None = None,
+    ) -> None:
+        """`told` is a folder of its own for what the stack says."""
+        self.state, self.port = state, port or free_port()
+        told.mkdir()
+        self.ready_file, self.output_path = told / "ready.json", told / "output.txt"
+        inherited = {k: v for k, v in os.environ.items() if k != "DATABASE_URL"}
+        with self.output_path.open("wb") as output:
+            self.process = subprocess.Popen(
+                ["./vpm", "up", "--no-demo", *options, "--port", str(self.port)]
+                + ["--state", str(state), "--ready-file", str(self.ready_file)],
+                cwd=ROOT,
+                env={**inherited, **(env or {})},
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
+
+    @property
+    def output(self) -> str:
+        return self.output_path.read_text(errors="replace")
+
+    def ready(self) -> dict[str, Any]:
+        deadline = time.monotonic() + READY_SECONDS
+        while not self.ready_file.exists():
+            assert self.process.poll() is None, f"the stack ended:\n{self.output}"
+            assert time.monotonic() < deadline, f"not ready in time:\n{self.output}"
+            time.sleep(0.05)
+        found: dict[str, Any] = json.loads(self.ready_file.read_text())
+        return found
+
+    def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+        return self.process.wait(60)
+
+    def end(self) -> None:
+        """Whatever state it is in: nothing of it is left."""
+        family = tree(self.process.pid)
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        assert gone(family, 10)
+
+    def children(self) -> list[int]:
+        return [pid for pid, parent in parents_of_all().items() if parent == self.process.pid]
+
+
+def parents_of_all() -> dict[int, int]:
+    shown = subprocess.run(["ps", "-eo", "pid=,ppid="], capture_output=True, text=True, check=True).stdout
+    return {int(pid): int(parent) for pid, parent in (line.split() for line in shown.splitlines())}
+
+
+def tree(pid: int) -> set[int]:
+    parents = parents_of_all()
+    found, before = {pid}, set[int]()
+    while found != before:
+        before = set(found)
+        found |= {child for child, parent in parents.items() if parent in found}
+    return found - {pid}
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def gone(pids: set[int], within_seconds: float) -> bool:
+    deadline = time.monotonic() + within_seconds
+    while any(alive(pid) for pid in pids):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+@contextlib.contextmanager
+def stack_of(genesis: Genesis, folder: Path, *flags: str) -> Iterator[Stack]:
+    """A stack whose chains already carry the genesis, which takes seconds; gone afterwards."""
+    folder.chmod(0o755)  # as root, PostgreSQL runs as another user, who has to get in
+    shutil.copytree(genesis.state.root, folder / "state")
+    stack = Stack(folder / "state", folder / "told", *flags)
+    try:
+        yield stack
+    finally:
+        stack.end()
