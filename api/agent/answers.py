@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 from pydantic.alias_generators import to_camel
+
+from api.agent.problems import CATALOGUE, RESERVED
 
 
 class _Body(BaseModel):
@@ -15,7 +17,7 @@ class _Body(BaseModel):
 class ErrorBody(_Body):
     """Every refusal but the 402. 400 adds `issues`; a trade that may have been sent adds `txHash`."""
 
-    error: str
+    error: Annotated[str, WithJsonSchema({"type": "string", "enum": sorted(CATALOGUE.keys() - RESERVED)})]
     message: str
     hint: str
     docs_url: str

@@ -101,8 +101,6 @@ class TradeRequest(BaseModel):
             raise problem(
                 "invalid_request", f"The field {first['field']} is wrong: {first['problem']}.", issues=issues
             ) from None
-        if wanted.size_usd > MAX_SIZE_USD:
-            raise problem("invalid_request", f"One bet is at most {MAX_SIZE_USD} USD; split it into several.")
         checked_wallet(wanted.wallet_address)
         if wanted.size < MIN_SIZE:
             raise problem("size_below_min", f"The smallest bet is 1 USD; this one is {decimal_text(wanted.size)}.")

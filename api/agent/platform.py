@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from typing import Any
 
 from aiohttp import web
@@ -71,7 +72,10 @@ class Platform:
         switch: Trading,
         links: Links,
         chain_id: int,
+        *,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._monotonic = monotonic
         self._engine = engine
         self._pool = pool
         self._index = index
@@ -83,8 +87,8 @@ class Platform:
 
     async def stats(self, _request: web.Request) -> web.StreamResponse:
         async with self._counting:
-            if self._stats is None or time.monotonic() - self._stats[0] >= STATS_SECONDS:
-                self._stats = (time.monotonic(), await self._count())
+            if self._stats is None or self._monotonic() - self._stats[0] >= STATS_SECONDS:
+                self._stats = (self._monotonic(), await self._count())
         return reply(self._links, {"stats": self._stats[1]})
 
     async def _count(self) -> dict[str, Any]:

@@ -9,6 +9,11 @@ from typing import Any
 from api.http.problem import Problem
 
 RETRIABLE = frozenset({"rate_limited", "internal_error", "platform_paused"})
+# In the catalogue of the specification and never sent as an error body: the 402 has a body of its own, and there are no
+# deposits.
+RESERVED = frozenset(
+    {"payment_required", "deposit_above_max", "deposit_unconfirmed", "deposit_mismatch", "deposit_tx_reused"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +46,7 @@ CATALOGUE: Mapping[str, Entry] = {
     "method_not_allowed": Entry(405, "Use one of the methods in the Allow header."),
     "payload_too_large": Entry(413, "Send a smaller body."),
     "unsupported_media_type": Entry(415, "Send the body as JSON, with Content-Type: application/json."),
-    # In the catalogue of the specification and never sent as an error body.
+    # RESERVED
     "payment_required": Entry(402, "Sign the authorization the challenge describes and send it in X-PAYMENT."),
     "deposit_above_max": Entry(422, "Reserved."),
     "deposit_unconfirmed": Entry(422, "Reserved."),
@@ -59,7 +64,9 @@ def problem(
     retry_after: int | None = None,
     **extra: Any,
 ) -> Problem:
-    """A refusal of the catalogue; `status` only where one code has two."""
+    """A refusal of the catalogue; `status` only where one code has two. KeyError for a code that is never sent."""
+    if code in RESERVED:
+        raise KeyError(code)
     entry = CATALOGUE[code]
     if hint is not None:
         extra["hint"] = hint

@@ -369,6 +369,7 @@ class TradeDesk:
             raise _twin(twin)
 
     def _challenge(self, order: Order, error: str | None, contracts: AgentContracts) -> web.Response:
+        log.info("asked for payment", action="agent.challenge", code="payment_required", trade=order.resource_hash)
         resource = f"{self._links.api}/trade#{order.resource_hash}"
         pay_to, token = contracts.settlement.address, contracts.token_facts
         side = order.market.outcomes[order.outcome].key

@@ -1,0 +1,350 @@
+"""What a trade takes and gives, field by field; the order of its checks; what becomes of it in positions and proofs."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import psycopg
+import pytest
+
+from api.agent import answers, x402
+from core.chain import checksum
+from core.db.engine import conninfo
+from core.mirror.intent import Intent, idem_hash, intent_hash, market_key
+from core.money import USD, loads
+from scripts._stack import wallets
+from tests.support.agent_service import AgentChain, AgentService, Buyer, agent_service, bet, header, sign
+from tests.support.genesis import Genesis, RunningChain
+
+DEV = wallets.DEV
+POOR = wallets.wallet("a wallet without money")
+FINAL_AFTER = 5
+
+
+@pytest.fixture(scope="module")
+def service(
+    base_chain: RunningChain, local_genesis: Genesis, database_url: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[AgentService]:
+    chain = AgentChain.on(base_chain.url, base_chain.deployment)
+    folder: Path = tmp_path_factory.mktemp("agent")
+    chain.list("shut", closes_at=chain.now + 60)
+    chain.list("main", fee_bps=150)
+    chain.list("deep", virtual=1_000_000 * USD)
+    with agent_service(
+        chain, database_url, local_genesis.deployments, folder, VPM_BASE_FINALITY_BLOCKS=str(FINAL_AFTER)
+    ) as running:
+        running.start("indexer", "relayer", "api")
+        yield running
+
+
+@pytest.fixture
+async def buyer(service: AgentService) -> AsyncIterator[Buyer]:
+    async with aiohttp.ClientSession() as session:
+        made = Buyer(session, service)
+        await made.shows("deep")
+        yield made
+
+
+@pytest.mark.proves(
+    "agent.trade.payment.endpoint.post",
+    "agent.trade.payment.header.X-PAYMENT",
+    "agent.trade.answer.header.X-Payment-Response",
+    "agent.trade.answer.field.*",
+    "agent.service.behaviour.settlement_wallet",
+    "agent.service.behaviour.nullable_keys_present",
+    "shared.values.decision.money_exact",
+)
+async def test_the_whole_receipt(buyer: Buyer, service: AgentService) -> None:
+    """Every key of a real and of a simulated receipt, against the chain where it is on the chain."""
+    chain, who = service.chain, DEV[0]
+    body = bet("main", who, "no", 7.123456, ref="campaign-1", builderCode=DEV[7].address)
+    held = chain.read(chain.contracts.token.call("balanceOf", chain.contracts.settlement.address))
+    _, challenge = await buyer.post(body)
+    trade_id = challenge["accepts"][0]["extra"]["intentNonce"]
+    envelope = sign(challenge["accepts"][0], who, now=chain.now)
+    async with buyer.session.post(f"{service.api}/trade", json=body, headers=header(envelope)) as response:
+        raw = await response.read()
+        assert response.status == 200, raw
+        settlement = json.loads(base64.b64decode(response.headers["X-Payment-Response"]))
+    answers.TradeBody.model_validate_json(raw, strict=True)
+    paid = loads(raw)
+    stake = chain.read(
+        chain.contracts.settlement.call(
+            "stake", chain.read(chain.contracts.settlement.call("stakeOf", who.address, idem_hash(body["idemKey"])))
+        )
+    )
+    mined = chain.ask("eth_getTransactionReceipt", paid["receipt"]["txHash"])
+    block = chain.ask("eth_getBlockByNumber", mined["blockNumber"], False)
+    assert mined["status"] == "0x1"
+    assert paid["replay"] is False
+    assert paid["receipt"] == {
+        "tradeId": trade_id,
+        "marketId": "main",
+        "side": "no",
+        "sizeUsd": Decimal("7.123456"),
+        "simulated": False,
+        "txHash": mined["transactionHash"],
+        "explorerUrl": None,  # a local chain has none
+        "intentHash": trade_id,
+        "builderCode": DEV[7].address.lower(),
+        "position": {
+            "shares": Decimal(stake["shares"]) / USD,
+            "avgPriceCents": paid["receipt"]["position"]["avgPriceCents"],
+        },
+        "proofUrl": f"{service.api}/proof/{trade_id}",
+        "recordedAt": datetime.fromtimestamp(int(block["timestamp"], 16), UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+    }
+    fee = 7_123_456 * 150 // 10_000
+    average = Decimal(7_123_456 - fee) * 100 / stake["shares"]
+    assert 0 <= average - Decimal(paid["receipt"]["position"]["avgPriceCents"]) < Decimal("0.0001")
+    assert settlement == {
+        "success": True,
+        "transaction": mined["transactionHash"],
+        "network": "base",
+        "payer": who.address.lower(),
+    }
+    assert (
+        chain.read(chain.contracts.token.call("balanceOf", chain.contracts.settlement.address)) - held
+        == stake["amount"]
+    )
+    assert stake["amount"] == 7_123_456
+
+    async with buyer.session.post(f"{service.api}/trade", json={**body, "simulate": True, "idemKey": "x" * 8}) as tried:
+        raw = await tried.read()
+    answers.TradeBody.model_validate_json(raw, strict=True)
+    simulated = loads(raw)["receipt"]
+    assert set(simulated) == set(paid["receipt"])
+    assert {name for name, value in simulated.items() if value is None} == {"txHash", "explorerUrl", "proofUrl"}
+
+
+FIELDS = [
+    ("marketId", [None, "", 5], "main"),
+    ("side", [None, "", 5], "yes"),
+    ("sizeUsd", [None, "5", True, -1, 0, 1e-7], 1.5),
+    ("idemKey", [None, "short", "k" * 129, 5], "k" * 128),
+    ("walletAddress", [None, 5], DEV[0].address.lower()),
+    ("quoteId", ["", 5], "q_anything"),
+    ("minSharesOut", [0, -1, "1"], 0.5),
+    ("maxPriceCents", [0, 100, 1.5, "50", True], 99),
+    ("simulate", ["true", 1], True),
+    ("builderCode", ["0x12", "", 5, "0x" + "g" * 40], DEV[1].address),
+    ("callbackUrl", ["nowhere", "", 5, "ftp://example.org/"], "https://example.org/hook"),
+    ("ref", ["", "a b", "r" * 33, "ü", 5], "A:b_c-9" + "r" * 25),
+]
+
+
+@pytest.mark.proves(
+    "agent.trade.request.field.marketId",
+    "agent.trade.request.field.side",
+    "agent.trade.request.field.sizeUsd",
+    "agent.trade.request.field.idemKey",
+    "agent.trade.request.field.walletAddress",
+    "agent.trade.request.field.quoteId",
+    "agent.trade.request.field.minSharesOut",
+    "agent.trade.request.field.maxPriceCents",
+    "agent.trade.request.field.simulate",
+    "agent.trade.request.field.builderCode",
+    "agent.trade.request.field.callbackUrl",
+    "agent.trade.request.field.ref",
+    "agent.error_body.field.issues",
+)
+async def test_every_field_of_a_request_is_checked(buyer: Buyer) -> None:
+    """A wrong value is named by its field, a right one is taken; optional fields may be null, required ones not."""
+    whole = {name: good for name, _, good in FIELDS}
+    response, body = await buyer.post(whole)
+    assert response.status == 200, body
+    for name, wrong, _ in FIELDS:
+        for value in wrong:
+            response, body = await buyer.post({**whole, name: value})
+            assert (response.status, body["error"]) == (400, "invalid_request"), (name, value, body)
+            assert [each["field"] for each in body["issues"]] == [name], (name, value)
+            assert body["issues"][0]["problem"]
+        without = {key: value for key, value in whole.items() if key != name}
+        response, body = await buyer.post(without)
+        required = name in ("marketId", "side", "sizeUsd", "idemKey", "walletAddress")
+        assert response.status == (400 if required else 402 if name == "simulate" else 200), (name, body)
+    response, body = await buyer.post({**whole, "sizeUsd": "5", "ref": "a b", "more": 1})
+    assert {each["field"] for each in body["issues"]} == {"sizeUsd", "ref", "more"}
+
+
+@pytest.mark.proves("agent.service.limit.no_max_bet")
+async def test_no_size_is_too_large_for_its_own_sake(buyer: Buyer) -> None:
+    """A million dollars settle like five; beyond the largest quote the missing quote is what is refused."""
+    whole = bet("deep", DEV[5], size=900_000)
+    _, body = await buyer.get("/quote", marketId="deep", sizeUsd=900_000)
+    limits = {"quoteId": body["quote"]["quoteId"], "minSharesOut": body["quote"]["suggestedMinSharesOut"]}
+    response, paid = await buyer.buy({**whole, **limits}, DEV[5])
+    assert response.status == 200, paid
+    assert paid["receipt"]["sizeUsd"] == 900_000
+    for size in (1_000_000_001, 5e30):
+        response, refused = await buyer.post(bet("deep", DEV[5], size=size))
+        assert (response.status, refused["error"]) == (422, "quote_required")
+
+
+@pytest.mark.proves("agent.quote.decision.lock_guarantee")
+async def test_a_lock_gives_the_quoted_shares_or_nothing(buyer: Buyer, service: AgentService) -> None:
+    """The book moves between quote and settlement: the contract refuses the trade and the money stays."""
+    chain, who = service.chain, DEV[2]
+    _, body = await buyer.get("/quote", marketId="main", side="yes", sizeUsd=20)
+    limits = {"quoteId": body["quote"]["quoteId"], "minSharesOut": body["quote"]["suggestedMinSharesOut"]}
+    wanted = bet("main", who, "yes", 20, **limits)
+    _, challenge = await buyer.post(wanted)
+    envelope = sign(challenge["accepts"][0], who, now=chain.now)
+    held = chain.read(chain.contracts.token.call("balanceOf", who.address))
+    chain.ask("evm_setAutomine", False)
+    try:
+        first = asyncio.create_task(buyer.buy(bet("main", DEV[3], "yes", 9), DEV[3]))
+        await asyncio.sleep(1)  # the other one is in the pool ahead of ours
+        second = asyncio.create_task(buyer.post(wanted, headers=header(envelope)))
+        await asyncio.sleep(1.5)
+    finally:
+        chain.ask("evm_setAutomine", True)
+        chain.ask("evm_mine")
+    response, paid = await first
+    assert response.status == 200, paid
+    response, refused = await second
+    assert (response.status, refused["error"]) == (422, "slippage_exceeded"), refused
+    assert chain.read(chain.contracts.settlement.call("stakeOf", who.address, idem_hash(wanted["idemKey"]))) == 0
+    assert chain.read(chain.contracts.token.call("balanceOf", who.address)) == held
+
+
+@pytest.mark.proves("agent.trade.decision.check_order")
+async def test_the_order_of_the_checks(buyer: Buyer, service: AgentService) -> None:
+    """A trade wrong in every way, put right one check at a time."""
+    used = bet("shut", DEV[4], "yes", 2)
+    response, paid = await buyer.buy(used, DEV[4])
+    assert response.status == 200, paid
+    service.chain.warp_to(service.chain.now + 100)
+    async with asyncio.timeout(15):
+        while (await buyer.get("/markets/shut"))[1]["market"]["status"] == "open":
+            await asyncio.sleep(0.05)
+    _, quoted = await buyer.get("/quote", marketId="main", side="yes", sizeUsd=30)
+    lock = {"quoteId": quoted["quote"]["quoteId"]}
+    body: dict[str, Any] = {
+        "marketId": "none",
+        "side": "sideways",
+        "sizeUsd": 0.5,
+        "idemKey": used["idemKey"],
+        "walletAddress": "0x12",
+        "more": 1,
+    }
+    fixes: list[tuple[dict[str, Any], int, str | None]] = [
+        ({}, 400, "invalid_request"),
+        ({"more": None}, 422, "invalid_wallet"),
+        ({"walletAddress": DEV[4].address}, 422, "size_below_min"),
+        ({"sizeUsd": 30}, 404, "market_not_found"),
+        ({"marketId": "shut"}, 409, "idem_conflict"),
+        ({"idemKey": "a-fresh-key-0001"}, 409, "market_closed"),
+        ({"marketId": "main"}, 422, "invalid_side"),
+        ({"side": "no"}, 422, "quote_required"),
+        ({**lock, "minSharesOut": 10_000}, 422, "quote_mismatch"),
+        ({"side": "yes"}, 422, "slippage_exceeded"),
+        ({"minSharesOut": 1, "walletAddress": POOR.address}, 422, "insufficient_balance"),
+        ({"walletAddress": DEV[4].address}, 402, None),
+    ]
+    bad_payment = {"X-PAYMENT": "%%%"}
+    for fix, status, code in fixes:
+        body = {name: value for name, value in {**body, **fix}.items() if value is not None}
+        response, answer = await buyer.post(body, headers=bad_payment)
+        assert (response.status, answer.get("error") if status != 402 else None) == (status, code), (body, answer)
+    assert "X-PAYMENT" in answer["error"]  # and the payment is looked at last
+
+
+@pytest.mark.proves(
+    "agent.positions.behaviour.merges_rails",
+    "agent.positions.decision.rails",
+    "agent.proof.decision.attribution_ref",
+)
+async def test_a_wallet_has_one_book_whoever_brought_its_stakes(buyer: Buyer, service: AgentService) -> None:
+    """A stake of this API and one a partner sends to the contract itself stand side by side; a stranger who names the
+    wallet as builder puts nothing into its book."""
+    chain, who, partner = service.chain, DEV[1], DEV[6]
+    mine = bet("main", who, "yes", 2)
+    response, paid = await buyer.buy(mine, who)
+    assert response.status == 200, paid
+    response, _ = await buyer.buy(bet("main", partner, "no", 3, builderCode=who.address), partner)
+    assert response.status == 200
+
+    brought = Intent(
+        market_id=market_key("main"),
+        outcome=1,
+        amount=4 * USD,
+        min_shares=0,
+        wallet=who.address.lower(),
+        idem_hash=idem_hash("a partner's own key"),
+        builder=partner.address.lower(),
+        ref=b"mention:partner".ljust(32, b"\0"),
+    )
+    contracts = chain.contracts
+    bound = intent_hash(brought, contracts.chain_id, contracts.settlement.address)
+    _, challenge = await buyer.post(bet("main", who, "no", 4))
+    payment = x402.decode(header(sign(challenge["accepts"][0], who, now=chain.now, nonce=bound))["X-PAYMENT"])
+    chain.send(contracts.call("settle", brought, payment), partner.address)
+    async with asyncio.timeout(15):
+        while True:
+            _, body = await buyer.get("/positions", wallet=who.address)
+            if body["count"] == 2:
+                break
+            await asyncio.sleep(0.05)
+    assert [(each["side"], each["stakedUsd"]) for each in body["positions"]] == [("no", 4), ("yes", 2)]
+    assert body["wallet"] == who.address.lower()
+    _, proof = await buyer.get(f"/proof/0x{bound.hex()}")
+    assert proof["attribution"] == {
+        "source": "mention:partner",
+        "mentionId": "partner",
+        "ref": "mention:partner",
+        "builderCode": partner.address.lower(),
+    }
+    _, plain = await buyer.get(f"/proof/{paid['receipt']['tradeId']}")
+    assert set(plain["attribution"].values()) == {None}
+
+
+@pytest.mark.proves("agent.proof.decision.settlement_status")
+async def test_a_proof_is_confirmed_and_then_final(buyer: Buyer, service: AgentService) -> None:
+    _, paid = await buyer.buy(bet("main", DEV[3], size=1), DEV[3])
+    path = f"/proof/{paid['receipt']['tradeId']}"
+    _, proof = await buyer.get(path)
+    assert proof["settlement"]["status"] == "confirmed"
+    service.chain.ask("anvil_mine", hex(100))
+    async with asyncio.timeout(15):
+        while (await buyer.get(path))[1]["settlement"]["status"] != "final":
+            await asyncio.sleep(0.05)
+    _, final = await buyer.get(path)
+    assert {**final, "meta": 0, "settlement": {**final["settlement"], "status": "confirmed"}} == {**proof, "meta": 0}
+
+
+@pytest.mark.proves("agent.catalogue.decision.payment_required_logs", "agent.catalogue.error.payment_required")
+async def test_a_challenge_is_named_in_the_log_and_sent_as_no_error_body(buyer: Buyer, service: AgentService) -> None:
+    response, challenge = await buyer.post(bet("main", DEV[0]))
+    assert (response.status, challenge["error"]) == (402, None)
+    trade_id = challenge["accepts"][0]["extra"]["intentNonce"]
+    (line,) = [line for line in service.log("api").splitlines() if trade_id in line]
+    assert "payment_required" in line
+
+
+async def test_nothing_is_kept_of_a_trade_that_was_only_asked_about(
+    buyer: Buyer, service: AgentService, database_url: str
+) -> None:
+    """Challenges and simulations leave no row: only a payment is booked."""
+    asked = bet("main", DEV[2], size=1)
+    await buyer.post(asked)
+    await buyer.post({**asked, "simulate": True})
+    with psycopg.connect(conninfo(database_url)) as connection:
+        row = connection.execute(
+            "SELECT count(*) FROM agent_trade WHERE idem_hash = %s", (idem_hash(asked["idemKey"]),)
+        ).fetchone()
+    assert row == (0,)
+    assert (
+        service.chain.read(
+            service.chain.contracts.settlement.call("stakeOf", checksum(DEV[2].address), idem_hash(asked["idemKey"]))
+        )
+        == 0
+    )
