@@ -1,0 +1,69 @@
+"""The error catalogue against the specification: nothing missing, nothing sent that is only reserved."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from api.agent.answers import ErrorBody
+from api.agent.problems import CATALOGUE, RESERVED, RETRIABLE, error_body, problem
+from api.http.problem import Problem
+
+ROOT = Path(__file__).resolve().parents[2]
+# What every HTTP service has to say besides; documented, as the decisions ask.
+ADDITIONS = {
+    "not_found",
+    "platform_disabled",
+    "method_not_allowed",
+    "payload_too_large",
+    "unsupported_media_type",
+}
+
+
+def specified() -> set[str]:
+    text = (ROOT / "docs" / "spec" / "agent-api.md").read_text()
+    (line,) = [each for each in text.splitlines() if "Catalogue of `error` codes:" in each]
+    return set(re.findall(r"`([a-z_]+)`", line.partition("Catalogue of `error` codes:")[2]))
+
+
+@pytest.mark.proves(
+    "agent.catalogue.error.payment_required",
+    "agent.catalogue.error.deposit_above_max",
+    "agent.catalogue.error.deposit_unconfirmed",
+    "agent.catalogue.error.deposit_mismatch",
+    "agent.catalogue.error.deposit_tx_reused",
+    "agent.catalogue.behaviour.only_catalogue_codes",
+)
+def test_the_catalogue_is_the_specifications_and_its_additions() -> None:
+    codes = specified()
+    assert len(codes) == 23
+    assert codes | ADDITIONS == set(CATALOGUE)
+    assert {"deposit_above_max", "deposit_unconfirmed", "deposit_mismatch", "deposit_tx_reused"} < RESERVED
+    # The published description names every code that is sent, so a generated test finds one that is not in it.
+    assert set(ErrorBody.model_json_schema()["properties"]["error"]["enum"]) == set(CATALOGUE) - RESERVED
+
+
+@pytest.mark.proves("agent.catalogue.decision.deposits_reserved", "agent.catalogue.decision.payment_required_logs")
+@pytest.mark.parametrize("code", sorted(RESERVED))
+def test_a_reserved_code_cannot_be_sent(code: str) -> None:
+    with pytest.raises(KeyError):
+        problem(code, "never")
+
+
+@pytest.mark.parametrize("code", sorted(CATALOGUE.keys() - RESERVED))
+def test_every_code_says_what_to_do(code: str) -> None:
+    raised = problem(code, "What happened.")
+    body = error_body(raised, "id", "https://example.org/errors")
+    assert body["error"] == code
+    assert body["hint"].endswith(".")
+    assert body["retriable"] is (code in RETRIABLE)
+    assert raised.status == CATALOGUE[code].status
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "sent"), [(503, "unavailable", "internal_error"), (400, "bad_thing", "invalid_request")]
+)
+def test_what_the_plumbing_raises_is_put_in_the_catalogues_words(status: int, code: str, sent: str) -> None:
+    assert error_body(Problem(status, code, "What happened."), "id", "https://example.org")["error"] == sent
