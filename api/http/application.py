@@ -111,6 +111,7 @@ class _Wording:
     async def prepare(self, request: web.Request, response: web.StreamResponse) -> None:
         headers = response.headers
         headers["X-Request-Id"] = request_id(request)
+        headers.popall("Server", None)  # aiohttp's own, with its version and Python's
         if "Origin" in request.headers:
             surface = self.surface_of(request.path)
             if surface is not None:

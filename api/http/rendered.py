@@ -1,14 +1,23 @@
-"""Bodies rendered once per change and served from memory: bytes, compressed bytes, strong ETags, 304."""
+"""Bodies rendered once per change and served from memory: bytes, compressed bytes, strong ETags, 304.
+
+The answer most requests get is serialized with its body, head included, so that serving it is two writes: see
+`Rendered.answer`.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import gzip
 import hashlib
-from collections.abc import Awaitable, Callable, Hashable
+import time
+from collections.abc import Awaitable, Callable, Hashable, Mapping
+from email.utils import formatdate
 
-from aiohttp import web
+from aiohttp import HttpVersion11, web
+from aiohttp.abc import AbstractStreamWriter
 from multidict import CIMultiDict
+
+from api.http.requests import fresh_request_id
 
 # Below this a body is not worth compressing; above the other, compressing it would hold up other requests.
 COMPRESS_FROM_BYTES = 512
@@ -17,11 +26,24 @@ _GZIP_LEVEL = 5
 
 JSON = "application/json; charset=utf-8"
 
+_KEPT = ("ETag", "Cache-Control", "Vary")
+
 
 class Rendered:
     """One body as it goes out. Each encoding has a strong ETag of its own, as their bytes differ."""
 
-    __slots__ = ("_encoded_headers", "_encoded_tag", "_headers", "_tag", "body", "encoded")
+    __slots__ = (
+        "_encoded_headers",
+        "_encoded_tag",
+        "_headers",
+        "_ready",
+        "_ready_encoded",
+        "_ready_encoded_unchanged",
+        "_ready_unchanged",
+        "_tag",
+        "body",
+        "encoded",
+    )
 
     def __init__(
         self, body: bytes, cache_control: str, *, content_type: str = JSON, encoded: bytes | None = None
@@ -43,6 +65,10 @@ class Rendered:
         self._encoded_headers = self._headers.copy()
         self._encoded_headers["ETag"] = self._encoded_tag
         self._encoded_headers["Content-Encoding"] = "gzip"
+        self._ready = _Ready(200, self._headers, body)
+        self._ready_unchanged = _Ready(304, self._headers)
+        self._ready_encoded = self._ready if encoded is None else _Ready(200, self._encoded_headers, encoded)
+        self._ready_encoded_unchanged = self._ready_unchanged if encoded is None else _Ready(304, self._encoded_headers)
 
     @property
     def tag(self) -> str:
@@ -58,8 +84,26 @@ class Rendered:
             encoded = _compress(body)
         return cls(body, cache_control, content_type=content_type, encoded=encoded)
 
+    def answer(self, request: web.Request) -> web.StreamResponse:
+        """As `response`, with nothing made for this request alone: the same bytes for all, its own id and time put in.
+
+        What is unusual (HEAD, a browser's `Origin`, a connection that ends) goes the usual way.
+        """
+        asked = request.headers
+        if request.method != "GET" or "Origin" in asked or not request.keep_alive or request.version != HttpVersion11:
+            return self.response(request)
+        accepts, held = asked.get("Accept-Encoding"), asked.get("If-None-Match")
+        if accepts is not None and self.encoded is not None and _takes_gzip(accepts):
+            if held is not None and _holds(held, self._encoded_tag):
+                return self._ready_encoded_unchanged
+            return self._ready_encoded
+        return self._ready_unchanged if held is not None and _holds(held, self._tag) else self._ready
+
     def response(self, request: web.Request, status: int = 200) -> web.Response:
-        """The answer in the encoding the client takes, or 304 when it holds these very bytes."""
+        """The answer in the encoding the client takes, or 304 when it holds these very bytes.
+
+        Its headers may be added to; those of `answer` may not.
+        """
         asked = request.headers
         accepts = asked.get("Accept-Encoding")
         if self.encoded is not None and accepts is not None and _takes_gzip(accepts):
@@ -68,9 +112,40 @@ class Rendered:
             body, headers, tag = self.body, self._headers, self._tag
         held = asked.get("If-None-Match")
         if held is not None and status == 200 and _holds(held, tag):
-            kept = ("ETag", "Cache-Control", "Vary")
-            return web.Response(status=304, headers={name: headers[name] for name in kept})
+            return web.Response(status=304, headers={name: headers[name] for name in _KEPT})
         return web.Response(body=body, status=status, headers=headers)
+
+
+class _Ready(web.StreamResponse):
+    """A whole answer to an HTTP/1.1 GET, shared by all who get it: it holds nothing of any request."""
+
+    def __init__(self, status: int, headers: Mapping[str, str], body: bytes = b"") -> None:
+        kept = {name: headers[name] for name in (_KEPT if status == 304 else headers)}
+        super().__init__(status=status, headers=kept)
+        if status != 304:
+            kept["Content-Length"] = str(len(body))
+        lines = [f"HTTP/1.1 {status} {self.reason}", *(f"{name}: {value}" for name, value in kept.items())]
+        self._text = "\r\n".join(lines)
+        self._whole = body
+        self._second = 0
+        self._dated = b""
+
+    @property
+    def keep_alive(self) -> bool:
+        return True
+
+    async def prepare(self, request: web.BaseRequest) -> AbstractStreamWriter:
+        now = int(time.time())
+        if now != self._second:
+            self._second = now
+            self._dated = f"{self._text}\r\nDate: {formatdate(now, usegmt=True)}\r\nX-Request-Id: ".encode("latin-1")
+        writer = request.writer
+        await writer.write(b"%b%b\r\n\r\n" % (self._dated, fresh_request_id().encode("ascii")))
+        await writer.write_eof(self._whole)
+        return writer
+
+    async def write_eof(self, data: bytes = b"") -> None:
+        """Nothing is left to write."""
 
 
 class Slot:

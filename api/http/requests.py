@@ -24,8 +24,12 @@ def request_id(request: web.Request) -> str:
     """This request's id: random per process, counted within it."""
     known = request.get(REQUEST_ID)
     if known is None:
-        known = request[REQUEST_ID] = f"{_prefix}{next(_counter):08x}"
+        known = request[REQUEST_ID] = fresh_request_id()
     return known
+
+
+def fresh_request_id() -> str:
+    return f"{_prefix}{next(_counter):08x}"
 
 
 def read_query(request: web.Request, model: type[M]) -> M:

@@ -109,7 +109,7 @@ class Proof:
         self._slot = Slot(self._stamp, self._render, PROOF_CACHE)
 
     async def get(self, request: web.Request) -> web.StreamResponse:
-        return (await self.rendered()).response(request)
+        return (await self.rendered()).answer(request)
 
     async def rendered(self) -> Rendered:
         return await self._slot.get()

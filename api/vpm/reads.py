@@ -87,17 +87,17 @@ class StockReads:
     # ------------------------------------------------------------ handlers
 
     async def prices(self, request: web.Request) -> web.StreamResponse:
-        return (await self._prices.get()).response(request)
+        return (await self._prices.get()).answer(request)
 
     async def markets(self, request: web.Request) -> web.StreamResponse:
         if not request.query_string:
-            return (await self._markets.get()).response(request)
+            return (await self._markets.get()).answer(request)
         query = read_query(request, MarketsQuery)
         body = self._markets_body(query.limit, query.before)
         return (await Rendered.make(orjson.dumps(body), MARKETS_CACHE)).response(request)
 
     async def market(self, request: web.Request) -> web.StreamResponse:
-        return (await self.one_market(request.match_info["id"])).response(request)
+        return (await self.one_market(request.match_info["id"])).answer(request)
 
     async def one_market(self, text: str) -> Rendered:
         """A market's detail by its id; 404 when it was never listed."""

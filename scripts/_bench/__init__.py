@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
-from scripts._bench import cup, gas, index, relay
+from scripts._bench import api, cup, gas, index, relay
 
 BENCHES: dict[str, Callable[[Path | None], int]] = {
+    "api": api.main,
     "cup": cup.main,
     "gas": gas.main,
     "index": index.main,
     "relay": relay.main,
 }
+
+# What `--long` runs instead: the same with figures that take many minutes.
+LONG: dict[str, Callable[[Path | None], int]] = {"api": partial(api.main, memory_requests=api.MILLION)}

@@ -1,0 +1,170 @@
+"""Bodies from memory: the quick answer says what the usual one says, and each request gets an id of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import itertools
+from collections.abc import AsyncIterator
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+from api.http import Answer, Operation, Problem, Rendered, Slot, Surface, application
+
+BODY = b'{"markets":["' + b"NVDA " * 400 + b'"]}'
+CACHE = "public, max-age=15"
+OWN = {"date", "x-request-id"}
+
+
+@pytest.fixture
+async def door() -> AsyncIterator[tuple[str, int]]:
+    large = await Rendered.make(BODY, CACHE)
+    small = await Rendered.make(b"{}", CACHE)
+
+    async def quick(request: web.Request) -> web.StreamResponse:
+        return (large if request.path == "/api/quick" else small).answer(request)
+
+    async def usual(request: web.Request) -> web.StreamResponse:
+        return large.response(request)
+
+    def operation(path: str, handler: object) -> Operation:
+        return Operation("GET", path, handler, path, {200: Answer("x")}, from_memory=True)  # type: ignore[arg-type]
+
+    surface = Surface(
+        "test",
+        "Test",
+        "",
+        ("/api/",),
+        (operation("/api/quick", quick), operation("/api/small", quick), operation("/api/usual", usual)),
+        lambda problem, _id: {"error": problem.code, "message": problem.message},
+    )
+    async with TestServer(application([surface])) as server:
+        assert server.port is not None
+        yield "127.0.0.1", server.port
+
+
+async def ask(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, line: str, *headers: str
+) -> tuple[str, dict[str, str], bytes]:
+    """Status line, headers by lower-case name, and body, on a connection that may be used again."""
+    writer.write("\r\n".join((line, "Host: here", *headers, "", "")).encode())
+    head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
+    found = dict(each.split(": ", 1) for each in head[1:] if each)
+    found = {name.lower(): value for name, value in found.items()}
+    length = 0 if line.startswith("HEAD") else int(found.get("content-length", 0))
+    return head[0], found, await reader.readexactly(length)
+
+
+@pytest.mark.parametrize("encoding", ["identity", "gzip", "gzip;q=0, identity", "br, gzip;q=0.5", None])
+@pytest.mark.parametrize("held", ["nothing", "it", "another"])
+async def test_the_quick_answer_is_the_usual_one(door: tuple[str, int], encoding: str | None, held: str) -> None:
+    reader, writer = await asyncio.open_connection(*door)
+    accept = () if encoding is None else (f"Accept-Encoding: {encoding}",)
+    _, first, _ = await ask(reader, writer, "GET /api/usual HTTP/1.1", *accept)
+    etag = {"nothing": None, "it": f'W/"x", {first["etag"]}', "another": '"0123"'}[held]
+    given = accept if etag is None else (*accept, f"If-None-Match: {etag}")
+    status, usual, body = await ask(reader, writer, "GET /api/usual HTTP/1.1", *given)
+    assert status.split()[1] == ("304" if held == "it" else "200")
+    quick_status, quick, quick_body = await ask(reader, writer, "GET /api/quick HTTP/1.1", *given)
+    assert (quick_status, quick_body) == (status, body)
+    assert set(quick) == set(usual)
+    assert {name: quick[name] for name in set(quick) - OWN} == {name: usual[name] for name in set(usual) - OWN}
+    assert quick["x-request-id"] != usual["x-request-id"]
+    assert (gzip.decompress(body) if "content-encoding" in usual else body) == (b"" if held == "it" else BODY)
+    writer.close()
+
+
+async def test_requests_sent_at_once_are_answered_in_their_order(door: tuple[str, int]) -> None:
+    reader, writer = await asyncio.open_connection(*door)
+    paths = ["quick", "small", "quick", "nothing", "small"]
+    writer.write(b"".join(f"GET /api/{path} HTTP/1.1\r\nHost: here\r\n\r\n".encode() for path in paths))
+    ids = set()
+    for path in paths:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode()
+        found = {name.lower(): value for name, value in (line.split(": ", 1) for line in head.split("\r\n")[1:-2])}
+        body = await reader.readexactly(int(found["content-length"]))
+        assert body == BODY if path == "quick" else len(body) < 100
+        assert head.startswith("HTTP/1.1 404" if path == "nothing" else "HTTP/1.1 200")
+        ids.add(found["x-request-id"])
+    assert len(ids) == len(paths)
+    writer.close()
+
+
+async def test_what_is_unusual_goes_the_usual_way(door: tuple[str, int]) -> None:
+    reader, writer = await asyncio.open_connection(*door)
+    _, plain, _ = await ask(reader, writer, "GET /api/quick HTTP/1.1")
+    status, head, body = await ask(reader, writer, "HEAD /api/quick HTTP/1.1")
+    assert (status, body) == ("HTTP/1.1 200 OK", b"")
+    assert (head["content-length"], head["etag"]) == (str(len(BODY)), plain["etag"])
+    _, asked, body = await ask(reader, writer, "GET /api/quick HTTP/1.1", "Origin: https://example.org")
+    assert (asked["access-control-allow-origin"], body) == ("*", BODY)
+    _, last, body = await ask(reader, writer, "GET /api/quick HTTP/1.1", "Connection: close")
+    assert (last["connection"], body) == ("close", BODY)
+    assert await reader.read() == b""  # and it is closed
+    writer.close()
+    reader, writer = await asyncio.open_connection(*door)
+    status, _, body = await ask(reader, writer, "GET /api/quick HTTP/1.0")
+    assert (status, body) == ("HTTP/1.0 200 OK", BODY)
+    writer.close()
+
+
+async def test_no_answer_tells_what_it_is_made_with(door: tuple[str, int]) -> None:
+    reader, writer = await asyncio.open_connection(*door)
+    for path in ("quick", "usual", "nothing"):
+        _, headers, _ = await ask(reader, writer, f"GET /api/{path} HTTP/1.1")
+        assert "server" not in headers
+        assert "python" not in str(headers).lower()
+    writer.close()
+
+
+# ---------------------------------------------------------------- slots
+
+
+async def test_a_slot_renders_once_for_all_who_wait_and_again_when_its_stamp_changes() -> None:
+    stamp, rendered = itertools.count(), []
+    now = next(stamp)
+
+    async def render() -> bytes:
+        rendered.append(now)
+        await asyncio.sleep(0.01)
+        return str(now).encode()
+
+    slot = Slot(lambda: now, render, CACHE)
+    first = await asyncio.gather(*(slot.get() for _ in range(20)))
+    assert {each.body for each in first} == {b"0"}
+    assert (await slot.get()) is first[0]
+    assert rendered == [0]
+    now = next(stamp)
+    assert (await slot.get()).body == b"1"
+    assert rendered == [0, 1]
+
+
+async def test_a_client_that_leaves_does_not_end_the_rendering_for_others() -> None:
+    async def render() -> bytes:
+        await asyncio.sleep(0.02)
+        return b"whole"
+
+    slot = Slot(lambda: 1, render, CACHE)
+    leaves = asyncio.create_task(slot.get())
+    stays = asyncio.create_task(slot.get())
+    await asyncio.sleep(0)
+    leaves.cancel()
+    assert (await stays).body == b"whole"
+    with pytest.raises(asyncio.CancelledError):
+        await leaves
+
+
+async def test_a_rendering_that_fails_is_tried_again() -> None:
+    tries = itertools.count()
+
+    def render() -> bytes:
+        if next(tries) == 0:
+            raise Problem(503, "unavailable", "not yet")
+        return b"now"
+
+    slot = Slot(lambda: 1, render, CACHE)
+    with pytest.raises(Problem):
+        await slot.get()
+    assert (await slot.get()).body == b"now"
