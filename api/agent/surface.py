@@ -12,11 +12,13 @@ from api.agent import answers, models
 from api.agent.attest import Attester
 from api.agent.chain import AgentContracts, Balances
 from api.agent.describe import DESCRIPTION, QUOTE, TRADE
+from api.agent.discover import Discovery
 from api.agent.follower import AgentIndex
 from api.agent.platform import Platform
 from api.agent.problems import error_body, problem
 from api.agent.reads import Reads
 from api.agent.render import Links
+from api.agent.sentiment import Sentiment
 from api.agent.switch import Trading
 from api.agent.trading import TradeDesk
 from api.context import Context
@@ -97,6 +99,8 @@ async def agent_surface(context: Context) -> AsyncIterator[Surface]:
                 attester,
                 links,
             ),
+            discovery=Discovery(index, links),
+            sentiment=Sentiment(context.engine, index, links),
         )
 
 
@@ -146,7 +150,9 @@ _UNREADABLE = _error("`internal_error`: retry shortly.")
 _RATE = Answer("`rate_limited`", answers.ErrorBody, {"Retry-After": "Seconds until there is room again."})
 
 
-def _surface(links: Links, *, reads: Reads, platform: Platform, desk: TradeDesk) -> Surface:
+def _surface(
+    links: Links, *, reads: Reads, platform: Platform, desk: TradeDesk, discovery: Discovery, sentiment: Sentiment
+) -> Surface:
     return Surface(
         name=NAME,
         title=TITLE,
@@ -180,6 +186,8 @@ def _surface(links: Links, *, reads: Reads, platform: Platform, desk: TradeDesk)
                 {200: Answer("Everything known of the market.", answers.ResearchBody), 404: _NOT_FOUND},
                 path_parameters=models.MarketPath,
             ),
+            discovery.operation(PREFIX),
+            sentiment.operation(PREFIX),
             Operation(
                 "GET",
                 f"{PREFIX}/quote",

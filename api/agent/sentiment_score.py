@@ -1,0 +1,157 @@
+"""What the crowd on a token's live markets thinks, as numbers. Pure.
+
+Amounts are token units (6 decimals), probabilities wads (10**18 is one), scores hundredths of a point (5_000 is the
+neutral 50), cents whole. Every division names its rounding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from api.agent.facts import Market, Observation
+from core.mirror.fixed import WAD
+from core.mirror.settlement import Kind, bucket
+from core.money import USD
+
+POINT: Final = 100
+NEUTRAL: Final = 50 * POINT
+HIGH_BETTORS, HIGH_POOL = 20, 1_000 * USD
+MEDIUM_BETTORS, MEDIUM_POOL = 5, 100 * USD
+BROAD_BETTORS, BROAD_TOP_PCT = 10, 25
+FEW_BETTORS, CONCENTRATED_TOP_PCT = 3, 50
+
+
+@dataclass(frozen=True, slots=True)
+class Crowd:
+    """Who bet on a token's live markets: wallets, the staked total and the largest wallet's part of it, fees included.
+    `directional_bettors` counts the wallets on directional markets."""
+
+    bettors: int = 0
+    directional_bettors: int = 0
+    staked: int = 0
+    largest: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A live market and the outcomes that are bullish; None when it has no direction."""
+
+    market: Market
+    bullish_outcomes: tuple[int, ...] | None
+
+    @property
+    def pool(self) -> int:
+        return self.market.book.net_pool
+
+    @property
+    def directional(self) -> bool:
+        return self.bullish_outcomes is not None
+
+    @property
+    def bullish(self) -> int:
+        """The probability of the bullish outcomes; prices are rounded down, so never above one."""
+        return sum(self.market.book.price(outcome) for outcome in self.bullish_outcomes or ())
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    points: int
+    label: str
+    basis: str
+    confidence: str
+    markets: int
+    pool: int
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestion:
+    market: Market
+    outcome: int
+    label: str
+    cents: int
+
+
+def readings(markets: Sequence[Market], latest: Mapping[str, Observation]) -> list[Reading]:
+    """The largest pool first, then the earlier deadline, then the id."""
+    found = [Reading(each, bullish_outcomes(each, latest.get(each.feed))) for each in markets]
+    return sorted(found, key=lambda each: (-each.pool, each.market.closes_at, each.market.id))
+
+
+def bullish_outcomes(market: Market, latest: Observation | None) -> tuple[int, ...] | None:
+    """`yes` or `up`; of a range market, while the current value is known, the buckets wholly above it."""
+    if market.kind is not Kind.RANGE:
+        return (0,)
+    return None if latest is None else tuple(range(bucket(market.bounds, latest.value) + 1, len(market.outcomes)))
+
+
+def score_of(found: Sequence[Reading], crowd: Crowd) -> Score:
+    """100 x sum(pool x bullish) / sum(pool), to the nearest hundredth, halves up; equal weights without any pool."""
+    directional = [(each.pool, each.bullish) for each in found if each.directional]
+    pool = sum(weight for weight, _ in directional)
+    if not directional:
+        return Score(NEUTRAL, _label(NEUTRAL), "none", "none", 0, 0)
+    weighted = sum((weight if pool else 1) * bullish for weight, bullish in directional)
+    whole = (pool or len(directional)) * WAD
+    points = (2 * 100 * POINT * weighted + whole) // (2 * whole)
+    basis = "pool_weighted" if pool else "equal_weight"
+    return Score(points, _label(points), basis, _confidence(crowd.directional_bettors, pool), len(directional), pool)
+
+
+def _label(points: int) -> str:
+    if points >= 80 * POINT:
+        return "strongly_bullish"
+    if points >= 60 * POINT:
+        return "bullish"
+    if points > 40 * POINT:
+        return "neutral"
+    return "bearish" if points > 20 * POINT else "strongly_bearish"
+
+
+def _confidence(bettors: int, pool: int) -> str:
+    if bettors >= HIGH_BETTORS and pool >= HIGH_POOL:
+        return "high"
+    if bettors >= MEDIUM_BETTORS and pool >= MEDIUM_POOL:
+        return "medium"
+    return "low" if bettors else "none"
+
+
+def quality_of(crowd: Crowd) -> str:
+    """How widely the stakes are spread."""
+    if crowd.bettors == 0:
+        return "none"
+    largest = 100 * crowd.largest
+    if crowd.bettors < FEW_BETTORS or largest >= CONCENTRATED_TOP_PCT * crowd.staked:
+        return "concentrated"
+    return "broad" if crowd.bettors >= BROAD_BETTORS and largest < BROAD_TOP_PCT * crowd.staked else "mixed"
+
+
+def suggestion(found: Sequence[Reading], points: int) -> Suggestion | None:
+    """The side the crowd leans to (at 50 the bullish one) on the directional market with the largest pool; a range
+    market only where no other has a direction, and of its buckets on that side the dearest."""
+    bullish = points >= NEUTRAL
+    for each in sorted(found, key=lambda each: each.market.kind is Kind.RANGE):  # stable: pools stay in order
+        if each.bullish_outcomes is None:
+            continue
+        market = each.market
+        side = [at for at in range(len(market.outcomes)) if (at in each.bullish_outcomes) == bullish]
+        if side:  # a range market may have no bucket above the current value
+            outcome = max(side, key=lambda at: (market.book.price(at), -at))
+            return Suggestion(market, outcome, _side_label(market, outcome), _cents(market.book.price(outcome)))
+    return None
+
+
+def _side_label(market: Market, outcome: int) -> str:
+    match market.kind:
+        case Kind.DIRECTION:
+            return ("UP", "DOWN")[outcome]
+        case Kind.THRESHOLD:
+            return ("YES", "NO")[outcome]
+        case Kind.RANGE:  # betting on a bucket says yes to it
+            return "YES"
+
+
+def _cents(price: int) -> int:
+    """To the nearest cent, halves up."""
+    return (2 * 100 * price + WAD) // (2 * WAD)

@@ -1,0 +1,202 @@
+"""Sentiment without I/O: the score, its labels, confidence, quality and the suggested bet, by their definitions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from api.agent.facts import Market, Observation
+from api.agent.render import Links
+from api.agent.sentiment import intel, symbol_of
+from api.agent.sentiment_score import Crowd, quality_of, readings, score_of, suggestion
+from api.http.problem import Problem
+from core.mirror.fixed import WAD
+from core.mirror.settlement import Book, Kind
+from core.money import USD
+from tests.support.agent_markets import market, venue
+
+LINKS = Links("https://example.org", None, "0x" + "aa" * 20)
+FEED = "0x" + "bb" * 20
+"""Range markets here have the bounds 50M and 100M."""
+BELOW, BETWEEN, ABOVE = (Observation(value * 10**6 * 10**8, 0) for value in (10, 80, 100))
+CROWD = Crowd(bettors=30, directional_bettors=30, staked=5_000 * USD, largest=100 * USD)
+
+
+def priced(cents: int, pool: int = 100, kind: Kind = Kind.THRESHOLD, name: str = "m") -> Market:
+    """A market whose first side costs this much: its stakes stand in for all of its weight."""
+    made = market(name, "X", "?", kind=kind)
+    book = Book(10 * USD, 200, (pool * cents * USD // 100, pool * (100 - cents) * USD // 100), (0, 0))
+    total = book.total_weight
+    # The virtual liquidity pulls to the middle; weigh the stakes so that the price comes out as wanted.
+    first = total * cents // 100 - 5 * USD
+    return replace(made, book=replace(book, net=(first, pool * USD - first)))
+
+
+def scored(*markets: Market, latest: Observation | None = None, crowd: Crowd = CROWD) -> Any:
+    return score_of(readings(markets, {} if latest is None else {FEED: latest}), crowd)
+
+
+@pytest.mark.proves("agent.sentiment.decision.score_formula", "agent.sentiment.value.pool_weighted")
+def test_the_score_weighs_markets_by_pool() -> None:
+    deep, thin = priced(90, 900, name="deep"), priced(10, 100, name="thin")
+    weighted = Fraction(900 * deep.book.price(0) + 100 * thin.book.price(0), 1_000 * WAD)
+    score = scored(deep, thin)
+    assert score.points == round(weighted * 10_000) == 8_200
+    assert (score.basis, score.markets, score.pool) == ("pool_weighted", 2, 1_000 * USD)
+
+
+@pytest.mark.proves("agent.sentiment.decision.equal_weights", "agent.sentiment.value.equal_weight")
+def test_without_pools_markets_weigh_alike() -> None:
+    bare = market("a", "X", "?")
+    tilted = market("b", "X", "?", kind=Kind.RANGE)  # three buckets, two of them above 10M
+    score = scored(bare, tilted, latest=BELOW, crowd=Crowd())
+    assert score.points == round((Fraction(1, 2) + Fraction(2, 3)) / 2 * 10_000) == 5_833
+    assert (score.basis, score.confidence, score.pool) == ("equal_weight", "none", 0)
+
+
+@pytest.mark.proves("agent.sentiment.decision.no_directional", "agent.sentiment.value.basis_none")
+def test_without_a_directional_market_it_is_neutral() -> None:
+    unread = market("r", "X", "?", kind=Kind.RANGE, pool=500)
+    for markets in ((), (unread,)):
+        score = scored(*markets)
+        assert (score.points, score.label, score.basis, score.confidence) == (5_000, "neutral", "none", "none")
+        assert suggestion(readings(markets, {}), score.points) is None
+
+
+@pytest.mark.proves("agent.sentiment.decision.bullish_sides")
+def test_yes_up_and_the_buckets_above_are_bullish() -> None:
+    assert scored(priced(70)).points == 7_000
+    assert scored(priced(30, kind=Kind.DIRECTION)).points == 3_000
+    ladder = market("r", "X", "?", kind=Kind.RANGE, net=(1_000, 2_000, 3_000))
+    prices = [ladder.book.price(at) for at in range(3)]
+    for latest, above in ((BELOW, prices[1:]), (BETWEEN, prices[2:]), (ABOVE, [])):
+        assert scored(ladder, latest=latest).points == round(Fraction(sum(above), WAD) * 10_000)
+
+
+@pytest.mark.proves("agent.sentiment.decision.label_bounds")
+@pytest.mark.parametrize(
+    ("cents", "label"),
+    [
+        pytest.param(80, "strongly_bullish", marks=pytest.mark.proves("agent.sentiment.value.strongly_bullish")),
+        pytest.param(79, "bullish", marks=pytest.mark.proves("agent.sentiment.value.bullish")),
+        (60, "bullish"),
+        pytest.param(59, "neutral", marks=pytest.mark.proves("agent.sentiment.value.neutral")),
+        (41, "neutral"),
+        pytest.param(40, "bearish", marks=pytest.mark.proves("agent.sentiment.value.bearish")),
+        (21, "bearish"),
+        pytest.param(20, "strongly_bearish", marks=pytest.mark.proves("agent.sentiment.value.strongly_bearish")),
+    ],
+)
+def test_labels_change_at_80_60_40_20(cents: int, label: str) -> None:
+    score = scored(priced(cents, 1_000))
+    assert (score.points, score.label) == (cents * 100, label)
+
+
+@pytest.mark.proves("agent.sentiment.decision.confidence_bounds")
+@pytest.mark.parametrize(
+    ("bettors", "pool", "confidence"),
+    [
+        pytest.param(20, 1_000, "high", marks=pytest.mark.proves("agent.sentiment.value.confidence_high")),
+        pytest.param(19, 9_000, "medium", marks=pytest.mark.proves("agent.sentiment.value.confidence_medium")),
+        (90, 999, "medium"),
+        (5, 100, "medium"),
+        pytest.param(4, 9_000, "low", marks=pytest.mark.proves("agent.sentiment.value.confidence_low")),
+        (90, 99, "low"),
+        (1, 1, "low"),
+        pytest.param(0, 0, "none", marks=pytest.mark.proves("agent.sentiment.value.confidence_none")),
+    ],
+)
+def test_confidence_wants_bettors_and_money(bettors: int, pool: int, confidence: str) -> None:
+    crowd = Crowd(bettors=200, directional_bettors=bettors, staked=pool * USD, largest=USD)
+    assert scored(market("m", "X", "?", pool=pool), crowd=crowd).confidence == confidence
+
+
+@pytest.mark.parametrize(
+    ("bettors", "largest", "label"),
+    [
+        pytest.param(0, 0, "none", marks=pytest.mark.proves("agent.sentiment.value.quality_none")),
+        (2, 50, "concentrated"),
+        pytest.param(30, 500, "concentrated", marks=pytest.mark.proves("agent.sentiment.value.quality_concentrated")),
+        pytest.param(30, 499, "mixed", marks=pytest.mark.proves("agent.sentiment.value.quality_mixed")),
+        (30, 250, "mixed"),
+        (9, 200, "mixed"),
+        pytest.param(10, 249, "broad", marks=pytest.mark.proves("agent.sentiment.value.quality_broad")),
+    ],
+)
+def test_quality_says_how_stakes_are_spread(bettors: int, largest: int, label: str) -> None:
+    assert quality_of(Crowd(bettors, bettors, 1_000 * USD, largest * USD)) == label
+
+
+def test_the_suggestion_leans_with_the_crowd_on_the_deepest_market() -> None:
+    deep = priced(30, 900, Kind.DIRECTION, name="deep")
+    thin = priced(90, 100, name="thin")
+    ladder = market("ladder", "X", "?", kind=Kind.RANGE, net=(9_000, 100, 200))
+    found = readings((thin, ladder, deep), {FEED: BELOW})
+    assert [each.market.id for each in found] == ["ladder", "deep", "thin"]
+    down = suggestion(found, 4_999)
+    assert down is not None
+    assert (down.market.id, down.outcome, down.label, down.cents) == ("deep", 1, "DOWN", 70)
+    up = suggestion(found, 5_000)
+    assert up is not None
+    assert (up.market.id, up.outcome, up.label, up.cents) == ("deep", 0, "UP", 30)
+    only_ladder = suggestion(readings((ladder,), {FEED: BELOW}), 5_000)
+    assert only_ladder is not None
+    assert (only_ladder.outcome, only_ladder.label) == (2, "YES")
+    yes = suggestion(readings((thin,), {}), 9_000)
+    assert yes is not None
+    assert (yes.label, yes.cents) == ("YES", 90)
+    # Nothing lies above the current value: no bucket can be bullish.
+    assert suggestion(readings((ladder,), {FEED: ABOVE}), 5_000) is None
+
+
+def test_equal_pools_go_by_deadline_then_id() -> None:
+    same = [market("b", "X", "?", closes=50), market("c", "X", "?", closes=40), market("a", "X", "?", closes=50)]
+    assert [each.market.id for each in readings(same, {})] == ["c", "a", "b"]
+
+
+@pytest.mark.proves("agent.sentiment.param.token")
+def test_ways_to_write_a_token() -> None:
+    for text in ("$BNKR", "BNKR", "bnkr", "$bnkr", " BnKr ", "＄ｂｎｋｒ"):
+        assert symbol_of(text) == "BNKR"
+
+
+@pytest.mark.parametrize("text", [None, "", "  ", "$", "two words", "x" * 33])
+def test_what_is_no_symbol_is_422(text: str | None) -> None:
+    with pytest.raises(Problem) as refusal:
+        symbol_of(text)
+    assert (refusal.value.status, refusal.value.code) == (422, "invalid_request")
+
+
+def test_the_summary_says_what_the_fields_say() -> None:
+    markets = [priced(82, 1_000, name="a"), market("r", "X", "?", kind=Kind.RANGE)]
+    body = orjson.loads(orjson.dumps(intel("X", readings(markets, {}), CROWD, venue(*markets), LINKS)))
+    assert body["summary"] == (
+        "X reads strongly bullish at 82 of 100: 2 open markets, 1000 USD by 30 wallets, high confidence."
+    )
+    assert intel("Y", (), Crowd(), venue(), LINKS)["summary"] == "Y has no open market."
+    unread = readings(markets[1:], {})
+    assert intel("X", unread, Crowd(), venue(), LINKS)["summary"] == "X has 1 open market, none with a direction."
+
+
+nets = st.lists(st.integers(0, 10**9), min_size=2, max_size=2)
+
+
+@given(st.lists(st.tuples(nets, st.booleans()), max_size=6), st.integers(0, 2))
+def test_scores_stay_between_0_and_100_and_mirror(books: list[tuple[list[int], bool]], seen: int) -> None:
+    """Swapping the sides of every market mirrors the score about 50."""
+    made = [
+        market(f"m{at}", "X", "?", kind=Kind.DIRECTION if direction else Kind.THRESHOLD, net=tuple(net))
+        for at, (net, direction) in enumerate(books)
+    ]
+    swapped = [replace(each, book=replace(each.book, net=each.book.net[::-1])) for each in made]
+    points = scored(*made).points
+    assert 0 <= points <= 10_000
+    assert abs(points + scored(*swapped).points - 10_000) <= 1  # prices and the score are rounded
+    ladder = market("r", "X", "?", kind=Kind.RANGE, net=(seen, 10, 20))
+    assert 0 <= scored(*made, ladder, latest=(BELOW, BETWEEN, ABOVE)[seen]).points <= 10_000
