@@ -13,6 +13,7 @@ from api.agent.attest import Attester
 from api.agent.chain import AgentContracts, Balances
 from api.agent.describe import DESCRIPTION, QUOTE, TRADE
 from api.agent.discover import Discovery
+from api.agent.event_channels import EventChannels
 from api.agent.follower import AgentIndex
 from api.agent.platform import Platform
 from api.agent.problems import error_body, problem
@@ -72,8 +73,11 @@ async def agent_surface(context: Context) -> AsyncIterator[Surface]:
         attester = Attester(None if secret is None else secret.get_secret_value(), deployment.chain_id)
         if attester.address is None:
             log.warning("no attestation key: offers and receipts go out unsigned", action="agent.unsigned")
+        channels = EventChannels(context, links)
+        channels.run_beside(context)
         yield _surface(
             links,
+            channels=channels,
             reads=Reads(
                 settings,
                 contracts,
@@ -151,7 +155,14 @@ _RATE = Answer("`rate_limited`", answers.ErrorBody, {"Retry-After": "Seconds unt
 
 
 def _surface(
-    links: Links, *, reads: Reads, platform: Platform, desk: TradeDesk, discovery: Discovery, sentiment: Sentiment
+    links: Links,
+    *,
+    channels: EventChannels,
+    reads: Reads,
+    platform: Platform,
+    desk: TradeDesk,
+    discovery: Discovery,
+    sentiment: Sentiment,
 ) -> Surface:
     return Surface(
         name=NAME,
@@ -295,5 +306,6 @@ def _surface(
                 "Onboarding in six steps",
                 {200: Answer("The script.", answers.GettingStarted)},
             ),
+            *channels.operations(PREFIX),
         ),
     )
