@@ -77,9 +77,16 @@ def make_pool(
         open=False,
         timeout=connect_timeout_seconds,
         check=AsyncConnectionPool.check_connection,
+        reset=_give_back_elsewhere,
         kwargs={"autocommit": autocommit, **_connect_arguments(connect_timeout_seconds, application_name)},
         name=application_name,
     )
+
+
+async def _give_back_elsewhere(_connection: AsyncConnection[TupleRow]) -> None:
+    """There is nothing to reset. But with a reset the pool takes connections back in a task of its own; without one it
+    does so in the caller's, and a caller whose time runs out in that instant loses the connection to the pool for good.
+    """
 
 
 async def connect(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import random
 import socket
 import time
 from collections.abc import AsyncIterator
@@ -299,3 +300,25 @@ async def test_connect_gives_one_connection(database_url: str) -> None:
     connection = await connect(database_url)
     async with connection:
         assert connection.autocommit
+
+
+@pytest.mark.parametrize("autocommit", [True, False])
+async def test_a_pool_survives_callers_that_run_out_of_time_anywhere(database_url: str, autocommit: bool) -> None:
+    """Cut off while waiting, while asking and while giving back: no connection is ever lost to the pool."""
+    chance = random.Random(7)
+
+    async def impatient(pool: Pool) -> None:
+        with contextlib.suppress(TimeoutError, psycopg.Error):
+            async with (
+                asyncio.timeout(chance.uniform(0, 0.2)),
+                pool.connection() as connection,
+                connection.transaction(),
+            ):
+                await connection.execute("SELECT pg_sleep(%s)", (chance.uniform(0, 0.003),))
+
+    async with make_pool(database_url, size=6, autocommit=autocommit) as pool:
+        for _ in range(25):
+            await asyncio.gather(*(impatient(pool) for _ in range(200)))
+        async with asyncio.timeout(10), contextlib.AsyncExitStack() as stack:
+            for _ in range(6):
+                await stack.enter_async_context(pool.connection())
