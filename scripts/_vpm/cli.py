@@ -80,6 +80,7 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "audit": daemon("indexer", "audit"),
     "config": daemon("core.config"),
     "verify": verify,
+    "status": daemon("scripts._status"),
 }
 
 

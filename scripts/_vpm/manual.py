@@ -93,6 +93,17 @@ Each prints a table and, with --json, writes the figures to a file. Compare rati
         "compare every market and position with the contracts",
         "./vpm audit\n\nAsks the contracts' views at one block; exit code 1 and a list when anything differs.",
     ),
+    "status": (
+        "one look at everything that runs",
+        """\
+./vpm status [--ready FILE] [--database URL] [--metrics NAME=URL]... [--watch SECONDS] [--json]
+
+Daemons and who leads, heads and lags, lanes with balances, queues, jobs, last audits, switches; then, as sentences,
+what needs a look. From PostgreSQL (DATABASE_URL, --database, or the ready file of a local stack), and from the daemons'
+metrics ports where they are given. It changes nothing.
+
+Exit code 0: nothing needs a look; 1: something does; 2: the database cannot be read.""",
+    ),
     "verify": (
         "check what the service says against a node",
         """\

@@ -1,0 +1,102 @@
+"""What an operator should look at, as sentences; pure. The bounds are those of the alert rules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+from scripts._status.facts import Facts
+
+DAEMONS = ("indexer", "relayer", "keeper", "api")
+LED = ("indexer", "keeper")
+SILENT_SECONDS = 30.0
+LAG_BLOCKS = 60
+HEAD_SILENT_SECONDS = 60.0
+QUEUED_SECONDS = 120.0
+FLIGHT_SECONDS = 300.0
+JOB_SECONDS = 900.0
+ASKED_SECONDS = 120.0
+WELL = ("ready", "full", "starting")
+
+
+def concerns(facts: Facts) -> list[str]:
+    """Empty when nothing needs a person."""
+    found = [*_daemons(facts), *_chains(facts), *_lanes(facts), *_queues(facts), *_jobs(facts), *_rest(facts)]
+    for name, seen in facts.metrics.items():
+        if not seen["up"]:
+            found.append(f"{name} does not answer on its metrics port: {seen['why']}")
+            continue
+        found += [f"{name}: {check['name']} does not hold: {check['detail']}" for check in seen["failing"]]
+    return found
+
+
+def _daemons(facts: Facts) -> Iterator[str]:
+    for name in DAEMONS:
+        alive = [row for row in facts["daemons"] if row["daemon"] == name and row["silent_seconds"] < SILENT_SECONDS]
+        if not alive:
+            yield f"no {name} has shown a sign of life for {SILENT_SECONDS:.0f} s"
+        elif name in LED and not any(row["is_leader"] for row in alive):
+            yield f"{len(alive)} of {name} stand by and none leads"
+
+
+def _chains(facts: Facts) -> Iterator[str]:
+    for row in facts["chains"]:
+        of = f"chain {row['name']}"
+        if row["state"] == "halted":
+            yield f"{of} is halted and served stale: {row['problem']}"
+        elif row["lag_blocks"] > LAG_BLOCKS:
+            yield f"{of} is {row['lag_blocks']:,} blocks behind its head ({row['state']})"
+        if (row["head_silent_seconds"] or 0) > HEAD_SILENT_SECONDS:
+            yield f"no node of {of} has answered for {ago(row['head_silent_seconds'])}"
+
+
+def _lanes(facts: Facts) -> Iterator[str]:
+    for row in facts["lanes"]:
+        of = f"lane {row['address'][:10]} on {row['chain_id']} ({'+'.join(row['groups'])})"
+        if row["status"] not in WELL:
+            yield f"{of} signs nothing: {row['status']}{', ' + row['detail'] if row['detail'] else ''}"
+        elif not row["held"]:
+            yield f"{of} is held by no relayer"
+
+
+def _queues(facts: Facts) -> Iterator[str]:
+    for row in facts["queues"]:
+        bound = QUEUED_SECONDS if row["state"] == "queued" else FLIGHT_SECONDS
+        if row["oldest_seconds"] > bound:
+            what = f"{row['count']} {row['kind']} on {row['chain_id']}"
+            yield f"{what} are {row['state']}, the oldest for {ago(row['oldest_seconds'])}"
+
+
+def _jobs(facts: Facts) -> Iterator[str]:
+    for row in facts["jobs"]:
+        if not row["ok"]:
+            first = (row["errors"] or ["no reason given"])[0]
+            yield f"job {row['job']} failed {ago(row['age_seconds'])} ago: {str(first)[:160]}"
+        elif row["age_seconds"] > JOB_SECONDS and row["job"] != "refund-drill":
+            yield f"job {row['job']} has not run for {ago(row['age_seconds'])}"
+    for row in facts["asked"]:
+        if row["waiting_seconds"] > ASKED_SECONDS:
+            yield f"a run of {row['job']} asked for {ago(row['waiting_seconds'])} ago has not finished"
+
+
+def _rest(facts: Facts) -> Iterator[str]:
+    for row in facts["audits"]:
+        if row["mismatches"]:
+            yield f"the last audit of chain {row['chain_id']} found {row['mismatches']} numbers unlike the contracts'"
+    for row in facts["switches"]:
+        why = f": {row['reason']}" if row["reason"] else ""
+        yield f"the switch {row['name']} is on since {ago(row['age_seconds'])}, by {row['changed_by']}{why}"
+    for row in facts["database"]:
+        if row["connections"] > 0.9 * row["most_connections"]:
+            yield f"{row['connections']} of {row['most_connections']} database connections are in use"
+
+
+def ago(seconds: float | None) -> str:
+    """A short span of time, as people say it."""
+    if seconds is None:
+        return "never"
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    if seconds < 7200:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.0f} h" if seconds < 172_800 else f"{timedelta(seconds=int(seconds)).days} days"

@@ -1,0 +1,45 @@
+"""The alert rules as data, and the metrics an expression is about."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+ALERTS = ROOT / "deployments" / "prometheus" / "alerts.yml"
+
+_OURS = re.compile(r"\bvpm_[a-z0-9_]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    name: str
+    expr: str
+    severity: str
+    summary: str
+    runbook: str
+    drill: str
+
+
+def alerts() -> list[Alert]:
+    document = yaml.safe_load(ALERTS.read_text())
+    return [
+        Alert(
+            rule["alert"],
+            rule["expr"],
+            rule["labels"]["severity"],
+            rule["annotations"]["summary"],
+            rule["annotations"]["runbook"],
+            rule["annotations"]["drill"],
+        )
+        for group in document["groups"]
+        for rule in group["rules"]
+    ]
+
+
+def metrics_in(expr: str) -> set[str]:
+    """The names of our metrics in an expression."""
+    return set(_OURS.findall(expr))

@@ -1,0 +1,124 @@
+"""docs/metrics.md: every metric of every daemon, written from the registries themselves.
+
+`python -m scripts._status.table` rewrites it; `--check` fails when it is out of date. Name, type, labels and meaning
+are what the code declares (`core.metrics`), the alarms are the rules that use the metric. So a new metric is described
+where it is declared, and appears here by running the command.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from scripts._status.rules import ALERTS, alerts, metrics_in
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs" / "metrics.md"
+COMMAND = "python -m scripts._status.table"
+DAEMONS = ("api", "indexer", "keeper", "relayer")
+
+# A registry belongs to a process, so each daemon's modules are imported in one of its own.
+_LIST = """
+import importlib, json, pkgutil, sys
+package = importlib.import_module(sys.argv[1])
+for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
+    if not module.name.endswith("__main__"):
+        importlib.import_module(module.name)
+from core import metrics
+print(json.dumps([[name, one._type, list(one._labelnames), one._documentation] for name, one in
+    metrics._declared.items()]))
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """`name` is as declared; a counter is exposed with `_total` after it."""
+
+    name: str
+    kind: str
+    labels: tuple[str, ...]
+    meaning: str
+    daemons: tuple[str, ...]
+
+    @property
+    def exposed(self) -> str:
+        return f"{self.name}_total" if self.kind == "counter" else self.name
+
+    @property
+    def samples(self) -> frozenset[str]:
+        """Names an expression may use."""
+        if self.kind == "histogram":
+            return frozenset(f"{self.name}_{part}" for part in ("bucket", "sum", "count"))
+        return frozenset((self.exposed,))
+
+
+def declared() -> dict[str, Metric]:
+    """Every metric by its exposed name."""
+    found: dict[str, Metric] = {}
+    for daemon in DAEMONS:
+        listed = subprocess.run(
+            [sys.executable, "-c", _LIST, daemon], capture_output=True, text=True, check=True, cwd=ROOT
+        ).stdout
+        for name, kind, labels, meaning in json.loads(listed.splitlines()[-1]):
+            known = found.get(name)
+            daemons = (*known.daemons, daemon) if known is not None else (daemon,)
+            found[name] = Metric(name, kind, tuple(labels), meaning, daemons)
+    return {one.exposed: one for one in sorted(found.values(), key=lambda one: one.name)}
+
+
+def page(metrics: dict[str, Metric]) -> str:
+    used: dict[str, list[str]] = {}
+    for alert in alerts():
+        for name in metrics_in(alert.expr):
+            used.setdefault(name, []).append(alert.name)
+    rows = []
+    for one in metrics.values():
+        alarms = sorted({alert for sample in one.samples for alert in used.get(sample, [])})
+        cells = (
+            f"`{one.exposed}`",
+            one.kind,
+            ", ".join(one.labels) or "-",
+            ", ".join(one.daemons) if len(one.daemons) < len(DAEMONS) else "all",
+            one.meaning,
+            ", ".join(alarms) or "-",
+        )
+        rows.append("| " + " | ".join(cells) + " |")
+    head = (
+        "| Name | Type | Labels | Of | Meaning | Alarm |",
+        "|---|---|---|---|---|---|",
+    )
+    return _INTRODUCTION + "\n".join((*head, *rows)) + "\n"
+
+
+_INTRODUCTION = f"""\
+# Metrics
+
+Each daemon serves `/metrics` on a port of its own (`VPM_API_METRICS_PORT` 8401, `VPM_INDEXER_METRICS_PORT` 8402,
+`VPM_KEEPER_METRICS_PORT` 8403, `VPM_RELAYER_METRICS_PORT` 8404), beside `/health` and `/ready`. Besides ours there are
+the usual `process_*` and `python_*` ones. Labels: `chain` is `base` or `vpm`; `lane` is the address of a relayer's key;
+`endpoint` is a node's host, never its whole URL.
+
+The alarms are rules in `{ALERTS.relative_to(ROOT)}`, each with its section of `docs/operate.md`. Scrape with
+`honor_labels: true`: the keeper's own label `job` is the name of a job.
+
+This page is written by `{COMMAND}` from what the code declares; a test fails while the two differ.
+
+"""
+
+
+def main(argv: list[str]) -> int:
+    wanted = page(declared())
+    if "--check" in argv:
+        if not PAGE.exists() or PAGE.read_text() != wanted:
+            print(f"docs/metrics.md is out of date: run {COMMAND}", file=sys.stderr)
+            return 1
+        return 0
+    PAGE.write_text(wanted)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,81 @@
+"""`vpm status` on a real database: filled, of an older schema, and away."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from core.db.engine import conninfo
+from scripts._status.__main__ import main
+from scripts._status.facts import read
+from tests.conftest import TestPostgres
+
+
+def test_an_empty_system_is_told_as_such(database_url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--database", database_url]) == 1
+    said = capsys.readouterr().out
+    for daemon in ("indexer", "relayer", "keeper", "api"):
+        assert f"no {daemon} has shown a sign of life" in said
+
+
+def test_every_section_is_read_and_json_has_it(database_url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with psycopg.connect(conninfo(database_url), autocommit=True) as connection:
+        connection.execute(
+            "INSERT INTO daemon_heartbeat (daemon, instance, pid, is_leader, started_at, seen_at, detail)"
+            " SELECT d, 'host:1', 1, true, now(), now(), '{\"base\": \"leading\"}' FROM"
+            " unnest(ARRAY['indexer', 'keeper', 'relayer', 'api']) d"
+        )
+        connection.execute(
+            "INSERT INTO chain_cursor (chain_id, name, start_block, number, hash, block_time, l1_block_number,"
+            " head_number, head_seen_at, state, sources) VALUES (8453, 'base', 1, 10, %s, 1700000000, 10, 500, now(),"
+            " 'tail', '{}')",
+            (bytes(32),),
+        )
+        connection.execute(
+            "INSERT INTO operator_switch (name, is_on, changed_by) VALUES ('trading_paused', true, 'test')"
+        )
+    assert main(["--database", database_url, "--json"]) == 1
+    body = json.loads(capsys.readouterr().out)
+    assert body["ok"] is False
+    assert any("490 blocks behind" in one for one in body["concerns"])
+    assert any("trading_paused" in one for one in body["concerns"])
+    assert {row["daemon"] for row in body["daemons"]} == {"indexer", "keeper", "relayer", "api"}
+    assert main(["--database", database_url]) == 1
+    assert "base leading" in capsys.readouterr().out
+
+
+def test_a_database_that_is_away_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--database", "postgresql://vpm:secret@127.0.0.1:9/vpm"]) == 2
+    said = capsys.readouterr().err
+    assert "The database does not answer" in said
+    assert "secret" not in said
+    assert "Traceback" not in said
+
+
+def test_a_database_without_our_tables_says_what_to_run(
+    postgres: TestPostgres, capsys: pytest.CaptureFixture[str]
+) -> None:
+    url = postgres.create(migrated=False)
+    try:
+        assert main(["--database", url]) == 2
+        assert "vpm migrate" in capsys.readouterr().err
+    finally:
+        postgres.drop(url)
+
+
+def test_no_address_at_all_is_told(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DATABASE_URL", raising=False)
+    assert main([]) == 2
+    assert "DATABASE_URL is not set" in capsys.readouterr().err
+
+
+def test_a_ready_file_that_is_gone_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--ready", str(tmp_path / "none.json")]) == 2
+    assert "no ready file" in capsys.readouterr().err
+
+
+def test_reading_changes_nothing(database_url: str) -> None:
+    assert read(database_url) is not None
