@@ -1,4 +1,4 @@
-"""The event channels, assembled: streams, replay, polling."""
+"""The event channels, assembled: streams, replay, polling, webhooks and what sends to them."""
 
 from __future__ import annotations
 
@@ -10,8 +10,12 @@ from api.agent.event_hub import EventHub
 from api.agent.events import Events
 from api.agent.render import Links
 from api.agent.replay import Replay
+from api.agent.webhook_dispatcher import Dispatcher
+from api.agent.webhook_sending import Sender, Signer
+from api.agent.webhooks import Webhooks
 from api.context import Context
 from api.http.operation import Answer, Operation
+from core.chain import ChainClient
 
 STREAM = """\
 A server-sent event stream of one wallet's events: each `data:` is one event, the `id` its `seq`. It starts at `fromSeq`
@@ -25,24 +29,48 @@ type with `undone: true` and `corrects` in its payload."""
 RESOLVED = """\
 `market.resolved`, `position.won` and `position.lost` of a wallet after an instant, oldest first. `nextSince` is null
 when there are no more; then go on later from the `createdAt` of the last one: no two of a wallet have the same."""
+REGISTER = """\
+Pushes every event of a wallet, from now on, to a URL. `message` is signed by the wallet: by its key (EIP-191
+`personal_sign`) or its contract (ERC-1271). The `secret` is shown here and never again. The endpoint is
+`pending_verification` until it answers the `webhook.verify` event with the `challenge` of its payload (as the plain
+body, or as `challenge` of a JSON object), which is tried for an hour. Registering the same URL again gives it a new id
+and secret, and it goes on where it was. The URL must be https and lead to public addresses; redirects are not followed.
+
+Each delivery has `Service-Event-Id`, `Service-Timestamp` (Unix seconds) and `Service-Signature: v1=<hex>`, the
+HMAC-SHA256 under `secret` of `<Service-Event-Id>.<Service-Timestamp>.<raw body>`; refuse one older than 5 minutes. Any
+2xx within 8 s takes it. Otherwise it is tried nine more times over 24 hours, and events after it wait; then it is given
+up, which the event `webhook.delivery_failed` tells on the other channels; after 3 days of nothing but failures the
+webhook is `disabled`. What was missed is in `/events/replay`."""
+TEST = """\
+Adds a `test` event, which is pushed to the wallet's webhooks, at once, in its turn. A webhook that was switched off
+begins again with the handshake."""
 
 _MANY_FILES = 65_536
 
 
 class EventChannels:
-    def __init__(self, context: Context, links: Links) -> None:
+    """`client` is None without an RPC URL."""
+
+    def __init__(self, context: Context, links: Links, client: ChainClient | None) -> None:
         _raise_file_limit()
+        settings, key = context.settings, context.secrets.attestation_key
         self._hub = EventHub(context.write_url, context.pool, links)
-        self._events = Events(context.settings, self._hub)
+        self._events = Events(settings, self._hub)
         self._replay = Replay(context.pool, links)
+        self._webhooks = Webhooks(settings, context.pool, context.limits, client, links)
+        signer = Signer(None if key is None else key.get_secret_value())
+        sender = Sender(signer, allow_private=settings.allow_private_webhooks)
+        self._dispatcher = Dispatcher(context.write_url, context.pool, sender, links)
 
     def run_beside(self, context: Context) -> None:
         context.spawn("agent event news", self._hub.run())
+        context.spawn("webhook dispatcher", self._dispatcher.run())
 
     def operations(self, prefix: str) -> tuple[Operation, ...]:
         bad = _error("`invalid_request`, with `issues`")
         wallet = _error("`invalid_wallet`")
         unreadable = _error("`internal_error`: retry shortly.")
+        gone = _error("`not_found`")
         rate = Answer("`rate_limited`", answers.ErrorBody, {"Retry-After": "Seconds until there is room again."})
         return (
             Operation(
@@ -78,6 +106,47 @@ class EventChannels:
                 {200: Answer("A page of events.", models.ResolvedBody), 400: bad, 422: wallet, 500: unreadable},
                 description=RESOLVED,
                 query=models.ResolvedQuery,
+            ),
+            Operation(
+                "POST",
+                f"{prefix}/webhooks",
+                self._webhooks.register,
+                "Register a webhook",
+                {
+                    201: Answer("The registration, with its secret.", models.WebhookBody),
+                    400: bad,
+                    422: _error("`invalid_wallet`: malformed, or it did not sign the message."),
+                    429: rate,
+                    500: unreadable,
+                },
+                description=REGISTER,
+                body=models.WebhookRequest,
+                body_limit=models.BODY_LIMIT,
+            ),
+            Operation(
+                "GET",
+                f"{prefix}/webhooks/{{id}}",
+                self._webhooks.look,
+                "How a webhook stands",
+                {200: Answer("The registration, without its secret.", models.WebhookBody), 404: gone, 500: unreadable},
+                path_parameters=models.WebhookPath,
+            ),
+            Operation(
+                "DELETE",
+                f"{prefix}/webhooks/{{id}}",
+                self._webhooks.remove,
+                "Remove a webhook",
+                {200: Answer("It gets nothing any more.", models.DeletedBody), 404: gone, 500: unreadable},
+                path_parameters=models.WebhookPath,
+            ),
+            Operation(
+                "POST",
+                f"{prefix}/webhooks/{{id}}/test",
+                self._webhooks.test,
+                "Send a test event",
+                {200: Answer("The event.", models.TestBody), 404: gone, 429: rate, 500: unreadable},
+                description=TEST,
+                path_parameters=models.WebhookPath,
             ),
         )
 

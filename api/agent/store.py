@@ -10,6 +10,7 @@ from typing import Any
 from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 
+from api.agent.webhook_store import add_callback
 from core.mirror.intent import ZERO_ADDRESS
 from core.mirror.intent import Intent as TradeIntent
 from core.outbox import Asked, Intent, IntentRequest, IntentState, Outcome, enqueue, read
@@ -191,6 +192,8 @@ async def take_in(
             asked.intent.id,
         ),
     )
+    if callback_url is not None:
+        await add_callback(connection, wallet, intent_hash, callback_url)
     return asked
 
 

@@ -73,7 +73,7 @@ async def agent_surface(context: Context) -> AsyncIterator[Surface]:
         attester = Attester(None if secret is None else secret.get_secret_value(), deployment.chain_id)
         if attester.address is None:
             log.warning("no attestation key: offers and receipts go out unsigned", action="agent.unsigned")
-        channels = EventChannels(context, links)
+        channels = EventChannels(context, links, client)
         channels.run_beside(context)
         yield _surface(
             links,

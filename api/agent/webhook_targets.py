@@ -1,0 +1,153 @@
+"""Where we may be made to send: addresses of the public internet, over TLS, and nothing else.
+
+A name is resolved once per delivery, every address it has must be public, and the connection goes to the one that was
+checked: a name that changes its mind in between changes nothing. With `VPM_ALLOW_PRIVATE_WEBHOOKS=1`, for local work,
+any address and plain http are taken.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import socket
+from dataclasses import dataclass
+
+from aiohttp.abc import AbstractResolver, ResolveResult
+from yarl import URL
+
+IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+LONGEST_URL = 2048
+RESOLVE_SECONDS = 3.0
+LOWEST_OPEN_PORT = 1024
+WEB_PORTS = frozenset({80, 443})
+# Names that mean somebody's own network, whatever they resolve to.
+PRIVATE_SUFFIXES = ("localhost", "local", "internal", "intranet", "lan", "home", "corp", "private", "home.arpa")
+
+_PUBLIC_V6 = ipaddress.IPv6Network("2000::/3")
+# Inside what Python calls global: addresses that carry another one, lead to a relay, or are a cloud's own.
+_REFUSED = tuple(
+    ipaddress.ip_network(each)
+    for each in (
+        "168.63.129.16/32",  # a cloud's host agent
+        "192.0.0.0/24",  # protocol assignments, among them a cloud's metadata
+        "192.88.99.0/24",  # 6to4 relays
+        "2001::/23",  # Teredo, ORCHID, benchmarking
+        "2001:db8::/32",  # documentation
+        "2002::/16",  # 6to4: any IPv4 address inside
+        "3fff::/20",  # documentation
+    )
+)
+
+
+class TargetRefused(Exception):
+    """We do not send there; `args[0]` is a sentence that says why without saying what a name resolved to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A URL that may be sent to, and the address the connection goes to."""
+
+    url: URL
+    address: IpAddress
+
+    @property
+    def neighbourhood(self) -> str:
+        """What one operator surely holds: the address, or an IPv6 one's /64."""
+        if isinstance(self.address, ipaddress.IPv6Address):
+            return str(ipaddress.ip_network((self.address, 64), strict=False))
+        return str(self.address)
+
+
+def is_public(address: IpAddress) -> bool:
+    """Whether an address is one host of the public internet."""
+    if isinstance(address, ipaddress.IPv6Address) and (address not in _PUBLIC_V6 or address.scope_id):
+        return False  # among others loopback, link-local, unique local, mapped IPv4, NAT64, multicast
+    if not address.is_global or address.is_multicast or address.is_reserved or address.is_unspecified:
+        return False
+    return not any(address.version == network.version and address in network for network in _REFUSED)
+
+
+def checked_url(text: str, *, allow_private: bool) -> URL:
+    """The URL, when its form allows sending there; TargetRefused else. Resolves nothing."""
+    if len(text) > LONGEST_URL or any(ord(each) <= 32 or ord(each) == 127 for each in text) or "\\" in text:
+        raise TargetRefused("The URL has spaces, control characters or backslashes, or is too long.")
+    try:
+        url = URL(text)
+        host, port = url.host, url.port
+    except ValueError:
+        raise TargetRefused("The URL cannot be read.") from None
+    if url.scheme not in ("https", "http") or not url.absolute or not host or port is None:
+        raise TargetRefused("The URL must be absolute, like https://example.org/hook.")
+    if url.user is not None or url.password is not None or "@" in url.authority:
+        raise TargetRefused("The URL must not carry a user or password.")
+    if url.fragment:
+        raise TargetRefused("The URL must not have a fragment.")
+    if allow_private:
+        return url
+    if url.scheme != "https":
+        raise TargetRefused("The URL must begin with https://.")
+    if port not in WEB_PORTS and port < LOWEST_OPEN_PORT:
+        raise TargetRefused("The port must be 443, 80, or 1024 and above.")
+    _check_host(host.rstrip(".").lower())
+    return url
+
+
+def _check_host(host: str) -> None:
+    literal = _literal(host)
+    if literal is not None:
+        if not is_public(literal):
+            raise TargetRefused("The address is not one of the public internet.")
+        return
+    if ":" in host or host.replace(".", "").isdigit() or "%" in host:
+        raise TargetRefused("The host is neither a name nor an address written in full.")
+    labels = host.split(".")
+    if len(labels) < 2 or not all(labels) or any(host.endswith("." + each) for each in PRIVATE_SUFFIXES):
+        raise TargetRefused("The host is not a name of the public internet.")
+
+
+async def resolve(url: URL, *, allow_private: bool) -> Target:
+    """The address a delivery goes to; TargetRefused when any address of the name is not public."""
+    host, port = url.host or "", url.port or 0
+    literal = _literal(host)
+    if literal is not None:
+        found: list[IpAddress] = [literal]
+    else:
+        try:
+            async with asyncio.timeout(RESOLVE_SECONDS):
+                answers = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        except (OSError, UnicodeError, TimeoutError):
+            raise TargetRefused("The host's name cannot be resolved.") from None
+        found = [ipaddress.ip_address(str(answer[4][0])) for answer in answers]
+    if not found or not (allow_private or all(map(is_public, found))):
+        raise TargetRefused("The address is not one of the public internet.")
+    # IPv4 first: it is the one every machine of ours can reach.
+    return Target(url, min(found, key=lambda each: each.version))
+
+
+class Pinned(AbstractResolver):
+    """Resolves every name to the address that was checked."""
+
+    def __init__(self, target: Target) -> None:
+        self._address = target.address
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        version = socket.AF_INET if self._address.version == 4 else socket.AF_INET6
+        return [
+            ResolveResult(
+                hostname=host, host=str(self._address), port=port, family=version, proto=0, flags=socket.AI_NUMERICHOST
+            )
+        ]
+
+    async def close(self) -> None:
+        return None
+
+
+def _literal(host: str) -> IpAddress | None:
+    """An address written in full; a decimal, octal or shortened form is none."""
+    try:
+        return ipaddress.ip_address(host.strip("[]"))
+    except ValueError:
+        return None

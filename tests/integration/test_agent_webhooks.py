@@ -1,0 +1,240 @@
+"""Webhooks and callbacks through the door: ownership, the handshake, signed deliveries in order, removal."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+from eth_account import Account
+from eth_account.messages import encode_defunct
+
+from scripts._stack import wallets
+from tests.support.agent_service import AgentChain, AgentService, Buyer, agent_service, bet
+from tests.support.genesis import Genesis, RunningChain
+from tests.support.webhook_receiver import active, receiver, registered, registration
+
+DEV = wallets.DEV
+
+
+@pytest.fixture(scope="module")
+def service(
+    base_chain: RunningChain, local_genesis: Genesis, database_url: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[AgentService]:
+    chain = AgentChain.on(base_chain.url, base_chain.deployment)
+    folder: Path = tmp_path_factory.mktemp("webhooks")
+    chain.list("hooked")
+    with agent_service(
+        chain, database_url, local_genesis.deployments, folder, VPM_ALLOW_PRIVATE_WEBHOOKS="1"
+    ) as running:
+        running.start("indexer", "relayer", "api")
+        yield running
+
+
+@pytest.fixture
+async def buyer(service: AgentService) -> AsyncIterator[Buyer]:
+    async with aiohttp.ClientSession() as session:
+        made = Buyer(session, service)
+        await made.shows("hooked")
+        yield made
+
+
+async def _register(buyer: Buyer, body: Any, ip: str = "10.9.0.1") -> tuple[int, Any]:
+    async with buyer.session.post(
+        f"{buyer.service.api}/webhooks", json=body, headers={"X-Forwarded-For": ip}
+    ) as response:
+        return response.status, json.loads(await response.read())
+
+
+@pytest.mark.proves(
+    "agent.webhooks.endpoint.register",
+    "agent.webhooks.endpoint.test",
+    "agent.webhooks.endpoint.delete",
+    "agent.webhooks.param.id",
+    "agent.webhooks.field.request.wallet",
+    "agent.webhooks.field.request.url",
+    "agent.webhooks.field.request.message",
+    "agent.webhooks.field.request.signature",
+    "agent.webhooks.behaviour.created_201",
+    "agent.webhooks.field.meta",
+    "agent.webhooks.field.webhook",
+    "agent.webhooks.field.webhook.id",
+    "agent.webhooks.field.webhook.wallet",
+    "agent.webhooks.field.webhook.url",
+    "agent.webhooks.field.webhook.status",
+    "agent.webhooks.field.webhook.secret",
+    "agent.webhooks.field.webhook.createdAt",
+    "agent.webhooks.behaviour.secret_once",
+    "agent.webhooks.state.pending_verification",
+    "agent.webhooks.state.active",
+    "agent.webhooks.auth.ownership_proof",
+    "agent.webhooks.auth.delivery_hmac",
+    "agent.webhooks.decision.message_form",
+    "agent.webhooks.decision.challenge",
+    "agent.webhooks.decision.hmac_string",
+    "agent.webhooks.decision.timestamp_unix",
+    "agent.webhooks.decision.id_is_secret",
+    "agent.webhooks.decision.not_found_code",
+    "agent.webhooks.header.Service-Event-Id",
+    "agent.webhooks.header.Service-Timestamp",
+    "agent.webhooks.header.Service-Signature",
+    "agent.webhooks.field.test.meta",
+    "agent.webhooks.field.test.event",
+    "agent.webhooks.behaviour.test_delivered",
+    "agent.webhooks.field.delete.meta",
+    "agent.webhooks.field.delete.id",
+    "agent.webhooks.field.delete.deleted",
+    "agent.events.event.webhook.verify",
+    "agent.events.event.test",
+)
+async def test_the_life_of_a_webhook(buyer: Buyer) -> None:
+    who = DEV[1]
+    async with receiver() as there:
+        status, body = await _register(buyer, registration(who, there.url))
+        assert status == 201, body
+        assert body["meta"]["version"] == "service-agent-api-v1"
+        hook = body["webhook"]
+        assert (hook["wallet"], hook["url"], hook["status"]) == (who.address.lower(), there.url, "pending_verification")
+        assert datetime.fromisoformat(hook["createdAt"]).tzinfo is not None
+        assert len(bytes.fromhex(hook["id"].removeprefix("wh_"))) == 16
+        assert isinstance(hook["secret"], str)
+        assert len(hook["secret"]) >= 32
+        later = await active(buyer, hook["id"])
+        assert later["secret"] is None
+        handshake = there.deliveries[0]
+        assert handshake.event["type"] == "webhook.verify"
+        assert len(handshake.event["payload"]["challenge"]) >= 16
+        assert handshake.signed_by(hook["secret"])
+
+        async with buyer.session.post(f"{buyer.service.api}/webhooks/{hook['id']}/test") as response:
+            tested = await response.json()
+            assert response.status == 200, tested
+        assert tested["meta"]["version"] == "service-agent-api-v1"
+        assert tested["event"]["type"] == "test"
+        await there.until(lambda: len(there.events()) == 1)
+        delivery = there.deliveries[-1]
+        assert delivery.event == tested["event"]
+        assert delivery.headers["Service-Event-Id"] == tested["event"]["eventId"]
+        assert abs(int(delivery.headers["Service-Timestamp"]) - delivery.at) < 10
+        assert delivery.signed_by(hook["secret"])
+        assert not delivery.signed_by("another secret")
+        assert hook["id"] not in delivery.raw.decode()  # the id allows to delete it, and events are public
+
+        async with buyer.session.delete(f"{buyer.service.api}/webhooks/{hook['id']}") as response:
+            gone = await response.json()
+            assert (response.status, gone["id"], gone["deleted"]) == (200, hook["id"], True)
+            assert gone["meta"]["version"] == "service-agent-api-v1"
+        for method, path in (("DELETE", ""), ("GET", ""), ("POST", "/test")):
+            for webhook_id in (hook["id"], "wh_" + "0" * 32, "nonsense"):
+                async with buyer.session.request(
+                    method, f"{buyer.service.api}/webhooks/{webhook_id}{path}"
+                ) as response:
+                    assert (response.status, (await response.json())["error"]) == (404, "not_found")
+
+
+@pytest.mark.proves(
+    "agent.webhooks.behaviour.strict_body",
+    "agent.webhooks.error.invalid_request",
+    "agent.webhooks.error.invalid_wallet",
+    "agent.webhooks.error.ownership_signature",
+)
+async def test_what_does_not_prove_ownership_is_refused(buyer: Buyer) -> None:
+    who, url = DEV[2], "http://127.0.0.1:9/hook"
+    good = registration(who, url)
+    bodies = [
+        ({**good, "extra": 1}, 400, "invalid_request"),
+        *(({name: value for name, value in good.items() if name != left}, 400, "invalid_request") for left in good),
+        *(({**good, name: ""}, 400, "invalid_request") for name in ("url", "message", "signature")),
+        ({**good, "url": "ftp://example.org/"}, 400, "invalid_request"),
+        ({**good, "url": "not a url"}, 400, "invalid_request"),
+        ({**good, "url": 5}, 400, "invalid_request"),
+        ({**good, "wallet": "0x12"}, 422, "invalid_wallet"),
+        ({**good, "wallet": DEV[3].address}, 422, "invalid_wallet"),
+        ({**good, "url": url + "2"}, 422, "invalid_wallet"),
+        ({**good, "message": good["message"] + "\n"}, 422, "invalid_wallet"),
+        ({**good, "signature": registration(DEV[3], url)["signature"]}, 422, "invalid_wallet"),
+        ({**good, "signature": good["signature"][:-2]}, 422, "invalid_wallet"),
+        ({**good, "signature": "hello"}, 422, "invalid_wallet"),
+        (registration(who, url, issued=datetime.now(UTC) - timedelta(minutes=11)), 422, "invalid_wallet"),
+        (registration(who, url, issued=datetime.now(UTC) + timedelta(minutes=11)), 422, "invalid_wallet"),
+    ]
+    for number, (body, status, code) in enumerate(bodies):
+        got, answer = await _register(buyer, body, f"10.9.1.{number}")
+        assert (got, answer["error"]) == (status, code), (body, answer)
+        assert (status != 400) or answer["issues"], answer
+    status, _ = await _register(buyer, [good], "10.9.2.1")
+    assert status == 400
+
+
+async def test_registering_again_rotates_the_secret(buyer: Buyer) -> None:
+    who = DEV[4]
+    async with receiver() as there:
+        first = await registered(buyer, who, there.url)
+        await active(buyer, first["id"])
+        second = await registered(buyer, who, there.url)
+        assert (second["id"] != first["id"], second["secret"] != first["secret"]) == (True, True)
+        assert (await buyer.get(f"/webhooks/{first['id']}"))[0].status == 404
+        await active(buyer, second["id"])
+        async with buyer.session.post(f"{buyer.service.api}/webhooks/{second['id']}/test") as response:
+            assert response.status == 200
+        await there.until(lambda: len(there.events()) == 1)
+        assert there.deliveries[-1].signed_by(second["secret"])
+
+
+@pytest.mark.proves("agent.webhooks.decision.verification_retry", "agent.webhooks.decision.signature_scheme")
+async def test_the_handshake_is_tried_until_the_challenge_comes_back(buyer: Buyer) -> None:
+    who = DEV[5]
+    async with receiver() as there:
+        there.echo = False
+        hook = await registered(buyer, who, there.url)
+        await there.until(lambda: len(there.deliveries) >= 2)
+        _, body = await buyer.get(f"/webhooks/{hook['id']}")
+        assert body["webhook"]["status"] == "pending_verification"
+        assert body["webhook"]["failedAttempts"] >= 1
+        assert "challenge" in body["webhook"]["lastError"]
+        ids = {each.headers["Service-Event-Id"] for each in there.deliveries}
+        assert len(ids) == 1
+        there.echo = True
+        await active(buyer, hook["id"], seconds=25)
+
+
+@pytest.mark.proves("agent.webhooks.behaviour.push_events")
+async def test_what_a_wallet_sees_in_replay_its_webhook_gets_in_order(buyer: Buyer) -> None:
+    who = DEV[6]
+    async with receiver() as there:
+        hook = await registered(buyer, who, there.url)
+        await active(buyer, hook["id"])
+        there.answers = [503]  # the first attempt of the first event; nothing overtakes it
+        for side in ("yes", "no"):
+            response, paid = await buyer.buy(bet("hooked", who, side), who)
+            assert response.status == 200, paid
+        async with buyer.session.post(f"{buyer.service.api}/webhooks/{hook['id']}/test") as response:
+            assert response.status == 200  # and what waits is tried at once
+        _, replay = await buyer.get("/events/replay", wallet=who.address)
+        await there.until(lambda: len(there.events()) == 1 + len(replay["events"]))
+        assert there.events() == [replay["events"][0], *replay["events"]]
+        assert [each["seq"] for each in replay["events"]] == list(range(5))
+
+
+@pytest.mark.proves(
+    "agent.trade.request.decision.callback_delivery",
+)
+async def test_a_callback_gets_its_trade_signed_by_the_attestation_key(buyer: Buyer) -> None:
+    who = DEV[7]
+    async with receiver() as there:
+        response, paid = await buyer.buy(bet("hooked", who, callbackUrl=there.url), who)
+        assert response.status == 200, paid
+        response, other = await buyer.buy(bet("hooked", who, "no"), who)
+        assert response.status == 200, other
+        await there.until(lambda: len(there.events()) >= 2)
+        assert {each["tradeId"] for each in there.events()} == {paid["receipt"]["tradeId"]}
+        assert [each["type"] for each in there.events()] == ["bet.settlement_submitted", "bet.placed"]
+        for each in there.deliveries:
+            stamp = each.headers["Service-Event-Id"] + "." + each.headers["Service-Timestamp"] + "."
+            signature = each.headers["Service-Signature"].removeprefix("eip191=")
+            signer = Account.recover_message(encode_defunct(stamp.encode() + each.raw), signature=signature)
+            assert signer == wallets.ATTESTATION.address

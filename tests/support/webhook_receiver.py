@@ -1,0 +1,120 @@
+"""A webhook's other side: keeps what it is sent, checks signatures, and answers as told."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import hmac
+import json
+import time
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from aiohttp import web
+from eth_account import Account
+from eth_account.messages import encode_defunct
+
+from api.agent.ownership import registration_message
+from scripts._stack.wallets import Wallet
+from tests.support.agent_service import Buyer
+
+
+@dataclass
+class Delivery:
+    headers: dict[str, str]
+    raw: bytes
+    at: float
+
+    @property
+    def event(self) -> Any:
+        return json.loads(self.raw)
+
+    def signed_by(self, secret: str) -> bool:
+        text = f"{self.headers['Service-Event-Id']}.{self.headers['Service-Timestamp']}.".encode() + self.raw
+        made = "v1=" + hmac.new(secret.encode(), text, hashlib.sha256).hexdigest()
+        return hmac.compare_digest(made, self.headers["Service-Signature"])
+
+
+@dataclass
+class Receiver:
+    """`answers`: statuses to give to the next deliveries before 200s; `echo`: whether challenges are answered."""
+
+    port: int
+    echo: bool = True
+    answers: list[int] = field(default_factory=list)
+    always: int | None = None
+    deliveries: list[Delivery] = field(default_factory=list)
+    arrived: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/hook"
+
+    def events(self) -> list[Any]:
+        """What was sent, without handshakes."""
+        return [each.event for each in self.deliveries if each.event["type"] != "webhook.verify"]
+
+    async def until(self, holds: Callable[[], bool], *, seconds: float = 20.0) -> None:
+        deadline = time.monotonic() + seconds
+        while not holds():
+            assert time.monotonic() < deadline, [each["type"] for each in self.events()]
+            self.arrived.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(0.2):
+                    await self.arrived.wait()
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        raw = await request.read()
+        delivery = Delivery(dict(request.headers), raw, time.time())
+        self.deliveries.append(delivery)
+        self.arrived.set()
+        event = delivery.event
+        if event["type"] == "webhook.verify":
+            return web.json_response({"challenge": event["payload"]["challenge"]} if self.echo else {})
+        status = self.answers.pop(0) if self.answers else self.always or 200
+        return web.Response(status=status)
+
+
+@contextlib.asynccontextmanager
+async def receiver() -> AsyncIterator[Receiver]:
+    app = web.Application()
+    made = Receiver(0)
+    app.router.add_post("/hook", made.handle)
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        made.port = int(runner.addresses[0][1])
+        yield made
+    finally:
+        await runner.cleanup()
+
+
+def registration(who: Wallet, url: str, *, issued: datetime | None = None, **changes: Any) -> dict[str, Any]:
+    """A signed body; `changes` replace its fields afterwards."""
+    message = registration_message(who.address.lower(), url, (issued or datetime.now(UTC)).isoformat())
+    signature = Account.sign_message(encode_defunct(text=message), who.private_key).signature
+    body = {"wallet": who.address, "url": url, "message": message, "signature": "0x" + bytes(signature).hex()}
+    return {**body, **changes}
+
+
+async def registered(buyer: Buyer, who: Wallet, url: str) -> dict[str, Any]:
+    """The webhook as the 201 shows it, secret and all."""
+    async with buyer.session.post(f"{buyer.service.api}/webhooks", json=registration(who, url)) as response:
+        body = await response.json()
+        assert response.status == 201, body
+        return dict(body["webhook"])
+
+
+async def active(buyer: Buyer, webhook_id: str, *, seconds: float = 15.0) -> dict[str, Any]:
+    """Waits for the handshake."""
+    deadline = time.monotonic() + seconds
+    while True:
+        _, body = await buyer.get(f"/webhooks/{webhook_id}")
+        if body["webhook"]["status"] == "active":
+            return dict(body["webhook"])
+        assert time.monotonic() < deadline, body
+        await asyncio.sleep(0.05)
