@@ -1,0 +1,247 @@
+"""From stakes to payouts with the whole service running and nobody calling: pools, fees and payouts to the unit."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from api.agent.follower import AgentIndex
+from api.agent.platform import Platform
+from api.agent.render import Links
+from api.agent.switch import Trading
+from core.db.engine import make_engine, make_pool
+from core.db.switches import SwitchWatcher
+from core.mirror.intent import market_key
+from core.money import USD, loads
+from scripts._stack import wallets
+from tests.support.agent_service import AgentChain, AgentService, Buyer, agent_service, bet
+from tests.support.genesis import Genesis, chain
+
+DEV = wallets.DEV
+CAP = 100_000_000 * 10**8
+FEE_BPS = 137
+STAKED = {  # by bettor: side and units; amounts that divide into nothing evenly
+    0: ("yes", 7_123_457),
+    1: ("yes", 12_345_678),
+    2: ("no", 33_333_333),
+    3: ("no", 1_000_001),
+}
+LANES = {each.address.lower() for each in wallets.RELAY_LANES[:2]}
+
+
+@pytest.fixture(scope="module")
+def service(
+    local_genesis: Genesis, database_url: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[AgentService]:
+    folder: Path = tmp_path_factory.mktemp("agent")
+    env = {
+        "VPM_KEEPER_LIST_SERIES": "0",
+        "VPM_KEEPER_LOCAL_PRICES": "0",
+        "VPM_KEEPER_LOCAL_DRILLS": "0",
+        "VPM_KEEPER_CANARY": "0",
+        "VPM_KEEPER_SETTLE_EVERY_SECONDS": "1",
+        "VPM_KEEPER_METRICS_PORT": "0",
+        "VPM_KEEPER_SWEEP_FROM_UNITS": str(10**12),  # the test sweeps when it has counted
+    }
+    with chain(local_genesis, "base", folder / "anvil.log", block_seconds=1) as base:
+        played = AgentChain.on(base.url, base.deployment)
+        played.observe(80_000_000 * 10**8)
+        played.list("reached", early=True, fee_bps=FEE_BPS)
+        played.list("forgotten", early=True, fee_bps=FEE_BPS, target=2 * CAP)
+        played.list("late", early=True, fee_bps=FEE_BPS, target=3 * CAP)
+        with agent_service(played, database_url, local_genesis.deployments, folder, **env) as running:
+            running.start("indexer", "relayer", "api", "keeper")
+            yield running
+
+
+@pytest.fixture
+async def buyer(service: AgentService) -> AsyncIterator[Buyer]:
+    async with aiohttp.ClientSession() as session:
+        made = Buyer(session, service)
+        await made.shows("late")
+        yield made
+
+
+async def exact(buyer: Buyer, path: str) -> Any:
+    async with buyer.session.get(buyer.service.api + path) as response:
+        return loads(await response.read())
+
+
+async def staked(buyer: Buyer, market: str, number: int) -> dict[str, Any]:
+    """A bet of the table; above 10 USD with a lock."""
+    side, units = STAKED[number]
+    body = bet(market, DEV[number], side, units / USD)
+    if units > 10 * USD:
+        _, quoted = await buyer.get("/quote", marketId=market, side=side, sizeUsd=units / USD)
+        quote = quoted["quote"]
+        body |= {"quoteId": quote["quoteId"], "minSharesOut": quote["suggestedMinSharesOut"]}
+    response, paid = await buyer.buy(body, DEV[number])
+    assert response.status == 200, paid
+    return dict(paid["receipt"])
+
+
+async def resolved(buyer: Buyer, market: str) -> dict[str, Any]:
+    async with asyncio.timeout(40):
+        while True:
+            result = (await exact(buyer, f"/result?marketId={market}"))["result"]
+            if result["status"] == "resolved":
+                return dict(result)
+            await asyncio.sleep(0.1)
+
+
+async def paid_out(service: AgentService) -> None:
+    """Waits until the contract owes nobody a payout."""
+    liabilities = service.chain.contracts.settlement.call("liabilities")
+    async with asyncio.timeout(40):
+        while service.chain.read(liabilities)[1]:
+            await asyncio.sleep(0.1)
+
+
+def balance(service: AgentService, address: str) -> int:
+    return int(service.chain.read(service.chain.contracts.token.call("balanceOf", address)))
+
+
+@pytest.mark.proves(
+    "agent.service.behaviour.auto_payout",
+    "agent.service.behaviour.payouts_same_wallet",
+    "agent.service.behaviour.winners_split_net_pool",
+    "agent.result.field.payoutPerShareUsd",
+    "agent.positions.decision.pnl_settled",
+)
+async def test_winners_are_paid_without_a_call_and_everything_adds_up(buyer: Buyer, service: AgentService) -> None:
+    played = service.chain
+    settlement, token = played.contracts.settlement, played.contracts.token
+    before = {number: balance(service, DEV[number].address) for number in STAKED}
+    held = balance(service, settlement.address)
+    receipts = [await staked(buyer, "reached", number) for number in STAKED]
+    total = sum(units for _, units in STAKED.values())
+    fees = sum(units * FEE_BPS // 10_000 for _, units in STAKED.values())
+    pool = total - fees
+    assert balance(service, settlement.address) - held == total
+
+    played.observe(CAP)  # and from here on nobody does anything but watch
+    result = await resolved(buyer, "reached")
+    await paid_out(service)
+
+    shares = {at: int(each["position"]["shares"] * USD + 0.5) for at, each in enumerate(receipts)}
+    issued = shares[0] + shares[1]
+    payouts = {at: shares[at] * pool // issued for at in (0, 1)}
+    got = {number: balance(service, DEV[number].address) for number in STAKED}
+    for number, (_, units) in STAKED.items():
+        assert got[number] == before[number] - units + payouts.get(number, 0)
+    dust = pool - sum(payouts.values())
+    assert 0 <= dust < 2
+    assert balance(service, settlement.address) - held == fees + dust
+
+    # The door says the same.
+    assert (result["resolvedOutcome"], result["refunded"]) == ("yes", False)
+    assert int(result["poolUsd"] * USD) == pool
+    assert int(result["winningShares"] * USD) == issued
+    assert Decimal(result["payoutPerShareUsd"]) == Decimal(pool * 10**6 // issued) / 10**6
+    for number, (side, units) in STAKED.items():
+        (position,) = (await exact(buyer, f"/positions?wallet={DEV[number].address}"))["positions"]
+        assert position["status"] == ("resolved-won" if side == "yes" else "resolved-lost")
+        assert int(position["pnlUsd"] * USD) == payouts.get(number, 0) - units
+
+    # Paid by our lanes, out of the wallet that took the stakes.
+    for number, amount in payouts.items():
+        (sent,) = _transfers(service, settlement.address, DEV[number].address)
+        assert int(sent["data"], 16) == amount
+        payer = played.ask("eth_getTransactionByHash", sent["transactionHash"])
+        assert payer["from"].lower() in LANES
+    # Fees and dust are the treasury's, and then the contract holds exactly what it still owes.
+    treasury = played.read(settlement.call("treasury"))
+    had = balance(service, treasury)
+    played.send(settlement.call("sweepFees"), DEV[7].address)
+    assert balance(service, treasury) - had == fees + dust
+    assert balance(service, settlement.address) == sum(played.read(settlement.call("liabilities")))
+    assert token.address == played.contracts.token_facts.address
+
+
+def _transfers(service: AgentService, sender: str, to: str) -> list[dict[str, Any]]:
+    topics = [
+        "0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef",
+        "0x" + sender[2:].lower().rjust(64, "0"),
+        "0x" + to[2:].lower().rjust(64, "0"),
+    ]
+    token = service.chain.contracts.token.address
+    given = {"fromBlock": "0x0", "toBlock": "latest", "address": token, "topics": topics}
+    return list(service.chain.ask("eth_getLogs", given))
+
+
+@pytest.mark.proves("agent.positions.state.resolved-refunded")
+async def test_a_market_nobody_won_gives_every_stake_back_whole(buyer: Buyer, service: AgentService) -> None:
+    """The fee too."""
+    before = balance(service, DEV[4].address)
+    body = bet("forgotten", DEV[4], "no", 9.999999)
+    response, paid = await buyer.buy(body, DEV[4])
+    assert response.status == 200, paid
+    service.chain.observe(2 * CAP)
+    result = await resolved(buyer, "forgotten")
+    await paid_out(service)
+    assert (result["resolvedOutcome"], result["refunded"], result["payoutPerShareUsd"]) == ("yes", True, None)
+    assert balance(service, DEV[4].address) == before
+    (position,) = (await exact(buyer, f"/positions?wallet={DEV[4].address}"))["positions"]
+    assert (position["status"], position["pnlUsd"]) == ("resolved-refunded", 0)
+
+
+@pytest.mark.proves(
+    "agent.stats.limit.cache",
+    "agent.stats.decision.cache_60",
+    "agent.stats.decision.auto_payout_rate",
+)
+async def test_stats_are_counted_once_a_minute(buyer: Buyer, service: AgentService, database_url: str) -> None:
+    """Two winners were paid at once; a third waits a quarter of an hour while the keeper is away."""
+    played = service.chain
+    _, first = await buyer.get("/stats")
+    response, _ = await buyer.buy(bet("late", DEV[5], "yes", 5), DEV[5])
+    assert response.status == 200
+    service.stop("keeper")
+    played.observe(3 * CAP)
+    played.send(played.contracts.settlement.call("resolve(bytes32)", market_key("late")), DEV[7].address)
+    await resolved(buyer, "late")
+    played.ask("evm_increaseTime", 900)
+    played.ask("evm_mine")
+    ids = played.read(played.contracts.settlement.call("stakesOf", market_key("late"), 0, 10))
+    played.send(played.contracts.settlement.call("pay", market_key("late"), ids), DEV[7].address)
+    await paid_out(service)
+    _, second = await buyer.get("/stats")
+    assert second["stats"] == first["stats"]  # through the door: counted less than a minute ago
+
+    engine, clock = make_engine(database_url), [1000.0]
+    links = Links("http://here", None, played.contracts.settlement.address)
+    async with make_pool(database_url, size=1, autocommit=True) as pool:
+        index = AgentIndex(database_url, engine, 8453)
+        async with asyncio.timeout(15):
+            while index.venue is None or index.venue.markets[market_key("late")].ending is None:
+                await index.refresh()
+        switch = Trading(False, SwitchWatcher(database_url, pool))
+        platform = Platform(engine, pool, index, switch, links, 8453, monotonic=lambda: clock[0])
+
+        async def stats() -> Any:
+            response = await platform.stats(None)  # type: ignore[arg-type]
+            return loads(response.body)["stats"]  # type: ignore[attr-defined]
+
+        async with asyncio.timeout(15):  # until the last payment is indexed
+            while (counted := await stats())["autoPayoutRate"] is None or counted["totalBets"] != 6:
+                clock[0] += 60
+                await asyncio.sleep(0.1)
+        total = sum(units for _, units in STAKED.values()) + 9_999_999 + 5 * USD
+        assert int(counted["totalVolumeUsd"] * USD) == total
+        assert counted["markets"] == {"open": 0, "resolved": 3}
+        assert counted["medianPayoutDelaySec"] < 60
+        assert len(counted["proofSamples"]) == 5
+        await asyncio.sleep(1)
+        clock[0] += 59.9
+        assert (await stats())["asOf"] == counted["asOf"]
+        clock[0] += 0.2
+        again = await stats()
+        assert again["asOf"] > counted["asOf"]
+        assert again["autoPayoutRate"] == Decimal("0.6667")  # two of three, to four decimals
+    await engine.dispose()
