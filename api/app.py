@@ -19,6 +19,7 @@ from api.http.docs import docs_surface
 from api.http.operation import Surface
 from api.vpm.surface import stock_surface
 from api.web.surface import pages_surface
+from api.web.templating import NAVIGATION
 from core.errors import ConfigError
 
 MakeSurface = Callable[[Context], AbstractAsyncContextManager[Surface]]
@@ -35,7 +36,7 @@ BACKLOG = 1024
 async def make_app(context: Context, surfaces: Sequence[MakeSurface] = SURFACES) -> AsyncIterator[web.Application]:
     async with AsyncExitStack() as stack:
         made = [await stack.enter_async_context(make(context)) for make in surfaces]
-        docs = docs_surface(made, title=TITLE, server=context.settings.public_url)
+        docs = docs_surface(made, title=TITLE, server=context.settings.public_url, links=NAVIGATION)
         pages = await stack.enter_async_context(pages_surface(context, made))
         yield application([*made, docs, pages])
 

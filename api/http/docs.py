@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import html
 import re
+from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -19,15 +21,22 @@ from api.http.rendered import JSON, Rendered
 CACHE = "public, max-age=300"
 HTML = "text/html; charset=utf-8"
 _HERE = Path(__file__).parent
-# The page runs no script and loads nothing.
-CONTENT_SECURITY_POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+_STYLE = (_HERE / "docs.css").read_text()
+# The page runs no script and loads nothing; its one style sheet is named by its hash.
+CONTENT_SECURITY_POLICY = (
+    f"default-src 'none'; style-src 'sha256-{b64encode(sha256(_STYLE.encode()).digest()).decode()}'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+
+Links = Sequence[tuple[str, str]]
 
 
-def docs_surface(surfaces: Sequence[Surface], *, title: str, server: str) -> Surface:
-    """Documents these surfaces. Everything is rendered once: it changes only with the code."""
+def docs_surface(surfaces: Sequence[Surface], *, title: str, server: str, links: Links = ()) -> Surface:
+    """Documents these surfaces. Everything is rendered once: it changes only with the code. `links`: address and label
+    of the service's other pages."""
     whole = document(surfaces, title=title, server=server)
     operations = [
-        _static("/docs", "The documentation, as a page", lambda: _page(surfaces, whole, title), HTML),
+        _static("/docs", "The documentation, as a page", lambda: _page(surfaces, whole, title, links), HTML),
         _static("/openapi.json", "All surfaces in one OpenAPI document", lambda: orjson.dumps(whole), JSON),
     ]
     for surface in surfaces:
@@ -79,8 +88,9 @@ def _serve(held: Callable[[], bytes], content_type: str) -> Handler:
 # ---------------------------------------------------------------- the page
 
 
-def _page(surfaces: Sequence[Surface], whole: Mapping[str, Any], title: str) -> bytes:
-    style = (_HERE / "docs.css").read_text()
+def _page(surfaces: Sequence[Surface], whole: Mapping[str, Any], title: str, links: Links) -> bytes:
+    pages = "".join(f'<li><a href="{html.escape(href)}">{html.escape(label)}</a></li>' for href, label in links)
+    site = f'<nav class="site" aria-label="Main"><ul>{pages}</ul></nav>' if pages else ""
     menu = "".join(f'<li><a href="#{surface.name}">{html.escape(surface.title)}</a></li>' for surface in surfaces)
     parts = "".join(_surface(surface, whole) for surface in surfaces)
     schemas = "".join(_schema(name, schema) for name, schema in sorted(whole["components"]["schemas"].items()))
@@ -88,8 +98,8 @@ def _page(surfaces: Sequence[Surface], whole: Mapping[str, Any], title: str) -> 
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         '<meta name="color-scheme" content="light dark">'
-        f"<title>{html.escape(title)}: documentation</title><style>{style}</style></head><body>"
-        f'<header><h1>{html.escape(title)}</h1><nav aria-label="Contents"><ul>{menu}'
+        f"<title>{html.escape(title)}: documentation</title><style>{_STYLE}</style></head><body>"
+        f'<header>{site}<h1>{html.escape(title)}</h1><nav aria-label="Contents"><ul>{menu}'
         '<li><a href="#schemas">Bodies</a></li><li><a href="/openapi.json">OpenAPI</a></li></ul></nav></header><main>'
         f'{parts}<section id="schemas"><h2>Bodies</h2>{schemas}</section></main></body></html>'
     ).encode()

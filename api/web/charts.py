@@ -32,10 +32,11 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A vertical line at a time, named."""
+    """A vertical line at a time, named; `timed`: its label tells the time too."""
 
     at: int
     label: str
+    timed: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +139,7 @@ def _mark(mark: Mark, scale: _Scale) -> Markup:
         tx=x if not late else min(x, WIDTH - RIGHT),
         ty=HEIGHT - 8,
         anchor="end" if late else "start",
-        label=f"{mark.label} {datetime.fromtimestamp(mark.at, UTC):%H:%M}",
+        label=f"{mark.label} {datetime.fromtimestamp(mark.at, UTC):%H:%M}" if mark.timed else mark.label,
     )
 
 

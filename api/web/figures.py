@@ -95,7 +95,12 @@ def span(seconds: int) -> str:
 
 def iso_clock(text: str | None) -> Markup:
     """An ISO-8601 time of the API as <time>."""
-    return clock(None if text is None else int(datetime.fromisoformat(text).timestamp()))
+    return clock(None if text is None else unix(text))
+
+
+def unix(text: str) -> int:
+    """Unix seconds of an ISO-8601 time."""
+    return int(datetime.fromisoformat(text).timestamp())
 
 
 def shortened(text: str, start: int = 6, end: int = 4) -> str:

@@ -13,7 +13,7 @@ from api.http.problem import Problem
 from api.vpm.chain import StockContracts
 from api.vpm.reads import StockReads
 from api.web import stock_view
-from api.web.answers import PRIVATE, Held, html
+from api.web.answers import PRIVATE, REVALIDATE, Held, html
 from api.web.history import History, Past
 from api.web.templating import Pages
 from core.deployments import Deployment
@@ -52,8 +52,8 @@ class StockPages:
             return self._pages.render("stock.html", path="/", **self._facts(detail, past, owner, whole))
 
         page = ("market", request.match_info["id"], owner, whole)
-        held = await self._held.get(page, known.tag, render, *((PRIVATE,) if owner else ()))
-        return html(request, held)
+        cache = REVALIDATE if owner is None else PRIVATE
+        return html(request, await self._held.get(page, known.tag, render, cache))
 
     def _facts(self, detail: Mapping[str, Any], past: Past, owner: str | None, whole: bool) -> dict[str, Any]:
         market = detail["market"]

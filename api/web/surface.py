@@ -11,16 +11,23 @@ from aiohttp import web
 
 from api.agent.reads import Reads
 from api.context import Context
+from api.cup.desk import Desk
 from api.http.application import json_response
 from api.http.operation import Answer, Handler, Operation, Surface
 from api.http.problem import Problem
 from api.vpm.chain import STOCK_TOKEN_SYMBOL, StockContracts
+from api.vpm.proof import Proof
 from api.vpm.reads import StockReads
-from api.web.answers import HTML, SECURITY, Held
+from api.web.agent import AgentPages
+from api.web.answers import HTML, SECURITY, TEXT, Held
 from api.web.assets import PREFIX as ASSETS
 from api.web.assets import load_assets
+from api.web.cup import CupPages
+from api.web.guide import Guide
 from api.web.history import History
 from api.web.home import HomePage
+from api.web.how import HowPage
+from api.web.proof import ProofPage
 from api.web.stock import StockPages
 from api.web.templating import Pages
 from core.config import Settings
@@ -48,6 +55,18 @@ async def pages_surface(context: Context, made: Sequence[Surface]) -> AsyncItera
         stock_pages = StockPages(pages, held, reads, History(context.engine, stock.chain_id), stock)
         operations.append(_page("/m/{id}", stock_pages.market, "A stock market"))
         operations.append(_page("/positions", stock_pages.positions, "An address's positions"))
+    proof = _part(made, Proof)
+    if proof is not None:
+        operations.append(_page("/proof", ProofPage(pages, held, proof, base).get, "Proof of what was done"))
+    if agent is not None:
+        operations.append(_page("/markets/{id}", AgentPages(pages, held, agent).market, "An agent market"))
+    desk = _part(made, Desk)
+    if desk is not None:
+        cup = CupPages(pages, held, desk)
+        operations.append(_page("/cup", cup.board, "The tournament's board"))
+        operations.append(_page("/roulette", cup.roulette, "The wheel"))
+    operations.append(_page("/how", HowPage(pages, held).get, "How it works"))
+    operations.append(_page("/agents.txt", Guide(pages, settings, base, stock).get, "The guide for agents", TEXT))
     yield Surface(
         name="pages",
         title="Pages",

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup
 
 from api.web import figures
@@ -31,7 +31,8 @@ class Pages:
         self._explorers = explorers
         self._environment = Environment(
             loader=FileSystemLoader(TEMPLATES),
-            autoescape=True,
+            # The one template that is not a page is plain text, and served as that.
+            autoescape=select_autoescape(enabled_extensions=("html",), disabled_extensions=("txt",), default=True),
             undefined=StrictUndefined,
             trim_blocks=True,
             lstrip_blocks=True,
@@ -55,6 +56,7 @@ class Pages:
             "short": figures.shortened,
             "bps": figures.bps,
             "ordinal": figures.ordinal,
+            "unix": figures.unix,
             "tx": self._tx,
             "address": self._address,
         }

@@ -1,7 +1,7 @@
 // Live pages without a second rendering: asks for the page again (304 while nothing changed) and puts in the parts
 // marked data-live that differ. What has the focus, or an open dialog's page, is left alone until later.
 
-const EVERY_MS = 2500;
+const EVERY_MS = Number(document.body.dataset.every ?? 2500);
 const query = new URLSearchParams(location.search);
 const last = new Map();
 let skew = 0; // seconds our clock is ahead of the server's

@@ -160,7 +160,7 @@ function disconnect() {
 
 function told() {
   document.dispatchEvent(new CustomEvent("wallet:changed", { detail: account }));
-  if ("market" in document.body.dataset) ask("owner", account);
+  if ("mine" in document.body.dataset) ask("owner", account);
 }
 
 function choose() {

@@ -1,0 +1,107 @@
+"""An agent market's page: its odds, how they came about, what decides it, and how an agent bets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+import orjson
+from aiohttp import web
+
+from api.agent.reads import Reads
+from api.web import figures
+from api.web.answers import Held, html
+from api.web.charts import Chart, Level, Line
+from api.web.templating import Pages
+from core.money import loads
+
+Json = Mapping[str, Any]
+EVEN = 5_000  # hundredths of a percent: where an empty market stands
+
+
+class AgentPages:
+    def __init__(self, pages: Pages, held: Held, reads: Reads) -> None:
+        self._pages = pages
+        self._held = held
+        self._reads = reads
+
+    async def market(self, request: web.Request) -> web.StreamResponse:
+        name = request.match_info["id"]
+        self._reads.outcome(name)  # 404 before anything is kept under this name
+
+        async def render() -> bytes:
+            bundle = loads(orjson.dumps(await self._reads.bundle(name)))
+            result = loads(orjson.dumps(self._reads.outcome(name)))
+            odds = odds_chart(bundle)
+            readings = reading_chart(bundle)
+            return self._pages.render(
+                "agent.html",
+                path="/",
+                bundle=bundle,
+                market=bundle["market"],
+                result=result,
+                now=_unix(bundle["dataFreshness"]["oddsAt"]),
+                odds_chart=None if odds is None else odds.draw("odds"),
+                reading_chart=None if readings is None else readings.draw("reading"),
+            )
+
+        return html(request, await self._held.get(("agent", name), self._reads.stamp, render))
+
+
+def odds_chart(bundle: Json) -> Chart | None:
+    """The first outcome's price after every bet; None for a market of more than two."""
+    market = bundle["market"]
+    if market["odds"]["yesPriceCents"] is None:
+        return None
+    label = market["outcomes"][0]["label"]
+    points = [
+        (_unix(each["at"]), int(each["yesPct"] * 100)) for each in bundle["oddsHistory"] if each["yesPct"] is not None
+    ]
+    now = _unix(bundle["dataFreshness"]["oddsAt"])
+    present = int(Decimal(market["odds"]["yesPriceCents"]) * 100)
+    if not points:
+        return None
+    start = points[0][0]
+    end = max(now, points[-1][0])
+    points = [(start, EVEN), *points, (end, present)]
+    return Chart(
+        title=f"Price of {label}",
+        said=f"{label} stands at {_pct(present)} after {len(points) - 2} bets.",
+        lines=[Line(points, "main", fill=True)],
+        start=start,
+        end=end,
+        levels=[Level(present, f"{label} {_pct(present)}", "main")],
+        floor=0,
+        ceiling=10_000,
+    )
+
+
+def reading_chart(bundle: Json) -> Chart | None:
+    """What the feed read, with the target where there is one."""
+    known = [each for each in bundle["observations"] if each["value"] is not None]
+    if len(known) < 2:
+        return None
+    points = sorted((_unix(each["observedAt"]), int(Decimal(each["value"]) * 100)) for each in known)
+    last = max(known, key=lambda each: str(each["observedAt"]))
+    levels = [Level(points[-1][1], f"now {last['label']}", "main")]
+    target = bundle["market"]["targetMarketCapUsd"]
+    if target is not None:
+        levels.append(Level(int(Decimal(target) * 100), f"target {bundle['resolutionRules']['thresholdLabel']}"))
+    return Chart(
+        title=f"{bundle['market']['tokenSymbol']} market cap",
+        said=f"The last reading is {last['label']}.",
+        lines=[Line(points, "main")],
+        start=points[0][0],
+        end=points[-1][0],
+        levels=levels,
+    )
+
+
+def _unix(text: str) -> int:
+    return int(datetime.fromisoformat(text).timestamp())
+
+
+def _pct(hundredths: int) -> str:
+    return figures.percent(hundredths, 10_000)

@@ -1,0 +1,141 @@
+"""The tournament's board and the roulette wheel, as pages."""
+
+from __future__ import annotations
+
+import math
+import re
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+from aiohttp import web
+from pydantic import BaseModel
+
+from api.cup import models
+from api.cup.desk import Desk
+from api.http.problem import Problem
+from api.web.answers import PRIVATE, REVALIDATE, Held, html
+from api.web.templating import Pages
+from core.cup.board import is_week
+from core.cup.wheel import REDS
+from core.money import loads
+
+ADDRESS = re.compile(r"0[xX][0-9a-fA-F]{40}")
+BOARD_SHOWN = 100
+# How the pockets lie on a wheel with one zero, clockwise.
+POCKETS = (
+    0, 32, 15, 19, 4, 21, 2, 25, 17, 34, 6, 27, 13, 36, 11, 30, 8, 23, 10, 5, 24, 16, 33, 1, 20, 14, 31, 9, 22, 18, 29,
+    7, 28, 12, 35, 3, 26,
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Pocket:
+    """A slice of the drawn wheel: its outline, and where its number stands."""
+
+    number: int
+    colour: str
+    path: str
+    degrees: str
+
+
+class CupPages:
+    def __init__(self, pages: Pages, held: Held, desk: Desk) -> None:
+        self._pages = pages
+        self._held = held
+        self._desk = desk
+
+    async def board(self, request: web.Request) -> web.StreamResponse:
+        given = request.query.get("week", "")
+        week = given if is_week(given) else None
+        owner = _owner(request)
+
+        async def render() -> bytes:
+            try:
+                board = await self._read("board", models.BoardQuery(week=week, limit=BOARD_SHOWN, wallet=owner))
+                markets = await self._read("markets", models.MarketsQuery(limit=100))
+                wallet = None
+                if owner is not None:
+                    wallet = await self._read("wallet", models.WalletRequest(walletAddress=owner))
+            except Problem as problem:
+                return self._pages.render("cup_closed.html", path="/cup", problem=problem, title="The cup")
+            return self._pages.render(
+                "cup.html",
+                path="/cup",
+                board=board,
+                markets=markets,
+                wallet=wallet,
+                owner=owner,
+                week=week,
+                this_week=time.strftime("%G-W%V", time.gmtime()),
+                now=int(time.time()),
+            )
+
+        page = ("cup", week, owner)
+        return html(
+            request,
+            await self._held.get(page, int(time.time() / 2), render, *((PRIVATE,) if owner is not None else ())),
+        )
+
+    async def roulette(self, request: web.Request) -> web.StreamResponse:
+        owner = _owner(request)
+
+        async def render() -> bytes:
+            try:
+                live = await self._read("round", models.RoundQuery(wallet=owner))
+                wallet = None
+                if owner is not None:
+                    wallet = await self._read("wallet", models.WalletRequest(walletAddress=owner))
+            except Problem as problem:
+                return self._pages.render("cup_closed.html", path="/roulette", problem=problem, title="Roulette")
+            markets = {each["id"]: each for each in live["markets"]}
+            return self._pages.render(
+                "roulette.html",
+                path="/roulette",
+                live=live,
+                groups=[each for each in live["markets"] if not each["id"].startswith("num:")],
+                numbers=[markets[f"num:{number}"] for number in range(37)],
+                wheel=WHEEL,
+                reds=REDS,
+                wallet=wallet,
+                owner=owner,
+                now=int(time.time()),
+            )
+
+        page = ("roulette", owner)
+        cache = REVALIDATE if owner is None else PRIVATE
+        return html(request, await self._held.get(page, int(time.time()), render, cache))
+
+    async def _read(self, name: str, wanted: BaseModel) -> Mapping[str, Any]:
+        """As the API answers it, with its exact numbers."""
+        body: Mapping[str, Any] = loads(orjson.dumps(await self._desk.answer(name, wanted, "pages")))
+        return body
+
+
+def _owner(request: web.Request) -> str | None:
+    given = request.query.get("owner", "").strip()
+    return given.lower() if ADDRESS.fullmatch(given) else None
+
+
+def draw_wheel(pockets: Sequence[int] = POCKETS, outer: float = 96, inner: float = 62) -> tuple[Pocket, ...]:
+    """Slices around (0, 0), the first at the top."""
+    step = 2 * math.pi / len(pockets)
+    drawn = []
+    for place, number in enumerate(pockets):
+        start, end = (place - 0.5) * step, (place + 0.5) * step
+        corners = [
+            (math.sin(a) * r, -math.cos(a) * r) for a, r in ((start, outer), (end, outer), (end, inner), (start, inner))
+        ]
+        (ax, ay), (bx, by), (cx, cy), (dx, dy) = corners
+        path = (
+            f"M{ax:.2f} {ay:.2f}A{outer} {outer} 0 0 1 {bx:.2f} {by:.2f}L{cx:.2f} {cy:.2f}"
+            f"A{inner} {inner} 0 0 0 {dx:.2f} {dy:.2f}Z"
+        )
+        colour = "green" if number == 0 else "red" if number in REDS else "black"
+        drawn.append(Pocket(number, colour, path, f"{math.degrees(place * step):.2f}"))
+    return tuple(drawn)
+
+
+WHEEL = draw_wheel()

@@ -1,0 +1,84 @@
+// The cup: claiming paper money once, and paper trades signed by the wallet.
+import { refresh } from "./live.js";
+import { issuedAt, post, say, size, tradeMessage } from "./signing.js";
+import { WalletError, connect, current, signText } from "./wallet.js";
+
+const byId = (id) => document.getElementById(id);
+const market = byId("paper-market");
+let asked = 0;
+
+byId("claim").addEventListener("click", async () => {
+  const status = byId("claim-status");
+  try {
+    await connect();
+    const said = await post("/wallet", { walletAddress: current().toLowerCase() });
+    if (!said.ok) throw new WalletError(said.message);
+    say(status, said.minted ? "10,000 pUSDC are yours." : `Claimed before. Your balance is ${said.balancePaper.toFixed(2)} pUSDC.`, "good");
+    await refresh();
+  } catch (error) {
+    say(status, error instanceof WalletError ? error.message : "The service could not be reached; try again.", "bad");
+  }
+});
+
+function sides() {
+  const listed = market.selectedOptions[0]?.dataset.outcomes ?? "";
+  const outcomes = listed ? listed.split("\n").map((line) => line.split("\t")) : [];
+  byId("paper-side").replaceChildren(
+    ...outcomes.map(([key, label]) => {
+      const option = document.createElement("option");
+      option.value = key;
+      option.textContent = label;
+      return option;
+    }),
+  );
+}
+
+async function quote() {
+  const amount = size(byId("paper-size").value);
+  byId("paper-error").textContent = amount === null ? "Write an amount with at most two decimals." : "";
+  if (amount === null || !market.value) return;
+  const mine = ++asked;
+  try {
+    const query = new URLSearchParams({ side: byId("paper-side").value, sizePaper: amount });
+    const answer = await fetch(`/api/cup/v1/markets/${encodeURIComponent(market.value)}/quote?${query}`);
+    const said = await answer.json();
+    if (mine !== asked) return;
+    if (!answer.ok) {
+      byId("paper-error").textContent = said.message;
+      return;
+    }
+    byId("paper-shares").textContent = said.shares.toFixed(2);
+    byId("paper-paid").textContent = said.projectedPayoutPaper.toFixed(2);
+  } catch {
+    // No connection: the quote comes with the next change.
+  }
+}
+
+async function trade() {
+  const status = byId("paper-status");
+  const amount = size(byId("paper-size").value);
+  if (amount === null || !market.value) return;
+  try {
+    await connect();
+    const wallet = current().toLowerCase();
+    const [slug, side, id, issued] = [market.value, byId("paper-side").value, crypto.randomUUID(), issuedAt()];
+    say(status, `Confirm in your wallet: ${amount} pUSDC on ${side}…`);
+    const signature = await signText(tradeMessage(wallet, slug, side, amount, id, issued));
+    const fields = { walletAddress: wallet, slug, side, tradeId: id, issuedAt: issued, signature };
+    const said = await post("/trade", fields, "sizePaper", amount);
+    if (!said.ok) throw new WalletError(said.message);
+    say(status, `Done: ${said.receipt.shares} shares. Balance ${said.receipt.balancePaper.toFixed(2)} pUSDC.`, "good");
+    await refresh();
+  } catch (error) {
+    say(status, error instanceof WalletError ? error.message : "The service could not be reached; try again.", "bad");
+  }
+}
+
+market.addEventListener("change", sides);
+byId("paper-form").addEventListener("input", quote);
+byId("paper-form").addEventListener("submit", (event) => {
+  event.preventDefault();
+  trade();
+});
+sides();
+quote();

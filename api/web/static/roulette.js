@@ -1,0 +1,128 @@
+// The wheel: turns to the pocket when it is drawn, takes signed bets, and recomputes a spin from its seed and beacon.
+import { refresh } from "./live.js";
+import { betMessage, issuedAt, post, say, size } from "./signing.js";
+import { WalletError, connect, current, signText } from "./wallet.js";
+
+const byId = (id) => document.getElementById(id);
+const FAIR_BELOW = 37 * Math.floor(2 ** 32 / 37);
+let shown = ""; // the round whose pocket the wheel shows
+let turns = 0;
+
+// ---------------------------------------------------------------- the wheel
+
+function turnWheel() {
+  const { round, pocket } = byId("round").dataset;
+  if (pocket === "" || shown === round) return;
+  const first = shown === "";
+  shown = round;
+  const pockets = [...document.querySelectorAll(".pocket")];
+  const place = pockets.findIndex((each) => each.dataset.number === pocket);
+  const wheel = byId("wheel-turn");
+  turns += first ? 0 : 4;
+  wheel.classList.toggle("turning", !first);
+  wheel.style.transform = `rotate(${turns * 360 - (place * 360) / 37}deg)`;
+  const settle = () => {
+    for (const each of pockets) each.classList.toggle("hit", each.dataset.number === pocket);
+    byId("wheel-number").textContent = pocket;
+    byId("wheel-word").textContent = `round ${round}`;
+  };
+  if (first || matchMedia("(prefers-reduced-motion: reduce)").matches) settle();
+  else setTimeout(settle, 3500);
+}
+
+// ---------------------------------------------------------------- betting
+
+let asked = 0;
+
+async function quote() {
+  const amount = size(byId("stake").value);
+  byId("stake-error").textContent = amount === null ? "Write an amount with at most two decimals, such as 25 or 12.5." : "";
+  byId("stake").setAttribute("aria-invalid", String(amount === null));
+  if (amount === null || byId("round").dataset.phase !== "bet") return;
+  const mine = ++asked;
+  try {
+    const said = await post("/roulette/bet", { betKey: byId("bet-key").value, simulate: true }, "stakePaper", amount);
+    if (mine !== asked) return;
+    if (!said.ok) {
+      byId("stake-error").textContent = said.error === "round_closed" ? "" : said.message;
+      return;
+    }
+    byId("p-true").textContent = `${said.receipt.truePct}%`;
+    byId("p-crowd").textContent = `${said.receipt.crowdPctAfter}%`;
+    byId("p-paid").textContent = said.receipt.payIfWinPaper.toFixed(2);
+  } catch {
+    // No connection: the quote comes with the next change.
+  }
+}
+
+async function bet() {
+  const status = byId("play-status");
+  const amount = size(byId("stake").value);
+  if (amount === null) return;
+  try {
+    await connect();
+    const wallet = current().toLowerCase();
+    const claimed = await post("/wallet", { walletAddress: wallet });
+    if (!claimed.ok) throw new WalletError(claimed.message);
+    await refresh();
+    const { round, phase } = byId("round").dataset;
+    if (phase !== "bet") throw new WalletError("Betting is over for this round. The next begins in a few seconds.");
+    const key = byId("bet-key").value;
+    const issued = issuedAt();
+    say(status, `Confirm in your wallet: ${amount} pUSDC on ${key} in round ${round}…`);
+    const signature = await signText(betMessage(wallet, round, key, amount, issued));
+    say(status, "Sending…");
+    const fields = { walletAddress: wallet, betKey: key, roundNo: Number(round), issuedAt: issued, signature };
+    const said = await post("/roulette/bet", fields, "stakePaper", amount);
+    if (!said.ok) throw new WalletError(said.message);
+    say(status, `In: ${amount} pUSDC on ${key} in round ${said.receipt.roundNo}. Balance ${said.receipt.balancePaper.toFixed(2)}.`, "good");
+    await refresh();
+  } catch (error) {
+    say(status, error instanceof WalletError ? error.message : "The service could not be reached. Send it again: the same bet counts once.", "bad");
+  }
+}
+
+// ---------------------------------------------------------------- checking a spin
+
+function bytes(hex) {
+  return Uint8Array.from(hex.slice(2).match(/../g), (pair) => parseInt(pair, 16));
+}
+
+function hexOf(buffer) {
+  return `0x${[...new Uint8Array(buffer)].map((byte) => byte.toString(16).padStart(2, "0")).join("")}`;
+}
+
+/** The pocket that a seed and a beacon give, as the service must have drawn it. */
+export async function pocketOf(seed, round, beacon) {
+  const key = await crypto.subtle.importKey("raw", bytes(seed), { name: "HMAC", hash: "SHA-256" }, false, ["sign"]);
+  for (let again = 0; ; again += 1) {
+    const text = again ? `${round}:${beacon}:${again}` : `${round}:${beacon}`;
+    const words = new DataView(await crypto.subtle.sign("HMAC", key, new TextEncoder().encode(text)));
+    for (let at = 0; at < 32; at += 4) {
+      const word = words.getUint32(at);
+      if (word < FAIR_BELOW) return word % 37;
+    }
+  }
+}
+
+async function check({ round, pocket, seed, commitment, beacon }) {
+  const status = byId("check-status");
+  const kept = hexOf(await crypto.subtle.digest("SHA-256", bytes(seed))) === commitment;
+  const drawn = await pocketOf(seed, round, beacon);
+  if (kept && drawn === Number(pocket)) say(status, `Round ${round} holds: the seed is the one committed to, and it gives pocket ${drawn}.`, "good");
+  else if (!kept) say(status, `Round ${round} does NOT hold: the seed is not the one committed to.`, "bad");
+  else say(status, `Round ${round} does NOT hold: the seed gives pocket ${drawn}, not ${pocket}.`, "bad");
+}
+
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("[data-check]");
+  if (button) check(button.dataset);
+});
+byId("roulette-form").addEventListener("submit", (event) => {
+  event.preventDefault();
+  bet();
+});
+byId("roulette-form").addEventListener("input", quote);
+document.addEventListener("page:fresh", turnWheel);
+turnWheel();
+quote();

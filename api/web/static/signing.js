@@ -1,0 +1,35 @@
+// The cup's messages, byte for byte as the service makes them, and its amounts: at most two decimals, no trailing zero.
+
+/** 25, 25.5, 25.05 as the Size line has it; null when it is no such amount. */
+export function size(text) {
+  const found = /^(\d{1,9})(?:[.,](\d{1,2}))?$/.exec(text.trim());
+  if (!found) return null;
+  const fraction = (found[2] ?? "").replace(/0+$/, "");
+  const whole = String(Number(found[1]));
+  return fraction ? `${whole}.${fraction}` : whole;
+}
+
+export function issuedAt() {
+  return new Date().toISOString().replace(/\.\d+Z$/, "Z");
+}
+
+export function betMessage(wallet, round, key, amount, issued) {
+  return ["Service Cup roulette bet", `Wallet: ${wallet.toLowerCase()}`, `Round: ${round}`, `Bet: ${key}`, `Size: ${amount} pUSDC`, `Issued: ${issued}`].join("\n");
+}
+
+export function tradeMessage(wallet, slug, side, amount, trade, issued) {
+  return ["Service Cup paper trade", `Wallet: ${wallet.toLowerCase()}`, `Market: ${slug}`, `Side: ${side}`, `Size: ${amount} pUSDC`, `Trade: ${trade}`, `Issued: ${issued}`].join("\n");
+}
+
+/** The body of the answer; `ok` says whether it is one of success. The amount is written as it was signed. */
+export async function post(path, fields, amountField, amount) {
+  const rest = JSON.stringify(fields);
+  const body = amountField ? `${rest.slice(0, -1)},"${amountField}":${amount}}` : rest;
+  const answer = await fetch(`/api/cup/v1${path}`, { method: "POST", headers: { "Content-Type": "application/json" }, body });
+  return { ok: answer.ok, ...(await answer.json()) };
+}
+
+export function say(element, text, tone = "") {
+  element.textContent = text;
+  element.className = `status ${tone}`;
+}
