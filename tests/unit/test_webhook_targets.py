@@ -1,0 +1,180 @@
+"""Attempts to make us send into somebody's own network: every one is refused, before anything is connected to."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import socket
+from typing import Any
+
+import pytest
+
+from api.agent.webhook_sending import Sender, Signer
+from api.agent.webhook_targets import Pinned, TargetRefused, checked_url, is_public, resolve
+
+LITERALS = [
+    "https://127.0.0.1/",
+    "https://127.1.2.3:8443/",
+    "https://0.0.0.0/",
+    "https://10.0.0.1/",
+    "https://172.16.0.1/",
+    "https://192.168.1.1/",
+    "https://169.254.169.254/latest/meta-data/",  # clouds' metadata
+    "https://169.254.170.2/v2/credentials",  # containers' credentials
+    "https://100.100.100.200/latest/meta-data/",
+    "https://192.0.0.192/opc/v2/",
+    "https://168.63.129.16/machine",
+    "https://100.64.0.1/",  # shared address space
+    "https://198.18.0.1/",  # benchmarking
+    "https://192.0.2.1/",  # documentation
+    "https://203.0.113.7/",
+    "https://192.88.99.1/",  # 6to4 relay
+    "https://224.0.0.1/",  # multicast
+    "https://240.0.0.1/",  # reserved
+    "https://255.255.255.255/",
+    "https://[::1]/",
+    "https://[::]/",
+    "https://[::ffff:127.0.0.1]/",  # mapped
+    "https://[::ffff:7f00:1]/",
+    "https://[::ffff:8.8.8.8]/",
+    "https://[::127.0.0.1]/",  # compatible
+    "https://[64:ff9b::7f00:1]/",  # NAT64
+    "https://[64:ff9b:1::a00:1]/",
+    "https://[2002:7f00:1::]/",  # 6to4 with 127.0.0.1 inside
+    "https://[2001:0:53aa:64c:0:7fff:80ff:fffe]/",  # Teredo
+    "https://[fe80::1]/",  # link-local
+    "https://[fec0::1]/",  # site-local
+    "https://[fc00::1]/",  # unique local
+    "https://[fd00:ec2::254]/latest/meta-data/",
+    "https://[ff02::1]/",
+    "https://[2001:db8::1]/",
+    "https://[100::1]/",
+]
+SPELLINGS = [
+    "https://2130706433/",  # decimal
+    "https://017700000001/",  # octal
+    "https://0177.0.0.1/",
+    "https://127.1/",  # shortened
+    "https://127.0.1/",
+    "https://1.1.1.1.1/",
+    "https://0/",
+    "https://localhost/",
+    "https://LOCALHOST./",
+    "https://db/",  # a bare name of somebody's network
+    "https://metadata.google.internal/computeMetadata/v1/",
+    "https://printer.local/",
+    "https://api.localhost/",
+    "https://router.home.arpa/",
+    "https://intranet.corp/",
+    "https://example.org:22/",
+    "https://example.org:25/",
+    "http://example.org/",
+    "ftp://example.org/",
+    "file:///etc/passwd",
+    "gopher://127.0.0.1:11211/_stats",
+    "//example.org/",
+    "https://",
+    "https:///path",
+    "https://user:password@example.org/",
+    "https://example.org@127.0.0.1/",
+    "https://127.0.0.1#@example.org/",
+    "https://example.org#fragment",
+    "https://exam\tple.org/",
+    "https://example.org/\r\nHost: inside",
+    "https://example.org\\@127.0.0.1/",
+    "https://example.org:99999/",
+    "https://example.org:0/",
+    "https://[fe80::1%25eth0]/",
+    "https://[::1/",
+    "https://\uff11\uff12\uff17.0.0.1/",  # full-width digits
+    "https://" + "a" * 2100 + ".org/",
+]
+NAMES = {
+    "localtest.example": ["127.0.0.1"],
+    "mixed.example": ["93.184.216.34", "10.0.0.5"],  # one public address does not make the other one so
+    "mapped.example": ["::ffff:10.0.0.1"],
+    "v6.example": ["fd12::1"],
+    "meta.example": ["169.254.169.254"],
+    "0x7f000001.example": ["127.0.0.1"],
+}
+
+
+async def _attempt(url: str) -> None:
+    await resolve(checked_url(url, allow_private=False), allow_private=False)
+
+
+@pytest.mark.proves("agent.webhooks.decision.target_public_only")
+@pytest.mark.parametrize("url", [*LITERALS, *SPELLINGS])
+async def test_an_attempt_is_refused_without_asking_anybody(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def never(*_arguments: Any, **_more: Any) -> Any:
+        raise AssertionError(f"a name of {url!r} was resolved")
+
+    monkeypatch.setattr(asyncio.get_running_loop().__class__, "getaddrinfo", never)
+    with pytest.raises(TargetRefused):
+        await _attempt(url)
+
+
+def _answers(addresses: list[str]) -> list[Any]:
+    return [
+        (socket.AF_INET6 if ":" in each else socket.AF_INET, socket.SOCK_STREAM, 6, "", (each, 443))
+        for each in addresses
+    ]
+
+
+@pytest.mark.proves("agent.webhooks.decision.target_public_only")
+@pytest.mark.parametrize("name", NAMES)
+async def test_a_name_of_a_private_address_is_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def answer(_loop: Any, host: str, *_arguments: Any, **_more: Any) -> Any:
+        return _answers(NAMES[host])
+
+    monkeypatch.setattr(asyncio.get_running_loop().__class__, "getaddrinfo", answer)
+    with pytest.raises(TargetRefused) as refused:
+        await _attempt(f"https://{name}/")
+    assert not any(address in str(refused.value) for address in NAMES[name])
+
+
+@pytest.mark.proves("agent.webhooks.decision.target_public_only")
+async def test_a_name_that_changes_its_mind_is_pinned_to_what_was_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rebinding: public when it is checked, private when it is connected to. Only the first answer is ever used."""
+    asked = []
+
+    async def answer(_loop: Any, host: str, *_arguments: Any, **_more: Any) -> Any:
+        asked.append(host)
+        return _answers(["93.184.216.34"] if len(asked) == 1 else ["127.0.0.1"])
+
+    monkeypatch.setattr(asyncio.get_running_loop().__class__, "getaddrinfo", answer)
+    target = await resolve(checked_url("https://rebinding.example/", allow_private=False), allow_private=False)
+    (found,) = await Pinned(target).resolve("rebinding.example", 443)
+    assert found["host"] == "93.184.216.34"
+    assert asked == ["rebinding.example"]
+    # The next delivery resolves anew, and is refused.
+    sent = await Sender(Signer(None), allow_private=False).send("https://rebinding.example/", "evt_1", b"{}", "s")
+    assert (sent.ok, sent.outcome) == (False, "refused")
+
+
+async def test_public_targets_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def answer(_loop: Any, _host: str, *_arguments: Any, **_more: Any) -> Any:
+        return _answers(["2606:4700::1111", "93.184.216.34"])
+
+    monkeypatch.setattr(asyncio.get_running_loop().__class__, "getaddrinfo", answer)
+    for url in (
+        "https://example.org/hook?key=1",
+        "https://example.org:8443/",
+        "https://93.184.216.34/",
+        "https://[2606:4700::1111]/",
+        "https://xn--bcher-kva.example/",
+    ):
+        target = await resolve(checked_url(url, allow_private=False), allow_private=False)
+        assert is_public(target.address)
+    assert is_public(ipaddress.ip_address("1.1.1.1"))
+
+
+async def test_local_work_may_allow_everything() -> None:
+    target = await resolve(checked_url("http://127.0.0.1:9/", allow_private=True), allow_private=True)
+    assert str(target.address) == "127.0.0.1"
+    with pytest.raises(TargetRefused):
+        checked_url("file:///etc/passwd", allow_private=True)
+
+
+def test_there_are_enough_attempts() -> None:
+    assert len(LITERALS) + len(SPELLINGS) + len(NAMES) >= 40
