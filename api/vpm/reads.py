@@ -101,14 +101,13 @@ class StockReads:
 
     async def one_market(self, text: str) -> Rendered:
         """A market's detail by its id; 404 when it was never listed."""
-        never = Problem(404, "market_not_found", "No market with this id was ever listed.")
         if not (text.isascii() and text.isdecimal() and len(text) <= 19 and text[0] != "0"):
-            raise never
+            raise _never_listed()
         if self._follower is None:
-            raise never
+            raise _never_listed()
         market_id = int(text)
         if market_id not in self._venue().markets:
-            raise never
+            raise _never_listed()
         slot = self._slots.get(market_id)
         if slot is None:
             slot = self._slots[market_id] = Slot(self._stamp, lambda: self._render_market(market_id), MARKET_CACHE)
@@ -259,7 +258,7 @@ class StockReads:
             venue = self._venue()
             market = venue.markets.get(market_id)
             if market is None:  # a reorganization took it back
-                raise Problem(404, "market_not_found", "No market with this id was ever listed.")
+                raise _never_listed()
             page = self._pages.get(market_id)
             if page is None or page.version != market.version:
                 page = await self._load(market_id)
@@ -334,6 +333,10 @@ class StockReads:
                 self._owners.popitem(last=False)
             return venue, positions
         raise AssertionError("unreachable")
+
+
+def _never_listed() -> Problem:
+    return Problem(404, "market_not_found", "No market with this id was ever listed.")
 
 
 def _nobody(owner: str) -> dict[str, Any]:

@@ -26,7 +26,7 @@ import uvloop
 
 from core.db.migrate import migrate
 from core.local.postgres import UNSAFE_BUT_FAST, prepare_postgres, start_postgres
-from core.local.process import SpawnPlan, free_port, start_process
+from core.local.process import RunningProcess, SpawnPlan, free_port, start_process
 from scripts._bench.http_load import Load, load
 from scripts._stack import wallets
 from tests.support.genesis import chain, genesis
@@ -70,12 +70,16 @@ async def _compare(service: StockService, path: str, folder: Path) -> dict[str, 
     (folder / "body").write_bytes(body)
     ours: list[Load] = []
     bare: list[Load] = []
-    with _bare(folder) as port:
+    with _bare(folder) as (port, bare_pid):
         await load(port, "/", 2_000, connections=CONNECTIONS)
         await load(service.port, path, 2_000, connections=CONNECTIONS)
+        used = {"bare": 0.0, "ours": 0.0}
+        pids = {"bare": bare_pid, "ours": _program_of(service.running["api"])}
         for _ in range(ROUNDS):
-            bare.append(await load(port, "/", REQUESTS, connections=CONNECTIONS))
-            ours.append(await load(service.port, path, REQUESTS, connections=CONNECTIONS))
+            for name, loads, at, what in (("bare", bare, port, "/"), ("ours", ours, service.port, path)):
+                before = _processor_seconds(pids[name])
+                loads.append(await load(at, what, REQUESTS, connections=CONNECTIONS))
+                used[name] += _processor_seconds(pids[name]) - before
     zipped = await load(service.port, path, REQUESTS, connections=CONNECTIONS, headers=("Accept-Encoding: gzip",))
     return {
         "path": path,
@@ -83,14 +87,17 @@ async def _compare(service: StockService, path: str, folder: Path) -> dict[str, 
         "ratio": statistics.median(o.rate / b.rate for o, b in zip(ours, bare, strict=True)),
         "bare": asdict(sorted(bare, key=lambda each: each.rate)[ROUNDS // 2]),
         "ours": asdict(sorted(ours, key=lambda each: each.rate)[ROUNDS // 2]),
-        "p99_ms": statistics.median(each.p99_ms for each in ours),
+        "p99_ms": {
+            name: statistics.median(each.p99_ms for each in loads) for name, loads in (("bare", bare), ("ours", ours))
+        },
         "gzip_rate": zipped.rate,
+        "processor_us": {name: seconds / (ROUNDS * REQUESTS) * 1e6 for name, seconds in used.items()},
     }
 
 
 async def _memory(service: StockService, wanted: int) -> dict[str, Any]:
     """Resident memory of the API process while it answers so many requests, at every tenth of them."""
-    pid = _program_of(service)
+    pid = _program_of(service.running["api"])
     samples = []
     started = time.perf_counter()
     for step in range(MEMORY_STEPS):
@@ -107,14 +114,18 @@ async def _memory(service: StockService, wanted: int) -> dict[str, Any]:
 
 def _print(figures: dict[str, Any]) -> bool:
     good = True
-    print(f"{'Read':<18}{'bytes':>8}{'bare/s':>10}{'ours/s':>10}{'ratio':>8}{'p50 ms':>9}{'p99 ms':>9}{'gzip/s':>10}")
+    print(f"{'':<26}{'requests/s':>19}{'':>7}{'p99 ms':>18}{'CPU us/request':>16}{'gzipped':>9}")
+    heads = (("Read", "<18"), ("bytes", ">8"), ("bare", ">10"), ("ours", ">9"), ("ratio", ">7"), ("bare", ">9"))
+    print("".join(format(*each) for each in (*heads, ("ours", ">9"), ("bare", ">9"), ("ours", ">7"), ("/s", ">9"))))
     for row in figures["reads"]:
         bare, ours = (row[name]["requests"] / row[name]["seconds"] for name in ("bare", "ours"))
-        bad = row["ratio"] < TARGET_RATIO or row["p99_ms"] >= TARGET_P99_MS
+        bad = row["ratio"] < TARGET_RATIO or row["p99_ms"]["ours"] >= TARGET_P99_MS
         good &= not bad
+        used = row["processor_us"]
         print(
-            f"{row['path']:<18}{row['bytes']:>8,}{bare:>10,.0f}{ours:>10,.0f}{row['ratio']:>8.2f}"
-            f"{row['ours']['p50_ms']:>9.2f}{row['p99_ms']:>9.2f}{row['gzip_rate']:>10,.0f}{'  MISSED' if bad else ''}"
+            f"{row['path']:<18}{row['bytes']:>8,}{bare:>10,.0f}{ours:>9,.0f}{row['ratio']:>7.2f}"
+            f"{row['p99_ms']['bare']:>9.2f}{row['p99_ms']['ours']:>9.2f}{used['bare']:>9.0f}{used['ours']:>7.0f}"
+            f"{row['gzip_rate']:>9,.0f}{'  MISSED' if bad else ''}"
         )
     memory = figures["memory"]
     bad = memory["grown_mb"] > MEMORY_ALLOWED_MB
@@ -167,7 +178,8 @@ def _wait(service: StockService) -> None:
 
 
 @contextmanager
-def _bare(folder: Path) -> Iterator[int]:
+def _bare(folder: Path) -> Iterator[tuple[int, int]]:
+    """Its port and the id of its process."""
     port = free_port()
     argv = (sys.executable, "-m", "scripts._bench.bare", str(port), str(folder / "body"))
     plan = SpawnPlan("bare", argv, env={"PATH": os.environ["PATH"]}, cwd=str(ROOT))
@@ -182,7 +194,7 @@ def _bare(folder: Path) -> Iterator[int]:
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(0.05)
-        yield port
+        yield port, _program_of(running)
     finally:
         running.stop()
 
@@ -193,10 +205,15 @@ def _get(url: str) -> bytes:
         return bytes(response.read())
 
 
-def _program_of(service: StockService) -> int:
-    """The API's own process, which is the child of its guard."""
-    guard = service.running["api"].pid
-    return int(Path(f"/proc/{guard}/task/{guard}/children").read_text().split()[0])
+def _program_of(running: RunningProcess) -> int:
+    """The program's own process, which is the child of its guard."""
+    return int(Path(f"/proc/{running.pid}/task/{running.pid}/children").read_text().split()[0])
+
+
+def _processor_seconds(pid: int) -> float:
+    """What the process has used so far, in user and system."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _resident_mb(pid: int) -> float:
