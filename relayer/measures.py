@@ -19,6 +19,10 @@ HOLES = counter("vpm_relayer_holes", "Nonces without an owner, filled with no-op
 FOREIGN = counter("vpm_relayer_foreign", "Nonces used by somebody else with our key", ("chain", "lane"))
 DROPPED = counter("vpm_relayer_dropped", "Mined transactions that a reorg undid", ("chain", "lane"))
 REORGS = counter("vpm_relayer_reorgs", "Reorgs seen", ("chain",))
+QUEUED = gauge("vpm_relayer_queued", "Intents waiting for a lane", ("chain", "group"))
+OLDEST_QUEUED = gauge(
+    "vpm_relayer_queued_oldest_seconds", "Since when the oldest of them has been waiting", ("chain", "group")
+)
 IN_FLIGHT = gauge("vpm_relayer_in_flight", "Transactions signed or sent and not mined", ("chain", "lane"))
 NEXT_NONCE = gauge("vpm_relayer_next_nonce", "The next nonce a lane gives out", ("chain", "lane"))
 HELD = gauge("vpm_relayer_lane_held", "1 while this process holds the lane", ("chain", "lane"))

@@ -13,8 +13,11 @@ from core.outbox.states import IntentState, Outcome
 from relayer.fees import FeeMarket, FeePolicy, quote
 from relayer.rows import Candidate, Prepared, Refusal
 
-# What the estimate may grow by until it is mined: a vintage to finalize, a cold slot somebody emptied.
+# What a call may cost beyond its estimate by the time it is mined, because others came first: a vintage to finalize (up
+# to 63,000), a slot somebody emptied. It is a limit: what is not used is not paid.
 GAS_MARGIN_PERCENT = 25
+GAS_MARGIN_LEAST = 100_000
+PLAIN_TRANSFER_GAS = 21_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +97,10 @@ def _judge(checked: Checked, candidate: Candidate, answer: str | RpcError, terms
             case "defer":
                 checked.deferred[candidate.intent_id] = answer.message
         return
-    gas = candidate.gas_limit
-    if gas is None:
-        gas = int(answer, 16) * (100 + GAS_MARGIN_PERCENT) // 100
+    needed = int(answer, 16) if candidate.gas_limit is None else candidate.gas_limit
+    gas = needed if candidate.gas_limit is not None else min(with_margin(needed), max(needed, terms.max_gas))
     if gas > terms.max_gas:
-        sentence = f"It needs {gas} gas, more than the {terms.max_gas} a transaction of ours may use."
+        sentence = f"It needs {needed} gas, more than the {terms.max_gas} a transaction of ours may use."
         checked.refused.append(Refusal(candidate.intent_id, "too_much_gas", sentence))
         return
     fees = quote(terms.policy, terms.market, candidate.max_fee_cap_wei)
@@ -106,6 +108,13 @@ def _judge(checked: Checked, candidate: Candidate, answer: str | RpcError, terms
         checked.deferred[candidate.intent_id] = "The base fee is above what this transaction may pay."
         return
     checked.ready.append(Prepared(candidate, gas, fees))
+
+
+def with_margin(estimate: int) -> int:
+    """The limit to sign for an estimate, in gas."""
+    if estimate <= PLAIN_TRANSFER_GAS:
+        return estimate
+    return max(estimate * (100 + GAS_MARGIN_PERCENT) // 100, estimate + GAS_MARGIN_LEAST)
 
 
 def fate(kind: RpcErrorKind) -> str:

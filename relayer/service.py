@@ -27,6 +27,7 @@ from relayer.keys import lane_specs, read_keys
 from relayer.lane import Lane
 from relayer.leases import LaneSpec, Leases
 from relayer.policy import LanePolicy, known_errors, policy_of
+from relayer.queues import Queues
 
 log = get_logger(__name__)
 
@@ -70,6 +71,7 @@ class Relayer:
         return {
             "leases": self.leases.run(),
             "wake-ups": self._listen(),
+            "queues": Queues(self.pool, {feed.chain_id: name for name, (feed, _) in self.feeds.items()}).run(),
             **{f"feed {name}": feed.run() for name, (feed, _) in self.feeds.items()},
         }
 

@@ -24,6 +24,7 @@ async def relayers(fresh_database_url: str, anvil: StartAnvil, tmp_path: Path) -
 async def test_a_relayer_process_from_start_to_an_orderly_end(relayers: Relayers) -> None:
     rig = relayers.rig
     asked = await rig.ask_for(rig.transfer())
+    await rig.ask_for(rig.transfer(group="nobody"))
     process = relayers.start()
     url = await relayers.metrics_of(process)
     await rig.reaches(asked, IntentState.FINAL)
@@ -33,7 +34,12 @@ async def test_a_relayer_process_from_start_to_an_orderly_end(relayers: Relayers
             async with session.get(url + "/metrics") as response:
                 text = await response.text()
             after = 'vpm_relayer_changes_total{after="final",before="mined",chain="base",kind="transfer"} 1.0'
-            return after in text and text.count('status="ready"} 1.0') == 2 and "vpm_relayer_balance_ether" in text
+            queues = (
+                'vpm_relayer_queued{chain="base",group="nobody"} 1.0',
+                'oldest_seconds{chain="base",group="nobody"}',
+            )
+            ready = text.count('status="ready"} 1.0') == 2 and "vpm_relayer_balance_ether" in text
+            return ready and after in text and all(each in text for each in queues)
 
         await until(measured, what="the measures of one transfer and two lanes")
         async with session.get(url + "/health") as response:

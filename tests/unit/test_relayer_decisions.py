@@ -15,7 +15,7 @@ from relayer.fees import FeeMarket, FeePolicy, bump, expected_price, quote
 from relayer.flight import Attempt, Flight, Line, Patience, Step, next_step, nonce_was_taken
 from relayer.gate import Standing, gate
 from relayer.nonces import Reconciled, drift, reconcile
-from relayer.preflight import fate, refused_unasked
+from relayer.preflight import fate, refused_unasked, with_margin
 from relayer.rows import Candidate
 from relayer.signing import Fees
 
@@ -308,3 +308,17 @@ def test_every_state_is_reached_and_every_end_is_left_only_by_a_deep_reorg_or_a_
         if before.ended:
             assert after is IntentState.SENT or (before, after) == (IntentState.FAILED, IntentState.QUEUED)
     assert {settled_state(outcome) for outcome in Outcome} == {state for state in IntentState if state.ended}
+
+
+@pytest.mark.parametrize(
+    ("estimate", "limit"),
+    [
+        (21_000, 21_000),  # a plain transfer: nobody can make it dearer
+        (21_001, 121_001),
+        (118_250, 218_250),  # a bet that joins a vintage, and may be the one that has to finalize it
+        (400_000, 500_000),
+        (2_000_000, 2_500_000),
+    ],
+)
+def test_the_gas_limit_leaves_room_for_what_others_do_first(estimate: int, limit: int) -> None:
+    assert with_margin(estimate) == limit

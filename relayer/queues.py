@@ -1,0 +1,50 @@
+"""How many intents wait for each group of lanes and how long the first has, also for groups nobody has a key for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+import psycopg
+
+from core.db.engine import Pool
+from core.log import get_logger
+from relayer import measures
+
+log = get_logger(__name__)
+
+LOOK_SECONDS = 5.0
+
+_QUEUES = b"""
+SELECT chain_id, lane_group, count(*), extract(epoch FROM clock_timestamp() - min(created_at))::float8
+FROM outbox_intent WHERE state = 'queued' GROUP BY chain_id, lane_group
+"""
+
+
+class Queues:
+    """Measures the queues of some chains (name by id), for ever. Every relayer process tells the same."""
+
+    def __init__(self, pool: Pool, names: Mapping[int, str]) -> None:
+        self._pool = pool
+        self._names = names
+        self._seen: set[tuple[str, str]] = set()
+
+    async def run(self) -> None:
+        while True:
+            try:
+                await self.look()
+            except (psycopg.Error, TimeoutError) as error:
+                log.warning("the queues cannot be read", action="relayer.queues_unreadable", why=error)
+            await asyncio.sleep(LOOK_SECONDS)
+
+    async def look(self) -> None:
+        async with self._pool.connection() as connection:
+            rows = await (await connection.execute(_QUEUES)).fetchall()
+        found = {
+            (self._names[chain], group): (count, oldest) for chain, group, count, oldest in rows if chain in self._names
+        }
+        self._seen |= found.keys()
+        for key in self._seen:
+            count, oldest = found.get(key, (0, 0.0))  # a queue that was emptied is measured on, as empty
+            measures.QUEUED.labels(*key).set(count)
+            measures.OLDEST_QUEUED.labels(*key).set(max(0.0, oldest))
