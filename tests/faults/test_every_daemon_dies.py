@@ -1,0 +1,272 @@
+"""The whole stock service under load while its daemons are killed (-9), one after the other, at random instants.
+
+A crowd bets 20 times a second through the public relay endpoint. Indexer, relayer, keeper and API die at random and are
+started again at once. Afterwards, without a person: every market is settled and paid, every accepted bet was mined
+exactly once, every wallet and every lane holds to the unit what the chain's own record says it must, and the index
+equals the contracts.
+
+Short by default. `VPM_TEST_LONG=1` runs the full drill: 10 minutes, 100 kills. `VPM_TEST_SECONDS` sets another length.
+The seed is printed; `VPM_TEST_SEED` repeats the choices.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.chain import ChainClient
+from core.chain.rpc import RpcClient
+from core.db.engine import make_pool
+from core.events.stock import SETTLER_EVENTS, Delivered, Entered
+from core.local.process import free_port
+from indexer.audit.run import audit
+from indexer.rebuild import rebuild
+from indexer.sources import sources_of
+from scripts._stack import wallets
+from tests.support.genesis import Genesis
+from tests.support.keeper_bets import settler, token, view
+from tests.support.keeper_rig import Rig, call_data, rigged
+from tests.support.relay_crowd import EACH, Crowd
+
+LONG = os.environ.get("VPM_TEST_LONG") == "1"
+SECONDS = float(os.environ.get("VPM_TEST_SECONDS", "600" if LONG else "45"))
+PER_SECOND = 20
+SECONDS_PER_KILL = 6.0
+WALLETS = 300
+"""A wallet may bet ten times a minute."""
+DAEMONS = ("indexer", "relayer", "keeper", "api")
+LANES = (*wallets.RELAY_LANES[:2], wallets.OPENER)
+
+
+@pytest.fixture
+def rig(local_genesis: Genesis, fresh_database_url: str, tmp_path: Path) -> Iterator[Rig]:
+    with rigged(local_genesis, fresh_database_url, tmp_path, "vpm") as running:
+        yield running
+
+
+@pytest.mark.timeout(300 + 3 * SECONDS)
+async def test_every_accepted_bet_is_mined_once_and_all_money_adds_up_whatever_dies(rig: Rig) -> None:
+    seed = os.environ.get("VPM_TEST_SEED", str(random.randrange(2**32)))
+    print(f"seed {seed}")
+    chance = random.Random(seed)
+    port = str(free_port())
+    rig.extra = {
+        "VPM_PORT": port,
+        "VPM_PUBLIC_URL": f"http://127.0.0.1:{port}",
+        "VPM_TRUST_PROXY": "1",
+        "VPM_RELAYER_LEASE_SECONDS": "3",
+        "VPM_RELAYER_RESEND_AFTER_SECONDS": "2",
+        "VPM_STOP_GRACE_SECONDS": "3",
+    }
+    lanes_before = {one.address: (ether(rig, one), nonce(rig, one)) for one in LANES}
+    crowd = Crowd(rig, f"http://127.0.0.1:{port}", WALLETS, random.Random(f"{seed} crowd"))
+    crowd.fund(wallets.DEV[0])
+    rig.start(*DAEMONS)
+    await rig.works()
+    await rig.until(lambda: rig.rows("SELECT 1 FROM stock_market WHERE family = 2"), "a first market")
+
+    betting = asyncio.create_task(crowd.bet(SECONDS, PER_SECOND))
+    kills = await kill_at_random(rig, betting, chance)
+    await betting
+    await settle_everything(rig)
+    rig.stop("keeper")  # it would go on asking; what it asked for so far must end
+    await drained(rig)
+
+    landed = [placed for placed in crowd.placed if crowd.landed(placed)]
+    print(f"{len(crowd.placed)} bets, {len(landed)} landed, {sum(kills.values())} kills {dict(kills)}")
+    print(f"final answers {dict(crowd.words())}")
+    assert sum(kills.values()) >= SECONDS / (2 * SECONDS_PER_KILL) - 1
+    assert len(landed) >= 0.5 * SECONDS * PER_SECOND, "most of the time the service served"
+    for placed in crowd.placed:
+        assert placed.end is not None, f"no final answer in {placed.answers[-5:]}"
+        if placed.accepted and placed.end != "reverted":
+            assert placed in landed, f"accepted, and not on the chain: {placed.answers}"
+    assert_positions_are_the_landed_bets(rig, crowd, landed)
+    assert_wallets_add_up(rig, crowd, landed)
+    assert_intents_were_mined_once(rig)
+    assert_lanes_add_up(rig, lanes_before)
+    assert_keepers_acted_once(rig)
+    await assert_index_equals_the_contracts(rig)
+
+
+async def kill_at_random(rig: Rig, betting: asyncio.Task[None], chance: random.Random) -> Counter[str]:
+    """One daemon every few seconds, started again at once, until the last bet was placed."""
+    kills: Counter[str] = Counter()
+    until = time.monotonic() + SECONDS
+    while not betting.done():
+        left = until - time.monotonic()
+        pause = chance.uniform(0.5, 2 * SECONDS_PER_KILL - 0.5)
+        if left < pause:
+            break
+        await asyncio.wait((betting,), timeout=pause)
+        name = chance.choice(DAEMONS)
+        for each, process in rig.daemons.items():
+            assert process.alive(), f"{each} ended by itself:\n{rig.tail(each)}"
+        await asyncio.to_thread(rig.daemons.pop(name).kill_program)
+        rig.start(name)
+        kills[name] += 1
+    return kills
+
+
+async def settle_everything(rig: Rig) -> None:
+    """Lets time pass until every short market is settled and paid; the keeper does the rest. It opens no more."""
+    rig.stop("keeper")
+    rig.start("keeper", VPM_KEEPER_LOCAL_DRILLS="0")
+    opening = "SELECT 1 FROM outbox_intent WHERE kind IN ('open', 'approve') AND state IN ('queued', 'signed', 'sent')"
+    await rig.until(lambda: not rig.rows(opening), "the end of listing", 60)
+    await rig.until(lambda: _indexed(rig), "the index at the head", 60)
+    unsettled = "SELECT strike_time, final_time FROM stock_market WHERE closed_tx IS NULL AND family = 2"
+    for moment in sorted({moment for row in rig.rows(unsettled) for moment in (row[0] + 2, row[1] + 2, row[1] + 62)}):
+        if moment > rig.now("vpm"):
+            rig.warp("vpm", moment)
+            await asyncio.sleep(1)
+    await rig.until(lambda: not rig.rows(unsettled), "every end", 120)
+    unpaid = (
+        "SELECT p.position_id FROM stock_position p JOIN stock_market m USING (market_id) "
+        "WHERE m.closed_tx IS NOT NULL AND NOT p.claimed AND NOT p.refunded"
+    )
+
+    def owed() -> list[int]:
+        return [position for (position,) in rig.rows(unpaid) if due(rig, position)]
+
+    await rig.until(lambda: not owed(), "every payout", 180)
+
+
+def due(rig: Rig, position: int) -> int:
+    """What the contract says it still owes for a position: the fifth word of `settlement`."""
+    data = call_data("settlement(uint256)", ["uint256"], [position])
+    answer = rig.ask("vpm", "eth_call", {"to": settler(rig), "data": "0x" + data.hex()}, "latest")
+    return int(answer[2 + 4 * 64 : 2 + 5 * 64], 16)
+
+
+def _indexed(rig: Rig) -> bool:
+    head = int(rig.ask("vpm", "eth_blockNumber"), 16)
+    rows = rig.rows("SELECT number FROM chain_cursor")
+    return bool(rows) and rows[0][0] >= head - 1
+
+
+async def drained(rig: Rig) -> None:
+    live = "SELECT key, state FROM outbox_intent WHERE state NOT IN ('final', 'failed', 'replaced') LIMIT 3"
+    await rig.until(lambda: not rig.rows(live), "the end of every intent", 120)
+
+
+# ---------------------------------------------------------------- what must hold
+
+
+def assert_positions_are_the_landed_bets(rig: Rig, crowd: Crowd, landed: list[Any]) -> None:
+    """Each landed bet is one position, and there is no other of the crowd's."""
+    crowded = {one.address.lower() for one in crowd.wallets}
+    entered = Counter(
+        (owner, e.market_id, e.outcome, e.offered)
+        for e in logs(rig, Entered)
+        if (owner := "0x" + e.owner.hex()) in crowded
+    )
+    bets = [placed.bet for placed in landed]
+    assert entered == Counter((bet.signer.lower(), bet.market_id, bet.outcome, bet.amount) for bet in bets)
+
+
+def assert_wallets_add_up(rig: Rig, crowd: Crowd, landed: list[Any]) -> None:
+    """Start, less what was staked, plus what the contract paid: to the unit; and the contract owes nobody unbacked."""
+    staked: defaultdict[str, int] = defaultdict(int)
+    for placed in landed:
+        staked[placed.bet.signer.lower()] += placed.bet.amount
+    paid: defaultdict[str, int] = defaultdict(int)
+    for e in logs(rig, Delivered):
+        paid["0x" + e.owner.hex()] += e.payout + e.refund
+    for one in crowd.wallets:
+        address = one.address.lower()
+        assert crowd.held(one) == EACH - staked[address] + paid[address], one.role
+    assert view(rig, token(rig), "balanceOf(address)", ["address"], [settler(rig)]) == view(
+        rig, settler(rig), "liabilities()", [], []
+    )
+
+
+def assert_intents_were_mined_once(rig: Rig) -> None:
+    """An intent that ever had a nonce has exactly one mined transaction, and no transaction serves two."""
+    rows = rig.rows("SELECT id, tx_hash, outcome, state FROM outbox_intent WHERE nonce IS NOT NULL")
+    assert len({bytes(row[1]) for row in rows}) == len(rows)
+    attempts = defaultdict(list)
+    for intent, digest in rig.rows("SELECT intent_id, hash FROM outbox_transaction"):
+        attempts[intent].append("0x" + bytes(digest).hex())
+    for intent, digest, outcome, state in rows:
+        found = [rig.ask("vpm", "eth_getTransactionReceipt", each) for each in attempts[intent]]
+        mined = [each for each in found if each is not None]
+        assert [each["transactionHash"] for each in mined] == ["0x" + bytes(digest).hex()], (intent, state)
+        assert (mined[0]["status"] == "0x1") == (outcome in ("succeeded", "cancelled")), (intent, outcome)
+
+
+def assert_lanes_add_up(rig: Rig, before: dict[str, tuple[int, int]]) -> None:
+    """Nonces without a gap, and no ether spent that no intent accounts for."""
+    query = (
+        "SELECT count(*), count(DISTINCT i.nonce), min(i.nonce), max(i.nonce), sum(i.value_wei + i.fee_wei) "
+        "FROM outbox_intent i JOIN outbox_lane l ON l.id = i.lane_id WHERE l.address = %s"
+    )
+    for one in LANES:
+        had, first = before[one.address]
+        ((count, nonces, lowest, highest, spent),) = rig.rows(query, bytes.fromhex(one.address[2:]))
+        if not count:
+            continue
+        assert count == nonces == highest - lowest + 1
+        assert (lowest, highest + 1) == (first, nonce(rig, one))
+        assert ether(rig, one) == had - int(spent), one.role
+
+
+def assert_keepers_acted_once(rig: Rig) -> None:
+    """A market for every listing, and one settlement for every market."""
+    done = dict(rig.rows("SELECT kind, count(*) FROM outbox_intent WHERE outcome = 'succeeded' GROUP BY kind"))
+    markets = view(rig, settler(rig), "marketCount()", [], [])
+    assert done["open"] == markets == len(rig.rows("SELECT 1 FROM stock_market"))
+    settled = rig.rows("SELECT 1 FROM stock_market WHERE closed_tx IS NOT NULL")
+    assert done.get("resolve", 0) + done.get("void", 0) == len(settled) > 0
+
+
+async def assert_index_equals_the_contracts(rig: Rig) -> None:
+    """Every market and position of this history, as it was indexed and folded afresh; and a tampered row is found."""
+    sources = sources_of(rig.deployment("vpm"), "vpm")
+    await rig.until(lambda: _indexed(rig), "the index at the head", 60)
+    rig.stop("indexer")
+    async with (
+        RpcClient((rig.chains["vpm"].url,), chain_id=sources.chain_id) as rpc,
+        make_pool(rig.database_url, size=2) as pool,
+    ):
+        _, first = await audit(pool, ChainClient(rpc), sources)
+        assert first.mismatches == 0, first.detail[:5]
+        async with pool.connection() as connection:
+            await rebuild(connection, sources)
+        _, second = await audit(pool, ChainClient(rpc), sources)
+        assert (second.mismatches, second.compared) == (0, first.compared), second.detail[:5]
+        print(f"{first.compared} numbers compared with the contracts, before and after a rebuild: 0 mismatches")
+        rig.rows(
+            "UPDATE stock_position SET offered = offered + 1 WHERE position_id = "
+            "(SELECT position_id FROM stock_position ORDER BY random() LIMIT 1) RETURNING 1"
+        )
+        _, tampered = await audit(pool, ChainClient(rpc), sources)
+        assert tampered.mismatches > 0
+
+
+def logs(rig: Rig, kind: type) -> list[Any]:
+    """Every event of one kind the settler ever logged, as the chain tells it now."""
+    chosen = {"fromBlock": "0x0", "toBlock": "latest", "address": settler(rig)}
+    found = []
+    for log in rig.ask("vpm", "eth_getLogs", chosen):
+        topics = bytes.fromhex("".join(topic[2:] for topic in log["topics"]))
+        event = SETTLER_EVENTS[topics[:32]].read(topics, bytes.fromhex(log["data"][2:]))
+        if isinstance(event, kind):
+            found.append(event)
+    return found
+
+
+def ether(rig: Rig, one: wallets.Wallet) -> int:
+    return int(rig.ask("vpm", "eth_getBalance", one.address, "latest"), 16)
+
+
+def nonce(rig: Rig, one: wallets.Wallet) -> int:
+    return int(rig.ask("vpm", "eth_getTransactionCount", one.address, "latest"), 16)
