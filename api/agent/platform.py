@@ -14,18 +14,22 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from api.agent import render
 from api.agent.facts import VOID
 from api.agent.follower import UNREADABLE, AgentIndex
+from api.agent.held import SHARED
 from api.agent.problems import problem
 from api.agent.render import Links
-from api.agent.reply import VERSION, reply
+from api.agent.reply import VERSION, body_bytes, reply
 from api.agent.switch import Trading
 from api.agent.times import iso_of, now_iso
+from api.http.rendered import Rendered
 from core.db.engine import Pool
 from core.log import get_logger
 from core.outbox import RELAY, report
 
 log = get_logger(__name__)
 
+# Kept here for a minute, and not beyond that by anybody else.
 STATS_SECONDS = 60.0
+SCRIPT_CACHE = "public, max-age=300"
 LATEST_LAG_SECONDS = 60
 PAID_IN_TIME_SECONDS = 600
 PROOF_SAMPLES = 5
@@ -82,14 +86,20 @@ class Platform:
         self._switch = switch
         self._links = links
         self._chain_id = chain_id
-        self._stats: tuple[float, dict[str, Any]] | None = None
+        self._stats: tuple[float, Rendered] | None = None
         self._counting = asyncio.Lock()
+        self._script: Rendered | None = None
 
-    async def stats(self, _request: web.Request) -> web.StreamResponse:
+    async def stats(self, request: web.Request) -> web.StreamResponse:
+        return (await self.counted()).answer(request)
+
+    async def counted(self) -> Rendered:
+        """The stats of at most a minute ago."""
         async with self._counting:
             if self._stats is None or self._monotonic() - self._stats[0] >= STATS_SECONDS:
-                self._stats = (self._monotonic(), await self._count())
-        return reply(self._links, {"stats": self._stats[1]})
+                body = body_bytes(self._links, {"stats": await self._count()})
+                self._stats = (self._monotonic(), await Rendered.make(body, SHARED))
+            return self._stats[1]
 
     async def _count(self) -> dict[str, Any]:
         venue = self._index.required()
@@ -151,8 +161,10 @@ class Platform:
         }
         return reply(self._links, {"health": body})
 
-    async def getting_started(self, _request: web.Request) -> web.StreamResponse:
-        return reply(self._links, {**getting_started(self._links)})
+    async def getting_started(self, request: web.Request) -> web.StreamResponse:
+        if self._script is None:
+            self._script = await Rendered.make(body_bytes(self._links, getting_started(self._links)), SCRIPT_CACHE)
+        return self._script.answer(request)
 
 
 def getting_started(links: Links) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -14,6 +15,7 @@ from api.agent import render, store
 from api.agent.chain import AgentContracts, Balances
 from api.agent.facts import Market, Venue
 from api.agent.follower import UNREADABLE, AgentIndex
+from api.agent.held import OWN, SHARED, Held
 from api.agent.models import (
     MarketsQuery,
     QuoteQuery,
@@ -25,7 +27,7 @@ from api.agent.models import (
 from api.agent.pages import cursor_of, order_of, place_of
 from api.agent.problems import problem
 from api.agent.render import Links
-from api.agent.reply import reply
+from api.agent.reply import body_bytes, reply
 from api.agent.rows import read_by_intent, read_finality, read_history, read_observations, read_wallet
 from api.agent.times import iso, iso_of
 from api.agent.trading import MIN_SIZE, SIMPLE_MAX
@@ -39,6 +41,9 @@ from core.log import get_logger
 from core.money import decimal_text
 
 log = get_logger(__name__)
+
+_DEFAULTS = MarketsQuery()
+_HASH = re.compile(r"0x[0-9a-f]{64}")
 
 QUOTE_RATE = parse("30/minute")
 HISTORY_POINTS = 500
@@ -75,10 +80,24 @@ class Reads:
         self._links = links
         self._chain_id = chain_id
 
+        def stamp() -> int:
+            return self.stamp
+
+        self._lists = Held(stamp, SHARED)
+        self._details = Held(stamp, SHARED)
+        self._bundles = Held(stamp, SHARED)
+        self._results = Held(stamp, SHARED)
+        self._books = Held(stamp, OWN)
+        self._proofs = Held(stamp, SHARED)
+
     # ------------------------------------------------------------ markets
 
     async def markets(self, request: web.Request) -> web.StreamResponse:
-        query = read_query(request, MarketsQuery)
+        query = read_query(request, MarketsQuery) if request.query_string else _DEFAULTS
+        asked = (query.status, query.type, query.token, query.ids, query.limit, query.cursor)
+        return await self._lists.answer(request, asked, lambda: self._page(query))
+
+    def _page(self, query: MarketsQuery) -> bytes:
         venue = self._index.required()
         found = _filtered(venue, query)
         if query.cursor is not None:
@@ -86,7 +105,7 @@ class Reads:
             found = [each for each in found if order_of(each) > after]
         page = found[: query.limit]
         more = len(found) > len(page)
-        return reply(
+        return body_bytes(
             self._links,
             {
                 "count": len(page),
@@ -97,12 +116,22 @@ class Reads:
         )
 
     async def market(self, request: web.Request) -> web.StreamResponse:
-        venue, market = self._found(request.match_info["id"])
-        body = {**render.market_ref(market, venue, self._links), "stats": render.stats(market)}
-        return reply(self._links, {"market": body, "freshness": _freshness(venue)})
+        _, found = self._found(request.match_info["id"])
+
+        def render_market() -> bytes:
+            venue, market = self._found(found.id)
+            body = {**render.market_ref(market, venue, self._links), "stats": render.stats(market)}
+            return body_bytes(self._links, {"market": body, "freshness": _freshness(venue)})
+
+        return await self._details.answer(request, found.key, render_market)
 
     async def research(self, request: web.Request) -> web.StreamResponse:
-        return reply(self._links, {"research": await self.bundle(request.match_info["id"])})
+        _, found = self._found(request.match_info["id"])
+
+        async def render_research() -> bytes:
+            return body_bytes(self._links, {"research": await self.bundle(found.id)})
+
+        return await self._bundles.answer(request, found.key, render_research)
 
     async def bundle(self, name: str) -> dict[str, Any]:
         """Everything known of a market, by id or slug; 404 when there is none."""
@@ -195,27 +224,35 @@ class Reads:
 
     async def positions(self, request: web.Request) -> web.StreamResponse:
         wallet = checked_wallet(read_query(request, WalletQuery).wallet)
+        return await self._books.answer(request, wallet, lambda: self._book(wallet))
+
+    async def _book(self, wallet: str) -> bytes:
         try:
             async with asyncio.timeout(5), self._engine.connect() as connection:
                 stakes = await read_wallet(connection, wallet)
         except UNREADABLE as error:
             raise _unreadable(error, "The positions") from None
         bodies, summary = render.positions(self._index.required(), stakes, self._links)
-        return reply(self._links, {"wallet": wallet, "count": len(bodies), "summary": summary, "positions": bodies})
+        return body_bytes(
+            self._links, {"wallet": wallet, "count": len(bodies), "summary": summary, "positions": bodies}
+        )
 
     async def result(self, request: web.Request) -> web.StreamResponse:
-        _, market = self._found(read_query(request, ResultQuery).market_id)
-        return reply(self._links, {"result": render.result(market, self._links)})
+        _, found = self._found(read_query(request, ResultQuery).market_id)
+
+        def render_result() -> bytes:
+            return body_bytes(self._links, {"result": self.outcome(found.id)})
+
+        return await self._results.answer(request, found.key, render_result)
 
     async def proof(self, request: web.Request) -> web.StreamResponse:
         text = request.match_info["tradeId"].lower()
-        missing = problem("not_found", "There is no settled trade with this id.")
-        if len(text) != 66 or not text.startswith("0x"):
-            raise missing
-        try:
-            trade_id = bytes.fromhex(text[2:])
-        except ValueError:
-            raise missing from None
+        if not _HASH.fullmatch(text):
+            raise _no_proof()
+        trade_id = bytes.fromhex(text[2:])
+        return await self._proofs.answer(request, trade_id, lambda: self._proof(trade_id))
+
+    async def _proof(self, trade_id: bytes) -> bytes:
         try:
             async with asyncio.timeout(5), self._engine.connect() as connection:
                 stake = await read_by_intent(connection, trade_id)
@@ -223,7 +260,7 @@ class Reads:
         except UNREADABLE as error:
             raise _unreadable(error, "The proofs", status=503) from None
         if stake is None:
-            raise missing
+            raise _no_proof()
         venue = self._index.required()
         market = venue.markets.get(stake.market_key)
         if market is None:
@@ -231,7 +268,7 @@ class Reads:
         depth = self._settings.chain("base").finality_blocks
         final = stake.block <= (head - depth if finalized is None else finalized)
         status = "final" if final else "confirmed"
-        return reply(self._links, render.proof(market, stake, self._links, venue.now, status))
+        return body_bytes(self._links, render.proof(market, stake, self._links, venue.now, status))
 
     # ------------------------------------------------------------ wallets, onboarding
 
@@ -315,6 +352,10 @@ def _alike(market: Market, venue: Venue) -> list[Market]:
     return [each for each in ranked if each.token_symbol == market.token_symbol or each.kind == market.kind][
         :RELATED_MARKETS
     ]
+
+
+def _no_proof() -> Exception:
+    return problem("not_found", "There is no settled trade with this id.")
 
 
 def _related(market: Market) -> dict[str, Any]:

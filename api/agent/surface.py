@@ -39,7 +39,7 @@ NAME, TITLE = "agent", "Agent API"
 CORS = Cors(
     # The official x402 clients send Access-Control-Expose-Headers as a request header, so browsers ask for it too.
     allow_headers=("Content-Type", "X-PAYMENT", "If-None-Match", "Last-Event-ID", "Access-Control-Expose-Headers"),
-    expose_headers=("X-Payment-Response", "Retry-After", "X-Request-Id"),
+    expose_headers=("ETag", "X-Payment-Response", "Retry-After", "X-Request-Id"),
 )
 
 

@@ -226,7 +226,8 @@ async def test_reads_ask_for_no_credentials(buyer: Buyer, service: AgentService)
     asked = 0
     for path, methods in paths.items():
         short = path.removeprefix("/api/agent/v1")
-        if "get" not in methods or short in ("/events", "/proof/{tradeId}"):  # a stream; needs a trade
+        # A stream; and what needs a trade or a registration first.
+        if "get" not in methods or short in ("/events", "/proof/{tradeId}", "/webhooks/{id}"):
             continue
         real = short.replace("{id}", "usual").replace("{address}", wallet) + known.get(short, "")
         async with buyer.session.get(service.api + real) as response:
@@ -267,3 +268,54 @@ async def test_a_browser_may_call_with_the_headers_of_the_official_clients(buyer
     async with buyer.session.get(f"{service.api}/health", headers={"Origin": "https://example.org"}) as response:
         assert response.headers["Access-Control-Allow-Origin"] == "*"
         assert "X-Payment-Response" in response.headers["Access-Control-Expose-Headers"]
+
+
+@pytest.mark.parametrize(
+    ("path", "cache"),
+    [
+        ("/markets", "public, no-cache"),
+        ("/markets?status=all&limit=3", "public, no-cache"),
+        ("/markets/usual", "public, no-cache"),
+        ("/markets/usual/research", "public, no-cache"),
+        ("/result?marketId=usual", "public, no-cache"),
+        ("/stats", "public, no-cache"),
+        ("/getting-started", "public, max-age=300"),
+        (f"/positions?wallet={DEV[0].address}", "private, no-cache"),
+    ],
+)
+async def test_what_has_not_changed_costs_no_body(buyer: Buyer, service: AgentService, path: str, cache: str) -> None:
+    """A strong ETag for each state: 304 to who holds it, the same bytes to who does not, no matter how he asks."""
+    async with buyer.session.get(service.api + path) as first:
+        body, tag = await first.read(), first.headers["ETag"]
+        assert first.headers["Cache-Control"] == cache
+        assert tag.startswith('"')
+    async with buyer.session.get(service.api + path, headers={"If-None-Match": tag}) as same:
+        assert (same.status, await same.read(), same.headers["ETag"]) == (304, b"", tag)
+    async with buyer.session.get(service.api + path, headers={"Accept-Encoding": "identity"}) as plain:
+        assert await plain.read() == body
+        assert plain.headers["ETag"] != tag or "Content-Encoding" not in first.headers
+    async with buyer.session.get(service.api + path, headers={"If-None-Match": '"another"'}) as other:
+        assert (other.status, await other.read()) == (200, body)
+
+
+async def test_a_change_is_seen_at_once_through_the_etag(buyer: Buyer, service: AgentService) -> None:
+    """After its receipt a bet is in every read, whoever held what before."""
+    paths = ("/markets", "/markets/free", "/markets/free/research", f"/positions?wallet={DEV[2].address}")
+    held = {}
+    for path in paths:
+        async with buyer.session.get(service.api + path) as response:
+            held[path] = response.headers["ETag"]
+    response, paid = await buyer.buy(bet("free", DEV[2], "yes", 3), DEV[2])
+    assert response.status == 200, paid
+    for path in paths:
+        async with buyer.session.get(service.api + path, headers={"If-None-Match": held[path]}) as again:
+            assert again.status == 200, path
+    _, book = await buyer.get("/positions", wallet=DEV[2].address)
+    assert [each["tradeId"] for each in book["positions"]] == [paid["receipt"]["tradeId"]]
+
+
+@pytest.mark.parametrize("path", ["/quote?marketId=usual", "/health", f"/wallet/{DEV[0].address}/readiness"])
+async def test_what_is_true_for_one_moment_is_kept_by_nobody(buyer: Buyer, service: AgentService, path: str) -> None:
+    async with buyer.session.get(service.api + path) as response:
+        assert (response.status, response.headers["Cache-Control"]) == (200, "no-store")
+        assert "ETag" not in response.headers

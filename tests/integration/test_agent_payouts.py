@@ -225,8 +225,7 @@ async def test_stats_are_counted_once_a_minute(buyer: Buyer, service: AgentServi
         platform = Platform(engine, pool, index, switch, links, 8453, monotonic=lambda: clock[0])
 
         async def stats() -> Any:
-            response = await platform.stats(None)  # type: ignore[arg-type]
-            return loads(response.body)["stats"]  # type: ignore[attr-defined]
+            return loads((await platform.counted()).body)["stats"]
 
         async with asyncio.timeout(15):  # until the last payment is indexed
             while (counted := await stats())["autoPayoutRate"] is None or counted["totalBets"] != 6:
