@@ -104,8 +104,10 @@ class Sender:
             return Sent(False, "tls", "Its TLS certificate cannot be verified.")
         except aiohttp.ClientSSLError:
             return Sent(False, "tls", "TLS could not be agreed on.")
-        except (aiohttp.ClientConnectorError, ConnectionError):
+        except aiohttp.ClientConnectorError:
             return Sent(False, "unreachable", "It cannot be connected to.")
+        except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError, ConnectionError):
+            return Sent(False, "disconnected", "It closed the connection.")
         except (aiohttp.ClientError, OSError, ValueError):
             return Sent(False, "broken", "Its answer cannot be read as HTTP.")
         finally:

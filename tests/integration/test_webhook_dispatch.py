@@ -1,0 +1,335 @@
+"""Deliveries against endpoints that misbehave, and the dispatcher: order, sharing, giving up, switching off."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+import psycopg
+import pytest
+
+from api.agent import webhook_dispatcher, webhook_sending, webhook_store
+from api.agent.render import Links
+from api.agent.webhook_dispatcher import Dispatcher
+from api.agent.webhook_sending import AT_ONCE_PER_ADDRESS, Sender, Signer, TooManyThere
+from core.agent_events import log as event_log
+from core.agent_events.kinds import EventType, source_of
+from core.agent_events.log import Draft
+from core.agent_events.reading import Event, events_from
+from core.db.engine import Pool, make_pool
+from tests.support import hostile_endpoint as hostile
+from tests.support.webhook_receiver import Receiver, receiver
+
+LINKS = Links("http://127.0.0.1:1", None, "0x" + "00" * 20)
+
+
+def _sender(**more: Any) -> Sender:
+    return Sender(Signer(None), allow_private=True, **more)
+
+
+# ---------------------------------------------------------------- one delivery
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "outcome"),
+    [
+        (hostile.silent, "timeout"),
+        (hostile.dripping, "timeout"),
+        (hostile.endless, "ok"),
+        (hostile.bomb, "ok"),
+        (hostile.huge_header, "broken"),
+        (hostile.garbage, "broken"),
+        (hostile.hanging_up, "disconnected"),
+        (hostile.answering("HTTP/1.1 500 Oh"), "answered"),
+        (hostile.answering("HTTP/1.1 204 Fine"), "ok"),
+    ],
+)
+async def test_a_misbehaving_endpoint_costs_a_bounded_time_and_little_memory(
+    behaviour: hostile.Behaviour, outcome: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(webhook_sending, "TOTAL_SECONDS", 1.0)
+    async with hostile.endpoint(behaviour) as url:
+        started = time.monotonic()
+        sent = await _sender().send(url, "evt_1", b"{}", "secret", read_answer=True)
+    assert sent.outcome == outcome, sent
+    assert len(sent.answer) <= webhook_sending.ANSWER_BYTES
+    assert time.monotonic() - started < 5
+    assert sent.ok or sent.error
+
+
+@pytest.mark.proves("agent.webhooks.decision.target_public_only")
+@pytest.mark.parametrize("status", ["301 Moved", "302 Found", "303 See", "307 Temporary", "308 Permanent"])
+async def test_a_redirect_is_not_followed(status: str) -> None:
+    async with receiver() as inside:
+        behaviour = hostile.answering(f"HTTP/1.1 {status}\r\nLocation: {inside.url}")
+        async with hostile.endpoint(behaviour) as url:
+            sent = await _sender().send(url, "evt_1", b"{}", "secret")
+        assert (sent.ok, sent.outcome) == (False, "answered")
+        assert inside.deliveries == []
+
+
+async def test_tls_is_verified(tmp_path: Path) -> None:
+    ours = hostile.certificate(tmp_path)
+    wrong = hostile.certificate(tmp_path, "192.0.2.1")
+    trusting = ssl.create_default_context(cafile=str(ours))
+    trusting.load_verify_locations(str(wrong))
+    answer = hostile.answering("HTTP/1.1 200 OK")
+    async with hostile.endpoint(answer, hostile.server_tls(ours)) as url:
+        assert (await _sender().send(url, "evt_1", b"{}", "s")).outcome == "tls"  # signed by itself
+        assert (await _sender(tls=trusting).send(url, "evt_1", b"{}", "s")).outcome == "ok"
+    async with hostile.endpoint(answer, hostile.server_tls(wrong)) as url:
+        assert (await _sender(tls=trusting).send(url, "evt_1", b"{}", "s")).outcome == "tls"  # for somebody else
+    async with hostile.endpoint(hostile.garbage) as url:
+        plain = url.replace("http:", "https:")
+        assert (await _sender().send(plain, "evt_1", b"{}", "s")).outcome == "tls"
+
+
+async def test_one_address_gets_few_at_once() -> None:
+    sender = _sender()
+    async with hostile.endpoint(hostile.silent) as url:
+        tasks = [asyncio.create_task(sender.send(url, f"evt_{n}", b"{}", "s")) for n in range(AT_ONCE_PER_ADDRESS)]
+        await asyncio.sleep(0.2)
+        with pytest.raises(TooManyThere):
+            await sender.send(url, "evt_x", b"{}", "s")
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    async with hostile.endpoint(hostile.answering("HTTP/1.1 200 OK")) as url:
+        assert (await sender.send(url, "evt_y", b"{}", "s")).ok
+
+
+# ---------------------------------------------------------------- the dispatcher
+
+
+@pytest.fixture
+async def pool(fresh_database_url: str) -> AsyncIterator[Pool]:
+    async with make_pool(fresh_database_url, size=6, autocommit=True) as made:
+        yield made
+
+
+@contextlib.asynccontextmanager
+async def dispatching(url: str, *, processes: int = 1, **how: Any) -> AsyncIterator[None]:
+    """Dispatchers, each with a pool of its own like a process."""
+    async with contextlib.AsyncExitStack() as stack:
+        tasks = []
+        for _ in range(processes):
+            pool = await stack.enter_async_context(make_pool(url, size=4, autocommit=True))
+            tasks.append(asyncio.create_task(Dispatcher(url, pool, _sender(), LINKS, **how).run()))
+        try:
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
+            for ended in await asyncio.gather(*tasks, return_exceptions=True):
+                assert isinstance(ended, asyncio.CancelledError), ended
+
+
+async def _tell(pool: Pool, wallet: bytes, *names: str) -> None:
+    drafts = [
+        Draft(wallet, EventType.TEST, source_of(EventType.TEST, wallet, name), orjson.dumps({"name": name}).decode())
+        for name in names
+    ]
+    async with pool.connection() as connection, connection.transaction():
+        await event_log.append(connection, drafts)
+
+
+async def _hook(pool: Pool, wallet: bytes, url: str, *, status: str = "active") -> str:
+    async with pool.connection() as connection, connection.transaction():
+        made = await webhook_store.register(connection, wallet, url)
+        await connection.execute("UPDATE agent_webhook SET status = %s WHERE id = %s", (status, made.id))
+    return made.id
+
+
+async def _log(pool: Pool, wallet: bytes) -> list[Event]:
+    async with pool.connection() as connection:
+        return await events_from(connection, wallet, 0, 1_000)
+
+
+async def _row(pool: Pool, webhook_id: str) -> webhook_store.Endpoint:
+    async with pool.connection() as connection:
+        found = await webhook_store.find(connection, webhook_id)
+    assert found is not None
+    return found
+
+
+def _names(there: Receiver) -> list[str]:
+    return [each["payload"].get("name", each["type"]) for each in there.events()]
+
+
+async def test_several_processes_share_the_work_and_keep_each_wallets_order(
+    pool: Pool, fresh_database_url: str
+) -> None:
+    names = [f"event {n}" for n in range(12)]
+    wallets = [bytes([n + 1]) * 20 for n in range(12)]
+    async with contextlib.AsyncExitStack() as stack:
+        there = [await stack.enter_async_context(receiver()) for _ in wallets]
+        for wallet, each in zip(wallets, there, strict=True):
+            await _hook(pool, wallet, each.url)
+            await _tell(pool, wallet, *names[:6])
+        async with dispatching(fresh_database_url, processes=3):
+            for wallet in wallets:
+                await _tell(pool, wallet, *names[6:])
+            for each in there:
+                await each.until(lambda each=each: len(each.events()) >= len(names), seconds=40)
+        for each in there:
+            assert _names(each) == names
+
+
+@pytest.mark.proves(
+    "agent.webhooks.decision.retries",
+    "agent.webhooks.decision.delivery_failed",
+    "agent.events.event.webhook.delivery_failed",
+)
+async def test_an_event_is_given_up_after_its_retries_and_told_on_the_other_channels(
+    pool: Pool, fresh_database_url: str
+) -> None:
+    assert len(webhook_dispatcher.RETRIES) >= 8
+    assert sum(webhook_dispatcher.RETRIES) >= 24 * 3600
+    wallet = b"\x21" * 20
+    retries = (0.05,) * 8
+    async with receiver() as broken, receiver() as well:
+        broken.always = 500
+        hook = await _hook(pool, wallet, broken.url)
+        await _hook(pool, wallet, well.url)
+        await _tell(pool, wallet, "first", "second")
+        async with dispatching(fresh_database_url, retries=retries):
+            await broken.until(lambda: len(broken.events()) >= 2 * 9, seconds=60)
+            await well.until(lambda: len(well.events()) == 4, seconds=30)
+        assert _names(broken)[:18] == ["first"] * 9 + ["second"] * 9
+        assert _names(well) == ["first", "second", "webhook.delivery_failed", "webhook.delivery_failed"]
+        assert "webhook.delivery_failed" not in _names(broken)
+    told = (await _log(pool, wallet))[2]
+    payload = orjson.loads(told.payload)
+    assert payload == {
+        "webhook": webhook_store.ref_of(hook),
+        "eventId": (await _log(pool, wallet))[0].id,
+        "seq": 0,
+        "attempts": 9,
+        "error": "It answered 500.",
+        "disabled": False,
+    }
+    async with pool.connection() as connection:
+        rows = await (await connection.execute("SELECT seq, attempts FROM agent_webhook_dead ORDER BY seq")).fetchall()
+    assert rows == [(0, 9), (1, 9)]
+    assert hook not in told.payload
+
+
+async def test_what_was_tried_again_comes_before_what_follows(pool: Pool, fresh_database_url: str) -> None:
+    wallet = b"\x22" * 20
+    async with receiver() as there:
+        there.answers = [500, 302, 500]
+        await _hook(pool, wallet, there.url)
+        await _tell(pool, wallet, "first", "second", "third")
+        async with dispatching(fresh_database_url, retries=(0.05,) * 8):
+            await there.until(lambda: len(there.events()) >= 6)
+        assert _names(there) == ["first"] * 4 + ["second", "third"]
+        assert len({each.headers["Service-Event-Id"] for each in there.deliveries[:4]}) == 1
+
+
+@pytest.mark.proves("agent.webhooks.decision.disabled_after", "agent.webhooks.state.disabled")
+async def test_a_webhook_that_only_fails_is_switched_off_and_comes_back_by_the_handshake(
+    pool: Pool, fresh_database_url: str
+) -> None:
+    assert webhook_store.DISABLE_AFTER_SECONDS == 3 * 86_400
+    wallet = b"\x23" * 20
+    async with receiver() as there:
+        there.always = 500
+        hook = await _hook(pool, wallet, there.url)
+        await _tell(pool, wallet, "first", "second")
+        async with dispatching(fresh_database_url, retries=(0.1,) * 50, disable_after_seconds=0.5):
+            deadline = time.monotonic() + 20
+            while (await _row(pool, hook)).status != "disabled":
+                assert time.monotonic() < deadline
+                await asyncio.sleep(0.05)
+            last = (await _log(pool, wallet))[-1]
+            assert last.type is EventType.DELIVERY_FAILED
+            assert orjson.loads(last.payload)["disabled"] is True
+            sent = len(there.deliveries)
+            await _tell(pool, wallet, "third")
+            await asyncio.sleep(1.5)
+            assert len(there.deliveries) == sent
+            # A test begins with the handshake, and goes on with the test.
+            there.always = None
+            await _tell(pool, wallet, "fourth")
+            async with pool.connection() as connection, connection.transaction():
+                found = await webhook_store.find(connection, hook, lock=True)
+                assert found is not None
+                await webhook_store.wake(connection, found, (await _log(pool, wallet))[-1].seq)
+            await there.until(lambda: _names(there)[-1] == "fourth")
+        assert (await _row(pool, hook)).status == "active"
+        assert there.deliveries[sent].event["type"] == "webhook.verify"
+
+
+async def test_endpoints_that_hang_hold_up_nobody_else(
+    pool: Pool, fresh_database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More hanging endpoints than a process has places, and one that works."""
+    monkeypatch.setattr(webhook_sending, "TOTAL_SECONDS", 3.0)
+    monkeypatch.setattr(webhook_sending, "AT_ONCE_PER_ADDRESS", 1_000)  # all of ours are on one address
+    async with hostile.endpoint(hostile.silent) as hanging, receiver() as there:
+        for number in range(webhook_dispatcher.AT_ONCE + 8):
+            wallet = bytes([0x40, number]) * 10
+            await _hook(pool, wallet, f"{hanging}?{number}")
+            await _tell(pool, wallet, "hangs")
+        well = b"\x24" * 20
+        await _hook(pool, well, there.url)
+        async with dispatching(fresh_database_url, retries=(0.1,) * 50):
+            await asyncio.sleep(4)  # every hanging one has failed once by now, or waits
+            for number in range(5):
+                await _tell(pool, well, f"event {number}")
+            started = time.monotonic()
+            await there.until(lambda: len(there.events()) == 5, seconds=30)
+            assert time.monotonic() - started < 3.0 + 5
+        assert _names(there) == [f"event {number}" for number in range(5)]
+
+
+async def test_the_lease_of_a_process_that_died_ends(pool: Pool, fresh_database_url: str) -> None:
+    wallet = b"\x25" * 20
+    async with receiver() as there:
+        await _hook(pool, wallet, there.url)
+        await _tell(pool, wallet, "only")
+        async with pool.connection() as connection:
+            (taken,) = await webhook_store.claim(connection, 10, failing=False)
+            assert await webhook_store.claim(connection, 10, failing=False) == []
+            await connection.execute("UPDATE agent_webhook SET lease_until = now() + interval '1 s'")
+        async with dispatching(fresh_database_url):
+            await there.until(lambda: len(there.events()) == 1)
+            await asyncio.sleep(0.3)
+        async with pool.connection() as connection:
+            assert not await webhook_store.moved_on(connection, taken, 7)  # too late to change anything
+        assert (await _row(pool, taken.id)).next_seq == 1
+
+
+async def test_a_row_of_the_log_is_never_changed(pool: Pool) -> None:
+    await _tell(pool, b"\x26" * 20, "kept")
+    for statement in ("UPDATE agent_event SET payload = '{}'", "DELETE FROM agent_event"):
+        async with pool.connection() as connection:
+            with pytest.raises(psycopg.errors.RestrictViolation):
+                await connection.execute(statement.encode())
+
+
+async def test_writers_of_the_same_wallets_leave_no_gap(pool: Pool) -> None:
+    wallets = [bytes([0x60 + n]) * 20 for n in range(4)]
+
+    async def write(number: int) -> None:
+        drafts = [
+            Draft(wallet, EventType.TEST, source_of(EventType.TEST, wallet, number, n), "{}")
+            for n in range(5)
+            for wallet in (wallets if number % 2 else wallets[::-1])
+        ]
+        async with pool.connection() as connection:
+            with contextlib.suppress(ZeroDivisionError):
+                async with connection.transaction():
+                    await event_log.append(connection, drafts)
+                    if number % 5 == 0:
+                        raise ZeroDivisionError  # what is not committed takes no number
+
+    await asyncio.gather(*(write(number) for number in range(20)))
+    for wallet in wallets:
+        assert [each.seq for each in await _log(pool, wallet)] == list(range(16 * 5))
