@@ -1,0 +1,148 @@
+"""The event log over a chain that reorganizes: nothing is rewritten, and what stands is what a fresh index tells."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from core.db.engine import Pool
+from indexer.rebuild import rebuild
+from tests.conftest import TestPostgres
+from tests.support.index_chain import SimChain, SimNode, world_sources
+from tests.support.index_tables import following, wipe
+from tests.support.index_world import Crowd
+
+LONG = os.environ.get("VPM_TEST_LONG") == "1"
+REORGS = 200 if LONG else 15
+FINALITY = 64
+
+COLUMNS = "wallet, seq, source, occurrence, corrects, type, market_id, trade_id, at_micros, block_number, payload"
+
+
+@dataclass(frozen=True)
+class Row:
+    wallet: bytes
+    seq: int
+    source: bytes
+    occurrence: int
+    corrects: bytes | None
+    type: str
+    market_id: str | None
+    trade_id: bytes | None
+    at_micros: int
+    block: int | None
+    payload: str
+
+    @property
+    def told(self) -> tuple[Any, ...]:
+        """All that a fresh index has too: numbers and moments move when something was taken back before."""
+        return (self.source, self.type, self.market_id, self.trade_id, self.block, self.payload)
+
+
+async def _rows(pool: Pool) -> dict[bytes, list[Row]]:
+    async with pool.connection() as connection:
+        found = await connection.execute(f"SELECT {COLUMNS} FROM agent_event ORDER BY wallet, seq".encode())
+        by_wallet: dict[bytes, list[Row]] = {}
+        for values in await found.fetchall():
+            row = Row(*values)
+            by_wallet.setdefault(row.wallet, []).append(row)
+    return by_wallet
+
+
+def _standing(rows: list[Row]) -> list[tuple[Any, ...]]:
+    undone = {(row.corrects, row.occurrence) for row in rows}
+    return [row.told for row in rows if row.corrects is None and (row.source, row.occurrence) not in undone]
+
+
+async def _forget(pool: Pool) -> None:
+    async with pool.connection() as connection:
+        await wipe(connection)
+        await connection.execute("TRUNCATE agent_event, agent_event_wallet")
+
+
+async def _fresh(url: str, node: SimNode) -> dict[bytes, list[Row]]:
+    async with following(url, node, world_sources(), finality_blocks=FINALITY) as (follower, pool):
+        await _forget(pool)
+        await follower.open()
+        await follower.catch_up()
+        return await _rows(pool)
+
+
+def _mine(chain: SimChain, crowd: Crowd) -> None:
+    chain.mine([crowd.next(chain.head.world) for _ in range(crowd.rng.randrange(6))])
+
+
+@pytest.mark.timeout(900)
+async def test_reorganizations_only_ever_add(postgres: TestPostgres, database_url: str) -> None:
+    crowd, chain = Crowd("told"), SimChain()
+    rng, node = crowd.rng, SimNode(chain)
+    for _ in range(250):
+        _mine(chain, crowd)
+    fresh_url = postgres.create()
+    seen: dict[bytes, list[Row]] = {}
+    try:
+        async with following(database_url, node, world_sources(), finality_blocks=FINALITY) as (follower, pool):
+            await _forget(pool)
+            await follower.open()
+            for _ in range(REORGS):
+                await follower.catch_up()
+                rows = await _rows(pool)
+                for wallet, before in seen.items():
+                    assert rows[wallet][: len(before)] == before  # what was read once stays
+                seen = rows
+                depth = rng.randint(1, 30)
+                back = chain.drop(depth)
+                rng.shuffle(back)
+                for at in range(depth):
+                    chain.mine(back[at * len(back) // depth : (at + 1) * len(back) // depth])
+                for _ in range(rng.randint(0, 6)):
+                    _mine(chain, crowd)
+            await follower.catch_up()
+            rows = await _rows(pool)
+            fresh = await _fresh(fresh_url, node)
+            assert {wallet: each for wallet, each in ((w, _standing(r)) for w, r in rows.items()) if each} == {
+                wallet: [row.told for row in each] for wallet, each in fresh.items()
+            }
+            assert sum(row.corrects is not None for each in rows.values() for row in each) > REORGS
+            for each in rows.values():
+                assert [row.seq for row in each] == list(range(len(each)))
+                moments = [row.at_micros for row in each]
+                assert all(earlier < later for earlier, later in itertools.pairwise(moments))
+            # Folding everything again tells nothing anew.
+            async with pool.connection() as connection:
+                await rebuild(connection, world_sources())
+            assert await _rows(pool) == rows
+    finally:
+        postgres.drop(fresh_url)
+
+
+async def test_a_database_made_anew_tells_the_same_to_the_byte(postgres: TestPostgres, database_url: str) -> None:
+    """What the chain tells does not depend on when, or in how many steps, it was read."""
+    crowd, chain = Crowd("anew"), SimChain()
+    node = SimNode(chain)
+    fresh_url = postgres.create()
+    try:
+        async with following(database_url, node, world_sources(), finality_blocks=FINALITY) as (follower, pool):
+            await _forget(pool)
+            await follower.open()
+            for _ in range(60):
+                for _ in range(crowd.rng.randint(1, 8)):
+                    _mine(chain, crowd)
+                await follower.catch_up()
+            rows = await _rows(pool)
+        assert await _fresh(fresh_url, node) == rows
+        kinds = {row.type for each in rows.values() for row in each}
+        assert kinds == {
+            "bet.placed",
+            "market.resolved",
+            "position.won",
+            "position.lost",
+            "payout.paid",
+            "payout.failed",
+        }
+    finally:
+        postgres.drop(fresh_url)
