@@ -74,3 +74,11 @@ async def finish(connection: Connection, job_id: int, report: Mapping[str, Any])
         "UPDATE keeper_job SET finished_at = now(), report = %s WHERE id = %s AND finished_at IS NULL",
         (Jsonb(dict(report)), job_id),
     )
+
+
+async def forget(connection: Connection, *, days: int) -> int:
+    """Removes requests that were finished more than `days` ago; returns how many."""
+    cursor = await connection.execute(
+        "DELETE FROM keeper_job WHERE finished_at < now() - make_interval(days => %s)", (days,)
+    )
+    return cursor.rowcount

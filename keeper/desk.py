@@ -26,7 +26,7 @@ from core.deployments import Deployment
 from core.log import get_logger
 from core.outbox import report as lane_report
 from keeper import errands, metrics
-from keeper.errands import Errand, Rest, Want
+from keeper.errands import Also, Errand, Rest, Want
 from keeper.report import Action, Report
 
 log = get_logger(__name__)
@@ -129,8 +129,8 @@ class Run:
             subject: errands.waits(self.known.get(subject), moment, self.indexed_block, rest) for subject in subjects
         }
 
-    async def ask(self, want: Want, rest: Rest) -> Action | None:
-        """Asks, unless one of the subjects must wait; then that is why it is skipped."""
+    async def ask(self, want: Want, rest: Rest, also: Also | None = None) -> Action | None:
+        """Asks, unless one of the subjects must wait; then that is why it is skipped. `also`: see errands.ask."""
         missing = [subject for subject in want.subjects if subject not in self.known]
         standing = await self.free(missing, rest) if missing else {}
         moment = datetime.now(UTC)
@@ -144,9 +144,9 @@ class Run:
             self.report.actions.append(action)
             return action
         async with self.keeper.pool.connection() as connection:
-            intent = await errands.ask(connection, self.desk.chain_id, want, self.known)
+            intent = await errands.ask(connection, self.desk.chain_id, want, self.known, also)
         if intent is None:
-            self.report.skip(want.target, "another keeper asked for it a moment ago")
+            self.report.skip(want.target, "somebody else asked for it a moment ago")
             return None
         action = Action(want.kind, want.target, str(intent.state), want.detail, intent.tx_hash_hex, intent.id)
         self.report.actions.append(action)

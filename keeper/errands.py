@@ -8,9 +8,9 @@ of attempts is compared and swapped. What the index does not show yet counts as 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
@@ -98,13 +98,13 @@ async def recall(connection: Connection, chain_id: int, subjects: Iterable[str])
         (chain_id, list(subjects)),
     )
     found: dict[str, Errand] = {}
-    intents: dict[int, Intent] = {}
+    intents: dict[int, Intent | None] = {}
     for subject, attempts, failures, asked_at, intent_id in await cursor.fetchall():
         if intent_id not in intents:
-            intent = await read(connection, intent_id)
-            assert intent is not None  # a foreign key says so
-            intents[intent_id] = intent
-        found[subject] = Errand(subject, attempts, failures, asked_at, intents[intent_id])
+            intents[intent_id] = await read(connection, intent_id)
+        intent = intents[intent_id]
+        if intent is not None:  # else both were forgotten between the two statements
+            found[subject] = Errand(subject, attempts, failures, asked_at, intent)
     return found
 
 
@@ -112,7 +112,13 @@ class _Overtaken(Exception):
     """Another keeper made this attempt first."""
 
 
-async def ask(connection: Connection, chain_id: int, want: Want, known: Mapping[str, Errand]) -> Intent | None:
+Also = Callable[[Connection, Intent], Awaitable[bool]]
+"""Something written together with an attempt; False when somebody else was first there, and nothing is asked."""
+
+
+async def ask(
+    connection: Connection, chain_id: int, want: Want, known: Mapping[str, Errand], also: Also | None = None
+) -> Intent | None:
     """Asks for the transaction as the next attempt of its subjects; None when another keeper was first.
 
     `known` is what `recall` said when the decision was made.
@@ -152,15 +158,29 @@ async def ask(connection: Connection, chain_id: int, want: Want, known: Mapping[
             )
             if cursor.rowcount != len(ordered):
                 raise _Overtaken
+            if also is not None and not await also(connection, intent):
+                raise _Overtaken
     except (_Overtaken, IntentConflict):
         return None
     return intent
 
 
 def _key(chain_id: int, kind: str, attempts: Mapping[str, int]) -> str:
-    """Of exactly this attempt: the same subjects at the same count are the same transaction."""
+    """Of exactly this attempt. The day is in it because counts begin anew once an old errand was forgotten."""
+    today = f"{datetime.now(UTC):%Y-%m-%d}"
     if len(attempts) == 1:
         ((subject, count),) = attempts.items()
-        return f"keeper:{chain_id}:{kind}:{subject}#{count + 1}"[:300]
+        return f"{key_prefix(chain_id)}{kind}:{subject}#{count + 1}@{today}"[:300]
     told = "\n".join(f"{subject}#{attempts[subject] + 1}" for subject in sorted(attempts))
-    return f"keeper:{chain_id}:{kind}:{hashlib.sha256(told.encode()).hexdigest()}"
+    return f"{key_prefix(chain_id)}{kind}:{hashlib.sha256(told.encode()).hexdigest()}@{today}"
+
+
+def key_prefix(chain_id: int) -> str:
+    """What the keys of all errands begin with."""
+    return f"keeper:{chain_id}:"
+
+
+async def forget(connection: Connection, intents: Sequence[int]) -> int:
+    """Forgets the errands whose latest attempts these intents were; returns how many."""
+    cursor = await connection.execute("DELETE FROM keeper_errand WHERE intent_id = ANY(%s)", (list(intents),))
+    return cursor.rowcount

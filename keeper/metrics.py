@@ -15,3 +15,4 @@ OBSERVED = gauge("vpm_keeper_observation", "The last value posted, in units of t
 REFUSALS = counter("vpm_keeper_source_refusals", "Observations not posted, by why", ("feed", "why"))
 CANARY = counter("vpm_keeper_canary", "Canary steps by result", ("step", "result"))
 CANARY_SECONDS = histogram("vpm_keeper_canary_seconds", "How long a canary step took", ("step",))
+TIDIED = counter("vpm_keeper_tidied_rows", "Old rows thinned out or removed, by what they were", ("chain", "what"))

@@ -18,8 +18,10 @@ from keeper.stock.deliver_job import deliver
 from keeper.stock.open_job import open_drills, open_markets, open_refund_drill
 from keeper.stock.price_job import move_prices
 from keeper.stock.resolve_job import resolve_markets
+from keeper.tidy_job import tidy, tidy_agent
 
 TIMEOUT_SECONDS = 90.0
+TIDY_SECONDS = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,10 @@ def _list(how: KeeperSettings) -> float:
 
 def _snapshot(how: KeeperSettings) -> float:
     return how.snapshot_every_seconds
+
+
+def _tidy(_how: KeeperSettings) -> float:
+    return TIDY_SECONDS
 
 
 JOBS: tuple[Job, ...] = (
@@ -82,6 +88,8 @@ JOBS: tuple[Job, ...] = (
         lambda how: how.canary_every_seconds if how.canary else None,
         local_every=60.0,
     ),
+    Job("tidy", "thin out and drop transactions, errands and requests that are long done", "vpm", tidy, _tidy),
+    Job("agent-tidy", "the same on Base; and forget old price locks", "base", tidy_agent, _tidy),
     Job(
         "cup-markets", "open and settle the paper markets beside the listed ones", "base", follow_markets, lambda _: 5.0
     ),

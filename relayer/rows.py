@@ -86,7 +86,7 @@ FLIGHTS = (
 )
 ENDED = (
     b"SELECT " + _FLIGHT_COLUMNS + b" FROM outbox_intent WHERE lane_id = %s AND nonce >= %s "
-    b"AND state IN ('final', 'failed', 'replaced') ORDER BY nonce"
+    b"AND state IN ('final', 'failed', 'replaced') AND NOT is_thinned ORDER BY nonce"
 )
 # A nonce once given up leaves its bytes behind: they belong to no flight, and can never be mined.
 ATTEMPTS = b"""

@@ -39,6 +39,11 @@ class KeeperSettings(SettingsBase):
         default=10_000_000, alias="VPM_KEEPER_SWEEP_FROM_UNITS", description="token units, 1000000 being one dollar"
     )
 
+    # Finished transactions are kept whole so long; then only what keeps them from happening twice.
+    keep_days: Annotated[int, Field(ge=2, le=36_500)] = Field(
+        default=90, alias="VPM_KEEPER_KEEP_DAYS", description="a number of days from 2 on"
+    )
+
     # Agent markets
     sources_file: Path | None = Field(
         default=None,

@@ -174,10 +174,19 @@ async def enqueue_many(
 async def _known(connection: Connection, requests: Sequence[IntentRequest], again_if_refused: bool) -> dict[str, Asked]:
     keys = [each.key for each in requests]
     if again_if_refused:
+        # With what may have been thinned out meanwhile; never for another transaction under the key.
         await connection.execute(
-            "UPDATE outbox_intent SET state = 'queued', reason = NULL, reason_code = NULL, state_at = now() "
-            "WHERE key = ANY(%s) AND state = 'failed' AND nonce IS NULL",
-            (keys,),
+            "UPDATE outbox_intent i SET state = 'queued', reason = NULL, reason_code = NULL, state_at = now(), "
+            "data = u.data, is_thinned = false, "
+            "depends_on = CASE WHEN i.is_thinned AND u.first < i.id THEN u.first ELSE i.depends_on END "
+            "FROM unnest(%s::text[], %s::bytea[], %s::bytea[], %s::bigint[]) AS u (key, print, data, first) "
+            "WHERE i.key = u.key AND i.fingerprint = u.print AND i.state = 'failed' AND i.nonce IS NULL",
+            (
+                keys,
+                [each.fingerprint() for each in requests],
+                [each.data for each in requests],
+                [each.depends_on for each in requests],
+            ),
         )
     query = f"SELECT fingerprint, {_COLUMNS} FROM outbox_intent WHERE key = ANY(%s)"  # noqa: S608 - constants only
     cursor = await connection.execute(query.encode(), (keys,))

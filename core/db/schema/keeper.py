@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Boolean, CheckConstraint, Column, ForeignKey, Integer, Table, Text, func
+from sqlalchemy import BigInteger, Boolean, CheckConstraint, Column, ForeignKey, Index, Integer, Table, Text, func
 from sqlalchemy.dialects.postgresql import JSONB
 
 from core.db.schema import metadata
@@ -21,6 +21,7 @@ keeper_errand = Table(
     Column("asked_at", UtcDateTime, nullable=False, server_default=func.now()),
     CheckConstraint("attempts > 0", name="asked_at_least_once"),
     CheckConstraint("failures >= 0 AND failures < attempts", name="failed_before_the_latest"),
+    Index("ix_keeper_errand_intent_id", "intent_id"),
 )
 
 # What a read said that must be said again, later, before it is acted on (the proof of a void): `what` since when.

@@ -85,6 +85,8 @@ outbox_intent = Table(
     Column("created_at", UtcDateTime, nullable=False, server_default=func.now()),
     Column("state_at", UtcDateTime, nullable=False, server_default=func.now()),
     Column("mined_at", UtcDateTime),
+    # Long ended: its call data, signed bytes and history are gone, its key and its end stay (core.outbox.retention).
+    Column("is_thinned", Boolean, nullable=False, server_default=text("false")),
     CheckConstraint(
         "state IN ('queued', 'signed', 'sent', 'mined', 'final', 'failed', 'replaced')", name="state_is_known"
     ),
@@ -124,8 +126,20 @@ Index(
     outbox_intent.c.mined_at,
     postgresql_where=text("mined_at IS NOT NULL"),
 )
+Index(
+    "ix_outbox_intent_ended",
+    outbox_intent.c.chain_id,
+    outbox_intent.c.state_at,
+    postgresql_where=text("state IN ('final', 'failed', 'replaced') AND NOT is_thinned"),
+)
+Index(
+    "ix_outbox_intent_depends_on",
+    outbox_intent.c.depends_on,
+    postgresql_where=text("depends_on IS NOT NULL"),
+)
 
-# Every signed transaction, written before it is sent; rows are never changed. Several with one nonce are replacements.
+# Every signed transaction, written before it is sent; rows are never changed, and only retention takes them away.
+# Several with one nonce are replacements.
 outbox_transaction = Table(
     "outbox_transaction",
     metadata,
@@ -142,7 +156,8 @@ outbox_transaction = Table(
     Index("ix_outbox_transaction_intent_id", "intent_id"),
 )
 
-# Every change of state, written by a trigger on outbox_intent in the same transaction; another refuses any change here.
+# Every change of state, written by a trigger on outbox_intent in the same transaction; another refuses any change here
+# but the removals of retention.
 outbox_history = Table(
     "outbox_history",
     metadata,

@@ -1,0 +1,17 @@
+"""Price locks of the agent API that have served: how long they are kept after they expired, and forgetting them."""
+
+from __future__ import annotations
+
+from psycopg import AsyncConnection
+from psycopg.rows import TupleRow
+
+KEEP_SECONDS = 24 * 3600
+"""So long a spent or expired lock is still told apart from one that never was."""
+
+
+async def drop_old(connection: AsyncConnection[TupleRow]) -> int:
+    """Removes locks long expired; returns how many."""
+    cursor = await connection.execute(
+        "DELETE FROM agent_quote WHERE expires_at < now() - make_interval(secs => %s)", (KEEP_SECONDS,)
+    )
+    return cursor.rowcount

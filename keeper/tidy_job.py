@@ -1,0 +1,70 @@
+"""`tidy`, `agent-tidy`: old finished transactions, errands, requests and price locks make room.
+
+What an intent's key still guards is kept: see core.outbox.retention. Errands guard themselves by their counts, so what
+they asked for can go for good, together with the errand.
+"""
+
+from __future__ import annotations
+
+from core import agent_locks, jobs
+from core.outbox import retention
+from keeper import errands, metrics
+from keeper.desk import Run
+from keeper.errands import Connection
+from keeper.report import Action
+
+AT_ONCE = 500
+MOST_BATCHES = 40
+"""A run takes away at most so much; the next goes on."""
+
+
+async def tidy(run: Run) -> None:
+    """The stock chain's transactions, and requests for jobs."""
+    await _transactions(run)
+    if not run.dry_run:
+        async with run.keeper.pool.connection() as connection:
+            _tell(run, "requests", await jobs.forget(connection, days=run.keeper.how.keep_days))
+
+
+async def tidy_agent(run: Run) -> None:
+    """Base's transactions, and price locks that nobody can use any more."""
+    await _transactions(run)
+    if not run.dry_run:
+        async with run.keeper.pool.connection() as connection:
+            _tell(run, "locks", await agent_locks.drop_old(connection))
+
+
+async def _transactions(run: Run) -> None:
+    days, chain_id = run.keeper.how.keep_days, run.desk.chain_id
+    if run.dry_run:
+        run.report.skip("transactions", f"those that ended more than {days} days ago would be thinned out")
+        return
+    thinned = dropped = forgotten = 0
+    for _ in range(MOST_BATCHES):
+        async with run.keeper.pool.connection() as connection, connection.transaction():
+            old = await retention.long_ended(connection, chain_id, days=days, limit=AT_ONCE)
+            gone, errands_gone = await _take_away(connection, chain_id, old)
+        thinned += len(old) - gone
+        dropped += gone
+        forgotten += errands_gone
+        if len(old) < AT_ONCE:
+            break
+    _tell(run, "thinned", thinned)
+    _tell(run, "dropped", dropped)
+    _tell(run, "errands", forgotten)
+
+
+async def _take_away(connection: Connection, chain_id: int, old: list[retention.Old]) -> tuple[int, int]:
+    """How many intents and errands are gone."""
+    if not old:
+        return 0, 0
+    guarded = [each.id for each in old if each.is_noop or each.key.startswith(errands.key_prefix(chain_id))]
+    forgotten = await errands.forget(connection, guarded)
+    await retention.thin(connection, [each.id for each in old])
+    return await retention.drop(connection, guarded), forgotten
+
+
+def _tell(run: Run, what: str, rows: int) -> None:
+    metrics.TIDIED.labels(run.desk.name, what).inc(rows)
+    if rows:
+        run.report.actions.append(Action("tidy", what, "done", f"{rows} rows"))

@@ -1,0 +1,110 @@
+"""Old finished rows make room, and what keeps a transaction from happening twice stays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from core.outbox import IntentConflict, IntentRequest, IntentState, enqueue, history, read_by_key
+from tests.support.genesis import Genesis
+from tests.support.keeper_rig import Rig, body, rigged
+
+pytestmark = pytest.mark.timeout(240)
+
+BY_ANYBODY = {"chain_id": 4663, "group": "relay", "kind": "transfer", "to": "0x" + "11" * 20}
+
+
+@pytest.fixture
+def rig(local_genesis: Genesis, fresh_database_url: str, tmp_path: Path) -> Iterator[Rig]:
+    with rigged(local_genesis, fresh_database_url, tmp_path, "vpm") as running:
+        yield running
+
+
+def count(rig: Rig, table: str, where: str = "true") -> int:
+    return int(rig.rows(f"SELECT count(*) FROM {table} WHERE {where}")[0][0])
+
+
+def age(rig: Rig, days: int) -> None:
+    """Makes everything that has ended older."""
+    rig.rows(
+        "UPDATE outbox_intent SET state_at = state_at - make_interval(days => %s) "
+        "WHERE state IN ('final', 'failed', 'replaced') RETURNING 1",
+        days,
+    )
+
+
+async def asked(rig: Rig, request: IntentRequest, **how: Any) -> Any:
+    async with await psycopg.AsyncConnection.connect(rig.database_url) as connection:
+        return await enqueue(connection, request, **how)
+
+
+async def test_a_busy_past_is_thinned_out_and_everything_goes_on(rig: Rig) -> None:
+    rig.start("indexer", "relayer")
+    await rig.works()
+    ours = IntentRequest(key="relay:a-bet", data=b"", value_wei=1, gas_limit=30_000, **BY_ANYBODY)  # type: ignore[arg-type]
+    await asked(rig, ours)
+    for _ in range(3):
+        await rig.run("prices")
+        rig.warp("vpm", rig.now("vpm") + 5)
+    await rig.run("drill")
+    alive = "state NOT IN ('final', 'failed', 'replaced')"
+    await rig.until(lambda: count(rig, "outbox_intent") > 5 and not count(rig, "outbox_intent", alive), "the ends", 60)
+    before = count(rig, "outbox_intent")
+
+    age(rig, 60)
+    assert (await rig.run("tidy")).actions == [], "what is younger than the bound is left alone"
+    assert (await rig.run("tidy", dry_run=True, VPM_KEEPER_KEEP_DAYS="30")).actions == []
+    assert count(rig, "outbox_intent", "is_thinned") == 0
+    report = await rig.run("tidy", VPM_KEEPER_KEEP_DAYS="30")
+    assert report.ok, body(report)
+
+    # The bet's key stays for good, and says how it ended; nothing else of it does.
+    async with await psycopg.AsyncConnection.connect(rig.database_url) as connection:
+        kept = await read_by_key(connection, ours.key)
+        assert kept is not None
+        assert (kept.state, kept.succeeded, await history(connection, kept.id)) == (IntentState.FINAL, True, [])
+    assert not (await asked(rig, ours)).created
+    with pytest.raises(IntentConflict):
+        await asked(rig, IntentRequest(key=ours.key, value_wei=2, **BY_ANYBODY))  # type: ignore[arg-type]
+    assert count(rig, "outbox_transaction") == count(rig, "outbox_history") == 0
+    # What the keeper asked for is guarded by its errands, and both are gone, but for the last of each lane.
+    lanes = len(rig.rows("SELECT DISTINCT lane_id FROM outbox_intent WHERE lane_id IS NOT NULL"))
+    left = count(rig, "outbox_intent", "key LIKE 'keeper:%%'")
+    assert left <= lanes < before - 1, (left, lanes, before)
+    assert count(rig, "keeper_errand") == 0
+
+    # All of it works on: the same subjects are asked for again, and the lanes know their nonces after a restart.
+    rig.stop("relayer")
+    rig.start("relayer")
+    await rig.run("prices")
+    await rig.until(lambda: count(rig, "keeper_errand"), "new errands")
+    await rig.until(lambda: count(rig, "outbox_intent", "state = 'final' AND NOT is_thinned"), "a new end", 60)
+    assert count(rig, "outbox_intent", "kind = 'noop' OR outcome <> 'succeeded'") == 0
+
+
+async def test_rows_are_taken_away_by_nobody_else(rig: Rig) -> None:
+    await asked(rig, IntentRequest(key="one", **BY_ANYBODY))  # type: ignore[arg-type]
+    for table in ("outbox_history", "outbox_transaction"):
+        with pytest.raises(psycopg.errors.RestrictViolation):
+            rig.rows(f"DELETE FROM {table} RETURNING 1")
+        with pytest.raises(psycopg.errors.RestrictViolation):
+            rig.rows(f"UPDATE {table} SET intent_id = intent_id RETURNING 1")
+
+
+async def test_a_refused_intent_that_was_thinned_is_asked_for_again_whole(rig: Rig) -> None:
+    """Its call data went with the years; who asks again brings it along, and nobody else can."""
+    wanted = IntentRequest(key="again", data=b"\x01\x02\x03\x04", **BY_ANYBODY)  # type: ignore[arg-type]
+    await asked(rig, wanted)
+    rig.rows("UPDATE outbox_intent SET state = 'failed', reason = 'it would revert' RETURNING 1")
+    age(rig, 100)
+    await rig.run("tidy")
+    assert rig.rows("SELECT data, is_thinned FROM outbox_intent") == [(b"", True)]
+    with pytest.raises(IntentConflict):
+        await asked(rig, IntentRequest(key="again", data=b"\x05", **BY_ANYBODY), again_if_refused=True)  # type: ignore[arg-type]
+    assert (await asked(rig, wanted)).intent.state is IntentState.FAILED
+    assert (await asked(rig, wanted, again_if_refused=True)).intent.state is IntentState.QUEUED
+    assert rig.rows("SELECT data, is_thinned FROM outbox_intent") == [(b"\x01\x02\x03\x04", False)]
