@@ -123,8 +123,9 @@ class StockChain:
         min_entry: int = USDG,
         max_entry: int = 100 * USDG,
         max_age: int | None = None,
+        final_at: int | None = None,
     ) -> int:
-        """Lists a market as the opener does; returns its id."""
+        """Lists a market as the opener does; returns its id. `final_at` instead of `lasts` names the final time."""
         opener, feed = wallets.OPENER.address, self.feed(ticker)
         self.send(self.contracts.token.call("approve", self.contracts.lister.address, 2 * seed), opener)
         strike = self.now + strike_in
@@ -133,7 +134,7 @@ class StockChain:
             {
                 "feed": feed.proxy,
                 "strikeTime": strike,
-                "finalTime": strike + lasts,
+                "finalTime": final_at or strike + lasts,
                 "maxStrikeAge": max_age or feed.max_strike_age_seconds,
                 "maxFinalAge": max_age or feed.max_final_age_seconds,
                 "seedPerLeg": seed,

@@ -1,0 +1,124 @@
+"""The checks of /api/health that tell of work left undone, each at its own minute: the chain's clock is moved to both
+sides of it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator
+
+import aiohttp
+import pytest
+
+from api.vpm.sessions import Session, session_of
+from scripts._stack import wallets
+from tests.support.genesis import Genesis, RunningChain
+from tests.support.stock_chain import FLAT_PRICE, USDG, StockChain
+from tests.support.stock_service import Door, StockService, stock_service
+
+MINUTE, DAY = 60, 86_400
+
+
+@pytest.fixture(scope="module")
+def service(
+    local_genesis: Genesis, stock_chain: RunningChain, database_url: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[StockService]:
+    """Without a keeper, so that nothing is done unless a test does it."""
+    chain = StockChain.on(stock_chain.url, stock_chain.deployment)
+    folder = tmp_path_factory.mktemp("stock-health")
+    with stock_service(chain, database_url, local_genesis.deployments, folder) as service:
+        chain.push(FLAT_PRICE)
+        service.start("indexer", "api")
+        yield service
+
+
+@pytest.fixture
+async def door(service: StockService) -> AsyncIterator[Door]:
+    async with aiohttp.ClientSession() as session:
+        yield Door(session, service.url)
+
+
+async def finding(door: Door, chain: StockChain, name: str, *, seconds: float = 30.0) -> tuple[bool, str]:
+    """What the check says once the index and the watch of the feeds have reached the chain's present block."""
+    block, deadline = chain.block, time.monotonic() + seconds
+    while True:
+        response, body = await door.get("/api/health")
+        checks = {each["name"]: each for each in body["checks"]}
+        assert response.status == (200 if all(each["ok"] for each in body["checks"]) else 503)
+        if checks["market-logs"]["detail"].startswith(f"block {block},"):
+            return checks[name]["ok"], checks[name]["detail"]
+        assert time.monotonic() < deadline, body
+        await asyncio.sleep(0.05)
+
+
+@pytest.mark.proves(
+    "stock.health.decision.settlement", "stock.health.decision.delivery", "stock.health.error.unhealthy"
+)
+async def test_what_is_left_unsettled_or_undelivered_too_long_is_named(service: StockService, door: Door) -> None:
+    chain = service.chain
+    market = chain.open_market(strike_in=MINUTE, lasts=MINUTE)
+    chain.enter(wallets.DEV[1], market, 0, 5 * USDG)
+    final = chain.read(chain.contracts.resolver.call("spec", market))["finalTime"]
+    chain.warp_to(final + 30 * MINUTE)
+    assert await finding(door, chain, "settlement") == (True, "every market past its bell is settled")
+    chain.warp_to(final + 30 * MINUTE + 1)
+    assert await finding(door, chain, "settlement") == (False, f"1 unsettled 30 min after the bell: {market}")
+
+    chain.send(chain.contracts.resolver.call("resolve", market), wallets.DEV[5].address)
+    settled = chain.now
+    assert (await finding(door, chain, "settlement"))[0]
+    chain.warp_to(settled + 20 * MINUTE)
+    assert await finding(door, chain, "delivery") == (True, "everything settled is delivered")
+    chain.warp_to(settled + 20 * MINUTE + 1)
+    assert await finding(door, chain, "delivery") == (False, f"1 undelivered 20 min after settlement: {market}")
+    chain.send(chain.contracts.settler.call("deliver", chain.positions(market)), wallets.DEV[5].address)
+    assert (await finding(door, chain, "delivery"))[0]
+
+
+async def first_day_of_a_week(after: int) -> Session:
+    while True:
+        session = await session_of(after)
+        if session is not None and session.opens_week:
+            return session
+        after += DAY
+
+
+@pytest.mark.proves("stock.health.decision.open_schedule", "stock.health.decision.feeds")
+async def test_a_trading_day_without_its_markets_or_fresh_feeds_is_told(service: StockService, door: Door) -> None:
+    chain = service.chain
+    tickers = [feed.ticker for feed in chain.deployment.feeds]
+    chain.open_market(strike_in=MINUTE, lasts=MINUTE)  # from before this day, so the venue is no newcomer
+    session = await first_day_of_a_week(chain.now + 3 * DAY)
+    chain.warp_to(session.opens - 1)
+    assert await finding(door, chain, "open-schedule") == (True, "the session is not open")
+    # Nobody trades, so nobody minds that the feeds have not moved for days.
+    assert (await finding(door, chain, "feeds"))[0]
+
+    chain.warp_to(session.opens)
+    missing = [f"{ticker} {family}" for family in ("daily", "weekly") for ticker in sorted(tickers)]
+    assert await finding(door, chain, "open-schedule") == (False, f"not listed: {', '.join(missing)}")
+    await says(door, "feeds", False, f"silent: {', '.join(tickers)}")
+    for ticker in tickers[1:]:
+        chain.push(FLAT_PRICE, ticker=ticker)
+    await says(door, "feeds", False, f"silent: {tickers[0]}")
+    chain.push(FLAT_PRICE, ticker=tickers[0])
+    await says(door, "feeds", True, f"{len(tickers)} feeds are fresh")
+
+    for ticker in tickers:
+        chain.open_market(ticker=ticker, strike_in=MINUTE, family=0, final_at=session.closes)
+    assert await finding(door, chain, "open-schedule") == (False, f"not listed: {', '.join(missing[len(tickers) :])}")
+    for ticker in tickers:
+        chain.open_market(ticker=ticker, strike_in=MINUTE, family=1, final_at=session.week_closes)
+    assert await finding(door, chain, "open-schedule") == (True, f"{len(tickers)} tickers are listed")
+
+
+async def says(door: Door, name: str, ok: bool, detail: str, *, seconds: float = 30.0) -> None:
+    """Waits until the check says exactly this."""
+    deadline = time.monotonic() + seconds
+    while True:
+        _, body = await door.get("/api/health")
+        found = next(each for each in body["checks"] if each["name"] == name)
+        if (found["ok"], found["detail"]) == (ok, detail):
+            return
+        assert time.monotonic() < deadline, found
+        await asyncio.sleep(0.1)
