@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 from aiohttp import web
@@ -172,7 +173,7 @@ def _surface(
         error_body=_wording(links),
         cors=CORS,
         reads=(reads, platform),
-        operations=(
+        operations=_grouped(
             Operation(
                 "GET",
                 f"{PREFIX}/markets",
@@ -308,4 +309,21 @@ def _surface(
             ),
             *channels.operations(PREFIX),
         ),
+    )
+
+
+GROUPS = {
+    "markets": ("markets", "discover", "sentiment"),
+    "trading": ("quote", "trade"),
+    "positions": ("positions", "result", "proof", "wallet"),
+    "platform": ("stats", "health", "getting-started"),
+    "events": ("webhooks", "events", "resolved"),
+}
+
+
+def _grouped(*operations: Operation) -> tuple[Operation, ...]:
+    """Each in the group of its path's first part."""
+    group_of = {part: group for group, parts in GROUPS.items() for part in parts}
+    return tuple(
+        replace(each, group=group_of[each.path.removeprefix(f"{PREFIX}/").partition("/")[0]]) for each in operations
     )

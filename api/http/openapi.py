@@ -51,7 +51,7 @@ def document(surfaces: Sequence[Surface], *, title: str, server: str) -> dict[st
         "openapi": "3.1.0",
         "info": {"title": title, "version": VERSION, "description": _descriptions(surfaces)},
         "servers": [{"url": server}],
-        "tags": [{"name": surface.name, "description": surface.title} for surface in surfaces],
+        "tags": [tag for surface in surfaces for tag in _tags(surface)],
         "paths": paths,
         "components": components,
     }
@@ -64,10 +64,18 @@ def _shown(surface: Surface) -> Iterable[Operation]:
     return (operation for operation in surface.operations if not operation.hidden)
 
 
+def _tags(surface: Surface) -> list[dict[str, str]]:
+    groups = dict.fromkeys(operation.group for operation in _shown(surface) if operation.group)
+    return [
+        {"name": surface.name, "description": surface.title},
+        *({"name": f"{surface.name}: {group}", "description": f"{surface.title}: {group}"} for group in groups),
+    ]
+
+
 def _operation(surface: Surface, operation: Operation, names: Names, definitions: Mapping[str, Any]) -> dict[str, Any]:
     described: dict[str, Any] = {
         "operationId": operation.id,
-        "tags": [surface.name],
+        "tags": [surface.name, f"{surface.name}: {operation.group}"] if operation.group else [surface.name],
         "summary": operation.summary,
         "responses": {str(status): _answer(answer, names) for status, answer in sorted(operation.answers.items())},
     }

@@ -31,7 +31,8 @@ class Operation:
     """One method on one path (`/api/markets/{id}`).
 
     path_parameters, query, body: the models that validate them. answers: every status it can give, by status; those
-    every operation can give (404 of unknown paths, 405, 500) need not be listed. from_memory: answers without waiting,
+    every operation can give (404 of unknown paths, 405, 500) need not be listed. group: the part of its surface it
+    belongs to, a second tag in the description. from_memory: answers without waiting,
     so it is counted but neither timed nor traced. body_limit: bytes.
     """
 
@@ -46,6 +47,7 @@ class Operation:
     body: type[BaseModel] | None = None
     headers: type[BaseModel] | None = None
     security: str | None = None
+    group: str = ""
     from_memory: bool = False
     hidden: bool = False
     body_limit: int = 64 * 1024

@@ -254,6 +254,25 @@ def _leaves(body: Any, name: str = "") -> Iterator[tuple[str, Any]]:
         yield name, body
 
 
+@pytest.mark.proves("agent.service.behaviour.endpoint_groups")
+async def test_the_description_groups_the_endpoints(buyer: Buyer, service: AgentService) -> None:
+    async with buyer.session.get(f"{service.url}/openapi/agent.json") as response:
+        described = await response.json()
+    groups: dict[str, set[str]] = {}
+    for path, methods in described["paths"].items():
+        for operation in methods.values():
+            (group,) = [tag.removeprefix("agent: ") for tag in operation["tags"] if tag != "agent"]
+            groups.setdefault(group, set()).add(path.split("/")[4])
+    assert groups == {
+        "markets": {"markets", "discover", "sentiment"},
+        "trading": {"quote", "trade"},
+        "positions": {"positions", "result", "proof", "wallet"},
+        "platform": {"stats", "health", "getting-started"},
+        "events": {"webhooks", "events", "resolved"},
+    }
+    assert {f"agent: {group}" for group in groups} < {tag["name"] for tag in described["tags"]}
+
+
 async def test_a_browser_may_call_with_the_headers_of_the_official_clients(buyer: Buyer, service: AgentService) -> None:
     asked = {
         "Origin": "https://example.org",
