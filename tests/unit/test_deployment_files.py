@@ -1,0 +1,298 @@
+"""The container image, the compose file and the Kubernetes base, as far as they can be checked without an engine."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import kubernetes_validate
+import pytest
+import yaml
+from packaging.requirements import Requirement
+
+from core.config import loading
+from core.config.settings import Settings
+from scripts._vpm.cli import COMMANDS
+
+ROOT = Path(__file__).resolve().parents[2]
+FILES = ROOT / "deployments"
+DOCKERFILE = (FILES / "docker" / "Dockerfile").read_text()
+COMPOSE = FILES / "compose" / "compose.yaml"
+BASE = FILES / "kubernetes" / "base"
+KUBERNETES = "1.33"
+DAEMONS = {"api": 8401, "indexer": 8402, "keeper": 8403, "relayer": 8404}
+
+
+def known(name: str) -> bool:
+    return name in loading.known_variables()
+
+
+# ---------------------------------------------------------------- the image
+
+
+def _instructions() -> list[tuple[str, str]]:
+    joined = re.sub(r"\\\n", " ", DOCKERFILE)
+    lines = [line.strip() for line in joined.splitlines() if line.strip() and not line.startswith("#")]
+    return [(line.split(None, 1)[0], line.split(None, 1)[1]) for line in lines]
+
+
+def test_every_path_the_image_copies_exists_and_is_let_through() -> None:
+    ignore = (FILES / "docker" / "Dockerfile.dockerignore").read_text().splitlines()
+    allowed = {line[1:] for line in ignore if line.startswith("!")}
+    copied = [words for name, words in _instructions() if name == "COPY" and "--from" not in words]
+    assert len(copied) > 8
+    for words in copied:
+        *sources, _ = words.split()
+        for source in sources:
+            assert (ROOT / source).exists(), f"{source} is copied and does not exist"
+            assert source in allowed, f"{source} is copied and left out by the .dockerignore"
+    assert "*" in ignore
+    assert not {one for one in allowed if not (ROOT / one).exists()}
+
+
+def test_the_image_holds_every_package_the_daemons_import() -> None:
+    """Everything under the copied folders imports only from them and from the pinned packages."""
+    for package in ("core", "api", "indexer", "keeper", "relayer"):
+        assert f"COPY {package} {package}" in DOCKERFILE
+    used = set()
+    for folder in ("scripts/_vpm/cli.py", "scripts/_status/__main__.py", "scripts/_verify/__main__.py"):
+        used |= set(re.findall(r"from (scripts\._\w+)", (ROOT / folder).read_text()))
+    missing = {each for each in used if f"COPY {each.replace('.', '/')} " not in DOCKERFILE}
+    assert missing <= {"scripts._stack", "scripts._bench", "scripts._drill"}, missing  # only local work uses these
+
+
+def test_the_image_is_small_non_root_and_read_only_friendly() -> None:
+    instructions = _instructions()
+    assert [words for name, words in instructions if name == "USER"] == ["10001:10001"]
+    assert sum(name == "FROM" for name, _ in instructions) == 2
+    assert "slim" in DOCKERFILE
+    assert "PYTHONDONTWRITEBYTECODE=1" in DOCKERFILE
+    assert "--require-hashes" in DOCKERFILE
+    assert ("STOPSIGNAL", "SIGTERM") in instructions
+    names = {name for name, _ in instructions}
+    assert {"HEALTHCHECK", "ENTRYPOINT", "CMD"} <= names
+    assert not re.search(r"(?i)(password|secret|private_key)\s*=", DOCKERFILE)
+
+
+def test_the_images_variables_exist() -> None:
+    for name in re.findall(r"\b(VPM_[A-Z_]+)=", DOCKERFILE):
+        assert known(name), name
+
+
+def test_the_images_entry_point_and_probe_are_real() -> None:
+    (entry,) = (json.loads(words) for name, words in _instructions() if name == "ENTRYPOINT")
+    assert entry == ["python", "-m", "scripts._vpm.cli"]
+    (default,) = (json.loads(words) for name, words in _instructions() if name == "CMD")
+    assert default[0] in COMMANDS
+    probe = subprocess.run(
+        [sys.executable, "-m", "scripts._status.probe"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ROOT,
+        env={"PATH": "/usr/bin", "VPM_READY_FILE": "/nonexistent"},
+    )
+    assert (probe.returncode, probe.stdout.strip()) == (1, "not ready yet")
+
+
+def _locked(path: Path) -> dict[str, tuple[str, frozenset[str]]]:
+    """Package with its marker -> version and hashes."""
+    found: dict[str, tuple[str, frozenset[str]]] = {}
+    for block in re.split(r"\n(?=\S)", path.read_text().strip()):
+        first, *rest = (line.strip().rstrip("\\").strip() for line in block.splitlines())
+        name, _, version = first.partition("==")
+        version, _, marker = version.partition(";")
+        hashes = frozenset(line.removeprefix("--hash=") for line in rest if line.startswith("--hash="))
+        found[f"{name};{version.strip()}"] = (marker.strip(), hashes)
+    return found
+
+
+def test_the_images_packages_are_those_of_the_lock() -> None:
+    """deployments/docker/requirements.txt is requirements.lock without what only development needs."""
+    image, lock = _locked(FILES / "docker" / "requirements.txt"), _locked(ROOT / "requirements.lock")
+    for name, (_, hashes) in image.items():
+        assert name in lock, f"{name} is in the image and not in requirements.lock"
+        assert hashes == lock[name][1], f"{name} has other hashes than in requirements.lock"
+        assert hashes, f"{name} has no hash"
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    present = {name.partition(";")[0] for name in image}
+    for wanted in project:
+        assert Requirement(wanted).name in present, f"{wanted} is not in the image"
+    assert not present & {"pytest", "eth-ape", "slither-analyzer", "mypy", "playwright"}
+
+
+# ---------------------------------------------------------------- compose
+
+
+@pytest.fixture(scope="module")
+def compose() -> dict[str, Any]:
+    return dict(yaml.safe_load(COMPOSE.read_text()))
+
+
+def test_the_compose_file_fits_the_specification(compose: dict[str, Any]) -> None:
+    schema = json.loads((ROOT / "tests" / "deployment" / "compose-spec.json").read_text())
+    jsonschema.validate(compose, schema)
+    broken = {**compose, "services": {**compose["services"], "api": {**compose["services"]["api"], "portz": []}}}
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(broken, schema)
+
+
+def test_the_compose_files_daemons_are_the_command_lines(compose: dict[str, Any]) -> None:
+    services = compose["services"]
+    for name in (*DAEMONS, "migrate"):
+        service = services[name]
+        assert service["command"][0] == name
+        assert service["command"][0] in COMMANDS
+        assert service["read_only"] is True
+        assert service["cap_drop"] == ["ALL"]
+        assert service["security_opt"] == ["no-new-privileges:true"]
+        assert service["env_file"] == ["vpm.env"]
+        for variable in service.get("environment", {}):
+            assert known(variable), variable
+    for name in DAEMONS:
+        assert services[name]["depends_on"]["migrate"]["condition"] == "service_completed_successfully"
+
+
+def test_keys_are_where_they_belong_and_nothing_is_published_wide(compose: dict[str, Any]) -> None:
+    services = compose["services"]
+    holders = [name for name, service in services.items() if "VPM_RELAYER_KEYSTORES" in service.get("environment", {})]
+    assert holders == ["relayer"]
+    for service in services.values():
+        for port in service.get("ports", []):
+            assert port.startswith("127.0.0.1:"), port
+    assert "ports" not in services["postgres"]
+
+
+def test_what_the_compose_file_mounts_exists_or_is_made_by_the_operator(compose: dict[str, Any]) -> None:
+    for service in compose["services"].values():
+        for volume in service.get("volumes", []):
+            source = volume.split(":")[0]
+            if source.startswith(".."):
+                assert (COMPOSE.parent / source).exists(), source
+    ignored = (COMPOSE.parent / ".gitignore").read_text().splitlines()
+    assert {"vpm.env", ".env", "secrets/", "keystores/"} <= set(ignored)
+    for secret in compose["secrets"].values():
+        assert secret["file"].startswith("./secrets/")
+
+
+def test_every_variable_the_compose_file_needs_is_in_its_examples(compose: dict[str, Any]) -> None:
+    needed = set(re.findall(r"\$\{([A-Z_]+):\?", COMPOSE.read_text()))
+    examples = [COMPOSE.parent / name for name in (".env.example", "vpm.env.example")]
+    given = {line.split("=")[0] for path in examples for line in path.read_text().splitlines() if "=" in line[:60]}
+    assert needed <= given
+    for name in given:
+        assert known(name), name
+    required = {field.alias for field in Settings.model_fields.values() if field.is_required()}
+    assert required <= given
+
+
+# ---------------------------------------------------------------- Kubernetes
+
+
+def _documents() -> Iterator[dict[str, Any]]:
+    listed = yaml.safe_load((BASE / "kustomization.yaml").read_text())
+    for name in listed["resources"]:
+        yield from yaml.safe_load_all((BASE / name).read_text())
+
+
+DOCUMENTS = list(_documents())
+PODS = [each for each in DOCUMENTS if each["kind"] in ("Deployment", "Job")]
+
+
+def test_the_base_lists_every_file_there_is() -> None:
+    listed = yaml.safe_load((BASE / "kustomization.yaml").read_text())
+    present = {path.name for path in BASE.glob("*.yaml")} - {"kustomization.yaml"}
+    assert set(listed["resources"]) == present
+    for generator in listed["configMapGenerator"]:
+        assert all((BASE / name).exists() for name in generator["envs"])
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda each: f"{each['kind']}-{each['metadata']['name']}")
+def test_every_manifest_fits_kubernetes_own_schema(document: dict[str, Any]) -> None:
+    kubernetes_validate.validate(document, KUBERNETES, strict=True)
+
+
+def test_a_wrong_manifest_would_be_noticed() -> None:
+    wrong = json.loads(json.dumps(PODS[1]))
+    wrong["spec"]["template"]["spec"]["containers"][0]["imagee"] = "x"
+    with pytest.raises(kubernetes_validate.ValidationError):
+        kubernetes_validate.validate(wrong, KUBERNETES, strict=True)
+
+
+@pytest.mark.parametrize("document", PODS, ids=lambda each: each["metadata"]["name"])
+def test_every_pod_is_locked_down_and_runs_a_real_command(document: dict[str, Any]) -> None:
+    spec = document["spec"]["template"]["spec"]
+    assert spec["securityContext"]["runAsNonRoot"] is True
+    assert spec["securityContext"]["runAsUser"] == 10001
+    assert spec["automountServiceAccountToken"] is False
+    (container,) = spec["containers"]
+    assert container["image"] == "vpm"
+    assert container["args"][0] in COMMANDS
+    locked = container["securityContext"]
+    assert locked["readOnlyRootFilesystem"] is True
+    assert locked["allowPrivilegeEscalation"] is False
+    assert locked["capabilities"] == {"drop": ["ALL"]}
+    assert "memory" in container["resources"]["limits"]
+    for variable in container.get("env", []):
+        assert known(variable["name"]), variable["name"]
+        assert "value" not in variable or variable["name"].endswith("_FILE"), "secrets are named, never written"
+    mounted = {mount["name"] for mount in container["volumeMounts"]}
+    assert mounted == {volume["name"] for volume in spec["volumes"]}
+
+
+@pytest.mark.parametrize("name", DAEMONS)
+def test_every_daemon_is_probed_spread_and_protected(name: str) -> None:
+    (found,) = (each for each in DOCUMENTS if each["kind"] == "Deployment" and each["metadata"]["name"] == name)
+    labels = {"app.kubernetes.io/component": name}
+    assert found["spec"]["replicas"] >= (3 if name == "api" else 2)
+    assert found["spec"]["selector"]["matchLabels"] == labels
+    assert found["spec"]["template"]["metadata"]["labels"] == labels
+    (container,) = found["spec"]["template"]["spec"]["containers"]
+    ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+    assert ports["metrics"] == DAEMONS[name]
+    for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
+        assert container[probe]["httpGet"]["port"] in ports
+    # A node that is away makes /health fail; restarting for it would only add to the trouble.
+    assert container["livenessProbe"]["httpGet"]["path"] != "/health"
+    grace = found["spec"]["template"]["spec"]["terminationGracePeriodSeconds"]
+    assert grace > _setting("VPM_STOP_GRACE_SECONDS") + 5
+    (budget,) = (
+        each for each in DOCUMENTS if each["kind"] == "PodDisruptionBudget" and each["metadata"]["name"] == name
+    )
+    assert budget["spec"]["selector"]["matchLabels"] == labels
+
+
+def _setting(name: str) -> int:
+    lines = (BASE / "settings.env").read_text().splitlines()
+    return int(next(line.split("=")[1] for line in lines if line.startswith(name)))
+
+
+def test_settings_of_the_base_exist() -> None:
+    for line in (BASE / "settings.env").read_text().splitlines():
+        assert known(line.split("=")[0]), line
+
+
+def test_services_and_policies_point_at_pods_that_exist() -> None:
+    components = {each["metadata"]["name"] for each in PODS}
+    text = "\n".join((BASE / name).read_text() for name in ("network-policies.yaml", "api.yaml"))
+    for component in re.findall(r"app\.kubernetes\.io/component: ([a-z-]+)", text):
+        assert component in components
+    policies = {each["metadata"]["name"]: each["spec"] for each in DOCUMENTS if each["kind"] == "NetworkPolicy"}
+    assert policies["nothing-by-default"] == {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
+    blocks = [to["ipBlock"] for rule in policies["out"]["egress"] for to in rule.get("to", []) if "ipBlock" in to]
+    assert any("169.254.0.0/16" in block["except"] for block in blocks)
+
+
+def test_only_the_relayer_is_given_keys() -> None:
+    for document in PODS:
+        text = yaml.safe_dump(document)
+        name = document["metadata"]["name"]
+        assert ("keystore" in text.lower()) == (name == "relayer")
+        assert ("vpm-api" in text) == (name == "api")
