@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from core.config import ChainName, KeeperSettings
 from keeper.agent.canary_job import canary
+from keeper.agent.credit_job import credit
 from keeper.agent.list_job import list_rounds, list_series
 from keeper.agent.pay_job import pay
 from keeper.agent.resolve_job import resolve_markets as resolve_agent_markets
@@ -80,6 +81,7 @@ JOBS: tuple[Job, ...] = (
     Job("agent-rounds", "list the next up/down rounds", "base", list_rounds, _list, local_every=8.0),
     Job("agent-resolve", "settle or void agent markets", "base", resolve_agent_markets, _settle),
     Job("agent-pay", "pay winners and refunds; sweep fees", "base", pay, _settle),
+    Job("agent-credit", "book payments sent past us whose payers do not return", "base", credit, lambda _: 15.0),
     Job(
         "agent-canary",
         "quote and trade (simulated) through the public address",
