@@ -19,8 +19,6 @@ Connection = AsyncConnection[TupleRow]
 
 LOCK_SECONDS = 60
 GUARD_SECONDS = 60
-# Locks long past their use are dropped as new ones are made.
-KEEP_LOCKS_SECONDS = 24 * 3600
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +73,6 @@ async def save_lock(
     assert row is not None
     expires_at: datetime = row[0]
     return expires_at
-
-
-async def drop_old_locks(connection: Connection) -> None:
-    await connection.execute(
-        "DELETE FROM agent_quote WHERE expires_at < now() - make_interval(secs => %s)", (KEEP_LOCKS_SECONDS,)
-    )
 
 
 async def find_lock(connection: Connection, quote_id: str) -> Lock | None:
