@@ -8,18 +8,22 @@ pragma solidity 0.8.37;
 type Terms is uint256;
 
 /// vintageBlock 40 (of the vintage not finalized, 0 when there is none), vintages 24 (begun; the one not finalized has this
-/// number, the seed has 0), demandUp 64, demandDown 64, countUp 32, countDown 32 (positions, the seed's counted).
+/// number, the seed has 0), demandUp 64, demandDown 64 (of that vintage; with no such vintage, half of a parked ration),
+/// countUp 32, countDown 32 (positions, the seed's counted).
 /// All that an entry into an open vintage changes.
 type Flow is uint256;
 
 /// principalUp 64, principalDown 64, paidPrincipal 64 (accepted amounts of the positions paid after settlement),
 /// distributed 64 (paid to them before fees, and the residue). The principals are below 2^63 each.
+/// Nothing is paid before settlement; until then the upper two are acceptedUp 64, acceptedDown 64 of a parked ration.
 type Pool is uint256;
 
 /// accUp 96, accDown 96 (both after the vintage), atBlock 40, rationed 8.
 type Vintage is uint256;
 
-/// offeredUp 64, offeredDown 64, acceptedUp 64, acceptedDown 64. Kept for a rationed vintage only.
+/// offeredUp 64, offeredDown 64, acceptedUp 64, acceptedDown 64. Kept for a rationed vintage only. The ration of a vintage
+/// that was finalized without a successor is parked in the flow and the pool, which finalizing writes anyway, and gets
+/// a word of its own when the next vintage begins or the market settles.
 type Ration is uint256;
 
 /// owner 160, offeredThrough 64 (offered on its side in its vintage, up to and with it), vintage 24 (its number), flags 8.
@@ -33,8 +37,8 @@ uint256 constant REFUNDED = 1;
 uint256 constant PAID = 2;
 
 using {minEntry, maxEntry, freezeTime, kappa, voidDelay, feeBps, status, withStatus} for Terms global;
-using {vintageBlock, vintages, demandOf, countOf, begin, join, finalized} for Flow global;
-using {principalUp, principalDown, paidPrincipal, distributed, withPrincipals, pay, payResidue} for Pool global;
+using {vintageBlock, vintages, demandOf, countOf, begin, join, finalized, finalizedParking, parks} for Flow global;
+using {principalUp, principalDown, paidPrincipal, distributed, pay, payResidue} for Pool global;
 using {accOf, atBlock, rationed} for Vintage global;
 using {offeredOf, acceptedOf} for Ration global;
 using {owner, offeredThrough, vintage, flags, withOwner, withFlags} for Position global;
@@ -120,7 +124,7 @@ function countOf(Flow f, uint256 outcome) pure returns (uint256) {
     return uint32(Flow.unwrap(f) >> (192 + 32 * outcome));
 }
 
-/// The caller has seen that none is open and that fewer than 2^24 - 1 were begun. Block numbers take 40 bits for ever.
+/// The caller has seen that none is open, that no ration is parked and that fewer than 2^24 - 1 were begun. Block numbers take 40 bits for ever.
 function begin(Flow f, uint256 block_) pure returns (Flow) {
     return Flow.wrap(Flow.unwrap(f) + (1 << 40) + block_);
 }
@@ -130,9 +134,19 @@ function join(Flow f, uint256 outcome, uint256 amount) pure returns (Flow) {
     return Flow.wrap(Flow.unwrap(f) + (amount << 64 + 64 * outcome) + (1 << 192 + 32 * outcome));
 }
 
-/// Without an open vintage: vintages and counts stay.
+/// Without an open vintage and without a parked ration: vintages and counts stay.
 function finalized(Flow f) pure returns (Flow) {
     return Flow.wrap(Flow.unwrap(f) & (type(uint256).max << 192 | uint256(type(uint24).max) << 40));
+}
+
+/// Without an open vintage: what it offered stays, as half of its ration.
+function finalizedParking(Flow f) pure returns (Flow) {
+    return Flow.wrap(Flow.unwrap(f) >> 40 << 40);
+}
+
+/// Whether the last vintage's ration is parked here. A rationed vintage has offers.
+function parks(Flow f) pure returns (bool) {
+    return f.vintageBlock() == 0 && uint128(Flow.unwrap(f) >> 64) != 0;
 }
 
 // -------------------------------------------------------------------- Pool
@@ -158,9 +172,17 @@ function distributed(Pool p) pure returns (uint256) {
     return Pool.unwrap(p) >> 192;
 }
 
-/// Both at most VestedMath.MAX_PRINCIPAL. Only before settlement, when nothing is paid yet.
-function withPrincipals(Pool p, uint256 principalUp_, uint256 principalDown_) pure returns (Pool) {
-    return Pool.wrap(Pool.unwrap(p) >> 128 << 128 | principalUp_ | principalDown_ << 64);
+/// Both at most VestedMath.MAX_PRINCIPAL, and accepted amounts are parts of them. Only before settlement, when nothing is paid yet.
+function packPoolParking(uint256 principalUp_, uint256 principalDown_, uint256 acceptedUp, uint256 acceptedDown)
+    pure
+    returns (Pool)
+{
+    return Pool.wrap(principalUp_ | principalDown_ << 64 | acceptedUp << 128 | acceptedDown << 192);
+}
+
+/// The ration parked in a flow and its pool.
+function parkedRation(Flow f, Pool p) pure returns (Ration) {
+    return Ration.wrap(uint128(Flow.unwrap(f) >> 64) | Pool.unwrap(p) >> 128 << 128);
 }
 
 /// Both sums are at most the two principals together, which are below 2^64; the upper one is checked.

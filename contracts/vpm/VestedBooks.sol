@@ -3,7 +3,7 @@ pragma solidity 0.8.37;
 
 import {Math} from "@openzeppelin/contracts/utils/math/Math.sol";
 import {IVestedMarkets} from "./IVestedMarkets.sol";
-import {Flow, PAID, Pool, Position, REFUNDED, Ration, Terms, Totals, Vintage} from "./PackedWords.sol";
+import {Flow, PAID, Pool, Position, REFUNDED, Ration, Terms, Totals, Vintage, parkedRation} from "./PackedWords.sol";
 import {VestedMath} from "./VestedMath.sol";
 
 /// @title The books of all markets: how they are stored, how they are read
@@ -54,6 +54,8 @@ abstract contract VestedBooks is IVestedMarkets {
         uint256 pending; // number of the vintage not finalized, 0 when there is none
         uint256 pendingBlock;
         bool finished; // the pending vintage is, and `books` has it matched
+        uint256 parked; // number of the vintage whose ration is parked, 0 when none is
+        Ration ration; // the parked one
         Books books;
     }
 
@@ -64,6 +66,9 @@ abstract contract VestedBooks is IVestedMarkets {
         uint256 accepted; // 0 unless matched
         uint256 entryAcc; // 0 unless matched
         bool matched; // its vintage is finished
+        // What is due of it and not paid yet; zeros until VestedMarkets reckons it.
+        uint256 fee;
+        uint256 refund;
     }
 
     // ---------------------------------------------------------------- The mechanism
@@ -152,6 +157,9 @@ abstract contract VestedBooks is IVestedMarkets {
         if (snap.pendingBlock != 0) {
             snap.pending = f.vintages();
             snap.finished = _finished(t, f);
+        } else if (f.parks()) {
+            snap.parked = f.vintages();
+            snap.ration = parkedRation(f, m.pool);
         }
         snap.books = _books(marketId, t, f, m.pool, snap.finished);
     }
@@ -195,7 +203,7 @@ abstract contract VestedBooks is IVestedMarkets {
         s.matched = true;
         s.entryAcc = v.accOf(outcome);
         if (v.rationed()) {
-            Ration r = stored.ration;
+            Ration r = vintage == snap.parked ? snap.ration : stored.ration;
             s.accepted = VestedMath.shareDown(ahead, offered, r.acceptedOf(outcome), r.offeredOf(outcome));
         } else {
             s.accepted = offered;
@@ -233,7 +241,7 @@ abstract contract VestedBooks is IVestedMarkets {
             vintages: f.vintages(),
             positions: f.countOf(0) + f.countOf(1),
             pool: b.principalUp + b.principalDown,
-            distributed: p.distributed(),
+            distributed: Status(t.status()) == Status.Open ? 0 : p.distributed(),
             unpaidPrincipal: _unpaidPrincipal(t, p)
         });
     }
@@ -251,7 +259,7 @@ abstract contract VestedBooks is IVestedMarkets {
             acc: b.accUp,
             capacity: t.kappa() * b.principalUp,
             vested: b.principalDown,
-            demand: finished ? 0 : f.demandOf(0),
+            demand: _openDemand(f, 0, finished),
             live: closed.principalUp
         });
         views[1] = BookView({
@@ -259,7 +267,7 @@ abstract contract VestedBooks is IVestedMarkets {
             acc: b.accDown,
             capacity: t.kappa() * b.principalDown,
             vested: b.principalUp,
-            demand: finished ? 0 : f.demandOf(1),
+            demand: _openDemand(f, 1, finished),
             live: closed.principalDown
         });
     }
@@ -272,10 +280,13 @@ abstract contract VestedBooks is IVestedMarkets {
         Books memory b = _books(marketId, t, f, m.pool, finished);
         up = VestedMath.headroom(t.kappa(), b.principalUp, b.principalDown);
         down = VestedMath.headroom(t.kappa(), b.principalDown, b.principalUp);
-        if (!finished) {
-            up -= Math.min(up, f.demandOf(0));
-            down -= Math.min(down, f.demandOf(1));
-        }
+        up -= Math.min(up, _openDemand(f, 0, finished));
+        down -= Math.min(down, _openDemand(f, 1, finished));
+    }
+
+    /// @dev What is offered on an outcome in the vintage that entries still join.
+    function _openDemand(Flow f, uint256 outcome, bool finished) private pure returns (uint256) {
+        return finished || f.vintageBlock() == 0 ? 0 : f.demandOf(outcome);
     }
 
     /// @inheritdoc IVestedMarkets

@@ -16,10 +16,12 @@ import {
     Terms,
     Totals,
     packPool,
+    packPoolParking,
     packPosition,
     packRation,
     packTerms,
-    packVintage
+    packVintage,
+    parkedRation
 } from "./PackedWords.sol";
 import {VestedBooks} from "./VestedBooks.sol";
 import {VestedMath} from "./VestedMath.sol";
@@ -84,6 +86,16 @@ contract VestedMarkets is VestedBooks, ReentrancyGuardTransient {
         m.opener = p.opener;
         m.seedPerLeg = p.seedPerLeg;
         m.resolver = p.resolver;
+        _announce(marketId, p);
+        for (uint256 outcome = 0; outcome < 2; ++outcome) {
+            uint256 positionId = _positionId(marketId, outcome, 0);
+            _positions[positionId] = packPosition(p.opener, p.seedPerLeg, 0);
+            emit Entered(marketId, positionId, p.opener, uint8(outcome), p.seedPerLeg, 0);
+        }
+    }
+
+    /// @dev On its own, so that the compiler's older pipeline, which tests and coverage use, has the stack for it.
+    function _announce(uint256 marketId, CreateParams calldata p) private {
         emit MarketCreated(
             marketId,
             p.opener,
@@ -96,11 +108,6 @@ contract VestedMarkets is VestedBooks, ReentrancyGuardTransient {
             p.minEntry,
             p.maxEntry
         );
-        for (uint256 outcome = 0; outcome < 2; ++outcome) {
-            uint256 positionId = _positionId(marketId, outcome, 0);
-            _positions[positionId] = packPosition(p.opener, p.seedPerLeg, 0);
-            emit Entered(marketId, positionId, p.opener, uint8(outcome), p.seedPerLeg, 0);
-        }
     }
 
     function _requireTerms(CreateParams calldata p) private view {
@@ -180,7 +187,7 @@ contract VestedMarkets is VestedBooks, ReentrancyGuardTransient {
         Market storage m = _markets[marketId];
         Flow f = m.flow;
         if (f.vintageBlock() != block.number) {
-            if (f.vintageBlock() != 0) f = _finalize(marketId, m, f);
+            f = _clear(marketId, m, f);
             if (f.vintages() == type(uint24).max) revert MarketFull(marketId);
             f = f.begin(block.number);
         }
@@ -202,20 +209,35 @@ contract VestedMarkets is VestedBooks, ReentrancyGuardTransient {
         Flow f = m.flow;
         if (f.vintageBlock() == 0) revert NoOpenVintage(marketId);
         if (!_finished(t, f)) revert VintageStillOpen(marketId, f.vintageBlock());
-        m.flow = _finalize(marketId, m, f);
+        m.flow = _finalize(marketId, m, f, true);
     }
 
-    /// @dev Writes the open vintage into the books.
-    /// @return the flow without it, which the caller stores
-    function _finalize(uint256 marketId, Market storage m, Flow f) private returns (Flow) {
+    /// @dev The flow with no vintage open and no ration parked, whose words the next vintage or the settlement needs. The caller
+    /// stores it.
+    function _clear(uint256 marketId, Market storage m, Flow f) private returns (Flow) {
+        if (f.vintageBlock() != 0) return _finalize(marketId, m, f, false);
+        if (!f.parks()) return f;
         Pool pool = m.pool;
-        Books memory b = _books(marketId, m.terms, f, pool, true);
-        m.pool = pool.withPrincipals(b.principalUp, b.principalDown);
+        _vintages[_vintageKey(marketId, f.vintages())].ration = parkedRation(f, pool);
+        m.pool = packPool(pool.principalUp(), pool.principalDown());
+        return f.finalized();
+    }
+
+    /// @dev Writes the open vintage into the books; if it was rationed, its ration too, in a word of its own or, with `park`, in
+    /// the flow and the pool. Without a ration every entry was accepted whole.
+    /// @return the flow without it, which the caller stores
+    function _finalize(uint256 marketId, Market storage m, Flow f, bool park) private returns (Flow) {
+        Books memory b = _books(marketId, m.terms, f, m.pool, true);
         StoredVintage storage stored = _vintages[_vintageKey(marketId, f.vintages())];
         bool rationed = b.acceptedUp != b.offeredUp || b.acceptedDown != b.offeredDown;
         stored.vintage = packVintage(b.accUp, b.accDown, f.vintageBlock(), rationed);
-        // Otherwise every entry was accepted whole.
-        if (rationed) stored.ration = packRation(b.offeredUp, b.offeredDown, b.acceptedUp, b.acceptedDown);
+        park = park && rationed;
+        if (park) {
+            m.pool = packPoolParking(b.principalUp, b.principalDown, b.acceptedUp, b.acceptedDown);
+        } else {
+            m.pool = packPool(b.principalUp, b.principalDown);
+            if (rationed) stored.ration = packRation(b.offeredUp, b.offeredDown, b.acceptedUp, b.acceptedDown);
+        }
         emit VintageFinalized(
             marketId,
             uint64(f.vintageBlock()),
@@ -226,7 +248,7 @@ contract VestedMarkets is VestedBooks, ReentrancyGuardTransient {
             b.accUp,
             b.accDown
         );
-        return f.finalized();
+        return park ? f.finalizedParking() : f.finalized();
     }
 
     // ---------------------------------------------------------------- Settling
@@ -256,7 +278,8 @@ contract VestedMarkets is VestedBooks, ReentrancyGuardTransient {
     function _close(uint256 marketId, Market storage m, Terms t, Status status) private {
         // Whatever block.number says: after this, a stake that no vintage accepted or refused would be owed nothing, or twice.
         Flow f = m.flow;
-        if (f.vintageBlock() != 0) m.flow = _finalize(marketId, m, f);
+        Flow cleared = _clear(marketId, m, f);
+        if (Flow.unwrap(cleared) != Flow.unwrap(f)) m.flow = cleared;
         m.terms = t.withStatus(uint8(status));
     }
 
@@ -277,9 +300,10 @@ contract VestedMarkets is VestedBooks, ReentrancyGuardTransient {
     }
 
     function _payOrRevert(uint256 positionId, Position p, Snapshot memory snap, Stake memory s, bool settle) private {
-        (uint256 total, bool sent,) = _pay(positionId, p, snap, s, settle, _held());
+        uint256 held = _held();
+        (uint256 total, uint256 left) = _pay(positionId, p, snap, s, settle, held);
         if (total == 0) revert NothingDue(positionId);
-        if (!sent) revert TransferFailed(p.owner(), total);
+        if (left >= held) revert TransferFailed(p.owner(), total);
     }
 
     /// @inheritdoc IVestedMarkets
@@ -293,9 +317,11 @@ contract VestedMarkets is VestedBooks, ReentrancyGuardTransient {
             // Nothing below changes the snapshot of a market.
             if (positionId >> 32 != snap.marketId) snap = _snapshot(positionId >> 32);
             Stake memory s = _stake(snap, positionId, p);
-            bool sent;
-            (, sent, held) = _pay(positionId, p, snap, s, snap.status != Status.Open, held);
-            if (sent) ++delivered;
+            (, uint256 left) = _pay(positionId, p, snap, s, snap.status != Status.Open, held);
+            unchecked {
+                if (left < held) ++delivered; // at most positionIds.length
+            }
+            held = left;
         }
     }
 
@@ -303,42 +329,51 @@ contract VestedMarkets is VestedBooks, ReentrancyGuardTransient {
     /// taken back when the token refuses, so that at no moment the same money is both sent and owed.
     /// @param held our balance before
     /// @return total what was due
-    /// @return sent whether it went
-    /// @return our balance after
+    /// @return left our balance after; it went if that is less
     function _pay(uint256 positionId, Position p, Snapshot memory snap, Stake memory s, bool settle, uint256 held)
         private
-        returns (uint256 total, bool sent, uint256)
+        returns (uint256 total, uint256 left)
     {
-        uint256 refund = s.matched && p.flags() & REFUNDED == 0 ? s.offered - s.accepted : 0;
-        uint256 gross = 0;
-        uint256 fee = 0;
-        if (settle && p.flags() & PAID == 0) (gross, fee) = _payout(snap, s);
-        total = gross - fee + refund;
-        if (total == 0) return (0, false, held);
+        uint256 gross = _reckon(p, snap, s, settle);
+        total = gross - s.fee + s.refund;
+        if (total == 0) return (0, held);
 
         Market storage m = _markets[snap.marketId];
         Pool pool = m.pool;
         Totals totals = _totals;
         _positions[positionId] = p.withFlags(settle ? PAID | REFUNDED : REFUNDED);
         if (gross != 0) m.pool = pool.pay(s.accepted, gross);
-        _totals = totals.settleDebt(total, fee);
+        _totals = totals.settleDebt(total, s.fee);
 
-        (sent, held) = _send(p.owner(), total, held);
-        if (sent) {
-            emit Delivered(positionId, p.owner(), gross - fee, fee, refund);
+        left = _send(p.owner(), total, held);
+        if (left < held) {
+            emit Delivered(positionId, p.owner(), total - s.refund, s.fee, s.refund);
         } else {
             _positions[positionId] = p;
             m.pool = pool;
             _totals = totals;
             emit DeliveryFailed(positionId, p.owner(), total);
         }
-        return (total, sent, held);
+    }
+
+    /// @dev What is due now and not paid yet: the fee and the refused part go into `s`.
+    /// @return gross the payout before the fee
+    function _reckon(Position p, Snapshot memory snap, Stake memory s, bool settle)
+        private
+        pure
+        returns (uint256 gross)
+    {
+        uint256 flags = p.flags();
+        if (settle && flags & PAID == 0) (gross, s.fee) = _payout(snap, s);
+        // An accepted amount is a part of what was offered; most often all of it.
+        if (flags & REFUNDED == 0 && s.matched && s.offered != s.accepted) s.refund = s.offered - s.accepted;
     }
 
     /// @dev Our balance decides whether the money went, not what the token says: it may revert, or return anything, for an
     /// owner it has frozen. A receiver that sends a part back within the call has been paid; one that sends back all of it,
     /// or more, is owed it still.
-    function _send(address to, uint256 amount, uint256 held) private returns (bool sent, uint256 heldAfter) {
+    /// @return left our balance after; nothing went unless that is less
+    function _send(address to, uint256 amount, uint256 held) private returns (uint256 left) {
         uint256 needed = TRANSFER_GAS + TRANSFER_GAS_RESERVE;
         if (gasleft() < needed) revert NotEnoughGas(gasleft(), needed);
         address token_ = token;
@@ -347,19 +382,19 @@ contract VestedMarkets is VestedBooks, ReentrancyGuardTransient {
         assembly ("memory-safe") {
             let data := mload(0x40)
             mstore(data, selector)
-            mstore(add(data, 4), to)
+            mstore(add(data, 4), shr(96, shl(96, to))) // nothing is promised about the bits above an address
             mstore(add(data, 36), amount)
             pop(call(TRANSFER_GAS, token_, 0, data, 68, 0, 0))
         }
-        heldAfter = _held();
-        if (heldAfter >= held) return (false, heldAfter);
-        if (held - heldAfter > amount) revert TokenOvercharged(amount, held - heldAfter);
-        return (true, heldAfter);
+        left = _held();
+        unchecked {
+            if (left < held && held - left > amount) revert TokenOvercharged(amount, held - left);
+        }
     }
 
     function _sendToTreasury(uint256 amount) private {
-        (bool sent,) = _send(treasury, amount, _held());
-        if (!sent) revert TransferFailed(treasury, amount);
+        uint256 held = _held();
+        if (_send(treasury, amount, held) >= held) revert TransferFailed(treasury, amount);
     }
 
     function _held() private view returns (uint256) {

@@ -19,8 +19,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("core", "indexer", "keeper", "relayer", "api")
 # Replays of files that a Python test generates first; those tests run forge themselves.
-GENERATED_FIRST = "tests/contracts/forge/{history,vectors}/**"
-ROUNDS = "tests/contracts/forge/rounds/**"
+GENERATED_FIRST = "tests/contracts/forge/{history/**,settlement/Vectors.t.sol}"
 
 
 @dataclass(frozen=True)
@@ -89,13 +88,14 @@ def _solidity_format(_: Sequence[str]) -> int:
     return _call(forge(), "fmt", "--check", "contracts", "tests/contracts/forge")
 
 
-def _forge_rounds(_: Sequence[str]) -> int:
-    return _call(forge(), "test", "--match-path", ROUNDS, env={"FOUNDRY_SPARSE_MODE": "true"})
+def _forge(_: Sequence[str]) -> int:
+    profile = "long" if os.environ.get("VPM_TEST_LONG") else "quick"
+    without_gas = ("--no-match-contract", "^Gas")  # a stage of its own, on the pipeline that is deployed
+    return _call(forge(), "test", "--no-match-path", GENERATED_FIRST, *without_gas, env={"FOUNDRY_PROFILE": profile})
 
 
-def _forge_all(_: Sequence[str]) -> int:
-    profile = {"FOUNDRY_PROFILE": "long"} if os.environ.get("VPM_TEST_LONG") else {}
-    return _call(forge(), "test", "--no-match-path", GENERATED_FIRST, env=profile)
+def _gas(_: Sequence[str]) -> int:
+    return _call(ROOT / "vpm", "bench", "gas")
 
 
 def _pytest(paths: Sequence[str], workers: str) -> Callable[[Sequence[str]], int]:
@@ -122,9 +122,8 @@ STAGES = [
     Stage("types", "mypy --strict on our packages", _types),
     Stage("imports", "one-way imports", _imports),
     Stage("format", "Solidity format", _solidity_format),
-    Stage("rounds", "the round finder and resolver against brute force", _forge_rounds),
-    # Compiling every Solidity test takes the WebAssembly compiler longer than all other stages together.
-    Stage("forge", "every contract test: units, fuzz, invariants, gas", _forge_all, asked_for=True),
+    Stage("forge", "every contract test: units, fuzz, invariants", _forge),
+    Stage("gas", "no call costs more than it may", _gas),
     Stage("unit", "Python units and properties", _pytest(["tests/unit", "tests/requirements"], "2")),
     Stage("contracts", "contracts against the models and mirrors", _pytest(["tests/contracts"], "0")),
     Stage("integration", "real PostgreSQL and local chains", _pytest(["tests/integration", "tests/faults"], "2")),

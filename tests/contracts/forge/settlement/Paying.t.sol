@@ -26,17 +26,16 @@ abstract contract PayingSuite is WalletBase {
         uint256 toBob = wallet.stake(b).shares * pool / issued;
         vm.assertEq(wallet.stake(a).payable_, toAlice);
         vm.assertEq(wallet.stake(c).payable_, 0);
-        (uint256 open, uint256 unpaid, uint256 fees) = wallet.liabilities();
-        vm.assertEq(open, 0);
-        vm.assertEq(unpaid, pool);
-        vm.assertEq(fees, 63e6 + 11 - pool);
+        owes(0, pool, 63e6 + 11 - pool);
 
-        uint256 before = token.balanceOf(alice);
-        vm.expectEmit(true, true, true, true, address(wallet));
-        emit Paid(LATE, a, alice, toAlice, false);
-        vm.prank(STRANGER);
-        vm.assertEq(wallet.pay(LATE, ids(c, a, a)), 1);
-        vm.assertEq(token.balanceOf(alice), before + toAlice);
+        {
+            uint256 before = token.balanceOf(alice);
+            vm.expectEmit(true, true, true, true, address(wallet));
+            emit Paid(LATE, a, alice, toAlice, false);
+            vm.prank(STRANGER);
+            vm.assertEq(wallet.pay(LATE, ids(c, a, a)), 1);
+            vm.assertEq(token.balanceOf(alice), before + toAlice);
+        }
         vm.assertEq(token.balanceOf(STRANGER), 0);
         vm.assertEq(uint256(wallet.stake(a).status), 3);
         vm.assertEq(wallet.market(LATE).paidOut, toAlice);
@@ -46,9 +45,8 @@ abstract contract PayingSuite is WalletBase {
         vm.assertEq(wallet.pay(LATE, ids(a, b, c)), 0);
         vm.assertEq(uint256(wallet.stake(c).status), 1); // a losing stake stays in the book
         // The last winner is paid: the dust of the floors joins the fees, and all of it can go.
-        (open, unpaid, fees) = wallet.liabilities();
-        vm.assertEq(unpaid, 0);
-        vm.assertEq(fees, 63e6 + 11 - toAlice - toBob);
+        uint256 fees = 63e6 + 11 - toAlice - toBob;
+        owes(0, 0, fees);
         vm.assertEq(token.balanceOf(address(wallet)), fees);
         vm.expectEmit(true, true, true, true, address(wallet));
         emit FeesSwept(fees);
@@ -58,6 +56,13 @@ abstract contract PayingSuite is WalletBase {
         vm.assertEq(token.balanceOf(address(wallet)), 0);
         vm.expectRevert(ISettlementWallet.NoFees.selector);
         wallet.sweepFees();
+    }
+
+    function owes(uint256 openStakes, uint256 unpaid, uint256 fees) private view {
+        (uint256 open_, uint256 unpaid_, uint256 fees_) = wallet.liabilities();
+        vm.assertEq(open_, openStakes);
+        vm.assertEq(unpaid_, unpaid);
+        vm.assertEq(fees_, fees);
     }
 
     function test_withoutAWinnerEverythingGoesBackWhole() public {

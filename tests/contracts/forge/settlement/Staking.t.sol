@@ -39,6 +39,11 @@ abstract contract StakingSuite is WalletBase {
         vm.assertEq(token.balanceOf(address(wallet)), 10e6);
         vm.assertEq(wallet.stakeOf(alice, i.idemHash), id);
         vm.assertTrue(wallet.booked(alice, a.nonce));
+        isBooked(id, fee, shares, after_);
+    }
+
+    /// Ten dollars of Alice's on YES are the only stake.
+    function isBooked(uint256 id, uint256 fee, uint256 shares, uint256 price_) private view {
         ISettlementWallet.StakeView memory s = wallet.stake(id);
         vm.assertEq(s.marketId, LATE);
         vm.assertEq(s.wallet, alice);
@@ -51,7 +56,7 @@ abstract contract StakingSuite is WalletBase {
         vm.assertEq(net, 9.8e6);
         vm.assertEq(issued, shares);
         vm.assertEq(weight, 500e6 + 9.8e6);
-        vm.assertEq(price, after_);
+        vm.assertEq(price, price_);
         ISettlementWallet.MarketView memory m = wallet.market(LATE);
         vm.assertEq(m.staked, 10e6);
         vm.assertEq(m.netPool, 9.8e6);

@@ -268,43 +268,53 @@ contract Handler is SignedEntries {
         vm.assertEq(owed, markets.liabilities(), "liabilities are not the sum of what is owed");
     }
 
+    /// Sums over the positions of a market.
+    struct Audit {
+        uint256[2] accepted;
+        uint256[2] pending;
+        uint256 gross;
+        uint256 owed;
+    }
+
     function auditMarket(uint256 m) private returns (uint256 owed) {
         IVestedMarkets.MarketView memory v = markets.market(m);
         IVestedMarkets.BookView[2] memory b = markets.books(m);
         uint256[] memory ids = markets.positionsOf(m, 0, type(uint256).max);
         vm.assertEq(ids.length, v.positions);
-        uint256[2] memory accepted;
-        uint256[2] memory pending;
-        uint256 gross;
+        Audit memory sum;
         for (uint256 i = 0; i < ids.length; ++i) {
-            IVestedMarkets.PositionView memory p = markets.position(ids[i]);
-            (uint256 g, uint256 fee, uint256 net, uint256 refund, uint256 total,) = markets.settlement(ids[i]);
-            accepted[p.outcome] += p.accepted;
-            gross += g;
-            // A fee is the treasury's once its winner is paid, and set aside until then.
-            owed += total + (p.claimed ? 0 : fee);
-            if (!p.finalized) pending[p.outcome] += p.offered;
-            if (isOpen(v)) {
-                owed += p.finalized ? p.accepted : p.offered;
-                uint256 accrued = markets.accrued(ids[i]);
-                vm.assertGe(accrued, accruedBefore[ids[i]], "an accrual fell");
-                accruedBefore[ids[i]] = accrued;
-            } else {
-                vm.assertEq(total, (p.claimed ? 0 : net) + (p.refunded ? 0 : refund));
-                if (g != 0) vm.assertGe(g, p.accepted, "a winner lost");
-            }
-            if (p.finalized) vm.assertEq(p.accepted + p.refused, p.offered);
+            auditPosition(ids[i], isOpen(v), sum);
         }
         for (uint256 o = 0; o < 2; ++o) {
-            vm.assertEq(accepted[o], b[o].principal, "accepted amounts are not the principal");
-            vm.assertEq(pending[o], b[o].demand, "demand");
+            vm.assertEq(sum.accepted[o], b[o].principal, "accepted amounts are not the principal");
+            vm.assertEq(sum.pending[o], b[o].demand, "demand");
         }
         vm.assertEq(v.pool, b[0].principal + b[1].principal);
-        if (isOpen(v)) return owed;
-        vm.assertLe(gross, v.pool, "pays more than the pool");
+        if (isOpen(v)) return sum.owed;
+        vm.assertLe(sum.gross, v.pool, "pays more than the pool");
         vm.assertLe(v.distributed, v.pool);
         // The residue, unless it was taken: then all of the pool went out.
-        if (v.distributed != v.pool) owed += v.pool - gross;
+        owed = sum.owed + (v.distributed == v.pool ? 0 : v.pool - sum.gross);
+    }
+
+    function auditPosition(uint256 id, bool open, Audit memory sum) private {
+        IVestedMarkets.PositionView memory p = markets.position(id);
+        (uint256 gross, uint256 fee, uint256 net, uint256 refund, uint256 total,) = markets.settlement(id);
+        sum.accepted[p.outcome] += p.accepted;
+        sum.gross += gross;
+        // A fee is the treasury's once its winner is paid, and set aside until then.
+        sum.owed += total + (p.claimed ? 0 : fee);
+        if (!p.finalized) sum.pending[p.outcome] += p.offered;
+        if (open) {
+            sum.owed += p.finalized ? p.accepted : p.offered;
+            uint256 accrued = markets.accrued(id);
+            vm.assertGe(accrued, accruedBefore[id], "an accrual fell");
+            accruedBefore[id] = accrued;
+        } else {
+            vm.assertEq(total, (p.claimed ? 0 : net) + (p.refunded ? 0 : refund));
+            if (gross != 0) vm.assertGe(gross, p.accepted, "a winner lost");
+        }
+        if (p.finalized) vm.assertEq(p.accepted + p.refused, p.offered);
     }
 
     // ---------------------------------------------------------------- Helpers
