@@ -96,6 +96,8 @@ async def opened(door: Door, chain: StockChain, **terms: Any) -> int:
     "stock.position.field.*",
     "stock.position.behaviour.accrued_only_up",
     "stock.service.behaviour.cache_of_chain",
+    "stock.position.decision.entered_null_together",
+    "stock.service.behaviour.up_down",
     "stock.service.value.UP",
     "stock.markets.behaviour.view_calls",
 )
@@ -190,7 +192,10 @@ async def test_from_opening_to_a_paid_winner(door: Door, chain: StockChain) -> N
 
 
 @pytest.mark.proves(
-    "stock.market_detail.state.outcome_down", "stock.service.value.DOWN", "stock.position.field.classicPayout"
+    "stock.market_detail.state.outcome_down",
+    "stock.service.behaviour.up_down",
+    "stock.service.value.DOWN",
+    "stock.position.field.classicPayout",
 )
 async def test_down_wins(door: Door, chain: StockChain) -> None:
     market_id = await opened(door, chain)

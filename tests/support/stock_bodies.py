@@ -50,6 +50,8 @@ def hold_detail(chain: StockChain, body: dict[str, Any]) -> None:
 
 def hold_market(chain: StockChain, market: dict[str, Any], block: int) -> None:
     MarketBody.model_validate(market)
+    if market["phase"] != "opens":
+        assert None not in (market["strike"], market["live"], market["change"])
     settler, market_id = chain.contracts.settler, int(market["id"])
     view = chain.read(settler.call("market", market_id), block)
     spec = chain.read(chain.contracts.resolver.call("spec", market_id), block)
@@ -85,6 +87,7 @@ def hold_market(chain: StockChain, market: dict[str, Any], block: int) -> None:
 
 def hold_position(chain: StockChain, body: dict[str, Any], block: int, *, settled: bool) -> None:
     PositionBody.model_validate({name: body[name] for name in PositionBody.model_json_schema()["properties"]})
+    assert (body["enteredAt"] is None) == (body["entryTx"] is None)
     settler, position_id = chain.contracts.settler, int(body["id"])
     view = chain.read(settler.call("position", position_id), block)
     gross, fee, net, refund, total, deliverable = chain.read(settler.call("settlement", position_id), block)

@@ -1,0 +1,87 @@
+"""A market's body when the chain could not be asked yet: what may be null, and in which phase."""
+
+from __future__ import annotations
+
+import pytest
+
+from api.vpm.facts import Head, ListedMarket, Oracle, Phase, Reading, Settlement, Venue
+from api.vpm.market_view import NOTHING_READ, listed_body
+from api.vpm.models import MarketBody
+from core.mirror.rounds import Round
+from core.mirror.vested import Book, Market, Terms
+
+USDG = 10**6
+STRIKE, FINAL, DAY = 1_000_000, 1_003_600, 86_400
+FEED = "0x" + "11" * 20
+
+
+OPENER = "0x" + "44" * 20
+
+
+def market_of(*, voided: bool) -> Market:
+    terms = Terms(
+        market_id=1,
+        opener=OPENER,
+        resolver="0x" + "77" * 20,
+        freeze_time=FINAL,
+        void_delay=3 * DAY,
+        fee_bps=200,
+        kappa=10**17,
+        seed_per_leg=10 * USDG,
+        min_entry=USDG,
+        max_entry=100 * USDG,
+    )
+    return Market(terms, (Book(10 * USDG, 0), Book(10 * USDG, 0)), voided=voided)
+
+
+def listed(market: Market, settlement: Settlement | None = None) -> ListedMarket:
+    return ListedMarket(
+        id=1,
+        ticker="NVDA",
+        family=0,
+        feed=FEED,
+        stock_token="0x" + "22" * 20,
+        spec_id="0x" + "33" * 32,
+        opener=OPENER,
+        strike_time=STRIKE,
+        final_time=FINAL,
+        max_strike_age=3600,
+        max_final_age=3600,
+        opened_at=STRIKE - DAY,
+        opened_tx="0x" + "55" * 32,
+        market=market,
+        positions=2,
+        settlement=settlement,
+        version=(0, 1),
+    )
+
+
+@pytest.mark.proves("stock.market.decision.nullable_only_opens")
+@pytest.mark.parametrize(
+    ("now", "phase"),
+    [(STRIKE - 1, Phase.OPENS), (STRIKE, Phase.LIVE), (FINAL, Phase.FROZEN), (FINAL + 3 * DAY, Phase.VOID)],
+)
+@pytest.mark.parametrize(
+    "oracle",
+    [
+        NOTHING_READ,
+        Oracle(readings={1: Reading(strike_problem=1, final_problem=1)}),
+        Oracle(latest={FEED: Round(7, 187_40000000, STRIKE - 60)}),
+        Oracle(latest={FEED: Round(7, 0, STRIKE - 60)}, readings={1: Reading(strike=Round(7, 0, STRIKE - 60))}),
+    ],
+)
+def test_strike_live_and_change_are_null_only_before_the_strike(now: int, phase: Phase, oracle: Oracle) -> None:
+    market, settlement = market_of(voided=phase is Phase.VOID), None
+    if phase is Phase.VOID:  # by the timeout, which needs no round
+        settlement = Settlement(None, None, None, None, "0x" + "66" * 32, now)
+    venue = Venue(Head(1, 1, now, now), entries_paused=False, fees_swept=0, reorgs=0, markets={})
+    body = listed_body(listed(market, settlement), venue, oracle)
+    MarketBody.model_validate(body)
+    assert body["phase"] == phase
+    known = FEED in oracle.latest
+    if phase is Phase.OPENS:
+        assert [body[name] is None for name in ("strike", "live")] == [not known] * 2
+        assert known or body["strikeProblem"]
+    else:
+        assert None not in (body["strike"], body["live"], body["change"])
+        assert body["strikeProblem"]
