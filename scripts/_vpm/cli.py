@@ -81,6 +81,10 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "config": daemon("core.config"),
     "verify": verify,
     "status": daemon("scripts._status"),
+    "switch": daemon("scripts._status.switch"),
+    "reindex": daemon("scripts._status.reindex"),
+    "drill": daemon("scripts._drill"),
+    "sbom": daemon("scripts._vpm.sbom"),
 }
 
 

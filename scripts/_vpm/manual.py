@@ -104,6 +104,47 @@ metrics ports where they are given. It changes nothing.
 
 Exit code 0: nothing needs a look; 1: something does; 2: the database cannot be read.""",
     ),
+    "switch": (
+        "turn an operator's switch on or off",
+        """\
+./vpm switch [NAME on|off] [--reason TEXT] [--by WHO]
+
+trading_paused refuses every real trade of the agent API; cup_halted halts live writes of the operator's own fleets in
+the tournament. Every process sees a change within two seconds. Without a name it lists them. Needs DATABASE_URL.""",
+    ),
+    "reindex": (
+        "read one chain again from its first block",
+        """\
+./vpm reindex base|vpm --yes
+
+For a chain that replaced blocks beyond finality: forgets what was read of it, cache tables only, so that the indexer
+reads it all again. Refuses while an indexer follows the chain. docs/operate.md, "The index is halted".""",
+    ),
+    "drill": (
+        "break one thing at a time and see what holds",
+        """\
+./vpm drill NAME...|--all|--quick|--list [--small] [--for SECONDS] [--pace SECONDS] [--state DIR] [--json FILE]
+
+Starts a local service of its own (three API processes, two each of indexer, keeper and relayer on one PostgreSQL, two
+chains behind proxies), bets on all three surfaces all the while, and does to it what the drill is about: kills, a
+stopped or full database, silent and lying nodes, reorganizations, jammed nonces, frozen owners, a paused token, a
+missed bell. Of each it prints what was expected, what happened and how long recovery took; at the end, whether any bet
+was lost or doubled, and whether tables and contracts agree.
+
+It touches nothing but what it started, and refuses anything that is not a local chain.
+
+  --small         one API process, keeper and relayer, two indexers
+  --for SECONDS   again and again for so long
+  --pace SECONDS  between bets on each surface (default 2)
+  --ready FILE    refuse unless this ready file is of a local stack
+  --state DIR     where the service lives (default .vpm/drill)
+
+Exit code 0: everything held; 1: something did not; 2: it cannot be run here.""",
+    ),
+    "sbom": (
+        "write a CycloneDX bill of materials from the lock files",
+        "./vpm sbom [--image] [--output FILE]\n\n--image: only what the container image holds.",
+    ),
     "verify": (
         "check what the service says against a node",
         """\

@@ -1,0 +1,15 @@
+"""Every drill by its name, in the order `--all` runs them."""
+
+from __future__ import annotations
+
+from scripts._drill import contracts, nodes, processes, storage
+from scripts._drill.drill import Drill
+
+# What a deep reorganization takes back cannot be kept, so it comes last.
+DRILLS: dict[str, Drill] = {
+    drill.name: drill
+    for drill in (*processes.DRILLS, *storage.DRILLS, *nodes.DRILLS, *contracts.DRILLS, nodes.DEEP_REORG)
+}
+
+QUICK = ("kill-indexer", "stop-postgres", "corrupt-rpc")
+"""Enough to notice a broken recovery, in about a minute; what `vpm test` runs."""

@@ -1,0 +1,146 @@
+"""Whether anything was lost or doubled: every promise against the chains and the ledger, tables against contracts."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+
+from core.chain import checksum
+from core.mirror.intent import idem_hash
+from scripts._drill.fleet import CHAIN_IDS, ROOT, DidNotHappen, Fleet
+from scripts._drill.load import Load, Promise, Told
+
+SETTLED_WITHIN_SECONDS = 90.0
+
+
+async def faults(fleet: Fleet, load: Load | None) -> list[str]:
+    """Sentences; empty when everything holds. Waits for the index and the outbox to come to rest first."""
+    found: list[str] = []
+    for chain in CHAIN_IDS:
+        try:
+            await fleet.indexed(chain, SETTLED_WITHIN_SECONDS)
+        except DidNotHappen as error:
+            found.append(str(error))
+    if load is not None:
+        await load.settle()
+        found += [f"unanswered: {_about(one)}" for one in load.waiting]
+        found += [f"the load met {each}" for each in load.unexpected[:5]]
+        for one in load.promises:
+            found += await _kept(fleet, one)
+    found += await _outbox(fleet)
+    found += await _solvency(fleet)
+    if not found:
+        found += await _audited(fleet)
+    return found
+
+
+async def _kept(fleet: Fleet, one: Promise) -> list[str]:
+    """A bet that was taken happened once; one that was refused never did."""
+    if one.told is Told.WAITING:
+        return []
+    if one.surface == "stock":
+        used = await fleet.read(
+            "vpm", fleet.token("vpm").call("authorizationState", one.wallet.address, bytes.fromhex(one.key[2:]))
+        )
+        times = int(bool(used))
+    elif one.surface == "agent":
+        call = fleet.contract("base", "SettlementWallet").call(
+            "stakeOf", checksum(one.wallet.address), idem_hash(one.key)
+        )
+        times = int(await fleet.read("base", call) != 0)
+    else:
+        rows = await fleet.ask_database("SELECT count(*) FROM cup_trade WHERE trade_id = %s", one.key)
+        times = int(rows[0][0])
+    wanted = 1 if one.told is Told.TAKEN else 0
+    return [] if times == wanted else [f"{_about(one)} is there {times} times, not {wanted}"]
+
+
+def _about(one: Promise) -> str:
+    said = one.answer.get("error") if isinstance(one.answer, dict) else one.answer
+    return f"{one.surface} bet {one.key[:18]} of {one.wallet.role} ({one.told}, last answer {said}, {one.tries} tries)"
+
+
+async def _outbox(fleet: Fleet) -> list[str]:
+    """Nothing is left unsent, and no bet was entered twice."""
+    found = []
+    try:
+        await fleet.until(lambda: not _unfinished(fleet), "the outbox empty", SETTLED_WITHIN_SECONDS)
+    except DidNotHappen:
+        found += [f"{count} {kind} on {chain} are still {state}" for chain, kind, state, count in _unfinished(fleet)]
+    twice = await fleet.ask_database(
+        "SELECT count(*) FROM (SELECT authorizer, nonce FROM token_authorization GROUP BY 1, 2 HAVING count(*) > 1) x"
+    )
+    if twice[0][0]:
+        found.append(f"{twice[0][0]} authorizations were used twice")
+    entered = await fleet.ask_database(
+        "SELECT (SELECT count(*) FROM stock_position WHERE vintage > 0),"
+        " (SELECT count(*) FROM token_authorization WHERE chain_id = 4663)"
+    )
+    if entered[0][0] != entered[0][1]:
+        found.append(f"{entered[0][0]} positions were entered with {entered[0][1]} authorizations")
+    return found
+
+
+def _unfinished(fleet: Fleet) -> list[tuple[object, ...]]:
+    """What waits for longer than an ordinary transaction takes."""
+    return fleet.rows(
+        "SELECT chain_id, kind, state, count(*) FROM outbox_intent WHERE state IN ('queued', 'signed', 'sent')"
+        " AND created_at < now() - interval '20 s' GROUP BY 1, 2, 3"
+    )
+
+
+async def _solvency(fleet: Fleet) -> list[str]:
+    found = []
+    for chain, name in (("base", "SettlementWallet"), ("vpm", "VestedMarkets")):
+        contract = fleet.contract(chain, name)
+        owed = await fleet.read(chain, contract.call("liabilities"))
+        owed = sum(owed) if isinstance(owed, tuple) else owed
+        held = await fleet.read(chain, fleet.token(chain).call("balanceOf", contract.address))
+        if held < owed:
+            found.append(f"{name} holds {held} and owes {owed}")
+    return found
+
+
+async def _audited(fleet: Fleet) -> list[str]:
+    """`vpm audit`: every table against the contracts' views. A reorganization meanwhile is worth a second try."""
+    said = b""
+    for _ in range(3):
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "indexer",
+            "audit",
+            env=fleet.environment("indexer-0"),
+            cwd=str(ROOT),
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+        said, _ = await process.communicate()
+        if process.returncode == 0:
+            return []
+        await asyncio.sleep(2)
+    return [f"the audit: {' '.join(said.decode().split())[-400:]}"]
+
+
+async def verified(fleet: Fleet, market_id: int) -> list[str]:
+    """`vpm verify` of one stock market, as anybody would run it."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "scripts._verify",
+        str(market_id),
+        "--rpc",
+        fleet.urls["vpm"],
+        "--deployments",
+        str(fleet.genesis.deployments),
+        "--json",
+        cwd=str(ROOT),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    out, err = await process.communicate()
+    if not out:
+        return [f"vpm verify {market_id}: {err.decode().strip()}"]
+    claims = json.loads(out)["claims"]
+    return [f"vpm verify {market_id}: {one['claim']}: {one['detail']}" for one in claims if one["verdict"] != "holds"]

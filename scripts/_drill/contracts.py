@@ -1,0 +1,282 @@
+"""Drills on keys, owners, tokens and bells."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from eth_account import Account
+
+from core.chain import checksum
+from core.local.anvil import ask
+from scripts._drill.checks import verified
+from scripts._drill.drill import Drill, Held, bet_taken, require
+from scripts._drill.fleet import CHAIN_IDS, DidNotHappen, Fleet
+from scripts._drill.load import Load, Promise, Told
+from scripts._stack import wallets
+from scripts._stack.wallets import Wallet
+
+ETH = 10**18
+SETTLE_AFTER_SECONDS = 65
+UP, DOWN = 0, 1
+
+
+# ---------------------------------------------------------------- keys
+
+
+async def jam_nonce(fleet: Fleet, load: Load) -> Held:
+    """Somebody sends with a lane's key: its next nonces are gone."""
+    key = wallets.RELAY_LANES[0]
+    foreign = 3
+    seen = await _foreign(fleet)
+    bets = [asyncio.create_task(load.stock()) for _ in range(2)]
+    nonce = int(await fleet.rpc("vpm", "eth_getTransactionCount", key.address, "latest"), 16)
+    for step in range(foreign):
+        await fleet.rpc("vpm", "eth_sendRawTransaction", _nothing(key, nonce + step))
+    took = await bet_taken(fleet, load, 90)
+    await asyncio.gather(*bets)
+    counted = await _foreign(fleet) - seen
+    again = await bet_taken(fleet, load, 60)
+    return Held(
+        f"{foreign} transactions were sent with a lane's key ({counted:.0f} took a nonce of ours); bets were confirmed "
+        f"after {took:.1f} s and {again:.1f} s",
+        took,
+    )
+
+
+def _nothing(key: Wallet, nonce: int) -> str:
+    transaction = {
+        "chainId": CHAIN_IDS["vpm"],
+        "nonce": nonce,
+        "to": key.address,
+        "value": 0,
+        "gas": 21_000,
+        "maxFeePerGas": 5 * 10**9,
+        "maxPriorityFeePerGas": 10**9,
+    }
+    return "0x" + bytes(Account.sign_transaction(transaction, key.private_key).raw_transaction).hex()
+
+
+async def _foreign(fleet: Fleet) -> float:
+    found = [
+        await fleet.metric(name, "vpm_relayer_foreign_total") for name in fleet.running if name.startswith("relayer")
+    ]
+    return sum(value for each in found for value in each.values())
+
+
+async def out_of_gas(fleet: Fleet, load: Load) -> Held:
+    relay = [each.address for each in wallets.RELAY_LANES]
+    for address in relay:
+        await fleet.rpc("vpm", "anvil_setBalance", address, "0x0")
+    try:
+        await fleet.until(lambda: _dry(fleet) >= len(relay), "every lane out of gas", 60, pause=0.5)
+        code = await _told(fleet, load)
+    finally:
+        for address in relay:
+            await fleet.rpc("vpm", "anvil_setBalance", address, hex(100 * ETH))
+    took = await bet_taken(fleet, load, 60)
+    return Held(f"every relay key was empty; the door said {code}; a bet {took:.1f} s after funding", took)
+
+
+async def _told(fleet: Fleet, load: Load) -> str:
+    """What the door says to a bet now; the bettor goes on asking by itself."""
+    made = len(load.promises)
+    load.adopt([asyncio.create_task(load.stock(wallets.DEV[6]))])
+    mine: list[Promise] = []
+
+    def answered() -> bool:
+        mine[:] = [one for one in load.promises[made:] if one.wallet == wallets.DEV[6] and one.answer is not None]
+        return bool(mine)
+
+    await fleet.until(answered, "an answer to a bet", 60)
+    return str(mine[0].answer.get("error"))
+
+
+def _dry(fleet: Fleet) -> int:
+    rows = fleet.rows(
+        "SELECT count(*) FROM outbox_lane WHERE chain_id = %s AND status = 'out_of_gas'", CHAIN_IDS["vpm"]
+    )
+    return int(rows[0][0])
+
+
+# ---------------------------------------------------------------- owners, tokens, bells
+
+
+async def freeze_owner(fleet: Fleet, load: Load) -> Held:
+    frozen, free = wallets.BETTORS[0], wallets.BETTORS[1]
+    market = await _both_sides(fleet, load, frozen, free)
+    token = fleet.token("vpm")
+    await fleet.send("vpm", token.address, token.call("freeze", frozen.address).data)
+    try:
+        await _ring(fleet, market)
+        settled = await fleet.until(lambda: _settled(fleet, market), f"market {market} settled", 90)
+        paid = await fleet.until(lambda: not _owed(fleet, market, free), "the other owner paid", 90)
+        require(_owed(fleet, market, frozen) != [], "the frozen owner was paid all the same")
+    finally:
+        await fleet.send("vpm", token.address, token.call("unfreeze", frozen.address).data)
+    took = await _deliver_by_hand(fleet, market, frozen)
+    return Held(
+        f"settled after {settled:.1f} s, the other owner paid {paid:.1f} s later, the frozen one {took:.1f} s after it "
+        "was released",
+        took,
+    )
+
+
+async def pause_token(fleet: Fleet, load: Load) -> Held:
+    one, other = wallets.BETTORS[2], wallets.BETTORS[3]
+    market = await _both_sides(fleet, load, one, other)
+    token = fleet.token("vpm")
+    await fleet.send("vpm", token.address, token.call("setPaused", True).data)
+    try:
+        await _ring(fleet, market)
+        settled = await fleet.until(lambda: _settled(fleet, market), f"market {market} settled", 90)
+        await asyncio.sleep(8)
+        require(_owed(fleet, market, one) + _owed(fleet, market, other) != [], "money moved while the token was paused")
+    finally:
+        await fleet.send("vpm", token.address, token.call("setPaused", False).data)
+    took = await _deliver_by_hand(fleet, market, one) + await _deliver_by_hand(fleet, market, other)
+    bet = await bet_taken(fleet, load, 60)
+    return Held(
+        f"the market was settled {settled:.1f} s after its bell although the token was paused; owners were paid "
+        f"{took:.1f} s after it went on, a bet confirmed {bet:.1f} s later",
+        took + bet,
+    )
+
+
+async def miss_bell(fleet: Fleet, load: Load) -> Held:
+    market = await _both_sides(fleet, load, wallets.BETTORS[4], wallets.BETTORS[5])
+    names = [name for name in fleet.running if name.startswith("keeper")]
+    for name in names:
+        fleet.keep_down(name)
+    try:
+        await _ring(fleet, market)
+        await asyncio.sleep(6)
+        require(not _settled(fleet, market), f"market {market} was settled without a keeper")
+    finally:
+        for name in names:
+            fleet.start(name)
+    took = await fleet.until(lambda: _settled(fleet, market), f"market {market} settled", 120)
+    paid = await fleet.until(lambda: not _owed(fleet, market), "everybody paid", 120)
+    wrong = await verified(fleet, market)
+    require(not wrong, "; ".join(wrong))
+    return Held(
+        f"no keeper ran over the bell; settled {took:.1f} s after the keepers were back, paid {paid:.1f} s later, "
+        "and the rounds are those of the bell",
+        took + paid,
+    )
+
+
+async def _both_sides(fleet: Fleet, load: Load, *bettors: Wallet) -> int:
+    """A market in which each of them has a bet on both sides, so that each wins one."""
+    market = await _open_market(fleet, load)
+    for bettor in bettors:
+        for side in (UP, DOWN):
+            await _insisted(load, bettor, market, side)
+    await fleet.indexed("vpm")
+    return market
+
+
+async def _insisted(load: Load, bettor: Wallet, market: int, side: int) -> Promise:
+    for _ in range(5):
+        promise = await load.stock(bettor, str(market), side)
+        if promise is not None and promise.told is Told.TAKEN:
+            return promise
+        await asyncio.sleep(1)
+    raise DidNotHappen(f"no bet could be placed in market {market}")
+
+
+async def _open_market(fleet: Fleet, load: Load) -> int:
+    """One that takes bets for a while yet; the keeper of a local stack always has some."""
+    found: list[int] = []
+
+    async def there() -> bool:
+        status, listed = await load.call("GET", "/api/markets")
+        now = await fleet.now("vpm")
+        if status == 200:
+            found.extend(
+                int(each["id"])
+                for each in listed["markets"]
+                if each["acceptingBets"] and each["family"] == "drill" and each["finalTime"] > now + 60
+            )
+        return bool(found)
+
+    await fleet.until(there, "an open market", 90, pause=0.5)
+    return found[0]
+
+
+async def _ring(fleet: Fleet, market: int) -> None:
+    """Moves the chain past the market's bell and the keeper's minute of patience."""
+    terms = await fleet.read("vpm", fleet.contract("vpm", "VestedMarkets").call("market", market))
+    await fleet.warp("vpm", max(0, terms["freezeTime"] - await fleet.now("vpm")) + SETTLE_AFTER_SECONDS)
+
+
+def _settled(fleet: Fleet, market: int) -> bool:
+    (row,) = fleet.rows("SELECT winner IS NOT NULL OR voided FROM stock_market WHERE market_id = %s", market)
+    return bool(row[0])
+
+
+def _owed(fleet: Fleet, market: int, owner: Wallet | None = None) -> list[int]:
+    """Position ids with something still to be sent, by the contract's own view."""
+    settler = fleet.contract("vpm", "VestedMarkets")
+    rows = fleet.rows("SELECT position_id, owner FROM stock_position WHERE market_id = %s", market)
+    mine = [row[0] for row in rows if owner is None or checksum(bytes(row[1])) == checksum(owner.address)]
+    found = []
+    for position in mine:
+        call = settler.call("settlement", position)
+        answer = _view(fleet, call)
+        if answer[5]:
+            found.append(int(position))
+    return found
+
+
+def _view(fleet: Fleet, call: Any) -> Any:
+    answer = ask(fleet.urls["vpm"], "eth_call", call.parameters(), "latest")
+    return call.function.decode(bytes.fromhex(answer[2:]))
+
+
+async def _deliver_by_hand(fleet: Fleet, market: int, owner: Wallet) -> float:
+    """What the runbook says: anybody may send what is owed; the keeper would come to it within its hours of rest."""
+    owed = await asyncio.to_thread(_owed, fleet, market, owner)
+    if owed:
+        call = fleet.contract("vpm", "VestedMarkets").call("deliver", owed)
+        await fleet.send("vpm", call.to, call.data, wallets.DEV[7].address)
+    return await fleet.until(lambda: not _owed(fleet, market, owner), f"{owner.role} paid", 60)
+
+
+DRILLS = (
+    Drill(
+        "jam-nonce",
+        "somebody else sends with a lane's key, taking its next nonces",
+        "the lane goes on after them, and each bet is sent once; a new one is confirmed within 90 s",
+        "transactions-stand-still",
+        jam_nonce,
+    ),
+    Drill(
+        "out-of-gas",
+        "every relay key on the stock chain is empty",
+        "bets are refused with words; they are confirmed within 60 s of funding, with no restart",
+        "a-key-runs-out-of-gas",
+        out_of_gas,
+    ),
+    Drill(
+        "freeze-owner",
+        "the token freezes a winner before the payout",
+        "everybody else is paid; the frozen owner is paid once released",
+        "a-payout-does-not-arrive",
+        freeze_owner,
+    ),
+    Drill(
+        "pause-token",
+        "the token is paused over a bell",
+        "the market is settled all the same, and owners are paid once the token goes on",
+        "a-payout-does-not-arrive",
+        pause_token,
+    ),
+    Drill(
+        "miss-bell",
+        "no keeper runs over a market's bell",
+        "it is settled within two minutes of a keeper's return, from the rounds of the bell",
+        "a-market-is-not-settled",
+        miss_bell,
+    ),
+)

@@ -1,0 +1,360 @@
+"""A whole service under drill: PostgreSQL, two chains behind proxies, and several of each daemon.
+
+Whatever dies is started again after a second, as systemd or Kubernetes would do; what a drill keeps down on purpose
+stays down until it is let up. Everything listens on 127.0.0.1 and ends with the fleet.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import shutil
+import sys
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import aiohttp
+import psycopg
+
+from core.chain import Call, Contract
+from core.db.engine import conninfo
+from core.db.migrate import migrate
+from core.deployments import Deployment, load_deployment
+from core.local.anvil import AnvilOptions, ask, start_anvil
+from core.local.postgres import PostgresServer, prepare_postgres, start_postgres
+from core.local.process import RunningProcess, SpawnPlan, free_port, start_process
+from scripts._drill.guard import require_local
+from scripts._drill.proxy import Mood, Proxy
+from scripts._stack import wallets
+from scripts._stack.state import State
+from scripts._status.scrape import samples
+from scripts._verify.chain import abi
+
+T = TypeVar("T")
+
+ROOT = Path(__file__).resolve().parents[2]
+CHAIN_IDS = {"base": 8453, "vpm": 4663}
+FINALITY_BLOCKS = 12
+RESTART_SECONDS = 1.0
+READY_SECONDS = 90.0
+CRON_SECRET = "a-secret-of-the-drill"  # noqa: S105 - of a service that lives for minutes on this machine
+_METRICS = {name: f"VPM_{name.upper()}_METRICS_PORT" for name in ("api", "indexer", "keeper", "relayer")}
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How many processes of each daemon."""
+
+    api: int = 3
+    indexer: int = 2
+    keeper: int = 2
+    relayer: int = 2
+
+    def names(self) -> list[str]:
+        """Instances in the order they are started."""
+        return [
+            f"{daemon}-{number}"
+            for daemon in ("indexer", "relayer", "api", "keeper")
+            for number in range(getattr(self, daemon))
+        ]
+
+
+class DidNotHappen(Exception):
+    """What a drill waited for did not come in time; the sentence says what."""
+
+
+@dataclass
+class Fleet:
+    folder: Path
+    genesis: State
+    size: Size
+    database: PostgresServer
+    database_url: str
+    chains: dict[str, RunningProcess]
+    urls: dict[str, str]
+    proxies: dict[str, Proxy]
+    postgres: RunningProcess
+    session: aiohttp.ClientSession
+    api_ports: list[int]
+    running: dict[str, RunningProcess] = field(default_factory=dict)
+    kept_down: set[str] = field(default_factory=set)
+    extra: dict[str, dict[str, str]] = field(default_factory=dict)  # variables of one daemon, over the common ones
+    restarts: int = 0
+
+    # ------------------------------------------------------------ daemons
+
+    @property
+    def base_urls(self) -> list[str]:
+        return [f"http://127.0.0.1:{port}" for port in self.api_ports]
+
+    def environment(self, name: str) -> dict[str, str]:
+        daemon, _, number = name.rpartition("-")
+        public = f"http://127.0.0.1:{self.api_ports[0]}"
+        secrets = {
+            "relayer": {"VPM_RELAYER_KEYS": ",".join(lanes())},
+            "api": {"CRON_SECRET": CRON_SECRET, "VPM_ATTESTATION_KEY": wallets.ATTESTATION.private_key},
+        }
+        return {
+            "PATH": os.environ["PATH"],
+            "HOME": os.environ.get("HOME", "/"),
+            "DATABASE_URL": self.database_url,
+            "VPM_BASE_RPC_URLS": self.proxies["base"].url,
+            "VPM_STOCK_RPC_URLS": self.proxies["vpm"].url,
+            "VPM_DEPLOYMENTS_DIR": str(self.genesis.deployments),
+            "VPM_PORT": str(self.api_ports[int(number)] if daemon == "api" else 0),
+            "VPM_PUBLIC_URL": public,
+            _METRICS[daemon]: "0",
+            "VPM_READY_FILE": str(self.ready_file(name)),
+            "VPM_PARENT_PID": str(os.getpid()),
+            "VPM_BASE_POLL_INTERVAL_MS": "250",
+            "VPM_STOCK_POLL_INTERVAL_MS": "250",
+            "VPM_BASE_FINALITY_BLOCKS": str(FINALITY_BLOCKS),
+            "VPM_STOCK_FINALITY_BLOCKS": str(FINALITY_BLOCKS),
+            "VPM_RPC_TIMEOUT_SECONDS": "5",
+            "VPM_DATABASE_POOL_SIZE": "4",
+            "VPM_TRUST_PROXY": "1",  # so that each bettor of the load has limits of its own
+            "VPM_ALLOW_PRIVATE_WEBHOOKS": "1",
+            "VPM_CUP_OPENS_AT": "2026-01-01T00:00:00Z",
+            "VPM_CUP_CLOSES_AT": "2036-01-01T00:00:00Z",
+            "VPM_KEEPER_SETTLE_EVERY_SECONDS": "3",
+            "VPM_KEEPER_LIST_EVERY_SECONDS": "8",
+            "VPM_KEEPER_SNAPSHOT_EVERY_SECONDS": "10",
+            "VPM_LOG_FORMAT": "console",
+            "VPM_STOP_GRACE_SECONDS": "5",
+            **secrets.get(daemon, {}),
+            **self.extra.get(name, {}),
+        }
+
+    def ready_file(self, name: str) -> Path:
+        return self.folder / f"{name}.ready"
+
+    def start(self, name: str) -> None:
+        self.kept_down.discard(name)
+        self.ready_file(name).unlink(missing_ok=True)
+        plan = SpawnPlan(
+            name, (sys.executable, "-m", name.rpartition("-")[0]), env=self.environment(name), cwd=str(ROOT)
+        )
+        self.running[name] = start_process(plan, self.folder / f"{name}.log")
+
+    def kill(self, name: str) -> None:
+        """SIGKILL; it is started again by itself."""
+        self.ready_file(name).unlink(missing_ok=True)
+        self.running[name].kill_program()
+
+    def keep_down(self, name: str) -> None:
+        self.kept_down.add(name)
+        self.running.pop(name).stop()
+
+    async def until_ready(self, *names: str, seconds: float = READY_SECONDS) -> float:
+        return await self.until(
+            lambda: all(self.ready_file(name).exists() for name in names), f"{', '.join(names)} ready", seconds
+        )
+
+    async def watch(self) -> None:
+        """Starts again whatever ended by itself, until cancelled."""
+        while True:
+            for name, process in list(self.running.items()):
+                if name not in self.kept_down and not process.alive():
+                    await asyncio.sleep(RESTART_SECONDS)
+                    if name not in self.kept_down and self.running.get(name) is process:
+                        self.restarts += 1
+                        await asyncio.to_thread(self.start, name)
+            await asyncio.sleep(0.2)
+
+    async def metric(self, instance: str, name: str) -> dict[tuple[tuple[str, str], ...], float]:
+        """Samples of one metric of one instance, by labels; empty while it is down."""
+        try:
+            address = json.loads(self.ready_file(instance).read_text())["metrics"]
+            async with self.session.get(address, timeout=aiohttp.ClientTimeout(total=3)) as answer:
+                text = await answer.text()
+        except (OSError, ValueError, KeyError, aiohttp.ClientError, TimeoutError):
+            return {}
+        return {tuple(sorted(one["labels"].items())): one["value"] for one in samples(text, [name])}
+
+    # ------------------------------------------------------------ database
+
+    def rows(self, query: str, *values: object) -> list[tuple[Any, ...]]:
+        with psycopg.connect(conninfo(self.database_url), autocommit=True, connect_timeout=5) as connection:
+            return connection.execute(query.encode(), values).fetchall()
+
+    async def ask_database(self, query: str, *values: object) -> list[tuple[Any, ...]]:
+        return await asyncio.to_thread(self.rows, query, *values)
+
+    async def stop_postgres(self) -> None:
+        await asyncio.to_thread(self.postgres.stop)
+
+    async def start_postgres(self) -> None:
+        log = self.folder / "postgres.log"
+        self.postgres = await asyncio.to_thread(start_postgres, self.database, log)
+
+    async def leader(self, daemon: str) -> str:
+        """The instance that leads now: the one whose process wrote so last."""
+        rows = await self.ask_database(
+            "SELECT pid FROM daemon_heartbeat WHERE daemon = %s AND is_leader AND seen_at > now() - interval '15 s'"
+            " ORDER BY seen_at DESC LIMIT 1",
+            daemon,
+        )
+        pids = self._pids()
+        for name, pid in pids.items():
+            if rows and pid == rows[0][0]:
+                return name
+        return next(name for name in self.running if name.startswith(daemon))
+
+    def _pids(self) -> dict[str, int]:
+        """Of the programs themselves, from their ready files."""
+        found = {}
+        for name in self.running:
+            with contextlib.suppress(OSError, ValueError, KeyError):
+                found[name] = json.loads(self.ready_file(name).read_text())["pid"]
+        return found
+
+    def stop_all(self) -> None:
+        """The daemons, then the database under them."""
+        for process in self.running.values():
+            process.stop()
+        self.postgres.stop()
+
+    # ------------------------------------------------------------ chains
+
+    def deployment(self, chain: str) -> Deployment:
+        return load_deployment(self.genesis.deployment(chain))
+
+    def contract(self, chain: str, name: str) -> Contract:
+        return Contract(self.deployment(chain).contract(name).address, abi(name))
+
+    def token(self, chain: str) -> Contract:
+        symbol = "USDC" if chain == "base" else "USDG"
+        return Contract(self.deployment(chain).token(symbol).address, abi(f"Local{symbol}"))
+
+    async def rpc(self, chain: str, method: str, *params: object) -> Any:
+        """Straight to the chain, past the proxy."""
+        return await asyncio.to_thread(ask, self.urls[chain], method, *params, timeout_seconds=30.0)
+
+    async def read(self, chain: str, call: Call) -> Any:
+        answer = await self.rpc(chain, "eth_call", call.parameters(), "latest")
+        return call.function.decode(bytes.fromhex(answer[2:]))
+
+    async def head(self, chain: str) -> dict[str, Any]:
+        return dict(await self.rpc(chain, "eth_getBlockByNumber", "latest", False))
+
+    async def now(self, chain: str) -> int:
+        return int((await self.head(chain))["timestamp"], 16)
+
+    async def send(self, chain: str, to: str, data: bytes, sender: str = wallets.DEPLOYER.address) -> None:
+        """A transaction of an account the node impersonates, mined; DidNotHappen when it reverts."""
+        await self.rpc(chain, "anvil_impersonateAccount", sender)
+        given = {"from": sender, "to": to, "data": "0x" + data.hex(), "gas": hex(5_000_000)}
+        sent = await self.rpc(chain, "eth_sendTransaction", given)
+        receipt: dict[str, Any] = {}
+
+        async def mined() -> bool:
+            receipt.update(await self.rpc(chain, "eth_getTransactionReceipt", sent) or {})
+            return bool(receipt)
+
+        await self.until(mined, f"a transaction to {to} mined", 30)
+        if receipt["status"] != "0x1":
+            raise DidNotHappen(f"a transaction to {to} reverted")
+
+    async def warp(self, chain: str, seconds: int) -> None:
+        """Moves the chain's clock on."""
+        await self.rpc(chain, "evm_increaseTime", hex(seconds))
+        await self.rpc(chain, "evm_mine")
+
+    def mood(self, mood: Mood, *chains: str) -> None:
+        for chain in chains or tuple(self.proxies):
+            self.proxies[chain].mood = mood
+
+    # ------------------------------------------------------------ waiting
+
+    async def until(
+        self, holds: Callable[[], bool | Awaitable[bool]], what: str, seconds: float, pause: float = 0.1
+    ) -> float:
+        """Seconds until it held; DidNotHappen after `seconds`. What raises does not hold yet."""
+        began = time.monotonic()
+        while True:
+            with contextlib.suppress(psycopg.Error, OSError, ValueError, aiohttp.ClientError, TimeoutError, KeyError):
+                answer = holds()
+                if (await answer) if isinstance(answer, Awaitable) else answer:
+                    return time.monotonic() - began
+            if time.monotonic() - began > seconds:
+                raise DidNotHappen(f"{what}: not within {seconds:.0f} s")
+            await asyncio.sleep(pause)
+
+    async def indexed(self, chain: str, seconds: float = 60.0, *, ahead: int = 0) -> float:
+        """Until the index holds the very block that is the head now, or `ahead` more, on the chain as it is."""
+        head = int((await self.head(chain))["number"], 16) + ahead
+
+        async def there() -> bool:
+            ((number, digest),) = await self.ask_database(
+                "SELECT number, hash FROM chain_cursor WHERE chain_id = %s AND state = 'tail'", CHAIN_IDS[chain]
+            )
+            block = await self.rpc(chain, "eth_getBlockByNumber", hex(number), False)
+            return number >= head and block is not None and block["hash"] == "0x" + bytes(digest).hex()
+
+        return await self.until(there, f"the index of {chain} at block {head}", seconds)
+
+
+def lanes() -> list[str]:
+    """Which local key serves which lanes, as core/config/lanes.py reads it."""
+    first, *others = (each.private_key for each in wallets.RELAY_LANES)
+    opener, publisher = wallets.OPENER.private_key, wallets.PUBLISHER.private_key
+    return [
+        f"relay+keeper={first}",
+        *(f"relay={key}" for key in others),
+        f"vpm:opener={opener}",
+        f"base:lister={opener}",
+        f"publisher={publisher}",
+    ]
+
+
+@asynccontextmanager
+async def fleet(folder: Path, genesis: State, size: Size) -> AsyncIterator[Fleet]:
+    """Everything up and at the head of both chains. `folder` is emptied of logs and data of an earlier run."""
+    shutil.rmtree(folder, ignore_errors=True)
+    os.makedirs(folder)
+    async with AsyncExitStack() as stack:
+        urls, chains, proxies = {}, {}, {}
+        for name, chain_id in CHAIN_IDS.items():
+            options = AnvilOptions(
+                chain_id=chain_id,
+                port=free_port(),
+                block_time_seconds=1,
+                accounts=1,
+                extra=("--load-state", str(genesis.chain(name)), "--quiet"),
+            )
+            chains[name] = await asyncio.to_thread(start_anvil, options, folder / f"chain-{name}.log")
+            stack.callback(chains[name].stop)
+            urls[name] = options.url
+            require_local(name, options.url, load_deployment(genesis.deployment(name)))
+            proxies[name] = await stack.enter_async_context(Proxy(options.url))
+        server = await asyncio.to_thread(prepare_postgres, folder / "postgres", free_port(), max_connections=200)
+        postgres = await asyncio.to_thread(start_postgres, server, folder / "postgres.log")
+        database_url = server.url("vpm")
+        await asyncio.to_thread(_make_database, server.url(), database_url)
+        session = await stack.enter_async_context(aiohttp.ClientSession())
+        ports = [free_port() for _ in range(size.api)]
+        made = Fleet(folder, genesis, size, server, database_url, chains, urls, proxies, postgres, session, ports)
+        stack.callback(made.stop_all)
+        for name in size.names():
+            made.start(name)
+        await made.until_ready(*size.names())
+        watching = asyncio.create_task(made.watch())
+        try:
+            await asyncio.gather(*(made.indexed(chain) for chain in CHAIN_IDS))
+            yield made
+        finally:
+            watching.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await watching
+
+
+def _make_database(admin_url: str, url: str) -> None:
+    with psycopg.connect(conninfo(admin_url), autocommit=True) as connection:
+        connection.execute("CREATE DATABASE vpm")
+    migrate(url)

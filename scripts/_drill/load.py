@@ -1,0 +1,296 @@
+"""Bettors on all three surfaces, all the while a drill runs, through any API process that answers.
+
+A bettor behaves as the specifications ask: after an unknown answer it sends the same body again, and never signs a new
+bet in its place. What it was told in the end is kept, for `checks` to hold to the chains and the ledger.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import itertools
+import json
+import random
+import secrets
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any
+
+import aiohttp
+from eth_account import Account
+from eth_account.messages import encode_defunct, encode_typed_data
+
+from core.cup.messages import trade_message
+from scripts._drill.fleet import DidNotHappen, Fleet
+from scripts._stack import wallets
+from scripts._stack.wallets import Wallet
+
+USD = 10**6
+PATIENCE_SECONDS = 180.0  # until an unknown answer must have become a known one
+ANSWER_SECONDS = 25.0
+_TRANSFER = [
+    ("from", "address"),
+    ("to", "address"),
+    ("value", "uint256"),
+    ("validAfter", "uint256"),
+    ("validBefore", "uint256"),
+    ("nonce", "bytes32"),
+]
+
+
+class Told(StrEnum):
+    WAITING = "waiting"
+    TAKEN = "taken"  # confirmed, or a receipt
+    REFUSED = "refused"  # a definite no: it never happened and never will
+
+
+@dataclass
+class Promise:
+    """One bet and what became of it. `key` finds it again: a nonce, an idempotency key, a trade id."""
+
+    surface: str
+    wallet: Wallet
+    key: str
+    amount: int
+    told: Told = Told.WAITING
+    answer: Any = None
+    tries: int = 0
+    seconds: float = 0.0
+
+
+@dataclass
+class Load:
+    """`async with Load(fleet, pace)`: one bet on each surface every `pace` seconds."""
+
+    fleet: Fleet
+    pace: float = 2.0
+    promises: list[Promise] = field(default_factory=list)
+    unexpected: list[str] = field(default_factory=list)
+    reads: int = 0
+    failed_reads: int = 0
+    _tasks: set[asyncio.Task[None]] = field(default_factory=set)
+    _dice: random.Random = field(default_factory=lambda: random.Random(20))  # noqa: S311
+    _callers: Any = field(default_factory=lambda: itertools.count(1))
+    _claimed: set[str] = field(default_factory=set)
+
+    async def __aenter__(self) -> Load:
+        for work in (self.stock, self.agent, self.cup):
+            self._spawn(self._again(work))
+        self._spawn(self._reading())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def settle(self, seconds: float = 90.0) -> None:
+        """Stops new bets and waits until each one made is answered for good."""
+        self.pace = 0.0
+        with contextlib.suppress(DidNotHappen):
+            await self.fleet.until(lambda: not self.waiting, "every bet answered", seconds)
+
+    @property
+    def waiting(self) -> list[Promise]:
+        return [one for one in self.promises if one.told is Told.WAITING]
+
+    def taken(self, surface: str) -> list[Promise]:
+        return [one for one in self.promises if one.surface == surface and one.told is Told.TAKEN]
+
+    def adopt(self, tasks: Iterable[asyncio.Task[Any]]) -> None:
+        """Bets somebody else began: they go on, and end with the load."""
+        for task in tasks:
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    def _spawn(self, work: Any) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _again(self, work: Any) -> None:
+        while self.pace:
+            self._spawn(self._guarded(work))
+            await asyncio.sleep(self.pace)
+
+    async def _guarded(self, work: Any) -> None:
+        try:
+            await work()
+        except asyncio.CancelledError:
+            raise
+        except (aiohttp.ClientError, TimeoutError, OSError):
+            return  # nothing was signed yet: a page that could not be read
+        except Exception as error:
+            self.unexpected.append(f"{type(error).__name__}: {error}"[:300])
+
+    async def _reading(self) -> None:
+        while True:
+            status, _ = await self.call("GET", "/api/markets")
+            self.reads += 1
+            self.failed_reads += status != 200
+            await asyncio.sleep(0.5)
+
+    # ------------------------------------------------------------ requests
+
+    async def call(
+        self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None
+    ) -> tuple[int, Any]:
+        """Status and JSON of any API process that answers; 0 when none does. Each call has its own caller address."""
+        number = next(self._callers)
+        given = {"X-Forwarded-For": f"10.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}", **(headers or {})}
+        patience = aiohttp.ClientTimeout(total=ANSWER_SECONDS)
+        doors = self.fleet.base_urls
+        for turn in range(len(doors)):
+            url = doors[(number + turn) % len(doors)] + path
+            try:
+                async with self.fleet.session.request(
+                    method, url, json=body, headers=given, timeout=patience
+                ) as answer:
+                    return answer.status, json.loads(await answer.read() or b"null")
+            except (aiohttp.ClientConnectorError, aiohttp.ServerDisconnectedError, aiohttp.ClientOSError):
+                continue
+            except (aiohttp.ClientError, TimeoutError, ValueError):
+                return 0, None
+        return 0, None
+
+    async def insist(
+        self, promise: Promise, path: str, body: Any, refusals: frozenset[str], headers: Mapping[str, str] | None = None
+    ) -> None:
+        """The same body again until the answer is definite."""
+        began = time.monotonic()
+        while True:
+            promise.tries += 1
+            status, answer = await self.call("POST", path, body, headers)
+            promise.answer, promise.seconds = answer, time.monotonic() - began
+            code = answer.get("error") if isinstance(answer, dict) else None
+            if status == 200 and answer.get("receipt") != "pending":
+                promise.told = Told.REFUSED if answer.get("receipt") == "reverted" else Told.TAKEN
+                return
+            if code in refusals or (status == 402 and headers is not None and promise.tries > 3):
+                promise.told = Told.REFUSED
+                return
+            if promise.seconds > PATIENCE_SECONDS:
+                return
+            await asyncio.sleep(1.5)
+
+    # ------------------------------------------------------------ one bet on each surface
+
+    async def stock(
+        self, wallet: Wallet | None = None, market: str | None = None, side: int | None = None
+    ) -> Promise | None:
+        """None when nothing was signed."""
+        wallet = wallet or self._dice.choice(wallets.BETTORS)
+        if market is None:
+            status, listed = await self.call("GET", "/api/markets")
+            latest = 0 if status != 200 else await self.fleet.now("vpm")
+            open_now = (
+                []
+                if status != 200
+                else [each for each in listed["markets"] if each["acceptingBets"] and each["finalTime"] > latest + 45]
+            )
+            if not open_now:
+                return None
+            market = str(self._dice.choice(open_now)["id"])
+        amount = self._dice.randrange(1, 9) * USD + self._dice.randrange(10**5)
+        outcome = self._dice.randrange(2) if side is None else side
+        query = f"marketId={market}&outcome={outcome}&amount={amount}&from={wallet.address}"
+        status, typed = await self.call("GET", f"/api/relay/typed-data?{query}")
+        if status != 200:
+            return None
+        message = {**typed["message"], "from": wallet.address}
+        parts = {name: typed[name] for name in ("domain", "types", "primaryType")} | {"message": message}
+        signed = Account.sign_typed_data(wallet.private_key, full_message=parts)
+        body = {**typed["request"], "from": wallet.address, "signature": "0x" + signed.signature.hex()}
+        promise = Promise("stock", wallet, str(message["nonce"]), amount)
+        self.promises.append(promise)
+        refusals = frozenset({"expired", "market_closed", "already_used", "insufficient_balance", "bad_signature"})
+        await self.insist(promise, "/api/relay/enter", body, refusals)
+        return promise
+
+    async def agent(self, wallet: Wallet | None = None) -> Promise | None:
+        wallet = wallet or self._dice.choice(wallets.DEV[:6])
+        status, listed = await self.call("GET", "/api/agent/v1/markets?limit=50")
+        latest = await self.fleet.now("base")
+        near = datetime.fromtimestamp(latest + 180, UTC).isoformat()
+        choices = [] if status != 200 else [each for each in listed["markets"] if each["deadlineAt"] > near]
+        if not choices:
+            return None
+        market = self._dice.choice(choices)
+        amount = USD + self._dice.randrange(2 * USD)
+        body = {
+            "marketId": market["id"],
+            "side": market["outcomes"][0]["key"] if market["outcomes"] else "yes",
+            "sizeUsd": amount / USD,
+            "idemKey": f"drill-{secrets.token_hex(8)}",
+            "walletAddress": wallet.address,
+        }
+        status, challenge = await self.call("POST", "/api/agent/v1/trade", body)
+        if status != 402:
+            return None
+        header = _paid(challenge["accepts"][0], wallet, latest)
+        promise = Promise("agent", wallet, str(body["idemKey"]), amount)
+        self.promises.append(promise)
+        refusals = frozenset({"market_closed", "idem_conflict", "payment_invalid", "insufficient_balance"})
+        await self.insist(promise, "/api/agent/v1/trade", body, refusals, header)
+        return promise
+
+    async def cup(self) -> Promise | None:
+        wallet = self._dice.choice(wallets.DEV)
+        if wallet.address not in self._claimed:
+            status, _ = await self.call("POST", "/api/cup/v1/wallet", {"walletAddress": wallet.address})
+            if status != 200:
+                return None
+            self._claimed.add(wallet.address)
+        status, listed = await self.call("GET", "/api/cup/v1/markets?limit=25")
+        if status != 200 or not listed["markets"]:
+            return None
+        market = self._dice.choice(listed["markets"])
+        cents = self._dice.randrange(100, 2000)
+        body: dict[str, Any] = {
+            "walletAddress": wallet.address,
+            "slug": market["slug"],
+            "side": market["outcomes"][0]["key"],
+            "sizePaper": cents / 100,
+            "tradeId": f"drill-{secrets.token_hex(8)}",
+            "issuedAt": datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
+        }
+        text = trade_message(
+            wallet.address, body["slug"], body["side"], cents, str(body["tradeId"]), str(body["issuedAt"])
+        )
+        signed = Account.sign_message(encode_defunct(text=text), wallet.private_key)
+        promise = Promise("cup", wallet, str(body["tradeId"]), cents)
+        self.promises.append(promise)
+        refusals = frozenset({"market_closed", "invalid_signature", "insufficient_funds", "cup_closed"})
+        await self.insist(promise, "/api/cup/v1/trade", {**body, "signature": "0x" + signed.signature.hex()}, refusals)
+        return promise
+
+
+def _paid(offer: Mapping[str, Any], who: Wallet, now: int) -> dict[str, str]:
+    """The X-PAYMENT header; its nonce is the intent's, so the payment can serve no other bet."""
+    authorization = {
+        "from": who.address,
+        "to": offer["payTo"],
+        "value": offer["maxAmountRequired"],
+        "validAfter": "0",
+        "validBefore": str(now + offer["maxTimeoutSeconds"]),
+        "nonce": offer["extra"]["intentNonce"],
+    }
+    numbers = {name: int(authorization[name]) for name in ("value", "validAfter", "validBefore")}
+    signable = encode_typed_data(
+        domain_data={
+            "name": offer["extra"]["name"],
+            "version": offer["extra"]["version"],
+            "chainId": 8453,
+            "verifyingContract": offer["asset"],
+        },
+        message_types={"TransferWithAuthorization": [{"name": name, "type": kind} for name, kind in _TRANSFER]},
+        message_data={**authorization, **numbers},
+    )
+    signature = Account.sign_message(signable, who.private_key).signature
+    payload = {"signature": "0x" + bytes(signature).hex(), "authorization": authorization}
+    envelope = {"x402Version": 1, "scheme": "exact", "network": "base", "payload": payload}
+    return {"X-PAYMENT": base64.b64encode(json.dumps(envelope).encode()).decode()}

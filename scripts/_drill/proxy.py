@@ -1,0 +1,98 @@
+"""A node's proxy that can be told to misbehave: what a bad RPC provider does, on demand."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from enum import StrEnum
+from typing import Any
+
+import aiohttp
+import orjson
+from aiohttp import web
+
+
+class Mood(StrEnum):
+    FAITHFUL = "faithful"
+    GONE = "gone"  # the connection is closed without an answer
+    SILENT = "silent"  # no answer at all
+    GARBAGE = "garbage"  # pages, cut JSON, answers of the wrong shape, missing logs, one of them each time
+
+
+class Proxy:
+    """`async with Proxy(target) as proxy`: `proxy.url` serves what `target` does, as `proxy.mood` lets it."""
+
+    def __init__(self, target: str, seed: int = 7) -> None:
+        self.target = target
+        self.mood = Mood.FAITHFUL
+        self.url = ""
+        self.misled = 0  # answers spoiled so far
+        self._dice = random.Random(seed)  # noqa: S311 (the same story every time)
+        self._runner: web.AppRunner | None = None
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> Proxy:
+        self._session = aiohttp.ClientSession()
+        app = web.Application(client_max_size=64 * 2**20)
+        app.router.add_post("/", self._serve)
+        self._runner = web.AppRunner(app, access_log=None, handle_signals=False)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, "127.0.0.1", 0)
+        await site.start()
+        self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}"
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._runner is not None:
+            await self._runner.cleanup()
+        if self._session is not None:
+            await self._session.close()
+
+    async def _serve(self, request: web.Request) -> web.StreamResponse:
+        assert self._session is not None
+        body = await request.read()
+        if self.mood is Mood.GONE:
+            return self._hang_up(request)
+        if self.mood is Mood.SILENT:
+            await asyncio.sleep(60)
+            return self._hang_up(request)
+        try:
+            async with self._session.post(self.target, data=body, headers=_JSON) as answer:
+                content = await answer.read()
+        except aiohttp.ClientError:
+            return self._hang_up(request)
+        if self.mood is Mood.GARBAGE:
+            content = self._spoiled(content)
+        return web.Response(body=content, content_type="application/json")
+
+    def _hang_up(self, request: web.Request) -> web.Response:
+        self.misled += 1
+        if request.transport is not None:
+            request.transport.close()
+        return web.Response(status=502)
+
+    def _spoiled(self, content: bytes) -> bytes:
+        """One of the things real providers were seen to answer with a 200."""
+        self.misled += 1
+        kind = self._dice.randrange(5)
+        if kind == 0:
+            return b"<html><body>upstream error</body></html>"
+        if kind == 1:
+            return content[: len(content) // 2]
+        try:
+            answer = orjson.loads(content)
+        except orjson.JSONDecodeError:
+            return b""
+        answers: list[Any] = answer if isinstance(answer, list) else [answer]
+        for one in answers:
+            if kind == 2 and isinstance(one.get("result"), list):
+                one["result"] = []  # logs left out
+            elif kind == 3:
+                one["result"] = None
+            else:
+                one.pop("result", None)
+                one["error"] = {"code": -32000, "message": "header not found"}
+        return orjson.dumps(answer)
+
+
+_JSON = {"Content-Type": "application/json"}

@@ -1,0 +1,124 @@
+"""Drills on PostgreSQL and its disk."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import resource
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from core.db.engine import conninfo
+from scripts._drill.drill import Drill, Held, bet_taken, reads_served, require
+from scripts._drill.fleet import CHAIN_IDS, Fleet
+from scripts._drill.load import Load
+
+AWAY_SECONDS = 8.0
+# A write beyond this offset fails with EFBIG, which PostgreSQL meets exactly as it meets a full disk: it cannot extend
+# a file or write its log. Nothing of the machine's disk is used up.
+QUOTA_BYTES = 64 * 1024
+
+
+async def stop_postgres(fleet: Fleet, load: Load) -> Held:
+    await fleet.stop_postgres()
+    await asyncio.sleep(AWAY_SECONDS / 2)
+    served = await reads_served(load)
+    status, answer = await load.call("POST", "/api/cup/v1/wallet", {"walletAddress": "0x" + "11" * 20})
+    await asyncio.sleep(AWAY_SECONDS / 2)
+    await fleet.start_postgres()
+    took = await bet_taken(fleet, load, 60)
+    require(served == 200, f"the market list answered {served} while the database was away")
+    require(status >= 500 or status == 0, f"a write was answered {status} while the database was away: {answer}")
+    restarts = fleet.restarts
+    return Held(
+        f"away for {AWAY_SECONDS:.0f} s: reads went on from memory, writes were refused ({status}); a bet was "
+        f"confirmed {took:.1f} s after it was back; {restarts} daemons had to be started again so far",
+        took,
+    )
+
+
+async def fill_disk(fleet: Fleet, load: Load) -> Held:
+    pids = _servers(fleet)
+    require(bool(pids), "no PostgreSQL process was found")
+    await asyncio.to_thread(_limit, fleet, pids)
+    failed = ""
+
+    async def refuses() -> bool:
+        nonlocal failed
+        try:
+            await asyncio.to_thread(_write, fleet)
+        except psycopg.Error as error:
+            failed = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        return bool(failed)
+
+    await fleet.until(refuses, "PostgreSQL refusing writes for want of space", 60, pause=0.5)
+    served = await reads_served(load)
+    # What the runbook says: make room, then start PostgreSQL again.
+    await fleet.stop_postgres()
+    await fleet.start_postgres()
+    took = await bet_taken(fleet, load, 90)
+    await asyncio.gather(*(fleet.indexed(chain) for chain in CHAIN_IDS))
+    require(served == 200, f"the market list answered {served} while the disk was full")
+    return Held(
+        f"writes failed ({failed[:80]}), reads went on; a bet was confirmed {took:.1f} s after there was room again",
+        took,
+    )
+
+
+def _write(fleet: Fleet) -> None:
+    """Enough that a file has to grow."""
+    with psycopg.connect(conninfo(fleet.database_url), autocommit=True, connect_timeout=3) as connection:
+        connection.execute("CREATE TABLE IF NOT EXISTS drill_ballast (filler text)")
+        connection.execute("INSERT INTO drill_ballast SELECT repeat(md5(i::text), 50) FROM generate_series(1, 2000) i")
+        connection.execute("DROP TABLE drill_ballast")
+
+
+def _limit(fleet: Fleet, pids: list[int]) -> None:
+    """Sets the quota as the servers' own user, which needs no privilege."""
+
+    def as_their_user() -> None:
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                resource.prlimit(pid, resource.RLIMIT_FSIZE, (QUOTA_BYTES, resource.RLIM_INFINITY))
+
+    user = fleet.database.plan.user
+    drop: dict[str, Any] = {} if user is None else {"user": user, "group": user, "extra_groups": []}
+    subprocess.run(["true"], check=True, cwd="/", preexec_fn=as_their_user, **drop)
+
+
+def _servers(fleet: Fleet) -> list[int]:
+    """The postmaster and its backends: every process whose data folder is ours."""
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        first = int((fleet.database.data_dir / "postmaster.pid").read_text().splitlines()[0])
+        return [first, *_children(first)]
+    return []
+
+
+def _children(pid: int) -> list[int]:
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            if int(stat.read_text().rpartition(")")[2].split()[1]) == pid:
+                found.append(int(stat.parent.name))
+    return found
+
+
+DRILLS = (
+    Drill(
+        "stop-postgres",
+        f"PostgreSQL stops for {AWAY_SECONDS:.0f} s",
+        "reads go on from memory, writes are refused; a bet is confirmed within 60 s of its return",
+        "postgresql-is-away",
+        stop_postgres,
+    ),
+    Drill(
+        "fill-disk",
+        "PostgreSQL may not write another byte beyond its quota",
+        "writes are refused and nothing is lost; a bet is confirmed within 90 s once there is room",
+        "the-disk-is-full",
+        fill_disk,
+    ),
+)

@@ -1,0 +1,82 @@
+"""`vpm reindex CHAIN`: forgets what was read of one chain, so that the indexer reads it all again.
+
+For a chain that replaced blocks beyond finality, which an indexer never undoes by itself. It touches only the cache:
+the tournament, webhooks, events and the outbox stay. It refuses while an indexer leads the chain.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+import psycopg
+from psycopg import sql
+
+from core.config import Settings, load
+from core.db.engine import conninfo
+from core.db.leader import lock_key
+from core.deployments import load_deployment
+from core.errors import VpmError
+
+# Tables with a chain_id lose that chain's rows; the others belong to one chain and are emptied.
+SHARED = ("chain_log", "chain_log_removed", "chain_block", "chain_reorg", "oracle_round", "token_authorization")
+OWN = {
+    "base": ("agent_stake", "agent_outcome", "agent_market", "agent_fee_sweep", "agent_role", "agent_venue"),
+    "vpm": (
+        "stock_position",
+        "stock_vintage",
+        "stock_fee_sweep",
+        "stock_feed",
+        "stock_opener",
+        "stock_venue",
+        "stock_market",
+    ),
+}
+
+
+class InUse(Exception):
+    """An indexer follows the chain."""
+
+
+def forget(url: str, chain: str, chain_id: int) -> dict[str, int]:
+    """Rows removed by table, all in one transaction."""
+    removed: dict[str, int] = {}
+    with psycopg.connect(conninfo(url), connect_timeout=5) as connection:
+        key = lock_key(f"indexer:{chain}")
+        row = connection.execute("SELECT pg_try_advisory_xact_lock(%s)", (key,)).fetchone()
+        if row is None or not row[0]:
+            raise InUse(f"an indexer follows {chain}; stop every indexer first.")
+        for table in (*SHARED, "chain_cursor"):
+            delete = sql.SQL("DELETE FROM {} WHERE chain_id = %s").format(sql.Identifier(table))
+            removed[table] = connection.execute(delete, (chain_id,)).rowcount
+        for table in OWN[chain]:
+            removed[table] = connection.execute(sql.SQL("DELETE FROM {}").format(sql.Identifier(table))).rowcount
+    return removed
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="vpm reindex", description="Read one chain again from its start.")
+    parser.add_argument("chain", choices=sorted(OWN))
+    parser.add_argument("--yes", action="store_true", help="really do it")
+    options = parser.parse_args(argv)
+    try:
+        settings = load(Settings)
+        deployment = load_deployment(settings.chain(options.chain).deployment_file)
+        if not options.yes:
+            print(f"This forgets everything read of {deployment.name}; the indexer reads it again. Add --yes to do it.")
+            return 1
+        removed = forget(settings.database_url.get_secret_value(), options.chain, deployment.chain_id)
+    except (VpmError, InUse) as error:
+        print(f"vpm reindex: {error.sentence() if isinstance(error, VpmError) else error}", file=sys.stderr)
+        return 2
+    except psycopg.Error as error:
+        print(f"vpm reindex: the database refused: {str(error).splitlines()[0]}", file=sys.stderr)
+        return 2
+    print(
+        f"forgot {sum(removed.values()):,} rows; start the indexers, they read {deployment.name} from its first block"
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,55 @@
+"""`vpm switch`: the operator's switches. Every process sees a change within two seconds."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import getpass
+import sys
+
+import psycopg
+
+from core.config import Settings, load
+from core.db.engine import conninfo
+from core.db.switches import read_switches, set_switch
+from core.errors import VpmError
+
+SWITCHES = {
+    "trading_paused": "refuse every real trade of the agent API",
+    "cup_halted": "halt live writes of the operator's own fleets in the tournament",
+}
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="vpm switch", description="Turn a switch on or off, or list them.")
+    parser.add_argument("name", nargs="?", choices=sorted(SWITCHES))
+    parser.add_argument("state", nargs="?", choices=("on", "off"))
+    parser.add_argument("--reason", default="", help="for whoever reads the status")
+    parser.add_argument("--by", default=None, help="who; your login name if left out")
+    options = parser.parse_args(argv)
+    if (options.name is None) != (options.state is None):
+        parser.error("name a switch and say on or off")
+    try:
+        url = load(Settings).database_url.get_secret_value()
+        asyncio.run(_apply(url, options))
+    except VpmError as error:
+        print(f"vpm switch: {error.sentence()}", file=sys.stderr)
+        return 2
+    except psycopg.Error as error:
+        print(f"vpm switch: the database refused: {str(error).splitlines()[0]}", file=sys.stderr)
+        return 2
+    return 0
+
+
+async def _apply(url: str, options: argparse.Namespace) -> None:
+    async with await psycopg.AsyncConnection.connect(conninfo(url), autocommit=True, connect_timeout=5) as connection:
+        if options.name is not None:
+            by = options.by or getpass.getuser()
+            await set_switch(connection, options.name, options.state == "on", changed_by=by, reason=options.reason)
+        state = await read_switches(connection)
+    for name, what in SWITCHES.items():
+        print(f"{name:<16} {'on ' if state.get(name) else 'off'}  {what}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

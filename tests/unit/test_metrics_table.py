@@ -1,0 +1,156 @@
+"""docs/metrics.md, the alert rules and the dashboard, held to what the daemons declare."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import promql_parser
+import pytest
+import yaml
+from scripts._drill.catalogue import DRILLS
+
+from scripts._status import concerns, table
+from scripts._status.rules import ALERTS, Alert, alerts, metrics_in
+
+ROOT = Path(__file__).resolve().parents[2]
+DASHBOARD = ROOT / "deployments" / "grafana" / "vpm.json"
+SCRAPES = ROOT / "deployments" / "prometheus" / "prometheus.yml"
+
+
+@pytest.fixture(scope="module")
+def metrics() -> dict[str, table.Metric]:
+    return table.declared()
+
+
+def test_the_page_lists_exactly_what_the_daemons_declare(metrics: dict[str, table.Metric]) -> None:
+    """The page is generated. To add a metric: declare it with core.metrics, run the command, commit the page."""
+    row = re.compile(r"^\| `(vpm_[a-z0-9_]+)` \|", re.MULTILINE)
+    listed = set(row.findall(table.PAGE.read_text()))
+    missing, gone = sorted(metrics.keys() - listed), sorted(listed - metrics.keys())
+    assert not missing, f"declared and not in docs/metrics.md: {missing}; run {table.COMMAND}"
+    assert not gone, f"in docs/metrics.md and declared nowhere: {gone}; run {table.COMMAND}"
+    assert table.PAGE.read_text() == table.page(metrics), f"docs/metrics.md is out of date; run {table.COMMAND}"
+
+
+def test_every_metric_says_what_it_means(metrics: dict[str, table.Metric]) -> None:
+    for one in metrics.values():
+        assert len(one.meaning) >= 10, f"{one.name} has no meaning anybody could use"
+        assert one.daemons
+
+
+def _samples(metrics: dict[str, table.Metric]) -> dict[str, frozenset[str]]:
+    """Sample name -> the labels it may have."""
+    found = {}
+    for one in metrics.values():
+        for sample in one.samples:
+            extra = {"le"} if sample.endswith("_bucket") else set()
+            found[sample] = frozenset({*one.labels, *extra})
+    return found
+
+
+TARGET_LABELS = frozenset({"daemon", "instance", "job", "status"})
+
+
+def _check(expr: str, samples: dict[str, frozenset[str]]) -> None:
+    promql_parser.parse(expr)
+    for name in metrics_in(expr):
+        assert name in samples, f"{name} is used in {expr!r} and no daemon declares it"
+    for name, inside in re.findall(r"\b(vpm_[a-z0-9_]+)\{([^}]*)\}", expr):
+        used = set(re.findall(r"([a-z_]+)\s*(?:=~|!~|!=|=)", inside))
+        assert used <= samples[name] | TARGET_LABELS, f"{name} has no label {used - samples[name]} in {expr!r}"
+    for grouped in re.findall(r"\bby \(([^)]*)\)", expr):
+        known = frozenset[str]().union(*(samples[name] for name in metrics_in(expr)))
+        assert {part.strip() for part in grouped.split(",")} <= known | TARGET_LABELS, expr
+
+
+def test_every_alert_parses_and_names_metrics_that_exist(metrics: dict[str, table.Metric]) -> None:
+    samples = _samples(metrics)
+    for alert in alerts():
+        _check(alert.expr, samples)
+
+
+def test_a_wrong_expression_would_be_noticed(metrics: dict[str, table.Metric]) -> None:
+    samples = _samples(metrics)
+    with pytest.raises(AssertionError, match="no daemon declares it"):
+        _check("rate(vpm_no_such_thing_total[5m]) > 0", samples)
+    with pytest.raises(AssertionError, match="has no label"):
+        _check('vpm_leader{rule="x"} == 0', samples)
+    with pytest.raises(ValueError, match=".+"):
+        _check("sum by (chain (vpm_leader) > 0", samples)
+
+
+def test_alerts_are_whole() -> None:
+    names = [alert.name for alert in alerts()]
+    assert len(names) == len(set(names))
+    for rule in _rules():
+        assert rule.keys() <= {"alert", "expr", "for", "labels", "annotations"}
+        assert re.fullmatch(r"[1-9][0-9]*[smh]", rule.get("for", "1m"))
+        assert rule["labels"]["severity"] in ("page", "ticket")
+        used = set(re.findall(r"\$labels\.([a-z_]+)", rule["annotations"]["summary"]))
+        kept = re.findall(r"\bby \(([^)]*)\)", rule["expr"])
+        if kept:
+            assert used <= {part.strip() for each in kept for part in each.split(",")}, rule["alert"]
+
+
+def _rules() -> Iterator[dict[str, Any]]:
+    for group in yaml.safe_load(ALERTS.read_text())["groups"]:
+        yield from group["rules"]
+
+
+@pytest.mark.parametrize("alert", alerts(), ids=lambda alert: alert.name)
+def test_every_alert_has_its_section_and_its_drill(alert: Alert) -> None:
+    page, _, anchor = alert.runbook.partition("#")
+    headings = re.findall(r"^#+ (.+)$", (ROOT / page).read_text(), re.MULTILINE)
+    anchors = {re.sub(r"[^a-z0-9 -]", "", each.lower()).replace(" ", "-") for each in headings}
+    assert anchor in anchors, f"{page} has no section #{anchor}"
+    assert alert.drill in DRILLS, f"there is no drill {alert.drill}"
+
+
+def test_promtool_agrees_where_there_is_one() -> None:
+    import shutil
+
+    if shutil.which("promtool") is None:
+        pytest.skip("promtool is not installed (Debian: apt install prometheus)")
+    done = subprocess.run(["promtool", "check", "rules", str(ALERTS)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+# ---------------------------------------------------------------- dashboard and scraping
+
+
+def _queries() -> Iterator[str]:
+    for panel in json.loads(DASHBOARD.read_text())["panels"]:
+        for target in panel.get("targets", []):
+            yield target["expr"]
+
+
+def test_every_panel_asks_for_metrics_that_exist(metrics: dict[str, table.Metric]) -> None:
+    samples, seen = _samples(metrics), 0
+    for expr in _queries():
+        _check(expr.replace("$__rate_interval", "5m"), samples)
+        seen += 1
+    assert seen >= 20
+
+
+def test_panels_do_not_overlap() -> None:
+    taken: set[tuple[int, int]] = set()
+    ids = set()
+    for panel in json.loads(DASHBOARD.read_text())["panels"]:
+        at = panel["gridPos"]
+        cells = {(x, y) for x in range(at["x"], at["x"] + at["w"]) for y in range(at["y"], at["y"] + at["h"])}
+        assert not cells & taken, panel["title"]
+        assert at["x"] + at["w"] <= 24
+        taken |= cells
+        ids.add(panel["id"])
+    assert len(ids) == len(json.loads(DASHBOARD.read_text())["panels"])
+
+
+def test_prometheus_scrapes_every_daemon_and_keeps_the_label_job() -> None:
+    (job,) = yaml.safe_load(SCRAPES.read_text())["scrape_configs"]
+    assert job["honor_labels"] is True
+    assert {each["labels"]["daemon"] for each in job["static_configs"]} == set(table.DAEMONS) == set(concerns.DAEMONS)
