@@ -132,6 +132,54 @@ contract FinalizeVintageTest is VpmBase {
         vm.assertEq(markets.market(id).unpaidPrincipal, 0);
     }
 
+    /// Finalized on its own, a rationed vintage keeps its ration where the next vintage, or the settlement, needs the room.
+    function test_finalizeVintage_aParkedRationSurvives(uint8 then_) external {
+        uint256 id = create();
+        uint256 up = enter(ALICE, id, UP, 400e6);
+        uint256 second = enter(CAROL, id, UP, 180e6);
+        uint256 down = enter(BOB, id, DOWN, 435e6);
+        nextBlock();
+        markets.finalizeVintage(id);
+        assertRation(id, up, second, down);
+        // It is not the demand of a vintage, and nothing was paid.
+        IVestedMarkets.BookView[2] memory b = markets.books(id);
+        vm.assertEq(b[0].demand + b[1].demand, 0);
+        (uint256 roomUp, uint256 roomDown) = markets.headroom(id);
+        vm.assertEq(roomUp, 30 * 300e6 - 300e6);
+        vm.assertEq(roomDown, roomUp);
+        vm.assertEq(markets.market(id).distributed, 0);
+        markets.withdrawRefund(second);
+
+        if (then_ % 3 == 1) {
+            nextBlock();
+            enter(BOB, id, DOWN, 5e6);
+            assertRation(id, up, second, down);
+            nextBlock();
+            markets.finalizeVintage(id);
+        }
+        assertRation(id, up, second, down);
+        if (then_ % 3 == 2) voidMarket(id);
+        else resolve(id, UP);
+        assertRation(id, up, second, down);
+        deliverAll(id);
+        assertSolvent();
+        IVestedMarkets.MarketView memory v = markets.market(id);
+        vm.assertEq(v.unpaidPrincipal, 0);
+        vm.assertLe(v.pool - v.distributed, 2);
+        vm.assertEq(token.balanceOf(address(markets)), v.pool - v.distributed);
+    }
+
+    /// 580 were offered on UP and 435 on DOWN; 290 fitted on each.
+    function assertRation(uint256 id, uint256 up, uint256 second, uint256 down) private view {
+        assertAccepted(up, 200e6);
+        assertAccepted(second, 90e6);
+        assertAccepted(down, 290e6);
+        vm.assertEq(markets.position(second).entryAcc, markets.position(up).entryAcc);
+        (,,, uint256 refund,,) = markets.settlement(up);
+        vm.assertEq(refund, 200e6);
+        vm.assertGe(markets.books(id)[0].principal, 300e6);
+    }
+
     function subOrZero(uint256 a, uint256 b) private pure returns (uint256) {
         return a > b ? a - b : 0;
     }
