@@ -89,6 +89,11 @@ class AgentIndex:
                 self.tick += 1
                 self._changed.notify_all()
 
+    async def moved(self, after_tick: int) -> None:
+        """Waits for a change after this tick, as long as it takes."""
+        async with self._changed:
+            await self._changed.wait_for(lambda: self.tick > after_tick)
+
     async def reached(self, block: int, timeout_seconds: float) -> bool:
         """Waits until the index holds this block; False when time is up first."""
         with contextlib.suppress(TimeoutError):

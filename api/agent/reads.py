@@ -24,13 +24,13 @@ from api.agent.models import (
     checked_wallet,
     size_from_query,
 )
+from api.agent.orders import MIN_SIZE, SIMPLE_MAX
 from api.agent.pages import cursor_of, order_of, place_of
 from api.agent.problems import problem
 from api.agent.render import Links
 from api.agent.reply import body_bytes, reply
 from api.agent.rows import read_by_intent, read_finality, read_history, read_observations, read_wallet
 from api.agent.times import iso, iso_of
-from api.agent.trading import MIN_SIZE, SIMPLE_MAX
 from api.http.caller import caller_ip
 from api.http.limits import RateLimits
 from api.http.requests import read_query

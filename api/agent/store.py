@@ -103,11 +103,13 @@ async def find_trade(connection: Connection, wallet: bytes, idem_hash: bytes) ->
 
 
 async def find_twin(connection: Connection, trade: TradeIntent) -> bytes | None:
-    """The intent hash of a trade like this one under another key, begun within a minute and not known to be done."""
+    """The intent hash of a trade like this one under another key, begun within a minute and not known to be done: the
+    index may show its stake before the relayer has written down that its transaction was mined."""
     cursor = await connection.execute(
         "SELECT t.intent_hash FROM agent_trade t JOIN outbox_intent i ON i.id = t.intent_id "
         "WHERE t.wallet = %s AND t.market_id = %s AND t.outcome = %s AND t.amount = %s AND t.idem_hash <> %s "
-        "AND t.created_at > now() - make_interval(secs => %s) AND i.state IN ('queued', 'signed', 'sent') LIMIT 1",
+        "AND t.created_at > now() - make_interval(secs => %s) AND i.state IN ('queued', 'signed', 'sent') "
+        "AND NOT EXISTS (SELECT 1 FROM agent_stake s WHERE s.wallet = t.wallet AND s.idem_hash = t.idem_hash) LIMIT 1",
         (
             bytes.fromhex(trade.wallet[2:]),
             trade.market_id,

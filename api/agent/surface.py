@@ -16,12 +16,16 @@ from api.agent.describe import DESCRIPTION, QUOTE, TRADE
 from api.agent.discover import Discovery
 from api.agent.event_channels import EventChannels
 from api.agent.follower import AgentIndex
+from api.agent.orders import OrderDesk
 from api.agent.platform import Platform
 from api.agent.problems import error_body, problem
 from api.agent.reads import Reads
+from api.agent.receipts import Receipts
 from api.agent.render import Links
 from api.agent.sentiment import Sentiment
+from api.agent.settling import Settling
 from api.agent.switch import Trading
+from api.agent.trade_rates import TradeRates
 from api.agent.trading import TradeDesk
 from api.context import Context
 from api.http.application import json_response
@@ -91,22 +95,36 @@ async def agent_surface(context: Context) -> AsyncIterator[Surface]:
                 deployment.chain_id,
             ),
             platform=Platform(context.engine, context.pool, index, switch, links, deployment.chain_id),
-            desk=TradeDesk(
-                settings,
-                contracts,
-                client,
-                context.engine,
-                context.pool,
-                context.watch,
-                context.limits,
-                index,
-                switch,
-                attester,
-                links,
-            ),
+            desk=_trade_desk(context, contracts, client, index, switch, attester, links),
             discovery=Discovery(index, links),
             sentiment=Sentiment(context.engine, index, links),
         )
+
+
+def _trade_desk(
+    context: Context,
+    contracts: AgentContracts | None,
+    client: ChainClient | None,
+    index: AgentIndex,
+    switch: Trading,
+    attester: Attester,
+    links: Links,
+) -> TradeDesk:
+    receipts = Receipts(links, attester)
+    seconds = context.settings.rpc_request_path_timeout_seconds
+    return TradeDesk(
+        contracts,
+        client,
+        context.pool,
+        TradeRates(context.limits, context.settings),
+        index,
+        OrderDesk(context.pool, switch),
+        Settling(context.engine, context.pool, context.watch, index, receipts, request_seconds=seconds),
+        receipts,
+        attester,
+        links,
+        request_seconds=seconds,
+    )
 
 
 def links_of(public_url: str, deployment: Deployment, contracts: AgentContracts | None) -> Links:
