@@ -1,0 +1,213 @@
+"""The whole service for browser tests: both chains, every daemon, and markets in every state a page can show.
+
+The keeper is given Base alone: it turns the wheel and keeps the paper markets, and leaves stock markets to the tests.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from core.local.process import RunningProcess, SpawnPlan, free_port, start_process
+from scripts._stack import wallets
+from scripts._stack.wallets import Wallet
+from tests.support.agent_service import AgentChain, Buyer, bet
+from tests.support.genesis import Genesis, RunningChain
+from tests.support.keeper_rig import relayer_keys
+from tests.support.stock_chain import FLAT_PRICE, USDG, StockChain
+
+ROOT = Path(__file__).resolve().parents[2]
+READY_SECONDS = 90.0
+HOSTILE = '<img src=x onerror="document.title=1"> & </script><script>document.title=1</script>'
+
+
+@dataclass
+class Site:
+    """Running; `markets` names what was prepared: addresses of pages by what they show."""
+
+    stock: StockChain
+    base: AgentChain
+    folder: Path
+    port: int
+    running: dict[str, RunningProcess] = field(default_factory=dict)
+    markets: dict[str, int] = field(default_factory=dict)
+    slugs: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def api(self) -> str:
+        return f"{self.url}/api/agent/v1"
+
+    def get(self, path: str) -> Any:
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        with opener.open(self.url + path, timeout=10) as response:
+            return json.loads(response.read())
+
+    def until(self, path: str, holds: Any, seconds: float = 40.0) -> Any:
+        """The first body of `path` for which `holds(body)`."""
+        deadline = time.monotonic() + seconds
+        while True:
+            with contextlib.suppress(OSError):
+                body = self.get(path)
+                if holds(body):
+                    return body
+            assert time.monotonic() < deadline, f"{path} never came to that"
+            for name, process in self.running.items():
+                assert process.alive(), f"{name} ended:\n{process.tail(30)}"
+            time.sleep(0.2)
+
+    def open_market(self, **terms: Any) -> int:
+        """A stock market that takes bets, once the pages know it."""
+        market = self.stock.open_market(**terms)
+        self.until("/api/markets", lambda body: any(each["id"] == str(market) for each in body["markets"]))
+        return market
+
+
+@contextlib.contextmanager
+def running_site(
+    genesis: Genesis, stock: RunningChain, base: RunningChain, database_url: str, folder: Path
+) -> Iterator[Site]:
+    port = free_port()
+    site = Site(StockChain.on(stock.url, stock.deployment), AgentChain.on(base.url, base.deployment), folder, port)
+    site.stock.mine()  # the saved genesis may be hours old; a block of now makes its time the present
+    env = {
+        "PATH": os.environ["PATH"],
+        "HOME": os.environ.get("HOME", "/"),
+        "DATABASE_URL": database_url,
+        "VPM_DEPLOYMENTS_DIR": str(genesis.deployments),
+        "VPM_BASE_RPC_URLS": base.url,
+        "VPM_STOCK_RPC_URLS": stock.url,
+        "VPM_BASE_POLL_INTERVAL_MS": "200",
+        "VPM_STOCK_POLL_INTERVAL_MS": "100",
+        "VPM_PORT": str(port),
+        "VPM_PUBLIC_URL": site.url,
+        "VPM_LOG_FORMAT": "console",
+        "VPM_STOP_GRACE_SECONDS": "3",
+        "VPM_TRUST_PROXY": "1",  # so that a page can be opened from a region
+        "VPM_CUP_OPENS_AT": "2026-01-01T00:00:00Z",
+        "VPM_CUP_CLOSES_AT": "2036-01-01T00:00:00Z",
+        "VPM_KEEPER_CANARY": "0",
+        "VPM_KEEPER_LIST_SERIES": "0",
+        "VPM_ATTESTATION_KEY": wallets.ATTESTATION.private_key,
+        "CRON_SECRET": "a-secret-only-the-scheduler-has",
+        "VPM_PARENT_PID": str(os.getpid()),
+    }
+    only = {"relayer": {"VPM_RELAYER_KEYS": relayer_keys()}, "keeper": {"VPM_STOCK_RPC_URLS": ""}}
+    try:
+        for name in ("indexer", "relayer", "api", "keeper"):
+            ready = folder / f"{name}.ready"
+            own = {"VPM_READY_FILE": str(ready), f"VPM_{name.upper()}_METRICS_PORT": "0"}
+            given = {**env, **only.get(name, {}), **own}
+            plan = SpawnPlan(
+                name, (sys.executable, "-m", name), env={k: v for k, v in given.items() if v}, cwd=str(ROOT)
+            )
+            site.running[name] = start_process(plan, folder / f"{name}.log")
+        _wait_ready(site)
+        _prepare(site)
+        yield site
+    finally:
+        for process in reversed(site.running.values()):
+            process.stop()
+
+
+def _wait_ready(site: Site) -> None:
+    deadline = time.monotonic() + READY_SECONDS
+    for name, process in site.running.items():
+        while not (site.folder / f"{name}.ready").exists():
+            assert process.alive(), f"{name} ended:\n{process.tail(30)}"
+            assert time.monotonic() < deadline, f"{name} did not get ready:\n{process.tail(30)}"
+            time.sleep(0.1)
+
+
+def _prepare(site: Site) -> None:
+    """One stock market settled and paid, one that ended equal, one past its bell, one live, one open; and agent markets
+    of each kind, one with bets, one whose texts would break a page that trusted them."""
+    chain, (a, b, c, *_) = site.stock, wallets.DEV
+    chain.push(FLAT_PRICE)
+    settled = chain.open_market(strike_in=30, lasts=60)
+    equal = chain.open_market(strike_in=30, lasts=60)
+    for who, side, amount in ((a, 0, 20), (b, 1, 30), (b, 1, 40), (c, 0, 50), (b, 1, 10)):
+        chain.enter(who, settled, side, amount * USDG)
+    chain.enter(a, equal, 1, 3 * USDG)
+    chain.warp_to(chain.now + 40)
+    chain.push(FLAT_PRICE + 10**8)
+    chain.warp_to(chain.now + 70)
+    chain.push(FLAT_PRICE + 3 * 10**8)
+    frozen = chain.open_market(strike_in=20, lasts=30)
+    chain.enter(c, frozen, 0, 4 * USDG)
+    live = chain.open_market(strike_in=40, lasts=86_400, ticker="TSLA")
+    chain.enter(a, live, 0, 25 * USDG)
+    chain.enter(b, live, 1, 12_345_678)
+    chain.warp_to(chain.now + 60)
+    for step in range(6):
+        chain.push(FLAT_PRICE + step * 10**7)
+        chain.push(400_00000000 + (step % 3) * 10**8, ticker="TSLA")
+        chain.warp_to(chain.now + 5)
+    site.markets |= {"settled": settled, "equal": equal, "frozen": frozen, "live": live}
+    anyone = wallets.DEV[5].address
+    for market in (settled, equal):
+        chain.send(chain.contracts.resolver.call("resolve", market), anyone)
+    chain.send(chain.contracts.settler.call("deliver", chain.positions(settled)), anyone)
+    site.markets["open"] = chain.open_market(strike_in=40_000, lasts=40_000, ticker="AAPL")
+    _prepare_agent(site)
+    newest = str(site.markets["open"])
+    site.until("/api/markets", lambda body: any(each["id"] == newest for each in body["markets"]))
+    site.until(
+        f"/api/markets/{settled}", lambda body: all(p["payoutTx"] for p in body["positions"] if p["side"] == "UP")
+    )
+    site.until("/api/agent/v1/markets", lambda body: body["count"] >= 3)
+    site.until("/api/cup/v1/roulette", lambda body: body["roundNo"] >= 1)
+
+
+def _prepare_agent(site: Site) -> None:
+    base = site.base
+    for value in (80, 82, 81, 84):
+        base.observe(value * 10**14)
+    closes = base.now + 6 * 3600
+    site.slugs["binary"] = base.list(
+        "bnkr-100m-mcap", metadata={"question": "Will BNKR reach $100M?"}, closes_at=closes
+    )
+    bounds = [75 * 10**14, 85 * 10**14, 95 * 10**14]
+    site.slugs["range"] = base.list("bnkr-range", kind=1, bounds=bounds, closes_at=closes)
+    site.slugs["hostile"] = base.list(
+        "hostile", metadata={"question": HOSTILE, "shortTitle": HOSTILE, "summary": HOSTILE}, closes_at=closes
+    )
+    asyncio.run(_stake(site, wallets.DEV[3], wallets.DEV[4]))
+
+
+async def _stake(site: Site, yes: Wallet, no: Wallet) -> None:
+    async with aiohttp.ClientSession() as session:
+        buyer = Buyer(session, _Selling(site))  # type: ignore[arg-type]
+        await buyer.shows(site.slugs["binary"])
+        for who, side, size in ((yes, "yes", 5), (no, "no", 3), (yes, "yes", 9)):
+            response, body = await buyer.buy(bet(site.slugs["binary"], who, side, size), who)
+            assert response.status == 200, body
+
+
+@dataclass(frozen=True)
+class _Selling:
+    """What a buyer needs to know of the service."""
+
+    site: Site
+
+    @property
+    def api(self) -> str:
+        return self.site.api
+
+    @property
+    def chain(self) -> AgentChain:
+        return self.site.base

@@ -1,0 +1,75 @@
+"""The tournament in the browser: a roulette round from bet to result, a spin recomputed, a claim, a paper trade."""
+
+from __future__ import annotations
+
+import re
+
+from playwright.sync_api import expect
+
+from scripts._stack import wallets
+from tests.browser.conftest import Visitor
+from tests.browser.site import Site
+
+ROUND_MS = 120_000
+FORGE = """([name, value]) => {
+  const button = document.querySelector("[data-check]").cloneNode(true);
+  button.dataset[name] = value;
+  document.body.append(button);
+  button.click();
+}"""
+
+
+def test_a_round_of_roulette_from_bet_to_result(site: Site, visitor: Visitor) -> None:
+    wallet = wallets.wallet("a browser's player")
+    visit, signer = visitor.with_wallet(wallet, "phone", "dark")
+    # Not in the last seconds of a round, which may close before the bet is signed.
+    site.until("/api/cup/v1/roulette", lambda body: body["phase"] == "bet" and body["secondsToClose"] > 8, 70)
+    visit.open("/roulette")
+    page = visit.page
+    page.get_by_label("Bet on").select_option("colour:black")
+    page.get_by_label("Stake in pUSDC").fill("12.5")
+    expect(page.locator("#p-paid")).to_have_text("12.50")
+    page.get_by_role("button", name="Sign and bet").click()
+    expect(page.locator("#play-status")).to_have_text(re.compile(r"^In: 12\.5 pUSDC on colour:black in round (\d+)"))
+    number = int(re.search(r"round (\d+)", page.locator("#play-status").inner_text())[1])  # type: ignore[index]
+    text = signer.signed[0]["text"].splitlines()
+    assert text[0] == "Service Cup roulette bet"
+    assert text[2:5] == [f"Round: {number}", "Bet: colour:black", "Size: 12.5 pUSDC"]
+    expect(page.locator("#balance")).to_have_text("9,987.50")
+    row = page.get_by_role("row").filter(has=page.get_by_role("button", name=f"of round {number}", exact=False))
+    expect(row).to_be_visible(timeout=ROUND_MS)
+    # Alone in its market, the stake comes back whatever happens: as the winner's pool, or refunded.
+    expect(page.locator("#balance")).to_have_text("10,000.00")
+    row.get_by_role("button").click()
+    expect(page.locator("#check-status")).to_contain_text(f"Round {number} holds")
+    visit.clean()
+
+
+def test_a_forged_spin_is_found_out(site: Site, visitor: Visitor) -> None:
+    site.until("/api/cup/v1/roulette", lambda body: len(body["history"]) >= 1, ROUND_MS / 1000)
+    visit = visitor.visit()
+    visit.open("/roulette")
+    page = visit.page
+    page.evaluate(FORGE, ["pocket", "37"])
+    expect(page.locator("#check-status")).to_contain_text("does NOT hold: the seed gives pocket")
+    page.evaluate(FORGE, ["seed", "0x" + "00" * 32])
+    expect(page.locator("#check-status")).to_contain_text("does NOT hold: the seed is not the one committed to")
+    visit.clean()
+
+
+def test_claiming_and_trading_on_paper(site: Site, visitor: Visitor) -> None:
+    visit, signer = visitor.with_wallet(wallets.wallet("a browser's trader"))
+    site.until("/api/cup/v1/markets", lambda body: body["count"] >= 2)
+    visit.open("/cup")
+    page = visit.page
+    page.get_by_role("button", name="Claim 10,000 pUSDC").click()
+    expect(page.locator("#claim-status")).to_have_text("10,000 pUSDC are yours.")
+    page.get_by_label("Market").select_option(site.slugs["binary"])
+    page.get_by_label("Side").select_option("no")
+    page.get_by_label("Amount in pUSDC").fill("25")
+    expect(page.locator("#paper-paid")).not_to_have_text("–")
+    page.get_by_role("button", name="Sign and trade").click()
+    expect(page.locator("#paper-status")).to_contain_text("Balance 9975.00 pUSDC")
+    assert signer.signed[0]["text"].splitlines()[:4][2:] == [f"Market: {site.slugs['binary']}", "Side: no"]
+    expect(page.locator("#mine")).to_contain_text("9,975.00")
+    visit.clean()
