@@ -6,13 +6,14 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from scripts._bench import api, cup, gas, index, relay
+from scripts._bench import api, cup, gas, index, pages, relay
 
 BENCHES: dict[str, Callable[[Path | None], int]] = {
     "api": api.main,
     "cup": cup.main,
     "gas": gas.main,
     "index": index.main,
+    "pages": pages.main,
     "relay": relay.main,
 }
 

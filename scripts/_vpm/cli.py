@@ -51,6 +51,10 @@ def bench(argv: list[str]) -> int:
     return (LONG if args.long else BENCHES)[args.what](args.json)
 
 
+def screenshots(argv: list[str]) -> int:
+    return _module("pytest", ["-q", "tests/browser/screenshots.py", *argv])
+
+
 def verify(argv: list[str]) -> int:
     if argv[:1] == ["cup"]:
         return _module("core.cup.verify", argv[1:])
@@ -72,6 +76,7 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "migrate": migrate,
     "deploy": deploy,
     "bench": bench,
+    "screenshots": screenshots,
     "indexer": daemon("indexer"),
     "relayer": daemon("relayer"),
     "keeper": daemon("keeper"),

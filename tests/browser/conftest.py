@@ -103,8 +103,8 @@ class Visitor:
         return visit, PageWallet(visit.page, self._site.stock, wallet)
 
     def close(self) -> None:
-        for context in self._contexts:
-            context.close()
+        while self._contexts:
+            self._contexts.pop().close()
 
 
 @pytest.fixture
