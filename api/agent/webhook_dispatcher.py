@@ -25,6 +25,7 @@ from core.agent_events import log as event_log
 from core.agent_events.kinds import EventType, source_of
 from core.agent_events.log import CHANNEL, Draft
 from core.agent_events.reading import Event, events_from
+from core.cancelling import heed_cancellation
 from core.db.engine import Pool
 from core.db.notify import listen
 from core.errors import DatabaseError
@@ -89,6 +90,7 @@ class Dispatcher:
         tidying = asyncio.create_task(self._tidy(), name="webhook tidying")
         try:
             while True:
+                heed_cancellation()
                 self._news.clear()
                 took = await self._claim()
                 if not took:
@@ -111,6 +113,7 @@ class Dispatcher:
     async def _tidy(self) -> None:
         since_tidied = TIDY_SECONDS
         while True:
+            heed_cancellation()
             with contextlib.suppress(*UNREACHABLE):
                 async with self._pool.connection() as connection:
                     QUEUE_AGE.set(await store.oldest_due_seconds(connection))
@@ -165,6 +168,7 @@ class Dispatcher:
                 async with self._pool.connection() as connection:
                     events = await events_from(connection, endpoint.wallet, seq, PAGE, trade_id=endpoint.trade_id)
                 for event in events:
+                    heed_cancellation()
                     if not await self._deliver(endpoint, event):
                         return
                     seq = event.seq + 1

@@ -15,6 +15,7 @@ import psycopg
 from psycopg import AsyncConnection, sql
 from psycopg.rows import TupleRow
 
+from core.cancelling import heed_cancellation
 from core.db.engine import connect
 from core.errors import DatabaseError, DatabaseRefused
 from core.log import get_logger
@@ -40,6 +41,7 @@ async def listen(url: str, channels: Sequence[str]) -> AsyncGenerator[Notice, No
     """Notices for ever, reconnecting as needed. Close it (`contextlib.aclosing`) to let go of the connection."""
     pause = 0.1
     while True:
+        heed_cancellation()
         try:
             connection = await connect(url, application_name="vpm-listen")
         except DatabaseRefused:
@@ -53,10 +55,13 @@ async def listen(url: str, channels: Sequence[str]) -> AsyncGenerator[Notice, No
             for channel in channels:
                 await connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
             pause = 0.1
+            heed_cancellation()
             yield Notice("", "", missed=True)
             while True:
                 async for note in connection.notifies(timeout=IDLE_SECONDS):
                     yield Notice(note.channel, note.payload)
+                    heed_cancellation()
+                heed_cancellation()
                 async with asyncio.timeout(IDLE_SECONDS):
                     await connection.execute("SELECT 1")
         except (psycopg.Error, TimeoutError, OSError) as error:

@@ -1,0 +1,223 @@
+"""Streams as such: what they start with, how they live, and what ends them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+import aiohttp
+import pytest
+
+from api.agent import event_hub, events
+from api.agent.event_channels import EventChannels
+from api.agent.event_hub import EventHub
+from api.agent.events import Events
+from api.agent.problems import error_body
+from api.agent.render import Links
+from api.app import serve
+from api.context import open_context
+from api.http.application import application
+from api.http.operation import Surface
+from core.agent_events import log as event_log
+from core.agent_events.kinds import EventType, source_of
+from core.agent_events.log import Draft
+from core.config import ApiSecrets, Settings
+from core.db.engine import Pool, make_pool
+from tests.support.event_reader import Message, messages
+
+LINKS = Links("http://127.0.0.1:1", None, "0x" + "00" * 20)
+WALLET = b"\x11" * 20
+NAME = "0x" + WALLET.hex()
+PATH = "/api/agent/v1/events"
+
+
+@contextlib.asynccontextmanager
+async def service(database_url: str, monkeypatch: pytest.MonkeyPatch, **how: Any) -> AsyncIterator[str]:
+    """The channels alone, over a real database, with streams that live as short as a test needs."""
+    settings = Settings.model_validate({"DATABASE_URL": database_url})
+    tasks: list[asyncio.Task[None]] = []
+
+    def spawn(_name: str, work: Any) -> object:
+        tasks.append(asyncio.create_task(work))
+        return tasks[-1]
+
+    for name, value in how.items():
+        monkeypatch.setattr(events, name.upper(), value)
+        if name.upper() in ("WINDOW_SECONDS", "HEARTBEAT_SECONDS"):
+            monkeypatch.setitem(Events.__init__.__kwdefaults__, name, value)
+    try:
+        async with open_context(settings, ApiSecrets(), spawn) as context:
+            channels = EventChannels(context, LINKS, None)
+            channels.run_beside(context)
+            surface = Surface(
+                "agent",
+                "",
+                "",
+                ("/api/agent/v1",),
+                channels.operations("/api/agent/v1"),
+                lambda raised, request: error_body(raised, request, LINKS.errors),
+            )
+            async with serve(application([surface]), "127.0.0.1", 0) as port:
+                try:
+                    yield f"http://127.0.0.1:{port}"
+                finally:
+                    for task in tasks:  # as the daemon does before it closes its door
+                        task.cancel()
+                    await asyncio.gather(*tasks, return_exceptions=True)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+@pytest.fixture
+async def pool(database_url: str) -> AsyncIterator[Pool]:
+    async with make_pool(database_url, size=2, autocommit=True) as made:
+        async with made.connection() as connection:
+            await connection.execute("TRUNCATE agent_event, agent_event_wallet")
+        yield made
+
+
+async def tell(pool: Pool, *names: str, trade_id: bytes | None = None, payload: str = "{}") -> None:
+    drafts = [Draft(WALLET, EventType.TEST, source_of(EventType.TEST, name), payload, "m", trade_id) for name in names]
+    async with pool.connection() as connection, connection.transaction():
+        await event_log.append(connection, drafts)
+
+
+async def read(url: str, count: int, *, seconds: float = 10.0, headers: Any = None, **query: Any) -> list[Message]:
+    """The first messages with data."""
+    found = []
+    async with (
+        asyncio.timeout(seconds),
+        aiohttp.ClientSession() as session,
+        session.get(url + PATH, params={"wallet": NAME, **query}, headers=headers) as response,
+    ):
+        assert response.status == 200, await response.text()
+        assert response.content_type == "text/event-stream"
+        async for message in messages(response):
+            if message.data is not None:
+                found.append(message)
+                if len(found) == count:
+                    break
+    return found
+
+
+@pytest.mark.proves(
+    "agent.events.endpoint.sse",
+    "agent.events.param.fromSeq",
+    "agent.events.param.tradeId",
+    "agent.events.header.content_type",
+    "agent.events.header.Last-Event-ID",
+    "agent.events.behaviour.data_is_event",
+    "agent.events.behaviour.sse_id_is_seq",
+    "agent.events.behaviour.seq_per_wallet",
+)
+async def test_where_a_stream_starts(database_url: str, pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+    trade = b"\x77" * 32
+    await tell(pool, *(f"a{n}" for n in range(5)))
+    await tell(pool, "b", trade_id=trade)
+    await tell(pool, "c")
+    async with service(database_url, monkeypatch) as url:
+        everything = await read(url, 7)
+        assert [int(each.id or "") for each in everything] == list(range(7))
+        assert [each.data["seq"] for each in everything] == list(range(7))
+        assert [each.id for each in await read(url, 3, fromSeq=4)] == ["4", "5", "6"]
+        assert [each.id for each in await read(url, 2, headers={"Last-Event-ID": "4"})] == ["5", "6"]
+        assert [each.id for each in await read(url, 1, headers={"Last-Event-ID": "5"}, fromSeq=0)] == ["6"]
+        assert [each.id for each in await read(url, 1, tradeId="0x" + trade.hex())] == ["5"]
+        waiting = asyncio.create_task(read(url, 1, fromSeq=7))
+        await asyncio.sleep(0.3)
+        await tell(pool, "d")
+        (news,) = await waiting
+        assert (news.id, news.data["type"]) == ("7", "test")
+
+
+@pytest.mark.proves("agent.events.error.invalid_wallet", "agent.events.param.wallet")
+async def test_what_is_no_stream(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with service(database_url, monkeypatch) as url, aiohttp.ClientSession() as session:
+        cases: list[tuple[dict[str, str], dict[str, str], int, str]] = [
+            ({}, {}, 422, "invalid_wallet"),
+            ({"wallet": "0x12"}, {}, 422, "invalid_wallet"),
+            ({"wallet": NAME, "fromSeq": "-1"}, {}, 400, "invalid_request"),
+            ({"wallet": NAME, "fromSeq": "x"}, {}, 400, "invalid_request"),
+            ({"wallet": NAME, "fromSeq": str(2**63)}, {}, 400, "invalid_request"),
+            ({"wallet": NAME, "tradeId": "0x12"}, {}, 400, "invalid_request"),
+            ({"wallet": NAME}, {"Last-Event-ID": "evt_1"}, 400, "invalid_request"),
+            ({"wallet": NAME}, {"Last-Event-ID": "9" * 400}, 400, "invalid_request"),
+        ]
+        for query, headers, status, code in cases:
+            async with session.get(url + PATH, params=query, headers=headers) as response:
+                assert (response.status, (await response.json())["error"]) == (status, code), (query, headers)
+        async with session.head(url + PATH, params={"wallet": NAME}) as response:
+            assert (response.status, response.content_type) == (200, "text/event-stream")
+
+
+@pytest.mark.proves(
+    "agent.events.decision.heartbeat", "agent.events.decision.closes_at_300", "agent.events.limit.sse_window"
+)
+async def test_a_quiet_stream_shows_that_it_lives_and_ends_with_its_window(
+    database_url: str, pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert (events.HEARTBEAT_SECONDS, events.WINDOW_SECONDS) == (15.0, 300.0)
+    async with (
+        service(database_url, monkeypatch, window_seconds=2.0, heartbeat_seconds=0.5) as url,
+        aiohttp.ClientSession() as session,
+        session.get(url + PATH, params={"wallet": NAME}) as response,
+    ):
+        started = time.monotonic()
+        said = [each.comments async for each in messages(response)]
+        assert 1.5 < time.monotonic() - started < 6
+        assert said.count(["still here"]) >= 2
+        assert "window" in said[-1][0]
+
+
+async def test_a_reader_that_does_not_read_is_cut_off(
+    database_url: str, pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = _ended("slow")
+    async with service(database_url, monkeypatch, slow_seconds=0.5) as url:
+        await tell(pool, *(f"s{n}" for n in range(2_000)), payload='{"text":"' + "x" * 4_000 + '"}')
+        _reader, writer = await asyncio.open_connection("127.0.0.1", int(url.rpartition(":")[2]), limit=1_024)
+        writer.write(f"GET {PATH}?wallet={NAME} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        deadline = time.monotonic() + 20
+        while _ended("slow") == before:  # eight megabytes, and nobody takes them
+            assert time.monotonic() < deadline
+            await asyncio.sleep(0.1)
+        writer.close()
+        # Whoever reads gets all of it.
+        assert [int(each.id or "") for each in await read(url, 2_000, seconds=30)] == list(range(2_000))
+
+
+async def test_there_is_room_for_so_many(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event_hub, "MOST_PER_CALLER", 2)
+    async with service(database_url, monkeypatch) as url, aiohttp.ClientSession() as session:
+        query = {"wallet": NAME}
+        async with session.get(url + PATH, params=query) as one, session.get(url + PATH, params=query) as two:
+            assert (one.status, two.status) == (200, 200)
+            async with session.get(url + PATH, params=query) as three:
+                assert (three.status, "Retry-After" in three.headers) == (429, True)
+
+
+async def test_streams_end_when_the_service_does(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with aiohttp.ClientSession() as session:
+        async with service(database_url, monkeypatch) as url:
+            response = await session.get(url + PATH, params={"wallet": NAME})
+            assert response.status == 200
+            started = time.monotonic()
+        assert time.monotonic() - started < 5
+        assert b"comes next" in await response.content.read()
+
+
+async def test_one_read_serves_all_who_wait(database_url: str, pool: Pool) -> None:
+    hub = EventHub(database_url, pool, LINKS)
+    await tell(pool, "one")
+    first, second = await asyncio.gather(hub.read(WALLET, 0, None), hub.read(WALLET, 0, None))
+    assert first is second
+    assert [seq for seq, _ in first] == [0]
+
+
+def _ended(why: str) -> float:
+    return float(event_hub.ENDED.labels(why)._value.get())
