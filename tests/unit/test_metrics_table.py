@@ -12,8 +12,8 @@ from typing import Any
 import promql_parser
 import pytest
 import yaml
-from scripts._drill.catalogue import DRILLS
 
+from scripts._drill.catalogue import DRILLS
 from scripts._status import concerns, table
 from scripts._status.rules import ALERTS, Alert, alerts, metrics_in
 
@@ -80,7 +80,7 @@ def test_a_wrong_expression_would_be_noticed(metrics: dict[str, table.Metric]) -
         _check("rate(vpm_no_such_thing_total[5m]) > 0", samples)
     with pytest.raises(AssertionError, match="has no label"):
         _check('vpm_leader{rule="x"} == 0', samples)
-    with pytest.raises(ValueError, match=".+"):
+    with pytest.raises(ValueError, match=r".+"):
         _check("sum by (chain (vpm_leader) > 0", samples)
 
 
