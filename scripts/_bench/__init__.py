@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from scripts._bench import api, cup, gas, index, pages, relay
+from scripts._bench import api, cup, gas, index, pages, relay, trade
 
 BENCHES: dict[str, Callable[[Path | None], int]] = {
     "api": api.main,
@@ -15,6 +15,7 @@ BENCHES: dict[str, Callable[[Path | None], int]] = {
     "index": index.main,
     "pages": pages.main,
     "relay": relay.main,
+    "trade": trade.main,
 }
 
 # What `--long` runs instead: the same with figures that take many minutes.

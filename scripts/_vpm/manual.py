@@ -65,13 +65,14 @@ over an existing deployment file. docs/operate.md has the whole procedure.""",
     "bench": (
         "measure the API, gas, the indexer, the pages, the relayer and the cup",
         """\
-./vpm bench api|gas|index|pages|relay|cup [--json FILE] [--long]
+./vpm bench api|gas|index|pages|relay|trade|cup [--json FILE] [--long]
 
 api     cached reads against a bare handler that returns the same bytes, p99 and memory (--long: a million requests)
 gas     the execution gas of every call in the gas tables, beside the best known figure; fails when a row is over
 index   the indexer over 200,000 events against a bare fetch-decode-copy loop, and how soon readers see a block
 pages   what each page weighs and how soon it paints in a new Chromium; fails from 100 kB or one second on
 relay   one lane against a bare loop that sends presigned transactions one at a time
+trade   a paid trade from payment to receipt, against a bare send to the same chain
 cup     the leaderboard with 100,000 wallets, and signed trades
 
 Each prints a table and, with --json, writes the figures to a file. Compare ratios, never figures of two runs.""",

@@ -1,0 +1,197 @@
+"""`./vpm bench trade`: how long a paid POST /trade takes, against bare sends on the same chain in the same run.
+
+The API, the relayer and the indexer are the real daemons over PostgreSQL with its durable settings. The bare send is
+the least anybody could do: a transfer signed beforehand goes to the node, and its receipt is asked for every 5 ms. Both
+take turns. First a block is made for each transaction, so that waiting for blocks costs nothing and what is left is
+ours; then a block a second, begun at random moments between blocks. Targets: half of the trades within 150 ms where
+blocks are immediate, and within 150 ms plus the block time where they are not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import random
+import secrets
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from core.db.migrate import migrate
+from core.local.postgres import prepare_postgres, start_postgres
+from core.local.process import free_port
+from core.money import USD
+from relayer.signing import Fees, Signer, Unsigned
+from scripts._stack import wallets
+from tests.support.agent_service import AgentChain, AgentService, Buyer, agent_service, bet, header, sign
+from tests.support.genesis import chain, genesis
+
+TRADES = 60
+WARM_UP = 6
+BLOCK_MS = 1_000
+TARGET_MS = 150.0
+ASK_AGAIN_SECONDS = 0.005
+MARKET = "bench"
+GWEI = 10**9
+
+
+@dataclass
+class Laps:
+    """Milliseconds of each step, by what was timed."""
+
+    trade: list[float] = field(default_factory=list)
+    bare: list[float] = field(default_factory=list)
+    quote: list[float] = field(default_factory=list)
+    challenge: list[float] = field(default_factory=list)
+    simulate: list[float] = field(default_factory=list)
+    replay: list[float] = field(default_factory=list)
+
+
+class Bench:
+    def __init__(self, service: AgentService, session: aiohttp.ClientSession) -> None:
+        self._service = service
+        self._buyer = Buyer(session, service)
+        self._session = session
+        self._sender = Signer(secrets.token_bytes(32))
+        self._nonce = 0
+        self._payers = [wallets.wallet(f"bench payer {number}") for number in range(40)]
+        self._next = 0
+
+    async def prepare(self) -> None:
+        played = self._service.chain
+        await asyncio.to_thread(played.list, MARKET, virtual=1_000_000 * USD)
+        for each in self._payers:
+            call = played.contracts.token.call("transfer", each.address, 1_000 * USD)
+            await asyncio.to_thread(played.send, call, wallets.DEV[0].address)
+        await asyncio.to_thread(played.ask, "anvil_setBalance", "0x" + self._sender.address.hex(), hex(10**20))
+        await self._buyer.shows(MARKET, seconds=60)
+        while not (await self._buyer.get("/health"))[1]["health"]["ok"]:
+            await asyncio.sleep(0.1)
+
+    async def laps(self, count: int, *, at_random: bool) -> Laps:
+        laps = Laps()
+        for number in range(WARM_UP + count):
+            if number == WARM_UP:
+                laps = Laps()
+            await self._trade(laps, at_random=at_random)
+            if at_random:
+                await asyncio.sleep(random.random())
+            await self._bare(laps)
+        return laps
+
+    async def _trade(self, laps: Laps, *, at_random: bool) -> None:
+        who = self._payers[self._next % len(self._payers)]  # a wallet trades at most ten times a minute
+        self._next += 1
+        body = bet(MARKET, who, random.choice(("yes", "no")), 1 + self._next % 5)
+        with timed(laps.quote):
+            await self._buyer.get("/quote", marketId=MARKET, sizeUsd=5)
+        with timed(laps.simulate):
+            await self._buyer.post({**body, "simulate": True})
+        with timed(laps.challenge):
+            response, challenge = await self._buyer.post(body)
+        if response.status != 402:
+            raise RuntimeError(f"no challenge: {challenge}")
+        payment = header(sign(challenge["accepts"][0], who, now=int(time.time())))
+        if at_random:
+            await asyncio.sleep(random.random())
+        with timed(laps.trade):
+            response, paid = await self._buyer.post(body, headers=payment)
+        if response.status != 200:
+            raise RuntimeError(f"no receipt: {paid}")
+        with timed(laps.replay):
+            await self._buyer.post(body)
+
+    async def _bare(self, laps: Laps) -> None:
+        made = Unsigned(8453, self._nonce, Fees(200 * GWEI, GWEI), 21_000, secrets.token_bytes(20), 1, b"")
+        raw = self._sender.sign(made).raw
+        self._nonce += 1
+        with timed(laps.bare):
+            sent = await self._ask("eth_sendRawTransaction", "0x" + raw.hex())
+            while await self._ask("eth_getTransactionReceipt", sent) is None:
+                await asyncio.sleep(ASK_AGAIN_SECONDS)
+
+    async def _ask(self, method: str, *params: object) -> Any:
+        question = {"jsonrpc": "2.0", "id": 1, "method": method, "params": list(params)}
+        async with self._session.post(self._service.chain.url, json=question) as response:
+            answer = await response.json()
+        if "error" in answer:
+            raise RuntimeError(f"{method}: {answer['error']}")
+        return answer["result"]
+
+
+@contextlib.contextmanager
+def timed(laps: list[float]) -> Iterator[None]:
+    started = time.perf_counter()
+    yield
+    laps.append((time.perf_counter() - started) * 1_000)
+
+
+@contextlib.contextmanager
+def _running(folder: Path) -> Iterator[AgentService]:
+    known = genesis()
+    server = prepare_postgres(folder / "postgres", free_port())
+    postgres = start_postgres(server, folder / "postgres.log")
+    try:
+        migrate(server.url())
+        with chain(known, "base", folder / "anvil.log") as base:
+            played = AgentChain.on(base.url, base.deployment)
+            env = {"VPM_BASE_WS_URLS": base.ws_url, "VPM_BASE_POLL_INTERVAL_MS": "200"}  # as in the local stack
+            with agent_service(played, server.url(), known.deployments, folder, **env) as service:
+                service.start("indexer", "relayer", "api")
+                yield service
+    finally:
+        postgres.stop()
+
+
+async def measure(service: AgentService, count: int) -> dict[str, Laps]:
+    async with aiohttp.ClientSession() as session:
+        bench = Bench(service, session)
+        await bench.prepare()
+        immediate = await bench.laps(count, at_random=False)
+        await asyncio.to_thread(service.chain.ask, "evm_setIntervalMining", BLOCK_MS // 1_000)
+        await asyncio.sleep(2)
+        return {"immediate blocks": immediate, "a block a second": await bench.laps(count, at_random=True)}
+
+
+def _row(name: str, laps: Sequence[float]) -> str:
+    ordered = sorted(laps)
+    p95 = ordered[min(len(ordered) - 1, len(ordered) * 95 // 100)]
+    return f"  {name:<34}{statistics.median(ordered):>9.1f}{p95:>9.1f}{ordered[0]:>9.1f}{ordered[-1]:>9.1f}"
+
+
+def main(json_path: Path | None, *, count: int = TRADES) -> int:
+    with tempfile.TemporaryDirectory(prefix="vpm-bench-trade-") as name:
+        os.chmod(name, 0o755)  # noqa: S103 - PostgreSQL may run as another user
+        with _running(Path(name)) as service:
+            measured = asyncio.run(measure(service, count))
+    good, rows = True, []
+    for blocks, laps in measured.items():
+        allowed = TARGET_MS + (BLOCK_MS if blocks == "a block a second" else 0)
+        trade, bare = statistics.median(laps.trade), statistics.median(laps.bare)
+        missed = trade > allowed
+        good &= not missed
+        print(f"{count} trades, {blocks}; milliseconds{'p50':>16}{'p95':>9}{'least':>9}{'most':>9}")
+        print(_row("paid trade, payment to receipt", laps.trade))
+        print(_row("bare send, to receipt", laps.bare))
+        for each in ("challenge", "simulate", "replay", "quote"):
+            print(_row(each, getattr(laps, each)))
+        print(f"  A trade takes {trade - bare:.0f} ms more than a bare send, {trade / bare:.2f} times as long.")
+        print(f"  Its p50 is {trade:.0f} ms of {allowed:.0f} allowed{': MISSED' if missed else ''}.")
+        figures = {step: [round(each, 2) for each in found] for step, found in vars(laps).items()}
+        rows.append({"blocks": blocks, "allowed_p50_ms": allowed, **figures})
+    if json_path:
+        json_path.write_text(json.dumps({"bench": "trade", "trades": count, "rows": rows}, indent=2) + "\n")
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(None))
