@@ -11,6 +11,7 @@ from api.agent.reads import Reads
 from api.http.problem import Problem
 from api.vpm.reads import StockReads
 from api.web.answers import Held, html
+from api.web.stock_view import readable
 from api.web.templating import Pages
 from core.money import loads
 
@@ -37,6 +38,8 @@ class HomePage:
     async def _render(self) -> bytes:
         stock = _or_none(lambda: self._stock.overview(SETTLED_SHOWN)) if self._stock is not None else None
         agent = _or_none(lambda: self._agent.overview(CLOSED_SHOWN)) if self._agent is not None else None
+        if stock is not None:
+            stock = {**stock, "markets": [readable(each) for each in stock["markets"]]}
         agent_exact = None if agent is None else loads(orjson.dumps(agent))
         return self._pages.render("home.html", path="/", stock=stock, agent=agent_exact)
 

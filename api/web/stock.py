@@ -8,16 +8,21 @@ from typing import Any
 
 import orjson
 from aiohttp import web
+from limits import parse
 
-from api.http.problem import Problem
+from api.http.caller import caller_ip
+from api.http.limits import RateLimits
 from api.vpm.chain import StockContracts
 from api.vpm.reads import StockReads
 from api.web import stock_view
 from api.web.answers import PRIVATE, REVALIDATE, Held, html
 from api.web.history import History, Past
 from api.web.templating import Pages
+from core.config import Settings
 from core.deployments import Deployment
 
+# An open page asks 24 times a minute.
+OWNER_RATE = parse("60/minute")
 ADDRESS = re.compile(r"0[xX][0-9a-fA-F]{40}")
 
 
@@ -29,7 +34,11 @@ class StockPages:
         reads: StockReads,
         history: History,
         deployment: Deployment,
+        limits: RateLimits,
+        settings: Settings,
     ) -> None:
+        self._limits = limits
+        self._settings = settings
         self._pages = pages
         self._held = held
         self._reads = reads
@@ -38,12 +47,12 @@ class StockPages:
 
     async def market(self, request: web.Request) -> web.StreamResponse:
         known = await self._reads.one_market(request.match_info["id"])
-        owner = _owner(request, required=False)
+        owner = _owner(request)
         whole = request.query.get("positions") == "all"
 
         async def render() -> bytes:
             detail = orjson.loads(known.body)
-            market = detail["market"]
+            market = detail["market"] = stock_view.readable(detail["market"])
             start, _ = stock_view.window(market, detail["head"]["timestamp"])
             stamp = (market["live"], market["totals"], len(detail["positions"]), detail["resolution"] is not None)
             past = await self._history.of(
@@ -81,7 +90,7 @@ class StockPages:
         }
 
     async def positions(self, request: web.Request) -> web.StreamResponse:
-        owner = _owner(request, required=False)
+        owner = _owner(request)
         if owner is None:
             given = request.query.get("owner", "")
             wrong = given if given else None
@@ -91,6 +100,8 @@ class StockPages:
 
             held = await self._held.get(("positions", wrong), None, ask, PRIVATE)
             return html(request, held, 400 if wrong else 200)
+        who = caller_ip(request, self._settings)
+        await self._limits.take(OWNER_RATE, "positions-page", who, "Positions are read at most 60 times a minute.")
         body = await self._reads.one_owner(owner)
 
         async def render() -> bytes:
@@ -100,11 +111,7 @@ class StockPages:
         return html(request, held)
 
 
-def _owner(request: web.Request, *, required: bool) -> str | None:
+def _owner(request: web.Request) -> str | None:
     """The address asked about, lower-case; None when there is none, or what is given is no address."""
     given = request.query.get("owner", "").strip()
-    if ADDRESS.fullmatch(given):
-        return given.lower()
-    if required:
-        raise Problem(400, "invalid_request", "owner is not an address.")
-    return None
+    return given.lower() if ADDRESS.fullmatch(given) else None

@@ -61,6 +61,12 @@ class Settling:
         return "" if self.call is None else str(self.call.parameters()["data"])
 
 
+def readable(market: dict[str, Any]) -> dict[str, Any]:
+    """The market with readings that are not there as None; the API has zeros for them once the strike has passed."""
+    found = {name: market[name] for name in ("strike", "live")}
+    return {**market, **{name: None if each is None or each["answer"] == "0" else each for name, each in found.items()}}
+
+
 def sides(detail: Json) -> tuple[Side, Side]:
     pool = sum(int(book["principal"]) for book in detail["books"])
     up, down = (

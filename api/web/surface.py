@@ -52,7 +52,8 @@ async def pages_surface(context: Context, made: Sequence[Surface]) -> AsyncItera
     operations = [_page(f"{ASSETS}{{name}}", assets.serve, "A static file", "text/css")]
     operations.append(_page("/", HomePage(pages, held, reads, agent).get, "Live markets"))
     if reads is not None:
-        stock_pages = StockPages(pages, held, reads, History(context.engine, stock.chain_id), stock)
+        history = History(context.engine, stock.chain_id)
+        stock_pages = StockPages(pages, held, reads, history, stock, context.limits, settings)
         operations.append(_page("/m/{id}", stock_pages.market, "A stock market"))
         operations.append(_page("/positions", stock_pages.positions, "An address's positions"))
     proof = _part(made, Proof)
@@ -100,9 +101,7 @@ def _part(made: Sequence[Surface], kind: type[Part]) -> Part | None:
 
 
 def _page(path: str, handler: Handler, summary: str, content_type: str = HTML) -> Operation:
-    return Operation(
-        "GET", path, handler, summary, {200: Answer(summary, content_type=content_type)}, from_memory=True, hidden=True
-    )
+    return Operation("GET", path, handler, summary, {200: Answer(summary, content_type=content_type)}, hidden=True)
 
 
 def _error_body(problem: Problem, _request_id: str) -> dict[str, Any]:

@@ -6,6 +6,7 @@ const query = new URLSearchParams(location.search);
 const last = new Map();
 let skew = 0; // seconds our clock is ahead of the server's
 let timer = 0;
+let told = document.body.dataset.now;
 let asking = false;
 
 for (const part of document.querySelectorAll("main [data-live]")) last.set(part.id, part.outerHTML);
@@ -34,15 +35,18 @@ export async function refresh() {
 
 function put(fresh) {
   let changed = false;
+  // Only a new time of the chain moves the clock: an unchanged page tells the time of its last change again.
+  const { now } = fresh.body.dataset;
+  if (now !== undefined && now !== told) {
+    told = now;
+    setClock(Number(now));
+  }
   const wanted = [...fresh.querySelectorAll("main [data-live]")];
   for (const part of wanted) {
     const html = part.outerHTML;
     if (last.get(part.id) === html) continue;
     const shown = document.getElementById(part.id);
-    if (!shown) {
-      location.reload(); // the page has another shape now, as after the bell
-      return;
-    }
+    if (!shown) continue;
     if (shown.contains(document.activeElement) || shown.querySelector("[data-busy]")) continue;
     last.set(part.id, html);
     shown.replaceWith(document.importNode(part, true));
@@ -72,8 +76,8 @@ function count() {
   }
 }
 
-/** Tells the countdowns the time that counts; the server's own unless a page knows better. */
-export function setClock(now) {
+/** Tells the countdowns the time that counts: the chain's on a market's page. */
+function setClock(now) {
   skew = Date.now() / 1000 - now;
 }
 
@@ -84,7 +88,7 @@ function tick() {
   timer = setInterval(refresh, EVERY_MS);
 }
 
-if ("now" in document.body.dataset) setClock(Number(document.body.dataset.now));
+if (told !== undefined) setClock(Number(told));
 setInterval(count, 1000);
 document.addEventListener("visibilitychange", tick);
 timer = setInterval(refresh, EVERY_MS);

@@ -38,6 +38,7 @@ function quote() {
 function show() {
   if (!form) return;
   const found = quote();
+  form.hidden = !found.accepting;
   const wrong = Boolean(found.problem);
   byId("amount").setAttribute("aria-invalid", String(wrong));
   byId("amount-error").textContent = found.problem;

@@ -1,0 +1,111 @@
+"""What the pages write: amounts never rounded, markup always escaped, charts that say what they show."""
+
+from __future__ import annotations
+
+import itertools
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from api.web import figures
+from api.web.assets import FOLDER, load_assets
+from api.web.charts import Chart, Level, Line, Mark
+from api.web.cup import POCKETS, draw_wheel
+from api.web.how import example_chart, work_through
+
+
+def text_of(markup: str) -> str:
+    return re.sub(r"<[^>]+>", "", markup)
+
+
+@given(st.integers(min_value=-(10**18), max_value=10**18))
+def test_an_amount_is_written_exactly(units: int) -> None:
+    shown = text_of(figures.money(units)).replace(",", "").replace("\N{MINUS SIGN}", "-")
+    _, sign, digits = shown.rpartition("-")
+    whole, _, fraction = digits.partition(".")
+    assert len(fraction) in (2, 6)
+    assert int(f"{sign}{whole}{fraction.ljust(6, '0')}") == units
+
+
+@pytest.mark.parametrize(
+    ("answer", "shown"),
+    [("18740000000", "187.40"), ("18702226878", "187.02226878"), ("123456700000000", "1,234,567.00"), (None, "–")],
+)
+def test_a_price(answer: str | None, shown: str) -> None:
+    assert text_of(figures.price(answer)) == shown
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [(-5, "0 s"), (0, "0 s"), (59, "59 s"), (60, "1 min 00 s"), (3_599, "59 min 59 s"), (3_600, "1 h 00 min"),
+     (86_399, "23 h 59 min"), (90_000, "1 d 1 h")],
+)  # fmt: skip
+def test_a_span(seconds: int, said: str) -> None:
+    assert figures.span(seconds) == said
+
+
+def test_a_share_is_rounded_down() -> None:
+    assert figures.percent(2, 3) == "66.6%"
+    assert figures.percent(1, 0) == "0.0%"
+
+
+def test_a_title_that_is_markup_is_text() -> None:
+    chart = Chart("<script>", 'a "quoted" <b>', [Line([(0, 1)])], 0, 1, [Level(1, "<i>")], [Mark(0, "<u>")])
+    drawn = str(chart.draw("x"))
+    for tag in ("<script>", "<b>", "<i>", "<u>"):
+        assert tag not in drawn
+    assert "&lt;script&gt;" in drawn
+
+
+def test_a_reading_holds_until_the_next() -> None:
+    drawn = str(Chart("t", "s", [Line([(0, 10), (5, 20)])], 0, 10).draw("x"))
+    assert re.search(r'd="M[\d.]+ [\d.]+H[\d.]+V[\d.]+"', drawn)
+
+
+def test_labels_never_cover_each_other() -> None:
+    levels = [Level(100, "one"), Level(101, "two"), Level(102, "three")]
+    drawn = str(Chart("t", "s", [Line([(0, 0), (9, 1_000)])], 0, 9, levels).draw("x"))
+    heights = sorted(float(y) for y in re.findall(r'<text class="label quiet" x="[\d.]+" y="([\d.]+)"', drawn))
+    assert len(heights) == 3
+    assert all(later - earlier >= 15 for earlier, later in itertools.pairwise(heights))
+
+
+def test_the_worked_example_is_the_designs() -> None:
+    example = work_through()
+    assert example.pool == 170_000_000
+    paid = {each.name: each.vested for each in example.paid}
+    assert (paid["A"], paid["D"], paid["seed UP"]) == (69_166_666, 56_250_000, 44_583_333)
+    ordinary = {each.name: each.ordinary for each in example.paid}
+    assert (ordinary["A"], ordinary["D"]) == (42_500_000, 106_250_000)
+    assert [each.promised_up for each in example.steps] == ["1.0000", "1.0000", "2.0000", "3.3333", "3.3333", "3.4583"]
+    assert [each.promised_down for each in example.steps] == [
+        "1.0000",
+        "3.0000",
+        "3.0000",
+        "3.0000",
+        "3.6250",
+        "3.6250",
+    ]
+    for each in example.paid:
+        assert list(each.path) == sorted(each.path), "what is promised only rises"
+    assert "A begins at 20" in str(example_chart(example).draw("example"))
+
+
+def test_the_wheel_has_every_pocket_once() -> None:
+    assert sorted(POCKETS) == list(range(37))
+    drawn = draw_wheel()
+    assert [each.number for each in drawn] == list(POCKETS)
+    assert [each.colour for each in drawn].count("red") == 18
+    assert {each.number for each in drawn if each.colour == "green"} == {0}
+
+
+async def test_a_module_imports_others_by_their_hashed_names() -> None:
+    assets = await load_assets()
+    assert {path.name for path in FOLDER.iterdir()} == set(assets.urls)
+    for name, url in assets.urls.items():
+        assert re.fullmatch(rf"/assets/{re.escape(name.split('.')[0])}\.[0-9a-f]{{12}}\.\w+", url)
+        body = assets.files[url.removeprefix("/assets/")].body.decode()
+        for imported in re.findall(r'(?:from|import) "([^"]+)"', body):
+            assert imported in assets.urls.values()
