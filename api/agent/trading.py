@@ -212,8 +212,7 @@ class TradeDesk:
                 asset=token.address,
                 pay_to=pay_to,
                 amount=order.intent.amount,
-                timeout_seconds=x402.TIMEOUT_SECONDS,
-                issued_at=int(self._clock()),
+                valid_until=int(self._clock()) + x402.TIMEOUT_SECONDS,
             ),
         )
         return reply(self._links, body, status=402, meta=False)

@@ -7,31 +7,10 @@ from typing import Any
 from eth_account import Account
 from eth_account.messages import encode_typed_data
 
+from core.attestation import OFFER, RECEIPT, TYPES, domain_of
 from core.chain import checksum
 from scripts._verify.chain import Chain, Seen
 from scripts._verify.claims import Findings
-
-OFFER = ("x402 offer", "Offer")
-RECEIPT = ("x402 receipt", "Receipt")
-_TYPES = {
-    "Offer": (
-        ("resourceUrl", "string"),
-        ("scheme", "string"),
-        ("network", "string"),
-        ("asset", "string"),
-        ("payTo", "address"),
-        ("amount", "string"),
-        ("maxTimeoutSeconds", "uint256"),
-        ("issuedAt", "uint256"),
-    ),
-    "Receipt": (
-        ("network", "string"),
-        ("resourceUrl", "string"),
-        ("payer", "string"),
-        ("issuedAt", "uint256"),
-        ("transaction", "string"),
-    ),
-}
 
 
 def check_receipt(
@@ -83,12 +62,11 @@ def _signed(
     chain: Chain,
     info: dict[str, Any],
     statement: Any,
-    form: tuple[str, str],
+    primary: str,
     said: Findings,
     attester: str | None,
 ) -> dict[str, Any] | None:
     """The payload if somebody signed it; who has to have signed it is `attester`, else whom the document names."""
-    name, primary = form
     what = f"the {primary.lower()}'s signature"
     if not isinstance(statement, dict) or not isinstance(statement.get("payload"), dict):
         said.says(what, False, "extensions.offer-receipt", "there is no payload")
@@ -96,8 +74,8 @@ def _signed(
     payload: dict[str, Any] = statement["payload"]
     try:
         message = encode_typed_data(
-            domain_data={"name": name, "version": "1", "chainId": chain.deployment.chain_id},
-            message_types={primary: [{"name": field, "type": kind} for field, kind in _TYPES[primary]]},
+            domain_data=domain_of(primary),
+            message_types={primary: TYPES[primary]},
             message_data=payload,
         )
         signer = str(Account.recover_message(message, signature=statement["signature"]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,6 @@ import pytest
 from eth_account import Account
 from eth_account.messages import encode_typed_data
 
-from api.agent.attest import OFFER_TYPES, RECEIPT_TYPES
 from core.chain import checksum
 from core.mirror.intent import idem_hash
 from scripts._stack import wallets
@@ -72,16 +72,36 @@ async def test_a_bet_is_paid_settled_and_replayed(buyer: Buyer, service: AgentSe
     assert proof["attribution"]["mentionId"] == "17"
 
 
-def recovered(name: str, primary: str, types: dict[str, Any], signed: dict[str, Any]) -> str:
+def recovered(name: str, fields: list[tuple[str, str]], signed: dict[str, Any]) -> str:
+    """Who signed, by the schema the extension fixes: written out here, not taken from the code under test."""
+    assert list(signed["payload"]) == [field for field, _ in fields]
+    assert signed["format"] == "eip712"
     message = encode_typed_data(
-        full_message={
-            "types": types,
-            "primaryType": primary,
-            "domain": {"name": name, "version": "1", "chainId": 8453},
-            "message": signed["payload"],
-        }
+        domain_data={"name": f"x402 {name.lower()}", "version": "1", "chainId": 1},
+        message_types={name: [{"name": field, "type": kind} for field, kind in fields]},
+        message_data=signed["payload"],
     )
     return str(Account.recover_message(message, signature=signed["signature"]))
+
+
+OFFER_FIELDS = [
+    ("version", "uint256"),
+    ("resourceUrl", "string"),
+    ("scheme", "string"),
+    ("network", "string"),
+    ("asset", "string"),
+    ("payTo", "string"),
+    ("amount", "string"),
+    ("validUntil", "uint256"),
+]
+RECEIPT_FIELDS = [
+    ("version", "uint256"),
+    ("network", "string"),
+    ("resourceUrl", "string"),
+    ("payer", "string"),
+    ("issuedAt", "uint256"),
+    ("transaction", "string"),
+]
 
 
 @pytest.mark.proves(
@@ -119,11 +139,14 @@ async def test_offer_and_receipt_are_signed(buyer: Buyer, service: AgentService,
         "extra": {"name": "USD Coin", "version": "2", "intentNonce": trade_id},
     }
     (signed,) = challenge["extensions"]["offer-receipt"]["info"]["offers"]
-    assert recovered("x402 offer", "Offer", OFFER_TYPES, signed) == wallets.ATTESTATION.address
-    assert signed["payload"]["amount"] == "1234567"
+    assert recovered("Offer", OFFER_FIELDS, signed) == wallets.ATTESTATION.address
+    assert signed["acceptIndex"] == 0
+    assert (signed["payload"]["amount"], signed["payload"]["network"]) == ("1234567", "eip155:8453")
+    assert 0 < signed["payload"]["validUntil"] - time.time() <= 120
     _, paid = await buyer.buy(body, DEV[0])
     info = paid["extensions"]["offer-receipt"]["info"]
-    assert recovered("x402 receipt", "Receipt", RECEIPT_TYPES, info["receipt"]) == wallets.ATTESTATION.address
+    assert recovered("Receipt", RECEIPT_FIELDS, info["receipt"]) == wallets.ATTESTATION.address
+    assert info["receipt"]["payload"]["payer"] == DEV[0].address.lower()
     assert info["receipt"]["payload"]["transaction"] == paid["receipt"]["txHash"]
     assert paid["receipt"]["tradeId"] == trade_id
 
