@@ -80,12 +80,12 @@ async def out_of_gas(fleet: Fleet, load: Load) -> Held:
 
 async def _told(fleet: Fleet, load: Load) -> str:
     """What the door says to a bet now; the bettor goes on asking by itself."""
-    made = len(load.promises)
-    load.adopt([asyncio.create_task(load.stock(wallets.DEV[6]))])
+    made, asker = len(load.promises), wallets.DEV[6]
+    load.adopt([asyncio.create_task(load.stock(asker))])
     mine: list[Promise] = []
 
     def answered() -> bool:
-        mine[:] = [one for one in load.promises[made:] if one.wallet == wallets.DEV[6] and one.answer is not None]
+        mine[:] = [one for one in load.promises[made:] if one.wallet == asker and one.answer is not None]
         return bool(mine)
 
     await fleet.until(answered, "an answer to a bet", 60)

@@ -261,6 +261,23 @@ class Fleet:
         if receipt["status"] != "0x1":
             raise DidNotHappen(f"a transaction to {to} reverted")
 
+    async def send_all(self, chain: str, calls: list[tuple[str, bytes]]) -> None:
+        """Many transactions of the same account, all mined; DidNotHappen when one of them reverts."""
+        sender, sent = wallets.DEPLOYER.address, []
+        await self.rpc(chain, "anvil_impersonateAccount", sender)
+        for to, data in calls:
+            given = {"from": sender, "to": to, "data": "0x" + data.hex(), "gas": hex(500_000)}
+            sent.append(await self.rpc(chain, "eth_sendTransaction", given))
+        for transaction in sent:
+
+            async def mined(wanted: str = transaction) -> bool:
+                receipt = await self.rpc(chain, "eth_getTransactionReceipt", wanted)
+                if receipt is not None and receipt["status"] != "0x1":
+                    raise DidNotHappen(f"{wanted} reverted")
+                return receipt is not None
+
+            await self.until(mined, "transactions mined", 60)
+
     async def warp(self, chain: str, seconds: int) -> None:
         """Moves the chain's clock on."""
         await self.rpc(chain, "evm_increaseTime", hex(seconds))
@@ -278,7 +295,7 @@ class Fleet:
         """Seconds until it held; DidNotHappen after `seconds`. What raises does not hold yet."""
         began = time.monotonic()
         while True:
-            with contextlib.suppress(psycopg.Error, OSError, ValueError, aiohttp.ClientError, TimeoutError, KeyError):
+            with contextlib.suppress(psycopg.Error, OSError, ValueError, aiohttp.ClientError, LookupError):
                 answer = holds()
                 if (await answer) if isinstance(answer, Awaitable) else answer:
                     return time.monotonic() - began

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import contextlib
 import itertools
 import json
 import random
@@ -25,13 +24,17 @@ from eth_account import Account
 from eth_account.messages import encode_defunct, encode_typed_data
 
 from core.cup.messages import trade_message
-from scripts._drill.fleet import DidNotHappen, Fleet
-from scripts._stack import wallets
+from scripts._drill.fleet import CHAIN_IDS, Fleet
 from scripts._stack.wallets import Wallet
+from scripts._stack.wallets import wallet as wallet_of
 
 USD = 10**6
 PATIENCE_SECONDS = 180.0  # until an unknown answer must have become a known one
 ANSWER_SECONDS = 25.0
+PAUSE_SECONDS = 1.5
+UNPAID_TRIES = 3  # a payment whose window has passed is challenged afresh: it was never taken
+AT_ONCE = 25  # bets of one surface that may be on their way
+BETTORS = 32
 _TRANSFER = [
     ("from", "address"),
     ("to", "address"),
@@ -58,8 +61,10 @@ class Promise:
     amount: int
     told: Told = Told.WAITING
     answer: Any = None
+    busy: bool = False  # somebody is asking about it
     tries: int = 0
     seconds: float = 0.0
+    request: tuple[str, Any, frozenset[str], Mapping[str, str] | None] | None = None  # what is sent again, as it was
 
 
 @dataclass
@@ -75,9 +80,11 @@ class Load:
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
     _dice: random.Random = field(default_factory=lambda: random.Random(20))  # noqa: S311
     _callers: Any = field(default_factory=lambda: itertools.count(1))
+    bettors: list[Wallet] = field(default_factory=lambda: [wallet_of(f"drill bettor {n}") for n in range(BETTORS)])
     _claimed: set[str] = field(default_factory=set)
 
     async def __aenter__(self) -> Load:
+        await self._fund()
         for work in (self.stock, self.agent, self.cup):
             self._spawn(self._again(work))
         self._spawn(self._reading())
@@ -88,11 +95,25 @@ class Load:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def settle(self, seconds: float = 90.0) -> None:
-        """Stops new bets and waits until each one made is answered for good."""
+    async def _fund(self) -> None:
+        """Many bettors, because each may ask only ten times a minute: tokens on both chains, and no ether at all."""
+        for chain in CHAIN_IDS:
+            token = self.fleet.token(chain)
+            await self.fleet.send_all(
+                chain, [(token.address, token.call("mint", each.address, 10_000 * USD).data) for each in self.bettors]
+            )
+
+    async def settle(self, seconds: float = 240.0) -> None:
+        """Stops new bets, and has each one that is still unknown asked about until it is answered for good."""
         self.pace = 0.0
-        with contextlib.suppress(DidNotHappen):
-            await self.fleet.until(lambda: not self.waiting, "every bet answered", seconds)
+        began = time.monotonic()
+        while self.waiting and time.monotonic() - began < seconds:
+            await asyncio.gather(*(self._ask_again(one) for one in self.waiting))
+            await asyncio.sleep(2)
+
+    async def _ask_again(self, promise: Promise) -> None:
+        if promise.request is not None and not promise.busy:
+            await self._once(promise)
 
     @property
     def waiting(self) -> list[Promise]:
@@ -114,7 +135,8 @@ class Load:
 
     async def _again(self, work: Any) -> None:
         while self.pace:
-            self._spawn(self._guarded(work))
+            if len(self.waiting) < AT_ONCE:
+                self._spawn(self._guarded(work))
             await asyncio.sleep(self.pace)
 
     async def _guarded(self, work: Any) -> None:
@@ -161,21 +183,31 @@ class Load:
         self, promise: Promise, path: str, body: Any, refusals: frozenset[str], headers: Mapping[str, str] | None = None
     ) -> None:
         """The same body again until the answer is definite."""
+        promise.request, promise.busy = (path, body, refusals, headers), True
         began = time.monotonic()
-        while True:
-            promise.tries += 1
-            status, answer = await self.call("POST", path, body, headers)
-            promise.answer, promise.seconds = answer, time.monotonic() - began
-            code = answer.get("error") if isinstance(answer, dict) else None
-            if status == 200 and answer.get("receipt") != "pending":
-                promise.told = Told.REFUSED if answer.get("receipt") == "reverted" else Told.TAKEN
-                return
-            if code in refusals or (status == 402 and headers is not None and promise.tries > 3):
-                promise.told = Told.REFUSED
-                return
-            if promise.seconds > PATIENCE_SECONDS:
-                return
-            await asyncio.sleep(1.5)
+        try:
+            while promise.seconds < PATIENCE_SECONDS:
+                wait = await self._once(promise)
+                promise.seconds = time.monotonic() - began
+                if promise.told is not Told.WAITING:
+                    return
+                await asyncio.sleep(wait)
+        finally:
+            promise.busy = False
+
+    async def _once(self, promise: Promise) -> float:
+        """Asks once; seconds to wait before asking again, as the answer wishes."""
+        assert promise.request is not None
+        path, body, refusals, headers = promise.request
+        promise.tries += 1
+        status, answer = await self.call("POST", path, body, headers)
+        promise.answer = answer
+        told = answer if isinstance(answer, dict) else {}
+        if status == 200 and told.get("receipt") != "pending":
+            promise.told = Told.REFUSED if told.get("receipt") == "reverted" else Told.TAKEN
+        elif told.get("error") in refusals or (status == 402 and promise.tries > UNPAID_TRIES):
+            promise.told = Told.REFUSED
+        return max(PAUSE_SECONDS, min(float(told.get("retryAfter") or 0), 10.0)) * (4 if status == 429 else 1)
 
     # ------------------------------------------------------------ one bet on each surface
 
@@ -183,7 +215,7 @@ class Load:
         self, wallet: Wallet | None = None, market: str | None = None, side: int | None = None
     ) -> Promise | None:
         """None when nothing was signed."""
-        wallet = wallet or self._dice.choice(wallets.BETTORS)
+        wallet = wallet or self._dice.choice(self.bettors)
         if market is None:
             status, listed = await self.call("GET", "/api/markets")
             latest = 0 if status != 200 else await self.fleet.now("vpm")
@@ -212,7 +244,7 @@ class Load:
         return promise
 
     async def agent(self, wallet: Wallet | None = None) -> Promise | None:
-        wallet = wallet or self._dice.choice(wallets.DEV[:6])
+        wallet = wallet or self._dice.choice(self.bettors)
         status, listed = await self.call("GET", "/api/agent/v1/markets?limit=50")
         latest = await self.fleet.now("base")
         near = datetime.fromtimestamp(latest + 180, UTC).isoformat()
@@ -239,7 +271,7 @@ class Load:
         return promise
 
     async def cup(self) -> Promise | None:
-        wallet = self._dice.choice(wallets.DEV)
+        wallet = self._dice.choice(self.bettors)
         if wallet.address not in self._claimed:
             status, _ = await self.call("POST", "/api/cup/v1/wallet", {"walletAddress": wallet.address})
             if status != 200:

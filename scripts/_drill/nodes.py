@@ -133,7 +133,8 @@ async def deep_reorg(fleet: Fleet, load: Load) -> Held:
 
 
 def _state(fleet: Fleet) -> str:
-    return str(fleet.rows("SELECT state FROM chain_cursor WHERE chain_id = %s", CHAIN_IDS["vpm"])[0][0])
+    rows = fleet.rows("SELECT state FROM chain_cursor WHERE chain_id = %s", CHAIN_IDS["vpm"])
+    return str(rows[0][0]) if rows else "not read yet"
 
 
 def _reindex(fleet: Fleet) -> subprocess.CompletedProcess[str]:

@@ -63,9 +63,17 @@ async def fill_disk(fleet: Fleet, load: Load) -> Held:
     await asyncio.gather(*(fleet.indexed(chain) for chain in CHAIN_IDS))
     require(served == 200, f"the market list answered {served} while the disk was full")
     return Held(
-        f"writes failed ({failed[:80]}), reads went on; a bet was confirmed {took:.1f} s after there was room again",
+        f"writes failed ({_words(fleet) or failed[:80]}), reads went on; a bet was confirmed {took:.1f} s after there "
+        "was room again",
         took,
     )
+
+
+def _words(fleet: Fleet) -> str:
+    """What PostgreSQL wrote of it into its log."""
+    lines = (fleet.folder / "postgres.log").read_text(errors="replace").splitlines()
+    said = [line for line in lines if "File too large" in line or "No space left" in line]
+    return said[0].partition("UTC ")[2][:120] if said else ""
 
 
 def _write(fleet: Fleet) -> None:

@@ -1,0 +1,116 @@
+"""`vpm drill`: a few drills on a real service, and that none is ever run on anything that is not local."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from scripts._drill.__main__ import main
+from scripts._drill.catalogue import DRILLS, QUICK
+from scripts._drill.drill import Drill, Held
+from scripts._drill.fleet import DidNotHappen, Fleet, Size, fleet
+from scripts._drill.guard import NotLocal, require_local
+from scripts._drill.load import Load
+from scripts._drill.proxy import Mood, Proxy
+from scripts._drill.run import final_checks, run_drills, warm
+from tests.conftest import StartAnvil
+from tests.support.genesis import Genesis, RunningChain
+
+
+@pytest.mark.timeout(600)
+async def test_a_few_drills_hold_and_nothing_is_lost_or_doubled(local_genesis: Genesis, tmp_path: Path) -> None:
+    said: list[str] = []
+    small = Size(api=1, indexer=2, keeper=1, relayer=1)
+    async with fleet(tmp_path / "fleet", local_genesis.state, small) as running, Load(running) as load:
+        await warm(running, load, said.append)
+        results = await run_drills(running, [DRILLS[name] for name in QUICK], load, said.append)
+        assert [one.drill.name for one in results if not one.held] == [], said
+        assert all(one.recovery_seconds is not None for one in results)
+        faults = await final_checks(running, load, said.append)
+        assert faults == [], said
+        # What was broken must not hold, or the checks above could not fail.
+        load.taken("stock")[0].key = "0x" + "ee" * 32
+        again = await final_checks(running, load, said.append)
+        assert any("is there 0 times, not 1" in each for each in again), again
+
+        async def nothing(_fleet: Fleet, _load: Load) -> Held:
+            raise DidNotHappen("it did not come")
+
+        (failed,) = await run_drills(running, [Drill("x", "nothing", "nothing", "", nothing)], load, said.append)
+        assert (failed.held, failed.happened) == (False, "it did not come")
+
+
+# ---------------------------------------------------------------- only on local chains
+
+
+def test_the_local_chains_are_accepted(stock_chain: RunningChain, base_chain: RunningChain) -> None:
+    for chain in (stock_chain, base_chain):
+        require_local(chain.name, chain.url, chain.deployment)
+
+
+def test_everything_else_is_refused(stock_chain: RunningChain, base_chain: RunningChain, anvil: StartAnvil) -> None:
+    live = stock_chain.deployment.model_copy(update={"kind": "arbitrum-orbit"})
+    other = anvil(chain_id=4663)
+    for name, url, deployment, words in (
+        ("vpm", "https://rpc.example.org", stock_chain.deployment, "not on this machine"),
+        ("vpm", stock_chain.url, live, "a arbitrum-orbit network"),
+        ("vpm", base_chain.url, stock_chain.deployment, "serves chain 8453"),
+        ("base", other.url, base_chain.deployment, "serves chain 4663"),
+        ("vpm", "http://127.0.0.1:9", stock_chain.deployment, "not anvil"),
+    ):
+        with pytest.raises(NotLocal, match=words):
+            require_local(name, url, deployment)
+
+
+def test_a_ready_file_of_something_else_is_refused(
+    stock_chain: RunningChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ready = tmp_path / "ready.json"
+    rpc = {"base": "https://mainnet.example.org", "vpm": stock_chain.url}
+    (tmp_path / "deployments").mkdir()
+    for name in ("base", "vpm"):
+        facts = Path(__file__).resolve().parents[2] / "deployments" / f"{name}.json"
+        (tmp_path / "deployments" / f"{name}.json").write_text(facts.read_text())
+    ready.write_text(json.dumps({"rpc": rpc, "deployments": str(tmp_path / "deployments")}))
+    assert main(["kill-api", "--ready", str(ready), "--state", str(tmp_path / "state")]) == 2
+    assert "not on this machine" in capsys.readouterr().err
+    assert main(["kill-api", "--ready", str(tmp_path / "none"), "--state", str(tmp_path / "state")]) == 2
+    assert "no ready file" in capsys.readouterr().err
+
+
+def test_the_command_line_says_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--list"]) == 0
+    listed = capsys.readouterr().out
+    assert all(name in listed for name in DRILLS)
+    assert main(["no-such-drill"]) == 2
+    assert "there is no drill 'no-such-drill'" in capsys.readouterr().err
+    assert main([]) == 2
+    assert "--all" in capsys.readouterr().err
+
+
+# ---------------------------------------------------------------- the bad provider
+
+
+async def test_the_proxy_misleads_only_when_told(base_chain: RunningChain) -> None:
+    question = {"jsonrpc": "2.0", "id": 1, "method": "eth_chainId", "params": []}
+    async with Proxy(base_chain.url) as proxy, aiohttp.ClientSession() as session:
+
+        async def asked() -> bytes:
+            async with session.post(proxy.url, json=question, timeout=aiohttp.ClientTimeout(total=1)) as answer:
+                return await answer.read()
+
+        assert json.loads(await asked())["result"] == hex(8453)
+        proxy.mood = Mood.GARBAGE
+        spoiled = [await asked() for _ in range(20)]
+        assert all(hex(8453).encode() not in each or b'"id"' not in each for each in spoiled)
+        proxy.mood = Mood.GONE
+        with pytest.raises(aiohttp.ClientError):
+            await asked()
+        proxy.mood = Mood.SILENT
+        with pytest.raises(TimeoutError):
+            await asked()
+        proxy.mood = Mood.FAITHFUL
+        assert json.loads(await asked())["result"] == hex(8453)
