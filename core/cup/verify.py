@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
@@ -31,6 +31,19 @@ from core.mirror.settlement import Book
 Row = Mapping[str, Any]
 Entries = dict[str, int]
 MOST_SHOWN = 20
+
+_UNIQUE: Final[Mapping[str, tuple[str, ...]]] = {
+    "account": ("account",),
+    "enrolment": ("wallet",),
+    "market": ("slug",),
+    "round": ("round_no",),
+    "transaction": ("id",),
+    "trade": ("trade_id",),
+    "bet": ("round_no", "wallet", "bet_key"),
+    "position": ("slug", "wallet", "outcome"),
+    "score": ("period", "wallet"),
+}
+"""What names a row of each kind."""
 
 
 @dataclass
@@ -108,15 +121,25 @@ class _Check:
         self._gains: dict[tuple[str, str], _Gain] = {}
 
     def run(self) -> None:
+        for kind, columns in _UNIQUE.items():
+            self._once_each(kind, columns)
         self._ledger()
         self._claims()
+        self._enrolments()
         self._markets()
         self._rounds()
         for key in self._posted.keys() - self._explained:
             self._finding.faults.append(f"nothing explains the transaction {key}")
         self._boards()
-        for kind in ("transaction", "trade", "bet", "market", "round", "score", "account"):
+        for kind in ("transaction", "trade", "bet", "market", "round", "score", "account", "enrolment"):
             self._finding.counts[kind] = len(self._export.of(kind))
+
+    def _once_each(self, kind: str, columns: tuple[str, ...]) -> None:
+        seen: set[tuple[Any, ...]] = set()
+        for row in self._export.of(kind):
+            key = tuple(row[column] for column in columns)
+            self._expect(key not in seen, f"the {kind} {' '.join(map(str, key))} stands in the file twice")
+            seen.add(key)
 
     def _ledger(self) -> None:
         balances: dict[str, int] = {}
@@ -133,9 +156,21 @@ class _Check:
                 )
         told = {row["account"]: row["balance_cents"] for row in self._export.of("account")}
         self._expect(sum(told.values()) == 0, "the balances do not sum to zero")
+        named = self._accounts()
         for account in balances.keys() | told.keys():
+            self._expect(account in named, f"{account} belongs to nothing in the file")
             made, stated = balances.get(account, 0), told.get(account)
             self._expect(made == stated, f"{account} has {made} cents by its entries, the file says {stated}")
+
+    def _accounts(self) -> set[str]:
+        """The mint's, and one for each claim, market and round."""
+        claims = (key.removeprefix("claim:") for key, row in self._posted.items() if row["kind"] == "claim")
+        return {
+            MINT,
+            *map(wallet_account, claims),
+            *(market_account(row["slug"]) for row in self._export.of("market")),
+            *(round_account(row["round_no"]) for row in self._export.of("round")),
+        }
 
     def _posts(self, key: str, entries: Entries, transaction_id: int | None = None) -> None:
         """Exactly these entries stand under this key."""
@@ -152,6 +187,11 @@ class _Check:
         for key in [key for key, row in self._posted.items() if row["kind"] == "claim"]:
             account = wallet_account(key.removeprefix("claim:"))
             self._posts(key, {account: CLAIM_CENTS, MINT: -CLAIM_CENTS})
+
+    def _enrolments(self) -> None:
+        for row in self._export.of("enrolment"):
+            message = messages.enrolment_message(row["wallet"], row["issued_at"])
+            self._signed(f"the enrolment of {row['wallet']}", row, message)
 
     def _signed(self, what: str, row: Row, message: str) -> None:
         signer = messages.signer_of(message, bytes_of(row["signature"]))

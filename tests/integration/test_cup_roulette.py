@@ -22,6 +22,7 @@ from core.db.engine import connect
 from keeper.cup.roulette_job import find_beacon
 from tests.conftest import StartAnvil
 from tests.cup_rig import BASE, Cup, Signer, cup_door, now
+from tests.support.cup_tampering import TAMPERINGS, tampered
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -168,6 +169,7 @@ async def test_refused_bets(cup: Cup) -> None:
 async def test_the_export_verifies_and_a_tampered_one_does_not(cup: Cup, tmp_path: Path) -> None:
     slug, void = await cup.market(1, 3), await cup.market()
     signers = [await cup.claimed() for _ in range(4)]
+    assert (await cup.post("/agent/enroll", signers[0].enrolment())).status == 200
     for position, signer in enumerate(signers):
         assert (await cup.post("/trade", signer.trade(slug, f"b{position % 3}", 1234 + position))).status == 200
         assert (await cup.post("/trade", signer.trade(void, "yes", 777))).status == 200
@@ -191,65 +193,11 @@ async def test_the_export_verifies_and_a_tampered_one_does_not(cup: Cup, tmp_pat
     assert verify(raw.splitlines()).faults == []
     assert verify_main([str(good)]) == 0
     bad = tmp_path / "bad.ndjson"
-    for kind, change in _TAMPERINGS:
-        bad.write_bytes(_tampered(raw, kind, change))
+    for kind, change in TAMPERINGS:
+        bad.write_bytes(tampered(raw, kind, change))
         assert verify_main([str(bad)]) == 1, (kind, change)
     assert verify(raw.splitlines()[:-1]).faults == ["the file was cut short"]
     await cup.finish_round(live.round_no)
-
-
-def _bump(name: str) -> Callable[[dict[str, Any]], None]:
-    def change(row: dict[str, Any]) -> None:
-        row[name] += 1
-
-    return change
-
-
-def _flip(name: str) -> Callable[[dict[str, Any]], None]:
-    def change(row: dict[str, Any]) -> None:
-        row[name] = "0x" + ("00" if row[name][2:4] != "00" else "11") + row[name][4:]
-
-    return change
-
-
-def _other_pocket(row: dict[str, Any]) -> None:
-    row["pocket"] = (row["pocket"] + 1) % 37
-
-
-def _moved(row: dict[str, Any]) -> None:
-    for account in row["entries"]:
-        row["entries"][account] *= 2
-
-
-_TAMPERINGS: list[tuple[str, Callable[[dict[str, Any]], None]]] = [
-    ("account", _bump("balance_cents")),
-    ("transaction", _moved),
-    ("trade", _bump("size_cents")),
-    ("trade", _bump("shares_cents")),
-    ("trade", _flip("signature")),
-    ("bet", _bump("stake_cents")),
-    ("bet", _bump("paid_cents")),
-    ("bet", _flip("signature")),
-    ("round", _flip("seed")),
-    ("round", _flip("beacon_hash")),
-    ("round", _other_pocket),
-    ("position", _bump("cost_cents")),
-    ("score", _bump("score_cents")),
-    ("market", _bump("trades")),
-]
-
-
-def _tampered(raw: bytes, kind: str, change: Callable[[dict[str, Any]], None]) -> bytes:
-    """The file with the first row of a kind changed."""
-    out, done = [], False
-    for line in raw.splitlines():
-        row = json.loads(line)
-        if row["type"] == kind and not done:
-            change(row)
-            done = True
-        out.append(json.dumps(row).encode())
-    assert done
-    return b"\n".join(out)
 
 
 @pytest.mark.proves("cup.roulette.decision.beacon")

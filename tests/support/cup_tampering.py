@@ -1,0 +1,65 @@
+"""Exports of the tournament with one thing changed that whoever recomputes them must notice."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from typing import Any
+
+Change = Callable[[dict[str, Any]], None]
+
+
+def _bump(name: str) -> Change:
+    def change(row: dict[str, Any]) -> None:
+        row[name] += 1
+
+    return change
+
+
+def _flip(name: str) -> Change:
+    def change(row: dict[str, Any]) -> None:
+        row[name] = "0x" + ("00" if row[name][2:4] != "00" else "11") + row[name][4:]
+
+    return change
+
+
+def _other_pocket(row: dict[str, Any]) -> None:
+    row["pocket"] = (row["pocket"] + 1) % 37
+
+
+def _moved(row: dict[str, Any]) -> None:
+    for account in row["entries"]:
+        row["entries"][account] *= 2
+
+
+TAMPERINGS: tuple[tuple[str, Change], ...] = (
+    ("account", _bump("balance_cents")),
+    ("transaction", _moved),
+    ("trade", _bump("size_cents")),
+    ("trade", _bump("shares_cents")),
+    ("trade", _flip("signature")),
+    ("bet", _bump("stake_cents")),
+    ("bet", _bump("paid_cents")),
+    ("bet", _flip("signature")),
+    ("round", _flip("seed")),
+    ("round", _flip("beacon_hash")),
+    ("round", _other_pocket),
+    ("position", _bump("cost_cents")),
+    ("score", _bump("score_cents")),
+    ("market", _bump("trades")),
+    ("enrolment", _flip("signature")),
+)
+
+
+def tampered(raw: bytes, kind: str, change: Change, chance: random.Random | None = None) -> bytes:
+    """The file with the first row of a kind changed, or with one that `chance` picks."""
+    rows = [json.loads(line) for line in raw.splitlines()]
+    fitting = [row for row in rows if row["type"] == kind and _can_change(row)]
+    change(fitting[0] if chance is None else chance.choice(fitting))
+    return b"\n".join(json.dumps(row).encode() for row in rows)
+
+
+def _can_change(row: dict[str, Any]) -> bool:
+    """An open round has no result yet to tamper with."""
+    return row["type"] != "round" or row["settled_at"] is not None
