@@ -1,0 +1,297 @@
+"""One origin for everything: each surface at the same door, errors in its own words, and what holds for all."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import re
+from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import aiohttp
+import pytest
+
+from scripts._stack import wallets
+from tests.support.agent_service import AgentChain
+from tests.support.genesis import Genesis, RunningChain
+from tests.support.stock_chain import FLAT_PRICE, USDG, StockChain
+from tests.support.stock_service import Door, StockService, stock_service
+
+AGENT, CUP = "/api/agent/v1", "/api/cup/v1"
+LARGE = b'{"walletAddress": "' + b"0" * 200_000 + b'"}'
+BETTOR = wallets.DEV[1].address
+
+
+@pytest.fixture(scope="module")
+def service(
+    local_genesis: Genesis,
+    stock_chain: RunningChain,
+    base_chain: RunningChain,
+    database_url: str,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[StockService]:
+    """All three surfaces, each with something to show."""
+    stock = StockChain.on(stock_chain.url, stock_chain.deployment)
+    stock.push(FLAT_PRICE)
+    stock.enter(wallets.DEV[1], stock.open_market(strike_in=86_400, lasts=86_400), 0, 5 * USDG)
+    AgentChain.on(base_chain.url, base_chain.deployment).list("on-the-origin")
+    now = datetime.now(UTC)
+    env = {
+        "VPM_BASE_RPC_URLS": base_chain.url,
+        "VPM_BASE_POLL_INTERVAL_MS": "100",
+        "VPM_CUP_OPENS_AT": (now - timedelta(days=1)).isoformat(),
+        "VPM_CUP_CLOSES_AT": (now + timedelta(days=1)).isoformat(),
+        "VPM_ATTESTATION_KEY": wallets.ATTESTATION.private_key,
+    }
+    folder = tmp_path_factory.mktemp("origin")
+    with stock_service(stock, database_url, local_genesis.deployments, folder, **env) as service:
+        service.start("indexer", "api")
+        yield service
+
+
+@pytest.fixture
+async def door(service: StockService) -> AsyncIterator[Door]:
+    async with aiohttp.ClientSession() as session:
+        door = Door(session, service.url)
+        await door.until("/api/markets/1", lambda b: len(b["positions"]) == 3)
+        await door.until(f"{AGENT}/markets/on-the-origin", bool)
+        yield door
+    await asyncio.sleep(0.1)  # for connections that were cut in the middle of a body to be gone
+
+
+@pytest.mark.proves("shared.origin.decision.one_origin")
+async def test_every_surface_answers_at_one_origin(door: Door) -> None:
+    for path, kind in {
+        "/api/prices": "application/json",
+        "/api/markets": "application/json",
+        f"{AGENT}/markets": "application/json",
+        f"{CUP}/markets": "application/json",
+        "/openapi.json": "application/json",
+        "/docs": "text/html",
+        "/": "text/html",
+    }.items():
+        response, _ = await door.get(path)
+        assert (response.status, response.content_type) == (200, kind), path
+    hello = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "initialize",
+        "params": {
+            "protocolVersion": "2025-06-18",
+            "capabilities": {},
+            "clientInfo": {"name": "test", "version": "1"},
+        },
+    }
+    accept = {"Accept": "application/json, text/event-stream"}
+    async with door.session.post(f"{door.url}/api/cup/mcp", json=hello, headers=accept) as response:
+        assert response.status == 200
+        assert '"serverInfo"' in await response.text()
+
+
+@pytest.mark.proves("shared.origin.decision.metrics_port")
+async def test_metrics_are_on_a_port_of_their_own(service: StockService, door: Door) -> None:
+    await door.get("/api/markets")
+    assert 'vpm_http_requests_total{operation="get_api_markets",status="200"}' in service.metrics("api")
+    address = json.loads((service.folder / "api.ready").read_text())["metrics"]
+    assert not address.startswith(service.url)
+    response, _ = await door.get("/metrics")
+    assert response.status == 404
+
+
+# ---------------------------------------------------------------- errors
+
+
+async def refused(door: Door, method: str, path: str, **how: Any) -> tuple[int, str, aiohttp.ClientResponse]:
+    """The status and code of an error in its surface's own shape."""
+    how["headers"] = {"X-Forwarded-For": "10.8.0.1", **how.get("headers", {})}
+    async with door.session.request(method, door.url + path, **how) as response:
+        body = await response.json()
+        assert response.content_type == "application/json"
+        assert re.fullmatch(r"[0-9a-f]{24,}", response.headers["X-Request-Id"])
+        assert response.headers["Cache-Control"] == "no-store"
+        assert body["message"]
+        if path.startswith(AGENT):
+            assert body["requestId"] == response.headers["X-Request-Id"]
+            assert body["hint"]
+        return response.status, body["error"], response
+
+
+POSTS = (
+    f"{AGENT}/trade",
+    f"{AGENT}/webhooks",
+    f"{CUP}/wallet",
+    f"{CUP}/trade",
+    f"{CUP}/roulette/bet",
+    "/api/relay/enter",
+)
+
+
+@pytest.mark.proves("shared.origin.decision.unknown_path_json", "shared.origin.decision.request_id")
+@pytest.mark.parametrize("path", ["/api", "/api/nothing", f"{AGENT}/nothing", f"{CUP}/nothing", "/api/relay/nothing"])
+async def test_unknown_paths_are_json(door: Door, path: str) -> None:
+    for method in ("GET", "POST", "DELETE"):
+        status, code, _ = await refused(door, method, path)
+        assert (status, code) == (404, "not_found")
+
+
+@pytest.mark.proves("shared.origin.decision.wrong_method_json", "shared.origin.decision.wrong_media_type_json")
+@pytest.mark.parametrize("path", POSTS)
+async def test_wrong_methods_and_types_are_json(door: Door, path: str) -> None:
+    status, _, response = await refused(door, "PATCH", path)
+    assert status == 405
+    assert "POST" in response.headers["Allow"]
+    status, _, _ = await refused(door, "POST", path, data=b"walletAddress=1", headers={"Content-Type": "text/plain"})
+    assert status == 415
+
+
+@pytest.mark.proves("shared.origin.decision.too_large_json", "shared.operation.decision.body_size_limit")
+@pytest.mark.parametrize("path", POSTS)
+async def test_bodies_have_a_size_limit(door: Door, path: str) -> None:
+    """Whether the length is told beforehand or the bytes just keep coming."""
+
+    async def endless() -> AsyncIterator[bytes]:
+        for _ in range(40):
+            yield LARGE
+
+    for data in (LARGE, endless()):
+        status, _, _ = await refused(door, "POST", path, data=data, headers={"Content-Type": "application/json"})
+        assert status == 413
+
+
+async def test_the_mcp_server_has_a_size_limit_too(door: Door) -> None:
+    headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+    async with door.session.post(f"{door.url}/api/cup/mcp", data=io.BytesIO(LARGE * 10), headers=headers) as response:
+        assert response.status == 413
+
+
+@pytest.mark.proves("shared.operation.decision.no_internals_in_errors")
+@pytest.mark.parametrize("path", POSTS)
+async def test_no_error_tells_of_the_inside(service: StockService, door: Door, path: str) -> None:
+    """Nothing of a stack trace, a file, an address of a node or of the database, or a secret, however it is asked."""
+    secrets = [
+        wallets.ATTESTATION.private_key[2:],
+        *(each.private_key[2:] for each in wallets.RELAY_LANES),
+        service.env["CRON_SECRET"],
+        service.env["DATABASE_URL"],
+        service.env["VPM_BASE_RPC_URLS"],
+        service.chain.url,
+    ]
+    words = ("Traceback", 'File "', ".py", "sqlalchemy", "psycopg", "aiohttp", "pydantic", "anvil")
+    json_type = {"Content-Type": "application/json", "X-Forwarded-For": "10.8.0.2"}
+    bodies = [
+        b"",
+        b"{",
+        b"[]",
+        b"null",
+        b'{"a":1}',
+        b"\xff\xfe",
+        b'"' + b"\\u0000" * 9 + b'"',
+        b'{"amount": 1e400}',
+        b"[" * 5000,
+    ]
+    for number, body in enumerate(bodies):
+        headers = {**json_type, "X-Forwarded-For": f"10.8.{number}.2"}
+        async with door.session.post(door.url + path, data=body, headers=headers) as response:
+            text = await response.text()
+            assert 400 <= response.status < 500, (body, text)
+            found = [each for each in (*secrets, *words) if each in text or each in str(response.headers)]
+            assert not found, text
+
+
+# ---------------------------------------------------------------- values
+
+
+@pytest.mark.proves("shared.values.decision.stock_integer_strings")
+async def test_money_on_the_stock_surface_is_whole_units_in_text(door: Door) -> None:
+    """No fraction anywhere in a body, and no number but times, counts and basis points."""
+    numbers: set[str] = set()
+
+    def walk(value: Any, name: str) -> None:
+        assert not isinstance(value, float), name
+        if isinstance(value, dict):
+            for key, each in value.items():
+                walk(each, key)
+        elif isinstance(value, list):
+            for each in value:
+                walk(each, name)
+        elif isinstance(value, int) and not isinstance(value, bool):
+            numbers.add(name)
+
+    await door.until("/api/proof", lambda b: b["counters"] and b["solvency"])
+    for path in ("/api/prices", "/api/markets", "/api/markets/1", f"/api/positions?owner={BETTOR}", "/api/proof"):
+        _, body = await door.get(path)
+        walk(body, path)
+    times = {"readAt", "updatedAt", "strikeTime", "finalTime", "at", "voidableAt", "openedAt", "timestamp", "enteredAt"}
+    counts = {
+        "open",
+        "bets",
+        "distinct",
+        "operatorBets",
+        "owners",
+        "threshold",
+        "positions",
+        "decimals",
+        "deviationBps",
+    }
+    spans = {"bps", "feeBps", "maxStrikeAge", "maxFinalAge", "heartbeatSeconds"}
+    assert numbers <= times | counts | spans
+
+
+@pytest.mark.proves("shared.values.decision.address_any_case")
+async def test_an_address_is_taken_in_any_case(door: Door) -> None:
+    lower = BETTOR.lower()
+    for spelling in (BETTOR, lower, "0x" + lower[2:].upper()):
+        _, body = await door.get(f"/api/positions?owner={spelling}")
+        assert body["owner"] == BETTOR  # checksummed here
+        _, body = await door.get(f"{AGENT}/positions?wallet={spelling}")
+        assert body["wallet"] == lower
+        _, body = await door.get(f"{CUP}/wallet/{spelling}")
+        assert body["walletAddress"] == lower
+
+
+# ---------------------------------------------------------------- documentation
+
+
+@pytest.mark.proves(
+    "shared.origin.decision.openapi_tagged",
+    "shared.origin.decision.openapi_per_surface",
+    "shared.origin.decision.silence_documented",
+    "stock.relay.decision.typed_data_docs",
+)
+async def test_the_documents_and_the_page_are_whole(door: Door) -> None:
+    _, whole = await door.get("/openapi.json")
+    response, page = await door.get("/docs")
+    text = page.decode()
+    ids = set(re.findall(r'id="([^"]+)"', text))
+    for name in ("vpm", "agent", "cup"):
+        _, one = await door.get(f"/openapi/{name}.json")
+        assert name in {each["name"] for each in whole["tags"]}
+        assert name in ids
+        for path, methods in one["paths"].items():
+            assert set(whole["paths"][path]) == set(methods)
+            for method, operation in methods.items():
+                assert whole["paths"][path][method]["tags"][0] == name
+                assert operation["operationId"] in ids, (method, path)
+                assert f"{method.upper()} {path}" in text
+                for parameter in operation.get("parameters", ()):
+                    assert f"<code>{parameter['name']}</code>" in text
+    schemas = whole["components"]["schemas"]
+    assert {f"schema-{name}" for name in schemas} <= ids
+    # Every link leads somewhere on the page or on this origin, and nothing is loaded from anywhere.
+    links = re.findall(r'(?:href|src)="([^"]+)"', text)
+    assert {each[1:] for each in links if each.startswith("#")} <= ids
+    assert all(each.startswith(("#", "/")) for each in links), [
+        each for each in links if not each.startswith(("#", "/"))
+    ]
+    assert "<script" not in text
+    assert "default-src 'none'" in response.headers["Content-Security-Policy"]
+    # What is signed for a bet, and the nonce.
+    for needed in (
+        "ReceiveWithAuthorization",
+        "keccak256(abi.encode(keccak256(",
+        "validBefore",
+        "verifyingContract",
+    ):
+        assert needed in text, needed
