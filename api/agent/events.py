@@ -11,7 +11,7 @@ import contextlib
 
 from aiohttp import web
 
-from api.agent.event_hub import ENDED, EventHub, Seat
+from api.agent.event_hub import ENDED, PAGE, EventHub, Seat
 from api.agent.event_models import HIGHEST_SEQ, EventsQuery
 from api.agent.models import checked_wallet
 from api.agent.problems import problem
@@ -27,6 +27,8 @@ WINDOW_SECONDS = 300.0
 HEARTBEAT_SECONDS = 15.0
 SLOW_SECONDS = 5.0
 RETRY_MS = 1_000
+# Less than this goes into an empty buffer without waiting for the other side (aiohttp waits from 64 kB on).
+SURELY_TAKEN_BYTES = 16 * 1024
 HEADERS = {
     "Content-Type": "text/event-stream",
     "Cache-Control": "no-store",
@@ -93,8 +95,8 @@ class Events:
                 if not await _written(request, response, b"".join(frame for _, frame in frames)):
                     return "slow"
                 seq = frames[-1][0] + 1
-                if now() < ends:
-                    continue
+                if len(frames) == PAGE and now() < ends:
+                    continue  # there may be more; behind a page that is not full only news can come
             left = ends - now()
             if left <= 0:
                 await _written(request, response, b": the window ends; reconnect to go on\n\n")
@@ -112,12 +114,16 @@ class Events:
 
 async def _written(request: web.Request, response: web.StreamResponse, chunk: bytes) -> bool:
     """False, and the connection is gone, when the other side does not read."""
+    transport = request.transport
+    if transport is not None and transport.get_write_buffer_size() == 0 and len(chunk) < SURELY_TAKEN_BYTES:
+        await response.write(chunk)  # does not wait
+        return True
     try:
         async with asyncio.timeout(SLOW_SECONDS):
             await response.write(chunk)
     except TimeoutError:
-        if request.transport is not None:
-            request.transport.abort()
+        if transport is not None:
+            transport.abort()
         return False
     return True
 

@@ -6,11 +6,12 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from scripts._bench import api, cup, gas, index, pages, relay, trade
+from scripts._bench import api, cup, events, gas, index, pages, relay, trade
 
 BENCHES: dict[str, Callable[[Path | None], int]] = {
     "api": api.main,
     "cup": cup.main,
+    "events": events.main,
     "gas": gas.main,
     "index": index.main,
     "pages": pages.main,

@@ -63,11 +63,12 @@ Runs scripts/deploy_stock.py or scripts/deploy_base.py through ape: a dry run by
 over an existing deployment file. docs/operate.md has the whole procedure.""",
     ),
     "bench": (
-        "measure the API, gas, the indexer, the pages, the relayer and the cup",
+        "measure the API, event streams, gas, the indexer, the pages, the relayer and the cup",
         """\
-./vpm bench api|gas|index|pages|relay|trade|cup [--json FILE] [--long]
+./vpm bench api|events|gas|index|pages|relay|trade|cup [--json FILE] [--long]
 
 api     cached reads against a bare handler that returns the same bytes, p99 and memory (--long: a million requests)
+events  what 2,000 idle event streams cost in memory, and how soon an event has reached all of them
 gas     the execution gas of every call in the gas tables, beside the best known figure; fails when a row is over
 index   the indexer over 200,000 events against a bare fetch-decode-copy loop, and how soon readers see a block
 pages   what each page weighs and how soon it paints in a new Chromium; fails from 100 kB or one second on

@@ -1,19 +1,29 @@
-"""The event channels through the door: bets, resolutions and payouts told on streams, replay and polling alike."""
+"""The event channels through the door: bets, resolutions and payouts told on streams, replay, polling and webhooks."""
 
 from __future__ import annotations
 
-import json
+import asyncio
+import time
 from collections.abc import AsyncIterator, Iterator
+from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
 
+from api.agent.event_models import AgentEvent
+from core.db.engine import make_pool
+from core.mirror.intent import market_key
+from core.outbox import KEEPER, IntentRequest, enqueue
 from scripts._stack import wallets
 from tests.support.agent_service import AgentChain, AgentService, Buyer, agent_service, bet
+from tests.support.event_reader import Following, messages
 from tests.support.genesis import Genesis, RunningChain
+from tests.support.webhook_receiver import active, receiver, registered
 
 DEV = wallets.DEV
+CAP = 100_000_000 * 10**8
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +32,8 @@ def service(
 ) -> Iterator[AgentService]:
     chain = AgentChain.on(base_chain.url, base_chain.deployment)
     folder: Path = tmp_path_factory.mktemp("events")
-    chain.list("told")
+    for name in ("told", "ends", "void"):
+        chain.list(name, early=name == "ends")
     with agent_service(
         chain, database_url, local_genesis.deployments, folder, VPM_ALLOW_PRIVATE_WEBHOOKS="1"
     ) as running:
@@ -34,19 +45,238 @@ def service(
 async def buyer(service: AgentService) -> AsyncIterator[Buyer]:
     async with aiohttp.ClientSession() as session:
         made = Buyer(session, service)
-        await made.shows("told")
+        await made.shows("void")
         yield made
 
 
-async def test_a_bet_is_told_in_replay_and_stream_alike(buyer: Buyer) -> None:
+async def replayed(buyer: Buyer, wallet: str, count: int, *, seconds: float = 20.0) -> list[Any]:
+    """The wallet's events, once there are so many."""
+    deadline = time.monotonic() + seconds
+    while True:
+        response, body = await buyer.get("/events/replay", wallet=wallet)
+        assert response.status == 200, body
+        if len(body["events"]) >= count:
+            return list(body["events"])
+        assert time.monotonic() < deadline, [each["type"] for each in body["events"]]
+        await asyncio.sleep(0.1)
+
+
+@pytest.mark.proves(
+    "agent.events.event.bet.placed",
+    "agent.events.event.bet.settlement_submitted",
+    "agent.events.decision.emit_submitted",
+    "agent.events.decision.emit_placed",
+    "agent.events.field.eventId",
+    "agent.events.field.seq",
+    "agent.events.field.type",
+    "agent.events.field.createdAt",
+    "agent.events.field.wallet",
+    "agent.events.field.marketId",
+    "agent.events.field.tradeId",
+    "agent.events.field.payload",
+    "agent.events.field.proofUrl",
+)
+async def test_a_bet_is_submitted_and_then_placed(buyer: Buyer) -> None:
     who = DEV[1]
-    response, paid = await buyer.buy(bet("told", who), who)
+    response, paid = await buyer.buy(bet("told", who, ref="mention:7"), who)
     assert response.status == 200, paid
-    response, body = await buyer.get("/events/replay", wallet=who.address)
-    assert response.status == 200, body
-    print(json.dumps(body, indent=1))
-    assert [each["type"] for each in body["events"]] == ["bet.settlement_submitted", "bet.placed"]
-    async with buyer.session.get(f"{buyer.service.api}/events", params={"wallet": who.address}) as stream:
-        assert stream.status == 200
-        text = await stream.content.readuntil(b"bet.placed")
-        print(text)
+    receipt = paid["receipt"]
+    submitted, placed = await replayed(buyer, who.address, 2)
+    for each in (submitted, placed):
+        AgentEvent.model_validate(each)
+        assert set(each) == set(AgentEvent.model_json_schema(by_alias=True)["properties"])
+        assert (each["wallet"], each["marketId"], each["tradeId"]) == (
+            who.address.lower(),
+            "told",
+            receipt["tradeId"],
+        )
+        assert datetime.fromisoformat(each["createdAt"]).tzinfo is not None
+        assert each["payload"]["txHash"] == receipt["txHash"]
+        assert each["payload"]["sizeUsd"] == 5
+    assert (submitted["type"], submitted["seq"], submitted["proofUrl"]) == ("bet.settlement_submitted", 0, None)
+    assert (placed["type"], placed["seq"], placed["proofUrl"]) == ("bet.placed", 1, receipt["proofUrl"])
+    assert placed["payload"]["shares"] == receipt["position"]["shares"]
+    assert placed["payload"]["avgPriceCents"] == receipt["position"]["avgPriceCents"]
+    assert placed["payload"]["ref"] == "mention:7"
+    assert placed["createdAt"] == receipt["recordedAt"]
+
+
+@pytest.mark.proves(
+    "agent.events.event.market.resolved",
+    "agent.events.event.position.won",
+    "agent.events.event.position.lost",
+    "agent.events.event.payout.submitted",
+    "agent.events.event.payout.paid",
+    "agent.events.event.payout.failed",
+    "agent.events.decision.emit_resolved",
+    "agent.events.decision.emit_outcome",
+    "agent.events.decision.emit_payout",
+    "agent.events.decision.seq_gap_free",
+    "agent.events.decision.same_ids_everywhere",
+    "agent.events.behaviour.four_channels",
+    "agent.events.behaviour.channels_live",
+    "agent.resolved.endpoint.get",
+    "agent.resolved.param.wallet",
+    "agent.resolved.param.since",
+    "agent.resolved.param.limit",
+    "agent.resolved.field.meta",
+    "agent.resolved.field.events",
+    "agent.resolved.field.nextSince",
+    "agent.resolved.behaviour.drained_null",
+    "agent.replay.endpoint.get",
+    "agent.replay.param.wallet",
+    "agent.replay.param.fromSeq",
+    "agent.replay.behaviour.from_inclusive",
+    "agent.replay.field.meta",
+    "agent.replay.field.events",
+    "agent.replay.field.nextSeq",
+    "agent.replay.behaviour.drained_null",
+)
+async def test_from_bets_to_payouts_on_every_channel(buyer: Buyer, service: AgentService, database_url: str) -> None:
+    """Two bets of one wallet, one wins; its first payout is refused by the token. Four channels, one sequence."""
+    chain, who = service.chain, DEV[2]
+    settlement, token, key = chain.contracts.settlement, chain.contracts.token, market_key("ends")
+    follower = Following(f"{service.api}/events", who.address)
+    following = asyncio.create_task(follower.run())
+    async with receiver() as there, make_pool(database_url, size=1) as pool:
+        hook = await registered(buyer, who, there.url)
+        await active(buyer, hook["id"])
+        trades = {}
+        for side in ("yes", "no"):
+            response, paid = await buyer.buy(bet("ends", who, side), who)
+            assert response.status == 200, paid
+            trades[side] = paid["receipt"]["tradeId"]
+        await replayed(buyer, who.address, 4)
+        chain.observe(CAP)
+        chain.ask("evm_increaseTime", 5)
+        chain.ask("evm_mine")
+        chain.send(settlement.call("resolve(bytes32)", key), DEV[7].address)
+        await replayed(buyer, who.address, 7)
+        ids = chain.read(settlement.call("stakesOf", key, 0, 10))
+        chain.send(token.call("freeze", who.address), who.address)
+        chain.send(settlement.call("pay", key, ids), DEV[7].address)
+        await replayed(buyer, who.address, 8)
+        chain.send(token.call("unfreeze", who.address), who.address)
+        call = settlement.call("pay", key, [ids[0]])
+        async with pool.connection() as connection:
+            wanted = IntentRequest("pay for events", 8453, KEEPER, "pay", call.to, call.data)
+            await enqueue(connection, wanted)
+        events = await replayed(buyer, who.address, 10)
+        assert [each["type"] for each in events] == [
+            "bet.settlement_submitted",
+            "bet.placed",
+            "bet.settlement_submitted",
+            "bet.placed",
+            "market.resolved",
+            "position.won",
+            "position.lost",
+            "payout.failed",
+            "payout.submitted",
+            "payout.paid",
+        ]
+        assert [each["seq"] for each in events] == list(range(10))
+        ended, won, lost, refused, sent, got = events[4:]
+        assert (ended["tradeId"], ended["payload"]["resolvedOutcome"], ended["payload"]["refunded"]) == (
+            None,
+            "yes",
+            False,
+        )
+        assert ended["payload"]["observedMarketCapUsd"] == 100_000_000
+        assert (won["tradeId"], lost["tradeId"]) == (trades["yes"], trades["no"])
+        assert (won["payload"]["payoutUsd"], lost["payload"]["payoutUsd"]) == (9.8, 0)
+        for each in (refused, sent, got):
+            assert (each["tradeId"], each["payload"]["amountUsd"]) == (trades["yes"], 9.8)
+        assert sent["payload"]["txHash"] == got["payload"]["txHash"]
+        assert (got["payload"]["refund"], "reason" in refused["payload"]) == (False, True)
+
+        # Polling
+        response, page = await buyer.get("/resolved", wallet=who.address)
+        assert page["meta"]["version"] == "service-agent-api-v1"
+        assert (page["events"], page["nextSince"]) == ([ended, won, lost], None)
+        _, page = await buyer.get("/resolved", wallet=who.address, limit=1)
+        polled = list(page["events"])
+        while page["nextSince"] is not None:
+            assert datetime.fromisoformat(page["nextSince"])
+            _, page = await buyer.get("/resolved", wallet=who.address, limit=1, since=page["nextSince"])
+            polled += page["events"]
+        assert polled == [ended, won, lost]
+        _, page = await buyer.get("/resolved", wallet=who.address, since=lost["createdAt"])
+        assert (page["events"], page["nextSince"]) == ([], None)
+
+        # Replay, in pages
+        response, page = await buyer.get("/events/replay", wallet=who.address, fromSeq=3, limit=4)
+        assert page["meta"]["version"] == "service-agent-api-v1"
+        assert (page["events"], page["nextSeq"], page["lastSeq"]) == (events[3:7], 7, 9)
+        _, page = await buyer.get("/events/replay", wallet=who.address, fromSeq=page["nextSeq"], limit=3)
+        assert (page["events"], page["nextSeq"]) == (events[7:], None)
+
+        # The stream of one trade, the stream of all, and the webhook
+        async with buyer.session.get(
+            f"{service.api}/events", params={"wallet": who.address, "tradeId": trades["no"]}
+        ) as response:
+            seen = []
+            async for message in messages(response):
+                seen += [] if message.data is None else [message.data]
+                if len(seen) == 3:
+                    break
+        assert seen == [events[2], events[3], events[6]]
+        await there.until(lambda: len(there.events()) >= 10)
+        assert there.events() == events
+        async with asyncio.timeout(10):
+            while len(follower.events) < 10:
+                await asyncio.sleep(0.1)
+        assert follower.events == events
+    following.cancel()
+
+
+async def test_a_void_market_refunds_and_nobody_won(buyer: Buyer, service: AgentService) -> None:
+    chain, who = service.chain, DEV[3]
+    response, paid = await buyer.buy(bet("void", who, "no"), who)
+    assert response.status == 200, paid
+    end = chain.now + 3 * 86_400
+    chain.warp_to(end)
+    key = market_key("void")
+    chain.send(chain.contracts.settlement.call("voidMarket", key, 0), DEV[7].address)
+    ids = chain.read(chain.contracts.settlement.call("stakesOf", key, 0, 10))
+    chain.send(chain.contracts.settlement.call("pay", key, ids), DEV[7].address)
+    events = await replayed(buyer, who.address, 4)
+    assert [each["type"] for each in events[2:]] == ["market.resolved", "payout.paid"]
+    ended, paid_back = (each["payload"] for each in events[2:])
+    assert (ended["status"], ended["resolvedOutcome"], ended["refunded"]) == ("void", "void", True)
+    assert (paid_back["refund"], paid_back["amountUsd"]) == (True, 5)
+
+
+@pytest.mark.proves(
+    "agent.resolved.error.invalid_wallet",
+    "agent.replay.error.invalid_wallet",
+    "agent.resolved.decision.page",
+    "agent.replay.decision.page",
+)
+async def test_what_is_no_page(buyer: Buyer) -> None:
+    wallet = "0x" + "9" * 40
+    cases: list[tuple[str, dict[str, object], int, str]] = [
+        ("/events/replay", {}, 422, "invalid_wallet"),
+        ("/events/replay", {"wallet": "nobody"}, 422, "invalid_wallet"),
+        ("/events/replay", {"wallet": wallet, "fromSeq": -1}, 400, "invalid_request"),
+        ("/events/replay", {"wallet": wallet, "fromSeq": "1.5"}, 400, "invalid_request"),
+        ("/events/replay", {"wallet": wallet, "fromSeq": 2**70}, 400, "invalid_request"),
+        ("/events/replay", {"wallet": wallet, "limit": 501}, 400, "invalid_request"),
+        ("/resolved", {}, 422, "invalid_wallet"),
+        ("/resolved", {"wallet": "0x" + "g" * 40}, 422, "invalid_wallet"),
+        ("/resolved", {"wallet": wallet, "since": "yesterday"}, 400, "invalid_request"),
+        ("/resolved", {"wallet": wallet, "since": "2026-13-01T00:00:00Z"}, 400, "invalid_request"),
+        ("/resolved", {"wallet": wallet, "limit": 0}, 400, "invalid_request"),
+        ("/resolved", {"wallet": wallet, "limit": 501}, 400, "invalid_request"),
+    ]
+    for path, query, status, code in cases:
+        response, body = await buyer.get(path, **query)
+        assert (response.status, body["error"]) == (status, code), (path, query, body)
+        assert status != 400 or body["issues"]
+    for path, query in (
+        ("/events/replay", {"fromSeq": 99}),
+        ("/events/replay", {"limit": 500}),
+        ("/resolved", {"limit": 500, "since": "2026-11-21"}),
+        ("/resolved", {"since": "2026-11-21T16:00:00+01:00"}),
+    ):
+        response, body = await buyer.get(path, wallet=wallet, **query)
+        assert (response.status, body["events"]) == (200, []), body

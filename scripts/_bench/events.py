@@ -1,0 +1,204 @@
+"""`./vpm bench events`: what idle event streams cost, and how soon an event is everywhere.
+
+A real API process over a real database. 2,000 readers of one wallet open streams and wait; the process's resident
+memory before and after tells what they cost (target: under 150 MB). Then events are added to the log, one after the
+other, and each is timed from before it is written until the last reader has it (target: under 500 ms). Readers are bare
+sockets in this process, so that what is measured is mostly the service. Beside it: one bare write to as many bare
+sockets, which is what the kernel and the readers cost alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import resource
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from core.agent_events import log as event_log
+from core.agent_events.kinds import EventType, source_of
+from core.agent_events.log import Draft
+from core.db.engine import connect
+from core.db.migrate import migrate
+from core.local.postgres import prepare_postgres, start_postgres
+from core.local.process import SpawnPlan, free_port, start_process
+
+ROOT = Path(__file__).resolve().parents[2]
+STREAMS = 2_000
+EVENTS = 20
+OPENING_AT_ONCE = 50
+WALLET = b"\x42" * 20
+TARGET_MB = 150.0
+TARGET_MS = 500.0
+READY_SECONDS = 60.0
+
+
+class Reader(asyncio.Protocol):
+    """Counts messages and says when one has come."""
+
+    def __init__(self, crowd: Crowd) -> None:
+        self._crowd = crowd
+
+    def data_received(self, data: bytes) -> None:
+        if b"comes next" in data:
+            self._crowd.opened += 1
+        if b"data: " in data or data == b"x":
+            self._crowd.arrived(time.perf_counter())
+
+
+class Crowd:
+    """All readers together: how many are open, and when the last message arrived."""
+
+    def __init__(self) -> None:
+        self.opened = 0
+        self.times: list[float] = []
+        self._wanted = 0
+        self._all = asyncio.Event()
+
+    def expect(self, count: int) -> None:
+        self.times, self._wanted = [], count
+        self._all.clear()
+
+    def arrived(self, at: float) -> None:
+        self.times.append(at)
+        if len(self.times) >= self._wanted:
+            self._all.set()
+
+    async def everybody(self) -> None:
+        async with asyncio.timeout(30):
+            await self._all.wait()
+
+
+async def _measure(database_url: str, port: int, pid: int) -> dict[str, Any]:
+    crowd, loop = Crowd(), asyncio.get_running_loop()
+    request = (
+        f"GET /api/agent/v1/events?wallet=0x{WALLET.hex()} HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+        "Accept: text/event-stream\r\n\r\n"
+    ).encode()
+    await asyncio.sleep(2)  # the process has settled
+    before = _resident_mb(pid)
+    room = asyncio.Semaphore(OPENING_AT_ONCE)
+    transports: list[asyncio.Transport] = []
+
+    async def open_one() -> None:
+        async with room:
+            transport, _ = await loop.create_connection(lambda: Reader(crowd), "127.0.0.1", port)
+            transport.write(request)
+            transports.append(transport)
+
+    await asyncio.gather(*(open_one() for _ in range(STREAMS)))
+    async with asyncio.timeout(60):
+        while crowd.opened < STREAMS:
+            await asyncio.sleep(0.1)
+    await asyncio.sleep(2)
+    after = _resident_mb(pid)
+    spread, middle = [], []
+    async with await connect(database_url, autocommit=False) as connection:
+        for number in range(EVENTS):
+            crowd.expect(STREAMS)
+            began = time.perf_counter()
+            draft = Draft(WALLET, EventType.TEST, source_of(EventType.TEST, "bench", number), '{"message":"bench"}')
+            async with connection.transaction():
+                await event_log.append(connection, [draft])
+            await crowd.everybody()
+            spread.append((max(crowd.times) - began) * 1000)
+            middle.append((statistics.median(crowd.times) - began) * 1000)
+            await asyncio.sleep(0.2)
+    for transport in transports:
+        transport.abort()
+    return {
+        "streams": STREAMS,
+        "idle_mb": round(after - before, 1),
+        "kb_each": round((after - before) * 1024 / STREAMS, 1),
+        "to_half_ms": round(statistics.median(middle), 1),
+        "to_all_ms": round(statistics.median(spread), 1),
+        "to_all_worst_ms": round(max(spread), 1),
+        "bare_to_all_ms": round(statistics.median([await _bare() for _ in range(3)]), 1),
+    }
+
+
+async def _bare() -> float:
+    """Milliseconds from the first of as many bare writes until the last bare reader has its byte."""
+    crowd, loop = Crowd(), asyncio.get_running_loop()
+    writers: list[asyncio.StreamWriter] = []
+
+    async def serve(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writers.append(writer)
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0, backlog=1024)
+    port = server.sockets[0].getsockname()[1]
+    transports = []
+    for _ in range(STREAMS):
+        transport, _ = await loop.create_connection(lambda: Reader(crowd), "127.0.0.1", port)
+        transports.append(transport)
+    while len(writers) < STREAMS:
+        await asyncio.sleep(0.05)
+    crowd.expect(STREAMS)
+    began = time.perf_counter()
+    for writer in writers:
+        writer.write(b"x")
+    await crowd.everybody()
+    took = (max(crowd.times) - began) * 1000
+    for each in (*transports, *(writer.transport for writer in writers)):
+        each.abort()
+    server.close()
+    return took
+
+
+def _resident_mb(pid: int) -> float:
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) / 1024
+    raise AssertionError(f"process {pid} has no resident memory")
+
+
+def main(json_path: Path | None = None) -> int:
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    with tempfile.TemporaryDirectory(prefix="vpm-bench-events-") as name:
+        folder = Path(name)
+        os.chmod(folder, 0o755)  # noqa: S103 - the server runs as another user
+        server = prepare_postgres(folder / "postgres", free_port())
+        database = start_postgres(server, folder / "postgres.log", parent_pid=os.getpid())
+        try:
+            migrate(server.url())
+            port, ready = free_port(), folder / "ready"
+            env = {
+                "PATH": os.environ["PATH"],
+                "DATABASE_URL": server.url(),
+                "VPM_PORT": str(port),
+                "VPM_API_METRICS_PORT": "0",
+                "VPM_READY_FILE": str(ready),
+            }
+            plan = SpawnPlan("api", (sys.executable, "-m", "api"), env=env, cwd=str(ROOT))
+            api = start_process(plan, folder / "api.log")
+            try:
+                deadline = time.monotonic() + READY_SECONDS
+                while not ready.exists():
+                    if not api.alive() or time.monotonic() > deadline:
+                        print(api.tail(20), file=sys.stderr)
+                        return 1
+                    time.sleep(0.1)
+                found = asyncio.run(_measure(server.url(), port, int(json.loads(ready.read_text())["pid"])))
+            finally:
+                api.stop()
+        finally:
+            database.stop()
+    streams, idle, each = found["streams"], found["idle_mb"], found["kb_each"]
+    times = ("to_half_ms", "to_all_ms", "to_all_worst_ms", "bare_to_all_ms")
+    half, everyone, worst, bare = (found[name] for name in times)
+    print(f"{streams:,} idle streams: {idle} MB, {each} kB each; target {TARGET_MB:g} MB")
+    print(f"an event reaches half of them in {half} ms, all in {everyone} ms (medians of {EVENTS}; worst {worst} ms)")
+    print(f"bare sockets: {bare} ms; target {TARGET_MS:g} ms to all")
+    if json_path is not None:
+        json_path.write_text(json.dumps(found, indent=2) + "\n")
+    return 0 if found["idle_mb"] < TARGET_MB and found["to_all_ms"] < TARGET_MS else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1]) if len(sys.argv) > 1 else None))

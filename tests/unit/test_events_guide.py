@@ -1,0 +1,117 @@
+"""docs/events.md: its examples run as they stand, against real deliveries; its tables name what there is."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from eth_account import Account
+
+from api.agent.webhook_dispatcher import RETRIES
+from api.agent.webhook_sending import Signer
+from core.agent_events import payloads
+from core.agent_events.kinds import EventType
+from core.market_words import Outcome
+from core.mirror.settlement import Book, Kind
+
+GUIDE = (Path(__file__).resolve().parents[2] / "docs" / "events.md").read_text()
+KEY = "0x" + "11" * 32
+SECRET = "whsec_guide"
+BODY = b'{"eventId":"evt_1","payload":{"text":"\xc3\xa4 \\u20ac"}}'
+
+
+def _examples(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", GUIDE, re.MULTILINE | re.DOTALL)
+
+
+def _cases(signer: Signer, secret: str | None) -> list[tuple[dict[str, str], bytes, bool]]:
+    """Headers, body, and whether a receiver should take it."""
+    now = int(time.time())
+    good = signer.headers("evt_1", BODY, secret, now)
+    other = signer.headers("evt_1", BODY, None if secret is None else "another", now)
+    cases = [(good, BODY, True), (good, BODY + b" ", False), ({**good, "Service-Event-Id": "evt_2"}, BODY, False)]
+    cases.append(({**good, "Service-Timestamp": str(now - 10)}, BODY, False))
+    if secret is not None:
+        cases += [(other, BODY, False), (signer.headers("evt_1", BODY, secret, now - 400), BODY, False)]
+    return cases
+
+
+def test_the_python_examples_tell_true_from_false() -> None:
+    by_secret, by_key = _examples("python")
+    found: dict[str, object] = {}
+    exec(by_secret, found)
+    exec(by_key, found)
+    verified, signed = found["verified"], found["signed_by_service"]
+    assert callable(verified)
+    assert callable(signed)
+    for headers, body, good in _cases(Signer(None), SECRET):
+        assert verified(SECRET, headers, body) is good
+    address = Account.from_key(KEY).address
+    for headers, body, good in _cases(Signer(KEY), None):
+        assert signed(address, headers, body) is good
+
+
+def test_the_typescript_example_tells_true_from_false(tmp_path: Path) -> None:
+    """The only TypeScript in it are annotations; without them it is the JavaScript that runs here."""
+    (example,) = _examples("typescript")
+    plain = re.sub(r": (string|Buffer|boolean|Record<string, string>)(?=[,)]| \{)", "", example)
+    (tmp_path / "receiver.mjs").write_text(plain)
+    cases = [
+        [{name.lower(): value for name, value in headers.items()}, body.hex(), good]
+        for headers, body, good in _cases(Signer(None), SECRET)
+    ]
+    (tmp_path / "run.mjs").write_text(
+        f"""import {{ verified }} from "./receiver.mjs";
+for (const [headers, hex, good] of {json.dumps(cases)}) {{
+  const taken = verified({json.dumps(SECRET)}, headers, Buffer.from(hex, "hex"));
+  if (taken !== good) throw new Error(JSON.stringify(headers));
+}}
+console.log("all told apart");
+"""
+    )
+    done = subprocess.run(["node", "run.mjs"], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout == "all told apart\n", done.stderr
+
+
+def test_examples_are_short() -> None:
+    for example in (*_examples("python"), *_examples("typescript")):
+        assert len([line for line in example.splitlines() if line.strip()]) <= 10
+
+
+MARKET = payloads.Named(
+    b"\1" * 32,
+    "m",
+    Kind.THRESHOLD,
+    (Outcome("yes", "Yes", "Yes"), Outcome("no", "No", "No")),
+    Book(10**9, 200, (10**6, 10**6), (10**6, 10**6)),
+)
+TX = b"\2" * 32
+PAYLOADS = {
+    EventType.BET_SUBMITTED: payloads.bet_submitted(MARKET, 0, 1, TX),
+    EventType.BET_PLACED: payloads.bet_placed(
+        MARKET, outcome=0, amount=5, fee=1, shares=3, stake_id=1, builder=None, ref=None, tx=TX, block=1
+    ),
+    EventType.MARKET_RESOLVED: payloads.market_resolved(MARKET, winner=0, observed=1, tx=TX, block=1),
+    EventType.POSITION_WON: payloads.position_ended(MARKET, outcome=0, winner=0, amount=1, shares=1, owed=1),
+    EventType.PAYOUT_SUBMITTED: payloads.payout(MARKET, outcome=0, amount=1, stake_id=1, tx=TX, refund=False),
+}
+
+
+@pytest.mark.proves("agent.events.decision.payloads_documented")
+def test_every_type_and_every_payload_key_is_documented() -> None:
+    rows = {}
+    for line in GUIDE.splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if line.startswith("| `") and len(cells) == 3:
+            for kind in re.findall(r"`([a-z_.]+)`", cells[0]):
+                rows[kind] = cells[2]
+    assert {each.value for each in EventType} <= set(rows)
+    for kind, payload in PAYLOADS.items():
+        for key in json.loads(payload):
+            assert f"`{key}`" in rows[kind], (kind, key)
+    assert len(RETRIES) == 9
+    assert "nine more times" in GUIDE
