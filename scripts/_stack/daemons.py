@@ -55,7 +55,7 @@ async def start_daemons(
             await supervisor.start(_child(daemon, env, port))
     if options.demo:
         base_url = f"http://127.0.0.1:{options.port}"
-        demo = [sys.executable, "-m", "scripts._stack.demo", base_url]
+        demo = [sys.executable, "-m", "scripts._demo", base_url]
         await supervisor.start(Child(name="demo", argv=demo, cwd=str(ROOT)))
     return _ready(options, state, database_url, chains, metrics)
 

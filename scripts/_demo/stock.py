@@ -1,7 +1,7 @@
-"""Demo traffic of a local stack: wallets without ETH place gasless bets through the public door, like anybody.
+"""Wallets without ETH that place gasless bets on stock markets.
 
-`python -m scripts._stack.demo BASE_URL`. A dozen bets at first, so the pages have something to show, then one now and
-then. It only uses what a bettor has: the market list, the typed data to sign, and the relay.
+A dozen bets at first, so the pages have something to show, then one now and then. They use only what a bettor has: the
+market list, the typed data to sign, and the relay.
 """
 
 from __future__ import annotations
@@ -62,8 +62,3 @@ async def _bet(session: aiohttp.ClientSession, dice: random.Random) -> int:
     request = {**typed["request"], "from": wallet.address, "signature": "0x" + signed.signature.hex()}
     async with session.post("/api/relay/enter", json=request) as answer:
         return int(answer.status == 200)
-
-
-if __name__ == "__main__":
-    with contextlib.suppress(KeyboardInterrupt):
-        asyncio.run(play(sys.argv[1]))
