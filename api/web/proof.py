@@ -22,30 +22,46 @@ class Power:
     cannot: str
 
 
+# In the words of contracts/README.md, which names the test behind every "cannot".
 POWERS = (
     Power(
         "Anyone",
-        "bet, resolve a market with the two proven rounds, void a stale or overdue one, deliver payouts and refunds "
-        "to their owners, sweep fees to the treasury",
-        "choose an outcome, or have a payout sent anywhere but to its owner",
+        "resolve a market, void it on proof or after the delay, deliver payouts and refunds to their owners, sweep "
+        "fees to the treasury",
+        "choose an outcome, be paid for somebody else's position, change a signed bet it relays, prove another pair of "
+        "rounds than the one in effect",
+    ),
+    Power("The owner of a position", "transfer it", "transfer anybody else's"),
+    Power(
+        "An opener",
+        "open markets on allowed feeds, with its own seed on both sides",
+        "take the seed back before the market settles, open on a known answer or on looser age bounds",
     ),
     Power(
-        "The Safe (owner of the lister)",
-        "allow feeds and openers, within bounds fixed at deployment",
-        "touch a stake, a listed market, its readings or its outcome",
-    ),
-    Power("An opener", "list markets on allowed feeds and seed both sides alike", "change a market once it is listed"),
-    Power(
-        "The guardian",
-        "pause new bets and new markets",
-        "stop a resolution, a payout or a refund; those never pause",
+        "The lister's owner, a Safe",
+        "allow feeds and openers for markets to come",
+        "touch a listed market or any money",
     ),
     Power(
-        "The relayer",
-        "send bets that their owners signed, and pay for the gas",
-        "change the market, the side, the amount or the owner of a bet: the signature binds them",
+        "The guardian, the Safe", "pause new bets and new markets", "stop a resolution, a payout, a refund or a sweep"
     ),
-    Power("The treasury", "receive fees and the dust of rounding", "take anything by itself"),
+    Power("The treasury, the Safe", "receive fees and the dust of rounding", "hold anything up by being frozen"),
+    Power(
+        "Base: the relayer",
+        "settle signed payments, credit late ones",
+        "credit without the payer's signature, twice, or what never arrived",
+    ),
+    Power("Base: the lister", "list markets", "change a listed market, or list it again"),
+    Power(
+        "Base: the owner, a Safe",
+        "give and take roles",
+        "move a stake, choose an outcome, take fees of open markets",
+    ),
+    Power(
+        "The publisher of our own feeds",
+        "post what it observed, in order",
+        "rewrite or back-date an observation, or post one from the future",
+    ),
 )
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+import time
+from collections.abc import AsyncIterator, Callable, Hashable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
@@ -28,6 +29,7 @@ from api.web.history import History
 from api.web.home import HomePage
 from api.web.how import HowPage
 from api.web.proof import ProofPage
+from api.web.pulse import Pulse
 from api.web.stock import StockPages
 from api.web.templating import Pages
 from core.config import Settings
@@ -66,6 +68,9 @@ async def pages_surface(context: Context, made: Sequence[Surface]) -> AsyncItera
         cup = CupPages(pages, held, desk)
         operations.append(_page("/cup", cup.board, "The tournament's board"))
         operations.append(_page("/roulette", cup.roulette, "The wheel"))
+    pulse = Pulse(_stamps(reads, agent))
+    context.spawn("pages pulse", pulse.run())
+    operations.append(_page("/live", pulse.stream, "Beats of change", "text/event-stream"))
     operations.append(_page("/how", HowPage(pages, held).get, "How it works"))
     operations.append(_page("/agents.txt", Guide(pages, settings, base, stock).get, "The guide for agents", TEXT))
     yield Surface(
@@ -93,6 +98,16 @@ def chain_for_wallets(settings: Settings, stock: Deployment) -> dict[str, Any]:
         "token": token.address,
         "symbol": token.symbol,
         "settler": "" if contracts is None else contracts.settler.address,
+    }
+
+
+def _stamps(reads: StockReads | None, agent: Reads | None) -> dict[str, Callable[[], Hashable]]:
+    """By kind of page. The tournament's pages change by the second, as the wheel's clock does."""
+    return {
+        "markets": lambda: (None if reads is None else reads.stamp, None if agent is None else agent.stamp),
+        "stock": lambda: None if reads is None else reads.stamp,
+        "agent": lambda: None if agent is None else agent.stamp,
+        "cup": lambda: int(time.time()),
     }
 
 

@@ -1,11 +1,16 @@
-// Live pages without a second rendering: asks for the page again (304 while nothing changed) and puts in the parts
-// marked data-live that differ. What has the focus, or an open dialog's page, is left alone until later.
+// Live pages without a second rendering: when the stream of changes beats, asks for the page again (304 while nothing
+// changed) and puts in the parts marked data-live that differ. What has the focus is left alone until later. Where the
+// stream cannot be held, the page is asked for every few seconds.
 
-const EVERY_MS = Number(document.body.dataset.every ?? 2500);
+const EVERY_MS = 2500;
+const LEAST_MS = 800;
 const query = new URLSearchParams(location.search);
 const last = new Map();
 let skew = 0; // seconds our clock is ahead of the server's
 let timer = 0;
+let stream = null;
+let waiting = false;
+let asked = 0; // when the page was last asked for
 let told = document.body.dataset.now;
 let asking = false;
 
@@ -21,6 +26,7 @@ export function ask(name, value) {
 export async function refresh() {
   if (!("live" in document.body.dataset) || asking) return;
   asking = true;
+  asked = Date.now();
   try {
     const text = query.toString();
     const answer = await fetch(location.pathname + (text ? `?${text}` : ""), { cache: "no-cache", headers: { Accept: "text/html" } });
@@ -81,14 +87,31 @@ function setClock(now) {
   skew = Date.now() / 1000 - now;
 }
 
-function tick() {
+function listen() {
+  stream?.close();
   clearInterval(timer);
-  if (document.hidden) return;
+  if (document.hidden || !("live" in document.body.dataset)) return;
   refresh();
-  timer = setInterval(refresh, EVERY_MS);
+  stream = new EventSource(`/live?of=${document.body.dataset.live}`);
+  stream.onopen = () => clearInterval(timer);
+  stream.onmessage = soon;
+  stream.onerror = () => {
+    clearInterval(timer);
+    timer = setInterval(refresh, EVERY_MS);
+  };
+}
+
+/** Several changes at once are one; a page is asked for at most once in LEAST_MS. */
+function soon() {
+  if (waiting) return;
+  waiting = true;
+  setTimeout(() => {
+    waiting = false;
+    refresh();
+  }, Math.max(0, asked + LEAST_MS - Date.now()));
 }
 
 if (told !== undefined) setClock(Number(told));
 setInterval(count, 1000);
-document.addEventListener("visibilitychange", tick);
-timer = setInterval(refresh, EVERY_MS);
+document.addEventListener("visibilitychange", listen);
+window.addEventListener("load", () => setTimeout(listen, LEAST_MS));

@@ -1,0 +1,111 @@
+"""GET /live: tells an open page that something it shows has changed, so that it asks for itself again.
+
+A server-sent event stream that carries no content: one beat, a number, for each change. A page that cannot hold one
+asks every few seconds instead.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Hashable, Mapping
+
+from aiohttp import web
+
+from api.http.problem import Problem, invalid
+
+LOOK_SECONDS = 0.25
+HEARTBEAT_SECONDS = 15.0
+WINDOW_SECONDS = 300.0
+# A reader that takes longer is gone, or as good as gone.
+SLOW_SECONDS = 5.0
+MOST_STREAMS = 2_000
+HEADERS = {
+    "Content-Type": "text/event-stream",
+    "Cache-Control": "no-store",
+    "X-Accel-Buffering": "no",
+    "X-Content-Type-Options": "nosniff",
+}
+
+
+class Pulse:
+    """`stamps`: for each kind of page, what changes when its content may have."""
+
+    def __init__(
+        self,
+        stamps: Mapping[str, Callable[[], Hashable]],
+        *,
+        most: int = MOST_STREAMS,
+        heartbeat_seconds: float = HEARTBEAT_SECONDS,
+        window_seconds: float = WINDOW_SECONDS,
+    ) -> None:
+        self._stamps = stamps
+        self._most = most
+        self._heartbeat_seconds = heartbeat_seconds
+        self._window_seconds = window_seconds
+        self._beats = dict.fromkeys(stamps, 0)
+        self._changed = asyncio.Condition()
+        self._streams = 0
+        self._ended = False
+
+    async def run(self) -> None:
+        """Looks for changes until it is cancelled, which ends every stream."""
+        seen: dict[str, Hashable] = {}
+        try:
+            while True:
+                now = {kind: stamp() for kind, stamp in self._stamps.items()}
+                changed = [kind for kind, stamp in now.items() if seen.get(kind) != stamp]
+                seen = now
+                if changed:
+                    async with self._changed:
+                        for kind in changed:
+                            self._beats[kind] += 1
+                        self._changed.notify_all()
+                await asyncio.sleep(LOOK_SECONDS)
+        finally:
+            self._ended = True
+            async with self._changed:
+                self._changed.notify_all()
+
+    async def stream(self, request: web.Request) -> web.StreamResponse:
+        kind = request.query.get("of", "")
+        if kind not in self._stamps:
+            raise invalid(f"The query parameter of is one of {', '.join(self._stamps)}.")
+        if self._streams >= self._most:
+            raise Problem(503, "busy", "Too many pages listen already; ask again in a while.")
+        response = web.StreamResponse(headers=HEADERS)
+        self._streams += 1
+        try:
+            await response.prepare(request)
+            if request.method == "GET":
+                await self._tell(request, response, kind)
+        except ConnectionError:
+            pass  # the page was closed
+        finally:
+            self._streams -= 1
+        return response
+
+    async def _tell(self, request: web.Request, response: web.StreamResponse, kind: str) -> None:
+        clock = asyncio.get_running_loop().time
+        ends = clock() + self._window_seconds
+        told = self._beats[kind]
+
+        def news() -> bool:
+            return self._ended or self._beats[kind] != told
+
+        await response.write(b"retry: 2000\n\n")
+        while not self._ended and clock() < ends:
+            line = b": still here\n\n"
+            try:
+                async with asyncio.timeout(self._heartbeat_seconds), self._changed:
+                    await self._changed.wait_for(news)
+                told = self._beats[kind]
+                line = b"data: %d\n\n" % told
+            except TimeoutError:
+                pass
+            try:
+                async with asyncio.timeout(SLOW_SECONDS):
+                    await response.write(line)
+            except TimeoutError:
+                if request.transport is not None:
+                    request.transport.abort()
+                return

@@ -1,0 +1,59 @@
+"""The stream that tells open pages of changes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+import pytest
+from aiohttp import ClientSession, web
+from aiohttp.test_utils import TestServer
+
+from api.http.problem import Problem
+from api.web.pulse import Pulse
+
+
+@contextlib.asynccontextmanager
+async def served(pulse: Pulse):  # type: ignore[no-untyped-def]
+    app = web.Application()
+    app.router.add_get("/live", pulse.stream)
+    running = asyncio.create_task(pulse.run())
+    async with TestServer(app) as server, ClientSession() as session:
+        yield session, server.make_url("/live"), running
+        running.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await running
+
+
+async def test_a_change_is_told_and_the_end_ends_it() -> None:
+    stamp = {"stock": 1, "agent": 1}
+    pulse = Pulse({"stock": lambda: stamp["stock"], "agent": lambda: stamp["agent"]})
+    async with served(pulse) as (session, url, running), session.get(url, params={"of": "stock"}) as response:
+        assert response.headers["Content-Type"] == "text/event-stream"
+        assert await response.content.readuntil(b"\n\n") == b"retry: 2000\n\n"
+        async with asyncio.timeout(5):
+            stamp["agent"] = 2  # another page's
+            stamp["stock"] = 2
+            assert (await response.content.readuntil(b"\n\n")).startswith(b"data: ")
+            running.cancel()
+            await response.content.read()
+
+
+async def test_silence_is_kept_alive_and_the_window_ends() -> None:
+    pulse = Pulse({"stock": lambda: 1}, heartbeat_seconds=0.05, window_seconds=0.5)
+    async with served(pulse) as (session, url, _), session.get(url, params={"of": "stock"}) as response:
+        async with asyncio.timeout(5):
+            body = await response.read()
+    assert b": still here" in body
+
+
+async def test_only_so_many_listen_at_once() -> None:
+    pulse = Pulse({"stock": lambda: 1}, most=0)
+    request = type("Request", (), {"query": {"of": "stock"}})()
+    with pytest.raises(Problem) as refused:
+        await pulse.stream(request)
+    assert refused.value.status == 503
+    request.query["of"] = "nothing"
+    with pytest.raises(Problem) as refused:
+        await pulse.stream(request)
+    assert refused.value.status == 400
