@@ -430,7 +430,7 @@ class StatsBody(_Answer):
 
 
 class AgentHealth(_Body):
-    """`reason` says why `ok` is false."""
+    """`reason` says why `ok` is false; `attester` is the address that signs offers, receipts and callbacks."""
 
     ok: bool
     markets_open: int
@@ -440,6 +440,7 @@ class AgentHealth(_Body):
     payout_queue_depth: int | None
     version: str
     reason: str | None
+    attester: str | None
 
 
 class HealthBody(_Answer):

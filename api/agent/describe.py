@@ -10,7 +10,11 @@ A market's `status` is `open`, `closed` (past its deadline, unsettled), `resolve
 Money is USD with at most 6 decimals, exact. Errors carry `error`, `message`, `hint`, `docsUrl`, `retriable` and
 `requestId`; a 400 also `issues`. `retriable` is true for `rate_limited`, `internal_error` and `platform_paused`. The
 codes `deposit_above_max`, `deposit_unconfirmed`, `deposit_mismatch` and `deposit_tx_reused` are reserved and never
-sent; `payment_required` names the 402 in logs. A trade id is the EIP-712 hash of the trade's intent under the domain
+sent; `payment_required` names the 402 in logs.
+
+Reads of markets, positions, results, proofs and stats have strong ETags: with `If-None-Match`, what has not changed
+costs no body. A wallet has one book: its stakes of this API and those a partner brought to the contract stand together;
+a `builderCode` puts nothing into the builder's. A trade id is the EIP-712 hash of the trade's intent under the domain
 `Service Settlement` 1 of the settlement contract."""
 
 QUOTE = """\
@@ -29,4 +33,8 @@ Checks in order: schema, market, idempotency key, trading on, market open, side,
 payment. `simulate: true` runs them all but the payment's. A key belongs to its wallet: used again with the same market,
 side, size and builder it returns the first receipt, with others it is `idem_conflict`. After a broadcast no answer asks
 for another payment: it is the receipt, or 500 `internal_error` with `txHash`. 10 a minute for each wallet, a challenge
-and its paid retry counting once."""
+and its paid retry counting once.
+
+The challenge and the receipt of a real trade are signed too, in the EIP-712 form of the x402 offer-and-receipt
+extension (`extensions["offer-receipt"].info`), by the key whose address `GET /health` gives as `attester`. A receipt
+and a proof can be checked against any node with `vpm verify`."""

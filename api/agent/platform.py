@@ -77,8 +77,10 @@ class Platform:
         links: Links,
         chain_id: int,
         *,
+        attester: str | None = None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._attester = attester
         self._monotonic = monotonic
         self._engine = engine
         self._pool = pool
@@ -158,6 +160,7 @@ class Platform:
             "payoutQueueDepth": queue,
             "version": VERSION,
             "reason": why,
+            "attester": self._attester,
         }
         return reply(self._links, {"health": body})
 

@@ -94,7 +94,9 @@ async def agent_surface(context: Context) -> AsyncIterator[Surface]:
                 links,
                 deployment.chain_id,
             ),
-            platform=Platform(context.engine, context.pool, index, switch, links, deployment.chain_id),
+            platform=Platform(
+                context.engine, context.pool, index, switch, links, deployment.chain_id, attester=attester.address
+            ),
             desk=_trade_desk(context, contracts, client, index, switch, attester, links),
             discovery=Discovery(index, links),
             sentiment=Sentiment(context.engine, index, links),

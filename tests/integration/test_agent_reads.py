@@ -205,6 +205,7 @@ async def test_platform(buyer: Buyer, service: AgentService) -> None:
     assert service.chain.contracts.settlement.address in stats["custody"]
     health = (await exact(buyer, "/health", answers.HealthBody))["health"]
     assert health["ok"] is True
+    assert health["attester"] == wallets.ATTESTATION.address
     started = await exact(buyer, "/getting-started", answers.GettingStarted)
     assert [each["step"] for each in started["steps"]] == [1, 2, 3, 4, 5, 6]
     assert [each["method"] for each in started["steps"]] == ["GET", "GET", "GET", "POST", "GET", "POST"]
