@@ -19,7 +19,7 @@ REST = Rest(after_success=600.0, after_failure=60.0, longest=6 * 3600.0)
 LOOK_BACK_SECONDS = 7 * 86_400
 """Chain time; an authorization is valid for minutes, and whoever was away this long has other worries."""
 AT_MOST = 200
-"""Payments looked at in one run."""
+"""Payments looked at in one run. Those of trades we know come first: anybody may send us money that nobody explains."""
 
 # Where a transaction booked as many stakes of a payer as it used authorizations of theirs, nothing was sent past us.
 _PAST_US = b"""
@@ -28,7 +28,8 @@ WHERE a.chain_id = %(chain)s AND a.recipient = %(wallet)s AND a.at > %(since)s
 AND (SELECT count(*) FROM agent_stake s WHERE s.wallet = a.authorizer AND s.staked_tx = a.tx)
   < (SELECT count(*) FROM token_authorization b WHERE b.chain_id = a.chain_id AND b.block_number = a.block_number
      AND b.tx = a.tx AND b.authorizer = a.authorizer AND b.recipient = a.recipient)
-ORDER BY a.block_number DESC, a.log_index DESC LIMIT %(limit)s
+ORDER BY EXISTS (SELECT FROM agent_trade t WHERE t.wallet = a.authorizer AND t.nonce = a.nonce) DESC,
+  a.block_number DESC, a.log_index DESC LIMIT %(limit)s
 """
 _SENT = b"""
 SELECT data, state IN ('final', 'failed', 'replaced') OR outcome IN ('reverted', 'cancelled') FROM outbox_intent
@@ -45,13 +46,14 @@ async def credit(run: Run) -> None:
     payments = await _past_us(run, bytes.fromhex(wallet.address[2:]))
     booked = await run.read_all([wallet.call("booked", "0x" + each.wallet.hex(), each.nonce) for each in payments])
     open_ = [each for each, is_booked in zip(payments, booked, strict=True) if is_booked is not True]
-    metrics.DUE.labels(run.report.job, "payments").set(len(open_))
+    unexplained = 0
     settle, selector = (wallet.abi.function(name).selector for name in ("settle", "credit"))
     for payment in open_:
         target = f"payment of {payment.value} units by 0x{payment.wallet.hex()}"
         sent, trades = await _known(run, payment)
         data = why_wait(payment, run.now) or credit_data(payment, sent, settle, selector)
         if isinstance(data, str):
+            unexplained += not sent
             run.report.skip(target, data)
             continue
         want = Want(
@@ -65,6 +67,8 @@ async def credit(run: Run) -> None:
             priority=2,
         )
         await run.ask(want, REST, _following(payment, carried(data, trades)))
+    metrics.DUE.labels(run.report.job, "payments").set(len(open_) - unexplained)
+    metrics.DUE.labels(run.report.job, "unexplained payments").set(unexplained)
 
 
 async def _past_us(run: Run, wallet: bytes) -> list[Payment]:

@@ -169,3 +169,19 @@ async def test_a_stake_that_can_no_longer_be_taken_becomes_a_refund(service: Age
     await job(service, "agent-pay")
     balance = service.chain.contracts.token.call("balanceOf", who.address)
     await until(lambda: service.chain.read(balance) == before)
+
+
+async def test_old_price_locks_are_forgotten(service: AgentService) -> None:
+    """A day after they expired; until then they are still told apart from locks that never were."""
+    for name, hours in (("q_old", 25), ("q_expired", 23), ("q_live", -1)):
+        rows(
+            service,
+            "INSERT INTO agent_quote (quote_id, market_id, outcome, amount, shares, expires_at) VALUES "
+            "(%s, %s, 0, 1, 1, now() - make_interval(hours => %s)) RETURNING 1",
+            name,
+            bytes(32),
+            hours,
+        )
+    report = await job(service, "agent-tidy")
+    assert report.ok, report.body()
+    assert sorted(rows(service, "SELECT quote_id FROM agent_quote")) == [("q_expired",), ("q_live",)]
