@@ -136,7 +136,7 @@ class Rig:
         assert found is not None
         return found
 
-    async def reaches(self, intent: Intent, *states: IntentState, seconds: float = 20.0) -> Intent:
+    async def reaches(self, intent: Intent, *states: IntentState, seconds: float = 40.0) -> Intent:
         """Waits until the intent is in one of the states; fails the test when it is not in time."""
         found = await self.watch.wait(intent.id, frozenset(states), timeout_seconds=seconds)
         assert found.state in states, f"{found} is not {states} after {seconds} s"
@@ -251,7 +251,7 @@ async def relayer_processes(rig: Rig, folder: Path) -> AsyncIterator[Relayers]:
                 made.kill(process)
 
 
-async def until(holds: Callable[[], Awaitable[bool]], seconds: float = 15.0, what: str = "it") -> None:
+async def until(holds: Callable[[], Awaitable[bool]], seconds: float = 30.0, what: str = "it") -> None:
     """Waits until the condition holds; fails the test when it does not in time."""
     deadline = time.monotonic() + seconds
     while not await holds():

@@ -40,13 +40,21 @@ async def in_pool(rig: Rig, signer: Signer, count: int) -> None:
     await until(holds, what=f"{count} transactions in the pool")
 
 
-async def mined(rig: Rig, *intents: Intent, seconds: float = 20.0) -> list[Intent]:
+async def mined(rig: Rig, *intents: Intent, seconds: float = 40.0) -> list[Intent]:
     """Mines a block every 0.3 s until all intents are final."""
+
+    ids = [each.id for each in intents]
 
     async def final() -> bool:
         await rig.mine()
         await asyncio.sleep(0.2)
-        return all([(await rig.read(each)).state.ended for each in intents])
+        async with rig.pool.connection() as connection:
+            cursor = await connection.execute(
+                "SELECT count(*) FROM outbox_intent WHERE id = ANY(%s) "
+                "AND state NOT IN ('final', 'failed', 'replaced')",
+                (ids,),
+            )
+            return await cursor.fetchone() == (0,)
 
     await until(final, seconds, "the end of every intent")
     return [await rig.read(each) for each in intents]
@@ -322,7 +330,7 @@ async def test_losing_every_database_connection_again_and_again_loses_nothing(ri
                     "AND application_name LIKE 'vpm-relayer%'"
                 )
             await rig.mine()
-        await mined(rig, *asked, seconds=60)
+        await mined(rig, *asked, seconds=150)
     assert await rig.balances([each.to for each in requests]) == [1] * 400
     assert sum([await rig.nonce(each) for each in signers]) == 400
 
@@ -379,7 +387,7 @@ async def test_two_relayers_share_lanes_and_one_takes_all_when_the_other_ends(ri
             assert not set(first.leases.held) & set(second.leases.held)
             requests = [rig.transfer() for _ in range(200)]
             asked = await rig.ask_for_many(requests)
-            await mined(rig, *asked, seconds=40)
+            await mined(rig, *asked, seconds=100)
         await until(all_held, what="the first relayer holding everything again")
     assert await rig.balances([each.to for each in requests]) == [1] * 200
     assert sum([await rig.nonce(each) for each in signers]) == 200

@@ -14,10 +14,11 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from core.deployments import Deployment, load_deployment
+from core.errors import ProcessError
 from core.local.anvil import AnvilOptions, start_anvil
 from core.local.process import RunningProcess, free_port
 from scripts._stack import contracts
@@ -74,20 +75,33 @@ def chain(
     known: Genesis, name: str, log: Path, *, block_seconds: float | None = None, mine_on_demand: bool = False
 ) -> Iterator[RunningChain]:
     """A chain of one's own, from the genesis; mines each transaction at once unless told otherwise."""
+    process, options = _started(known, name, log, block_seconds, mine_on_demand)
+    try:
+        yield RunningChain(name, options.url, options.ws_url, process, known.deployment(name))
+    finally:
+        process.stop()
+
+
+def _started(
+    known: Genesis, name: str, log: Path, block_seconds: float | None, mine_on_demand: bool
+) -> tuple[RunningProcess, AnvilOptions]:
     options = AnvilOptions(
         chain_id=CHAIN_IDS[name],
-        port=free_port(),
+        port=0,
         block_time_seconds=block_seconds,
         mine_on_demand=mine_on_demand,
         fork_url=FORKS[name],
         accounts=1,
         extra=("--load-state", str(known.state.chain(name)), "--quiet"),
     )
-    process = start_anvil(options, log)
-    try:
-        yield RunningChain(name, options.url, options.ws_url, process, known.deployment(name))
-    finally:
-        process.stop()
+    for attempt in range(3):
+        chosen = replace(options, port=free_port())
+        try:
+            return start_anvil(chosen, log), chosen
+        except ProcessError:  # the free port may be taken between finding and using it
+            if attempt == 2:
+                raise
+    raise AssertionError("unreachable")
 
 
 async def _build(state: State) -> None:

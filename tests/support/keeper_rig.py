@@ -23,7 +23,7 @@ from core.config.keeping import KeeperSettings
 from core.db.engine import conninfo
 from core.deployments import Deployment
 from core.local.anvil import ask
-from core.local.process import RunningProcess, SpawnPlan, free_port, start_process
+from core.local.process import RunningProcess, SpawnPlan, start_process
 from keeper.report import Report
 from keeper.runner import Runner
 from keeper.schedule import BY_NAME
@@ -72,9 +72,8 @@ class Rig:
 
     def start(self, *packages: str, **variables: str) -> None:
         for package in packages:
-            port = free_port()
             env = self.environment | variables
-            env[f"VPM_{package.split('-')[0].upper()}_METRICS_PORT"] = str(port)
+            env[f"VPM_{package.split('-')[0].upper()}_METRICS_PORT"] = "0"  # any: nobody can take it first
             if package == "relayer":
                 env["VPM_RELAYER_KEYS"] = relayer_keys()
             module = package.split("-")[0]
