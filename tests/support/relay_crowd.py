@@ -108,7 +108,7 @@ class Crowd:
                 if market is not None:
                     placed = self._sign(next(self._turns), market)
                     self.placed.append(placed)
-                    group.create_task(self._insist(session, placed, seconds=300))
+                    group.create_task(self._insist(session, placed, seconds=600))
 
     async def _insist(self, session: aiohttp.ClientSession, placed: Placed, seconds: float) -> None:
         deadline = time.monotonic() + seconds
@@ -172,18 +172,6 @@ class Crowd:
                 "signature": "0x" + signature.hex(),
             },
         )
-
-    # ---------------------------------------------------------------- what the chain says of it
-
-    def landed(self, placed: Placed) -> bool:
-        """Whether the token has moved by this bet's authorization."""
-        data = call_data("authorizationState(address,bytes32)", ["address", "bytes32"], self._key(placed))
-        answer = self.rig.ask("vpm", "eth_call", {"to": self.token.address, "data": "0x" + data.hex()}, "latest")
-        return int(answer, 16) == 1
-
-    @staticmethod
-    def _key(placed: Placed) -> list[Any]:
-        return [placed.bet.signer, placed.bet.nonce]
 
     def words(self) -> Counter[str]:
         """Final answers by number."""
