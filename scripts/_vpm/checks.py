@@ -19,7 +19,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("core", "indexer", "keeper", "relayer", "api")
 # Replays of files that a Python test generates first; those tests run forge themselves.
-GENERATED_FIRST = "tests/contracts/forge/{history/**,settlement/Vectors.t.sol}"
+GENERATED_FIRST = "tests/contracts/forge/{history/Histories.t.sol,settlement/Vectors.t.sol}"
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,8 @@ contract TapesTest is Base {
     RoundResolver private resolver = new RoundResolver(address(settler), address(this));
 
     /// forge-config: default.fuzz.runs = 20000
+    /// forge-config: quick.fuzz.runs = 500
+    /// forge-config: long.fuzz.runs = 20000
     function testFuzz_finder_and_proof_equal_the_scan(uint256 seed) external {
         Tapes.Tape memory tape = Tapes.draw(seed);
         Tapes.play(tape, feed);
@@ -32,6 +34,8 @@ contract TapesTest is Base {
     }
 
     /// forge-config: default.fuzz.runs = 20000
+    /// forge-config: quick.fuzz.runs = 500
+    /// forge-config: long.fuzz.runs = 20000
     function testFuzz_resolver_equals_the_scan(uint256 seed) external {
         Tapes.Tape memory tape = Tapes.draw(seed);
         vm.warp(500);
