@@ -55,7 +55,7 @@ class EventChannels:
         _raise_file_limit()
         settings, key = context.settings, context.secrets.attestation_key
         self._hub = EventHub(context.write_url, context.pool, links)
-        self._events = Events(settings, self._hub)
+        self._events = Events(settings, self._hub, window_seconds=settings.agent_stream_seconds)
         self._replay = Replay(context.pool, links)
         self._webhooks = Webhooks(settings, context.pool, context.limits, client, links)
         signer = Signer(None if key is None else key.get_secret_value())

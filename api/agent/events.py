@@ -23,7 +23,6 @@ from core.log import get_logger
 
 log = get_logger(__name__)
 
-WINDOW_SECONDS = 300.0
 HEARTBEAT_SECONDS = 15.0
 SLOW_SECONDS = 5.0
 RETRY_MS = 1_000
@@ -38,14 +37,14 @@ HEADERS = {
 
 
 class Events:
-    """`window_seconds` and `heartbeat_seconds` are shorter in tests only."""
+    """`window_seconds`: how long a stream stays open; `heartbeat_seconds` is shorter in tests only."""
 
     def __init__(
         self,
         settings: Settings,
         hub: EventHub,
         *,
-        window_seconds: float = WINDOW_SECONDS,
+        window_seconds: float,
         heartbeat_seconds: float = HEARTBEAT_SECONDS,
     ) -> None:
         self._settings = settings

@@ -141,6 +141,11 @@ class Settings(SettingsBase):
     allow_private_webhooks: bool = Field(
         default=False, alias="VPM_ALLOW_PRIVATE_WEBHOOKS", description="1 for local work, else 0"
     )
+    agent_stream_seconds: Annotated[float, Field(gt=0, le=3_600)] = Field(
+        default=300.0,
+        alias="VPM_AGENT_STREAM_SECONDS",
+        description="how long an event stream stays open, a number of seconds above 0",
+    )
     limits_storage_url: SecretStr = Field(
         default=SecretStr("memory://"),
         alias="VPM_LIMITS_STORAGE_URL",

@@ -37,7 +37,8 @@ PATH = "/api/agent/v1/events"
 @contextlib.asynccontextmanager
 async def service(database_url: str, monkeypatch: pytest.MonkeyPatch, **how: Any) -> AsyncIterator[str]:
     """The channels alone, over a real database, with streams that live as short as a test needs."""
-    settings = Settings.model_validate({"DATABASE_URL": database_url})
+    window = str(how.pop("window_seconds", 300.0))
+    settings = Settings.model_validate({"DATABASE_URL": database_url, "VPM_AGENT_STREAM_SECONDS": window})
     tasks: list[asyncio.Task[None]] = []
 
     def spawn(_name: str, work: Any) -> object:
@@ -46,7 +47,7 @@ async def service(database_url: str, monkeypatch: pytest.MonkeyPatch, **how: Any
 
     for name, value in how.items():
         monkeypatch.setattr(events, name.upper(), value)
-        if name.upper() in ("WINDOW_SECONDS", "HEARTBEAT_SECONDS"):
+        if name == "heartbeat_seconds":
             monkeypatch.setitem(Events.__init__.__kwdefaults__, name, value)
     try:
         async with open_context(settings, ApiSecrets(), spawn) as context:
@@ -161,7 +162,8 @@ async def test_what_is_no_stream(database_url: str, monkeypatch: pytest.MonkeyPa
 async def test_a_quiet_stream_shows_that_it_lives_and_ends_with_its_window(
     database_url: str, pool: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert (events.HEARTBEAT_SECONDS, events.WINDOW_SECONDS) == (15.0, 300.0)
+    usual = Settings.model_validate({"DATABASE_URL": database_url})
+    assert (events.HEARTBEAT_SECONDS, usual.agent_stream_seconds) == (15.0, 300.0)
     async with (
         service(database_url, monkeypatch, window_seconds=2.0, heartbeat_seconds=0.5) as url,
         aiohttp.ClientSession() as session,
