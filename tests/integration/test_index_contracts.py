@@ -54,6 +54,7 @@ async def check(pool: Pool, rpc: RpcClient, sources: Sources) -> Comparison:
     return found
 
 
+@pytest.mark.proves("shared.operation.decision.rebuild_audit")
 @pytest.mark.parametrize("side", ["stock", "base"])
 async def test_a_busy_history_audits_clean_rebuilds_the_same_and_catches_tampering(
     side: str, database_url: str, known: Genesis, tmp_path: Path

@@ -66,6 +66,12 @@ async def door(wired: Wired) -> AsyncIterator[Door]:
         yield door
 
 
+async def signable(door: Door) -> None:
+    """What to sign is told from memory too."""
+    response, body = await door.get(f"/api/relay/typed-data?marketId=1&outcome=0&amount={5 * USDG}")
+    assert (response.status, body["primaryType"]) == (200, "ReceiveWithAuthorization")
+
+
 async def every_read(door: Door, *, stale: bool, but: tuple[str, ...] = (), seconds: float = 40.0) -> None:
     """Every read answers 200 with a whole body, all the time; in the end each (`but` some) says whether it is stale."""
     left = {path: model for path, model in MODELS.items() if path not in but}
@@ -92,6 +98,7 @@ async def test_without_a_node_the_reads_go_on_stale_and_recover(wired: Wired, do
     wired.node.cut()
     try:
         await every_read(door, stale=True)
+        await signable(door)
         _, during = await door.get("/api/markets/1")
         assert during["positions"] == before["positions"]
         assert during["readAt"] < time.time() - 5  # honest about when it was read
@@ -114,6 +121,7 @@ async def test_without_a_database_the_reads_go_on_stale_and_recover(wired: Wired
     wired.database.cut()
     try:
         await every_read(door, stale=True, but=("/api/prices",))
+        await signable(door)
         _, prices = await door.get("/api/prices")
         assert prices["status"] == "live"  # they come from the node, which is there
         wallet = wallets.DEV[2]

@@ -150,6 +150,7 @@ def failing(report: dict[str, Any]) -> list[str]:
     return [f"{one['claim']}: {one['detail']}" for one in report["claims"] if one["verdict"] != "holds"]
 
 
+@pytest.mark.proves("shared.operation.decision.verify_receipt")
 def test_receipts_hold_down_to_the_signature_and_the_payout(traded: Traded, verify: Verify) -> None:
     for document in (traded.early, traded.late):
         code, report = verify(document)

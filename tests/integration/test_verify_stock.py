@@ -122,6 +122,7 @@ def failing(report: dict[str, Any]) -> list[str]:
 # ---------------------------------------------------------------- true documents
 
 
+@pytest.mark.proves("shared.operation.decision.verify_receipt")
 def test_a_settled_market_holds_in_every_claim(settled: Settled, verify: Verify) -> None:
     code, report = verify(settled.detail)
     assert code == 0, failing(report)
@@ -282,3 +283,17 @@ def test_what_cannot_be_asked_is_one_sentence(settled: Settled, verify: Verify) 
 def test_a_node_that_is_not_there_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["12", "--rpc", "http://127.0.0.1:9"]) == 2
     assert "the node could not be asked" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["market", "books", "head", "resolution", "positions", "positions.2", "positions.2.settlement", "market.id"],
+)
+@pytest.mark.parametrize("value", ["x", 7, [[]], -1, "9" * 79], ids=str)
+def test_a_document_of_the_wrong_form_is_told_not_crashed_on(
+    path: str, value: object, settled: Settled, verify: Verify
+) -> None:
+    code, report = verify(changed(settled.detail, path, value))
+    assert code in (0, 1, 2), report
+    if code == 2:
+        assert "Traceback" not in report["error"]

@@ -24,7 +24,7 @@ from tests.support.stock_chain import StockChain
 
 ROOT = Path(__file__).resolve().parents[2]
 CRON_SECRET = "a-secret-only-the-scheduler-has"
-READY_SECONDS = 60.0
+READY_SECONDS = 120.0
 
 _callers = itertools.count(1)
 
