@@ -150,7 +150,7 @@ class MarketsQuery(Request):
     limit: Annotated[
         int,
         BeforeValidator(_at_most_100),
-        Field(ge=1, description="How many; more than 100 counts as 100.", json_schema_extra={"maximum": 100}),
+        Field(ge=1, description="How many; more than 100 counts as 100."),
     ] = 25
 
 
