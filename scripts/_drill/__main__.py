@@ -39,6 +39,7 @@ def main(argv: list[str] | None = None) -> int:
         "--for", dest="seconds", type=float, default=0.0, help="repeat until so many seconds have passed"
     )
     parser.add_argument("--pace", type=float, default=2.0, help="seconds between bets on each surface")
+    parser.add_argument("--patience", type=float, default=1.0, help="wait so many times as long, on a busy machine")
     parser.add_argument("--ready", type=Path, help="refuse unless this ready file describes a local stack")
     parser.add_argument("--json", type=Path, help="write the results here too")
     options = parser.parse_args(argv)
@@ -70,7 +71,10 @@ async def _run(options: argparse.Namespace, names: list[str]) -> int:
     made = await genesis(options.state / "genesis")
     size = Size(api=1, keeper=1, relayer=1) if options.small else Size()
     began, results, said = time.monotonic(), [], []
-    async with fleet(options.state / "fleet", made, size) as running, Load(running, options.pace) as load:
+    async with (
+        fleet(options.state / "fleet", made, size, patience=options.patience) as running,
+        Load(running, options.pace) as load,
+    ):
         print(f"running: {', '.join(running.running)}", flush=True)
         await warm(running, load, _say)
         while True:

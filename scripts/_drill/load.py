@@ -107,7 +107,7 @@ class Load:
         """Stops new bets, and has each one that is still unknown asked about until it is answered for good."""
         self.pace = 0.0
         began = time.monotonic()
-        while self.waiting and time.monotonic() - began < seconds:
+        while self.waiting and time.monotonic() - began < seconds * self.fleet.patience:
             await asyncio.gather(*(self._ask_again(one) for one in self.waiting))
             await asyncio.sleep(2)
 

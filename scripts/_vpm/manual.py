@@ -143,6 +143,7 @@ It touches nothing but what it started, and refuses anything that is not a local
   --small         one API process, keeper and relayer, two indexers
   --for SECONDS   again and again for so long
   --pace SECONDS  between bets on each surface (default 2)
+  --patience N    wait N times as long before something counts as not held, on a machine that is busy
   --ready FILE    refuse unless this ready file is of a local stack
   --state DIR     where the service lives (default .vpm/drill)
 

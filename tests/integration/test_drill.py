@@ -20,11 +20,11 @@ from tests.conftest import StartAnvil
 from tests.support.genesis import Genesis, RunningChain
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 async def test_a_few_drills_hold_and_nothing_is_lost_or_doubled(local_genesis: Genesis, tmp_path: Path) -> None:
     said: list[str] = []
     small = Size(api=1, indexer=2, keeper=1, relayer=1)
-    async with fleet(tmp_path / "fleet", local_genesis.state, small) as running, Load(running) as load:
+    async with fleet(tmp_path / "fleet", local_genesis.state, small, patience=5.0) as running, Load(running) as load:
         await warm(running, load, said.append)
         results = await run_drills(running, [DRILLS[name] for name in QUICK], load, said.append)
         assert [one.drill.name for one in results if not one.held] == [], said
