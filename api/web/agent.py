@@ -69,12 +69,13 @@ def odds_chart(bundle: Json) -> Chart | None:
     return Chart(
         title=f"Price of {label}",
         said=f"{label} stands at {_pct(present)} after {len(points) - 2} bets.",
-        lines=[Line(points, "main", fill=True)],
+        lines=[Line(points, "main")],
         start=start,
         end=end,
-        levels=[Level(present, f"{label} {_pct(present)}", "main")],
-        floor=0,
-        ceiling=10_000,
+        levels=[Level(present, f"{label} {_pct(present)}", "main"), Level(EVEN, "even", "quiet")],
+        # Five points around, so that a small move does not look like a large one.
+        floor=max(0, min(value for _, value in points) - 500),
+        ceiling=min(10_000, max(value for _, value in points) + 500),
     )
 
 

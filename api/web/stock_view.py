@@ -219,8 +219,8 @@ def book_chart(detail: Json, past: Past) -> Chart | None:
         start=opened,
         end=now,
         levels=[
-            Level(present[0], f"UP {figures.plain(present[0])}", "up"),
-            Level(present[1], f"DOWN {figures.plain(present[1])}", "down"),
+            Level(present[0], f"UP {_two(present[0], 6)}", "up"),
+            Level(present[1], f"DOWN {_two(present[1], 6)}", "down"),
         ],
         marks=[Mark(opened, "listed")],
         floor=0,
@@ -250,7 +250,7 @@ def accrual_chart(detail: Json, past: Past, position: Json) -> Chart | None:
         start=points[0][0],
         end=now,
         levels=[
-            Level(accepted, f"stake {figures.plain(accepted)}", "quiet"),
+            Level(accepted, f"stake {_two(accepted, 6)}", "quiet"),
             Level(accrued, f"now {_two(accrued, 6)}", tone),  # type: ignore[arg-type]
         ],
         floor=0,

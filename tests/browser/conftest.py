@@ -10,7 +10,7 @@ from typing import Any, Literal
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from scripts._stack.wallets import Wallet
 from tests.browser.site import Site, running_site
@@ -20,6 +20,10 @@ from tests.support.genesis import Genesis, chain
 
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 SIZES = {"phone": {"width": 375, "height": 800}, "desktop": {"width": 1280, "height": 900}}
+# What is waited for comes at once on an idle machine; a busy one is no fault of a page.
+WAIT_MS = 30_000
+expect.set_options(timeout=WAIT_MS)
+
 Size = Literal["phone", "desktop"]
 Scheme = Literal["light", "dark"]
 
@@ -79,7 +83,7 @@ class Visitor:
 
     def visit(self, size: Size = "desktop", scheme: Scheme = "light", **options: Any) -> Visit:
         context = self._browser.new_context(viewport=SIZES[size], color_scheme=scheme, **options)
-        context.set_default_timeout(20_000)
+        context.set_default_timeout(WAIT_MS)
         self._contexts.append(context)
         visit = Visit(context.new_page(), self._site)
         own = urlsplit(self._site.url).netloc

@@ -39,5 +39,5 @@ def test_take(site: Site, visitor: Visitor, name: str, size: Size, scheme: Schem
     width, height = (375, 1100) if size == "phone" else (1280, 1150)
     page.set_viewport_size({"width": width, "height": height})
     page.wait_for_timeout(300)
-    page.screenshot(path=FOLDER / f"{name}-{size}-{scheme}.png")
+    page.screenshot(path=FOLDER / f"{name}-{size}-{scheme}.jpg", type="jpeg", quality=75)
     visit.clean()

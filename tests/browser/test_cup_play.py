@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from playwright.sync_api import expect
 
 from scripts._stack import wallets
@@ -19,6 +20,7 @@ FORGE = """([name, value]) => {
 }"""
 
 
+@pytest.mark.proves("shared.pages.decision.roulette", "cup.roulette.decision.browser_check")
 def test_a_round_of_roulette_from_bet_to_result(site: Site, visitor: Visitor) -> None:
     wallet = wallets.wallet("a browser's player")
     visit, signer = visitor.with_wallet(wallet, "phone", "dark")
@@ -45,6 +47,7 @@ def test_a_round_of_roulette_from_bet_to_result(site: Site, visitor: Visitor) ->
     visit.clean()
 
 
+@pytest.mark.proves("cup.roulette.decision.browser_check")
 def test_a_forged_spin_is_found_out(site: Site, visitor: Visitor) -> None:
     site.until("/api/cup/v1/roulette", lambda body: len(body["history"]) >= 1, ROUND_MS / 1000)
     visit = visitor.visit()

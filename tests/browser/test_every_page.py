@@ -8,10 +8,12 @@ import pytest
 
 from scripts._stack import wallets
 from tests.browser.conftest import SIZES, Visit, Visitor
-from tests.browser.site import HOSTILE, Site
+from tests.browser.site import Site
 
 MOST_BYTES = 100_000
 MOST_SHIFT = 0.02
+
+HOSTILE = '<img src=x onerror="document.title=1"> & </script><script>document.title=1</script>'
 
 PAGES = (
     "home",
@@ -71,6 +73,9 @@ def weigh(visit: Visit) -> list[int]:
     return sizes
 
 
+@pytest.mark.proves(
+    "shared.pages.decision.colour_schemes", "shared.pages.decision.phone_width", "shared.pages.decision.docs"
+)
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page(site: Site, visitor: Visitor, axe: str, name: str, record_property: Any) -> None:
     """How soon it paints is recorded here and judged by `vpm bench pages`: a busy machine would fail a good page."""
@@ -95,18 +100,30 @@ def test_a_page(site: Site, visitor: Visitor, axe: str, name: str, record_proper
     visit.clean()
 
 
+@pytest.mark.proves("shared.pages.decision.live_updates")
 @pytest.mark.parametrize("name", ["home", "live", "settled", "owner", "binary", "range", "proof", "cup", "roulette"])
 def test_a_page_stays_right_while_it_lives(site: Site, visitor: Visitor, name: str) -> None:
     """Its parts are renewed while it is open, without an error and without moving what stands below."""
     visit = visitor.visit()
     visit.open(path_of(site, name))
-    with visit.page.expect_response(lambda response: response.url == visit.page.url, timeout=10_000):
+    with visit.page.expect_response(lambda response: response.url == visit.page.url):
         site.stock.mine()
     visit.page.wait_for_timeout(300)
     assert visit.page.evaluate(MEASURE)["shift"] < MOST_SHIFT
     visit.clean()
 
 
+@pytest.mark.proves(
+    "shared.pages.decision.no_script_reading",
+    "shared.pages.decision.home",
+    "shared.pages.decision.stock_market",
+    "shared.pages.decision.agent_market",
+    "shared.pages.decision.positions",
+    "shared.pages.decision.proof",
+    "shared.pages.decision.cup",
+    "shared.pages.decision.roulette",
+    "shared.pages.decision.how",
+)
 def test_reading_needs_no_script(site: Site, visitor: Visitor) -> None:
     visit = visitor.visit(java_script_enabled=False)
     page = visit.page
@@ -118,23 +135,33 @@ def test_reading_needs_no_script(site: Site, visitor: Visitor) -> None:
             assert text in body, f"{name}: {text}"
 
     shows("home", "AAPL", "TSLA", "Will BNKR reach $100M?", "bell in")
-    shows("live", "Every position", "#2", "Least if right", "The book")
+    shows("live", "Every position", "#2", "Least if right", "The book", "bell in")
+    assert page.locator("#price-now svg.chart").count() == 1
+    assert page.locator("#books svg.chart").count() == 1
+    visit.open(f"{path_of(site, 'live')}?owner={wallets.DEV[0].address}")
+    assert page.locator("#yours svg.chart").count() == 1
     assert not page.locator("#bet-form").is_visible()
     shows("settled", "Who was paid what", "68.18", "An ordinary pool", "RoundResolver.findRound")
     shows("equal", "every stake is given back")
     shows("frozen", "Resolve it yourself", "cast send")
     shows("proof", "Every stake, refund and fee it owes is covered.", "VestedMarkets.liabilities()", "Who can do what")
     shows("binary", "What decides it", "Latest bets")
+    assert page.locator("#odds svg.chart").count() == 1
     shows("range", "$75M", "where it reads now")
     shows("roulette", "Which colour will the ball land on?", "Committed before betting opened")
     shows("cup", "The board", "Paper markets")
     shows("how", "69.16", "4.45", "3.4583")
+    assert page.locator("svg.chart").count() == 1
     shows("owner", "Paid if right now")
 
 
+@pytest.mark.proves("shared.operation.decision.content_security_policy")
 def test_untrusted_text_is_text(site: Site, visitor: Visitor) -> None:
+    words = {"question": HOSTILE, "shortTitle": HOSTILE, "summary": HOSTILE}
+    name = site.base.list("hostile", metadata=words)
+    site.until("/api/agent/v1/markets", lambda body: any(each["id"] == name for each in body["markets"]))
     visit = visitor.visit()
-    visit.open(path_of(site, "hostile"))
+    visit.open(f"/markets/{name}")
     assert visit.page.locator("h1").inner_text() == HOSTILE
     assert visit.page.title() == f"{HOSTILE}: VPM"
     assert visit.page.locator("main img").count() == 0
@@ -167,6 +194,7 @@ def test_what_is_not_there(site: Site, visitor: Visitor) -> None:
     assert response.headers["content-type"].startswith("application/json")
 
 
+@pytest.mark.proves("shared.operation.decision.content_security_policy")
 def test_the_policy_is_strict(site: Site, visitor: Visitor) -> None:
     visit = visitor.visit()
     for name in PAGES:
@@ -180,8 +208,10 @@ def test_the_policy_is_strict(site: Site, visitor: Visitor) -> None:
         assert visit.page.locator("[style], [onclick], [onload], script:not([src])").count() == 0
 
 
+@pytest.mark.proves("shared.pages.decision.agents_txt")
 def test_the_guide_is_plain_text(site: Site, visitor: Visitor) -> None:
     visit = visitor.visit()
+    assert site.get("/api/agent/v1/health")["meta"]["docsUrl"] == f"{site.url}/agents.txt"
     response = visit.page.goto(site.url + "/agents.txt")
     assert response is not None
     assert response.headers["content-type"] == "text/plain; charset=utf-8"
@@ -197,6 +227,7 @@ def test_the_guide_is_plain_text(site: Site, visitor: Visitor) -> None:
     assert "&amp;" not in text
 
 
+@pytest.mark.proves("shared.pages.decision.accessible")
 def test_everything_is_reached_by_keyboard(site: Site, visitor: Visitor) -> None:
     visit = visitor.visit()
     visit.open(path_of(site, "live"))

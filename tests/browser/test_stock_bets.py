@@ -13,6 +13,7 @@ from tests.browser.site import Site
 from tests.support.stock_chain import FLAT_PRICE, USDG
 
 
+@pytest.mark.proves("shared.pages.decision.stock_bet", "shared.pages.decision.wallets")
 def test_a_gasless_bet_is_signed_and_seen_confirmed(site: Site, visitor: Visitor) -> None:
     """A wallet without ETH, on another chain, that the site has to add."""
     wallet = wallets.DEV[6]
@@ -170,4 +171,15 @@ def test_anyone_resolves_a_market_from_its_page(site: Site, visitor: Visitor) ->
     sent = chain.ask("eth_getTransactionByHash", transaction)
     assert sent["from"].lower() == wallet.address.lower()
     expect(page.locator("h2", has_text="Who was paid what")).to_be_visible()
+    visit.clean()
+
+
+def test_a_connected_wallet_is_shown_all_its_positions(site: Site, visitor: Visitor) -> None:
+    wallet = wallets.DEV[0]
+    visit, _ = visitor.with_wallet(wallet, "phone")
+    visit.open("/positions")
+    visit.page.get_by_role("button", name="Connect wallet").click()
+    visit.page.wait_for_url(f"**/positions?owner={wallet.address}")
+    expect(visit.page.locator("#held tbody tr")).not_to_have_count(0)
+    expect(visit.page.locator("#totals")).to_contain_text("Paid if right now")
     visit.clean()

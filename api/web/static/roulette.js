@@ -11,22 +11,28 @@ let turns = 0;
 // ---------------------------------------------------------------- the wheel
 
 function turnWheel() {
-  const { round, pocket } = byId("round").dataset;
-  if (pocket === "" || shown === round) return;
+  const { round, pocket, last } = byId("round").dataset;
   const first = shown === "";
-  shown = round;
+  if (pocket === "" ? !first : shown === round) return;
+  shown = pocket === "" ? "before" : round;
+  point(pocket || last, first, pocket === "" ? "last round" : `round ${round}`);
+}
+
+/** Brings a pocket under the pointer: turning, or at once when the page has just been opened. */
+function point(pocket, atOnce, word) {
   const pockets = [...document.querySelectorAll(".pocket")];
   const place = pockets.findIndex((each) => each.dataset.number === pocket);
+  if (place < 0) return;
   const wheel = byId("wheel-turn");
-  turns += first ? 0 : 4;
-  wheel.classList.toggle("turning", !first);
+  turns += atOnce ? 0 : 4;
+  wheel.classList.toggle("turning", !atOnce);
   wheel.style.transform = `rotate(${turns * 360 - (place * 360) / 37}deg)`;
   const settle = () => {
     for (const each of pockets) each.classList.toggle("hit", each.dataset.number === pocket);
     byId("wheel-number").textContent = pocket;
-    byId("wheel-word").textContent = `round ${round}`;
+    byId("wheel-word").textContent = word;
   };
-  if (first || matchMedia("(prefers-reduced-motion: reduce)").matches) settle();
+  if (atOnce || matchMedia("(prefers-reduced-motion: reduce)").matches) settle();
   else setTimeout(settle, 3500);
 }
 

@@ -161,6 +161,9 @@ function disconnect() {
 function told() {
   document.dispatchEvent(new CustomEvent("wallet:changed", { detail: account }));
   if ("mine" in document.body.dataset) ask("owner", account);
+  if ("ownerPage" in document.body.dataset && account && !new URLSearchParams(location.search).get("owner")) {
+    location.assign(`/positions?owner=${account}`);
+  }
 }
 
 function choose() {
