@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 pragma solidity 0.8.37;
 
+import {IERC3009} from "../../../../contracts/lib/IERC3009.sol";
 import {ISettlementWallet} from "../../../../contracts/settlement/ISettlementWallet.sol";
 import {OnOpenZeppelin, OnUsdc, OnUsdg, SmartWallet, WalletBase} from "./WalletBase.sol";
 
@@ -124,6 +125,17 @@ abstract contract CreditSuite is WalletBase {
         frontRun(i, a);
         i.wallet = bob; // bob never used that nonce
         refused(abi.encodeWithSelector(ISettlementWallet.AuthorizationNotUsed.selector, bob, a.nonce));
+    }
+
+    /// A signature that recovers to nobody is not nobody's: whatever a token says about the zero address, it has signed nothing.
+    function test_nobodyHasSignedNothing() public {
+        frontRun(i, a);
+        i.wallet = address(0);
+        a.signature = new bytes(65);
+        vm.mockCall(
+            address(token), abi.encodeCall(IERC3009.authorizationState, (address(0), a.nonce)), abi.encode(true)
+        );
+        refused(abi.encodeWithSelector(ISettlementWallet.NotSignedBy.selector, address(0)));
     }
 
     function test_amountsThatCannotBe() public {
