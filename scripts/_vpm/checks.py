@@ -27,7 +27,6 @@ class Stage:
     name: str
     what: str
     run: Callable[[Sequence[str]], int]
-    asked_for: bool = False  # runs only when named with --only, or with VPM_TEST_LONG=1
 
 
 def main(argv: list[str]) -> int:
@@ -39,10 +38,9 @@ def main(argv: list[str]) -> int:
     args = parser.parse_args(own)
     if args.list:
         for stage in STAGES:
-            print(f"{stage.name:<12} {stage.what}{' (only when asked for)' if stage.asked_for else ''}")
+            print(f"{stage.name:<12} {stage.what}")
         return 0
-    everything = bool(os.environ.get("VPM_TEST_LONG"))
-    chosen = [s for s in STAGES if (s.name in args.only if args.only else everything or not s.asked_for)]
+    chosen = [s for s in STAGES if not args.only or s.name in args.only]
     results: list[tuple[Stage, int, float]] = []
     for stage in chosen:
         print(f"\n=== {stage.name}: {stage.what}", flush=True)
