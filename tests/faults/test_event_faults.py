@@ -1,0 +1,220 @@
+"""Events through kills (-9) of every daemon, two reorganizations and a restart of the database: each channel ends with
+the same complete sequence.
+
+Wallets bet through the API while the indexer, the relayer and the API die at random instants and are started again. A
+recorded stream, a webhook's receiver (which refuses now and then) and a client that replays in pages watch each wallet.
+6 kills by default, 50 with VPM_TEST_LONG=1; VPM_TEST_SEED chooses others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import random
+import tempfile
+import time
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from core.db.migrate import migrate
+from core.local.postgres import UNSAFE_BUT_FAST, PostgresServer, prepare_postgres, start_postgres
+from core.local.process import RunningProcess, free_port
+from scripts._stack import wallets
+from scripts._stack.wallets import Wallet
+from tests.support.agent_service import AgentChain, AgentService, Buyer, agent_service, bet, header, sign
+from tests.support.event_reader import Following
+from tests.support.genesis import Genesis, RunningChain
+from tests.support.webhook_receiver import Receiver, active, receiver, registered
+
+LONG = os.environ.get("VPM_TEST_LONG") == "1"
+KILLS = 50 if LONG else 6
+SEED = os.environ.get("VPM_TEST_SEED", "events")
+DAEMONS = ("indexer", "relayer", "api")
+WATCHED = wallets.DEV[:4]
+SETTLED_SECONDS = 180.0
+
+
+@dataclass
+class Database:
+    """A server of the test's own, which it may restart."""
+
+    server: PostgresServer
+    log: Path
+    running: RunningProcess
+
+    def restart(self) -> None:
+        self.running.stop()
+        self.running = start_postgres(self.server, self.log)
+
+
+@pytest.fixture
+def database() -> Iterator[Database]:
+    with tempfile.TemporaryDirectory(prefix="vpm-event-faults-") as name:
+        folder = Path(name)
+        folder.chmod(0o755)  # the server runs as another user
+        server = prepare_postgres(folder / "postgres", free_port(), settings=UNSAFE_BUT_FAST)
+        made = Database(server, folder / "postgres.log", start_postgres(server, folder / "postgres.log"))
+        try:
+            migrate(server.url())
+            yield made
+        finally:
+            made.running.stop()
+
+
+@pytest.fixture
+def service(
+    base_chain: RunningChain, local_genesis: Genesis, database: Database, tmp_path: Path
+) -> Iterator[AgentService]:
+    chain = AgentChain.on(base_chain.url, base_chain.deployment)
+    chain.list("shaken")
+    env = {"VPM_RELAYER_LEASE_SECONDS": "2", "VPM_ALLOW_PRIVATE_WEBHOOKS": "1"}
+    with agent_service(chain, database.server.url(), local_genesis.deployments, tmp_path, **env) as running:
+        running.start(*DAEMONS)
+        yield running
+
+
+@dataclass
+class Watched:
+    """One wallet and those who watch it."""
+
+    who: Wallet
+    stream: Following
+    hook: Receiver
+    paged: list[Any] = field(default_factory=list)
+
+    async def page(self, buyer: Buyer) -> None:
+        """The replaying client: goes on where it was, whatever answers."""
+        while True:
+            with contextlib.suppress(aiohttp.ClientError, TimeoutError, ValueError):
+                response, body = await buyer.get(
+                    "/events/replay", wallet=self.who.address, fromSeq=len(self.paged), limit=3
+                )
+                if response.status == 200:
+                    assert not body["events"] or body["events"][0]["seq"] == len(self.paged)
+                    self.paged += body["events"]
+            await asyncio.sleep(0.3)
+
+
+@contextlib.asynccontextmanager
+async def watching(service: AgentService, buyer: Buyer, rng: random.Random) -> AsyncIterator[list[Watched]]:
+    async with contextlib.AsyncExitStack() as stack:
+        watched = []
+        for who in WATCHED:
+            there = await stack.enter_async_context(receiver())
+            hook = await registered(buyer, who, there.url)
+            await active(buyer, hook["id"], seconds=30)
+            # Now and then it refuses; the next attempt is ten seconds later.
+            there.answers = [503 if rng.random() < 0.05 else 200 for _ in range(1_000)]
+            watched.append(Watched(who, Following(f"{service.api}/events", who.address), there))
+        tasks = [asyncio.create_task(work) for each in watched for work in (each.stream.run(), each.page(buyer))]
+        try:
+            yield watched
+        finally:
+            for task in tasks:
+                task.cancel()
+            for ended in await asyncio.gather(*tasks, return_exceptions=True):
+                assert isinstance(ended, asyncio.CancelledError), ended
+
+
+async def _bet(buyer: Buyer, service: AgentService, who: Wallet, rng: random.Random) -> None:
+    """As a client would that calls again until it knows."""
+    body = bet("shaken", who, rng.choice(("yes", "no")), rng.randint(1, 5))
+    headers: dict[str, str] = {}
+    async with asyncio.timeout(SETTLED_SECONDS):
+        while True:
+            with contextlib.suppress(aiohttp.ClientError, TimeoutError, ValueError):
+                response, content = await buyer.post(body, headers=headers)
+                if response.status == 200:
+                    return
+                if response.status == 402:
+                    headers = header(sign(content["accepts"][0], who, now=service.chain.now))
+                    continue
+                assert response.status in (429, 500, 503), content
+            await asyncio.sleep(0.3)
+
+
+async def _reorganize(service: AgentService, snapshot: str) -> str:
+    """Back to the snapshot, and past the present height with other blocks; the relayer sends again what was in them."""
+    height = int(service.chain.ask("eth_blockNumber"), 16)
+    assert service.chain.ask("evm_revert", snapshot)
+    back = int(service.chain.ask("eth_blockNumber"), 16)
+    assert back < height
+    service.chain.ask("anvil_mine", hex(height - back + 2))
+    return str(service.chain.ask("evm_snapshot"))
+
+
+def _deduplicated(events: list[Any]) -> list[Any]:
+    """Each event once, where it came first; one that comes again is the same to the letter."""
+    found: dict[str, Any] = {}
+    for each in events:
+        assert found.setdefault(each["eventId"], each) == each
+    return list(found.values())
+
+
+@pytest.mark.proves("agent.events.decision.same_ids_everywhere", "agent.events.decision.seq_gap_free")
+@pytest.mark.timeout(1_800)
+async def test_every_channel_ends_with_the_same_sequence(service: AgentService, database: Database) -> None:
+    rng = random.Random(SEED)
+    print(f"{KILLS} kills of seed {SEED!r}")
+    reorgs, restart = {KILLS // 3, 2 * KILLS // 3}, KILLS // 2
+    timeout = aiohttp.ClientTimeout(total=30)
+    async with aiohttp.ClientSession(timeout=timeout) as session:
+        buyer = Buyer(session, service)
+        await buyer.shows("shaken")
+        async with watching(service, buyer, rng) as watched:
+            snapshot = str(service.chain.ask("evm_snapshot"))
+            bets = 0
+            for number in range(KILLS):
+                betting = [asyncio.create_task(_bet(buyer, service, each.who, rng)) for each in rng.sample(watched, 2)]
+                bets += len(betting)
+                await asyncio.sleep(rng.random() * 1.5)
+                if number == restart:
+                    await asyncio.to_thread(database.restart)
+                victim = rng.choice(DAEMONS)
+                await asyncio.to_thread(service.kill, victim)
+                await asyncio.to_thread(service.start, victim)
+                await asyncio.gather(*betting)
+                if number in reorgs:
+                    snapshot = await _reorganize(service, snapshot)
+                print(f"kill {number + 1} ({victim}), {bets} bets", flush=True)
+            await _quiet(buyer, service, watched, bets)
+            for each in watched:
+                kept = each.paged
+                assert [event["seq"] for event in kept] == list(range(len(kept)))
+                assert len({event["eventId"] for event in kept}) == len(kept)
+                assert _deduplicated(each.stream.events) == kept
+                assert _deduplicated(each.hook.events()) == kept
+            undone = sum(event["payload"].get("undone", False) for each in watched for event in each.paged)
+            assert undone > 0
+
+
+async def _quiet(buyer: Buyer, service: AgentService, watched: list[Watched], bets: int) -> None:
+    """Until all bets stand on the chain that is left, and every channel has what replay has."""
+    deadline = time.monotonic() + SETTLED_SECONDS
+    while True:
+        service.chain.ask("evm_mine")
+        standing = 0
+        complete = True
+        for each in watched:
+            corrected = {event["payload"].get("corrects") for event in each.paged}
+            standing += sum(
+                event["type"] == "bet.placed"
+                and not event["payload"].get("undone")
+                and event["eventId"] not in corrected
+                for event in each.paged
+            )
+            complete &= len(each.stream.events) >= len(each.paged)
+            complete &= len(_deduplicated(each.hook.events())) >= len(each.paged)
+        if complete and standing == bets:
+            await asyncio.sleep(1.5)  # nothing more comes
+            if all(len(each.paged) == len(_deduplicated(each.hook.events())) for each in watched):
+                return
+        seen = [(len(e.paged), len(e.stream.events), len(e.hook.events())) for e in watched]
+        assert time.monotonic() < deadline, (standing, bets, seen)
+        await asyncio.sleep(0.5)
