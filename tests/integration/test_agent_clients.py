@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import random
 import shutil
 import subprocess
 from collections.abc import AsyncIterator, Iterator
@@ -113,6 +114,24 @@ async def test_the_typescript_client_buys_unchanged(buyer: Buyer, service: Agent
     # The same call once more: the client is not even asked to pay.
     again = json.loads((await asyncio.to_thread(_run_node, TYPESCRIPT_BUYER, json.dumps(given))).stdout)
     assert (again["status"], again["body"]["replay"], again["body"]["receipt"]) == (200, True, receipt)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of a library the package loads
+async def test_the_demo_of_the_local_stack_trades(
+    buyer: Buyer, service: AgentService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its agents buy by the official client as well, in both tiers, and pass over markets that are about to close."""
+    from scripts._demo import agent
+
+    who, dice = wallets.BETTORS[0], random.Random(7)
+    trader = await asyncio.to_thread(agent.Trader, service.url, who)
+    for size in (5, 25):
+        monkeypatch.setattr(agent, "SIZES_USD", (size,))
+        assert await asyncio.to_thread(trader.trade, dice)
+    _, book = await buyer.get("/positions", wallet=who.address)
+    assert sorted(each["stakedUsd"] for each in book["positions"]) == [5, 25]
+    monkeypatch.setattr(agent, "LEAST_LEFT_SECONDS", 10**9)
+    assert not await asyncio.to_thread(trader.trade, dice)
 
 
 def _run_node(script: Path, given: str) -> subprocess.CompletedProcess[str]:
