@@ -241,7 +241,7 @@ async def test_a_bet_without_eth_is_seen_everywhere_soon_after_its_block(
         return time.monotonic()
 
     async def seen(path: str) -> float:
-        await door.until(path, shows[path], seconds=40)
+        await door.until(path, shows[path], seconds=60)
         return time.monotonic()
 
     watching = [asyncio.create_task(each) for each in (mined(), *(seen(path) for path in shows))]
@@ -251,7 +251,7 @@ async def test_a_bet_without_eth_is_seen_everywhere_soon_after_its_block(
     after = {path.partition("?")[0]: round(each - at, 3) for path, each in zip(shows, times, strict=True)}
     record_property("seconds_after_the_block", after)
     print("seconds after the block:", after)
-    assert max(after.values()) < 10, after
+    assert max(after.values()) < 30, after
 
 
 # ---------------------------------------------------------------- what anybody can do without us
