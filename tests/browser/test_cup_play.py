@@ -67,7 +67,7 @@ def test_claiming_and_trading_on_paper(site: Site, visitor: Visitor) -> None:
     page = visit.page
     page.get_by_role("button", name="Claim 10,000 pUSDC").click()
     expect(page.locator("#claim-status")).to_have_text("10,000 pUSDC are yours.")
-    page.get_by_label("Market").select_option(site.slugs["binary"])
+    page.get_by_label("Market", exact=True).select_option(site.slugs["binary"])
     page.get_by_label("Side").select_option("no")
     page.get_by_label("Amount in pUSDC").fill("25")
     expect(page.locator("#paper-paid")).not_to_have_text("–")
