@@ -108,7 +108,12 @@ async def typescript_client(url: str) -> AsyncIterator[tuple[list[dict[str, Any]
             await process.wait()
 
 
-@pytest.mark.proves("cup.mcp.endpoint.server", "cup.mcp.behaviour.trade_defaults_simulate", "cup.mcp.auth.no_keys")
+@pytest.mark.proves(
+    "cup.mcp.endpoint.server",
+    "cup.mcp.behaviour.trade_defaults_simulate",
+    "cup.mcp.auth.no_keys",
+    "cup.service.decision.local_window",  # without one every tool would answer 409
+)
 @pytest.mark.parametrize("connected", [python_client, typescript_client], ids=["python", "typescript"])
 async def test_the_official_clients_play(url: str, connected: Any) -> None:
     """Claim, quote, simulate, signed trade, roulette bet, positions and board."""
