@@ -63,7 +63,13 @@ async def run(options: argparse.Namespace) -> tuple[Chain, Subject, Findings]:
                 f"A {subject.kind} is about {wanted}; the node serves chain {chain.deployment.chain_id} "
                 f"({chain.deployment.name})."
             )
-        await _check(chain, subject, said, options.attester)
+        try:
+            await _check(chain, subject, said, options.attester)
+        except (AttributeError, LookupError, TypeError, ValueError, ArithmeticError) as error:
+            # Anybody may have written the document. What it says so far stands; what it is made of does not.
+            raise NotCheckable(
+                f"The {subject.kind} is not of its documented form ({type(error).__name__}: {error})."
+            ) from error
     if not said.claims:
         raise NotCheckable("The document claims nothing that could be checked.")
     return chain, subject, said
