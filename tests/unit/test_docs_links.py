@@ -1,0 +1,46 @@
+"""Every relative link of every page leads somewhere, and every command the documents name exists."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from scripts._vpm.manual import COMMANDS
+
+ROOT = Path(__file__).resolve().parents[2]
+LINK = re.compile(r"(?<!`)\[[^\]]+\]\(([^)\s]+)\)")
+COMMAND = re.compile(r"\./vpm ([a-z]+)")
+
+
+def _pages() -> list[Path]:
+    skipped = {"node_modules", ".vpm"}
+    return [
+        path
+        for path in sorted(ROOT.rglob("*.md"))
+        if not skipped & set(path.relative_to(ROOT).parts) and not path.is_relative_to(ROOT / "docs" / "spec")
+    ]
+
+
+def _anchors(page: Path) -> set[str]:
+    titles = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("page", _pages(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    for link in LINK.findall(page.read_text()):
+        if "://" in link or link.startswith("mailto:"):
+            continue
+        target, _, anchor = link.partition("#")
+        found = page if not target else (page.parent / target).resolve()
+        assert found.exists(), f"{link} leads nowhere"
+        if anchor and found.suffix == ".md":
+            assert anchor in _anchors(found), f"{link}: no such heading"
+
+
+@pytest.mark.parametrize("page", _pages(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_commands_exist(page: Path) -> None:
+    unknown = set(COMMAND.findall(page.read_text())) - COMMANDS.keys()
+    assert not unknown
