@@ -35,8 +35,8 @@ def test_take(site: Site, visitor: Visitor, name: str, size: Size, scheme: Schem
         page.locator("#yours .position").first.wait_for()
     page.mouse.move(0, 0)
     FOLDER.mkdir(parents=True, exist_ok=True)
-    # The first screenful and a half: what it looks like, in a small file.
-    width, height = (375, 1100) if size == "phone" else (1280, 1150)
+    # The first screenful: what it looks like, in a small file.
+    width, height = (375, 1000) if size == "phone" else (1280, 960)
     page.set_viewport_size({"width": width, "height": height})
     page.wait_for_timeout(300)
     page.screenshot(path=FOLDER / f"{name}-{size}-{scheme}.jpg", type="jpeg", quality=75)

@@ -28,7 +28,8 @@ from tests.support.keeper_rig import relayer_keys
 from tests.support.stock_chain import FLAT_PRICE, USDG, StockChain
 
 ROOT = Path(__file__).resolve().parents[2]
-READY_SECONDS = 90.0
+READY_SECONDS = 120.0
+HOSTILE = '<img src=x onerror="document.title=1"> & </script><script>document.title=1</script>'
 
 
 @dataclass
@@ -107,16 +108,18 @@ def running_site(
     }
     only = {"relayer": {"VPM_RELAYER_KEYS": relayer_keys()}, "keeper": {"VPM_STOCK_RPC_URLS": ""}}
     try:
-        for name in ("indexer", "relayer", "api", "keeper"):
-            ready = folder / f"{name}.ready"
-            own = {"VPM_READY_FILE": str(ready), f"VPM_{name.upper()}_METRICS_PORT": "0"}
-            given = {**env, **only.get(name, {}), **own}
-            plan = SpawnPlan(
-                name, (sys.executable, "-m", name), env={k: v for k, v in given.items() if v}, cwd=str(ROOT)
-            )
-            site.running[name] = start_process(plan, folder / f"{name}.log")
-        _wait_ready(site)
-        _prepare(site)
+        for names in (("indexer", "relayer", "api"), ("keeper",)):
+            for name in names:
+                ready = folder / f"{name}.ready"
+                own = {"VPM_READY_FILE": str(ready), f"VPM_{name.upper()}_METRICS_PORT": "0"}
+                given = {**env, **only.get(name, {}), **own}
+                given = {variable: value for variable, value in given.items() if value}
+                plan = SpawnPlan(name, (sys.executable, "-m", name), env=given, cwd=str(ROOT))
+                site.running[name] = start_process(plan, folder / f"{name}.log")
+            _wait_ready(site)
+            if "keeper" not in names:
+                _prepare(site)  # while nobody else sends from the wallets that list and publish
+        site.until("/api/cup/v1/roulette", lambda body: body["roundNo"] >= 1, READY_SECONDS)
         yield site
     finally:
         for process in reversed(site.running.values()):
@@ -134,7 +137,7 @@ def _wait_ready(site: Site) -> None:
 
 def _prepare(site: Site) -> None:
     """One stock market settled and paid, one that ended equal, one past its bell, one live, one open; and agent markets
-    of two kinds, one with bets."""
+    of two kinds, one with bets, and one whose texts would break a page that trusted them."""
     chain, (a, b, c, *_) = site.stock, wallets.DEV
     chain.push(FLAT_PRICE)
     settled = chain.open_market(strike_in=30, lasts=60)
@@ -173,8 +176,7 @@ def _prepare(site: Site) -> None:
     site.until(
         f"/api/markets/{settled}", lambda body: all(p["payoutTx"] for p in body["positions"] if p["side"] == "UP")
     )
-    site.until("/api/agent/v1/markets", lambda body: body["count"] >= 2)
-    site.until("/api/cup/v1/roulette", lambda body: body["roundNo"] >= 1)
+    site.until("/api/agent/v1/markets", lambda body: body["count"] >= 3)
 
 
 def _prepare_agent(site: Site) -> None:
@@ -188,6 +190,8 @@ def _prepare_agent(site: Site) -> None:
     words = {"question": "Where will BNKR be tonight?"}
     bounds = [75 * 10**14, 85 * 10**14, 95 * 10**14]
     site.slugs["range"] = base.list("bnkr-range", kind=1, bounds=bounds, closes_at=closes, metadata=words)
+    texts = {"question": HOSTILE, "shortTitle": HOSTILE, "summary": HOSTILE}
+    site.slugs["hostile"] = base.list("hostile", metadata=texts, closes_at=closes + 30 * 86_400)
     asyncio.run(_stake(site, wallets.DEV[3], wallets.DEV[4]))
 
 

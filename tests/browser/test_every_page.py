@@ -8,12 +8,10 @@ import pytest
 
 from scripts._stack import wallets
 from tests.browser.conftest import SIZES, Visit, Visitor
-from tests.browser.site import Site
+from tests.browser.site import HOSTILE, Site
 
 MOST_BYTES = 100_000
 MOST_SHIFT = 0.02
-
-HOSTILE = '<img src=x onerror="document.title=1"> & </script><script>document.title=1</script>'
 
 PAGES = (
     "home",
@@ -157,11 +155,8 @@ def test_reading_needs_no_script(site: Site, visitor: Visitor) -> None:
 
 @pytest.mark.proves("shared.operation.decision.content_security_policy")
 def test_untrusted_text_is_text(site: Site, visitor: Visitor) -> None:
-    words = {"question": HOSTILE, "shortTitle": HOSTILE, "summary": HOSTILE}
-    name = site.base.list("hostile", metadata=words)
-    site.until("/api/agent/v1/markets", lambda body: any(each["id"] == name for each in body["markets"]))
     visit = visitor.visit()
-    visit.open(f"/markets/{name}")
+    visit.open(path_of(site, "hostile"))
     assert visit.page.locator("h1").inner_text() == HOSTILE
     assert visit.page.title() == f"{HOSTILE}: VPM"
     assert visit.page.locator("main img").count() == 0
