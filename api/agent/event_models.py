@@ -9,13 +9,14 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from api.agent.answers import _Answer, _Body
-from api.agent.models import WALLET, Text
+from api.agent.models import WALLET
 from core.agent_events.kinds import EventType
 
 HIGHEST_SEQ = 2**53 - 1
 REPLAY_PAGE = 500
 RESOLVED_PAGE, RESOLVED_MOST = 100, 500
-BODY_LIMIT = 16 * 1024
+# Holds the longest fields, every character escaped: what is too long is then named, field by field.
+BODY_LIMIT = 128 * 1024
 TRADE_ID = r"^0x[0-9a-fA-F]{64}$"
 
 Wallet = Annotated[str, WithJsonSchema({"type": "string", "pattern": WALLET})]
@@ -83,13 +84,15 @@ class WebhookRequest(BaseModel):
         description="Four lines: `Service webhook registration`, `Wallet: <lower-case>`, `URL: <url>`, "
         "`Issued: <ISO-8601>` within 10 minutes."
     )
-    signature: Annotated[str, Field(min_length=1, max_length=8192)] = Field(
+    signature: Annotated[str, Field(min_length=1, max_length=4096)] = Field(
         description="EIP-191 of `message` by the wallet, as hex; or what its contract takes (ERC-1271)."
     )
 
 
 class WebhookPath(BaseModel):
-    id: Text
+    """Any text: what is no id is unknown."""
+
+    id: str
 
 
 class AgentEvent(_Body):
