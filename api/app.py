@@ -30,6 +30,10 @@ SURFACES: tuple[MakeSurface, ...] = (stock_surface, agent_surface, cup_surface)
 # How long open requests may take once the service was told to stop; a relay answer takes up to 10 s.
 SHUTDOWN_SECONDS = 12.0
 BACKLOG = 1024
+# What a documented request may need at most: 4,500 characters of query in escaped UTF-8, and a payment header with a
+# contract wallet's signature. Longer ones are refused before any of our code sees them.
+MOST_LINE_BYTES = 64 * 1024
+MOST_HEADER_BYTES = 32 * 1024
 
 
 @asynccontextmanager
@@ -45,7 +49,14 @@ async def make_app(context: Context, surfaces: Sequence[MakeSurface] = SURFACES)
 async def serve(app: web.Application, host: str, port: int, *, reuse_port: bool = False) -> AsyncIterator[int]:
     """Serves until the context is left; yields the port, which may have been asked for as 0."""
     # No access log: it would hold the addresses people ask about.
-    runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=SHUTDOWN_SECONDS)
+    runner = web.AppRunner(
+        app,
+        access_log=None,
+        handle_signals=False,
+        shutdown_timeout=SHUTDOWN_SECONDS,
+        max_line_size=MOST_LINE_BYTES,
+        max_field_size=MOST_HEADER_BYTES,
+    )
     await runner.setup()
     try:
         site = web.TCPSite(runner, host, port, reuse_port=reuse_port, backlog=BACKLOG)

@@ -239,8 +239,8 @@ BAD_PAYMENTS = [
     "agent.trade.payment.decision.envelope_v1",
 )
 async def test_a_bad_payment_is_a_fresh_challenge(buyer: Buyer, service: AgentService) -> None:
-    headers = [{"X-PAYMENT": "%%%"}, {"X-PAYMENT": base64.b64encode(b"[1]").decode()}]
-    named = ["base64", "object"]
+    headers = [{"X-PAYMENT": "%%%"}, {"X-PAYMENT": base64.b64encode(b"[1]").decode()}, {"X-PAYMENT": "A" * 20_000}]
+    named = ["base64", "object", "too long"]
     now = service.chain.now
     for change, name in BAD_PAYMENTS:
         body = bet("near", DEV[0])

@@ -358,7 +358,7 @@ async def test_a_contract_wallet_pays_by_erc1271(buyer: Buyer, service: AgentSer
     body = bet(market, account)
     _, challenge = await buyer.post(body)
     envelope = sign(challenge["accepts"][0], account, now=chain.now)
-    envelope["payload"]["signature"] = "0x" + "12" * 80
+    envelope["payload"]["signature"] = "0x" + "12" * 4096  # the longest taken; many owners' signatures in one
     response, paid = await buyer.post(body, headers=header(envelope))
     assert response.status == 200, paid
     assert on_chain(service, account.address, body["idemKey"]) != 0
