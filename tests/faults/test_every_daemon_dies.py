@@ -89,7 +89,7 @@ async def test_every_accepted_bet_is_mined_once_and_all_money_adds_up_whatever_d
     print(f"{len(crowd.placed)} bets, {len(landed)} landed, {sum(kills.values())} kills {dict(kills)}")
     print(f"final answers {dict(crowd.words())}")
     assert sum(kills.values()) == KILLS
-    assert len(landed) >= 0.2 * SECONDS * PER_SECOND, "there was too little to prove anything by"
+    assert len(landed) >= 50, "there was too little to prove anything by"
     on_chain = {each.bet.nonce for each in landed}
     for placed in crowd.placed:
         assert placed.end is not None, f"no final answer in {placed.answers[-5:]}"

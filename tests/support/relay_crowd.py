@@ -33,6 +33,9 @@ VALID_SECONDS = 1_200
 AGAIN_SECONDS, AGAIN_LONGEST_SECONDS = 0.7, 10.0
 """First and longest pause before a body is sent again; it grows by half each time."""
 
+MOST_OPEN = 150
+"""So many bets may wait for their final answers at once: a crowd that only grew would drown a slow machine."""
+
 LANDED = frozenset({"confirmed", "already_used"})
 REFUSED = frozenset({"market_closed", "expired", "simulation_failed", "insufficient_balance", "market_not_found"})
 
@@ -96,19 +99,22 @@ class Crowd:
     # ---------------------------------------------------------------- betting
 
     async def bet(self, seconds: float, per_second: int) -> None:
-        """Starts so many bets a second, and returns when each has its final answer."""
+        """Starts so many bets a second, as long as not too many wait, and returns when each has its final answer."""
         loop = asyncio.get_running_loop()
         timeout = aiohttp.ClientTimeout(total=30)
         connector = aiohttp.TCPConnector(limit=0)
         async with aiohttp.ClientSession(timeout=timeout, connector=connector) as session, asyncio.TaskGroup() as group:
             started = loop.time()
+            waiting: set[asyncio.Task[None]] = set()
             for number in range(int(seconds * per_second)):
                 await asyncio.sleep(max(0.0, started + number / per_second - loop.time()))
                 market = self._market()
-                if market is not None:
+                if market is not None and len(waiting) < MOST_OPEN:
                     placed = self._sign(next(self._turns), market)
                     self.placed.append(placed)
-                    group.create_task(self._insist(session, placed, seconds=600))
+                    task = group.create_task(self._insist(session, placed, seconds=600))
+                    waiting.add(task)
+                    task.add_done_callback(waiting.discard)
 
     async def _insist(self, session: aiohttp.ClientSession, placed: Placed, seconds: float) -> None:
         deadline = time.monotonic() + seconds
