@@ -1,0 +1,110 @@
+"""docs/operate.md followed to the letter: every shell block of "Going live", in order, on two fresh local chains."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from core.local.process import SpawnPlan, free_port, start_process
+from scripts._deploy.handover import OWNER_KEYS_VARIABLE
+from scripts._stack import contracts, wallets
+from scripts._stack.chains import CHAINS, LocalChain
+from scripts._stack.deploying import _prepare_chain
+from scripts._stack.state import State
+from scripts._vpm import bootstrap
+from tests.conftest import StartAnvil, TestPostgres
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs" / "operate.md"
+LONGEST_SECONDS = 840
+
+
+# The daemons watch the session: whatever ends it ends them. Two ape processes must not run in one checkout at once, and
+# nobody has to wait for longer than one of them takes.
+_PRELUDE = f"""\
+set -euo pipefail
+export VPM_PARENT_PID=$$
+APE="$(command -v ape)"
+ape() {{ flock "{ROOT}/.vpm/env/ape.lock" "$APE" "$@"; }}
+"""
+
+
+def _script(ape_folder: Path) -> str:
+    """The blocks as one shell session. `./vpm` is the command line it becomes; ape keeps to a folder of its own."""
+    section = re.split(r"^## ", PAGE.read_text(), flags=re.MULTILINE)
+    (going_live,) = (part for part in section if part.startswith("Going live"))
+    blocks = re.findall(r"```sh\n(.*?)```", going_live, re.DOTALL)
+    assert len(blocks) >= 10
+    body = "\necho '--- next block'\n".join(blocks).replace("./vpm", "python -m scripts._vpm.cli")
+    body = body.replace("source .vpm/env/activate", f"source .vpm/env/activate; export APE_DATA_FOLDER={ape_folder}")
+    return f"{_PRELUDE}{body}\necho '--- the end'\n"
+
+
+@pytest.mark.skipif(not os.environ.get("VPM_TEST_LONG"), reason="a whole deployment: minutes; VPM_TEST_LONG=1 runs it")
+@pytest.mark.timeout(900)
+def test_a_newcomer_reaches_a_running_deployment_with_the_document_alone(
+    anvil: StartAnvil, postgres: TestPostgres, tmp_path: Path
+) -> None:
+    state = State(tmp_path / "state")
+    for folder in (state.root, state.deployments):
+        folder.mkdir(parents=True, exist_ok=True)
+    chains = {}
+    for chain in CHAINS:
+        node = anvil(chain_id=chain.chain_id, accounts=1)
+        chains[chain.name] = node.url
+        _prepare_chain(LocalChain(chain, node.url, node.ws_url, fork=False), state)
+    for alias, wallet in (("deployer", wallets.DEPLOYER), ("opener", wallets.OPENER)):
+        contracts.import_account(state.ape, alias, wallet)
+    database_url = postgres.create(migrated=False)
+    port = free_port()
+    relay = wallets.RELAY_LANES[0]
+    env = {
+        **os.environ,
+        **bootstrap.environment(),
+        "TMPDIR": str(ROOT / ".vpm" / "env" / "tmp"),  # see run_ape in scripts/_stack/contracts.py
+        "APE_ACCOUNTS_deployer_PASSPHRASE": contracts.PASSPHRASE,
+        "APE_ACCOUNTS_opener_PASSPHRASE": contracts.PASSPHRASE,
+        # On a live network the owners sign in their own wallets.
+        OWNER_KEYS_VARIABLE: ",".join(each.private_key for each in wallets.SAFE_OWNERS[:2]),
+        "STOCK_RPC": chains["vpm"],
+        "BASE_RPC": chains["base"],
+        **{f"OWNER_{number}": each.address for number, each in enumerate(wallets.SAFE_OWNERS, 1)},
+        "OPENER": wallets.OPENER.address,
+        "LISTER": wallets.OPENER.address,
+        "PUBLISHER": wallets.PUBLISHER.address,
+        "RELAYER_1": relay.address,
+        "FACTS": str(state.deployments),
+        "DATABASE_URL": database_url,
+        "VPM_PUBLIC_URL": f"http://127.0.0.1:{port}",
+        "VPM_PORT": str(port),
+        **{f"VPM_{name}_METRICS_PORT": "0" for name in ("API", "INDEXER", "KEEPER", "RELAYER")},
+        "VPM_RELAYER_KEYS": f"relay+keeper={relay.private_key},vpm:opener={wallets.OPENER.private_key},"
+        f"base:lister={wallets.OPENER.private_key},base:publisher={wallets.PUBLISHER.private_key}",
+        "VPM_LOG_FORMAT": "console",
+    }
+    try:
+        output, code = _followed(_script(state.ape), env, tmp_path / "session.log")
+    finally:
+        postgres.drop(database_url)
+    tail = "\n".join(output.splitlines()[-60:])
+    assert code == 0, tail
+    assert "--- the end" in output, tail
+    assert output.count("0 wrong") == 2, tail
+    assert "is listed in 0x" in output, tail
+    assert "nothing needs a look" in output, tail
+    assert re.search(r"\d+ claims: \d+ hold, 0 do not hold", output), tail
+    assert output.count(" 0 mismatches") == 2, tail
+
+
+def _followed(script: str, env: dict[str, str], log: Path) -> tuple[str, int]:
+    """What the session printed, and its exit code."""
+    plan = SpawnPlan("bash", ("bash", "-c", script), env=env, cwd=str(ROOT))
+    session = start_process(plan, log)
+    try:
+        code = session.guard.wait(LONGEST_SECONDS)
+    finally:
+        session.stop()
+    return log.read_text(errors="replace"), code
