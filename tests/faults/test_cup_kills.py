@@ -306,9 +306,15 @@ async def the_books_are_exact(crowd: Crowd) -> None:
 
 
 async def the_export_verifies(crowd: Crowd, file: Path) -> None:
-    async with crowd.session.get(f"{crowd.service.url}{BASE}/export") as response:
-        assert response.status == 200
-        await asyncio.to_thread(file.write_bytes, await response.read())
+    raw = b""
+    async with asyncio.timeout(120):
+        while not raw:  # the last API that was killed may still be starting
+            with contextlib.suppress(aiohttp.ClientError, ConnectionError):
+                async with crowd.session.get(f"{crowd.service.url}{BASE}/export") as response:
+                    assert response.status == 200
+                    raw = await response.read()
+            await asyncio.sleep(0.2)
+    await asyncio.to_thread(file.write_bytes, raw)
     command = [sys.executable, "-m", "core.cup.verify", str(file)]
     done = await asyncio.to_thread(subprocess.run, command, cwd=ROOT, capture_output=True, text=True)
     print(done.stdout, done.stderr)
