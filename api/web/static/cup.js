@@ -74,7 +74,7 @@ async function trade() {
   }
 }
 
-market.addEventListener("change", sides);
+market.addEventListener("input", sides); // before the form hears of it, so that the quote asks for a side it has
 byId("paper-form").addEventListener("input", quote);
 byId("paper-form").addEventListener("submit", (event) => {
   event.preventDefault();
