@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import psycopg
@@ -53,7 +54,18 @@ CLOCK_SLACK_SECONDS = 60
 BODY_LIMIT = 16 * 1024
 OPEN_STATUS = 1  # IVestedMarkets.Status.Open
 
+# Bets checked at once by one process; more are answered `busy`. Those that wait for their block do not count.
+MOST_IN_HAND = 64
+
 UNREACHABLE = (psycopg.Error, DatabaseError, OSError, TimeoutError)
+
+
+@dataclass(frozen=True, slots=True)
+class _Visit:
+    """One request: when it began (the loop's clock), and what it gives back when it has nothing left to check."""
+
+    started: float
+    room: contextlib.ExitStack
 
 
 class Relay:
@@ -84,10 +96,13 @@ class Relay:
         self._limits = limits
         self._clock = clock
         self._wait_seconds = wait_seconds
+        self._in_hand = 0
 
     async def enter(self, request: web.Request) -> web.StreamResponse:
+        visit = _Visit(asyncio.get_running_loop().time(), contextlib.ExitStack())
         try:
-            response = await self._enter(request)
+            with visit.room:
+                response = await self._enter(request, visit)
         except Problem as problem:
             ANSWERS.labels(problem.code).inc()
             raise
@@ -95,8 +110,7 @@ class Relay:
 
     # ------------------------------------------------------------ the checks, in order
 
-    async def _enter(self, request: web.Request) -> web.StreamResponse:
-        started = asyncio.get_running_loop().time()
+    async def _enter(self, request: web.Request, visit: _Visit) -> web.StreamResponse:
         too_many = "The relay takes 10 requests a minute."
         await self._limits.take(RELAY_RATE, "relay-ip", caller_ip(request, self._settings), too_many)
         region = blocked_region(request, self._settings)
@@ -117,6 +131,7 @@ class Relay:
         signature = with_usual_v(given) if matches else given
         kit = self._escape_kit(bet, signature, contracts)
         _check_amount(bet.amount, LEAST_BET, MOST_BET)
+        visit.room.enter_context(self._checking(kit))
 
         try:
             known = await self._known(bet)
@@ -125,7 +140,7 @@ class Relay:
             raise _off(kit) from None
         # A body we took in before is answered from its transaction, whatever has closed or expired since.
         if known is not None and known.may_land and known.body_hash == _body_hash(kit):
-            return await self._follow_up(bet, known, kit, started)
+            return await self._follow_up(bet, known, kit, visit)
 
         if client is None:
             raise _off(kit)
@@ -167,7 +182,19 @@ class Relay:
                 f"The wallet holds {has} USDG on this chain, and the bet is {needs}. Add USDG and send the body again.",
             )
         await self._simulate(bet, signature, contracts, client, kit)
-        return await self._send(bet, signature, known, kit, contracts, started)
+        return await self._send(bet, signature, known, kit, contracts, visit)
+
+    @contextlib.contextmanager
+    def _checking(self, kit: Mapping[str, Any]) -> Iterator[None]:
+        """Room for one more bet to be checked. Without a bound a crowd would wait for the database until each of them
+        gave up, and nobody would be served."""
+        if self._in_hand >= MOST_IN_HAND:
+            raise _busy(self._in_hand, kit)
+        self._in_hand += 1
+        try:
+            yield
+        finally:
+            self._in_hand -= 1
 
     def _bet(self, body: RelayRequest, contracts: StockContracts) -> Bet:
         return Bet(
@@ -200,13 +227,13 @@ class Relay:
         async with asyncio.timeout(3), self._pool.connection() as connection:
             return await bets.find(connection, _key(bet))
 
-    async def _follow_up(self, bet: Bet, known: KnownBet, kit: dict[str, Any], started: float) -> web.StreamResponse:
+    async def _follow_up(self, bet: Bet, known: KnownBet, kit: dict[str, Any], visit: _Visit) -> web.StreamResponse:
         if known.told:
             raise await self._used(bet, known)
         if known.intent is None:
             assert known.tx_hash is not None
             return await self._confirmed(bet, "0x" + known.tx_hash.hex(), None, kit)
-        return await self._outcome(bet, known.intent, kit, started)
+        return await self._outcome(bet, known.intent, kit, visit)
 
     async def _used(self, bet: Bet, known: KnownBet) -> Problem:
         extra: dict[str, Any] = {"nonce": "0x" + bet.nonce.hex()}
@@ -264,7 +291,7 @@ class Relay:
         known: KnownBet | None,
         kit: dict[str, Any],
         contracts: StockContracts,
-        started: float,
+        visit: _Visit,
     ) -> web.StreamResponse:
         key = _key(bet)
         attempt = 1 if known is None else known.attempt + 1
@@ -295,16 +322,17 @@ class Relay:
             log.warning("a bet could not be queued", action="relay.no_database", why=error)
             raise _failed(kit) from None
         if asked is not None:
-            return await self._outcome(bet, asked.intent, kit, started)
+            return await self._outcome(bet, asked.intent, kit, visit)
         if known is None or known.body_hash != _body_hash(kit):  # another body with this nonce was faster
             raise Problem(
                 409, "already_used", "This signature's nonce is already used by another body; sign a new bet."
             )
-        return await self._follow_up(bet, known, kit, started)
+        return await self._follow_up(bet, known, kit, visit)
 
-    async def _outcome(self, bet: Bet, intent: Intent, kit: dict[str, Any], started: float) -> web.StreamResponse:
+    async def _outcome(self, bet: Bet, intent: Intent, kit: dict[str, Any], visit: _Visit) -> web.StreamResponse:
         """Waits for the receipt as long as there is time, and says what is known then."""
-        left = self._wait_seconds - (asyncio.get_running_loop().time() - started)
+        visit.room.close()
+        left = self._wait_seconds - (asyncio.get_running_loop().time() - visit.started)
         with contextlib.suppress(*UNREACHABLE):  # what was known before stands
             intent = await self._watch.wait(intent.id, HAS_RESULT, timeout_seconds=max(0.0, left))
         if intent.succeeded:
