@@ -32,8 +32,26 @@ class Meta(_Body):
     docs_url: str
 
 
+class Freshness(_Body):
+    """The block a body was made from."""
+
+    block: int = Field(ge=0)
+    block_at: str
+    lag_blocks: int = Field(ge=0, description="Blocks the index is behind the chain.")
+
+
+class ChainMeta(Meta):
+    freshness: Freshness
+
+
 class _Answer(_Body):
     meta: Meta
+
+
+class _ChainAnswer(_Body):
+    """An answer made of what the chain says."""
+
+    meta: ChainMeta
 
 
 class OutcomeRef(_Body):
@@ -105,13 +123,13 @@ class AgentMarketDetail(AgentMarketRef):
     stats: BookStats
 
 
-class Markets(_Answer):
+class Markets(_ChainAnswer):
     count: int
     markets: list[AgentMarketRef]
     next_cursor: str | None
 
 
-class OneMarket(_Answer):
+class OneMarket(_ChainAnswer):
     market: AgentMarketDetail
 
 
@@ -168,7 +186,7 @@ class AgentQuote(_Body):
     stats: BookStats | None
 
 
-class QuoteBody(_Answer):
+class QuoteBody(_ChainAnswer):
     quote: AgentQuote
 
 
@@ -233,7 +251,7 @@ class AgentResearch(_Body):
     data_freshness: DataFreshness
 
 
-class ResearchBody(_Answer):
+class ResearchBody(_ChainAnswer):
     research: AgentResearch
 
 
@@ -318,7 +336,7 @@ class PositionSummary(_Body):
     total_pnl_usd: float
 
 
-class PositionsBody(_Answer):
+class PositionsBody(_ChainAnswer):
     wallet: str
     count: int
     summary: PositionSummary
@@ -342,7 +360,7 @@ class AgentResult(_Body):
     tx_hash: str | None
 
 
-class ResultBody(_Answer):
+class ResultBody(_ChainAnswer):
     result: AgentResult
 
 
@@ -378,7 +396,7 @@ class Attribution(_Body):
     builder_code: str | None
 
 
-class ProofBody(_Answer):
+class ProofBody(_ChainAnswer):
     trade_id: str
     market: ProofMarket
     position: ProofPosition
@@ -425,7 +443,7 @@ class AgentStats(_Body):
     as_of: str
 
 
-class StatsBody(_Answer):
+class StatsBody(_ChainAnswer):
     stats: AgentStats
 
 

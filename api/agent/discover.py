@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from api.agent import render
-from api.agent.answers import AgentMarketRef, ErrorBody, Meta
+from api.agent.answers import AgentMarketRef, ChainMeta, ErrorBody
 from api.agent.discover_gate import silence
 from api.agent.discover_rank import Match, browsed, open_markets, ranked
 from api.agent.discover_words import words_of
@@ -56,7 +56,7 @@ class DiscoverMatch(_Body):
 class DiscoverBody(_Body):
     """`reason` is there only when `silent` is true: `scam`, `greeting`, `settled_fact` or `no_claim`."""
 
-    meta: Meta
+    meta: ChainMeta
     query: str | None
     silent: bool
     reason: Literal["scam", "greeting", "settled_fact", "no_claim"] | None = Field(
@@ -74,16 +74,16 @@ class Discovery:
     async def discover(self, request: web.Request) -> web.StreamResponse:
         query = read_query(request, DiscoverQuery)
         asked, post = _said(query.q), _said(query.post)
+        venue = self._index.required()
         quiet = None if post is None else silence(post)
         if quiet is not None:
-            return reply(
-                self._links, {"query": asked, "silent": True, "reason": quiet.value, "count": 0, "matches": []}
-            )
-        venue = self._index.required()
+            silent: dict[str, Any] = {"query": asked, "silent": True, "reason": quiet.value, "count": 0, "matches": []}
+            return reply(self._links, silent, venue=venue)
         markets, text = open_markets(venue), asked or post
         found = browsed(venue, markets) if text is None else ranked(markets, words_of(text))
         matches = [self._match(each) for each in found[: query.limit]]
-        return reply(self._links, {"query": asked, "silent": False, "count": len(matches), "matches": matches})
+        body = {"query": asked, "silent": False, "count": len(matches), "matches": matches}
+        return reply(self._links, body, venue=venue)
 
     def _match(self, match: Match) -> dict[str, Any]:
         return {

@@ -99,7 +99,7 @@ class Platform:
         """The stats of at most a minute ago."""
         async with self._counting:
             if self._stats is None or self._monotonic() - self._stats[0] >= STATS_SECONDS:
-                body = body_bytes(self._links, {"stats": await self._count()})
+                body = body_bytes(self._links, {"stats": await self._count()}, self._index.required())
                 self._stats = (self._monotonic(), await Rendered.make(body, SHARED))
             return self._stats[1]
 
@@ -166,7 +166,9 @@ class Platform:
 
     async def getting_started(self, request: web.Request) -> web.StreamResponse:
         if self._script is None:
-            self._script = await Rendered.make(body_bytes(self._links, getting_started(self._links)), SCRIPT_CACHE)
+            self._script = await Rendered.make(
+                body_bytes(self._links, getting_started(self._links), None), SCRIPT_CACHE
+            )
         return self._script.answer(request)
 
 

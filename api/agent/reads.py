@@ -28,7 +28,7 @@ from api.agent.orders import MIN_SIZE, SIMPLE_MAX
 from api.agent.pages import cursor_of, order_of, place_of
 from api.agent.problems import problem
 from api.agent.render import Links
-from api.agent.reply import body_bytes, reply
+from api.agent.reply import body_bytes, freshness, reply
 from api.agent.rows import read_by_intent, read_finality, read_history, read_observations, read_wallet
 from api.agent.times import iso, iso_of
 from api.http.caller import caller_ip
@@ -111,8 +111,8 @@ class Reads:
                 "count": len(page),
                 "markets": [render.market_ref(each, venue, self._links) for each in page],
                 "nextCursor": cursor_of(page[-1]) if more else None,
-                "freshness": _freshness(venue),
             },
+            venue,
         )
 
     async def market(self, request: web.Request) -> web.StreamResponse:
@@ -121,7 +121,7 @@ class Reads:
         def render_market() -> bytes:
             venue, market = self._found(found.id)
             body = {**render.market_ref(market, venue, self._links), "stats": render.stats(market)}
-            return body_bytes(self._links, {"market": body, "freshness": _freshness(venue)})
+            return body_bytes(self._links, {"market": body}, venue)
 
         return await self._details.answer(request, found.key, render_market)
 
@@ -129,7 +129,7 @@ class Reads:
         _, found = self._found(request.match_info["id"])
 
         async def render_research() -> bytes:
-            return body_bytes(self._links, {"research": await self.bundle(found.id)})
+            return body_bytes(self._links, {"research": await self.bundle(found.id)}, self._index.required())
 
         return await self._bundles.answer(request, found.key, render_research)
 
@@ -180,7 +180,7 @@ class Reads:
                 {**render.market_ref(each, venue, self._links), "result": render.result(each, self._links)}
                 for each in over[:closed]
             ],
-            "freshness": _freshness(venue),
+            "freshness": freshness(venue),
         }
 
     def outcome(self, name: str) -> dict[str, Any]:
@@ -218,7 +218,7 @@ class Reads:
             venue=venue,
             links=self._links,
         )
-        return reply(self._links, {"quote": body, "freshness": _freshness(venue)})
+        return reply(self._links, {"quote": body}, venue=venue)
 
     # ------------------------------------------------------------ positions, results, proofs
 
@@ -232,16 +232,16 @@ class Reads:
                 stakes = await read_wallet(connection, wallet)
         except UNREADABLE as error:
             raise _unreadable(error, "The positions") from None
-        bodies, summary = render.positions(self._index.required(), stakes, self._links)
-        return body_bytes(
-            self._links, {"wallet": wallet, "count": len(bodies), "summary": summary, "positions": bodies}
-        )
+        venue = self._index.required()
+        bodies, summary = render.positions(venue, stakes, self._links)
+        content = {"wallet": wallet, "count": len(bodies), "summary": summary, "positions": bodies}
+        return body_bytes(self._links, content, venue)
 
     async def result(self, request: web.Request) -> web.StreamResponse:
         _, found = self._found(read_query(request, ResultQuery).market_id)
 
         def render_result() -> bytes:
-            return body_bytes(self._links, {"result": self.outcome(found.id)})
+            return body_bytes(self._links, {"result": self.outcome(found.id)}, self._index.required())
 
         return await self._results.answer(request, found.key, render_result)
 
@@ -268,7 +268,7 @@ class Reads:
         depth = self._settings.chain("base").finality_blocks
         final = stake.block <= (head - depth if finalized is None else finalized)
         status = "final" if final else "confirmed"
-        return body_bytes(self._links, render.proof(market, stake, self._links, venue.now, status))
+        return body_bytes(self._links, render.proof(market, stake, self._links, venue.now, status), venue)
 
     # ------------------------------------------------------------ wallets, onboarding
 
@@ -366,10 +366,6 @@ def _related(market: Market) -> dict[str, Any]:
         "category": market.metric,
         "deadlineAt": iso(market.closes_at),
     }
-
-
-def _freshness(venue: Venue) -> dict[str, Any]:
-    return {"block": venue.head.number, "blockAt": iso(venue.head.timestamp), "lagBlocks": venue.head.lag}
 
 
 def _unreadable(error: Exception, what: str, *, status: int = 500) -> Exception:

@@ -7,27 +7,45 @@ from typing import Any
 import orjson
 from aiohttp import web
 
+from api.agent.facts import Venue
 from api.agent.render import Links
-from api.agent.times import now_iso
+from api.agent.times import iso, now_iso
 from api.http.application import json_response
 
 NAME = "VPM agent API"
 VERSION = "service-agent-api-v1"
 
 
-def meta(links: Links) -> dict[str, str]:
-    return {"name": NAME, "version": VERSION, "generatedAt": now_iso(), "docsUrl": links.docs}
+def meta(links: Links, venue: Venue | None = None) -> dict[str, Any]:
+    """`venue`: the state of the index a body was made from; how fresh that is goes with it."""
+    words: dict[str, Any] = {
+        "name": NAME,
+        "version": VERSION,
+        "generatedAt": now_iso(),
+        "docsUrl": links.docs,
+    }
+    return words if venue is None else {**words, "freshness": freshness(venue)}
+
+
+def freshness(venue: Venue) -> dict[str, Any]:
+    return {"block": venue.head.number, "blockAt": iso(venue.head.timestamp), "lagBlocks": venue.head.lag}
 
 
 def reply(
-    links: Links, body: dict[str, Any], *, status: int = 200, meta: bool = True, headers: dict[str, str] | None = None
+    links: Links,
+    body: dict[str, Any],
+    *,
+    venue: Venue | None = None,
+    status: int = 200,
+    meta: bool = True,
+    headers: dict[str, str] | None = None,
 ) -> web.Response:
-    return json_response({"meta": _meta(links), **body} if meta else body, status, headers=headers)
+    return json_response({"meta": _meta(links, venue), **body} if meta else body, status, headers=headers)
 
 
-def body_bytes(links: Links, body: dict[str, Any]) -> bytes:
+def body_bytes(links: Links, body: dict[str, Any], venue: Venue | None) -> bytes:
     """A 200 body for many callers; `meta.generatedAt` says when it was rendered."""
-    return orjson.dumps({"meta": _meta(links), **body})
+    return orjson.dumps({"meta": _meta(links, venue), **body})
 
 
 _meta = meta

@@ -15,7 +15,7 @@ from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from api.agent import render
-from api.agent.answers import ErrorBody, Meta
+from api.agent.answers import ChainMeta, ErrorBody
 from api.agent.discover_rank import open_markets
 from api.agent.facts import Venue
 from api.agent.follower import UNREADABLE, AgentIndex
@@ -127,7 +127,7 @@ class SentimentIntel(_Body):
 
 
 class SentimentBody(_Body):
-    meta: Meta
+    meta: ChainMeta
     token: str
     intel: SentimentIntel
 
@@ -148,7 +148,8 @@ class Sentiment:
         live = [each for each in open_markets(venue) if each.token_symbol == token]
         found = readings(live, venue.latest)
         crowd = await self._crowd(token, found) if found else Crowd()
-        return reply(self._links, {"token": token, "intel": intel(token, found, crowd, venue, self._links)})
+        body = {"token": token, "intel": intel(token, found, crowd, venue, self._links)}
+        return reply(self._links, body, venue=venue)
 
     async def _crowd(self, token: str, found: Sequence[Reading]) -> Crowd:
         # A market's version changes with every stake on it, so an unchanged state is never counted twice.

@@ -11,5 +11,5 @@ DRILLS: dict[str, Drill] = {
     for drill in (*processes.DRILLS, *storage.DRILLS, *nodes.DRILLS, *contracts.DRILLS, nodes.DEEP_REORG)
 }
 
-QUICK = ("kill-indexer", "stop-postgres", "corrupt-rpc")
+QUICK = ("kill-indexer", "stop-postgres", "drop-rpc", "reorg", "freeze-owner")
 """Enough to notice a broken recovery, in about a minute; what `vpm test` runs."""

@@ -222,6 +222,7 @@ async def test_what_a_wallet_sees_in_replay_its_webhook_gets_in_order(buyer: Buy
 
 @pytest.mark.proves(
     "agent.trade.request.decision.callback_delivery",
+    "agent.trade.request.decision.callback_signature",
 )
 async def test_a_callback_gets_its_trade_signed_by_the_attestation_key(buyer: Buyer) -> None:
     who = DEV[7]

@@ -21,6 +21,7 @@ from tests.support.genesis import Genesis, RunningChain
 
 
 @pytest.mark.timeout(900)
+@pytest.mark.proves("shared.operation.decision.drills")
 async def test_a_few_drills_hold_and_nothing_is_lost_or_doubled(local_genesis: Genesis, tmp_path: Path) -> None:
     said: list[str] = []
     small = Size(api=1, indexer=2, keeper=1, relayer=1)

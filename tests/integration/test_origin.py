@@ -13,6 +13,7 @@ from typing import Any
 import aiohttp
 import pytest
 
+from core.local.anvil import ask
 from scripts._stack import wallets
 from tests.support.agent_service import AgentChain
 from tests.support.genesis import Genesis, RunningChain
@@ -295,3 +296,34 @@ async def test_the_documents_and_the_page_are_whole(door: Door) -> None:
         "verifyingContract",
     ):
         assert needed in text, needed
+
+
+@pytest.mark.proves("shared.operation.decision.freshness")
+async def test_what_comes_from_a_chain_tells_how_fresh_it_is(
+    service: StockService, base_chain: RunningChain, door: Door
+) -> None:
+    started = datetime.now(UTC)
+    for path in ("/api/prices", "/api/markets", "/api/markets/1", f"/api/positions?owner={BETTOR}", "/api/proof"):
+        response, body = await door.get(path)
+        assert response.status == 200, body
+        assert body["readAt"] <= (datetime.now(UTC)).timestamp() + 1, path
+        assert body.get("stale", body.get("status")) in (False, "live", "ok"), path
+    wallet = BETTOR.lower()
+    for path in (
+        "/markets",
+        "/markets/on-the-origin",
+        "/markets/on-the-origin/research",
+        "/quote?marketId=on-the-origin&sizeUsd=5",
+        f"/positions?wallet={wallet}",
+        "/result?marketId=on-the-origin",
+        "/discover",
+        "/sentiment?token=BNKR",
+        "/stats",
+    ):
+        response, body = await door.get(AGENT + path)
+        assert response.status == 200, body
+        head = int(ask(base_chain.url, "eth_blockNumber"), 16)
+        fresh = body["meta"]["freshness"]
+        assert 0 < fresh["block"] <= head, path
+        assert fresh["lagBlocks"] >= 0, path
+        assert datetime.fromisoformat(fresh["blockAt"]) <= started + timedelta(days=1), path

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -23,9 +24,13 @@ def _pages() -> list[Path]:
     ]
 
 
+@cache
 def _anchors(page: Path) -> set[str]:
-    titles = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+    """Headings, and lines as a repository's viewer names them."""
+    text = page.read_text()
+    titles = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    lines = {f"L{number + 1}" for number in range(len(text.splitlines()))}
+    return lines | {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
 @pytest.mark.parametrize("page", _pages(), ids=lambda path: str(path.relative_to(ROOT)))
