@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import core
 from api.agent.x402 import Payment
-from core.chain import Abi, Call, ChainClient, Contract, RpcError, checksum
+from core.chain import Abi, Call, ChainClient, Contract, RpcError, RpcErrorKind, checksum
 from core.chain.wire import data_bytes, quantity
 from core.deployments import Deployment, Token
 from core.mirror.intent import ZERO_ADDRESS, Intent
@@ -113,14 +113,14 @@ async def read_facts(
     ]
     head, code, *answers = cast("list[Any]", await client.rpc.batch(requests, object, timeout_seconds=timeout_seconds))
     values = {name: _decoded(call, answer) for (name, call), answer in zip(calls.items(), answers, strict=True)}
-    block = _answered(head)
+    block = _shaped(head, dict)
     return PaymentFacts(
         block=quantity(block["number"]),
         timestamp=quantity(block["timestamp"]),
         balance=values["balance"],
         stakes_paused=values["paused"],
         settled_stake=values["stake"],
-        wallet_has_code=len(_answered(code)) > 2,
+        wallet_has_code=len(_shaped(code, str)) > 2,
         used=values.get("used", False),
         booked=values.get("booked", False),
     )
@@ -163,11 +163,14 @@ class Balances:
         return balance
 
 
-def _decoded(call: Call, answer: str | RpcError) -> Any:
-    return call.function.decode(data_bytes(_answered(answer)))
+def _decoded(call: Call, answer: Any) -> Any:
+    return call.function.decode(data_bytes(_shaped(answer, str)))
 
 
-def _answered(answer: Any) -> Any:
+def _shaped(answer: Any, kind: type) -> Any:
+    """An answer of a batch. RpcError when the node refused the question or answered something else, null included."""
     if isinstance(answer, RpcError):
         raise answer
+    if not isinstance(answer, kind):
+        raise RpcError(RpcErrorKind.BAD_ANSWER, "The node's answer is not of the promised shape.")
     return answer

@@ -452,6 +452,9 @@ class ProofBody(Body):
     usdg: UsdgProof
     solvency: list[SolvencyProof]
     audit: AuditProof | None
+    attester: Annotated[
+        Address | None, Field(description="Whose key signs offers and receipts of the agent API; null without one.")
+    ]
     missing: Annotated[list[str], Field(description="Sections that cannot be read right now.")]
     read_at: ReadAt
     stale: Stale

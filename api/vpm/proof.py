@@ -98,8 +98,11 @@ class Proof:
         oracle: OracleWatch | None,
         engine: AsyncEngine,
         *,
+        attester: str | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
+        """`attester`: the address whose key signs the agent surface's offers and receipts."""
+        self._attester = attester
         self._settings = settings
         self._deployment = deployment
         self._contracts = contracts
@@ -266,6 +269,7 @@ class Proof:
                 "compared": found.audit.compared,
                 "mismatches": found.audit.mismatches,
             },
+            "attester": self._attester,
             "missing": missing,
             "readAt": 0 if self._follower is None else self._follower.read_at,
             "stale": self._follower is not None and (self._follower.stale or bool(missing)),

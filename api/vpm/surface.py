@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
+from eth_account import Account
+
 from api.context import Context
 from api.http.operation import Answer, Operation, Surface
 from api.http.problem import Problem
@@ -66,7 +68,9 @@ async def stock_surface(context: Context) -> AsyncIterator[Surface]:
             oracle = OracleWatch(client, deployment, contracts, follower, context.engine)
             await oracle.refresh()
             context.spawn("stock oracle", oracle.run())
-        proof = Proof(settings, deployment, contracts, client, follower, oracle, context.engine)
+        key = context.secrets.attestation_key
+        attester = None if key is None else str(Account.from_key(key.get_secret_value()).address)
+        proof = Proof(settings, deployment, contracts, client, follower, oracle, context.engine, attester=attester)
         context.spawn("stock proof", proof.run())
         cron = Cron(context.secrets.cron_secret, context.write_url, context.pool)
         context.spawn("cron reports", cron.listen())

@@ -46,9 +46,12 @@ class CircuitBreaker:
     def failed(self, rest_seconds: float | None = None) -> None:
         """Record a failure; `rest_seconds` (a node's Retry-After) opens the circuit at once for at least that long."""
         self._failures += 1
-        self._probing = False
-        if self._open_until is None and rest_seconds is None and self._failures < self.threshold:
-            return
+        probed, self._probing = self._probing, False
+        if rest_seconds is None:
+            if self._open_until is None and self._failures < self.threshold:
+                return
+            if self._open_until is not None and not probed:
+                return  # asked before the circuit opened: it says nothing about the endpoint's state since
         grown = self._rest_seconds * 2 if self._rest_seconds else self.first_rest_seconds
         self._rest_seconds = min(grown, self.longest_rest_seconds)
         self._open_until = self.clock() + max(self._rest_seconds, min(rest_seconds or 0.0, self.longest_rest_seconds))

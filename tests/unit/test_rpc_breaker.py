@@ -64,6 +64,14 @@ def test_a_failed_probe_rests_twice_as_long_up_to_a_bound(clock: Clock) -> None:
     assert rests == [1, 2, 4, 8, 16, 30, 30, 30]
 
 
+def test_failures_of_requests_that_were_already_out_do_not_lengthen_the_rest(clock: Clock) -> None:
+    breaker = _opened(clock)
+    for _ in range(20):
+        breaker.failed()
+    clock.now += breaker.first_rest_seconds
+    assert breaker.allows()
+
+
 def test_retry_after_opens_at_once_and_is_bounded(clock: Clock) -> None:
     breaker = CircuitBreaker(clock)
     breaker.failed(rest_seconds=7)
