@@ -46,6 +46,18 @@ class Rest:
     longest: float = 3600.0
 
 
+LONGEST_REFUSED_SECONDS = 3600.0
+
+
+def after_refusals(times: int, rest: Rest) -> Rest:
+    """For payments that the token refused so often. An owner it has frozen will mostly stay frozen, but a token that
+    was paused for everybody pays again: so the wait begins at minutes and doubles up to an hour."""
+    if times == 0:
+        return rest
+    grown = min(rest.after_success * 2.0 ** min(times, 16), LONGEST_REFUSED_SECONDS)
+    return Rest(after_success=grown, after_failure=60.0, longest=6 * 3600.0)
+
+
 @dataclass(frozen=True, slots=True)
 class Want:
     """A transaction that serves one or more subjects. The fields are those of IntentRequest."""

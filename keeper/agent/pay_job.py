@@ -12,11 +12,9 @@ from core.outbox import KEEPER
 from keeper import metrics
 from keeper.agent.paying import IN_BOOK, OWED_BACK, RESOLVED, VOID, Due, Stake, dues, payments
 from keeper.desk import Run
-from keeper.errands import Rest, Want
+from keeper.errands import Rest, Want, after_refusals
 
 REST = Rest(after_success=120.0, after_failure=20.0, longest=3600.0)
-# A token that refuses a wallet will mostly refuse again: hours, not seconds.
-REFUSED_REST = Rest(after_success=3600.0, after_failure=60.0, longest=6 * 3600.0)
 SWEEP_REST = Rest(after_success=3600.0)
 AT_MOST = 1_000
 """Stakes of one market looked at in one run."""
@@ -107,7 +105,7 @@ async def _pay(run: Run, market: Any, owed: list[Due]) -> None:
             data=call.data,
             priority=3,
         )
-        await run.ask(want, REFUSED_REST if batch[0].failed else REST)
+        await run.ask(want, after_refusals(min(due.failed for due in batch), REST))
 
 
 def _subject(due: Due) -> str:

@@ -12,12 +12,10 @@ from core.outbox import KEEPER
 from core.projections.stock import market_of, position_of, vintage_of
 from keeper import metrics
 from keeper.desk import Run
-from keeper.errands import Rest, Want
+from keeper.errands import Rest, Want, after_refusals
 from keeper.stock.delivering import Due, Holding, deliveries, dues, poke, residue_due
 
 REST = Rest(after_success=120.0, after_failure=20.0, longest=3600.0)
-# A token that refuses an owner will mostly refuse again: hours, not seconds.
-REFUSED_REST = Rest(after_success=3600.0, after_failure=60.0, longest=6 * 3600.0)
 SWEEP_REST = Rest(after_success=3600.0)
 AT_MOST = 1_000
 """Positions looked at in one run; the rest is for the next."""
@@ -60,7 +58,7 @@ async def _pay(run: Run, now: Moment) -> None:
             to=call.to,
             data=call.data,
         )
-        await run.ask(want, REFUSED_REST if batch[0].failed else REST)
+        await run.ask(want, after_refusals(min(due.failed for due in batch), REST))
 
 
 async def _owed(run: Run, now: Moment) -> list[Due]:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from core.outbox import Intent, IntentState, Outcome
-from keeper.errands import Errand, Rest, waits
+from keeper.errands import Errand, Rest, after_refusals, waits
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 REST = Rest(after_success=60.0, after_failure=10.0, longest=100.0)
@@ -74,3 +74,12 @@ def test_when_a_new_attempt_may_be_made(known: Errand | None, indexed: int, free
 
 def test_a_failure_says_why() -> None:
     assert "it would revert" in (waits(errand(IntentState.FAILED), NOW, 10, REST) or "")
+
+
+def test_a_refused_payment_waits_minutes_at_first_and_an_hour_at_most() -> None:
+    rest = Rest(after_success=120.0, after_failure=20.0, longest=3600.0)
+    assert after_refusals(0, rest) == rest
+    assert [after_refusals(times, rest).after_success for times in (1, 2, 3, 4, 5, 50)] == [
+        *(240.0, 480.0, 960.0, 1920.0),
+        *(3600.0, 3600.0),
+    ]
