@@ -9,7 +9,7 @@ from core.db.schema import metadata
 from core.db.types import UtcDateTime
 
 # One row per switch; an absent row means the switch is off. Every change notifies the channel `operator_switch`.
-# Names in use: `trading_paused` (refuse every real trade), `entries_paused`, `cup_halted`.
+# Names in use: `trading_paused` (refuse every real trade), `cup_halted`.
 operator_switch = Table(
     "operator_switch",
     metadata,
