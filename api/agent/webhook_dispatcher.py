@@ -120,6 +120,7 @@ class Dispatcher:
                     if since_tidied >= TIDY_SECONDS:
                         since_tidied = 0.0
                         await store.tidy(connection)
+            heed_cancellation()  # the pool may have kept quiet about it; else a stop would wait for the whole pause
             await asyncio.sleep(MEASURE_SECONDS)
             since_tidied += MEASURE_SECONDS
 

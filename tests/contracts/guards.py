@@ -106,6 +106,14 @@ GUARDS = (
         SETTLER,
         "pop(call(TRANSFER_GAS, token_, 0, data, 68, 0, 0))",
         "pop(call(gas(), token_, 0, data, 68, 0, 0))",
+        "vpm/Deliver.t.sol",
+        "test_deliver_aTransferBurnsNoMoreThanItsOwnGas",
+    ),
+    Guard(
+        "6: an owner who cannot be paid fails alone",
+        SETTLER,
+        "pop(call(TRANSFER_GAS, token_, 0, data, 68, 0, 0))",
+        "if iszero(call(TRANSFER_GAS, token_, 0, data, 68, 0, 0)) { revert(0, 0) }",
         "vpm/Lessons.t.sol",
         "test_lesson6_anOwnerWhoCannotBePaidBlocksNobody",
     ),
@@ -148,7 +156,7 @@ GUARDS = (
         "if (gasleft() < needed) revert NotEnoughGas(gasleft(), needed);",
         "",
         "vpm/Deliver.t.sol",
-        "test_deliver_failsRatherThanStarveATransfer",
+        "test_deliver_failsByNameWhereATransferCouldStarve",
     ),
     Guard(
         "a parked ration gets its word before the next vintage",

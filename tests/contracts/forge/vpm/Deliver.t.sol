@@ -92,6 +92,16 @@ contract DeliverTest is Paying {
         vm.assertEq(markets.position(alice).claimed, ok);
     }
 
+    function test_deliver_failsByNameWhereATransferCouldStarve() external {
+        resolve(market, UP);
+        uint256[] memory ids = new uint256[](1);
+        ids[0] = alice;
+        // Enough for this token's transfer, not for what a transfer may use.
+        (bool ok, bytes memory result) = address(markets).call{gas: 230_000}(abi.encodeCall(markets.deliver, (ids)));
+        vm.assertFalse(ok);
+        vm.assertEq(bytes32(bytes4(result)), bytes32(IVestedMarkets.NotEnoughGas.selector));
+    }
+
     function test_deliver_ofNothingIsNothing() external {
         vm.assertEq(markets.deliver(new uint256[](0)), 0);
     }
@@ -132,6 +142,12 @@ contract DeliverWithALyingTokenTest is Paying {
         vm.assertEq(deliver(alice), 1);
         vm.assertEq(deliver(alice), 0);
         assertSolvent();
+    }
+
+    function test_deliver_aTransferBurnsNoMoreThanItsOwnGas() external {
+        resolve(market, UP);
+        LyingToken(address(token)).setMode(LyingToken.Mode.BurnsGas);
+        vm.assertEq(markets.deliver{gas: 2_000_000}(markets.positionsOf(market, 0, 10)), 0);
     }
 
     function stillOwes(LyingToken.Mode mode) private {
