@@ -276,7 +276,7 @@ async def test_the_ledger_stays_exact(
     )
     assert kills["api"]
     assert kills["keeper"]
-    assert rounds >= 2
+    assert rounds >= (2 if LONG else 1)
     await the_books_are_exact(crowd)
     await the_export_verifies(crowd, tmp_path / "export.ndjson")
 

@@ -72,7 +72,12 @@ def test_every_answer_is_one_the_description_has(service: AgentService) -> None:
             "walletAddress": [DEV[1].address, DEV[2].address],
             "tradeId": [trade_id],
             "token": ["BNKR"],
-            f"POST {PREFIX}/trade": [{**real, "simulate": True}, real],
+            f"POST {PREFIX}/trade": [
+                {**real, "simulate": True},
+                real,
+                {**real, "side": "neither"},
+                {**real, "marketId": "no-such-market"},
+            ],
         },
         only=asked,
         examples=20,
