@@ -141,7 +141,9 @@ def test_reading_needs_no_script(site: Site, visitor: Visitor) -> None:
     assert not page.locator("#bet-form").is_visible()
     shows("settled", "Who was paid what", "68.18", "An ordinary pool", "RoundResolver.findRound")
     shows("equal", "every stake is given back")
-    shows("frozen", "Resolve it yourself", "cast send")
+    shows("frozen", "Resolve it yourself")
+    page.locator("#settle summary").click()  # folded away until asked for, also without a script
+    assert page.locator("#settle pre").inner_text().startswith("cast send 0x")
     shows("proof", "Every stake, refund and fee it owes is covered.", "VestedMarkets.liabilities()", "Who can do what")
     shows("binary", "What decides it", "Latest bets")
     assert page.locator("#odds svg.chart").count() == 1
