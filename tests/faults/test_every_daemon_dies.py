@@ -68,6 +68,8 @@ async def test_every_accepted_bet_is_mined_once_and_all_money_adds_up_whatever_d
         "VPM_TRUST_PROXY": "1",
         "VPM_RELAYER_LEASE_SECONDS": "3",
         "VPM_RELAYER_RESEND_AFTER_SECONDS": "2",
+        # Thousands of bets in minutes are meant here; the stop-loss would end the drill, as it should elsewhere.
+        "VPM_RELAYER_GAS_PER_HOUR_ETHER": "50",
         "VPM_STOP_GRACE_SECONDS": "3",
     }
     lanes_before = {one.address: (ether(rig, one), nonce(rig, one)) for one in LANES}
