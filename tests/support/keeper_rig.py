@@ -181,6 +181,9 @@ def rigged(genesis: Genesis, database_url: str, folder: Path, *names: str, block
         for name in names or ("base", "vpm"):
             log = folder / f"chain-{name}.log"
             chains[name] = stack.enter_context(chain(genesis, name, log, block_seconds=block_seconds))
+            # The saved head is as old as the genesis: a keeper that looked before the first block would plan by its
+            # clock, and everything it asked for would be too late a second later.
+            ask(chains[name].url, "evm_mine")
         rig = Rig(database_url, chains, folder)
         try:
             yield rig

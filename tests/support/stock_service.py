@@ -100,6 +100,7 @@ def stock_service(
         "VPM_PUBLIC_URL": f"http://127.0.0.1:{port}",
         "VPM_API_METRICS_PORT": "0",
         "VPM_INDEXER_METRICS_PORT": "0",
+        "VPM_KEEPER_METRICS_PORT": "0",
         "VPM_RELAYER_METRICS_PORT": "0",
         "VPM_DATABASE_POOL_SIZE": "4",
         "VPM_LOG_FORMAT": "console",
