@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import aclosing
 from dataclasses import dataclass, replace
 
 from core.db.notify import notify
@@ -20,11 +21,11 @@ from indexer.errors import CursorMoved
 from indexer.fold import agent, shared, stock
 from indexer.fold.rows import Removal
 from indexer.fold.venues import VenueFold
-from indexer.logs import BlockInfo, LogRecord
+from indexer.logs import BlockInfo
 from indexer.sources import Sources
 from indexer.store.cursor import known_feeds
 from indexer.store.folding import Changed, fold_logs
-from indexer.store.steps import CHANNEL, REFOLD_BATCH, payload, stored_logs
+from indexer.store.steps import CHANNEL, payload, stored_batches
 from indexer.store.tables import Connection, begin_writing, remove
 
 
@@ -58,21 +59,12 @@ async def rebuild(
         sources = replace(sources, feeds={**await known_feeds(connection, sources.chain_id), **sources.feeds})
         for removal in _everything(sources):
             await remove(connection, removal)
-        batch: list[LogRecord] = []
-        async for log in stored_logs(connection, sources):
-            # A batch ends with a block: what belongs to one transaction is folded together.
-            if len(batch) >= REFOLD_BATCH and log.block != batch[-1].block:
+        async with aclosing(stored_batches(connection, sources)) as batches:
+            async for batch in batches:
                 await fold_logs(connection, sources.chain_id, sources.feeds, batch)
                 await agent_events.tell(connection, sources, batch)
                 folded += len(batch)
                 progress(folded)
-                batch = []
-            batch.append(log)
-        if batch:
-            await fold_logs(connection, sources.chain_id, sources.feeds, batch)
-            await agent_events.tell(connection, sources, batch)
-            folded += len(batch)
-            progress(folded)
         end = BlockInfo(row[0], row[1] or b"", row[2], row[3])
         await notify(connection, CHANNEL, payload(sources, end, Changed(), reorg=True, everything=True))
     return Rebuilt(row[0], folded, time.monotonic() - started)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from typing import Any
 
 import orjson
@@ -88,20 +89,30 @@ async def refold(connection: Connection, sources: Sources, entities: Sequence[by
     changed = Changed()
     if not entities:
         return changed
-    batch: list[LogRecord] = []
-    async for log in stored_logs(connection, sources, entities):
-        batch.append(log)
-        if len(batch) == REFOLD_BATCH:
+    async with aclosing(stored_batches(connection, sources, entities)) as batches:
+        async for batch in batches:
             await fold_logs(connection, sources.chain_id, sources.feeds, batch)
-            batch = []
-    if batch:
-        await fold_logs(connection, sources.chain_id, sources.feeds, batch)
     return changed
+
+
+async def stored_batches(
+    connection: Connection, sources: Sources, entities: Sequence[bytes] | None = None
+) -> AsyncGenerator[list[LogRecord]]:
+    """`stored_logs` in runs of about REFOLD_BATCH that end with a block: logs of one transaction stay together."""
+    batch: list[LogRecord] = []
+    async with aclosing(stored_logs(connection, sources, entities)) as logs:
+        async for log in logs:
+            if len(batch) >= REFOLD_BATCH and log.block != batch[-1].block:
+                yield batch
+                batch = []
+            batch.append(log)
+    if batch:
+        yield batch
 
 
 async def stored_logs(
     connection: Connection, sources: Sources, entities: Sequence[bytes] | None = None
-) -> AsyncIterator[LogRecord]:
+) -> AsyncGenerator[LogRecord]:
     """Raw logs in chain order, of some entities or of the whole chain, decoded again."""
     condition = "" if entities is None else "AND l.entity = ANY(%(entities)s)"
     query = (

@@ -18,12 +18,19 @@ from indexer.chain import ChainFollower
 from indexer.node import RpcNode
 from indexer.rebuild import rebuild
 from indexer.sources import Sources, sources_of
+from indexer.store import steps
 from tests.conftest import TestPostgres
 from tests.support.genesis import Genesis, RunningChain, chain, genesis
 from tests.support.index_activity import AgentPlayers, Players, StockPlayers
 from tests.support.index_tables import contents, differences, fresh_index, wipe
 
 STEPS = 150
+
+
+@pytest.fixture(autouse=True)
+def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that a rebuild takes many batches in its one transaction, as those of long histories do."""
+    monkeypatch.setattr(steps, "REFOLD_BATCH", 50)
 
 
 @pytest.fixture(scope="module")

@@ -10,6 +10,7 @@ import os
 
 import pytest
 
+from indexer.store import steps
 from tests.conftest import TestPostgres
 from tests.support.index_chain import SimChain, SimNode, world_sources
 from tests.support.index_tables import (
@@ -27,6 +28,12 @@ REORGS = 1_000 if LONG else 40
 PER_CHAIN = 20
 SEED = os.environ.get("VPM_TEST_SEED", "reorg")
 FINALITY = 64
+
+
+@pytest.fixture(autouse=True)
+def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that what a reorganization touches is folded again in many batches, as a market with many bets is."""
+    monkeypatch.setattr(steps, "REFOLD_BATCH", 20)
 
 
 @pytest.mark.timeout(1800)
