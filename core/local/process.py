@@ -74,9 +74,16 @@ class RunningProcess:
         self.guard.wait()
 
     def kill_program(self) -> None:
-        """SIGKILL to the program itself, as a crash would: for fault tests."""
-        self.guard.send_signal(signal.SIGQUIT)
-        self.guard.wait(10)
+        """SIGKILL to the program itself, as a crash would: for fault tests.
+
+        Told again and again: a guard that is just starting may have inherited that SIGQUIT is ignored.
+        """
+        for _ in range(40):
+            self.guard.send_signal(signal.SIGQUIT)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.guard.wait(0.25)
+                return
+        raise ProcessError(f"{self.plan.name} (guard {self.guard.pid}) did not end within 10 s of being killed.")
 
 
 def start_process(plan: SpawnPlan, log_path: Path, *, parent_pid: int | None = None) -> RunningProcess:
