@@ -17,7 +17,7 @@ from scripts._deploy.session import plain_refusals
 @plain_refusals
 def cli(network, provider, alias, send, facts, out, safe, safe_owners, threshold, openers):
     """Deploy VestedMarkets, RoundResolver and MarketLister, owned by a Safe."""
-    plan = flow.prepare(provider, accounts, Contract, Path(facts), Path(out or facts), alias, send)
+    plan = flow.prepare(provider, accounts, project, Contract, Path(facts), Path(out or facts), alias, send)
     steps = [f"allow {one.ticker} with feed {one.proxy}" for one in plan.facts.feeds]
     if not plan.confirm(stock.ROLES, safe, safe_owners, threshold, [*steps, *(f"let {one} list" for one in openers)]):
         return

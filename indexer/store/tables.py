@@ -146,8 +146,9 @@ def _copy_statement(table: sa.Table, into: str) -> bytes:
 
 @cache
 def _stage_statement(table: sa.Table) -> bytes:
-    """Made once a session, emptied by every commit and before every use: one transaction may store many times, and a row
-    that was staged for an earlier time would undo the later one.
+    """Made once a session, emptied by every commit and before every use.
+
+    One transaction may store many times, and a row that was staged for an earlier time would undo the later one.
     """
     return (
         SQL("CREATE TEMPORARY TABLE IF NOT EXISTS {staged} (LIKE {table}) ON COMMIT DELETE ROWS; TRUNCATE {staged}")

@@ -14,7 +14,8 @@ from core.errors import DeploymentError
 from scripts._deploy import handover
 from scripts._deploy import safe as safes
 from scripts._deploy.record import Deployed, deployed_network
-from scripts._deploy.session import Refused, Session, open_session
+from scripts._deploy.session import Refused, Session, is_local, open_session
+from scripts._vpm import bytecode
 
 
 def deployment_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -92,7 +93,9 @@ def binder(project: Any) -> Callable[[str, str], Any]:
     return lambda name, address: getattr(project, name.split(" ", 1)[0]).at(address)
 
 
-def prepare(provider: Any, accounts: Any, bind: Any, facts: Path, out: Path, alias: str, send: bool) -> Plan:
+def prepare(
+    provider: Any, accounts: Any, project: Any, bind: Any, facts: Path, out: Path, alias: str, send: bool
+) -> Plan:
     try:
         known = load_deployment(facts)
         if known.is_deployed:
@@ -101,4 +104,18 @@ def prepare(provider: Any, accounts: Any, bind: Any, facts: Path, out: Path, ali
             raise Refused(f"{out} records a deployment already; it is not overwritten. Move it away to start anew.")
     except DeploymentError as error:
         raise Refused(error.sentence()) from None
-    return Plan(open_session(provider, accounts, alias, send, known.chain_id), known, out, bind)
+    session = open_session(provider, accounts, alias, send, known.chain_id)
+    if not is_local(provider):
+        _require_recorded(project)
+    return Plan(session, known, out, bind)
+
+
+def _require_recorded(project: Any) -> None:
+    """A live network gets the bytes that were tested and published, not whatever this checkout happens to build."""
+    codes = {name: bytes(getattr(project, name).contract_type.get_deployment_bytecode()) for name in bytecode.CONTRACTS}
+    other = bytecode.unrecorded(codes)
+    if other:
+        raise Refused(
+            f"{', '.join(other)}: this build differs from contracts/bytecode.json. Deploy from a clean checkout of the "
+            "release; after a change of the sources, run python -m scripts._vpm.bytecode and have it reviewed."
+        )

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from core.deployments import Deployment
+from eth_utils.address import to_canonical_address, to_checksum_address
+from hexbytes import HexBytes
+
+from core.deployments import ContractInfo, Deployment
 from scripts._deploy import base, safe
 from scripts._deploy.flow import binder
+from scripts._deploy.stock import create_address
 
 
 @dataclass(frozen=True)
@@ -26,6 +31,11 @@ def check(provider: Any, project: Any, bind: Any, deployment: Deployment) -> lis
         found.append(Finding(len(provider.get_code(info.address)) > 0, f"{name} has code at {info.address}"))
     if not all(one.ok for one in found):
         return found
+    found += [_code(provider, project, name, info) for name, info in deployment.contracts.items()]
+    if "SettlementWallet" in deployment.contracts:
+        at = to_checksum_address(_first_child(deployment.contract("SettlementWallet").address))
+        judge = _made(provider, bytes(project.MarketJudge.contract_type.get_deployment_bytecode()), at)
+        found.append(_same("MarketJudge of the SettlementWallet", judge, _code_at(provider, at)))
     contract = binder(project)
     assert deployment.safe is not None
     found += _safe(bind(deployment.safe.address, abi=safe.safe_abi()), deployment)
@@ -40,6 +50,39 @@ def _equal(what: str, found: Any, wanted: Any) -> Finding:
     if found == wanted:
         return Finding(True, f"{what} is {wanted}")
     return Finding(False, f"{what} is {found}, the file says {wanted}")
+
+
+def _code(provider: Any, project: Any, name: str, info: ContractInfo) -> Finding:
+    """Whether what stands there is what these sources make, immutables and metadata included."""
+    container = getattr(project, name.split(" ", 1)[0])
+    code = container.contract_type.get_deployment_bytecode()
+    arguments = container.constructor.encode_input(*info.constructor_args.values())
+    made = _made(provider, bytes(code) + bytes(arguments), info.address)
+    # A child that is made in construction, like the settlement wallet's judge, got its address then; a second one would
+    # get another. So where the child's address stands in the code is not compared.
+    child, there = _first_child(info.address), _code_at(provider, info.address)
+    for found in re.finditer(re.escape(child), there):
+        made = made[: found.start()] + child + made[found.end() :]
+    return _same(name, made, there)
+
+
+def _made(provider: Any, creation: bytes, address: str) -> bytes:
+    """What the constructor returns when it runs once more at the contract's own address, for this call alone."""
+    pretended = {address: {"code": "0x" + creation.hex()}}
+    return bytes(HexBytes(provider.make_request("eth_call", [{"to": address}, "latest", pretended])))
+
+
+def _code_at(provider: Any, address: str) -> bytes:
+    return bytes(HexBytes(provider.get_code(address)))
+
+
+def _first_child(parent: str) -> bytes:
+    return to_canonical_address(create_address(parent, 1))
+
+
+def _same(name: str, made: bytes, there: bytes) -> Finding:
+    same = made == there
+    return Finding(same, f"{name} {'is' if same else 'is not'} what these sources compile to")
 
 
 def _safe(bound: Any, deployment: Deployment) -> Iterator[Finding]:

@@ -42,7 +42,7 @@ async def compile_all() -> None:
         if compiled():
             return
         sources = sources_hash()
-        await _run_ape(["compile"], ROOT / ".vpm" / "env" / "ape")
+        await _run_ape(["compile", "--force"], ROOT / ".vpm" / "env" / "ape")
         STAMP.write_text(sources)
 
 

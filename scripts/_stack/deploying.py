@@ -73,7 +73,7 @@ async def _deploy(chain: LocalChain, state: State) -> None:
         arguments = ["run", "deploy_stock", *common, "--opener", wallets.OPENER.address]
     else:
         arguments = ["run", "deploy_base", *common, "--publisher", wallets.PUBLISHER.address]
-        arguments += ["--lister", wallets.OPENER.address]
+        arguments += ["--lister", wallets.OPENER.address, "--attester", wallets.ATTESTATION.address]
         for lane in wallets.RELAY_LANES:
             arguments += ["--relayer", lane.address]
         for key in OBSERVED:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import subprocess
 import sys
+import threading
+import urllib.request
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -20,6 +25,7 @@ from tests.support.genesis import Genesis, RunningChain
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.timeout(180)
+DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 @pytest.fixture(scope="module")
@@ -65,6 +71,43 @@ def _ape(ape_folder: Path, *arguments: str, owners: int = 0) -> subprocess.Compl
     return asyncio.run(run())
 
 
+@contextlib.contextmanager
+def live_looking(node: str) -> Iterator[str]:
+    """The URL of a node that passes everything on, but calls itself by the name of a client of live networks."""
+
+    class Passing(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            asked = self.rfile.read(int(self.headers["Content-Length"]))
+            if b"web3_clientVersion" in asked:
+                told = json.dumps({"jsonrpc": "2.0", "id": json.loads(asked)["id"], "result": "nitro/v3.5"}).encode()
+            else:
+                passed = urllib.request.Request(node, asked, {"Content-Type": "application/json"})
+                with DIRECT.open(passed, timeout=30) as answer:
+                    told = answer.read()
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(told)))
+            self.end_headers()
+            self.wfile.write(told)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Passing)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def _standing(chain: RunningChain) -> tuple[str, str]:
+    """The head, and how many transactions the deployer has sent."""
+    sent = ask(chain.url, "eth_getTransactionCount", wallets.DEPLOYER.address, "latest")
+    return ask(chain.url, "eth_blockNumber"), sent
+
+
 def _view(chain: RunningChain, contract: str, selector: str) -> int:
     call = {"to": chain.deployment.contract(contract).address, "data": selector}
     return int(ask(chain.url, "eth_call", call, "latest"), 16)
@@ -88,6 +131,41 @@ def test_check_wiring_confirms_a_deployment_and_names_what_differs(
     assert "WRONG MarketLister kappa is 30, the file says 31" in done.stdout
     assert "WRONG Safe threshold is 2, the file says 3" in done.stdout
     assert "2 wrong" in done.stdout
+
+
+def test_check_wiring_compares_the_code_with_the_sources(
+    stock_chain: RunningChain, facts: Path, ape_folder: Path
+) -> None:
+    resolver = stock_chain.deployment.contract("RoundResolver").address
+    genuine = ask(stock_chain.url, "eth_getCode", resolver, "latest")
+    # The last 53 bytes tell what it was compiled from; another word there is another source, though it acts alike.
+    other = genuine[:-100] + ("1" if genuine[-100] == "0" else "0") + genuine[-99:]
+    ask(stock_chain.url, "anvil_setCode", resolver, other)
+    try:
+        done = _ape(ape_folder, "check_wiring", "--network", stock_chain.url, "--facts", str(facts / "vpm.json"))
+    finally:
+        ask(stock_chain.url, "anvil_setCode", resolver, genuine)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "WRONG RoundResolver is not what these sources compile to" in done.stdout
+    assert "1 wrong" in done.stdout
+
+
+def test_a_live_network_sees_a_dry_run(stock_chain: RunningChain, tmp_path: Path, ape_folder: Path) -> None:
+    """Behind a node that is no development node, nothing is sent and nothing is written without --send."""
+    out = tmp_path / "vpm.json"
+    before = (
+        ask(stock_chain.url, "eth_blockNumber"),
+        ask(stock_chain.url, "eth_getTransactionCount", wallets.DEPLOYER.address, "latest"),
+    )
+    with live_looking(stock_chain.url) as url:
+        options = ["--network", url, "--account", contracts.ACCOUNT, "--facts", str(ROOT / "deployments/vpm.json")]
+        owners = [part for each in wallets.SAFE_OWNERS for part in ("--safe-owner", each.address)]
+        done = _ape(ape_folder, "deploy_stock", *options, *owners, "--out", str(out))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "dry run (add --send to do it)" in done.stdout
+    assert "a new Safe, 2 of 3" in done.stdout
+    assert _standing(stock_chain) == before
+    assert not out.exists()
 
 
 def test_deploying_over_a_deployment_is_refused(stock_chain: RunningChain, facts: Path, ape_folder: Path) -> None:

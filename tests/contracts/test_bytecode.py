@@ -1,0 +1,55 @@
+"""The record of what our contracts compile to, contracts/bytecode.json."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+
+import pytest
+
+from core.deployments import load_deployment
+from scripts._deploy.flow import _require_recorded
+from scripts._deploy.session import Refused
+from scripts._stack import contracts
+from scripts._vpm import bytecode
+from tests.support.genesis import Genesis
+
+
+@pytest.fixture
+def codes(local_genesis: Genesis) -> dict[str, bytes]:
+    """The build that the genesis was deployed from."""
+    assert contracts.compiled()
+    types = json.loads(bytecode.MANIFEST.read_text())["contractTypes"]
+    return {
+        name: bytes.fromhex(types[name]["deploymentBytecode"]["bytecode"].removeprefix("0x"))
+        for name in bytecode.CONTRACTS
+    }
+
+
+def test_this_checkout_builds_the_recorded_bytes(codes: dict[str, bytes]) -> None:
+    assert bytecode.built() == json.loads(bytecode.RECORD.read_text())
+    assert bytecode.unrecorded(codes) == []
+
+
+def test_everything_that_is_deployed_is_recorded(local_genesis: Genesis) -> None:
+    deployed = {
+        name.split(" ")[0]
+        for chain in ("base", "vpm")
+        for name in load_deployment(local_genesis.state.deployment(chain)).contracts
+    }
+    assert deployed == set(bytecode.CONTRACTS)
+
+
+def test_another_build_is_not_deployed_to_a_live_network(codes: dict[str, bytes]) -> None:
+    def project(built: dict[str, bytes]) -> SimpleNamespace:
+        """As much of ape's project as is asked: a contract's creation code."""
+        types = {
+            name: SimpleNamespace(contract_type=SimpleNamespace(get_deployment_bytecode=lambda code=code: code))
+            for name, code in built.items()
+        }
+        return SimpleNamespace(**types)
+
+    _require_recorded(project(codes))
+    changed = {**codes, "RoundResolver": codes["RoundResolver"][:-1] + b"\xff"}
+    with pytest.raises(Refused, match=r"RoundResolver: this build differs from contracts/bytecode\.json"):
+        _require_recorded(project(changed))
