@@ -76,6 +76,7 @@ def test_a_newcomer_reaches_a_running_deployment_with_the_document_alone(
         "LISTER": wallets.OPENER.address,
         "PUBLISHER": wallets.PUBLISHER.address,
         "RELAYER_1": relay.address,
+        "ATTESTER": wallets.ATTESTATION.address,
         "FACTS": str(state.deployments),
         "DATABASE_URL": database_url,
         "VPM_PUBLIC_URL": f"http://127.0.0.1:{port}",
@@ -83,6 +84,7 @@ def test_a_newcomer_reaches_a_running_deployment_with_the_document_alone(
         **{f"VPM_{name}_METRICS_PORT": "0" for name in ("API", "INDEXER", "KEEPER", "RELAYER")},
         "VPM_RELAYER_KEYS": f"relay+keeper={relay.private_key},vpm:opener={wallets.OPENER.private_key},"
         f"base:lister={wallets.OPENER.private_key},base:publisher={wallets.PUBLISHER.private_key}",
+        "VPM_ATTESTATION_KEY": wallets.ATTESTATION.private_key,
         "VPM_LOG_FORMAT": "console",
     }
     try:
