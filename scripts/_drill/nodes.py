@@ -105,6 +105,7 @@ async def deep_reorg(fleet: Fleet, load: Load) -> Held:
     await fleet.indexed("vpm")
     await fleet.rpc("vpm", "anvil_mine", hex(DEEP + 10), hex(1))
     await fleet.indexed("vpm")
+    await fleet.until(lambda: _final(fleet), "the index told which blocks are final", 60)
     try:
         # What a chain takes back beyond finality nobody can keep: these promises end here.
         load.promises = [one for one in load.promises if one.surface != "stock"]
@@ -130,6 +131,12 @@ async def deep_reorg(fleet: Fleet, load: Load) -> Held:
     return Held(
         f"{DEEP} blocks were replaced: halted, served stale, followed {took:.1f} s after it was read again", took
     )
+
+
+def _final(fleet: Fleet) -> bool:
+    """Whether the index knows that some of what will be replaced counts as final."""
+    query = "SELECT 1 FROM chain_cursor WHERE chain_id = %s AND finalized_number > number - %s"
+    return bool(fleet.rows(query, CHAIN_IDS["vpm"], DEEP - 10))
 
 
 def _state(fleet: Fleet) -> str:
