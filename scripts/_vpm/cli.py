@@ -90,6 +90,7 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "reindex": daemon("scripts._status.reindex"),
     "drill": daemon("scripts._drill"),
     "sbom": daemon("scripts._vpm.sbom"),
+    "advisories": daemon("scripts._vpm.advisories"),
 }
 
 

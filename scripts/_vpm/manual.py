@@ -153,6 +153,18 @@ Exit code 0: everything held; 1: something did not; 2: it cannot be run here."""
         "write a CycloneDX bill of materials from the lock files",
         "./vpm sbom [--image] [--output FILE]\n\n--image: only what the container image holds.",
     ),
+    "advisories": (
+        "ask an OSV database about every pinned package",
+        """\
+./vpm advisories [--image] [--database URL]
+
+Prints each advisory that is in force with the version that mends it.
+
+  --image         only what the container image holds
+  --database URL  another server of the same interface than the public one
+
+Exit code 0: none is known; 1: some are; 69: the database cannot be asked, which says nothing either way.""",
+    ),
     "verify": (
         "check what the service says against a node",
         """\
