@@ -1,4 +1,4 @@
-"""The home page: live markets of both kinds."""
+"""The home page: live markets of both kinds, and whether the contracts hold what they owe."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from aiohttp import web
 
 from api.agent.reads import Reads
 from api.http.problem import Problem
+from api.http.rendered import Rendered
+from api.vpm.proof import Proof
 from api.vpm.reads import StockReads
 from api.web.answers import Held, html
 from api.web.stock_view import readable
@@ -20,28 +22,44 @@ CLOSED_SHOWN = 6
 
 
 class HomePage:
-    """`stock` and `agent` are None where that surface is not served."""
+    """`stock`, with its `proof`, and `agent` are None where that surface is not served."""
 
-    def __init__(self, pages: Pages, held: Held, stock: StockReads | None, agent: Reads | None) -> None:
+    def __init__(
+        self, pages: Pages, held: Held, stock: StockReads | None, proof: Proof | None, agent: Reads | None
+    ) -> None:
         self._pages = pages
         self._held = held
         self._stock = stock
+        self._proof = proof
         self._agent = agent
 
     async def get(self, request: web.Request) -> web.StreamResponse:
+        proof = await self._proven()
         stamp = (
             None if self._stock is None else self._stock.stamp,
+            None if proof is None else proof.tag,
             None if self._agent is None else self._agent.stamp,
         )
-        return html(request, await self._held.get("home", stamp, self._render))
 
-    async def _render(self) -> bytes:
+        async def render() -> bytes:
+            return self._render(proof)
+
+        return html(request, await self._held.get("home", stamp, render))
+
+    async def _proven(self) -> Rendered | None:
+        try:
+            return await self._proof.rendered() if self._proof is not None else None
+        except Problem:
+            return None
+
+    def _render(self, proof: Rendered | None) -> bytes:
         stock = _or_none(lambda: self._stock.overview(SETTLED_SHOWN)) if self._stock is not None else None
         agent = _or_none(lambda: self._agent.overview(CLOSED_SHOWN)) if self._agent is not None else None
         if stock is not None:
             stock = {**stock, "markets": [readable(each) for each in stock["markets"]]}
         agent_exact = None if agent is None else loads(orjson.dumps(agent))
-        return self._pages.render("home.html", path="/", stock=stock, agent=agent_exact)
+        proven = None if proof is None else orjson.loads(proof.body)
+        return self._pages.render("home.html", path="/", stock=stock, proof=proven, agent=agent_exact)
 
 
 def _or_none(read: Any) -> Any:

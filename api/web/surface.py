@@ -52,13 +52,13 @@ async def pages_surface(context: Context, made: Sequence[Surface]) -> AsyncItera
     reads = _part(made, StockReads)
     agent = _part(made, Reads)
     operations = [_page(f"{ASSETS}{{name}}", assets.serve, "A static file", "text/css")]
-    operations.append(_page("/", HomePage(pages, held, reads, agent).get, "Live markets"))
+    proof = _part(made, Proof)
+    operations.append(_page("/", HomePage(pages, held, reads, proof, agent).get, "Live markets"))
     if reads is not None:
         history = History(context.engine, stock.chain_id)
         stock_pages = StockPages(pages, held, reads, history, stock, context.limits, settings)
         operations.append(_page("/m/{id}", stock_pages.market, "A stock market"))
         operations.append(_page("/positions", stock_pages.positions, "An address's positions"))
-    proof = _part(made, Proof)
     if proof is not None:
         operations.append(_page("/proof", ProofPage(pages, held, proof, base).get, "Proof of what was done"))
     if agent is not None:
