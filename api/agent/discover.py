@@ -13,7 +13,7 @@ from api.agent.answers import AgentMarketRef, ChainMeta, ErrorBody
 from api.agent.discover_gate import silence
 from api.agent.discover_rank import Match, browsed, open_markets, ranked
 from api.agent.discover_words import words_of
-from api.agent.follower import AgentIndex
+from api.agent.index import AgentIndex
 from api.agent.render import Links
 from api.agent.reply import reply
 from api.http.operation import Answer, Operation

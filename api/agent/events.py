@@ -15,9 +15,9 @@ from api.agent.event_hub import ENDED, PAGE, EventHub, Seat
 from api.agent.event_models import HIGHEST_SEQ, EventsQuery
 from api.agent.models import checked_wallet
 from api.agent.problems import problem
-from api.agent.replay import UNREADABLE
 from api.http.caller import caller_ip
 from api.http.requests import read_query
+from api.unreadable import UNREADABLE
 from core.config import Settings
 from core.log import get_logger
 

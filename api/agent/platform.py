@@ -13,14 +13,15 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from api.agent import render
 from api.agent.facts import VOID
-from api.agent.follower import UNREADABLE, AgentIndex
 from api.agent.held import SHARED
+from api.agent.index import AgentIndex
 from api.agent.problems import problem
 from api.agent.render import Links
 from api.agent.reply import VERSION, body_bytes, reply
 from api.agent.switch import Trading
 from api.agent.times import iso_of, now_iso
 from api.http.rendered import Rendered
+from api.unreadable import UNREADABLE
 from core.db.engine import Pool
 from core.log import get_logger
 from core.outbox import RELAY, report

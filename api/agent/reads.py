@@ -14,8 +14,8 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from api.agent import render, store
 from api.agent.chain import AgentContracts, Balances
 from api.agent.facts import Market, Venue
-from api.agent.follower import UNREADABLE, AgentIndex
 from api.agent.held import OWN, SHARED, Held
+from api.agent.index import AgentIndex
 from api.agent.models import (
     MarketsQuery,
     QuoteQuery,
@@ -34,6 +34,7 @@ from api.agent.times import iso, iso_of
 from api.http.caller import caller_ip
 from api.http.limits import RateLimits
 from api.http.requests import read_query
+from api.unreadable import UNREADABLE
 from core.chain import RpcError
 from core.config import Settings
 from core.db.engine import Pool

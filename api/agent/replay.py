@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 
-import psycopg
 from aiohttp import web
 
 from api.agent.event_bodies import event_body
@@ -14,15 +13,14 @@ from api.agent.problems import problem
 from api.agent.render import Links
 from api.agent.reply import reply
 from api.http.requests import read_query
+from api.unreadable import UNREADABLE
 from core.agent_events.reading import events_from, next_seq, resolutions_after
 from core.db.engine import Pool
-from core.errors import DatabaseError
 from core.iso import iso_micros
 from core.log import get_logger
 
 log = get_logger(__name__)
 
-UNREADABLE = (psycopg.Error, DatabaseError, OSError, TimeoutError)
 SECONDS = 5.0
 
 

@@ -13,7 +13,6 @@ from core.chain import checksum
 from core.db.schema.index import chain_cursor, chain_reorg
 from core.db.schema.index_agent import agent_market, agent_outcome, agent_stake, agent_venue
 from core.db.schema.index_shared import oracle_round
-from core.errors import VpmError
 from core.market_words import described
 from core.mirror.settlement import Book, Kind
 
@@ -22,15 +21,11 @@ STATUS_OPEN = 1
 OWED_BACK = 2
 
 
-class NotIndexed(VpmError):
-    """The indexer has not read one block of Base yet."""
+async def read_venue(chain_id: int, connection: AsyncConnection, held: Venue | None) -> Venue | None:
+    """The present state, reading only the markets that changed since `held`; None while not one block is indexed.
 
-    code = "not_indexed"
-    default_retriable = True
-
-
-async def read_venue(connection: AsyncConnection, chain_id: int, held: Venue | None) -> Venue:
-    """The present state, reading only the markets that changed since `held`. Call it within one snapshot."""
+    Call it within one snapshot.
+    """
     last_reorg = select(func.max(chain_reorg.c.id)).where(chain_reorg.c.chain_id == chain_id).scalar_subquery()
     found = await connection.execute(
         select(chain_cursor, agent_venue.c.stakes_paused, last_reorg.label("last_reorg"))
@@ -39,7 +34,7 @@ async def read_venue(connection: AsyncConnection, chain_id: int, held: Venue | N
     )
     row = found.one_or_none()
     if row is None:
-        raise NotIndexed
+        return None
     head = Head(
         number=row.number,
         timestamp=row.block_time,

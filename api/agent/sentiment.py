@@ -18,7 +18,7 @@ from api.agent import render
 from api.agent.answers import ChainMeta, ErrorBody
 from api.agent.discover_rank import open_markets
 from api.agent.facts import Venue
-from api.agent.follower import UNREADABLE, AgentIndex
+from api.agent.index import AgentIndex
 from api.agent.problems import problem
 from api.agent.render import Links
 from api.agent.reply import reply
@@ -35,6 +35,7 @@ from api.agent.sentiment_score import (
 from api.agent.times import iso
 from api.http.operation import Answer, Operation
 from api.http.requests import read_query
+from api.unreadable import UNREADABLE
 from core.db.schema.index_agent import agent_stake
 from core.log import get_logger
 from core.money import decimal_text, json_number, json_ratio_down

@@ -16,7 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from api.agent import store, trade_refusals
 from api.agent.chain import AgentContracts, PaymentFacts, read_facts
 from api.agent.facts import Market, Stake
-from api.agent.follower import UNREADABLE, AgentIndex
+from api.agent.index import AgentIndex
 from api.agent.models import TradeRequest
 from api.agent.orders import SIMPLE_MAX, Order
 from api.agent.problems import problem
@@ -24,6 +24,7 @@ from api.agent.receipts import Receipts
 from api.agent.rows import read_by_key
 from api.agent.storage import storage
 from api.agent.x402 import Payment
+from api.unreadable import UNREADABLE
 from core.chain import ChainClient, RpcError
 from core.db.engine import Pool
 from core.db.schema.index_shared import token_authorization
@@ -242,7 +243,7 @@ class Settling:
                     stake = await read_by_key(connection, wanted.wallet, key_hash)
                 if stake is not None and stake.market_key in self._index.required().markets:
                     return stake
-            await self._index.moved(tick)
+            await self._index.changed(tick)
 
     async def _outcome(
         self, wanted: TradeRequest, intent: Intent, kit: dict[str, Any] | None, *, replay: bool, seconds: float

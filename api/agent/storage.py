@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from api.agent.follower import UNREADABLE
 from api.agent.problems import problem
+from api.unreadable import UNREADABLE
 from core.log import get_logger
 
 log = get_logger(__name__)

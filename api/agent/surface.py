@@ -15,7 +15,7 @@ from api.agent.chain import AgentContracts, Balances
 from api.agent.describe import DESCRIPTION, QUOTE, TRADE
 from api.agent.discover import Discovery
 from api.agent.event_channels import EventChannels
-from api.agent.follower import AgentIndex
+from api.agent.index import AgentIndex
 from api.agent.orders import OrderDesk
 from api.agent.platform import Platform
 from api.agent.problems import error_body, problem

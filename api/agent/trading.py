@@ -16,7 +16,7 @@ from api.agent import store, trade_refusals, x402
 from api.agent.attest import Attester
 from api.agent.chain import AgentContracts, PaymentFacts, accepts_signature, read_facts
 from api.agent.facts import Venue
-from api.agent.follower import AgentIndex
+from api.agent.index import AgentIndex
 from api.agent.models import TradeRequest
 from api.agent.orders import Order, OrderDesk
 from api.agent.problems import problem

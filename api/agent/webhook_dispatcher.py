@@ -14,13 +14,13 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import orjson
-import psycopg
 
 from api.agent import webhook_store as store
 from api.agent.event_bodies import event_json, verification
 from api.agent.render import Links
 from api.agent.webhook_sending import Sender, Sent, TooManyThere
 from api.agent.webhook_store import Endpoint
+from api.unreadable import UNREADABLE
 from core.agent_events import log as event_log
 from core.agent_events.kinds import EventType, source_of
 from core.agent_events.log import CHANNEL, Draft
@@ -28,7 +28,6 @@ from core.agent_events.reading import Event, events_from
 from core.cancelling import heed_cancellation
 from core.db.engine import Pool
 from core.db.notify import listen
-from core.errors import DatabaseError
 from core.log import get_logger
 from core.metrics import counter, gauge, histogram
 
@@ -58,8 +57,6 @@ PAGE = 20
 POLL_SECONDS = 1.0
 TIDY_SECONDS = 3_600.0
 MEASURE_SECONDS = 15.0
-
-UNREACHABLE = (psycopg.Error, DatabaseError, OSError, TimeoutError)
 
 
 class Dispatcher:
@@ -114,7 +111,7 @@ class Dispatcher:
         since_tidied = TIDY_SECONDS
         while True:
             heed_cancellation()
-            with contextlib.suppress(*UNREACHABLE):
+            with contextlib.suppress(*UNREADABLE):
                 async with self._pool.connection() as connection:
                     QUEUE_AGE.set(await store.oldest_due_seconds(connection))
                     if since_tidied >= TIDY_SECONDS:
@@ -135,7 +132,7 @@ class Dispatcher:
                 room = min(room - len(endpoints), FAILING_AT_ONCE - sum(self._working.values()))
                 if room > 0:
                     endpoints += await store.claim(connection, room, failing=True)
-        except UNREACHABLE as error:
+        except UNREADABLE as error:
             log.warning("webhooks cannot be read", action="webhooks.unreadable", why=error)
             await asyncio.sleep(POLL_SECONDS)
             return False
@@ -152,7 +149,7 @@ class Dispatcher:
         self._news.set()
         if not task.cancelled() and task.exception() is not None:
             error = task.exception()
-            if isinstance(error, UNREACHABLE):
+            if isinstance(error, UNREADABLE):
                 log.warning("what a delivery came to cannot be written", action="webhooks.unwritten", why=error)
             else:
                 log.error("a delivery raised", action="webhooks.crashed", exc=error)

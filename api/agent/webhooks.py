@@ -19,7 +19,6 @@ from api.agent.models import checked_wallet
 from api.agent.ownership import check_message, check_signature
 from api.agent.problems import problem
 from api.agent.render import Links
-from api.agent.replay import UNREADABLE
 from api.agent.reply import reply
 from api.agent.times import iso_of
 from api.agent.webhook_store import Endpoint
@@ -27,6 +26,7 @@ from api.agent.webhook_targets import TargetRefused, checked_url, resolve
 from api.http.caller import caller_ip
 from api.http.limits import RateLimits
 from api.http.requests import read_json, read_path, validated_body
+from api.unreadable import UNREADABLE
 from core.agent_events import log as event_log
 from core.agent_events.kinds import EventType, source_of
 from core.agent_events.log import Draft

@@ -1,5 +1,5 @@
 """The stock surface: markets on oracle prices, the gasless relay, proof, health and cron.
 
-`facts` are what was read (rows of the index, rounds of the feeds); `follower` and `oracle` keep them fresh in memory;
+`facts` are what was read (rows of the index, rounds of the feeds); `index` and `oracle` keep them fresh in memory;
 `market_view`, `position_view` and `proof` turn them into bodies; `reads`, `relay`, `health` and `cron` answer requests.
 """

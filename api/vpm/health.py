@@ -11,9 +11,10 @@ from aiohttp import web
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from api.http.application import json_response
+from api.unreadable import UNREADABLE
 from api.vpm.chain import StockContracts
 from api.vpm.facts import ListedMarket, Venue
-from api.vpm.follower import UNREADABLE, Follower
+from api.vpm.index import StockIndex
 from api.vpm.oracle import OracleWatch
 from api.vpm.rows import read_allowed_feeds, read_positions
 from api.vpm.sessions import session_of
@@ -43,7 +44,7 @@ class HealthSources:
     deployment: Deployment
     contracts: StockContracts | None
     client: ChainClient | None
-    follower: Follower | None
+    index: StockIndex | None
     oracle: OracleWatch | None
     engine: AsyncEngine
     pool: Pool
@@ -63,7 +64,7 @@ class Health:
         ok = all(holds for _, holds, _ in results)
         body = {
             "ok": ok,
-            "deployed": self._of.follower is not None,
+            "deployed": self._of.index is not None,
             "nowSec": int(self._clock()),
             "checks": [{"name": name, "ok": holds, "detail": detail} for name, holds, detail in results],
         }
@@ -122,14 +123,14 @@ class Health:
         return True, f"{count} markets by view calls"
 
     async def _market_logs(self) -> Finding:
-        follower = self._of.follower
-        if follower is None or follower.venue is None:
+        index = self._of.index
+        if index is None or index.venue is None:
             return False, "nothing has been indexed yet"
-        head = follower.venue.head
+        head = index.venue.head
         silence = max(0, int(self._clock()) - head.seen_at)
         if head.state == "halted":
             return False, "the indexer stopped at a contradiction"
-        if not follower.readable:
+        if not index.readable:
             return False, "the index cannot be read"
         return (
             silence <= INDEX_LAG_SECONDS and head.state == "tail",
@@ -241,10 +242,10 @@ class Health:
             return await report(connection, self._of.deployment.chain_id, group)
 
     def _venue(self) -> Venue:
-        follower = self._of.follower
-        if follower is None or follower.venue is None:
+        index = self._of.index
+        if index is None or index.venue is None:
             raise OSError("nothing has been indexed yet")
-        return follower.venue
+        return index.venue
 
 
 def _listing(late: list[ListedMarket], what: str, otherwise: str) -> str:

@@ -10,9 +10,9 @@ from typing import Any, cast
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from api.unreadable import UNREADABLE
 from api.vpm.authorization import Bet
 from api.vpm.chain import StockContracts
-from api.vpm.follower import UNREADABLE
 from core.chain import Call, ChainClient, Receipt, RpcError, RpcErrorKind, checksum
 from core.chain.wire import data_bytes, quantity
 from core.db.schema.index_shared import token_authorization

@@ -14,9 +14,10 @@ from typing import Any
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from api.unreadable import UNREADABLE
 from api.vpm.chain import StockContracts, feed_call
 from api.vpm.facts import ListedMarket, Oracle, Preview, Reading
-from api.vpm.follower import UNREADABLE, Follower
+from api.vpm.index import StockIndex
 from api.vpm.rows import read_latest_rounds
 from core.chain import Call, ChainClient, RpcError
 from core.deployments import Deployment
@@ -52,7 +53,7 @@ class OracleWatch:
         client: ChainClient,
         deployment: Deployment,
         contracts: StockContracts | None,
-        follower: Follower | None,
+        index: StockIndex | None,
         engine: AsyncEngine,
         *,
         clock: Callable[[], float] = time.time,
@@ -63,7 +64,7 @@ class OracleWatch:
         self._client = client
         self._deployment = deployment
         self._contracts = contracts
-        self._follower = follower
+        self._index = index
         self._engine = engine
         self._clock = clock
         self._asked: dict[int, _Asked] = {}
@@ -77,8 +78,8 @@ class OracleWatch:
         tick = 0
         while True:
             await self.refresh()
-            if self._follower is not None:
-                tick = await self._follower.changed(tick, IDLE_SECONDS)
+            if self._index is not None:
+                tick = await self._index.changed(tick, IDLE_SECONDS)
                 await asyncio.sleep(PAUSE_SECONDS)
             else:
                 await asyncio.sleep(IDLE_SECONDS)
@@ -100,8 +101,8 @@ class OracleWatch:
         head = await self._client.head(timeout_seconds=TIMEOUT_SECONDS)
         latest = await self._latest(head.number)
         readings = dict(self.oracle.readings)
-        if self._contracts is not None and self._follower is not None and self._follower.venue is not None:
-            markets = self._follower.venue.markets
+        if self._contracts is not None and self._index is not None and self._index.venue is not None:
+            markets = self._index.venue.markets
             wanted = [m for m in markets.values() if self._needs(m, latest.get(m.feed), head.timestamp)]
             for market_id in [known for known in readings if known not in markets]:
                 del readings[market_id]

@@ -18,10 +18,11 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from api.http.application import unavailable
 from api.http.rendered import Rendered, Slot
+from api.unreadable import UNREADABLE
 from api.vpm import words
 from api.vpm.chain import STOCK_TOKEN_SYMBOL, StockContracts, abi
 from api.vpm.facts import ListedMarket, Venue
-from api.vpm.follower import UNREADABLE, Follower
+from api.vpm.index import StockIndex
 from api.vpm.market_view import outcome_name, round_body
 from api.vpm.oracle import OracleWatch
 from api.vpm.proof_rows import (
@@ -94,7 +95,7 @@ class Proof:
         deployment: Deployment,
         contracts: StockContracts | None,
         client: ChainClient | None,
-        follower: Follower | None,
+        index: StockIndex | None,
         oracle: OracleWatch | None,
         engine: AsyncEngine,
         *,
@@ -107,7 +108,7 @@ class Proof:
         self._deployment = deployment
         self._contracts = contracts
         self._client = client
-        self._follower = follower
+        self._index = index
         self._oracle = oracle
         self._engine = engine
         self._clock = clock
@@ -133,14 +134,14 @@ class Proof:
         """Waits until a market differs from what was gathered, or time is up."""
         until = time.monotonic() + timeout_seconds
         while (left := until - time.monotonic()) > 0:
-            follower, known = self._follower, self._gathered.venue
-            if follower is None:
+            index, known = self._index, self._gathered.venue
+            if index is None:
                 await asyncio.sleep(left)
                 return
-            tick, venue = follower.tick, follower.venue
+            tick, venue = index.tick, index.venue
             if venue is not None and (known is None or venue.markets != known.markets):
                 return
-            await follower.changed(tick, left)
+            await index.changed(tick, left)
 
     async def refresh(self) -> None:
         found = await self._read_chain(await self._read_logs(self._gathered))
@@ -151,9 +152,9 @@ class Proof:
     # ------------------------------------------------------------ gathering
 
     async def _read_logs(self, known: Gathered) -> Gathered:
-        if self._follower is None:
+        if self._index is None:
             return replace(known, logs_missing=False)
-        venue = self._follower.venue
+        venue = self._index.venue
         if venue is None:
             return replace(known, logs_missing=True)
         try:
@@ -215,10 +216,10 @@ class Proof:
     # ------------------------------------------------------------ rendering
 
     def _stamp(self) -> object:
-        follower, oracle = self._follower, self._oracle
+        index, oracle = self._index, self._oracle
         return (
             self._version,
-            None if follower is None else follower.stale,
+            None if index is None else index.stale,
             None if oracle is None else oracle.oracle.version,
         )
 
@@ -227,7 +228,7 @@ class Proof:
 
     def _body(self) -> dict[str, Any]:
         found = self._gathered
-        deployed = self._follower is not None
+        deployed = self._index is not None
         venue = found.venue
         if deployed and venue is None:
             raise unavailable("The chain could not be read yet; try again shortly.")
@@ -271,8 +272,8 @@ class Proof:
             },
             "attester": self._attester,
             "missing": missing,
-            "readAt": 0 if self._follower is None else self._follower.read_at,
-            "stale": self._follower is not None and (self._follower.stale or bool(missing)),
+            "readAt": 0 if self._index is None else self._index.read_at,
+            "stale": self._index is not None and (self._index.stale or bool(missing)),
         }
 
     def _feeds(self) -> list[dict[str, Any]]:

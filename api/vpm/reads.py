@@ -23,9 +23,10 @@ from api.http.limits import RateLimits
 from api.http.problem import Problem
 from api.http.rendered import Rendered, Slot
 from api.http.requests import read_query
+from api.unreadable import UNREADABLE
 from api.vpm import market_view
 from api.vpm.facts import HeldPosition, ListedMarket, Venue
-from api.vpm.follower import UNREADABLE, Follower
+from api.vpm.index import StockIndex
 from api.vpm.models import MarketsQuery, OwnerQuery
 from api.vpm.oracle import OracleWatch
 from api.vpm.position_view import owner_body, position_body
@@ -60,20 +61,20 @@ class _Page:
 
 
 class StockReads:
-    """`follower` is None before deployment; then lists are empty and `deployed` is false."""
+    """`index` is None before deployment; then lists are empty and `deployed` is false."""
 
     def __init__(
         self,
         settings: Settings,
         deployment: Deployment,
-        follower: Follower | None,
+        index: StockIndex | None,
         oracle: OracleWatch | None,
         engine: AsyncEngine,
         limits: RateLimits,
     ) -> None:
         self._settings = settings
         self._deployment = deployment
-        self._follower = follower
+        self._index = index
         self._oracle = oracle
         self._engine = engine
         self._limits = limits
@@ -103,7 +104,7 @@ class StockReads:
         """A market's detail by its id; 404 when it was never listed."""
         if not (text.isascii() and text.isdecimal() and len(text) <= 19 and text[0] != "0"):
             raise _never_listed()
-        if self._follower is None:
+        if self._index is None:
             raise _never_listed()
         market_id = int(text)
         if market_id not in self._venue().markets:
@@ -131,12 +132,12 @@ class StockReads:
     async def one_owner(self, given: str) -> dict[str, Any]:
         """An address's positions and totals; the address in any case."""
         owner = checksum(given.lower())
-        return _nobody(owner) if self._follower is None else await self._owner_body(owner)
+        return _nobody(owner) if self._index is None else await self._owner_body(owner)
 
     def overview(self, settled: int) -> dict[str, Any]:
         """As `/api/markets`, with only the newest `settled` of the markets that are over, and with the head."""
         body = self._markets_body(0, None)
-        if self._follower is None:
+        if self._index is None:
             return {**body, "head": None}
         venue = self._venue()
         newest = sorted(venue.markets.values(), key=lambda each: each.id, reverse=True)
@@ -154,16 +155,16 @@ class StockReads:
     @property
     def stale(self) -> bool:
         """The index or the chain could not be read lately."""
-        return self._follower is not None and (
-            self._follower.stale or not self._follower.readable or (self._oracle is not None and self._oracle.stale)
+        return self._index is not None and (
+            self._index.stale or not self._index.readable or (self._oracle is not None and self._oracle.stale)
         )
 
     @property
     def read_at(self) -> int:
         """The older of the two reads a body is made of, in Unix seconds of our clock."""
-        read = 0 if self._follower is None else self._follower.read_at
+        read = 0 if self._index is None else self._index.read_at
         if self._oracle is not None and self._oracle.oracle.read_at:
-            return min(read, self._oracle.oracle.read_at) if self._follower is not None else self._oracle.oracle.read_at
+            return min(read, self._oracle.oracle.read_at) if self._index is not None else self._oracle.oracle.read_at
         return read
 
     @property
@@ -172,13 +173,13 @@ class StockReads:
         return self._stamp()
 
     def _stamp(self) -> Hashable:
-        tick = None if self._follower is None else self._follower.tick
+        tick = None if self._index is None else self._index.tick
         return tick, None if self._oracle is None else self._oracle.oracle.version, self.stale
 
     def _venue(self) -> Venue:
-        if self._follower is None or self._follower.venue is None:
+        if self._index is None or self._index.venue is None:
             raise unavailable("The chain could not be read yet; try again shortly.")
-        return self._follower.venue
+        return self._index.venue
 
     # ------------------------------------------------------------ prices
 
@@ -213,7 +214,7 @@ class StockReads:
         return orjson.dumps(self._markets_body(None, None))
 
     def _markets_body(self, limit: int | None, before: int | None) -> dict[str, Any]:
-        if self._follower is None:
+        if self._index is None:
             return {
                 "deployed": False,
                 "status": "not-deployed",
@@ -263,8 +264,8 @@ class StockReads:
             if page is None or page.version != market.version:
                 page = await self._load(market_id)
                 if page.version != market.version:  # the index has moved on: read what it says now
-                    assert self._follower is not None
-                    await self._follower.refresh()
+                    assert self._index is not None
+                    await self._index.refresh()
                     continue
             fragment = await self._fragment(market, page, venue)
             return venue, market, fragment
@@ -325,8 +326,8 @@ class StockReads:
                     return venue, known[1]
                 raise unavailable("Positions cannot be read now; try again shortly.") from error
             if number != venue.head.number and attempt < 4:
-                assert self._follower is not None
-                await self._follower.refresh()
+                assert self._index is not None
+                await self._index.refresh()
                 continue
             self._owners[owner] = (block, positions)
             while len(self._owners) > OWNERS_HELD:

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import psycopg
 from aiohttp import web
 from eth_utils.crypto import keccak
 from limits import parse
@@ -24,6 +23,7 @@ from api.http.caller import blocked_region, caller_ip
 from api.http.limits import RateLimits
 from api.http.problem import Problem
 from api.http.requests import read_json, validated_body
+from api.unreadable import UNREADABLE
 from api.vpm import bets
 from api.vpm.authorization import Bet, recovered, with_usual_v
 from api.vpm.bets import BetKey, KnownBet
@@ -35,7 +35,6 @@ from core.config import Settings
 from core.db.engine import Pool
 from core.db.types import bytes_of
 from core.deployments import Deployment
-from core.errors import DatabaseError
 from core.log import get_logger
 from core.metrics import counter
 from core.money import USD, decimal_text
@@ -56,8 +55,6 @@ OPEN_STATUS = 1  # IVestedMarkets.Status.Open
 
 # Bets checked at once by one process; more are answered `busy`. Those that wait for their block do not count.
 MOST_IN_HAND = 64
-
-UNREACHABLE = (psycopg.Error, DatabaseError, OSError, TimeoutError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +132,7 @@ class Relay:
 
         try:
             known = await self._known(bet)
-        except UNREACHABLE as error:
+        except UNREADABLE as error:
             log.warning("the relay has no database", action="relay.no_database", why=error)
             raise _off(kit) from None
         # A body we took in before is answered from its transaction, whatever has closed or expired since.
@@ -260,7 +257,7 @@ class Relay:
         try:
             async with asyncio.timeout(3), self._pool.connection() as connection:
                 await bets.remember_landed(connection, _key(bet), bet.market_id, _body_hash(kit), tx)
-        except UNREACHABLE as error:
+        except UNREADABLE as error:
             log.warning("a landed bet could not be written down", action="relay.no_database", why=error)
         return await self._confirmed(bet, "0x" + tx.hex(), None, kit)
 
@@ -318,7 +315,7 @@ class Relay:
                     asked = await bets.ask(connection, key, bet.market_id, _body_hash(kit), wanted, attempt)
                 if asked is None:
                     known = await bets.find(connection, key)
-        except UNREACHABLE as error:
+        except UNREADABLE as error:
             log.warning("a bet could not be queued", action="relay.no_database", why=error)
             raise _failed(kit) from None
         if asked is not None:
@@ -333,7 +330,7 @@ class Relay:
         """Waits for the receipt as long as there is time, and says what is known then."""
         visit.room.close()
         left = self._wait_seconds - (asyncio.get_running_loop().time() - visit.started)
-        with contextlib.suppress(*UNREACHABLE):  # what was known before stands
+        with contextlib.suppress(*UNREADABLE):  # what was known before stands
             intent = await self._watch.wait(intent.id, HAS_RESULT, timeout_seconds=max(0.0, left))
         if intent.succeeded:
             assert intent.tx_hash_hex is not None
@@ -354,7 +351,7 @@ class Relay:
 
     async def _lanes_work(self, chain_id: int) -> bool:
         """Unknown counts as working: then the bettor is told to try again rather than to give up on us."""
-        with contextlib.suppress(*UNREACHABLE):
+        with contextlib.suppress(*UNREADABLE):
             async with asyncio.timeout(3), self._pool.connection() as connection:
                 return (await report(connection, chain_id, RELAY)).works
         return True
@@ -364,7 +361,7 @@ class Relay:
         try:
             async with asyncio.timeout(3), self._pool.connection() as connection:
                 await bets.tell(connection, _key(bet))
-        except UNREACHABLE as error:
+        except UNREADABLE as error:
             log.warning("a told confirmation could not be written down", action="relay.no_database", why=error)
         return _answer(bet, tx_hash, "confirmed", kit, block=block, position=position)
 

@@ -14,20 +14,15 @@ from core.db.schema.index import chain_cursor, chain_reorg
 from core.db.schema.index_shared import oracle_round
 from core.db.schema.index_stock import stock_feed, stock_market, stock_position, stock_venue, stock_vintage
 from core.db.types import hex_of
-from core.errors import VpmError
 from core.mirror.rounds import Round
 from core.projections.stock import market_of, position_of, vintage_of
 
 
-class NotIndexed(VpmError):
-    """The indexer has not read one block of the stock chain yet."""
+async def read_venue(chain_id: int, connection: AsyncConnection, held: Venue | None) -> Venue | None:
+    """The present state, reading only the markets that changed since `held`; None while not one block is indexed.
 
-    code = "not_indexed"
-    default_retriable = True
-
-
-async def read_venue(connection: AsyncConnection, chain_id: int, held: Venue | None) -> Venue:
-    """The present state, reading only the markets that changed since `held`. Call it within one snapshot."""
+    Call it within one snapshot.
+    """
     found = await connection.execute(
         select(
             chain_cursor,
@@ -40,7 +35,7 @@ async def read_venue(connection: AsyncConnection, chain_id: int, held: Venue | N
     )
     row = found.one_or_none()
     if row is None:
-        raise NotIndexed
+        return None
     head = Head(
         number=row.number,
         l1_number=row.number if row.l1_block_number is None else row.l1_block_number,

@@ -15,8 +15,8 @@ from api.vpm import models
 from api.vpm.chain import StockContracts
 from api.vpm.cron import Cron
 from api.vpm.describe import DESCRIPTION, RELAY_DESCRIPTION
-from api.vpm.follower import Follower
 from api.vpm.health import Health, HealthSources
+from api.vpm.index import StockIndex
 from api.vpm.oracle import OracleWatch
 from api.vpm.proof import Proof
 from api.vpm.reads import StockReads
@@ -58,30 +58,30 @@ async def stock_surface(context: Context) -> AsyncIterator[Surface]:
             client = ChainClient(await stack.enter_async_context(rpc))
         else:
             log.warning("no RPC URL for the stock chain: no prices, no relay", action="stock.no_rpc")
-        follower = None
+        index = None
         if contracts is not None:
-            follower = Follower(context.read_url, context.engine, deployment.chain_id)
-            await follower.refresh()
-            context.spawn("stock index", follower.run())
+            index = StockIndex(context.read_url, context.engine, deployment.chain_id)
+            await index.refresh()
+            context.spawn("stock index", index.run())
         oracle = None
         if client is not None:
-            oracle = OracleWatch(client, deployment, contracts, follower, context.engine)
+            oracle = OracleWatch(client, deployment, contracts, index, context.engine)
             await oracle.refresh()
             context.spawn("stock oracle", oracle.run())
         key = context.secrets.attestation_key
         attester = None if key is None else str(Account.from_key(key.get_secret_value()).address)
-        proof = Proof(settings, deployment, contracts, client, follower, oracle, context.engine, attester=attester)
+        proof = Proof(settings, deployment, contracts, client, index, oracle, context.engine, attester=attester)
         context.spawn("stock proof", proof.run())
         cron = Cron(context.secrets.cron_secret, context.write_url, context.pool)
         context.spawn("cron reports", cron.listen())
         yield _surface(
-            reads=StockReads(settings, deployment, follower, oracle, context.engine, context.limits),
+            reads=StockReads(settings, deployment, index, oracle, context.engine, context.limits),
             proof=proof,
-            health=Health(HealthSources(deployment, contracts, client, follower, oracle, context.engine, context.pool)),
+            health=Health(HealthSources(deployment, contracts, client, index, oracle, context.engine, context.pool)),
             relay=Relay(
                 settings, deployment, contracts, client, context.engine, context.pool, context.watch, context.limits
             ),
-            typed_data=TypedData(deployment, contracts, follower),
+            typed_data=TypedData(deployment, contracts, index),
             cron=cron,
         )
 

@@ -14,7 +14,7 @@ from api.http.requests import read_query
 from api.vpm.authorization import NONCE_FORMULA, Bet
 from api.vpm.chain import STOCK_TOKEN_SYMBOL, StockContracts
 from api.vpm.facts import Phase
-from api.vpm.follower import Follower
+from api.vpm.index import StockIndex
 from api.vpm.models import TypedDataQuery
 from api.vpm.relay import CLOCK_SLACK_SECONDS
 from core.chain import checksum
@@ -25,25 +25,25 @@ NOBODY = "0x" + "00" * 20
 
 
 class TypedData:
-    """`follower` and `contracts` are None before deployment."""
+    """`index` and `contracts` are None before deployment."""
 
     def __init__(
         self,
         deployment: Deployment,
         contracts: StockContracts | None,
-        follower: Follower | None,
+        index: StockIndex | None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._deployment = deployment
         self._contracts = contracts
-        self._follower = follower
+        self._index = index
         self._clock = clock
 
     async def get(self, request: web.Request) -> web.StreamResponse:
         query = read_query(request, TypedDataQuery)
-        if self._contracts is None or self._follower is None:
+        if self._contracts is None or self._index is None:
             raise Problem(503, "not_deployed", "The stock markets are not deployed yet; there is nothing to bet on.")
-        venue = self._follower.venue
+        venue = self._index.venue
         if venue is None:
             raise unavailable("The chain could not be read yet; try again shortly.")
         market = venue.markets.get(int(query.market_id))

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from api.vpm.follower import UNREADABLE
+from api.unreadable import UNREADABLE
 from core.db.schema.index_shared import oracle_round
 from core.db.schema.index_stock import stock_position, stock_vintage
 from core.log import get_logger

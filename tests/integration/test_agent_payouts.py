@@ -11,7 +11,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from api.agent.follower import AgentIndex
+from api.agent.index import AgentIndex
 from api.agent.platform import Platform
 from api.agent.render import Links
 from api.agent.switch import Trading

@@ -1,0 +1,127 @@
+"""What a surface shows of the index, kept in memory: it wakes on the indexer's notifications, reads what changed, and
+publishes it.
+
+While the database is away the last state stands.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from typing import Generic, TypeVar
+
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from api.unreadable import UNREADABLE
+from core.db.notify import listen
+from core.log import get_logger
+
+log = get_logger(__name__)
+
+CHANNEL = "chain_indexed"
+POLL_SECONDS = 0.5
+READ_SECONDS = 5.0
+
+V = TypeVar("V")
+
+# Reads the present state, of the state held only what changed since; None while not one block of the chain is indexed.
+Read = Callable[[AsyncConnection, V | None], Awaitable[V | None]]
+
+
+def _never(_venue: object) -> bool:
+    return False
+
+
+class FollowedIndex(Generic[V]):
+    """`venue` is None until the index was read once. `tick` grows with every publication.
+
+    name: whose it is, for the log. read: called within one snapshot. pause_seconds: at most so often is anything read,
+    however fast blocks come. is_stale: whether this state is too old to be called the present one; that is published
+    too when it changes.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        url: str,
+        engine: AsyncEngine,
+        read: Read[V],
+        *,
+        pause_seconds: float,
+        is_stale: Callable[[V | None], bool] = _never,
+    ) -> None:
+        self.venue: V | None = None
+        self.tick = 0
+        self.stale = is_stale(None)
+        self.readable = False
+        self._name = name
+        self._url = url
+        self._engine = engine
+        self._read = read
+        self._pause_seconds = pause_seconds
+        self._is_stale = is_stale
+        self._news = asyncio.Event()
+        self._all_again = False
+        self._warned = False
+        self._published = asyncio.Condition()
+
+    async def run(self) -> None:
+        listening = asyncio.create_task(self._listen(), name=f"{self._name} index notices")
+        try:
+            while True:
+                self._news.clear()
+                await self.refresh()
+                await asyncio.sleep(self._pause_seconds)
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(POLL_SECONDS):
+                        await self._news.wait()
+                if listening.done():
+                    listening.result()
+        finally:
+            listening.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await listening
+
+    async def refresh(self) -> None:
+        """Reads once and publishes when anything a body shows is different."""
+        before = (self.venue, self.stale)
+        all_again, self._all_again = self._all_again, False
+        try:
+            async with asyncio.timeout(READ_SECONDS), self._engine.connect() as connection:
+                await connection.execution_options(isolation_level="REPEATABLE READ")
+                read = await self._read(connection, None if all_again else self.venue)
+        except UNREADABLE as error:
+            self._all_again = self._all_again or all_again
+            self.readable = False
+            if not self._warned:
+                log.warning("the index cannot be read", action=f"{self._name}.index_unreadable", why=error)
+            self._warned = True
+        else:
+            self.readable, self._warned = True, False
+            if read is not None and read != self.venue:
+                self.venue = read
+        self.stale = self._is_stale(self.venue)
+        if (self.venue, self.stale) != before:
+            async with self._published:
+                self.tick += 1
+                self._published.notify_all()
+
+    async def changed(self, seen_tick: int, timeout_seconds: float | None = None) -> int:
+        """Waits until something newer than `seen_tick` is published; returns the present tick either way."""
+        await self._until(lambda: self.tick > seen_tick, timeout_seconds)
+        return self.tick
+
+    async def _until(self, holds: Callable[[], bool], timeout_seconds: float | None) -> None:
+        """Waits until it holds, looking at every publication, or until time is up."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_seconds), self._published:
+                await self._published.wait_for(holds)
+
+    async def _listen(self) -> None:
+        async with contextlib.aclosing(listen(self._url, [CHANNEL])) as notices:
+            async for notice in notices:
+                # Without a list of what changed (a rebuild, or very much at once), and when such a notice may have been
+                # missed, every market is read again.
+                self._all_again = self._all_again or notice.missed or '"all":true' in notice.payload
+                self._news.set()

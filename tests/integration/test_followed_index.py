@@ -1,0 +1,136 @@
+"""The index in memory, on a real database: what is published when, and what is read again after a failure."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+
+import psycopg
+import pytest
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from api.followed_index import CHANNEL, FollowedIndex
+from core.db.engine import conninfo, make_engine
+from tests.waiting import until
+
+REBUILT = '{"chain":"vpm","block":9,"all":true}'
+
+
+@dataclass
+class Shown:
+    """A table of one number, and what the follower held at each of its readings: all of them, and those that
+    succeeded."""
+
+    url: str
+    held: list[int | None] = field(default_factory=list)
+    read_with: list[int | None] = field(default_factory=list)
+
+    async def read(self, connection: AsyncConnection, held: int | None) -> int | None:
+        self.held.append(held)
+        found: int | None = await connection.scalar(text("SELECT max(value) FROM shown"))
+        self.read_with.append(held)
+        return found
+
+    def do(self, *statements: str) -> None:
+        with psycopg.connect(conninfo(self.url), autocommit=True) as connection:
+            for each in statements:
+                connection.execute(each.encode())
+
+    def tell(self, payload: str) -> None:
+        self.do(f"SELECT pg_notify('{CHANNEL}', '{payload}')")
+
+
+@pytest.fixture
+def shown(fresh_database_url: str) -> Shown:
+    made = Shown(fresh_database_url)
+    made.do("CREATE TABLE shown (value int)", "INSERT INTO shown VALUES (1)")
+    return made
+
+
+@contextlib.asynccontextmanager
+async def followed(shown: Shown) -> AsyncIterator[FollowedIndex[int]]:
+    engine = make_engine(shown.url)
+    yield FollowedIndex(
+        "test", shown.url, engine, shown.read, pause_seconds=0.01, is_stale=lambda value: value in (None, 3)
+    )
+    await engine.dispose()
+
+
+@contextlib.asynccontextmanager
+async def running(index: FollowedIndex[int]) -> AsyncIterator[None]:
+    task = asyncio.create_task(index.run())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_only_a_difference_is_published(shown: Shown) -> None:
+    async with followed(shown) as index:
+        assert (index.venue, index.tick, index.stale, index.readable) == (None, 0, True, False)
+        shown.do("DELETE FROM shown")
+        await index.refresh()  # the indexer has not read one block
+        assert (index.venue, index.tick, index.stale, index.readable) == (None, 0, True, True)
+        shown.do("INSERT INTO shown VALUES (1)")
+        await index.refresh()
+        await index.refresh()
+        assert (index.venue, index.tick, index.stale) == (1, 1, False)
+        assert await index.changed(0, 5) == 1
+        assert await index.changed(1, 0.01) == 1  # nothing newer: time is up
+        shown.do("UPDATE shown SET value = 3")
+        await index.refresh()
+        assert (index.venue, index.tick, index.stale) == (3, 2, True)
+
+
+async def test_a_notice_is_read_at_once_and_a_silent_change_at_the_next_look(shown: Shown) -> None:
+    async with followed(shown) as index, running(index):
+        await index.changed(0, 10)
+        await asyncio.sleep(0.1)  # the listener is there, and its first notice is behind us
+        waiting = asyncio.create_task(index.changed(index.tick, 10))
+        shown.do("UPDATE shown SET value = 2", f"NOTIFY {CHANNEL}")
+        assert await waiting == 2
+        assert index.venue == 2
+        shown.do("UPDATE shown SET value = 4")
+        assert await index.changed(2, 10) == 3
+
+
+async def test_while_it_cannot_be_read_the_last_state_stands(shown: Shown, caplog: pytest.LogCaptureFixture) -> None:
+    async with followed(shown) as index:
+        await index.refresh()
+        shown.do("ALTER TABLE shown RENAME TO hidden")
+        with caplog.at_level(logging.WARNING):
+            await index.refresh()
+            await index.refresh()
+        assert (index.venue, index.tick, index.readable) == (1, 1, False)
+        told = [each for each in caplog.records if "cannot be read" in each.getMessage()]
+        assert len(told) == 1  # once, not at every look
+        shown.do("ALTER TABLE hidden RENAME TO shown")
+        await index.refresh()
+        assert (index.venue, index.tick, index.readable) == (1, 1, True)
+
+
+async def test_a_rebuild_that_could_not_be_read_is_not_forgotten(shown: Shown) -> None:
+    async with followed(shown) as index, running(index):
+        await until(lambda: len(shown.held) > 2 and shown.held[-1] == 1, 10)
+        shown.do("ALTER TABLE shown RENAME TO hidden")
+        await until(lambda: not index.readable, 10)
+        tried, read = len(shown.held), len(shown.read_with)
+        shown.tell(REBUILT)
+        await until(lambda: len(shown.held) > tried + 2, 10)  # in vain
+        shown.do("ALTER TABLE hidden RENAME TO shown")
+        await until(lambda: len(shown.read_with) > read + 1, 10)
+        assert shown.read_with[read : read + 2] == [None, 1]  # all of it once, then what changed
+
+
+async def test_after_a_lost_connection_everything_is_read(shown: Shown) -> None:
+    async with followed(shown) as index, running(index):
+        await until(lambda: len(shown.held) > 2 and shown.held[-1] == 1, 10)
+        seen = len(shown.held)
+        shown.do("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'vpm-listen'")
+        await until(lambda: None in shown.held[seen:], 10)
+        assert index.venue == 1
