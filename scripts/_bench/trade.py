@@ -32,7 +32,9 @@ from core.local.process import free_port
 from core.money import USD
 from relayer.signing import Fees, Signer, Unsigned
 from scripts._stack import wallets
-from tests.support.agent_service import AgentChain, AgentService, Buyer, agent_service, bet, header, sign
+from tests.support.agent_chain import AgentChain
+from tests.support.agent_service import AgentService, agent_service
+from tests.support.buyer import Buyer, bet, header, sign
 from tests.support.genesis import chain, genesis
 
 TRADES = 60

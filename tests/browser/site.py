@@ -22,7 +22,8 @@ import aiohttp
 from core.local.process import RunningProcess, SpawnPlan, free_port, start_process
 from scripts._stack import wallets
 from scripts._stack.wallets import Wallet
-from tests.support.agent_service import AgentChain, Buyer, bet
+from tests.support.agent_chain import AgentChain
+from tests.support.buyer import Buyer, bet
 from tests.support.genesis import Genesis, RunningChain
 from tests.support.keeper_rig import relayer_keys
 from tests.support.stock_chain import FLAT_PRICE, USDG, StockChain
@@ -197,7 +198,7 @@ def _prepare_agent(site: Site) -> None:
 
 async def _stake(site: Site, yes: Wallet, no: Wallet) -> None:
     async with aiohttp.ClientSession() as session:
-        buyer = Buyer(session, _Selling(site))  # type: ignore[arg-type]
+        buyer = Buyer(session, _Selling(site))
         await buyer.shows(site.slugs["binary"])
         for who, side, size in ((yes, "yes", 5), (no, "no", 3), (yes, "yes", 9)):
             response, body = await buyer.buy(bet(site.slugs["binary"], who, side, size), who)

@@ -33,8 +33,10 @@ from core.db.engine import conninfo
 from core.local.process import free_port
 from core.mirror.intent import market_key
 from tests.cup_rig import BASE, Signer, iso
-from tests.support.agent_service import ROOT, AgentChain, AgentService, agent_service
+from tests.support.agent_chain import AgentChain
+from tests.support.agent_service import AgentService, agent_service
 from tests.support.genesis import Genesis, chain
+from tests.support.service import ROOT
 
 LONG = os.environ.get("VPM_TEST_LONG") == "1"
 SECONDS = float(os.environ.get("VPM_TEST_SECONDS", "120" if LONG else "20"))
@@ -194,7 +196,6 @@ def service(local_genesis: Genesis, fresh_database_url: str, tmp_path: Path) -> 
     env = {
         "VPM_CUP_OPENS_AT": iso(now - timedelta(days=1)),
         "VPM_CUP_CLOSES_AT": iso(now + timedelta(days=1)),
-        "VPM_KEEPER_METRICS_PORT": "0",
         "VPM_KEEPER_CANARY": "0",
         "VPM_KEEPER_LIST_SERIES": "0",
         # Nobody but the test moves the feed: the paper markets end when it says so.

@@ -27,7 +27,9 @@ from core.local.postgres import UNSAFE_BUT_FAST, PostgresServer, prepare_postgre
 from core.local.process import RunningProcess, free_port
 from scripts._stack import wallets
 from scripts._stack.wallets import Wallet
-from tests.support.agent_service import AgentChain, AgentService, Buyer, agent_service, bet, header, sign
+from tests.support.agent_chain import AgentChain
+from tests.support.agent_service import AgentService, agent_service
+from tests.support.buyer import Buyer, bet, header, sign
 from tests.support.event_reader import Following
 from tests.support.genesis import Genesis, RunningChain
 from tests.support.webhook_receiver import Receiver, active, receiver, registered

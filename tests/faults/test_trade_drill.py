@@ -28,7 +28,9 @@ from core.mirror.intent import idem_hash
 from core.money import USD
 from scripts._stack import wallets
 from scripts._stack.wallets import Wallet
-from tests.support.agent_service import AgentChain, AgentService, Buyer, agent_service, bet, header, sign
+from tests.support.agent_chain import AgentChain
+from tests.support.agent_service import AgentService, agent_service
+from tests.support.buyer import Buyer, bet, header, sign
 from tests.support.genesis import Genesis, chain
 
 LONG = os.environ.get("VPM_TEST_LONG") == "1"

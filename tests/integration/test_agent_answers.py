@@ -21,7 +21,9 @@ from core.db.engine import conninfo
 from core.mirror.intent import Intent, idem_hash, intent_hash, market_key
 from core.money import USD, loads
 from scripts._stack import wallets
-from tests.support.agent_service import AgentChain, AgentService, Buyer, agent_service, bet, header, sign
+from tests.support.agent_chain import AgentChain
+from tests.support.agent_service import AgentService, agent_service
+from tests.support.buyer import Buyer, bet, header, sign
 from tests.support.genesis import Genesis, RunningChain
 
 DEV = wallets.DEV

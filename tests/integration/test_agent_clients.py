@@ -20,7 +20,9 @@ from core.chain import checksum
 from core.mirror.intent import idem_hash
 from scripts._stack import wallets
 from scripts._stack.wallets import Wallet
-from tests.support.agent_service import AgentChain, AgentService, Buyer, agent_service, bet
+from tests.support.agent_chain import AgentChain
+from tests.support.agent_service import AgentService, agent_service
+from tests.support.buyer import Buyer, bet
 from tests.support.genesis import Genesis, RunningChain
 
 DEV = wallets.DEV

@@ -10,7 +10,9 @@ import aiohttp
 import pytest
 
 from scripts._stack import wallets
-from tests.support.agent_service import AgentChain, AgentService, Buyer, agent_service, bet
+from tests.support.agent_chain import AgentChain
+from tests.support.agent_service import AgentService, agent_service
+from tests.support.buyer import Buyer, bet
 from tests.support.generated import generated_requests
 from tests.support.genesis import Genesis, RunningChain
 from tests.support.webhook_receiver import registered, registration

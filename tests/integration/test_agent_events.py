@@ -17,7 +17,9 @@ from core.db.engine import make_pool
 from core.mirror.intent import market_key
 from core.outbox import KEEPER, IntentRequest, enqueue
 from scripts._stack import wallets
-from tests.support.agent_service import AgentChain, AgentService, Buyer, agent_service, bet
+from tests.support.agent_chain import AgentChain
+from tests.support.agent_service import AgentService, agent_service
+from tests.support.buyer import Buyer, bet
 from tests.support.event_reader import Following, messages
 from tests.support.genesis import Genesis, RunningChain
 from tests.support.webhook_receiver import active, receiver, registered

@@ -14,7 +14,9 @@ import pytest
 from core.db.engine import conninfo
 from core.mirror.intent import market_key
 from scripts._stack import wallets
-from tests.support.agent_service import AgentChain, AgentService, Buyer, agent_service, bet
+from tests.support.agent_chain import AgentChain
+from tests.support.agent_service import AgentService, agent_service
+from tests.support.buyer import Buyer, bet
 from tests.support.genesis import Genesis, RunningChain
 
 DEV = wallets.DEV

@@ -20,7 +20,9 @@ from core.db.switches import SwitchWatcher
 from core.mirror.intent import market_key
 from core.money import USD, loads
 from scripts._stack import wallets
-from tests.support.agent_service import AgentChain, AgentService, Buyer, agent_service, bet
+from tests.support.agent_chain import AgentChain
+from tests.support.agent_service import AgentService, agent_service
+from tests.support.buyer import Buyer, bet
 from tests.support.genesis import Genesis, chain
 
 DEV = wallets.DEV
@@ -46,7 +48,6 @@ def service(
         "VPM_KEEPER_LOCAL_DRILLS": "0",
         "VPM_KEEPER_CANARY": "0",
         "VPM_KEEPER_SETTLE_EVERY_SECONDS": "1",
-        "VPM_KEEPER_METRICS_PORT": "0",
         "VPM_KEEPER_SWEEP_FROM_UNITS": str(10**12),  # the test sweeps when it has counted
     }
     with chain(local_genesis, "base", folder / "anvil.log", block_seconds=1) as base:

@@ -16,7 +16,9 @@ from api.agent import answers
 from core.mirror.intent import market_key
 from core.money import loads
 from scripts._stack import wallets
-from tests.support.agent_service import AgentChain, AgentService, Buyer, agent_service, bet
+from tests.support.agent_chain import AgentChain
+from tests.support.agent_service import AgentService, agent_service
+from tests.support.buyer import Buyer, bet
 from tests.support.genesis import Genesis, RunningChain
 
 DEV = wallets.DEV

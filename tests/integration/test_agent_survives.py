@@ -17,7 +17,9 @@ from core.chain import checksum
 from core.mirror.intent import idem_hash
 from scripts._stack import wallets
 from tests.conftest import TestPostgres
-from tests.support.agent_service import AgentChain, AgentService, Buyer, agent_service, bet, header, sign
+from tests.support.agent_chain import AgentChain
+from tests.support.agent_service import AgentService, agent_service
+from tests.support.buyer import Buyer, bet, header, sign
 from tests.support.genesis import Genesis, RunningChain
 
 DEV = wallets.DEV

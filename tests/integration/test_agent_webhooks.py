@@ -14,7 +14,9 @@ from eth_account import Account
 from eth_account.messages import encode_defunct
 
 from scripts._stack import wallets
-from tests.support.agent_service import AgentChain, AgentService, Buyer, agent_service, bet
+from tests.support.agent_chain import AgentChain
+from tests.support.agent_service import AgentService, agent_service
+from tests.support.buyer import Buyer, bet
 from tests.support.genesis import Genesis, RunningChain
 from tests.support.webhook_receiver import active, receiver, registered, registration
 

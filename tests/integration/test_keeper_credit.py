@@ -23,7 +23,9 @@ from keeper.schedule import BY_NAME
 from keeper.service import keeping
 from scripts._stack.wallets import DEV, Wallet
 from tests import waiting
-from tests.support.agent_service import AgentChain, AgentService, Buyer, agent_service, bet, header, sign
+from tests.support.agent_chain import AgentChain
+from tests.support.agent_service import AgentService, agent_service
+from tests.support.buyer import Buyer, bet, header, sign
 from tests.support.genesis import Genesis, RunningChain
 
 pytestmark = pytest.mark.timeout(240)

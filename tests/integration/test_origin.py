@@ -15,10 +15,11 @@ import pytest
 
 from core.local.anvil import ask
 from scripts._stack import wallets
-from tests.support.agent_service import AgentChain
+from tests.support.agent_chain import AgentChain
 from tests.support.genesis import Genesis, RunningChain
+from tests.support.service import Door
 from tests.support.stock_chain import FLAT_PRICE, USDG, StockChain
-from tests.support.stock_service import Door, StockService, stock_service
+from tests.support.stock_service import StockService, stock_service
 
 AGENT, CUP = "/api/agent/v1", "/api/cup/v1"
 LARGE = b'{"walletAddress": "' + b"0" * 200_000 + b'"}'

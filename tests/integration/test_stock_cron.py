@@ -12,8 +12,9 @@ import pytest
 from api.vpm.models import CronReport
 from scripts._stack import wallets
 from tests.support.genesis import Genesis, RunningChain
+from tests.support.service import Door
 from tests.support.stock_chain import FLAT_PRICE, USDG, StockChain
-from tests.support.stock_service import CRON_SECRET, Door, StockService, stock_service
+from tests.support.stock_service import CRON_SECRET, StockService, stock_service
 
 
 @pytest.fixture(scope="module")

@@ -13,8 +13,9 @@ import pytest
 from api.vpm.sessions import Session, session_of
 from scripts._stack import wallets
 from tests.support.genesis import Genesis, RunningChain
+from tests.support.service import Door
 from tests.support.stock_chain import FLAT_PRICE, USDG, StockChain
-from tests.support.stock_service import Door, StockService, stock_service
+from tests.support.stock_service import StockService, stock_service
 
 MINUTE, DAY = 60, 86_400
 

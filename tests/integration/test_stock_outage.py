@@ -15,8 +15,9 @@ from core.db.engine import sqlalchemy_url
 from scripts._stack import wallets
 from tests.support.cut import Cut, cuttable
 from tests.support.genesis import Genesis, RunningChain
+from tests.support.service import Door
 from tests.support.stock_chain import FLAT_PRICE, USDG, StockChain
-from tests.support.stock_service import Door, StockService, stock_service
+from tests.support.stock_service import StockService, stock_service
 
 OWNER = wallets.DEV[1].address
 MODELS = {

@@ -10,9 +10,10 @@ import pytest
 
 from scripts._stack import wallets
 from tests.support.genesis import Genesis, RunningChain
+from tests.support.service import Door
 from tests.support.stock_bodies import hold_detail, hold_market, hold_preview, round_of
 from tests.support.stock_chain import FLAT_PRICE, USDG, StockChain
-from tests.support.stock_service import Door, StockService, stock_service
+from tests.support.stock_service import StockService, stock_service
 
 DAY = 86_400
 

@@ -21,8 +21,9 @@ from api.vpm.facts import SIDES
 from core.db.engine import conninfo
 from scripts._stack import wallets
 from tests.support.genesis import ROOT, Genesis, RunningChain
+from tests.support.service import Door
 from tests.support.stock_chain import FLAT_PRICE, USDG, Reverted, StockChain
-from tests.support.stock_service import Door, StockService, stock_service
+from tests.support.stock_service import StockService, stock_service
 
 DAY = 86_400
 STRANGER = wallets.DEV[5].address

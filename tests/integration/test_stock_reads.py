@@ -19,9 +19,10 @@ from core.chain import Contract
 from core.db.engine import conninfo
 from scripts._stack import wallets
 from tests.support.genesis import Genesis, RunningChain
+from tests.support.service import Door
 from tests.support.stock_bodies import hold_market, hold_position
 from tests.support.stock_chain import FLAT_PRICE, USDG, StockChain, abi
-from tests.support.stock_service import CRON_SECRET, Door, StockService, stock_service
+from tests.support.stock_service import CRON_SECRET, StockService, stock_service
 
 DAY = 86_400
 BETTOR = wallets.DEV[1]

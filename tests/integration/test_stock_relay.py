@@ -17,8 +17,9 @@ from api.vpm.authorization import TYPES, Bet
 from api.vpm.models import ErrorBody, RelayBody, TypedDataBody
 from scripts._stack import wallets
 from tests.support.genesis import Genesis, RunningChain
+from tests.support.service import Door
 from tests.support.stock_chain import FLAT_PRICE, USDG, StockChain, body_of
-from tests.support.stock_service import Door, StockService, stock_service
+from tests.support.stock_service import StockService, stock_service
 
 DAY = 86_400
 

@@ -13,8 +13,9 @@ import pytest
 from api.vpm.models import ErrorBody, RelayBody
 from scripts._stack import wallets
 from tests.support.genesis import Genesis, chain
+from tests.support.service import Door
 from tests.support.stock_chain import FLAT_PRICE, USDG, StockChain
-from tests.support.stock_service import Door, StockService, stock_service
+from tests.support.stock_service import StockService, stock_service
 
 DAY = 86_400
 LANES = [wallet.address for wallet in wallets.RELAY_LANES[:2]]

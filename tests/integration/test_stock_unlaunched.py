@@ -10,8 +10,9 @@ import pytest
 from api.vpm.models import HealthBody, MarketsBody, OwnerBody, PricesBody, ProofBody
 from scripts._stack import wallets
 from tests.support.genesis import ROOT, Genesis, RunningChain
+from tests.support.service import Door
 from tests.support.stock_chain import StockChain
-from tests.support.stock_service import Door, StockService, stock_service
+from tests.support.stock_service import StockService, stock_service
 
 
 @pytest.fixture(scope="module")

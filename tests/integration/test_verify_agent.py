@@ -15,7 +15,9 @@ from eth_utils.crypto import keccak
 
 from scripts._stack import wallets
 from scripts._verify.__main__ import main
-from tests.support.agent_service import AgentChain, AgentService, Buyer, agent_service, bet
+from tests.support.agent_chain import AgentChain
+from tests.support.agent_service import AgentService, agent_service
+from tests.support.buyer import Buyer, bet
 from tests.support.genesis import Genesis, RunningChain
 from tests.support.tampering import changed
 

@@ -15,8 +15,9 @@ import pytest
 from scripts._stack import wallets
 from scripts._verify.__main__ import main
 from tests.support.genesis import Genesis, RunningChain
+from tests.support.service import Door
 from tests.support.stock_chain import FLAT_PRICE, USDG, StockChain
-from tests.support.stock_service import Door, StockService, stock_service
+from tests.support.stock_service import StockService, stock_service
 from tests.support.tampering import changed
 
 DEV = wallets.DEV

@@ -19,7 +19,7 @@ from eth_account.messages import encode_defunct
 
 from api.agent.ownership import registration_message
 from scripts._stack.wallets import Wallet
-from tests.support.agent_service import Buyer
+from tests.support.buyer import Buyer
 
 
 @dataclass

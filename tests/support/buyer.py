@@ -1,0 +1,124 @@
+"""Who bets over the agent API: what she signs, and her calls at the door."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import secrets
+import time
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import aiohttp
+from eth_account import Account
+from eth_account.messages import encode_typed_data
+
+from scripts._stack.wallets import Wallet
+from tests.support.agent_chain import AgentChain
+from tests.support.service import Door
+
+
+class Selling(Protocol):
+    """What a buyer needs to know of a service: the address of its API, and the chain by whose clock she signs."""
+
+    @property
+    def api(self) -> str: ...
+
+    @property
+    def chain(self) -> AgentChain: ...
+
+
+def sign(
+    offer: Mapping[str, Any],
+    who: Wallet,
+    *,
+    now: int | None = None,
+    chain_id: int = 8453,
+    nonce: bytes | None = None,
+    **changes: Any,
+) -> dict[str, Any]:
+    """The envelope a payer makes of an offer; `changes` replace fields of the authorization before it is signed."""
+    moment = int(time.time()) if now is None else now
+    authorization = {
+        "from": who.address,
+        "to": offer["payTo"],
+        "value": offer["maxAmountRequired"],
+        "validAfter": "0",
+        "validBefore": str(moment + offer["maxTimeoutSeconds"]),
+        "nonce": "0x" + (secrets.token_bytes(32) if nonce is None else nonce).hex(),
+        **changes,
+    }
+    message = {
+        name: int(value) if name in ("value", "validAfter", "validBefore") else value
+        for name, value in authorization.items()
+    }
+    fields = [
+        ("from", "address"),
+        ("to", "address"),
+        ("value", "uint256"),
+        ("validAfter", "uint256"),
+        ("validBefore", "uint256"),
+        ("nonce", "bytes32"),
+    ]
+    signable = encode_typed_data(
+        domain_data={
+            "name": offer["extra"]["name"],
+            "version": offer["extra"]["version"],
+            "chainId": chain_id,
+            "verifyingContract": offer["asset"],
+        },
+        message_types={"TransferWithAuthorization": [{"name": name, "type": kind} for name, kind in fields]},
+        message_data=message,
+    )
+    signature = Account.sign_message(signable, who.private_key).signature
+    payload = {"signature": "0x" + bytes(signature).hex(), "authorization": authorization}
+    return {"x402Version": 1, "scheme": "exact", "network": "base", "payload": payload}
+
+
+def header(envelope: Mapping[str, Any]) -> dict[str, str]:
+    return {"X-PAYMENT": base64.b64encode(json.dumps(envelope).encode()).decode()}
+
+
+class Buyer:
+    """A client at the door. Each call comes from `ip`, a new one unless given, so limits stay apart."""
+
+    def __init__(self, session: aiohttp.ClientSession, service: Selling) -> None:
+        self.session = session
+        self.service = service
+        self._door = Door(session, service.api)
+
+    async def get(self, path: str, *, ip: str | None = None, **query: object) -> tuple[aiohttp.ClientResponse, Any]:
+        return await self._door.get(path, query=query, ip=ip)
+
+    async def post(
+        self, body: object, *, headers: Mapping[str, str] | None = None, ip: str | None = None
+    ) -> tuple[aiohttp.ClientResponse, Any]:
+        """Asks for a trade, or pays for one."""
+        return await self._door.post("/trade", body, headers=headers, ip=ip)
+
+    async def buy(self, body: Mapping[str, Any], who: Wallet, **changes: Any) -> tuple[aiohttp.ClientResponse, Any]:
+        """Challenge, signature, payment."""
+        response, challenge = await self.post(body)
+        assert response.status == 402, challenge
+        now = self.service.chain.now
+        envelope = sign(challenge["accepts"][0], who, now=max(now, min(int(time.time()), now + 60)), **changes)
+        return await self.post(body, headers=header(envelope))
+
+    async def shows(self, market: str, *, seconds: float = 15.0) -> None:
+        """Waits until the index has the market."""
+        deadline = time.monotonic() + seconds
+        while (await self.get(f"/markets/{market}"))[0].status != 200:
+            assert time.monotonic() < deadline, f"{market} never appeared"
+            await asyncio.sleep(0.05)
+
+
+def bet(market: str, who: Wallet, side: str = "yes", size: float = 5, **more: object) -> dict[str, Any]:
+    return {
+        "marketId": market,
+        "side": side,
+        "sizeUsd": size,
+        "idemKey": f"key-{secrets.token_hex(8)}",
+        "walletAddress": who.address,
+        **more,
+    }

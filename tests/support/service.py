@@ -1,0 +1,153 @@
+"""The service as it runs: daemons as processes of their own on a real chain and PostgreSQL, and its door."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gzip
+import itertools
+import json
+import os
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import aiohttp
+
+from core.local.process import RunningProcess, SpawnPlan, free_port, start_process
+
+ROOT = Path(__file__).resolve().parents[2]
+READY_SECONDS = 120.0
+
+C = TypeVar("C")
+_callers = itertools.count(1)
+
+
+@dataclass
+class Service(Generic[C]):
+    """Daemons by name; `start` and `stop` them one by one, the port of the API stays."""
+
+    chain: C
+    folder: Path
+    env: Mapping[str, str]
+    port: int
+    running: dict[str, RunningProcess] = field(default_factory=dict)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def start(self, *names: str, **env: str) -> None:
+        """All of them at once; returns when each is ready."""
+        for name in names:
+            ready = self._ready_file(name)
+            ready.unlink(missing_ok=True)
+            given = {**self.env, **env, "VPM_READY_FILE": str(ready)}
+            plan = SpawnPlan(name, (sys.executable, "-m", name), env=given, cwd=str(ROOT))
+            self.running[name] = start_process(plan, self.folder / f"{name}.log")
+        for name in names:
+            process, deadline = self.running[name], time.monotonic() + READY_SECONDS
+            while not self._ready_file(name).exists():
+                assert process.alive(), f"{name} ended:\n{process.tail(30)}"
+                assert time.monotonic() < deadline, f"{name} did not get ready:\n{process.tail(30)}"
+                time.sleep(0.05)
+
+    def stop(self, *names: str) -> None:
+        for name in names or tuple(self.running):
+            self.running.pop(name).stop()
+
+    def kill(self, name: str) -> None:
+        self.running.pop(name).kill_program()
+
+    def log(self, name: str) -> str:
+        return (self.folder / f"{name}.log").read_text()
+
+    def metrics(self, name: str) -> str:
+        address = json.loads(self._ready_file(name).read_text())["metrics"]
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        with opener.open(address, timeout=5) as response:
+            return str(response.read().decode())
+
+    def _ready_file(self, name: str) -> Path:
+        return self.folder / f"{name}.ready"
+
+
+S = TypeVar("S", bound=Service[Any])
+
+
+@contextlib.contextmanager
+def serving(
+    kind: type[S], chain: object, database_url: str, deployments: Path, folder: Path, env: Mapping[str, str]
+) -> Iterator[S]:
+    """Nothing runs yet; whatever was started ends with the context. `env` is added to what every daemon is given."""
+    port = free_port()
+    given = {
+        "PATH": os.environ["PATH"],
+        "HOME": os.environ.get("HOME", "/tmp"),
+        "DATABASE_URL": database_url,
+        "VPM_DEPLOYMENTS_DIR": str(deployments),
+        "VPM_PORT": str(port),
+        "VPM_PUBLIC_URL": f"http://127.0.0.1:{port}",
+        # Any free one: nobody can take it first.
+        **{f"VPM_{name}_METRICS_PORT": "0" for name in ("API", "INDEXER", "KEEPER", "RELAYER")},
+        "VPM_DATABASE_POOL_SIZE": "4",
+        "VPM_LOG_FORMAT": "console",
+        "VPM_STOP_GRACE_SECONDS": "3",
+        # So that a test may come from an address of its own, and from any region.
+        "VPM_TRUST_PROXY": "1",
+    }
+    service = kind(chain, folder, {**given, **env}, port)
+    try:
+        yield service
+    finally:
+        service.stop()
+
+
+class Door:
+    """The public door, as a client sees it. Each call comes from `ip`, a new one unless given, so limits stay apart."""
+
+    def __init__(self, session: aiohttp.ClientSession, url: str) -> None:
+        self.session = session
+        self.url = url
+
+    async def get(
+        self,
+        path: str,
+        *,
+        query: Mapping[str, object] | None = None,
+        headers: Mapping[str, str] | None = None,
+        ip: str | None = None,
+    ) -> tuple[aiohttp.ClientResponse, Any]:
+        params = {name: str(value) for name, value in (query or {}).items()}
+        async with self.session.get(self.url + path, params=params or None, headers=_from(ip, headers)) as response:
+            content = await response.read()
+            if self.session.auto_decompress is False and response.headers.get("Content-Encoding") == "gzip":
+                content = gzip.decompress(content)
+            return response, json.loads(content) if content and "json" in response.content_type else content
+
+    async def post(
+        self, path: str, body: object, *, headers: Mapping[str, str] | None = None, ip: str | None = None
+    ) -> tuple[aiohttp.ClientResponse, Any]:
+        async with self.session.post(self.url + path, json=body, headers=_from(ip, headers)) as response:
+            return response, json.loads(await response.read())
+
+    async def until(self, path: str, holds: Any, *, seconds: float = 15.0) -> Any:
+        """The first body of `path` for which `holds(body)`."""
+        deadline = time.monotonic() + seconds
+        while True:
+            response, body = await self.get(path)
+            if response.status == 200 and holds(body):
+                return body
+            assert time.monotonic() < deadline, f"{path} never came to that: {response.status} {str(body)[:1500]}"
+            await asyncio.sleep(0.05)
+
+
+def _from(ip: str | None, headers: Mapping[str, str] | None) -> dict[str, str]:
+    if ip is None:
+        number = next(_callers)
+        ip = f"10.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}"
+    return {"X-Forwarded-For": ip, **(headers or {})}
