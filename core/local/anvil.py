@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
-import urllib.error
+import secrets
+import socket
+import tempfile
 import urllib.request
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -77,19 +80,23 @@ def anvil_plan(options: AnvilOptions, *, node_modules: Path = NODE_MODULES) -> S
 
 
 def start_anvil(options: AnvilOptions, log_path: Path, *, timeout_seconds: float = 30.0) -> RunningProcess:
-    """Spawns the chain and waits until it answers."""
-    running = start_process(anvil_plan(options), log_path)
+    """Spawns the chain and waits until it, and no other node on its port, answers."""
+    # A second door that only the node we start can have: its name is new.
+    socket_path = Path(tempfile.gettempdir(), f"vpm-{secrets.token_hex(8)}.ipc")
+    plan = anvil_plan(replace(options, extra=(*options.extra, "--ipc", str(socket_path))))
+    running = start_process(plan, log_path)
+
+    def ready() -> bool:
+        return anvil_answers(options) and _same_node(options.url, socket_path)
+
     try:
-        wait_anvil(options, running, timeout_seconds)
+        wait_until(ready, running, timeout_seconds, f"anvil on port {options.port}")
     except BaseException:
         running.stop()
         raise
+    finally:
+        socket_path.unlink(missing_ok=True)
     return running
-
-
-def wait_anvil(options: AnvilOptions, running: RunningProcess, timeout_seconds: float = 30.0) -> None:
-    """Returns once the chain answers with its own chain id; ProcessError otherwise."""
-    wait_until(lambda: anvil_answers(options), running, timeout_seconds, f"anvil on port {options.port}")
 
 
 def anvil_answers(options: AnvilOptions) -> bool:
@@ -116,6 +123,29 @@ def ask(url: str, method: str, *params: object, timeout_seconds: float = 10.0) -
     if "error" in answer:
         raise ValueError(f"{method}: {answer['error'].get('message')}")
     return answer["result"]
+
+
+def _same_node(url: str, socket_path: Path) -> bool:
+    """Whether both doors lead to one node: each instance has an id of its own, drawn when it starts."""
+    try:
+        ours = _ask_socket(socket_path, "anvil_metadata")["instanceId"]
+        return bool(ours == ask(url, "anvil_metadata", timeout_seconds=2.0)["instanceId"])
+    except (OSError, ValueError, KeyError, TypeError):  # not there yet, or not anvil
+        return False
+
+
+def _ask_socket(path: Path, method: str) -> Any:
+    request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": []}
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as door:
+        door.settimeout(2.0)
+        door.connect(str(path))
+        door.sendall(json.dumps(request).encode())
+        received = b""
+        while part := door.recv(65_536):
+            received += part
+            with contextlib.suppress(ValueError):  # the rest is still to come
+                return json.loads(received)["result"]
+    raise OSError("the node hung up")
 
 
 def _environment() -> dict[str, str]:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from core.errors import ProcessError
-from core.local.anvil import AnvilOptions, anvil_plan, ask, start_anvil, wait_anvil
-from core.local.process import free_port, start_process
+from core.local.anvil import AnvilOptions, anvil_answers, anvil_plan, ask, start_anvil
+from core.local.process import free_port, start_process, wait_until
 from tests.conftest import StartAnvil
 
 
@@ -58,6 +58,15 @@ def test_a_port_another_chain_answers_on_is_named(anvil: StartAnvil, tmp_path: P
         start_anvil(options, tmp_path / "log")
 
 
+def test_a_chain_of_the_same_id_on_its_port_is_not_taken_for_its_own(anvil: StartAnvil, tmp_path: Path) -> None:
+    foreign = anvil(chain_id=8453, timestamp=1_900_000_000)
+    options = AnvilOptions(chain_id=8453, port=foreign.options.port)
+    with pytest.raises(ProcessError, match=r"ended before it was ready(.|\n)*Address already in use"):
+        start_anvil(options, tmp_path / "log")
+    block = ask(foreign.url, "eth_getBlockByNumber", "latest", False)
+    assert int(block["timestamp"], 16) == 1_900_000_000  # the other one was left alone
+
+
 def test_an_occupied_port_shows_the_last_words(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -71,8 +80,9 @@ def test_a_supervisor_may_own_the_process(tmp_path: Path) -> None:
     options = AnvilOptions(chain_id=31337, port=free_port(), block_time_seconds=1)
     running = start_process(anvil_plan(options), tmp_path / "log")
     try:
-        wait_anvil(options, running)
-        assert "Listening on" in running.log_path.read_text()
+        wait_until(lambda: anvil_answers(options), running, 30, "the chain")
+        # It answers a moment before it says so.
+        wait_until(lambda: "Listening on" in running.log_path.read_text(), running, 10, "its last line")
     finally:
         running.stop()
     assert not running.alive()
