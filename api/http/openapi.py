@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from pydantic import BaseModel
-from pydantic.json_schema import JsonSchemaMode, models_json_schema
+from pydantic.json_schema import CoreModeRef, CoreRef, DefsRef, GenerateJsonSchema, JsonSchemaMode, models_json_schema
 
 from api.http.operation import Answer, Operation, Surface
 
@@ -21,6 +22,15 @@ class CommonError(BaseModel):
     message: str
 
 
+class _Naming(GenerateJsonSchema):
+    """Bodies of the same name are told apart by their surface's `models`, whether that is a module or a package: where
+    in it a class stands is not published."""
+
+    def get_defs_ref(self, core_mode_ref: CoreModeRef) -> DefsRef:
+        ref, mode = core_mode_ref
+        return super().get_defs_ref((CoreRef(re.sub(r"(\.models)\.[a-z_]+(?=\.)", r"\1", ref)), mode))
+
+
 def document(surfaces: Sequence[Surface], *, title: str, server: str) -> dict[str, Any]:
     """One document for these surfaces, each operation tagged by its surface."""
     wanted: dict[tuple[type[BaseModel], JsonSchemaMode], None] = {}
@@ -33,7 +43,7 @@ def document(surfaces: Sequence[Surface], *, title: str, server: str) -> dict[st
                 if answer.model is not None:
                     wanted[answer.model, "serialization"] = None
     wanted[CommonError, "serialization"] = None
-    made, schemas = models_json_schema(list(wanted), ref_template=_REF)
+    made, schemas = models_json_schema(list(wanted), ref_template=_REF, schema_generator=_Naming)
     names = cast("Names", made)
     definitions = schemas.get("$defs", {})
     paths: dict[str, dict[str, Any]] = {}

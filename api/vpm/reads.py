@@ -27,7 +27,8 @@ from api.unreadable import UNREADABLE
 from api.vpm import market_view
 from api.vpm.facts import HeldPosition, ListedMarket, Venue
 from api.vpm.index import StockIndex
-from api.vpm.models import MarketsQuery, OwnerQuery
+from api.vpm.models.markets import MarketsQuery
+from api.vpm.models.positions import OwnerQuery
 from api.vpm.oracle import OracleWatch
 from api.vpm.position_view import owner_body, position_body
 from api.vpm.rows import read_owner, read_positions, read_version

@@ -29,7 +29,7 @@ from api.vpm.authorization import Bet, recovered, with_usual_v
 from api.vpm.bets import BetKey, KnownBet
 from api.vpm.chain import STOCK_TOKEN_SYMBOL, StockContracts
 from api.vpm.landing import ChainFacts, find_landing, position_in, read_facts
-from api.vpm.models import RelayRequest
+from api.vpm.models.relay import RelayRequest
 from core.chain import ChainClient, ContractReverted, RpcError, checksum
 from core.config import Settings
 from core.db.engine import Pool

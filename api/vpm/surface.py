@@ -11,12 +11,19 @@ from eth_account import Account
 from api.context import Context
 from api.http.operation import Answer, Operation, Surface
 from api.http.problem import Problem
-from api.vpm import models
 from api.vpm.chain import StockContracts
 from api.vpm.cron import Cron
 from api.vpm.describe import DESCRIPTION, RELAY_DESCRIPTION
 from api.vpm.health import Health, HealthSources
 from api.vpm.index import StockIndex
+from api.vpm.models.cron import CronPath, CronReport
+from api.vpm.models.health import HealthBody
+from api.vpm.models.markets import MarketDetailBody, MarketPath, MarketsBody, MarketsQuery
+from api.vpm.models.parts import ErrorBody
+from api.vpm.models.positions import OwnerBody, OwnerQuery
+from api.vpm.models.prices import PricesBody
+from api.vpm.models.proof import ProofBody
+from api.vpm.models.relay import RelayBody, RelayRequest, TypedDataBody, TypedDataQuery
 from api.vpm.oracle import OracleWatch
 from api.vpm.proof import Proof
 from api.vpm.reads import StockReads
@@ -91,11 +98,11 @@ def error_body(problem: Problem, _request_id: str) -> Mapping[str, Any]:
 
 
 def _error(description: str) -> Answer:
-    return Answer(description, models.ErrorBody)
+    return Answer(description, ErrorBody)
 
 
 _UNAVAILABLE = _error("`unavailable`: the chain could never be read since the service started.")
-_RATE = Answer("`rate_limited`", models.ErrorBody, {"Retry-After": "Seconds until there is room again."})
+_RATE = Answer("`rate_limited`", ErrorBody, {"Retry-After": "Seconds until there is room again."})
 
 
 def _surface(
@@ -115,7 +122,7 @@ def _surface(
                 "/api/prices",
                 reads.prices,
                 "Latest oracle reading of every ticker",
-                {200: Answer("Also when the chain cannot be read: `status` says so.", models.PricesBody)},
+                {200: Answer("Also when the chain cannot be read: `status` says so.", PricesBody)},
                 description="Cached for 15 s.",
                 from_memory=True,
             ),
@@ -125,12 +132,12 @@ def _surface(
                 reads.markets,
                 "Every market with its book and state, newest first",
                 {
-                    200: Answer("The markets.", models.MarketsBody),
+                    200: Answer("The markets.", MarketsBody),
                     400: _error("`invalid_request`"),
                     503: _UNAVAILABLE,
                 },
                 description="Cached for 15 s. All markets, unless `limit` or `before` cut a page.",
-                query=models.MarketsQuery,
+                query=MarketsQuery,
                 from_memory=True,
             ),
             Operation(
@@ -139,12 +146,12 @@ def _surface(
                 reads.market,
                 "One market with every position",
                 {
-                    200: Answer("The market.", models.MarketDetailBody),
+                    200: Answer("The market.", MarketDetailBody),
                     404: _error("`market_not_found`: the id was never listed."),
                     503: _UNAVAILABLE,
                 },
                 description="Cached for 5 s. Positions are in the order of entry, the seed first.",
-                path_parameters=models.MarketPath,
+                path_parameters=MarketPath,
                 from_memory=True,
             ),
             Operation(
@@ -153,20 +160,20 @@ def _surface(
                 reads.positions,
                 "One address's positions across markets",
                 {
-                    200: Answer("The positions.", models.OwnerBody),
+                    200: Answer("The positions.", OwnerBody),
                     400: _error("`invalid_request`: `owner` is missing or not an address."),
                     429: _RATE,
                     503: _UNAVAILABLE,
                 },
                 description="Cached for 5 s by the caller. 30 requests a minute per IP. The address is never logged.",
-                query=models.OwnerQuery,
+                query=OwnerQuery,
             ),
             Operation(
                 "GET",
                 "/api/proof",
                 proof.get,
                 "Counters, settled markets, the refund drill, fee sweeps, solvency",
-                {200: Answer("The proof page's data.", models.ProofBody), 503: _UNAVAILABLE},
+                {200: Answer("The proof page's data.", ProofBody), 503: _UNAVAILABLE},
                 description="Cached for 60 s. Each number names the call that shows the same.",
                 from_memory=True,
             ),
@@ -176,8 +183,8 @@ def _surface(
                 health.get,
                 "Is everything alive that keeps the markets going?",
                 {
-                    200: Answer("Every check holds.", models.HealthBody),
-                    503: Answer("A check fails; `checks` says which.", models.HealthBody),
+                    200: Answer("Every check holds.", HealthBody),
+                    503: Answer("A check fails; `checks` says which.", HealthBody),
                 },
                 description="Never cached.",
             ),
@@ -187,7 +194,7 @@ def _surface(
                 relay.enter,
                 "Relay a signed bet, without gas",
                 {
-                    200: Answer("Sent; `receipt` says what is known of it.", models.RelayBody),
+                    200: Answer("Sent; `receipt` says what is known of it.", RelayBody),
                     400: _error(
                         "`invalid_request`, `bad_signature`, `contract_signer`, `expired`, `amount_out_of_bounds`"
                     ),
@@ -202,7 +209,7 @@ def _surface(
                     503: _error("`busy` (with `retryAfter`), `relay_unavailable`, `not_deployed`"),
                 },
                 description=RELAY_DESCRIPTION,
-                body=models.RelayRequest,
+                body=RelayRequest,
                 body_limit=BODY_LIMIT,
             ),
             Operation(
@@ -211,7 +218,7 @@ def _surface(
                 typed_data.get,
                 "A bet ready to sign",
                 {
-                    200: Answer("What to sign, and the relay's body without the signature.", models.TypedDataBody),
+                    200: Answer("What to sign, and the relay's body without the signature.", TypedDataBody),
                     400: _error("`invalid_request`"),
                     404: _error("`market_not_found`"),
                     409: _error("`market_closed`"),
@@ -219,7 +226,7 @@ def _surface(
                 },
                 description="Give the result to `eth_signTypedData_v4`, add `signature` to `request`, and post it to "
                 "/api/relay/enter.",
-                query=models.TypedDataQuery,
+                query=TypedDataQuery,
             ),
             Operation(
                 "GET",
@@ -227,13 +234,13 @@ def _surface(
                 cron.run,
                 "Run a keeper's job now (scheduler only)",
                 {
-                    200: Answer("The keeper's report.", models.CronReport),
+                    200: Answer("The keeper's report.", CronReport),
                     401: _error("`unauthorized`: not the cron secret."),
                     404: _error("`not_found`: no such job."),
                     503: _error("`keeper_unavailable`: no keeper took the job, or it is still at it."),
                 },
                 description="Jobs: `open`, `resolve`, `deliver`. Each is idempotent: what was done is not done again.",
-                path_parameters=models.CronPath,
+                path_parameters=CronPath,
                 security="cronSecret",
             ),
         ),

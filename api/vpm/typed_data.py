@@ -15,7 +15,7 @@ from api.vpm.authorization import NONCE_FORMULA, Bet
 from api.vpm.chain import STOCK_TOKEN_SYMBOL, StockContracts
 from api.vpm.facts import Phase
 from api.vpm.index import StockIndex
-from api.vpm.models import TypedDataQuery
+from api.vpm.models.relay import TypedDataQuery
 from api.vpm.relay import CLOCK_SLACK_SECONDS
 from core.chain import checksum
 from core.db.types import bytes_of

@@ -10,7 +10,10 @@ from dataclasses import dataclass
 import aiohttp
 import pytest
 
-from api.vpm.models import MarketDetailBody, MarketsBody, OwnerBody, PricesBody, ProofBody
+from api.vpm.models.markets import MarketDetailBody, MarketsBody
+from api.vpm.models.positions import OwnerBody
+from api.vpm.models.prices import PricesBody
+from api.vpm.models.proof import ProofBody
 from core.db.engine import sqlalchemy_url
 from scripts._stack import wallets
 from tests.support.cut import Cut, cuttable

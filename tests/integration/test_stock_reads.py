@@ -13,7 +13,12 @@ import aiohttp
 import psycopg
 import pytest
 
-from api.vpm.models import CronReport, HealthBody, MarketsBody, OwnerBody, PricesBody, ProofBody
+from api.vpm.models.cron import CronReport
+from api.vpm.models.health import HealthBody
+from api.vpm.models.markets import MarketsBody
+from api.vpm.models.positions import OwnerBody
+from api.vpm.models.prices import PricesBody
+from api.vpm.models.proof import ProofBody
 from core import jobs
 from core.chain import Contract
 from core.db.engine import conninfo

@@ -14,7 +14,8 @@ from eth_account import Account
 from eth_account.messages import encode_typed_data
 
 from api.vpm.authorization import TYPES, Bet
-from api.vpm.models import ErrorBody, RelayBody, TypedDataBody
+from api.vpm.models.parts import ErrorBody
+from api.vpm.models.relay import RelayBody, TypedDataBody
 from scripts._stack import wallets
 from tests.support.genesis import Genesis, RunningChain
 from tests.support.service import Door

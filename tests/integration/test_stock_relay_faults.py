@@ -10,7 +10,8 @@ from typing import Any
 import aiohttp
 import pytest
 
-from api.vpm.models import ErrorBody, RelayBody
+from api.vpm.models.parts import ErrorBody
+from api.vpm.models.relay import RelayBody
 from scripts._stack import wallets
 from tests.support.genesis import Genesis, chain
 from tests.support.service import Door

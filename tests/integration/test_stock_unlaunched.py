@@ -7,7 +7,11 @@ from collections.abc import AsyncIterator, Iterator
 import aiohttp
 import pytest
 
-from api.vpm.models import HealthBody, MarketsBody, OwnerBody, PricesBody, ProofBody
+from api.vpm.models.health import HealthBody
+from api.vpm.models.markets import MarketsBody
+from api.vpm.models.positions import OwnerBody
+from api.vpm.models.prices import PricesBody
+from api.vpm.models.proof import ProofBody
 from scripts._stack import wallets
 from tests.support.genesis import ROOT, Genesis, RunningChain
 from tests.support.service import Door

@@ -6,7 +6,7 @@ import pytest
 
 from api.vpm.facts import Head, ListedMarket, Oracle, Phase, Reading, Settlement, Venue
 from api.vpm.market_view import NOTHING_READ, listed_body
-from api.vpm.models import MarketBody
+from api.vpm.models.markets import MarketBody
 from core.mirror.rounds import Round
 from core.mirror.vested import Book, Market, Terms
 

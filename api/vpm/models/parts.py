@@ -1,0 +1,49 @@
+"""What the bodies of the stock surface are made of."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+Amount = Annotated[
+    str,
+    Field(pattern=r"^(0|[1-9][0-9]*)$", description="USDG in its smallest unit (6 decimals).", examples=["5000000"]),
+]
+Integer = Annotated[str, Field(pattern=r"^(0|[1-9][0-9]*)$", description="An integer.", examples=["0"])]
+Answer8 = Annotated[
+    str, Field(pattern=r"^-?(0|[1-9][0-9]*)$", description="An oracle answer (8 decimals).", examples=["18740000000"])
+]
+RoundId = Annotated[
+    str, Field(pattern=r"^(0|[1-9][0-9]*)$", description="`phase << 64 | number`.", examples=["18446744073709551617"])
+]
+Address = Annotated[str, Field(pattern=r"^0x[0-9a-fA-F]{40}$", description="A checksummed address.")]
+Hash = Annotated[str, Field(pattern=r"^0x[0-9a-f]{64}$")]
+Seconds = Annotated[int, Field(ge=0, description="Unix seconds.")]
+Side = Literal["UP", "DOWN"]
+ReadAt = Annotated[int, Field(ge=0, description="When the chain was last read, in Unix seconds; 0 if never.")]
+Stale = Annotated[
+    bool, Field(description="True when the chain could not be read lately and the last good read is served.")
+]
+
+
+class Body(BaseModel):
+    model_config = ConfigDict(
+        alias_generator=to_camel, validate_by_alias=True, validate_by_name=True, extra="forbid", strict=True
+    )
+
+
+class ErrorBody(BaseModel):
+    """Every error: a stable code and a sentence. Some carry more fields, such as `retryAfter` or `escapeKit`."""
+
+    model_config = ConfigDict(extra="allow")
+
+    error: Annotated[str, Field(examples=["invalid_request"])]
+    message: str
+
+
+class RoundBody(Body):
+    answer: Answer8
+    round_id: RoundId
+    at: Seconds
