@@ -12,6 +12,5 @@ again from the raw logs, `python -m indexer audit` compares them with the contra
     lineage   which block we and the chain last agree on, pure
     follow    one step at the head: link by parent hash, undo what a reorganization replaced
     backfill  concurrent pages of history, as wide as the node allows
-    heads     news of a new head, by WebSocket or polling
     rebuild, audit, chain, main
 """

@@ -9,6 +9,7 @@ import time
 import psycopg
 
 from core.chain.errors import RpcError
+from core.chain.heads import Heads
 from core.chain.rpc import RpcClient
 from core.config import ChainSettings, Settings
 from core.db.engine import Pool
@@ -22,7 +23,6 @@ from indexer.chain import ChainFollower
 from indexer.errors import BeyondFinality, Contradiction, CursorMoved, NodeFault
 from indexer.feeds import emitters_of
 from indexer.fold.shared import FeedRounds
-from indexer.heads import Heads
 from indexer.node import RpcNode
 from indexer.sources import feed_proxies, sources_of
 

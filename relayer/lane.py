@@ -46,6 +46,7 @@ class Lane:
         self._policy = policy
         self._claims = claims
         self._assigner: Assigner | None = None
+        self._air: Air | None = None
 
     @property
     def status(self) -> LaneStatus:
@@ -54,6 +55,11 @@ class Lane:
     @property
     def detail(self) -> str:
         return "" if self._assigner is None else self._assigner.detail
+
+    @property
+    def in_flight(self) -> bool:
+        """True while something signed waits for its block."""
+        return self._air is not None and bool(self._air.unmined)
 
     def wake(self, group: str | None) -> None:
         """New intents were queued for this group, or (None) perhaps for any."""
@@ -84,7 +90,7 @@ class Lane:
                     chain=self._feed.name, lane=self.name,
                 )  # fmt: skip
             finally:
-                self._assigner = None
+                self._assigner = self._air = None
                 measures.IN_FLIGHT.labels(self._feed.name, self.name).set(0)
             if asyncio.get_running_loop().time() - started > 4 * LONGEST_PAUSE_SECONDS:
                 pause = FIRST_PAUSE_SECONDS
@@ -96,7 +102,7 @@ class Lane:
             self.hold.check()
             await self._feed.wait(0, 1.0)
         air, follower, sender, assigner = await self._recover()
-        self._assigner = assigner
+        self._assigner, self._air = assigner, air
         log.info(
             "the lane works", action="relayer.lane_started", chain=self._feed.name, lane=self.name,
             next_nonce=air.next_nonce, in_flight=len(air.unmined), epoch=self.hold.lease.epoch,

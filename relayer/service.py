@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from core.chain import ChainClient, RpcClient, RpcError
+from core.chain.heads import Heads
 from core.config import RelayerSecrets, RelayerSettings, Settings, load
 from core.config.settings import CHAIN_NAMES
 from core.daemon import Daemon
@@ -45,6 +46,16 @@ class ChainPlan:
     poll_seconds: float
     policy: LanePolicy
     rpc_timeout_seconds: float = 10.0
+    ws_urls: tuple[str, ...] = field(default=(), repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """One chain at work: what its lanes see of it, what they may do, and who tells of new blocks."""
+
+    feed: ChainFeed
+    policy: LanePolicy
+    heads: Heads
 
 
 class Relayer:
@@ -54,33 +65,35 @@ class Relayer:
         self,
         url: str,
         pool: Pool,
-        feeds: dict[str, tuple[ChainFeed, LanePolicy]],
+        chains: dict[str, Followed],
         specs: Sequence[LaneSpec],
         *,
         lease_seconds: float,
     ) -> None:
-        self.feeds = feeds
+        self.chains = chains
         self.leases = Leases(url, specs, lease_seconds=lease_seconds, gained=self._gained, lost=self._lost)
         self._url = url
         self.pool = pool
         self._lanes: dict[int, tuple[Lane, asyncio.Task[None]]] = {}
-        self._claims: dict[str, set[int]] = {name: set() for name in feeds}
+        self._claims: dict[str, set[int]] = {name: set() for name in chains}
 
     def works(self) -> dict[str, Coroutine[Any, Any, None]]:
         """By name; cancelling `leases` ends the lanes and gives them back, so cancel it before the feeds."""
         return {
             "leases": self.leases.run(),
             "wake-ups": self._listen(),
-            "queues": Queues(self.pool, {feed.chain_id: name for name, (feed, _) in self.feeds.items()}).run(),
-            **{f"feed {name}": feed.run() for name, (feed, _) in self.feeds.items()},
+            "queues": Queues(self.pool, {each.feed.chain_id: name for name, each in self.chains.items()}).run(),
+            **{f"feed {name}": each.feed.run() for name, each in self.chains.items()},
+            **{f"heads {name}": each.heads.listen() for name, each in self.chains.items()},
+            **{f"hurry {name}": self._hurry(each) for name, each in self.chains.items()},
         }
 
     def lanes(self) -> list[Lane]:
         return [lane for lane, _ in self._lanes.values()]
 
     def _gained(self, spec: LaneSpec, hold: Hold) -> None:
-        feed, policy = self.feeds[spec.chain]
-        lane = Lane(hold, feed, self.pool, policy=policy, claims=self._claims[spec.chain])
+        chain = self.chains[spec.chain]
+        lane = Lane(hold, chain.feed, self.pool, policy=chain.policy, claims=self._claims[spec.chain])
         task = asyncio.create_task(lane.run(), name=f"lane {spec.chain} {lane.name}")
         self._lanes[hold.lease.lane_id] = (lane, task)
 
@@ -88,6 +101,14 @@ class Relayer:
         _, task = self._lanes.pop(hold.lease.lane_id)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
+
+    async def _hurry(self, chain: Followed) -> None:
+        """A block a node tells of is looked at once if a transaction waits for one; otherwise the feed's clock will do,
+        and saves a busy chain's node the questions."""
+        while True:
+            told = await chain.heads.news()
+            if told and any(lane.in_flight for lane in self.lanes() if lane.hold.lease.chain_id == chain.feed.chain_id):
+                chain.feed.look_now()
 
     async def _listen(self) -> None:
         async with contextlib.aclosing(listen(self._url, [QUEUED_CHANNEL])) as notices:
@@ -107,7 +128,7 @@ async def relaying(
     """Opens what a relayer needs; the caller runs its works."""
     async with contextlib.AsyncExitStack() as stack:
         pool = await stack.enter_async_context(make_pool(url, size=pool_size, application_name="vpm-relayer"))
-        feeds = {}
+        followed = {}
         for chain in chains:
             rpc = RpcClient(
                 chain.rpc_urls,
@@ -123,8 +144,8 @@ async def relaying(
                 finality_blocks=chain.finality_blocks,
                 poll_seconds=chain.poll_seconds,
             )
-            feeds[chain.name] = (feed, chain.policy)
-        yield Relayer(url, pool, feeds, specs, lease_seconds=lease_seconds)
+            followed[chain.name] = Followed(feed, chain.policy, Heads(chain.ws_urls, chain.poll_seconds))
+        yield Relayer(url, pool, followed, specs, lease_seconds=lease_seconds)
 
 
 def chain_plans(settings: Settings, how: RelayerSettings) -> list[ChainPlan]:
@@ -144,6 +165,7 @@ def chain_plans(settings: Settings, how: RelayerSettings) -> list[ChainPlan]:
                 poll_seconds=chain.poll_interval_ms / 1000,
                 policy=policy_of(how, name, errors),
                 rpc_timeout_seconds=settings.rpc_timeout_seconds,
+                ws_urls=chain.ws_urls,
             )
         )
     if not plans:
@@ -163,9 +185,9 @@ async def setup(daemon: Daemon) -> AsyncIterator[None]:
     async with relaying(
         url, plans, specs, lease_seconds=how.lease_seconds, pool_size=settings.database_pool_size
     ) as relayer:
-        for name, (feed, _) in relayer.feeds.items():
-            await _greet(name, feed.client.rpc)
-            daemon.health.add_check(f"chain {name}", _chain_check(feed))
+        for name, chain in relayer.chains.items():
+            await _greet(name, chain.feed.client.rpc)
+            daemon.health.add_check(f"chain {name}", _chain_check(chain.feed))
         daemon.health.add_check("lanes", _lanes_check(relayer))
         for name, work in relayer.works().items():
             daemon.spawn(name, _until(daemon.stop, work))

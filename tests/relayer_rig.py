@@ -56,6 +56,7 @@ class Rig:
     finality_blocks: int = 3
     poll_seconds: float = 0.05
     policy: LanePolicy = QUICK
+    ws_urls: tuple[str, ...] = ()
     signers: list[Signer] = field(default_factory=list)
 
     async def ask(self, method: str, *params: object) -> object:
@@ -94,7 +95,13 @@ class Rig:
     ) -> AsyncIterator[Relayer]:
         """A relayer at work; on exit it is stopped in an orderly way. A task of it that fails fails the test."""
         plan = ChainPlan(
-            "test", self.chain_id, (self.rpc_url,), self.finality_blocks, self.poll_seconds, policy or self.policy
+            name="test",
+            chain_id=self.chain_id,
+            rpc_urls=(self.rpc_url,),
+            finality_blocks=self.finality_blocks,
+            poll_seconds=self.poll_seconds,
+            policy=policy or self.policy,
+            ws_urls=self.ws_urls,
         )
         async with relaying(self.database_url, [plan], specs, lease_seconds=lease_seconds) as relayer:
             tasks = {name: asyncio.create_task(work, name=name) for name, work in relayer.works().items()}

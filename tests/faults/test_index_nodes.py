@@ -10,12 +10,12 @@ import psycopg
 import pytest
 
 from core.chain.errors import RpcError, RpcErrorKind
+from core.chain.heads import Heads
 from core.config import Settings
 from core.db.engine import conninfo
 from core.events.stock import ENTERED
 from indexer.chain import ChainFollower
 from indexer.errors import BeyondFinality, CursorMoved, NodeFault
-from indexer.heads import Heads
 from indexer.service import ChainService
 from indexer.wire import WireLog
 from tests.conftest import TestPostgres

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
 
@@ -23,6 +24,7 @@ from core.outbox import (
     report,
 )
 from relayer.signing import Signer
+from tests import waiting
 from tests.conftest import Anvil, StartAnvil
 from tests.relayer_rig import QUICK, Rig, rigged, until
 
@@ -55,6 +57,30 @@ async def place(rig: Rig, code: str) -> str:
     address = "0x" + secrets.token_hex(20)
     await rig.ask("anvil_setCode", address, code)
     return address
+
+
+async def test_a_block_the_node_tells_of_is_looked_at_once_if_something_waits_for_it(
+    fresh_database_url: str, anvil: StartAnvil
+) -> None:
+    chain = anvil(chain_id=31337)  # a block for each transaction, at once
+    async with rigged(
+        fresh_database_url, chain.url, chain.chain_id, ws_urls=(chain.ws_url,), poll_seconds=60.0, finality_blocks=64
+    ) as rig:
+        signer = await rig.new_signer()
+        async with rig.relayer(rig.spec(signer)) as relayer:
+            followed = relayer.chains["test"]
+            await rig.reaches(await rig.ask_for(rig.transfer()), IntentState.MINED)
+            await waiting.until(lambda: followed.heads.subscribed)
+            started = time.monotonic()
+            for _ in range(6):
+                await rig.reaches(await rig.ask_for(rig.transfer()), IntentState.MINED)
+            assert time.monotonic() - started < 4  # by the clock alone each takes the second between two looks
+            await waiting.until(lambda: not any(lane.in_flight for lane in relayer.lanes()))
+            await asyncio.sleep(0.3)  # a look that had begun ends
+            seen = followed.feed.sequence
+            await rig.mine(3)
+            await asyncio.sleep(0.5)
+            assert followed.feed.sequence == seen  # nothing waits: the node is left alone
 
 
 async def test_an_intent_goes_from_queued_to_final_and_each_step_is_in_its_history(rig: Rig) -> None:

@@ -23,7 +23,7 @@ HEARTBEAT_SECONDS = 10.0
 
 
 class Heads:
-    """`await heads.news()` returns when there may be a new head: at once for news that came meanwhile."""
+    """`await heads.news()` returns when there may be a new head: at once, and True, for what a node told meanwhile."""
 
     def __init__(self, ws_urls: Sequence[str], poll_seconds: float) -> None:
         self.subscribed = False
@@ -31,11 +31,13 @@ class Heads:
         self._poll_seconds = poll_seconds
         self._news = asyncio.Event()
 
-    async def news(self) -> None:
+    async def news(self) -> bool:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._poll_seconds):
                 await self._news.wait()
+        told = self._news.is_set()
         self._news.clear()
+        return told
 
     async def listen(self) -> None:
         """Keeps a subscription alive for ever; without a WebSocket URL it only waits."""
