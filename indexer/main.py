@@ -22,7 +22,13 @@ from indexer.service import ChainService
 
 log = get_logger(__name__)
 
-ROWS_SECONDS = 30.0
+MEASURE_SECONDS = 10.0
+
+_ROWS = "SELECT relname, n_live_tup FROM pg_stat_user_tables WHERE relname ~ '^(chain|stock|agent|oracle|token)_'"
+_AUDITS = """
+SELECT DISTINCT ON (chain_id) name, mismatches, extract(epoch FROM at)::float
+FROM chain_audit JOIN chain_cursor USING (chain_id) ORDER BY chain_id, chain_audit.id DESC
+"""
 
 
 @asynccontextmanager
@@ -47,7 +53,7 @@ async def setup(daemon: Daemon) -> AsyncIterator[None]:
             detail=lambda: {service.chain.name: _in_a_word(service) for service in services},
         )
         daemon.spawn("heartbeat", until_stopped(daemon, beating))
-        daemon.spawn("row counts", until_stopped(daemon, _count_rows(pool)))
+        daemon.spawn("table figures", until_stopped(daemon, _measure_tables(pool)))
         yield
 
 
@@ -66,18 +72,19 @@ async def until_stopped(daemon: Daemon, work: Coroutine[Any, Any, None]) -> None
             await asyncio.gather(working, stopping, return_exceptions=True)
 
 
-async def _count_rows(pool: Pool) -> None:
-    """Rows per table, as the database estimates them: counting would read them all."""
+async def _measure_tables(pool: Pool) -> None:
+    """Rows per table, as the database estimates them: counting would read them all. And each chain's last audit."""
     while True:
         with contextlib.suppress(psycopg.Error, TimeoutError):
             async with pool.connection() as connection:
-                found = await connection.execute(
-                    "SELECT relname, n_live_tup FROM pg_stat_user_tables"
-                    " WHERE relname ~ '^(chain|stock|agent|oracle|token)_'"
-                )
+                found = await connection.execute(_ROWS)
                 for table, rows in await found.fetchall():
                     metrics.ROWS.labels(table).set(rows)
-        await asyncio.sleep(ROWS_SECONDS)
+                found = await connection.execute(_AUDITS)
+                for chain, mismatches, at in await found.fetchall():
+                    metrics.AUDIT_MISMATCHES.labels(chain).set(mismatches)
+                    metrics.AUDITED.labels(chain).set(at)
+        await asyncio.sleep(MEASURE_SECONDS)
 
 
 def _in_a_word(service: ChainService) -> str:

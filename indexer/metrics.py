@@ -23,3 +23,7 @@ FAULTS = counter("vpm_index_faults", "Steps that failed and were tried again, by
 SHORT_ANSWERS = counter("vpm_index_short_answers", "Blocks whose logs a node left out of a range", CHAIN)
 HALTED = gauge("vpm_index_halted", "1 while a chain is served stale because it cannot be followed safely", CHAIN)
 ROWS = gauge("vpm_index_rows", "Rows per table, as the database estimates them", ("table",))
+AUDIT_MISMATCHES = gauge(
+    "vpm_index_audit_mismatches", "Numbers the last audit found unlike the contracts', absent before any audit", CHAIN
+)
+AUDITED = gauge("vpm_index_audit_timestamp_seconds", "When a chain was last audited, absent before any audit", CHAIN)

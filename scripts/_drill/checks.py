@@ -104,23 +104,29 @@ async def _solvency(fleet: Fleet) -> list[str]:
 
 async def _audited(fleet: Fleet) -> list[str]:
     """`vpm audit`: every table against the contracts' views. A reorganization meanwhile is worth a second try."""
-    said = b""
+    said = ""
     for _ in range(3):
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "indexer",
-            "audit",
-            env=fleet.environment("indexer-0"),
-            cwd=str(ROOT),
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
-        )
-        said, _ = await process.communicate()
-        if process.returncode == 0:
+        code, said = await index_command(fleet, "audit")
+        if code == 0:
             return []
         await asyncio.sleep(2)
-    return [f"the audit: {' '.join(said.decode().split())[-400:]}"]
+    return [f"the audit: {' '.join(said.split())[-400:]}"]
+
+
+async def index_command(fleet: Fleet, *words: str) -> tuple[int, str]:
+    """`vpm audit` or `vpm rebuild`, as an operator runs them beside the daemons: exit code and what was said."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "indexer",
+        *words,
+        env=fleet.environment("indexer-0"),
+        cwd=str(ROOT),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    said, _ = await process.communicate()
+    return process.returncode or 0, said.decode()
 
 
 async def verified(fleet: Fleet, market_id: int) -> list[str]:

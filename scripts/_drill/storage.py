@@ -6,12 +6,14 @@ import asyncio
 import contextlib
 import resource
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
 import psycopg
 
 from core.db.engine import conninfo
+from scripts._drill.checks import index_command
 from scripts._drill.drill import Drill, Held, bet_taken, reads_served, require
 from scripts._drill.fleet import CHAIN_IDS, Fleet
 from scripts._drill.load import Load
@@ -69,6 +71,41 @@ async def fill_disk(fleet: Fleet, load: Load) -> Held:
     )
 
 
+async def tamper_index(fleet: Fleet, load: Load) -> Held:
+    """A number of the oldest market changes behind the indexer's back, as by a faulty disk or a stray UPDATE."""
+    await fleet.ask_database(
+        "UPDATE stock_market SET principal_up = principal_up + 1"
+        " WHERE market_id = (SELECT min(market_id) FROM stock_market) RETURNING market_id"
+    )
+    code, said = await index_command(fleet, "audit", "--chain", "vpm")
+    require(code == 1 and "mismatches" in said, f"the audit did not find the changed row: {said.strip()[-300:]}")
+    measured = await fleet.until(lambda: _mismatches(fleet, True), "the mismatch in the metrics", 60, pause=0.5)
+    began = time.monotonic()
+    code, said = await index_command(fleet, "rebuild", "--chain", "vpm")
+    require(code == 0, f"vpm rebuild: {said.strip()[-300:]}")
+    # A reorganization or a bet between snapshot and question is worth a second try, as for an operator.
+    await fleet.until(lambda: _clean(fleet), "an audit without mismatches", 60, pause=1.0)
+    took = time.monotonic() - began
+    await fleet.until(lambda: _mismatches(fleet, False), "no mismatch in the metrics", 60, pause=0.5)
+    return Held(
+        f"the audit found the changed row, the metrics told {measured:.1f} s later; rebuilt and audited clean within "
+        f"{took:.1f} s",
+        took,
+    )
+
+
+async def _clean(fleet: Fleet) -> bool:
+    return (await index_command(fleet, "audit", "--chain", "vpm"))[0] == 0
+
+
+async def _mismatches(fleet: Fleet, some: bool) -> bool:
+    """Whether every indexer tells of some, or every one of none."""
+    names = [name for name in fleet.running if name.startswith("indexer")]
+    told = [await fleet.metric(name, "vpm_index_audit_mismatches") for name in names]
+    found = [samples.get((("chain", "vpm"),)) for samples in told]
+    return all(value is not None and (value > 0) is some for value in found)
+
+
 def _words(fleet: Fleet) -> str:
     """What PostgreSQL wrote of it into its log."""
     lines = (fleet.folder / "postgres.log").read_text(errors="replace").splitlines()
@@ -115,6 +152,13 @@ def _children(pid: int) -> list[int]:
 
 
 DRILLS = (
+    Drill(
+        "tamper-index",
+        "one number of one market is changed in PostgreSQL",
+        "the audit finds it and the metrics tell; a rebuild beside the running indexers makes it good",
+        "the-index-differs-from-the-chain",
+        tamper_index,
+    ),
     Drill(
         "stop-postgres",
         f"PostgreSQL stops for {AWAY_SECONDS:.0f} s",

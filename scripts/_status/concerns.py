@@ -16,6 +16,7 @@ QUEUED_SECONDS = 120.0
 FLIGHT_SECONDS = 300.0
 JOB_SECONDS = 900.0
 ASKED_SECONDS = 120.0
+AUDIT_SECONDS = 172_800.0
 WELL = ("ready", "full", "starting")
 
 
@@ -83,6 +84,8 @@ def _rest(facts: Facts) -> Iterator[str]:
     for row in facts["audits"]:
         if row["mismatches"]:
             yield f"the last audit of chain {row['chain_id']} found {row['mismatches']} numbers unlike the contracts'"
+        if row["age_seconds"] > AUDIT_SECONDS:
+            yield f"chain {row['chain_id']} was last audited {ago(row['age_seconds'])} ago"
     for row in facts["switches"]:
         why = f": {row['reason']}" if row["reason"] else ""
         yield f"the switch {row['name']} is on since {ago(row['age_seconds'])}, by {row['changed_by']}{why}"

@@ -23,8 +23,10 @@ import pytest
 from core.chain.rpc import RpcClient
 from core.db.engine import conninfo
 from core.local.packages import REPOSITORY
+from indexer.main import MEASURE_SECONDS
 from indexer.node import RpcNode
 from indexer.sources import sources_of
+from scripts._status.scrape import samples
 from tests.conftest import TestPostgres
 from tests.support.genesis import Genesis, RunningChain, chain, genesis
 from tests.support.index_activity import StockPlayers
@@ -220,6 +222,49 @@ def test_the_commands_check_and_renew_what_the_daemon_writes(
     assert rows == [(head, False, False), (head, True, True)]
     assert command(env, "rebuild", "--chain", "vpm").returncode == 0
     assert command(env, "audit", "--chain", "vpm").returncode == 0
+
+
+def test_a_changed_row_raises_the_audit_metric_and_a_rebuild_takes_it_down(
+    stock: RunningChain, known: Genesis, fresh_database_url: str, tmp_path: Path
+) -> None:
+    url = fresh_database_url
+    env = environment(stock, known, url) | {"VPM_LOG_LEVEL": "WARNING"}
+    head = asyncio.run(play(stock, 10, "metrics"))
+    with (
+        daemon(tmp_path, "daemon", env) as running,
+        psycopg.connect(conninfo(url), autocommit=True) as connection,
+    ):
+        wait_for(url, head, 30)
+        # Told of before any audit: neither that nothing differs, nor that something was looked at.
+        assert _audit_metrics(running) == {}
+        assert command(env, "audit", "--chain", "vpm").returncode == 0
+        first = _until_told(running, 0)
+        assert 0 <= time.time() - first < 60
+        connection.execute("UPDATE stock_market SET principal_up = principal_up + 1 WHERE market_id = 1")
+        assert command(env, "audit", "--chain", "vpm").returncode == 1
+        ((mismatches,),) = connection.execute("SELECT mismatches FROM chain_audit ORDER BY id DESC LIMIT 1").fetchall()
+        assert mismatches > 0
+        second = _until_told(running, mismatches)
+        assert second > first
+        assert command(env, "rebuild", "--chain", "vpm").returncode == 0
+        assert command(env, "audit", "--chain", "vpm").returncode == 0
+        assert _until_told(running, 0) > second
+
+
+def _audit_metrics(running: Daemon) -> dict[str, float]:
+    names = ("vpm_index_audit_mismatches", "vpm_index_audit_timestamp_seconds")
+    found = list(samples(running.get("/metrics")[1], names))
+    assert all(one["labels"] == {"chain": "vpm"} for one in found)
+    return {one["name"]: one["value"] for one in found}
+
+
+def _until_told(running: Daemon, mismatches: int) -> float:
+    """The time of an audit with so many mismatches, Unix seconds, once the daemon tells of it."""
+    deadline = time.monotonic() + 3 * MEASURE_SECONDS
+    while (told := _audit_metrics(running)).get("vpm_index_audit_mismatches") != mismatches:
+        assert time.monotonic() < deadline, told
+        time.sleep(0.2)
+    return told["vpm_index_audit_timestamp_seconds"]
 
 
 def test_other_contracts_than_those_the_tables_came_from_are_refused(
