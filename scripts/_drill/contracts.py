@@ -1,4 +1,4 @@
-"""Drills on keys, owners, tokens and bells."""
+"""Drills on keys, owners, tokens, bells and feeds."""
 
 from __future__ import annotations
 
@@ -166,6 +166,42 @@ async def miss_bell(fleet: Fleet, load: Load) -> Held:
     )
 
 
+async def lose_source(fleet: Fleet, load: Load) -> Held:
+    """The only source of one observation feed answers nothing; the keepers read their file at every run."""
+    lost, *others = [f"agent:observe:{feed.key}" for feed in fleet.deployment("base").observation_feeds]
+    key = lost.rpartition(":")[2]
+    source = 'kind = "http"\nname = "away"\nurl = "http://127.0.0.1:9/"\nvalue = "price"\n'
+    fleet.sources_file.write_text(f'["{key}"]\n[["{key}".sources]]\n{source}')
+    try:
+        await fleet.until(lambda: _refused(fleet, key), "a refusal in the metrics", 60, pause=0.5)
+        since = await _clock(fleet)
+        await fleet.until(lambda: _asked(fleet, since, *others), "an observation of every other feed", 60, pause=0.5)
+        require(not _asked(fleet, since, lost), f"{key} was posted without a source")
+    finally:
+        fleet.sources_file.write_text("")
+    since = await _clock(fleet)
+    took = await fleet.until(lambda: _asked(fleet, since, lost), f"an observation of {key}", 60)
+    return Held(
+        f"nothing was posted for {key}, the other feeds went on; it was posted {took:.1f} s after its return", took
+    )
+
+
+async def _refused(fleet: Fleet, key: str) -> bool:
+    names = [name for name in fleet.running if name.startswith("keeper")]
+    told = [await fleet.metric(name, "vpm_keeper_source_refusals_total") for name in names]
+    return any(("feed", key) in labels and value > 0 for samples in told for labels, value in samples.items())
+
+
+async def _clock(fleet: Fleet) -> Any:
+    return (await fleet.ask_database("SELECT clock_timestamp()"))[0][0]
+
+
+def _asked(fleet: Fleet, since: Any, *subjects: str) -> bool:
+    """Whether the keepers asked for a transaction about each of them."""
+    query = "SELECT count(*) FROM keeper_errand WHERE subject = ANY(%s) AND asked_at > %s"
+    return bool(fleet.rows(query, list(subjects), since)[0][0] == len(subjects))
+
+
 async def _both_sides(fleet: Fleet, load: Load, *bettors: Wallet) -> int:
     """A market in which each of them has a bet on both sides, so that each wins one."""
     market = await _open_market(fleet, load)
@@ -278,5 +314,12 @@ DRILLS = (
         "it is settled within two minutes of a keeper's return, from the rounds of the bell",
         "a-market-is-not-settled",
         miss_bell,
+    ),
+    Drill(
+        "lose-source",
+        "the only source of one observation feed does not answer",
+        "nothing is posted for it and the metrics tell why; the others go on, and it does within 60 s of its return",
+        "a-feed-gets-no-observations",
+        lose_source,
     ),
 )

@@ -86,6 +86,8 @@ class Fleet:
     running: dict[str, RunningProcess] = field(default_factory=dict)
     kept_down: set[str] = field(default_factory=set)
     extra: dict[str, dict[str, str]] = field(default_factory=dict)  # variables of one daemon, over the common ones
+    arguments: dict[str, tuple[str, ...]] = field(default_factory=dict)  # of one daemon's command
+    heard: Callable[[str, str], None] | None = None  # is told every scrape: instance and text
     restarts: int = 0
 
     # ------------------------------------------------------------ daemons
@@ -126,11 +128,17 @@ class Fleet:
             "VPM_KEEPER_SETTLE_EVERY_SECONDS": "3",
             "VPM_KEEPER_LIST_EVERY_SECONDS": "8",
             "VPM_KEEPER_SNAPSHOT_EVERY_SECONDS": "10",
+            "VPM_KEEPER_SOURCES_FILE": str(self.sources_file),
             "VPM_LOG_FORMAT": "console",
             "VPM_STOP_GRACE_SECONDS": "5",
             **secrets.get(daemon, {}),
             **self.extra.get(name, {}),
         }
+
+    @property
+    def sources_file(self) -> Path:
+        """Where the keepers read what to observe; empty: every feed is simulated."""
+        return self.folder / "sources.toml"
 
     def ready_file(self, name: str) -> Path:
         return self.folder / f"{name}.ready"
@@ -138,9 +146,8 @@ class Fleet:
     def start(self, name: str) -> None:
         self.kept_down.discard(name)
         self.ready_file(name).unlink(missing_ok=True)
-        plan = SpawnPlan(
-            name, (sys.executable, "-m", name.rpartition("-")[0]), env=self.environment(name), cwd=str(ROOT)
-        )
+        command = (sys.executable, "-m", name.rpartition("-")[0], *self.arguments.get(name, ()))
+        plan = SpawnPlan(name, command, env=self.environment(name), cwd=str(ROOT))
         self.running[name] = start_process(plan, self.folder / f"{name}.log")
 
     def kill(self, name: str) -> None:
@@ -168,14 +175,21 @@ class Fleet:
                         await asyncio.to_thread(self.start, name)
             await asyncio.sleep(0.2)
 
-    async def metric(self, instance: str, name: str) -> dict[tuple[tuple[str, str], ...], float]:
-        """Samples of one metric of one instance, by labels; empty while it is down."""
+    async def scrape(self, instance: str) -> str:
+        """What one instance tells of itself in Prometheus text; empty while it is down."""
         try:
             address = json.loads(self.ready_file(instance).read_text())["metrics"]
             async with self.session.get(address, timeout=aiohttp.ClientTimeout(total=3)) as answer:
-                text = await answer.text()
+                text = await answer.text() if answer.status == 200 else ""
         except (OSError, ValueError, KeyError, aiohttp.ClientError, TimeoutError):
-            return {}
+            return ""
+        if self.heard is not None:
+            self.heard(instance, text)
+        return text
+
+    async def metric(self, instance: str, name: str) -> dict[tuple[tuple[str, str], ...], float]:
+        """Samples of one metric of one instance, by labels; empty while it is down."""
+        text = await self.scrape(instance)
         return {tuple(sorted(one["labels"].items())): one["value"] for one in samples(text, [name])}
 
     # ------------------------------------------------------------ database
@@ -201,13 +215,13 @@ class Fleet:
             " ORDER BY seen_at DESC LIMIT 1",
             daemon,
         )
-        pids = self._pids()
+        pids = self.pids()
         for name, pid in pids.items():
             if rows and pid == rows[0][0]:
                 return name
         return next(name for name in self.running if name.startswith(daemon))
 
-    def _pids(self) -> dict[str, int]:
+    def pids(self) -> dict[str, int]:
         """Of the programs themselves, from their ready files."""
         found = {}
         for name in self.running:
@@ -331,11 +345,22 @@ def lanes() -> list[str]:
     ]
 
 
+def children(pid: int) -> list[int]:
+    """Process ids of whatever a process has started and not outlived."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            if int(stat.read_text().rpartition(")")[2].split()[1]) == pid:
+                found.append(int(stat.parent.name))
+    return found
+
+
 @asynccontextmanager
 async def fleet(folder: Path, genesis: State, size: Size, *, patience: float = 1.0) -> AsyncIterator[Fleet]:
     """Everything up and at the head of both chains. `folder` is emptied of logs and data of an earlier run."""
     shutil.rmtree(folder, ignore_errors=True)
     os.makedirs(folder)
+    (folder / "sources.toml").touch()
     async with AsyncExitStack() as stack:
         urls, chains, proxies = {}, {}, {}
         for name, chain_id in CHAIN_IDS.items():

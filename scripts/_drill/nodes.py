@@ -16,6 +16,9 @@ from scripts._drill.proxy import Mood
 AWAY_SECONDS = 12.0
 SHALLOW = 4
 DEEP = 80  # anvil calls final what is 64 blocks deep
+SPARE = 8  # blocks that may come between a look at what is final and the reorganization
+RESENDS, BUMPS = "vpm_relayer_resends_total", "vpm_relayer_bumps_total"
+SHORT_ANSWERS = "vpm_index_short_answers_total"
 LIVE_KINDS = {"base": "op-stack", "vpm": "arbitrum-orbit"}
 
 
@@ -49,6 +52,9 @@ async def corrupt_rpc(fleet: Fleet, load: Load) -> Held:
     before = await _undone(fleet)
     fleet.mood(Mood.GARBAGE)
     await asyncio.sleep(AWAY_SECONDS)
+    short = await _counted(fleet, "indexer", SHORT_ANSWERS)
+    fleet.mood(Mood.FORGETFUL)
+    await fleet.until(lambda: _more(fleet, "indexer", SHORT_ANSWERS, short), "the left-out logs noticed", 90)
     fleet.mood(Mood.FAITHFUL)
     spoiled = sum(proxy.misled for proxy in fleet.proxies.values())
     took = max(await asyncio.gather(*(fleet.indexed(chain) for chain in CHAIN_IDS)))
@@ -88,6 +94,56 @@ def _sent(fleet: Fleet) -> int:
     return int(rows[0][0])
 
 
+async def stand_still(fleet: Fleet, load: Load) -> Held:
+    """No block; a node that forgets what it was sent; then blocks again, at a base fee above all that was offered."""
+    resent = await _counted(fleet, "relayer", RESENDS)
+    await fleet.rpc("vpm", "evm_setIntervalMining", 0)
+    try:
+        load.adopt([asyncio.create_task(load.stock()) for _ in range(3)])
+        await fleet.until(lambda: _any_pooled(fleet), "transactions in the pool", 60)
+        await fleet.rpc("vpm", "anvil_dropAllTransactions")
+        again = await fleet.until(lambda: _more(fleet, "relayer", RESENDS, resent), "them offered again", 60)
+        offered, raised = await _pooled(fleet), await _counted(fleet, "relayer", BUMPS)
+        require(offered > 0, "the node has none of what was offered again")
+    finally:
+        await fleet.rpc("vpm", "evm_setIntervalMining", 1)
+
+    async def dear() -> bool:
+        # A block that is not full lowers the fee by an eighth, so it is set for each anew.
+        await fleet.rpc("vpm", "anvil_setNextBlockBaseFeePerGas", hex(offered * 3 // 2))
+        return await _more(fleet, "relayer", BUMPS, raised)
+
+    higher = await fleet.until(dear, "the fees raised", 90)
+    took = await bet_taken(fleet, load, 90)
+    return Held(
+        f"offered again after {again:.1f} s to a node that had forgotten them; the base fee rose above the {offered:,} "
+        f"wei a gas it then paid, and was met after {higher:.1f} s; a bet {took:.1f} s after it fell",
+        took,
+    )
+
+
+async def _counted(fleet: Fleet, daemon: str, what: str) -> float:
+    """A metric of the stock chain, over all instances of a daemon."""
+    names = [name for name in fleet.running if name.startswith(daemon)]
+    told = [await fleet.metric(name, what) for name in names]
+    return sum(value for samples in told for labels, value in samples.items() if ("chain", "vpm") in labels)
+
+
+async def _more(fleet: Fleet, daemon: str, what: str, than: float) -> bool:
+    return await _counted(fleet, daemon, what) > than
+
+
+async def _pooled(fleet: Fleet) -> int:
+    """The highest fee offered by a transaction in the node's pool, in wei per gas; 0 without any."""
+    pool = (await fleet.rpc("vpm", "txpool_content"))["pending"]
+    fees = [int(each["maxFeePerGas"], 16) for sender in pool.values() for each in sender.values()]
+    return max(fees, default=0)
+
+
+async def _any_pooled(fleet: Fleet) -> bool:
+    return await _pooled(fleet) > 0
+
+
 async def deep_reorg(fleet: Fleet, load: Load) -> Held:
     """A live network's rules: beyond finality nothing is undone by itself; a person has to say so."""
     names = [name for name in fleet.running if name.startswith("indexer")]
@@ -105,12 +161,14 @@ async def deep_reorg(fleet: Fleet, load: Load) -> Held:
     await fleet.indexed("vpm")
     await fleet.rpc("vpm", "anvil_mine", hex(DEEP + 10), hex(1))
     await fleet.indexed("vpm")
-    await fleet.until(lambda: _final(fleet), "the index told which blocks are final", 60)
+    # What is final is asked for every few seconds only: until then the index cannot know that this is too deep.
+    await fleet.until(lambda: _final_within(fleet, DEEP - SPARE), "the index knowing what is final", 60)
     try:
         # What a chain takes back beyond finality nobody can keep: these promises end here.
         load.promises = [one for one in load.promises if one.surface != "stock"]
         await fleet.rpc("vpm", "anvil_reorg", DEEP, [])
         await fleet.until(lambda: _state(fleet) == "halted", "the index halted", 60)
+        await fleet.until(lambda: _more(fleet, "indexer", "vpm_index_halted", 0), "the metrics telling of it", 10)
         served = await reads_served(load)
         # What the runbook says: after making sure of the fork, stop the indexers and read the chain again.
         for name in names:
@@ -133,10 +191,11 @@ async def deep_reorg(fleet: Fleet, load: Load) -> Held:
     )
 
 
-def _final(fleet: Fleet) -> bool:
-    """Whether the index knows that some of what will be replaced counts as final."""
-    query = "SELECT 1 FROM chain_cursor WHERE chain_id = %s AND finalized_number > number - %s"
-    return bool(fleet.rows(query, CHAIN_IDS["vpm"], DEEP - 10))
+def _final_within(fleet: Fleet, blocks: int) -> bool:
+    """Whether less than so many blocks are not final yet, as far as the index knows."""
+    query = "SELECT number - finalized_number FROM chain_cursor WHERE chain_id = %s"
+    ((depth,),) = fleet.rows(query, CHAIN_IDS["vpm"])
+    return depth is not None and depth < blocks
 
 
 def _state(fleet: Fleet) -> str:
@@ -172,7 +231,7 @@ DRILLS = (
     ),
     Drill(
         "corrupt-rpc",
-        f"nodes answer pages, cut JSON, wrong shapes and left-out logs for {AWAY_SECONDS:.0f} s",
+        f"nodes answer pages, cut JSON and wrong shapes for {AWAY_SECONDS:.0f} s, then leave logs out of right answers",
         "nothing of it is believed: no log is dropped or invented, and both chains are followed afterwards",
         "the-index-lags",
         corrupt_rpc,
@@ -183,6 +242,13 @@ DRILLS = (
         "tables follow the new chain, and every bet that was taken is mined again",
         "reorganizations",
         reorg,
+    ),
+    Drill(
+        "stand-still",
+        "the stock chain makes no block, its node forgets the pool, and then the base fee jumps",
+        "what was sent is offered again and then at higher fees; a bet is confirmed within 90 s after that",
+        "transactions-stand-still",
+        stand_still,
     ),
 )
 

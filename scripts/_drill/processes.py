@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import time
 
 from scripts._drill.drill import Drill, Held, bet_taken, reads_served, require
-from scripts._drill.fleet import Fleet
+from scripts._drill.fleet import Fleet, children
 from scripts._drill.load import Load
 
 TAKEOVER_SECONDS = 30.0
@@ -59,6 +61,38 @@ async def kill_api(fleet: Fleet, load: Load) -> Held:
     return Held(f"{name} was killed; it was back after {took:.1f} s, and a bet was confirmed {bet:.1f} s later", took)
 
 
+async def kill_worker(fleet: Fleet, load: Load) -> Held:
+    """An API process of two workers on one port; its parent starts the one that died again."""
+    name = f"api-{fleet.size.api - 1}"
+    fleet.arguments[name] = ("--workers", "2")
+    fleet.keep_down(name)
+    fleet.start(name)
+    try:
+        await fleet.until_ready(name)
+        await fleet.until(lambda: len(_workers(fleet, name)) == 2, "two workers", 30)
+        before = _workers(fleet, name)
+        os.kill(before[0], signal.SIGKILL)
+        took = await fleet.until(lambda: _replaced(fleet, name, before), "the worker started again", 30)
+        told = await fleet.metric(name, "vpm_api_worker_restarts_total")
+        require(sum(told.values()) >= 1, "the metrics do not tell of the restart")
+        bet = await bet_taken(fleet, load, 60)
+    finally:
+        fleet.arguments.pop(name)
+        fleet.keep_down(name)
+        fleet.start(name)
+    await fleet.until_ready(name)
+    return Held(f"a worker of {name} was killed and replaced within {took:.1f} s; a bet {bet:.1f} s later", took + bet)
+
+
+def _workers(fleet: Fleet, name: str) -> list[int]:
+    return children(fleet.pids()[name])
+
+
+def _replaced(fleet: Fleet, name: str, before: list[int]) -> bool:
+    now = _workers(fleet, name)
+    return len(now) == 2 and before[0] not in now
+
+
 DRILLS = (
     Drill(
         "kill-indexer",
@@ -87,5 +121,12 @@ DRILLS = (
         "the others answer; it is back within 90 s and takes bets",
         "a-daemon-is-down",
         kill_api,
+    ),
+    Drill(
+        "kill-worker",
+        "SIGKILL to one of an API process's workers",
+        "its parent starts another within 30 s, and the metrics tell; the rest answer meanwhile",
+        "a-daemon-is-down",
+        kill_worker,
     ),
 )

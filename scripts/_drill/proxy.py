@@ -17,6 +17,7 @@ class Mood(StrEnum):
     GONE = "gone"  # the connection is closed without an answer
     SILENT = "silent"  # no answer at all
     GARBAGE = "garbage"  # pages, cut JSON, answers of the wrong shape, missing logs, one of them each time
+    FORGETFUL = "forgetful"  # right answers, but no logs in any range: a node whose search for them is behind
 
 
 class Proxy:
@@ -63,6 +64,8 @@ class Proxy:
             return self._hang_up(request)
         if self.mood is Mood.GARBAGE:
             content = self._spoiled(content)
+        elif self.mood is Mood.FORGETFUL:
+            content = self._without_ranges(body, content)
         return web.Response(body=content, content_type="application/json")
 
     def _hang_up(self, request: web.Request) -> web.Response:
@@ -70,6 +73,19 @@ class Proxy:
         if request.transport is not None:
             request.transport.close()
         return web.Response(status=502)
+
+    def _without_ranges(self, asked: bytes, content: bytes) -> bytes:
+        requests, answers = orjson.loads(asked), orjson.loads(content)
+        ranges = {
+            one["id"]
+            for one in (requests if isinstance(requests, list) else [requests])
+            if one["method"] == "eth_getLogs" and "fromBlock" in one["params"][0]
+        }
+        for one in answers if isinstance(answers, list) else [answers]:
+            if one.get("id") in ranges and one.get("result"):
+                one["result"] = []
+                self.misled += 1
+        return orjson.dumps(answers)
 
     def _spoiled(self, content: bytes) -> bytes:
         """One of the things real providers were seen to answer with a 200."""

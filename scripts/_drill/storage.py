@@ -7,7 +7,6 @@ import contextlib
 import resource
 import subprocess
 import time
-from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -15,7 +14,7 @@ import psycopg
 from core.db.engine import conninfo
 from scripts._drill.checks import index_command
 from scripts._drill.drill import Drill, Held, bet_taken, reads_served, require
-from scripts._drill.fleet import CHAIN_IDS, Fleet
+from scripts._drill.fleet import CHAIN_IDS, Fleet, children
 from scripts._drill.load import Load
 
 AWAY_SECONDS = 8.0
@@ -138,17 +137,8 @@ def _servers(fleet: Fleet) -> list[int]:
     """The postmaster and its backends: every process whose data folder is ours."""
     with contextlib.suppress(OSError, ValueError, IndexError):
         first = int((fleet.database.data_dir / "postmaster.pid").read_text().splitlines()[0])
-        return [first, *_children(first)]
+        return [first, *children(first)]
     return []
-
-
-def _children(pid: int) -> list[int]:
-    found = []
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError, ValueError, IndexError):
-            if int(stat.read_text().rpartition(")")[2].split()[1]) == pid:
-                found.append(int(stat.parent.name))
-    return found
 
 
 DRILLS = (
