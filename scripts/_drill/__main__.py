@@ -14,13 +14,16 @@ from pathlib import Path
 
 from core.deployments import load_deployment
 from core.errors import VpmError
+from scripts._drill.audience import Audience
 from scripts._drill.catalogue import DRILLS, QUICK
 from scripts._drill.fleet import ROOT, DidNotHappen, Size, fleet
 from scripts._drill.genesis import genesis
 from scripts._drill.guard import NotLocal, require_local
 from scripts._drill.load import Load
+from scripts._drill.movement import Seen, judge, watching
 from scripts._drill.run import final_checks, run_drills, warm
 from scripts._stack.state import State
+from scripts._status.table import declared
 
 CANNOT_RUN = 2
 
@@ -71,9 +74,12 @@ async def _run(options: argparse.Namespace, names: list[str]) -> int:
     made = await genesis(options.state / "genesis")
     size = Size(api=1, keeper=1, relayer=1) if options.small else Size()
     began, results, said = time.monotonic(), [], []
+    seen = Seen()
     async with (
         fleet(options.state / "fleet", made, size, patience=options.patience) as running,
         Load(running, options.pace) as load,
+        Audience(load),
+        watching(running, seen),
     ):
         print(f"running: {', '.join(running.running)}", flush=True)
         await warm(running, load, _say)
@@ -83,6 +89,10 @@ async def _run(options: argparse.Namespace, names: list[str]) -> int:
                 break
         said = await final_checks(running, load, _say)
         restarts = running.restarts
+    verdict = judge(await asyncio.to_thread(declared), seen)
+    _say("\n" + "\n  ".join(verdict.sentences()))
+    if options.all:
+        said += verdict.faults()
     held = sum(one.held for one in results)
     print(f"\n{held} of {len(results)} drills held, {len(said)} faults, {restarts} daemons started again")
     if options.json is not None:

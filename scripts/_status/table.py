@@ -105,6 +105,8 @@ The alarms are rules in `{ALERTS.relative_to(ROOT)}`, each with its section of `
 `honor_labels: true`: the keeper's own label `job` is the name of a job.
 
 This page is written by `{COMMAND}` from what the code declares; a test fails while the two differ.
+`./vpm drill --all` scrapes every daemon meanwhile, and fails when a metric was not exposed or did not move; the few
+that no drill can move have tests of their own, named in `scripts/_drill/movement.py`.
 
 """
 

@@ -136,7 +136,8 @@ Starts a local service of its own (three API processes, two each of indexer, kee
 chains behind proxies), bets on all three surfaces all the while, and does to it what the drill is about: kills, a
 stopped or full database, silent and lying nodes, reorganizations, jammed nonces, frozen owners, a paused token, a
 missed bell. Of each it prints what was expected, what happened and how long recovery took; at the end, whether any bet
-was lost or doubled, and whether tables and contracts agree.
+was lost or doubled, whether tables and contracts agree, and which metrics were seen and moved. With --all a metric that
+was never seen, or did not move though some drill should move it, is a fault.
 
 It touches nothing but what it started, and refuses anything that is not a local chain.
 

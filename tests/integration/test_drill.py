@@ -9,15 +9,29 @@ import aiohttp
 import pytest
 
 from scripts._drill.__main__ import main
+from scripts._drill.audience import Audience
 from scripts._drill.catalogue import DRILLS, QUICK
 from scripts._drill.drill import Drill, Held
 from scripts._drill.fleet import DidNotHappen, Fleet, Size, fleet
 from scripts._drill.guard import NotLocal, require_local
 from scripts._drill.load import Load
+from scripts._drill.movement import Seen, judge, watching
 from scripts._drill.proxy import Mood, Proxy
 from scripts._drill.run import final_checks, run_drills, warm
+from scripts._status.table import declared
 from tests.conftest import StartAnvil
 from tests.support.genesis import Genesis, RunningChain
+
+AUDIENCE = {
+    "vpm_agent_event_streams",
+    "vpm_agent_event_streams_ended_total",
+    "vpm_agent_webhook_deliveries_total",
+    "vpm_agent_webhook_delivery_seconds",
+    "vpm_agent_webhook_queue_age_seconds",
+    "vpm_agent_webhook_sending",
+    "vpm_http_rate_limited_total",
+}
+"""What moves by those who listen, whatever drills are run."""
 
 
 @pytest.mark.timeout(900)
@@ -25,7 +39,13 @@ from tests.support.genesis import Genesis, RunningChain
 async def test_a_few_drills_hold_and_nothing_is_lost_or_doubled(local_genesis: Genesis, tmp_path: Path) -> None:
     said: list[str] = []
     small = Size(api=1, indexer=2, keeper=1, relayer=1)
-    async with fleet(tmp_path / "fleet", local_genesis.state, small, patience=5.0) as running, Load(running) as load:
+    seen = Seen()
+    async with (
+        fleet(tmp_path / "fleet", local_genesis.state, small, patience=5.0) as running,
+        Load(running) as load,
+        Audience(load),
+        watching(running, seen),
+    ):
         await warm(running, load, said.append)
         results = await run_drills(running, [DRILLS[name] for name in QUICK], load, said.append)
         assert [one.drill.name for one in results if not one.held] == [], said
@@ -39,6 +59,10 @@ async def test_a_few_drills_hold_and_nothing_is_lost_or_doubled(local_genesis: G
 
         async def nothing(_fleet: Fleet, _load: Load) -> Held:
             raise DidNotHappen("it did not come")
+
+        verdict = judge(declared(), seen)
+        assert verdict.missing == (), "every daemon exposes what docs/metrics.md says it does"
+        assert not AUDIENCE & set(verdict.still), verdict.still
 
         (failed,) = await run_drills(running, [Drill("x", "nothing", "nothing", "", nothing)], load, said.append)
         assert (failed.held, failed.happened) == (False, "it did not come")
@@ -93,6 +117,34 @@ def test_the_command_line_says_what_is_wrong(tmp_path: Path, capsys: pytest.Capt
 
 
 # ---------------------------------------------------------------- the bad provider
+
+
+async def test_a_forgetful_node_leaves_logs_out_of_ranges_alone(base_chain: RunningChain) -> None:
+    """One request or several at once; a block's logs by its hash are all there, which is how the gap is noticed."""
+    address = base_chain.deployment.contract("SettlementWallet").address
+
+    def question(number: int, where: dict[str, str]) -> dict[str, object]:
+        return {"jsonrpc": "2.0", "id": number, "method": "eth_getLogs", "params": [{"address": address, **where}]}
+
+    async with Proxy(base_chain.url) as proxy, aiohttp.ClientSession() as session:
+
+        async def asked(body: object) -> list[list[dict[str, str]]]:
+            async with session.post(proxy.url, json=body) as answer:
+                told = json.loads(await answer.read())
+            each = told if isinstance(told, list) else [told]
+            return [one["result"] for one in sorted(each, key=lambda one: int(one["id"]))]
+
+        everything = question(1, {"fromBlock": "0x0", "toBlock": "latest"})
+        (logs,) = await asked(everything)
+        assert logs
+        block = question(2, {"blockHash": logs[0]["blockHash"]})
+        proxy.mood = Mood.FORGETFUL
+        assert await asked(everything) == [[]]
+        ranged, exact = await asked([everything, block])
+        assert (ranged, exact) == ([], [log for log in logs if log["blockHash"] == logs[0]["blockHash"]])
+        assert proxy.misled == 2
+        proxy.mood = Mood.FAITHFUL
+        assert await asked(everything) == [logs]
 
 
 async def test_the_proxy_misleads_only_when_told(base_chain: RunningChain) -> None:

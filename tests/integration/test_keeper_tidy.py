@@ -12,6 +12,7 @@ import pytest
 from core.outbox import IntentConflict, IntentRequest, IntentState, enqueue, history, read_by_key
 from tests.support.genesis import Genesis
 from tests.support.keeper_rig import Rig, body, rigged
+from tests.support.measured import measured
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -56,11 +57,16 @@ async def test_a_busy_past_is_thinned_out_and_everything_goes_on(rig: Rig) -> No
     before = count(rig, "outbox_intent")
 
     age(rig, 60)
+    counted = measured("vpm_keeper_tidied_rows_total")
     assert (await rig.run("tidy")).actions == [], "what is younger than the bound is left alone"
     assert (await rig.run("tidy", dry_run=True, VPM_KEEPER_KEEP_DAYS="30")).actions == []
     assert count(rig, "outbox_intent", "is_thinned") == 0
+    assert measured("vpm_keeper_tidied_rows_total") == counted
     report = await rig.run("tidy", VPM_KEEPER_KEEP_DAYS="30")
     assert report.ok, body(report)
+
+    rows = sum(int(each.detail.split()[0]) for each in report.actions)
+    assert measured("vpm_keeper_tidied_rows_total") == counted + rows > counted
 
     # The bet's key stays for good, and says how it ended; nothing else of it does.
     async with await psycopg.AsyncConnection.connect(rig.database_url) as connection:

@@ -16,6 +16,7 @@ from relayer.signing import Fees, Signer
 from relayer.store import LeaseLost
 from tests.conftest import Anvil, StartAnvil
 from tests.relayer_rig import GWEI, QUICK, Rig, rigged, until
+from tests.support.measured import measured
 
 
 @pytest.fixture(scope="module")
@@ -211,6 +212,7 @@ async def test_a_nonce_taken_by_a_foreign_transaction_sends_its_intent_back_for_
 
 async def test_a_nonce_nobody_owns_is_filled_with_a_noop(rig: Rig) -> None:
     """A row for nonce 2 without any for 0 and 1, as after a partial restore."""
+    counted = measured("vpm_relayer_holes_total")
     signer = await rig.new_signer()
     request = rig.transfer()
     asked = await rig.ask_for(request)
@@ -223,6 +225,7 @@ async def test_a_nonce_nobody_owns_is_filled_with_a_noop(rig: Rig) -> None:
         await in_pool(rig, signer, 3)
         (done,) = await mined(rig, asked)
     assert done.nonce == 2
+    assert measured("vpm_relayer_holes_total") == counted + 2
     assert await rig.nonce(signer) == 3
     assert await rig.balance(request.to) == 1
 
@@ -261,6 +264,7 @@ async def test_signed_but_never_sent_rows_are_sent_after_a_restart(rig: Rig) -> 
 
 
 async def test_an_intent_late_in_the_air_is_cancelled_and_can_never_land(rig: Rig) -> None:
+    counted = measured("vpm_relayer_cancels_total")
     signer = await rig.new_signer()
     head = await rig.client.head()
     request = rig.transfer(not_after=head.timestamp + 100)
@@ -275,6 +279,7 @@ async def test_an_intent_late_in_the_air_is_cancelled_and_can_never_land(rig: Ri
     assert done.state is IntentState.REPLACED
     assert done.outcome is Outcome.CANCELLED
     assert done.reason_code == "expired"
+    assert measured("vpm_relayer_cancels_total") > counted
     assert done.tx_hash != original.tx_hash
     assert await rig.nonce(signer) == 1
     assert await rig.balance(request.to) == 0

@@ -24,6 +24,7 @@ from core.agent_events.log import Draft
 from core.agent_events.reading import Event, events_from
 from core.db.engine import Pool, make_pool
 from tests.support import hostile_endpoint as hostile
+from tests.support.measured import measured
 from tests.support.webhook_receiver import Receiver, receiver
 
 LINKS = Links("http://127.0.0.1:1", None, "0x" + "00" * 20)
@@ -193,6 +194,7 @@ async def test_an_event_is_given_up_after_its_retries_and_told_on_the_other_chan
     assert sum(webhook_dispatcher.RETRIES) >= 24 * 3600
     wallet = b"\x21" * 20
     retries = (0.05,) * 8
+    counted = measured("vpm_agent_webhook_dead_letters_total")
     async with receiver() as broken, receiver() as well:
         broken.always = 500
         hook = await _hook(pool, wallet, broken.url)
@@ -217,6 +219,7 @@ async def test_an_event_is_given_up_after_its_retries_and_told_on_the_other_chan
     async with pool.connection() as connection:
         rows = await (await connection.execute("SELECT seq, attempts FROM agent_webhook_dead ORDER BY seq")).fetchall()
     assert rows == [(0, 9), (1, 9)]
+    assert measured("vpm_agent_webhook_dead_letters_total") == counted + 2
     assert hook not in told.payload
 
 
@@ -238,6 +241,7 @@ async def test_a_webhook_that_only_fails_is_switched_off_and_comes_back_by_the_h
 ) -> None:
     assert webhook_store.DISABLE_AFTER_SECONDS == 3 * 86_400
     wallet = b"\x23" * 20
+    counted = measured("vpm_agent_webhook_disabled_total")
     async with receiver() as there:
         there.always = 500
         hook = await _hook(pool, wallet, there.url)
@@ -249,6 +253,7 @@ async def test_a_webhook_that_only_fails_is_switched_off_and_comes_back_by_the_h
                 await asyncio.sleep(0.05)
             last = (await _log(pool, wallet))[-1]
             assert last.type is EventType.DELIVERY_FAILED
+            assert measured("vpm_agent_webhook_disabled_total") == counted + 1
             assert orjson.loads(last.payload)["disabled"] is True
             sent = len(there.deliveries)
             await _tell(pool, wallet, "third")
