@@ -203,7 +203,12 @@ def _documents() -> Iterator[dict[str, Any]]:
 
 
 DOCUMENTS = list(_documents())
-PODS = [each for each in DOCUMENTS if each["kind"] in ("Deployment", "Job")]
+# Whatever makes pods, a CronJob as the job that it makes.
+PODS = [
+    {**each, **each["spec"]["jobTemplate"]} if each["kind"] == "CronJob" else each
+    for each in DOCUMENTS
+    if each["kind"] in ("Deployment", "Job", "CronJob")
+]
 
 
 def test_the_base_lists_every_file_there_is() -> None:
