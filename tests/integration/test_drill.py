@@ -35,7 +35,7 @@ AUDIENCE = {
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.proves("shared.operation.decision.drills")
+@pytest.mark.proves("shared.operation.decision.drills", "shared.operation.decision.metrics_move")
 async def test_a_few_drills_hold_and_nothing_is_lost_or_doubled(local_genesis: Genesis, tmp_path: Path) -> None:
     said: list[str] = []
     small = Size(api=1, indexer=2, keeper=1, relayer=1)
