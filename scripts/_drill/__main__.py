@@ -10,6 +10,7 @@ import json
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 
 from core.deployments import load_deployment
@@ -91,12 +92,17 @@ async def _run(options: argparse.Namespace, names: list[str]) -> int:
         restarts = running.restarts
     verdict = judge(await asyncio.to_thread(declared), seen)
     _say("\n" + "\n  ".join(verdict.sentences()))
-    if options.all:
+    if options.all and len(results) >= len(names):
         said += verdict.faults()
     held = sum(one.held for one in results)
     print(f"\n{held} of {len(results)} drills held, {len(said)} faults, {restarts} daemons started again")
     if options.json is not None:
-        body = {"drills": [one.body() for one in results], "faults": said, "restarts": restarts}
+        body = {
+            "drills": [one.body() for one in results],
+            "faults": said,
+            "restarts": restarts,
+            "metrics": asdict(verdict),
+        }
         options.json.write_text(json.dumps(body, indent=2) + "\n")
     return 0 if held == len(results) and not said else 1
 
