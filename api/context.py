@@ -20,15 +20,23 @@ Spawn = Callable[[str, Coroutine[Any, Any, None]], object]
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """`engine` reads, from the replica when there is one; `pool` (autocommit) writes, to the primary."""
+    """`engine` reads, from the replica when there is one; `pool` (autocommit) writes, to the primary.
+
+    What decides about money reads from `primary`: a replica may not know yet what was just written.
+    """
 
     settings: Settings
     secrets: ApiSecrets
     engine: AsyncEngine
+    primary: AsyncEngine
     pool: Pool
     watch: IntentWatch
     limits: RateLimits
     spawn: Spawn
+
+    @property
+    def has_replica(self) -> bool:
+        return self.engine is not self.primary
 
     @property
     def read_url(self) -> str:
@@ -43,13 +51,14 @@ class Context:
 async def open_context(settings: Settings, secrets: ApiSecrets, spawn: Spawn) -> AsyncIterator[Context]:
     """Connects lazily: the service starts, and answers what it can, without a database."""
     seconds = settings.database_connect_timeout_seconds
-    engine = make_engine(
-        settings.read_url.get_secret_value(),
-        pool_size=settings.database_pool_size,
-        connect_timeout_seconds=seconds,
-        application_name="vpm-api",
-    )
-    write_url = settings.database_url.get_secret_value()
+    write_url, read_url = settings.database_url.get_secret_value(), settings.read_url.get_secret_value()
+
+    def reading(url: str) -> AsyncEngine:
+        size = settings.database_pool_size
+        return make_engine(url, pool_size=size, connect_timeout_seconds=seconds, application_name="vpm-api")
+
+    engine = reading(read_url)
+    primary = engine if read_url == write_url else reading(write_url)
     pool = make_pool(
         write_url,
         size=settings.database_pool_size,
@@ -60,6 +69,7 @@ async def open_context(settings: Settings, secrets: ApiSecrets, spawn: Spawn) ->
     try:
         async with pool, IntentWatch(write_url, pool) as watch:
             limits = RateLimits(settings.limits_storage_url.get_secret_value())
-            yield Context(settings, secrets, engine, pool, watch, limits, spawn)
+            yield Context(settings, secrets, engine, primary, pool, watch, limits, spawn)
     finally:
         await engine.dispose()
+        await primary.dispose()

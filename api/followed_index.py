@@ -1,16 +1,19 @@
 """What a surface shows of the index, kept in memory: it wakes on the indexer's notifications, reads what changed, and
 publishes it.
 
-While the database is away the last state stands.
+While the database is away the last state stands. Notifications come from the primary, what they tell of may be read
+from a replica, which is a little behind: a notified block is looked for until it is there.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Awaitable, Callable
-from typing import Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
+import orjson
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from api.unreadable import UNREADABLE
@@ -22,8 +25,18 @@ log = get_logger(__name__)
 CHANNEL = "chain_indexed"
 POLL_SECONDS = 0.5
 READ_SECONDS = 5.0
+LONGEST_LAG_SECONDS = 10.0
+"""A replica further behind is read every POLL_SECONDS only, and says by its head's age that it is stale."""
 
-V = TypeVar("V")
+
+class Indexed(Protocol):
+    """A state of the index knows up to which block it goes: `head.number`."""
+
+    @property
+    def head(self) -> Any: ...
+
+
+V = TypeVar("V", bound=Indexed)
 
 # Reads the present state, of the state held only what changed since; None while not one block of the chain is indexed.
 Read = Callable[[AsyncConnection, V | None], Awaitable[V | None]]
@@ -36,7 +49,8 @@ def _never(_venue: object) -> bool:
 class FollowedIndex(Generic[V]):
     """`venue` is None until the index was read once. `tick` grows with every publication.
 
-    name: whose it is, for the log. read: called within one snapshot. pause_seconds: at most so often is anything read,
+    name: whose it is, for the log. url: of the primary, which notifies. engine: where it is read, which is a replica or
+    not. read: called within one snapshot. pause_seconds: at most so often is anything read,
     however fast blocks come. is_stale: whether this state is too old to be called the present one; that is published
     too when it changes.
     """
@@ -48,6 +62,8 @@ class FollowedIndex(Generic[V]):
         engine: AsyncEngine,
         read: Read[V],
         *,
+        chain_id: int,
+        replica: bool,
         pause_seconds: float,
         is_stale: Callable[[V | None], bool] = _never,
     ) -> None:
@@ -59,10 +75,15 @@ class FollowedIndex(Generic[V]):
         self._url = url
         self._engine = engine
         self._read = read
+        self._chain_id = chain_id
+        self._lag_seconds = LONGEST_LAG_SECONDS if replica else 0.0
         self._pause_seconds = pause_seconds
         self._is_stale = is_stale
         self._news = asyncio.Event()
+        self._told_block: int | None = None
+        self._told_at = 0.0
         self._all_again = False
+        self._all_again_until = 0.0
         self._warned = False
         self._published = asyncio.Condition()
 
@@ -73,6 +94,8 @@ class FollowedIndex(Generic[V]):
                 self._news.clear()
                 await self.refresh()
                 await asyncio.sleep(self._pause_seconds)
+                if self._behind():
+                    continue
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(POLL_SECONDS):
                         await self._news.wait()
@@ -83,10 +106,18 @@ class FollowedIndex(Generic[V]):
             with contextlib.suppress(asyncio.CancelledError):
                 await listening
 
+    def _behind(self) -> bool:
+        """Whether the replica may be about to show the block that the primary told of."""
+        if self._told_block is None or time.monotonic() - self._told_at >= self._lag_seconds:
+            return False
+        return self.venue is None or self.venue.head.number != self._told_block
+
     async def refresh(self) -> None:
         """Reads once and publishes when anything a body shows is different."""
         before = (self.venue, self.stale)
-        all_again, self._all_again = self._all_again, False
+        # Nothing says when a replica has everything anew: it is read again and again for a while.
+        all_again = self._all_again or time.monotonic() < self._all_again_until
+        self._all_again = False
         try:
             async with asyncio.timeout(READ_SECONDS), self._engine.connect() as connection:
                 await connection.execution_options(isolation_level="REPEATABLE READ")
@@ -121,7 +152,11 @@ class FollowedIndex(Generic[V]):
     async def _listen(self) -> None:
         async with contextlib.aclosing(listen(self._url, [CHANNEL])) as notices:
             async for notice in notices:
+                told = orjson.loads(notice.payload) if notice.payload else {}
                 # Without a list of what changed (a rebuild, or very much at once), and when such a notice may have been
                 # missed, every market is read again.
-                self._all_again = self._all_again or notice.missed or '"all":true' in notice.payload
+                if notice.missed or told.get("all"):
+                    self._all_again, self._all_again_until = True, time.monotonic() + self._lag_seconds
+                if told.get("chainId") == self._chain_id:
+                    self._told_block, self._told_at = told["block"], time.monotonic()
                 self._news.set()

@@ -15,8 +15,9 @@ PAUSE_SECONDS = 0.05
 
 
 class AgentIndex(FollowedIndex[Venue]):
-    def __init__(self, url: str, engine: AsyncEngine, chain_id: int) -> None:
-        super().__init__("agent", url, engine, partial(read_venue, chain_id), pause_seconds=PAUSE_SECONDS)
+    def __init__(self, url: str, engine: AsyncEngine, chain_id: int, *, replica: bool = False) -> None:
+        read = partial(read_venue, chain_id)
+        super().__init__("agent", url, engine, read, chain_id=chain_id, replica=replica, pause_seconds=PAUSE_SECONDS)
 
     def required(self) -> Venue:
         """The state as last read; 500 before the first read."""

@@ -68,7 +68,7 @@ async def agent_surface(context: Context) -> AsyncIterator[Surface]:
             balances = None if contracts is None else Balances(client, contracts, seconds)
         else:
             log.warning("no RPC URL for Base: no balances, no trades", action="agent.no_rpc")
-        index = AgentIndex(context.read_url, context.engine, deployment.chain_id)
+        index = AgentIndex(context.write_url, context.engine, deployment.chain_id, replica=context.has_replica)
         await index.refresh()
         context.spawn("agent index", index.run())
         switches = SwitchWatcher(context.write_url, context.pool)
@@ -121,7 +121,7 @@ def _trade_desk(
         TradeRates(context.limits, context.settings),
         index,
         OrderDesk(context.pool, switch),
-        Settling(context.engine, context.pool, context.watch, index, receipts, request_seconds=seconds),
+        Settling(context.primary, context.pool, context.watch, index, receipts, request_seconds=seconds),
         receipts,
         attester,
         links,

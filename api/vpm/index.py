@@ -21,9 +21,18 @@ STALE_AFTER_SECONDS = 10
 
 
 class StockIndex(FollowedIndex[Venue]):
-    def __init__(self, url: str, engine: AsyncEngine, chain_id: int) -> None:
+    def __init__(self, url: str, engine: AsyncEngine, chain_id: int, *, replica: bool = False) -> None:
         read = partial(read_venue, chain_id)
-        super().__init__("stock", url, engine, read, pause_seconds=PAUSE_SECONDS, is_stale=_is_stale)
+        super().__init__(
+            "stock",
+            url,
+            engine,
+            read,
+            chain_id=chain_id,
+            replica=replica,
+            pause_seconds=PAUSE_SECONDS,
+            is_stale=_is_stale,
+        )
 
     @property
     def read_at(self) -> int:

@@ -67,7 +67,7 @@ async def stock_surface(context: Context) -> AsyncIterator[Surface]:
             log.warning("no RPC URL for the stock chain: no prices, no relay", action="stock.no_rpc")
         index = None
         if contracts is not None:
-            index = StockIndex(context.read_url, context.engine, deployment.chain_id)
+            index = StockIndex(context.write_url, context.engine, deployment.chain_id, replica=context.has_replica)
             await index.refresh()
             context.spawn("stock index", index.run())
         oracle = None
@@ -86,7 +86,7 @@ async def stock_surface(context: Context) -> AsyncIterator[Surface]:
             proof=proof,
             health=Health(HealthSources(deployment, contracts, client, index, oracle, context.engine, context.pool)),
             relay=Relay(
-                settings, deployment, contracts, client, context.engine, context.pool, context.watch, context.limits
+                settings, deployment, contracts, client, context.primary, context.pool, context.watch, context.limits
             ),
             typed_data=TypedData(deployment, contracts, index),
             cron=cron,

@@ -33,7 +33,18 @@ WITHOUT_BLOCKS = re.sub(r"```.*?```", "", TEXT, flags=re.DOTALL)
 BLOCKS = re.findall(r"```sh\n(.*?)```", TEXT, re.DOTALL)
 # Set by the reader or by the shell of the procedure itself.
 OPERATORS = {
-    *("STOCK_RPC", "BASE_RPC", "OWNER_1", "OWNER_2", "OWNER_3", "OPENER", "LISTER", "PUBLISHER", "RELAYER_1"),
+    *(
+        "STOCK_RPC",
+        "BASE_RPC",
+        "OWNER_1",
+        "OWNER_2",
+        "OWNER_3",
+        "OPENER",
+        "LISTER",
+        "ATTESTER",
+        "PUBLISHER",
+        "RELAYER_1",
+    ),
     *("FACTS", "SEND", "STRIKE", "FINAL"),
 }
 

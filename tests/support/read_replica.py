@@ -1,0 +1,65 @@
+"""Two PostgreSQL servers of one's own: a primary and a hot standby that follows it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import psycopg
+
+from core.db.engine import conninfo
+from core.local.postgres import PostgresServer, forget_postgres, prepare_postgres, start_postgres
+from core.local.process import free_port
+
+
+@dataclass(frozen=True)
+class Pair:
+    primary: PostgresServer
+    standby: PostgresServer
+
+    def primary_url(self, database: str) -> str:
+        return self.primary.url(database)
+
+    def standby_url(self, database: str) -> str:
+        """Roles and passwords are the primary's."""
+        return self.primary.url(database).replace(f":{self.primary.port}/", f":{self.standby.port}/")
+
+    def hold_back(self) -> None:
+        """The standby goes on receiving and shows nothing of it."""
+        self._standby("SELECT pg_wal_replay_pause()")
+
+    def let_go(self) -> None:
+        self._standby("SELECT pg_wal_replay_resume()")
+
+    def _standby(self, query: str) -> None:
+        with psycopg.connect(conninfo(self.standby_url("postgres")), autocommit=True) as connection:
+            connection.execute(query.encode())
+
+
+@contextmanager
+def replicated(folder: Path) -> Iterator[Pair]:
+    keeping = {"wal_keep_size": "64MB"}
+    primary = prepare_postgres(folder / "primary", free_port(), settings=keeping)
+    source = f"host=127.0.0.1 port={primary.port} user=vpm password={primary.password}"
+    following = {**keeping, "primary_conninfo": source}
+    standby = prepare_postgres(folder / "standby", free_port(), settings=following)
+    # The primary never ran yet, so its files are those of a clean shutdown: a copy is a backup.
+    owner = standby.data_dir.stat()
+    shutil.rmtree(standby.data_dir)
+    subprocess.run(["cp", "-a", str(primary.data_dir), str(standby.data_dir)], check=True)
+    signal = standby.data_dir / "standby.signal"
+    signal.touch()
+    os.chown(signal, owner.st_uid, owner.st_gid)
+    with ExitStack() as stack:
+        for each in (folder / "primary", folder / "standby"):
+            stack.callback(forget_postgres, each)
+        stack.callback(start_postgres(primary, folder / "primary.log").stop)
+        # `postgres_answers` asks with the password the standby was made with; it has the primary's roles.
+        followed = PostgresServer(standby.plan, standby.data_dir, standby.port, primary.password)
+        stack.callback(start_postgres(followed, folder / "standby.log").stop)
+        yield Pair(primary, followed)
