@@ -28,12 +28,11 @@ PAUSE_SECONDS = 2.0
 
 
 class Audience:
-    """`async with Audience(load)`."""
+    """`async with Audience(load)`: it asks for as long as the load goes on."""
 
     def __init__(self, load: Load) -> None:
         self._load = load
         self._who = wallet_of("drill audience")
-        self._tasks: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> Audience:
         app = web.Application()
@@ -41,14 +40,11 @@ class Audience:
         self._runner = web.AppRunner(app, access_log=None, handle_signals=False)
         await self._runner.setup()
         await web.TCPSite(self._runner, "127.0.0.1", 0).start()
-        self._tasks = [asyncio.create_task(self._webhook()), asyncio.create_task(self._stream())]
+        self._load.also(self._webhook)
+        self._load.also(self._stream)
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        for task in self._tasks:
-            task.cancel()
-        ended = await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._load.unexpected += [f"the audience met {each!r}" for each in ended if isinstance(each, Exception)]
         await self._runner.cleanup()
 
     async def _webhook(self) -> None:

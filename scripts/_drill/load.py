@@ -13,7 +13,7 @@ import json
 import random
 import secrets
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -127,6 +127,10 @@ class Load:
         for task in tasks:
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
+
+    def also(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Work beside the bets that ends with the load; what it raises is unexpected."""
+        self._spawn(self._guarded(work))
 
     def _spawn(self, work: Any) -> None:
         task = asyncio.create_task(work)
