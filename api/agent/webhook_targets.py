@@ -10,7 +10,9 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import socket
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 
 from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
@@ -23,6 +25,10 @@ LOWEST_OPEN_PORT = 1024
 WEB_PORTS = frozenset({80, 443})
 # Names that mean somebody's own network, whatever they resolve to.
 PRIVATE_SUFFIXES = ("localhost", "local", "internal", "intranet", "lan", "home", "corp", "private", "home.arpa")
+
+# Threads that ask the system's resolver, which cannot be called off: more than are ever sent to at once, so that names
+# whose servers never answer hold up neither other deliveries nor anything else that runs in a thread.
+_NAMES = ThreadPoolExecutor(96, thread_name_prefix="names")
 
 _PUBLIC_V6 = ipaddress.IPv6Network("2000::/3")
 # Inside what Python calls global: addresses that carry another one, lead to a relay, or are a cloud's own.
@@ -115,7 +121,8 @@ async def resolve(url: URL, *, allow_private: bool) -> Target:
     else:
         try:
             async with asyncio.timeout(RESOLVE_SECONDS):
-                answers = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+                ask = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
+                answers = await asyncio.get_running_loop().run_in_executor(_NAMES, ask)
         except (OSError, UnicodeError, TimeoutError):
             raise TargetRefused("The host's name cannot be resolved.") from None
         found = [ipaddress.ip_address(str(answer[4][0])) for answer in answers]

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import socket
+import threading
 from typing import Any
 
 import pytest
 
+from api.agent.webhook_dispatcher import AT_ONCE
 from api.agent.webhook_sending import Sender, Signer
 from api.agent.webhook_targets import Pinned, TargetRefused, checked_url, is_public, resolve
 
@@ -106,10 +108,10 @@ async def _attempt(url: str) -> None:
 @pytest.mark.proves("agent.webhooks.decision.target_public_only")
 @pytest.mark.parametrize("url", [*LITERALS, *SPELLINGS])
 async def test_an_attempt_is_refused_without_asking_anybody(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def never(*_arguments: Any, **_more: Any) -> Any:
+    def never(*_arguments: Any, **_more: Any) -> Any:
         raise AssertionError(f"a name of {url!r} was resolved")
 
-    monkeypatch.setattr(asyncio.get_running_loop().__class__, "getaddrinfo", never)
+    monkeypatch.setattr(socket, "getaddrinfo", never)
     with pytest.raises(TargetRefused):
         await _attempt(url)
 
@@ -124,10 +126,10 @@ def _answers(addresses: list[str]) -> list[Any]:
 @pytest.mark.proves("agent.webhooks.decision.target_public_only")
 @pytest.mark.parametrize("name", NAMES)
 async def test_a_name_of_a_private_address_is_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def answer(_loop: Any, host: str, *_arguments: Any, **_more: Any) -> Any:
+    def answer(host: str, *_arguments: Any, **_more: Any) -> Any:
         return _answers(NAMES[host])
 
-    monkeypatch.setattr(asyncio.get_running_loop().__class__, "getaddrinfo", answer)
+    monkeypatch.setattr(socket, "getaddrinfo", answer)
     with pytest.raises(TargetRefused) as refused:
         await _attempt(f"https://{name}/")
     assert not any(address in str(refused.value) for address in NAMES[name])
@@ -138,11 +140,11 @@ async def test_a_name_that_changes_its_mind_is_pinned_to_what_was_checked(monkey
     """Rebinding: public when it is checked, private when it is connected to. Only the first answer is ever used."""
     asked = []
 
-    async def answer(_loop: Any, host: str, *_arguments: Any, **_more: Any) -> Any:
+    def answer(host: str, *_arguments: Any, **_more: Any) -> Any:
         asked.append(host)
         return _answers(["93.184.216.34"] if len(asked) == 1 else ["127.0.0.1"])
 
-    monkeypatch.setattr(asyncio.get_running_loop().__class__, "getaddrinfo", answer)
+    monkeypatch.setattr(socket, "getaddrinfo", answer)
     target = await resolve(checked_url("https://rebinding.example/", allow_private=False), allow_private=False)
     (found,) = await Pinned(target).resolve("rebinding.example", 443)
     assert found["host"] == "93.184.216.34"
@@ -153,10 +155,10 @@ async def test_a_name_that_changes_its_mind_is_pinned_to_what_was_checked(monkey
 
 
 async def test_public_targets_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def answer(_loop: Any, _host: str, *_arguments: Any, **_more: Any) -> Any:
+    def answer(_host: str, *_arguments: Any, **_more: Any) -> Any:
         return _answers(["2606:4700::1111", "93.184.216.34"])
 
-    monkeypatch.setattr(asyncio.get_running_loop().__class__, "getaddrinfo", answer)
+    monkeypatch.setattr(socket, "getaddrinfo", answer)
     for url in (
         "https://example.org/hook?key=1",
         "https://example.org:8443/",
@@ -178,3 +180,27 @@ async def test_local_work_may_allow_everything() -> None:
 
 def test_there_are_enough_attempts() -> None:
     assert len(LITERALS) + len(SPELLINGS) + len(NAMES) >= 40
+
+
+async def test_names_that_are_slow_to_resolve_hold_up_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many hostile names as a process ever sends to at once, and a good one after them."""
+    released = threading.Event()
+
+    def answer(host: str, *_arguments: Any, **_more: Any) -> Any:
+        if host.startswith("slow"):
+            released.wait(20)
+        return _answers(["93.184.216.34"])
+
+    monkeypatch.setattr(socket, "getaddrinfo", answer)
+    slow = [
+        asyncio.create_task(resolve(checked_url(f"https://slow{n}.example/", allow_private=False), allow_private=False))
+        for n in range(AT_ONCE)
+    ]
+    try:
+        await asyncio.sleep(0.1)
+        async with asyncio.timeout(2):
+            await resolve(checked_url("https://good.example/", allow_private=False), allow_private=False)
+        assert not any(each.done() for each in slow)
+    finally:
+        released.set()
+        await asyncio.gather(*slow)
