@@ -10,7 +10,7 @@ import sys
 
 from scripts._drill.drill import Drill, Held, bet_taken, reads_served, require
 from scripts._drill.fleet import CHAIN_IDS, ROOT, Fleet
-from scripts._drill.load import Load, Told
+from scripts._drill.load import Load, Promise, Told
 from scripts._drill.proxy import Mood
 
 AWAY_SECONDS = 12.0
@@ -164,8 +164,9 @@ async def deep_reorg(fleet: Fleet, load: Load) -> Held:
     # What is final is asked for every few seconds only: until then the index cannot know that this is too deep.
     await fleet.until(lambda: _final_within(fleet, DEEP - SPARE), "the index knowing what is final", 60)
     try:
-        # What a chain takes back beyond finality nobody can keep: these promises end here.
-        load.promises = [one for one in load.promises if one.surface != "stock"]
+        # What a chain takes back beyond finality nobody can keep: those promises end here. All before it still stand.
+        kept_to = int((await fleet.head("vpm"))["number"], 16) - DEEP
+        load.promises = [one for one in load.promises if one.surface != "stock" or _stands(one, kept_to)]
         await fleet.rpc("vpm", "anvil_reorg", DEEP, [])
         await fleet.until(lambda: _state(fleet) == "halted", "the index halted", 60)
         await fleet.until(lambda: _more(fleet, "indexer", "vpm_index_halted", 0), "the metrics telling of it", 10)
@@ -189,6 +190,13 @@ async def deep_reorg(fleet: Fleet, load: Load) -> Held:
     return Held(
         f"{DEEP} blocks were replaced: halted, served stale, followed {took:.1f} s after it was read again", took
     )
+
+
+def _stands(bet: Promise, block: int) -> bool:
+    """Whether a bet is in a block up to this one, or was refused for good."""
+    if bet.told is Told.TAKEN and isinstance(bet.answer, dict):
+        return 0 < int(bet.answer.get("blockNumber") or 0) <= block
+    return bet.told is Told.REFUSED
 
 
 def _final_within(fleet: Fleet, blocks: int) -> bool:
