@@ -6,9 +6,10 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from scripts._bench import api, cup, events, gas, index, pages, relay, trade
+from scripts._bench import api, cup, events, gas, index, pages, relay, report, trade
 
 BENCHES: dict[str, Callable[[Path | None], int]] = {
+    "all": report.main,
     "api": api.main,
     "cup": cup.main,
     "events": events.main,

@@ -65,7 +65,7 @@ over an existing deployment file. docs/operate.md has the whole procedure.""",
     "bench": (
         "measure the API, event streams, gas, the indexer, the pages, the relayer and the cup",
         """\
-./vpm bench api|events|gas|index|pages|relay|trade|cup [--json FILE] [--long]
+./vpm bench all|api|cup|events|gas|index|pages|relay|trade [--json FILE] [--long]
 
 api     cached reads against a bare handler that returns the same bytes, p99 and memory (--long: a million requests)
 events  what 2,000 idle event streams cost in memory, and how soon an event has reached all of them
@@ -75,6 +75,7 @@ pages   what each page weighs and how soon it paints in a new Chromium; fails fr
 relay   one lane against a bare loop that sends presigned transactions one at a time
 trade   a paid trade from payment to receipt, against a bare send to the same chain
 cup     the leaderboard with 100,000 wallets, and signed trades
+all     each of them in turn, and docs/performance.md written anew
 
 Each prints a table and, with --json, writes the figures to a file. Compare ratios, never figures of two runs.""",
     ),

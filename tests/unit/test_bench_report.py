@@ -1,0 +1,32 @@
+"""docs/performance.md says what the benchmarks say."""
+
+from __future__ import annotations
+
+import pytest
+
+from scripts._bench import BENCHES, report
+
+
+def test_every_benchmark_is_in_the_report() -> None:
+    assert set(report.NAMES) == set(BENCHES) - {"all"}
+
+
+@pytest.mark.parametrize("name", report.NAMES)
+def test_a_benchmark_says_what_it_measures(name: str) -> None:
+    title, _, body = report.described(name).partition("\n\n")
+    assert title.startswith(f"`./vpm bench {name}`: ")
+    assert body
+
+
+@pytest.mark.parametrize("name", report.NAMES)
+def test_the_page_has_each_benchmarks_own_words(name: str) -> None:
+    page = report.PAGE.read_text()
+    assert f"\n## {name}\n" in page
+    assert report.described(name).partition("\n\n")[2].strip() in page, "run ./vpm bench all, or mend the page by hand"
+
+
+def test_a_missed_target_is_said() -> None:
+    outcomes = [report.Outcome("relay", "33%", met=True), report.Outcome("api", "61%", met=False)]
+    page = report.page(outcomes, "2026-01-01", "4 processors")
+    assert page.count(report.PASSED) == page.count(report.MISSED) == 1
+    assert page.index("33%") < page.index(report.MISSED) < page.index("61%")
