@@ -12,7 +12,6 @@ from markupsafe import Markup
 
 from core.money import USD_DECIMALS, decimal_text
 
-CENT = 10 ** (USD_DECIMALS - 2)
 PRICE_DECIMALS = 8
 
 

@@ -29,7 +29,6 @@ from core.money import USD
 
 SEED = 10 * USD
 ENTRIES = (("A", UP, 20), ("B", DOWN, 30), ("C", DOWN, 40), ("D", UP, 50), ("E", DOWN, 10))
-TONES = ("up", "down")
 SIDES = ("UP", "DOWN")
 
 

@@ -162,19 +162,6 @@ class VoidReason(IntEnum):
     MET_BEFORE_OPEN = 6
 
 
-class RefundReason(IntEnum):
-    """Why a payment that arrived by itself was owed back instead of staked."""
-
-    PAUSED = 1
-    NOT_OPEN = 2
-    CLOSED = 3
-    OUTCOME = 4
-    AMOUNT = 5
-    KEY_USED = 6
-    BOUND = 7
-    SHARES = 8
-
-
 @dataclass(frozen=True, slots=True)
 class Reading:
     """A round of a feed that was proven to be in effect at the moment it is used for."""

@@ -22,7 +22,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = ("core", "indexer", "keeper", "relayer", "api")
 # Replays of files that a Python test generates first; those tests run forge themselves.
 GENERATED_FIRST = "tests/contracts/forge/{history/Histories.t.sol,settlement/Vectors.t.sol}"
 

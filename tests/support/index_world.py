@@ -34,7 +34,6 @@ ADDRESSES = {
 }
 TOKEN = address_of("token")
 FEEDS = tuple(address_of(f"feed {n}") for n in range(2))
-SOMEONE_ELSE = address_of("someone else")
 TREASURY = address_of("treasury")
 
 

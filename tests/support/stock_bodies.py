@@ -10,7 +10,6 @@ from api.vpm.models.positions import PositionBody
 from tests.support.stock_chain import StockChain
 
 STATUS_OPEN, STATUS_UP, STATUS_DOWN, STATUS_VOID = 1, 2, 3, 4
-ZERO_ROUND = {"answer": "0", "roundId": "0", "at": 0}
 
 
 def hold_detail(chain: StockChain, body: dict[str, Any]) -> None:

@@ -13,10 +13,6 @@ class CronPath(BaseModel):
     job: Annotated[Literal["open", "resolve", "deliver"], Field(description="The keeper's job.")]
 
 
-class CronHeaders(BaseModel):
-    authorization: Annotated[str, Field(alias="Authorization", description="`Bearer <CRON_SECRET>`.")]
-
-
 class CronAction(Body):
     kind: str
     target: str
