@@ -1,30 +1,23 @@
-"""Playing on a local Base: time, markets, observations. Blocking, one request at a time."""
+"""Playing on a local Base: markets, observations."""
 
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from eth_utils.crypto import keccak
 
 from api.agent.chain import AgentContracts, abi
-from core.chain import Call, Contract
+from core.chain import Contract
 from core.deployments import Deployment
-from core.local.anvil import ask
 from core.money import USD
+from tests.support.played_chain import PlayedChain
 
 VIRTUAL_LIQUIDITY = 1_000 * USD
 
 
-@dataclass(frozen=True)
-class AgentChain:
-    url: str
-    deployment: Deployment
-    contracts: AgentContracts
-
+class AgentChain(PlayedChain[AgentContracts]):
     @classmethod
     def on(cls, url: str, deployment: Deployment) -> AgentChain:
         contracts = AgentContracts.of(deployment)
@@ -32,33 +25,6 @@ class AgentChain:
         made = cls(url, deployment, contracts)
         made.ask("evm_mine")  # the saved genesis may be hours old; a block of now makes `now` the present
         return made
-
-    def ask(self, method: str, *params: object) -> Any:
-        return ask(self.url, method, *params)
-
-    @property
-    def now(self) -> int:
-        return int(self.ask("eth_getBlockByNumber", "latest", False)["timestamp"], 16)
-
-    def warp_to(self, timestamp: int) -> None:
-        self.ask("evm_setNextBlockTimestamp", hex(timestamp))
-        self.ask("evm_mine")
-
-    def read(self, call: Call) -> Any:
-        return call.function.decode(bytes.fromhex(self.ask("eth_call", call.parameters(), "latest")[2:]))
-
-    def send(self, call: Call, sender: str) -> dict[str, Any]:
-        """As an account the node impersonates; the receipt of a success."""
-        self.ask("anvil_setBalance", sender, hex(10**20))
-        self.ask("anvil_impersonateAccount", sender)
-        sent = self.ask("eth_sendTransaction", {**call.parameters(), "from": sender, "gas": hex(6_000_000)})
-        for _ in range(200):
-            receipt = self.ask("eth_getTransactionReceipt", sent)
-            if receipt is not None:
-                assert receipt["status"] == "0x1", f"{call} reverted"
-                return dict(receipt)
-            time.sleep(0.02)
-        raise AssertionError(f"{sent} was not mined")
 
     @property
     def feed(self) -> Contract:

@@ -1,4 +1,4 @@
-"""Playing on a local stock chain: prices, markets, time, bets. Blocking, one request at a time.
+"""Playing on a local stock chain: prices, markets, bets.
 
 Every transaction is mined in a block of its own at once; `block.number` is what contracts call the vintage.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import secrets
 import time
-from dataclasses import dataclass
 from typing import Any
 
 from eth_account import Account
@@ -15,82 +14,22 @@ from eth_account.messages import encode_typed_data
 
 from api.vpm.authorization import Bet
 from api.vpm.chain import StockContracts, abi
-from core.chain import Call, Contract, checksum
+from core.chain import Contract, checksum
 from core.deployments import Deployment, Feed
-from core.local.anvil import ask
 from scripts._stack import wallets
 from scripts._stack.wallets import Wallet
+from tests.support.played_chain import PlayedChain
 
 USDG = 10**6
 FLAT_PRICE = 187_40000000
 
 
-class Reverted(Exception):
-    """A transaction was mined and failed."""
-
-
-@dataclass(frozen=True)
-class StockChain:
-    url: str
-    deployment: Deployment
-    contracts: StockContracts
-    mine_after: bool = False  # for a chain that mines on demand: each transaction sent here gets its block
-
+class StockChain(PlayedChain[StockContracts]):
     @classmethod
     def on(cls, url: str, deployment: Deployment, *, mine_after: bool = False) -> StockChain:
         contracts = StockContracts.of(deployment)
         assert contracts is not None
         return cls(url, deployment, contracts, mine_after)
-
-    def ask(self, method: str, *params: object) -> Any:
-        return ask(self.url, method, *params)
-
-    # ------------------------------------------------------------ time and blocks
-
-    def head(self) -> dict[str, Any]:
-        return dict(self.ask("eth_getBlockByNumber", "latest", False))
-
-    @property
-    def now(self) -> int:
-        return int(self.head()["timestamp"], 16)
-
-    @property
-    def block(self) -> int:
-        return int(self.head()["number"], 16)
-
-    def mine(self, blocks: int = 1) -> None:
-        self.ask("anvil_mine", hex(blocks))
-
-    def warp_to(self, timestamp: int) -> None:
-        """The next block, mined here, has this time."""
-        self.ask("evm_setNextBlockTimestamp", hex(timestamp))
-        self.ask("evm_mine")
-
-    # ------------------------------------------------------------ reading and sending
-
-    def read(self, call: Call, block: int | str = "latest") -> Any:
-        where = hex(block) if isinstance(block, int) else block
-        return call.function.decode(bytes.fromhex(self.ask("eth_call", call.parameters(), where)[2:]))
-
-    def send(self, call: Call, sender: str) -> dict[str, Any]:
-        """As an account the node impersonates; the receipt."""
-        self.ask("anvil_setBalance", sender, hex(10**20))
-        self.ask("anvil_impersonateAccount", sender)
-        given = {**call.parameters(), "from": sender, "gas": hex(5_000_000)}
-        transaction = self.ask("eth_sendTransaction", given)
-        if self.mine_after:
-            self.ask("evm_mine")
-        return self.receipt(transaction)
-
-    def receipt(self, transaction: str) -> dict[str, Any]:
-        deadline = time.monotonic() + 20
-        while (found := self.ask("eth_getTransactionReceipt", transaction)) is None:
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"{transaction} was not mined")
-            time.sleep(0.02)
-        if found["status"] != "0x1":
-            raise Reverted(transaction)
-        return dict(found)
 
     # ------------------------------------------------------------ feeds
 

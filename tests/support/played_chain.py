@@ -1,0 +1,79 @@
+"""Playing on a local chain: its time, its blocks, calls and transactions. Blocking, one request at a time."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from core.chain import Call
+from core.deployments import Deployment
+from core.local.anvil import ask
+
+MINED_SECONDS = 20.0
+
+K = TypeVar("K")
+
+
+class Reverted(Exception):
+    """A transaction was mined and failed."""
+
+
+@dataclass(frozen=True)
+class PlayedChain(Generic[K]):
+    """mine_after: for a chain that mines on demand, so that each transaction sent here gets its block."""
+
+    url: str
+    deployment: Deployment
+    contracts: K
+    mine_after: bool = False
+
+    def ask(self, method: str, *params: object) -> Any:
+        return ask(self.url, method, *params)
+
+    # ------------------------------------------------------------ time and blocks
+
+    def head(self) -> dict[str, Any]:
+        return dict(self.ask("eth_getBlockByNumber", "latest", False))
+
+    @property
+    def now(self) -> int:
+        return int(self.head()["timestamp"], 16)
+
+    @property
+    def block(self) -> int:
+        return int(self.head()["number"], 16)
+
+    def mine(self, blocks: int = 1) -> None:
+        self.ask("anvil_mine", hex(blocks))
+
+    def warp_to(self, timestamp: int) -> None:
+        """The next block, mined here, has this time."""
+        self.ask("evm_setNextBlockTimestamp", hex(timestamp))
+        self.ask("evm_mine")
+
+    # ------------------------------------------------------------ reading and sending
+
+    def read(self, call: Call, block: int | str = "latest") -> Any:
+        where = hex(block) if isinstance(block, int) else block
+        return call.function.decode(bytes.fromhex(self.ask("eth_call", call.parameters(), where)[2:]))
+
+    def send(self, call: Call, sender: str) -> dict[str, Any]:
+        """As an account the node impersonates; the receipt of a success."""
+        self.ask("anvil_setBalance", sender, hex(10**20))
+        self.ask("anvil_impersonateAccount", sender)
+        sent = self.ask("eth_sendTransaction", {**call.parameters(), "from": sender, "gas": hex(6_000_000)})
+        if self.mine_after:
+            self.ask("evm_mine")
+        return self.receipt(sent)
+
+    def receipt(self, transaction: str) -> dict[str, Any]:
+        """Waits for it; Reverted when it failed."""
+        deadline = time.monotonic() + MINED_SECONDS
+        while (found := self.ask("eth_getTransactionReceipt", transaction)) is None:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{transaction} was not mined")
+            time.sleep(0.02)
+        if found["status"] != "0x1":
+            raise Reverted(transaction)
+        return dict(found)
