@@ -151,10 +151,6 @@ def request_context(request_id: str | None = None) -> Iterator[str]:
         _request_id.reset(token)
 
 
-def current_request_id() -> str | None:
-    return _request_id.get()
-
-
 def new_request_id() -> str:
     return uuid.uuid4().hex
 

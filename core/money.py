@@ -100,28 +100,6 @@ def json_ratio_down(numerator: int, denominator: int, decimals: int) -> orjson.F
     return orjson.Fragment(ratio_text_down(numerator, denominator, decimals).encode())
 
 
-def mul_div_down(value: int, numerator: int, denominator: int) -> int:
-    """value * numerator / denominator of non-negative integers, rounded down: whoever pays this out keeps the dust."""
-    _natural(value, numerator, denominator)
-    return value * numerator // denominator
-
-
-def mul_div_up(value: int, numerator: int, denominator: int) -> int:
-    """value * numerator / denominator of non-negative integers, rounded up: whoever receives it keeps the dust."""
-    _natural(value, numerator, denominator)
-    return -(-value * numerator // denominator)
-
-
-def bps_down(value: int, bps: int) -> int:
-    """`bps` basis points of an amount, rounded down: a fee so taken leaves the dust with the payer."""
-    return mul_div_down(value, bps, BPS)
-
-
-def bps_up(value: int, bps: int) -> int:
-    """`bps` basis points of an amount, rounded up."""
-    return mul_div_up(value, bps, BPS)
-
-
 def change_bps(before: int, after: int) -> int:
     """The relative change in basis points, rounded towards zero. `before` is positive."""
     if before <= 0:
@@ -131,18 +109,6 @@ def change_bps(before: int, after: int) -> int:
     return -size if difference < 0 else size
 
 
-def rescale_down(units: int, from_decimals: int, to_decimals: int) -> int:
-    """The same amount in a token of other decimals, rounded down."""
-    if to_decimals >= from_decimals:
-        return units * _power(to_decimals - from_decimals)
-    return units // _power(from_decimals - to_decimals)
-
-
 def _power(exponent: int) -> int:
     """10 to a non-negative exponent, as the int it is."""
     return int(10**exponent)
-
-
-def _natural(value: int, numerator: int, denominator: int) -> None:
-    if value < 0 or numerator < 0 or denominator <= 0:
-        raise MoneyError("Amounts and their factors are not negative, and a divisor is positive.")

@@ -95,10 +95,6 @@ class Function:
         values = self._decode(data)
         return values[0] if len(values) == 1 else tuple(values)
 
-    def decode_named(self, data: bytes) -> dict[str, Any]:
-        """The return values by name."""
-        return {part.name: value for part, value in zip(self.outputs, self._decode(data), strict=True)}
-
     def _decode(self, data: bytes) -> list[Any]:
         if not data and self.outputs:
             raise RpcError(

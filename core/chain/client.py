@@ -17,12 +17,6 @@ BlockId = int | str
 Topics = Sequence[str | Sequence[str] | None]
 
 
-class BlockWithTransactions(Block, frozen=True, rename="camel", gc=False):
-    """A header with its transactions in full."""
-
-    transactions: tuple[BlockTransaction, ...] = ()
-
-
 class ChainClient:
     """Typed helpers over one RpcClient, which it neither opens nor closes."""
 
@@ -43,19 +37,16 @@ class ChainClient:
 
     async def block(self, block: BlockId = "latest") -> Block | None:
         """A header, or None when the node has no such block."""
-        return await self.rpc.optional(*_block_request(block, full=False), Block)
+        return await self.rpc.optional(*_block_request(block), Block)
 
     async def head(self, *, timeout_seconds: float | None = None) -> Block:
         """The newest block."""
         return await self.rpc.call("eth_getBlockByNumber", ["latest", False], Block, timeout_seconds=timeout_seconds)
 
-    async def block_with_transactions(self, block: BlockId) -> BlockWithTransactions | None:
-        return await self.rpc.optional(*_block_request(block, full=True), BlockWithTransactions)
-
     async def blocks(self, blocks: Sequence[BlockId]) -> list[Block | None]:
         """Headers in one batch; None where the node has no such block."""
         shape: Any = Block | None
-        return _all(await self.rpc.batch([_block_request(block, full=False) for block in blocks], shape))
+        return _all(await self.rpc.batch([_block_request(block) for block in blocks], shape))
 
     # Logs
 
@@ -98,13 +89,6 @@ class ChainClient:
         answers = await self.rpc.batch(requests, str, timeout_seconds=timeout_seconds)
         return [_decoded(call, answer) for call, answer in zip(calls, answers, strict=True)]
 
-    async def estimate_gas(self, call: Call, block: BlockId = "latest") -> int:
-        """Gas units the call would use; ContractReverted with its reason when it would revert."""
-        try:
-            return quantity(await self.rpc.call("eth_estimateGas", [call.parameters(), _block_parameter(block)], str))
-        except RpcError as error:
-            raise _with_reason(error, call) from None
-
     async def code(self, address: str, block: BlockId = "latest") -> bytes:
         return data_bytes(await self.rpc.call("eth_getCode", [address, _block_parameter(block)], str))
 
@@ -146,10 +130,10 @@ class ChainClient:
         return await self.rpc.optional("eth_getTransactionByHash", [transaction_hash], BlockTransaction)
 
 
-def _block_request(block: BlockId, *, full: bool) -> tuple[str, list[Any]]:
+def _block_request(block: BlockId) -> tuple[str, list[Any]]:
     if isinstance(block, str) and len(block) == 66:
-        return "eth_getBlockByHash", [block, full]
-    return "eth_getBlockByNumber", [_tag(block), full]
+        return "eth_getBlockByHash", [block, False]
+    return "eth_getBlockByNumber", [_tag(block), False]
 
 
 def _block_parameter(block: BlockId) -> Any:

@@ -17,11 +17,6 @@ def mul_div(a: int, b: int, divisor: int) -> int:
     return a * b // divisor
 
 
-def mul_div_up(a: int, b: int, divisor: int) -> int:
-    """ceil(a * b / divisor), for values that are not negative."""
-    return -(-a * b // divisor)
-
-
 def _sdiv(a: int, b: int) -> int:
     quotient = abs(a) // abs(b)
     return quotient if (a < 0) == (b < 0) else -quotient

@@ -48,14 +48,6 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
-class Leads:
-    """How long before its strike a window may be listed, in seconds."""
-
-    daily: int
-    weekly: int
-
-
-@dataclass(frozen=True, slots=True)
 class NotNow:
     """Why a family has no window to list now."""
 

@@ -99,7 +99,6 @@ def test_results_one_several_and_structs() -> None:
     assert ABI.function("market").decode(data) == {"feed": ALICE, "bounds": [-5], "closesAt": 7}
     two = abi_encode(["uint256", "uint256"], [3, 4])
     assert ABI.function("headroom").decode(two) == (3, 4)
-    assert ABI.function("headroom").decode_named(two) == {"up": 3, "down": 4}
     books = abi_encode(["(uint256)[2]"], [[(1,), (2,)]])
     assert ABI.function("books").decode(books) == [{"principal": 1}, {"principal": 2}]
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.mirror.fixed import WAD, ln_wad, mul_div, mul_div_up
+from core.mirror.fixed import WAD, ln_wad, mul_div
 from core.mirror.settlement import (
     BPS,
     DOWN,
@@ -79,7 +79,6 @@ def test_ln_refuses_what_solidity_would(x: int) -> None:
 @given(st.integers(0, 2**256), st.integers(0, 2**256), st.integers(1, 2**256))
 def test_mul_div_rounds_as_it_says(a: int, b: int, divisor: int) -> None:
     assert mul_div(a, b, divisor) * divisor <= a * b < (mul_div(a, b, divisor) + 1) * divisor
-    assert mul_div_up(a, b, divisor) == mul_div(a, b, divisor) + (a * b % divisor != 0)
 
 
 # ---------------------------------------------------------------- Pricing
