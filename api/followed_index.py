@@ -11,7 +11,8 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Awaitable, Callable
-from typing import Any, Generic, Protocol, TypeVar
+from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 import orjson
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
@@ -28,18 +29,18 @@ READ_SECONDS = 5.0
 LONGEST_LAG_SECONDS = 10.0
 """A replica further behind is read every POLL_SECONDS only, and says by its head's age that it is stale."""
 
-
-class Indexed(Protocol):
-    """A state of the index knows up to which block it goes: `head.number`."""
-
-    @property
-    def head(self) -> Any: ...
-
-
-V = TypeVar("V", bound=Indexed)
+V = TypeVar("V")
 
 # Reads the present state, of the state held only what changed since; None while not one block of the chain is indexed.
 Read = Callable[[AsyncConnection, V | None], Awaitable[V | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Replica(Generic[V]):
+    """That the index is read from a replica: which chain's notices tell of news, and up to which block a state goes."""
+
+    chain_id: int
+    block_of: Callable[[V], int]
 
 
 def _never(_venue: object) -> bool:
@@ -49,10 +50,10 @@ def _never(_venue: object) -> bool:
 class FollowedIndex(Generic[V]):
     """`venue` is None until the index was read once. `tick` grows with every publication.
 
-    name: whose it is, for the log. url: of the primary, which notifies. engine: where it is read, which is a replica or
-    not. read: called within one snapshot. pause_seconds: at most so often is anything read,
-    however fast blocks come. is_stale: whether this state is too old to be called the present one; that is published
-    too when it changes.
+    name: whose it is, for the log. url: of the primary, which notifies. engine: where it is read. read: called within
+    one snapshot. pause_seconds: at most so often is anything read, however fast blocks come. is_stale: whether this
+    state is too old to be called the present one; that is published too when it changes. replica: if that is what the
+    engine leads to.
     """
 
     def __init__(
@@ -62,10 +63,9 @@ class FollowedIndex(Generic[V]):
         engine: AsyncEngine,
         read: Read[V],
         *,
-        chain_id: int,
-        replica: bool,
         pause_seconds: float,
         is_stale: Callable[[V | None], bool] = _never,
+        replica: Replica[V] | None = None,
     ) -> None:
         self.venue: V | None = None
         self.tick = 0
@@ -75,7 +75,7 @@ class FollowedIndex(Generic[V]):
         self._url = url
         self._engine = engine
         self._read = read
-        self._chain_id = chain_id
+        self._replica = replica
         self._lag_seconds = LONGEST_LAG_SECONDS if replica else 0.0
         self._pause_seconds = pause_seconds
         self._is_stale = is_stale
@@ -108,9 +108,11 @@ class FollowedIndex(Generic[V]):
 
     def _behind(self) -> bool:
         """Whether the replica may be about to show the block that the primary told of."""
-        if self._told_block is None or time.monotonic() - self._told_at >= self._lag_seconds:
+        if self._replica is None or self._told_block is None:
             return False
-        return self.venue is None or self.venue.head.number != self._told_block
+        if time.monotonic() - self._told_at >= self._lag_seconds:
+            return False
+        return self.venue is None or self._replica.block_of(self.venue) != self._told_block
 
     async def refresh(self) -> None:
         """Reads once and publishes when anything a body shows is different."""
@@ -157,6 +159,6 @@ class FollowedIndex(Generic[V]):
                 # missed, every market is read again.
                 if notice.missed or told.get("all"):
                     self._all_again, self._all_again_until = True, time.monotonic() + self._lag_seconds
-                if told.get("chainId") == self._chain_id:
+                if self._replica is not None and told.get("chainId") == self._replica.chain_id:
                     self._told_block, self._told_at = told["block"], time.monotonic()
                 self._news.set()

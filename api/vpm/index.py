@@ -11,7 +11,7 @@ from functools import partial
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from api.followed_index import FollowedIndex
+from api.followed_index import FollowedIndex, Replica
 from api.vpm.facts import Venue
 from api.vpm.rows import read_venue
 
@@ -23,15 +23,15 @@ STALE_AFTER_SECONDS = 10
 class StockIndex(FollowedIndex[Venue]):
     def __init__(self, url: str, engine: AsyncEngine, chain_id: int, *, replica: bool = False) -> None:
         read = partial(read_venue, chain_id)
+        from_replica = Replica(chain_id, _block_of) if replica else None
         super().__init__(
             "stock",
             url,
             engine,
             read,
-            chain_id=chain_id,
-            replica=replica,
             pause_seconds=PAUSE_SECONDS,
             is_stale=_is_stale,
+            replica=from_replica,
         )
 
     @property
@@ -44,3 +44,7 @@ def _is_stale(venue: Venue | None) -> bool:
     if venue is None or venue.head.state == "halted":
         return True
     return time.time() - venue.head.seen_at > STALE_AFTER_SECONDS
+
+
+def _block_of(venue: Venue) -> int:
+    return venue.head.number
