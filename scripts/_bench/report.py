@@ -67,7 +67,8 @@ def main(json_path: Path | None = None, *, names: Sequence[str] = NAMES) -> int:
 def _run(name: str, kept: Path) -> Outcome:
     argv = [sys.executable, "-m", "scripts._vpm.cli", "bench", name, "--json", str(kept)]
     done = subprocess.run(argv, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
-    return Outcome(name, done.stdout.strip(), done.returncode == 0)
+    printed = "\n".join(line.rstrip() for line in done.stdout.splitlines()).strip("\n")
+    return Outcome(name, printed, done.returncode == 0)
 
 
 def page(outcomes: Sequence[Outcome], day: str, where: str) -> str:
