@@ -74,7 +74,7 @@ class Settling:
             return self._shown(wanted, stake, replay=True, kit=None, named=market)
         async with storage("The trade records"), self._pool.connection() as write:
             known = await store.find_trade(write, bytes.fromhex(wanted.wallet[2:]), key_hash)
-        if known is not None and not known.is_over:
+        if known is not None:
             same = (market.key, market.outcome(wanted.side), wanted.size, wanted.builder or ZERO_ADDRESS)
             if same != (known.market_key, known.outcome, known.amount, known.builder):
                 raise trade_refusals.conflict(wanted.idem_key)
@@ -181,6 +181,8 @@ class Settling:
                 )
         except store.TwinInFlight as twin:
             raise trade_refusals.twin(twin.args[0]) from None
+        except store.BroughtForAnother:
+            raise trade_refusals.spoken_for() from None
         except store.LockTaken:
             raise problem("quote_mismatch", "The quote has served another trade.") from None
         except UNREADABLE as error:

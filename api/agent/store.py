@@ -131,6 +131,19 @@ class LockTaken(Exception):
     """The lock serves another trade, or is gone."""
 
 
+class BroughtForAnother(Exception):
+    """The authorization was brought for another trade before."""
+
+
+async def brought_for(connection: Connection, wallet: bytes, nonce: bytes) -> bytes | None:
+    """The intent hash an authorization was first taken in for, or None."""
+    cursor = await connection.execute(
+        "SELECT intent_hash FROM agent_authorization WHERE wallet = %s AND nonce = %s", (wallet, nonce)
+    )
+    row = await cursor.fetchone()
+    return None if row is None else bytes(row[0])
+
+
 async def take_in(
     connection: Connection,
     trade: TradeIntent,
@@ -151,6 +164,13 @@ async def take_in(
     known = await find_trade(connection, wallet, trade.idem_hash)
     if (0 if known is None else known.attempt) != after_attempt:
         return None
+    # Whoever reads a failed transaction has its authorization: it pays for what its payer brought it for, or nothing.
+    await connection.execute(
+        "INSERT INTO agent_authorization (wallet, nonce, intent_hash) VALUES (%s, %s, %s) ON CONFLICT DO NOTHING",
+        (wallet, nonce, intent_hash),
+    )
+    if await brought_for(connection, wallet, nonce) != intent_hash:
+        raise BroughtForAnother
     twin = await find_twin(connection, trade)
     if twin is not None:
         raise TwinInFlight(twin)
@@ -167,8 +187,7 @@ async def take_in(
     await connection.execute(
         "INSERT INTO agent_trade (wallet, idem_hash, market_id, outcome, amount, builder, intent_hash, nonce, "
         "valid_before, callback_url, attempt, intent_id) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s) "
-        "ON CONFLICT (wallet, idem_hash) DO UPDATE SET market_id = excluded.market_id, outcome = excluded.outcome, "
-        "amount = excluded.amount, builder = excluded.builder, intent_hash = excluded.intent_hash, "
+        "ON CONFLICT (wallet, idem_hash) DO UPDATE SET intent_hash = excluded.intent_hash, "
         "nonce = excluded.nonce, valid_before = excluded.valid_before, callback_url = excluded.callback_url, "
         "attempt = excluded.attempt, intent_id = excluded.intent_id, created_at = now()",
         (

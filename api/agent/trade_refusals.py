@@ -21,6 +21,10 @@ def conflict(idem_key: str) -> Problem:
     return problem("idem_conflict", f"The idemKey {idem_key!r} was used for a different trade.")
 
 
+def spoken_for() -> Problem:
+    return problem("payment_invalid", "This authorization was brought for another trade and pays for that one only.")
+
+
 def twin(intent_hash_of_first: bytes) -> Problem:
     first = "0x" + intent_hash_of_first.hex()
     return problem(

@@ -162,6 +162,9 @@ class TradeDesk:
             await self._check_twin(order)
             await self._check_lanes(contracts, None)  # nobody is asked to sign what cannot be settled
             return self._challenge(order, rejected, contracts)
+        if await self._is_spoken_for(payment, order):
+            await self._rates.unpaid(request, order.request)  # anybody may have read it off the chain
+            raise trade_refusals.spoken_for()
         await self._rates.paid(request, order.request)
         kit = _escape_kit(order, payment, contracts)
         await self._check_lanes(contracts, kit)
@@ -185,6 +188,12 @@ class TradeDesk:
             twin = await store.find_twin(connection, order.intent)
         if twin is not None:
             raise trade_refusals.twin(twin)
+
+    async def _is_spoken_for(self, payment: Payment, order: Order) -> bool:
+        """Whether the authorization was brought for another trade; asked again when the payment is taken in."""
+        async with storage("The payment records"), self._pool.connection() as connection:
+            first = await store.brought_for(connection, bytes.fromhex(order.wallet[2:]), payment.nonce)
+        return first not in (None, order.hash)
 
     async def _is_signed(
         self, payment: Payment, order: Order, facts: PaymentFacts, client: ChainClient, contracts: AgentContracts

@@ -309,6 +309,65 @@ def overtake(service: AgentService, envelope: dict[str, Any], amount: int) -> st
     return str(theirs)
 
 
+async def reverted(buyer: Buyer, service: AgentService, body: dict[str, Any], envelope: dict[str, Any]) -> None:
+    """A payment that passes every check before it is sent and fails when it is mined: stakes are paused in the same
+    block, just before it. Afterwards they are taken again."""
+    chain = service.chain
+    safe = chain.deployment.safe
+    assert safe is not None
+    pause = chain.contracts.settlement.call("setStakesPaused", True)
+    chain.ask("anvil_setBalance", safe.address, hex(10**22))
+    chain.ask("anvil_impersonateAccount", safe.address)
+    tip = hex(5_000 * 10**9)
+    chain.ask("evm_setAutomine", False)
+    try:
+        paying = asyncio.create_task(buyer.post(body, headers=header(envelope)))
+        await asyncio.sleep(1.5)  # ours is in the pool by now
+        fees = {"gas": hex(500_000), "maxFeePerGas": tip, "maxPriorityFeePerGas": tip}
+        chain.ask("eth_sendTransaction", {**pause.parameters(), "from": safe.address, **fees})
+        chain.ask("evm_mine")
+        response, refused = await paying
+    finally:
+        chain.ask("evm_setAutomine", True)
+        chain.send(chain.contracts.settlement.call("setStakesPaused", False), safe.address)
+    assert (response.status, refused["error"]) == (503, "platform_paused"), refused
+    assert chain.ask("eth_getTransactionReceipt", refused["txHash"])["status"] == "0x0"
+    async with asyncio.timeout(10):
+        while not (await buyer.get("/health"))[1]["health"]["ok"]:
+            await asyncio.sleep(0.05)
+
+
+async def test_the_authorization_of_a_failed_payment_serves_no_other_bet(
+    buyer: Buyer, service: AgentService, market: str
+) -> None:
+    """It stands in the failed transaction for everybody to read, and lives on for two minutes."""
+    who, chain = DEV[1], service.chain
+    other = chain.list("a-strangers-choice")
+    await buyer.shows(other)
+    body = bet(market, who, size=6, minSharesOut=1)
+    _, challenge = await buyer.post(body)
+    envelope = sign(challenge["accepts"][0], who, now=chain.now)
+    await reverted(buyer, service, body, envelope)
+    # Whoever holds it tries other bets of hers, many of them, by other keys and by her own with easier limits.
+    for change in (
+        {"marketId": other, "side": "no"},
+        {"side": "no"},
+        *({"marketId": other, "idemKey": f"stranger-{number}"} for number in range(10)),
+    ):
+        theirs = {**body, "idemKey": "a-strangers-key", **change}
+        response, refused = await buyer.post(theirs, headers=header(envelope))
+        assert (response.status, refused["error"]) == (422, "payment_invalid"), refused
+        assert on_chain(service, who.address, theirs["idemKey"]) == 0
+    response, refused = await buyer.post({**body, "minSharesOut": 0.5}, headers=header(envelope))
+    assert (response.status, refused["error"]) == (422, "payment_invalid"), refused
+    # Her key keeps its bet, too, although nothing of it is on the chain.
+    response, refused = await buyer.post({**body, "side": "no"})
+    assert (response.status, refused["error"]) == (409, "idem_conflict"), refused
+    # Her own call again is hers, and nobody has used up her minute.
+    response, paid = await buyer.post(body, headers=header(envelope))
+    assert (response.status, paid["receipt"]["side"]) == (200, "yes"), paid
+
+
 @pytest.mark.parametrize("api_dies", [False, True])
 async def test_a_payment_overtaken_in_the_same_block_is_credited(
     buyer: Buyer, service: AgentService, market: str, api_dies: bool

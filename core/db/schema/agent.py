@@ -50,3 +50,14 @@ agent_trade = Table(
     Index("ix_agent_trade_intent_hash", "intent_hash"),
     Index("ix_agent_trade_intent_id", "intent_id"),
 )
+
+# Which intent an authorization was first brought for. A failed transaction shows it to everybody, and a random nonce
+# says nothing of the bet it is to pay for: so it serves that one and no other, as long as it lives. Never removed.
+agent_authorization = Table(
+    "agent_authorization",
+    metadata,
+    Column("wallet", Address, primary_key=True),
+    Column("nonce", Hash32, primary_key=True),
+    Column("intent_hash", Hash32, nullable=False),
+    Column("brought_at", UtcDateTime, nullable=False, server_default=func.now()),
+)
