@@ -15,6 +15,7 @@ from core.mirror.settlement import Book, Kind
 
 METRICS = {Kind.THRESHOLD: "market_cap", Kind.RANGE: "market_cap_range", Kind.DIRECTION: "price_direction"}
 OPEN, RESOLVED, VOID = 1, 2, 3
+LONGEST_LAG_SECONDS = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,16 @@ class Head:
     state: str
     lag: int
     """Blocks the node has and the index has not."""
+    lag_seconds: int
+    """Chain time between the last indexed block and the node's newest."""
+
+    def why_late(self, now: float) -> str | None:
+        """A sentence when what is known of the chain is too old to bet on, by our own clock; else None."""
+        if self.state == "halted":
+            return "The indexer stopped at blocks that contradict each other."
+        if now - self.seen_at > LONGEST_LAG_SECONDS or (self.lag > 0 and self.lag_seconds > LONGEST_LAG_SECONDS):
+            return "The indexer lags."
+        return None
 
 
 @dataclass(frozen=True, slots=True)

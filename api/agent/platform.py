@@ -31,7 +31,6 @@ log = get_logger(__name__)
 # Kept here for a minute, and not beyond that by anybody else.
 STATS_SECONDS = 60.0
 SCRIPT_CACHE = "public, max-age=300"
-LATEST_LAG_SECONDS = 60
 PAID_IN_TIME_SECONDS = 600
 PROOF_SAMPLES = 5
 
@@ -148,8 +147,6 @@ class Platform:
             why = why or "The database cannot be read."
         if why is None and (lanes is None or not lanes.works):
             why = "The relayer is down or out of gas."
-        if why is None and (venue is None or time.time() - venue.head.seen_at > LATEST_LAG_SECONDS):
-            why = "The indexer lags."
         body = {
             "ok": why is None,
             "marketsOpen": 0

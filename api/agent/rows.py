@@ -41,6 +41,7 @@ async def read_venue(chain_id: int, connection: AsyncConnection, held: Venue | N
         seen_at=0 if row.head_seen_at is None else int(row.head_seen_at.timestamp()),
         state=row.state,
         lag=max(0, (row.head_number or row.number) - row.number),
+        lag_seconds=max(0, (row.head_time or row.block_time) - row.block_time),
     )
     reorgs = row.last_reorg or 0
     # A reorganization may have lowered any market's last block, so after one everything is read again.

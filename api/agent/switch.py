@@ -1,20 +1,28 @@
-"""Whether trading is on: the setting, the operator's switch, and the contract's own pause."""
+"""Whether trading is on: the setting, the operator's switch, the contract's own pause, and how fresh the index is."""
 
 from __future__ import annotations
+
+import time
+from collections.abc import Callable
 
 from api.agent.facts import Venue
 from core.db.switches import TRADING_PAUSED, SwitchWatcher
 
 
 class Trading:
-    def __init__(self, paused_by_setting: bool, watcher: SwitchWatcher) -> None:
+    def __init__(
+        self, paused_by_setting: bool, watcher: SwitchWatcher, *, clock: Callable[[], float] = time.time
+    ) -> None:
         self._paused_by_setting = paused_by_setting
         self._watcher = watcher
+        self._clock = clock
 
     def why_off(self, venue: Venue | None) -> str | None:
         """A sentence when bets are refused, None while trading is on."""
         if self._paused_by_setting or self._watcher.is_on(TRADING_PAUSED):
             return "Trading is paused by the operator; payouts go on."
-        if venue is not None and venue.stakes_paused:
+        if venue is None:
+            return "Nothing has been indexed yet."
+        if venue.stakes_paused:
             return "New stakes are paused in the settlement contract; payouts go on."
-        return None
+        return venue.head.why_late(self._clock())

@@ -118,6 +118,43 @@ async def test_health_answers_while_parts_are_down(buyer: Buyer, service: AgentS
     await _until(health, ok=True)
 
 
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ("state = 'halted', problem = 'a reorganization beyond finality', head_seen_at = now()", "stopped"),
+        ("head_number = number + 40, head_time = block_time + 61, head_seen_at = now()", "lags"),
+        ("head_seen_at = now() - interval '61 seconds'", "lags"),
+    ],
+)
+@pytest.mark.proves("agent.health.decision.ok_false_when")
+async def test_nobody_bets_on_an_index_that_stands_still(
+    buyer: Buyer, service: AgentService, database_url: str, change: str, why: str
+) -> None:
+    """Nodes go on naming their heads, or stop; either way the book is old, and nobody is asked to sign for it."""
+
+    async def health() -> dict[str, Any]:
+        return dict((await buyer.get("/health"))[1]["health"])
+
+    service.stop("indexer")
+    try:
+        with psycopg.connect(conninfo(database_url), autocommit=True) as connection:
+            connection.execute(f"UPDATE chain_cursor SET {change} WHERE name = 'base'".encode())
+        shown = await _until(health, ok=False)
+        assert why in shown["reason"]
+        response, body = await buyer.post(bet("steady", DEV[0]))
+        assert (response.status, body["error"], body["retriable"]) == (503, "platform_paused", True), body
+        response, body = await buyer.post(bet("steady", DEV[0], simulate=True))
+        assert (response.status, body["error"]) == (503, "platform_paused"), body
+    finally:
+        with psycopg.connect(conninfo(database_url), autocommit=True) as connection:
+            connection.execute(
+                "UPDATE chain_cursor SET state = 'tail', problem = NULL, head_number = number, head_time = block_time"
+                " WHERE name = 'base'"
+            )
+        service.start("indexer")
+    await _until(health, ok=True)
+
+
 async def _until(health: Any, *, ok: bool) -> dict[str, Any]:
     async with asyncio.timeout(20):
         while True:
