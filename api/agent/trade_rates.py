@@ -22,19 +22,24 @@ class TradeRates:
         self._settings = settings
 
     async def unpaid(self, request: web.Request, wanted: TradeRequest) -> None:
-        """Counts a call nobody has signed, by wallet and caller: a stranger cannot use up somebody else's minute."""
+        """Counts a call that pays nothing, by wallet and caller: a stranger cannot use up somebody else's minute."""
+        await self._by_caller(request, wanted)
+        await self._fits(ONCE_A_PAIR, "agent-challenge", _pair(wanted))
+
+    async def offered(self, request: web.Request, wanted: TradeRequest) -> None:
+        """Counts a call with a payment that has not been looked at closely yet, by wallet and caller, too; the first
+        one after a challenge of the same key is counted with it."""
+        challenged = not await self._fits(ONCE_A_PAIR, "agent-challenge", _pair(wanted))
+        if not challenged or not await self._fits(ONCE_A_PAIR, "agent-paid", _pair(wanted)):
+            await self._by_caller(request, wanted)
+
+    async def paid(self, wanted: TradeRequest) -> None:
+        """Counts a call whose payment is the wallet's own and has served no trade, by wallet alone."""
+        await self._limits.take(TRADE_RATE, "agent-trade-paid", wanted.wallet, _TOO_MANY)
+
+    async def _by_caller(self, request: web.Request, wanted: TradeRequest) -> None:
         who = f"{wanted.wallet}|{caller_ip(request, self._settings)}"
         await self._limits.take(TRADE_RATE, "agent-trade", who, _TOO_MANY)
-        await self._fits(ONCE_A_PAIR, "agent-challenge", f"{wanted.wallet}|{wanted.idem_key}")
-
-    async def paid(self, request: web.Request, wanted: TradeRequest) -> None:
-        """Counts a signed call by wallet; the first one after a challenge of the same key is counted with it."""
-        pair = f"{wanted.wallet}|{wanted.idem_key}"
-        challenged = not await self._fits(ONCE_A_PAIR, "agent-challenge", pair)
-        if not challenged or not await self._fits(ONCE_A_PAIR, "agent-paid", pair):
-            who = f"{wanted.wallet}|{caller_ip(request, self._settings)}"
-            await self._limits.take(TRADE_RATE, "agent-trade", who, _TOO_MANY)
-        await self._limits.take(TRADE_RATE, "agent-trade-paid", wanted.wallet, _TOO_MANY)
 
     async def _fits(self, item: RateLimitItem, rule: str, who: str) -> bool:
         try:
@@ -42,3 +47,7 @@ class TradeRates:
         except Problem:
             return False
         return True
+
+
+def _pair(wanted: TradeRequest) -> str:
+    return f"{wanted.wallet}|{wanted.idem_key}"

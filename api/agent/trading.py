@@ -89,10 +89,12 @@ class TradeDesk:
         contracts = self._contracts
         if contracts is None:
             raise problem("platform_paused", "The settlement wallet is not deployed yet.")
-        header = request.headers.get("X-PAYMENT")
-        paying = header is not None and not wanted.simulate
-        if not paying:
+        payment, rejected = self._offered(request, wanted, venue, contracts)
+        # Before anything is asked of the database or a node, and whatever is wrong with the bet.
+        if payment is None:
             await self._rates.unpaid(request, wanted)
+        else:
+            await self._rates.offered(request, wanted)
         market = venue.market(wanted.market_id)
         if market is None:
             raise problem("market_not_found", f"There is no market {wanted.market_id!r}.")
@@ -107,34 +109,41 @@ class TradeDesk:
             return self._receipts.simulated(order)
         if self._client is None:
             raise trade_refusals.unavailable("Base cannot be reached")
-        return await self._real(request, order, venue, header, known, contracts, self._client)
+        return await self._real(order, payment, rejected, known, contracts, self._client)
 
     # ------------------------------------------------------------ payment
 
+    def _offered(
+        self, request: web.Request, wanted: TradeRequest, venue: Venue, contracts: AgentContracts
+    ) -> tuple[Payment | None, str | None]:
+        """The payment of the header, as far as it is right without asking anybody; or what is wrong with it."""
+        header = request.headers.get("X-PAYMENT")
+        if header is None or wanted.simulate:
+            return None, None
+        try:
+            payment = x402.decode(header)
+            x402.check(
+                payment,
+                wallet=wanted.wallet,
+                pay_to=contracts.settlement.address,
+                amount=wanted.size,
+                now=self._orders.now(venue.now),
+            )
+        except PaymentRejected as why:
+            return None, str(why)
+        return payment, None
+
     async def _real(
         self,
-        request: web.Request,
         order: Order,
-        venue: Venue,
-        header: str | None,
+        payment: Payment | None,
+        rejected: str | None,
         before: store.KnownTrade | None,
         contracts: AgentContracts,
         client: ChainClient,
     ) -> web.StreamResponse:
-        """`before`: an attempt of this key of which nothing is on the chain."""
-        payment, rejected = None, None
-        if header is not None:
-            try:
-                payment = x402.decode(header)
-                x402.check(
-                    payment,
-                    wallet=order.wallet,
-                    pay_to=contracts.settlement.address,
-                    amount=order.intent.amount,
-                    now=self._orders.now(venue.now),
-                )
-            except PaymentRejected as why:
-                payment, rejected = None, str(why)
+        """`rejected`: why there is no payment although one was sent. `before`: an attempt of this key of which nothing
+        is on the chain."""
         earlier = None if before is None else before.nonce
         nonce = earlier if payment is None else payment.nonce
         try:
@@ -149,8 +158,6 @@ class TradeDesk:
         if facts.settled_stake:  # settled, and the index has not shown it yet
             return await self._settling.settled_soon(order.request, facts.block)
         if payment is None:
-            if header is not None:
-                await self._rates.unpaid(request, order.request)
             if nonce is not None and nonce == earlier and facts.used and not facts.booked:
                 raise problem(
                     "payment_invalid",
@@ -162,14 +169,14 @@ class TradeDesk:
             await self._check_twin(order)
             await self._check_lanes(contracts, None)  # nobody is asked to sign what cannot be settled
             return self._challenge(order, rejected, contracts)
-        if await self._is_spoken_for(payment, order):
-            await self._rates.unpaid(request, order.request)  # anybody may have read it off the chain
-            raise trade_refusals.spoken_for()
-        await self._rates.paid(request, order.request)
-        kit = _escape_kit(order, payment, contracts)
-        await self._check_lanes(contracts, kit)
+        # Anybody may have read such a payment off the chain: it is counted with its caller and not with the wallet.
         if facts.booked:
             raise problem("payment_invalid", "This authorization has already paid for another trade.")
+        if await self._is_spoken_for(payment, order):
+            raise trade_refusals.spoken_for()
+        await self._rates.paid(order.request)
+        kit = _escape_kit(order, payment, contracts)
+        await self._check_lanes(contracts, kit)
         attempt = 0 if before is None else before.attempt
         if facts.used:
             return await self._settling.credit(contracts, order, payment, facts, attempt, kit)

@@ -327,6 +327,59 @@ async def test_trades_are_limited_and_a_pair_counts_once(buyer: Buyer, service: 
     check_body(*answers[-1], 429, "rate_limited")
 
 
+@pytest.mark.proves("agent.trade.limit.rate")
+async def test_a_strangers_calls_use_up_no_wallets_minute(buyer: Buyer, service: AgentService) -> None:
+    """A settled authorization lies open on the chain; sent again with other keys it counts for whoever sends it."""
+    who, stranger = DEV[7], "192.0.2.9"
+    settled = bet("near", who, size=2)
+    _, challenge = await buyer.post(settled)
+    envelope = sign(challenge["accepts"][0], who, now=service.chain.now)
+    response, paid = await buyer.post(settled, headers=header(envelope))
+    assert response.status == 200, paid
+    replays = [await buyer.post(bet("near", who, size=2), headers=header(envelope), ip=stranger) for _ in range(11)]
+    assert [response.status for response, _ in replays] == [422] * 10 + [429]
+    check_body(*replays[0], 422, "payment_invalid")
+    check_body(*replays[-1], 429, "rate_limited")
+    response, paid = await buyer.buy(bet("near", who, size=2), who)
+    assert response.status == 200, paid
+
+
+JUNK = {"X-PAYMENT": "x"}
+
+
+@pytest.mark.proves("agent.trade.limit.rate")
+@pytest.mark.parametrize(
+    ("change", "headers", "answer"),
+    [
+        ({"side": "zzz"}, JUNK, 422),
+        ({"marketId": "none"}, JUNK, 404),
+        ({}, JUNK, 402),
+        ({"side": "zzz"}, "a forged payment", 422),
+        ({}, "a forged payment", 402),
+        ({"idemKey": "settled-before-0001"}, "its payment", 200),
+    ],
+)
+async def test_a_payment_header_does_not_switch_the_limit_off(
+    buyer: Buyer, service: AgentService, change: dict[str, Any], headers: Any, answer: int
+) -> None:
+    who, ip = wallets.wallet(f"limited {change} {headers}"), "192.0.2.10"
+    chain = service.chain
+    chain.send(chain.contracts.token.call("transfer", checksum(who.address), 10_000_000), DEV[0].address)
+    if answer == 200:
+        body = bet("near", who, **change)
+        _, challenge = await buyer.post(body)
+        headers = header(sign(challenge["accepts"][0], who, now=chain.now))
+        response, paid = await buyer.post(body, headers=headers)
+        assert response.status == 200, paid
+    elif headers is not JUNK:
+        _, challenge = await buyer.post(bet("near", who))
+        envelope = sign(challenge["accepts"][0], who, now=chain.now)
+        headers = header(_payload(nonce="0x" + "22" * 32)(envelope))
+    answers = [await buyer.post({**bet("near", who), **change}, headers=headers, ip=ip) for _ in range(11)]
+    assert [response.status for response, _ in answers] == [answer] * 10 + [429]
+    check_body(*answers[-1], 429, "rate_limited")
+
+
 @pytest.mark.proves(
     "agent.trade.decision.pause_latency", "agent.health.state.trading_paused", "agent.health.state.trading_on"
 )
