@@ -286,6 +286,7 @@ class TokenDomain(_Body):
     name: str
     version: str
     intent_nonce: str
+    intent_valid_after: str
 
 
 class PaymentOffer(_Body):

@@ -26,14 +26,16 @@ TRADE = """\
 Post the bet without `X-PAYMENT` for the 402 challenge; sign an EIP-3009 `transferWithAuthorization` of exactly
 `maxAmountRequired` to `payTo`; post the same body with the x402 v1 envelope in `X-PAYMENT`. The envelope is base64 JSON
 `{x402Version: 1, scheme: "exact", network: "base", payload: {signature, authorization: {from, to, value, validAfter,
-validBefore, nonce}}}`; numbers may be strings. A client that uses `extra.intentNonce` as the nonce binds its signature
-to this very bet, and may then settle it through the contract itself.
+validBefore, nonce}}}`; numbers may be strings. A client that uses `extra.intentNonce` as the nonce may settle the bet
+through the contract itself; one that uses `extra.intentValidAfter` as `validAfter` with it binds its signature to this
+very bet: the contract then takes it for no other, whoever sends it. Any other authorization leaves that to this
+service, which takes it for the one trade it was first sent with.
 
-Checks in order: schema, market, idempotency key, trading on, market open, side, tier and quote, limits, balance,
-payment. `simulate: true` runs them all but the payment's. A key belongs to its wallet: used again with the same market,
-side, size and builder it returns the first receipt, with others it is `idem_conflict`. After a broadcast no answer asks
-for another payment: it is the receipt, or 500 `internal_error` with `txHash`. 10 a minute for each wallet, a challenge
-and its paid retry counting once.
+Checks in order: schema, market, idempotency key, trading on, market open, side, tier and quote, limits, payment,
+balance. `simulate: true` ends before the last two: it needs no money and no signature. A key belongs to its wallet:
+used again with the same market, side, size and builder it returns the first receipt, with others it is `idem_conflict`.
+After a broadcast no answer asks for another payment: it is the receipt, or 500 `internal_error` with `txHash`. 10 a
+minute for each wallet, a challenge and its paid retry counting once.
 
 The challenge and the receipt of a real trade are signed too, in the EIP-712 form of the x402 offer-and-receipt
 extension (`extensions["offer-receipt"].info`), by the key whose address `GET /health` gives as `attester`. A receipt

@@ -144,6 +144,11 @@ class TradeDesk:
     ) -> web.StreamResponse:
         """`rejected`: why there is no payment although one was sent. `before`: an attempt of this key of which nothing
         is on the chain."""
+        if payment is not None:
+            try:
+                x402.check_bound(payment, order.hash)
+            except PaymentRejected as why:
+                payment, rejected = None, str(why)
         earlier = None if before is None else before.nonce
         nonce = earlier if payment is None else payment.nonce
         try:

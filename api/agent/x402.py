@@ -17,6 +17,7 @@ from eth_utils.exceptions import ValidationError
 
 from core.chain import checksum
 from core.deployments import Token
+from core.mirror.intent import BOUND_ONLY
 
 VERSION = 1
 SCHEME = "exact"
@@ -87,6 +88,7 @@ def challenge(
                     "name": token.domain_name,
                     "version": token.domain_version,
                     "intentNonce": "0x" + intent_nonce.hex(),
+                    "intentValidAfter": str(BOUND_ONLY),
                 },
             }
         ],
@@ -141,6 +143,14 @@ def check(payment: Payment, *, wallet: str, pay_to: str, amount: int, now: int) 
         raise PaymentRejected("authorization.validBefore has passed or is about to; sign a fresh one.")
     if payment.valid_before > now + TIMEOUT_SECONDS + CLOCK_SLACK_SECONDS:
         raise PaymentRejected(f"authorization.validBefore is more than {TIMEOUT_SECONDS} seconds ahead.")
+
+
+def check_bound(payment: Payment, intent_hash: bytes) -> None:
+    """PaymentRejected when the payer bound the authorization to another intent; the contract would refuse it, too."""
+    if payment.valid_after == BOUND_ONLY and payment.nonce != intent_hash:
+        raise PaymentRejected(
+            f"authorization.validAfter {BOUND_ONLY} binds it to another bet; its nonce is not this extra.intentNonce."
+        )
 
 
 def digest(payment: Payment, token: Token, chain_id: int) -> bytes:

@@ -306,12 +306,12 @@ class Load:
 
 
 def _paid(offer: Mapping[str, Any], who: Wallet, now: int) -> dict[str, str]:
-    """The X-PAYMENT header; its nonce is the intent's, so the payment can serve no other bet."""
+    """The X-PAYMENT header; its nonce and validAfter are the intent's, so the payment can serve no other bet."""
     authorization = {
         "from": who.address,
         "to": offer["payTo"],
         "value": offer["maxAmountRequired"],
-        "validAfter": "0",
+        "validAfter": offer["extra"]["intentValidAfter"],
         "validBefore": str(now + offer["maxTimeoutSeconds"]),
         "nonce": offer["extra"]["intentNonce"],
     }

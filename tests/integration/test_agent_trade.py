@@ -138,7 +138,7 @@ async def test_offer_and_receipt_are_signed(buyer: Buyer, service: AgentService,
         "payTo": contracts.settlement.address,
         "maxTimeoutSeconds": 120,
         "asset": contracts.token_facts.address,
-        "extra": {"name": "USD Coin", "version": "2", "intentNonce": trade_id},
+        "extra": {"name": "USD Coin", "version": "2", "intentNonce": trade_id, "intentValidAfter": "3009"},
     }
     (signed,) = challenge["extensions"]["offer-receipt"]["info"]["offers"]
     assert recovered("Offer", OFFER_FIELDS, signed) == wallets.ATTESTATION.address
@@ -164,7 +164,10 @@ async def test_a_bound_payment_can_be_settled_by_anybody(buyer: Buyer, service: 
     _, challenge = await buyer.post(body)
     offer = challenge["accepts"][0]
     nonce = bytes.fromhex(offer["extra"]["intentNonce"][2:])
-    envelope = sign(offer, DEV[2], now=service.chain.now, nonce=nonce)
+    bound = {"nonce": nonce, "validAfter": offer["extra"]["intentValidAfter"]}
+    envelope = sign(offer, DEV[2], now=service.chain.now, **bound)
+    response, refused = await buyer.post({**body, "side": "no"}, headers=header(envelope))
+    assert (response.status, "binds it to another bet" in refused["error"]) == (402, True), refused
     service.stop("relayer")
     try:
         response, refused = await buyer.post(body, headers=header(envelope))

@@ -101,6 +101,15 @@ def test_what_does_not_pay_for_the_offer_is_named(change: dict[str, Any], name: 
         x402.check(decoded(**change), wallet=WALLET, pay_to=PAY_TO, amount=5_000_000, now=NOW)
 
 
+def test_a_bound_authorization_pays_for_its_own_intent_only() -> None:
+    bound = decoded(validAfter=3009)
+    x402.check(bound, wallet=WALLET, pay_to=PAY_TO, amount=5_000_000, now=NOW)
+    x402.check_bound(bound, b"\x33" * 32)
+    with pytest.raises(PaymentRejected, match="another bet"):
+        x402.check_bound(bound, b"\x34" * 32)
+    x402.check_bound(decoded(), b"\x34" * 32)
+
+
 def test_the_digest_is_what_wallets_sign() -> None:
     account = Account.create()
     payment = decoded(**{"from": account.address})
