@@ -31,8 +31,8 @@ through the contract itself; one that uses `extra.intentValidAfter` as `validAft
 very bet: the contract then takes it for no other, whoever sends it. Any other authorization leaves that to this
 service, which takes it for the one trade it was first sent with.
 
-Checks in order: schema, market, idempotency key, trading on, market open, side, tier and quote, limits, payment,
-balance. `simulate: true` ends before the last two: it needs no money and no signature. A key belongs to its wallet:
+Checks in order: schema, market, idempotency key, trading on, market open, side, tier and quote, limits, balance,
+payment. `simulate: true` ends before the last two: it needs no money and no signature. A key belongs to its wallet:
 used again with the same market, side, size and builder it returns the first receipt, with others it is `idem_conflict`.
 After a broadcast no answer asks for another payment: it is the receipt, or 500 `internal_error` with `txHash`. 10 a
 minute for each wallet, a challenge and its paid retry counting once.
