@@ -110,7 +110,7 @@ async def add_callback(connection: Connection, wallet: bytes, trade_id: bytes, u
     """One trade's callback, in the transaction that takes the trade in."""
     await connection.execute(
         "INSERT INTO agent_webhook (id, wallet, trade_id, url, status) VALUES (%s, %s, %s, %s, %s)"
-        " ON CONFLICT (trade_id, url) WHERE trade_id IS NOT NULL DO NOTHING",
+        " ON CONFLICT (trade_id, url) WHERE trade_id IS NOT NULL DO UPDATE SET created_at = now()",
         (f"cb_{secrets.token_hex(16)}", wallet, trade_id, url, ACTIVE),
     )
 
@@ -245,11 +245,21 @@ async def never_verified(connection: Connection, endpoint: Endpoint, error: str)
 
 
 async def tidy(connection: Connection) -> None:
-    """Callbacks whose trade is over, and webhooks long switched off, are dropped."""
+    """Callbacks whose trade is over or never came about, and webhooks long switched off, are dropped."""
     await connection.execute(
         "DELETE FROM agent_webhook w WHERE trade_id IS NOT NULL AND EXISTS (SELECT FROM agent_event e"
         " WHERE e.trade_id = w.trade_id AND e.seq < w.next_seq AND e.corrects IS NULL"
         " AND e.type IN ('payout.paid', 'position.lost') AND e.recorded_at < now() - make_interval(secs => %s))",
+        (CALLBACK_ENDS_AFTER_SECONDS,),
+    )
+    # Not by the stakes alone, which are missing while an index is made anew: the log of events is never undone.
+    await connection.execute(
+        "DELETE FROM agent_webhook w WHERE trade_id IS NOT NULL AND created_at < now() - make_interval(secs => %s)"
+        " AND NOT EXISTS (SELECT FROM agent_stake s WHERE s.intent_hash = w.trade_id)"
+        " AND NOT EXISTS (SELECT FROM agent_event e WHERE e.trade_id = w.trade_id AND e.type = 'bet.placed')"
+        " AND NOT EXISTS (SELECT FROM agent_trade t JOIN outbox_intent i ON i.id = t.intent_id"
+        " WHERE t.intent_hash = w.trade_id"
+        " AND (i.state IN ('queued', 'signed', 'sent') OR i.outcome = 'succeeded'))",
         (CALLBACK_ENDS_AFTER_SECONDS,),
     )
     await connection.execute(

@@ -13,7 +13,9 @@ from typing import Any
 import orjson
 import psycopg
 import pytest
+from eth_utils.crypto import keccak
 
+from api.agent import store as trades
 from api.agent import webhook_dispatcher, webhook_sending, webhook_store
 from api.agent.render import Links
 from api.agent.webhook_dispatcher import Dispatcher
@@ -23,6 +25,8 @@ from core.agent_events.kinds import EventType, source_of
 from core.agent_events.log import Draft
 from core.agent_events.reading import Event, events_from
 from core.db.engine import Pool, make_pool
+from core.mirror.intent import Intent
+from core.outbox import RELAY, IntentRequest
 from tests.support import hostile_endpoint as hostile
 from tests.support.measured import measured
 from tests.support.webhook_receiver import Receiver, receiver
@@ -309,6 +313,54 @@ async def test_the_lease_of_a_process_that_died_ends(pool: Pool, fresh_database_
         async with pool.connection() as connection:
             assert not await webhook_store.moved_on(connection, taken, 7)  # too late to change anything
         assert (await _row(pool, taken.id)).next_seq == 1
+
+
+async def _callback(pool: Pool, name: str) -> bytes:
+    """A trade taken in with a callback, two days ago; its id."""
+    trade_id, wallet = keccak(text=name), keccak(text=name)[:20]
+    trade = Intent(bytes(32), 0, 5_000_000, 0, "0x" + wallet.hex(), keccak(text=f"key of {name}"))
+    wanted = IntentRequest(f"test:{name}", 8453, RELAY, "settle", "0x" + "11" * 20)
+    async with pool.connection() as connection, connection.transaction():
+        await trades.take_in(
+            connection,
+            trade,
+            trade_id,
+            wanted,
+            after_attempt=0,
+            nonce=keccak(text=f"nonce of {name}"),
+            valid_before=0,
+            quote_id=None,
+            callback_url="https://example.org/hook",
+        )
+        await connection.execute(
+            "UPDATE agent_webhook SET created_at = now() - interval '2 days' WHERE trade_id = %s", (trade_id,)
+        )
+    return trade_id
+
+
+async def test_a_callback_whose_trade_never_settles_ends_a_day_later(pool: Pool) -> None:
+    on_its_way, _refused, tried_again, placed = [
+        await _callback(pool, name) for name in ("on its way", "refused", "tried again", "placed")
+    ]
+    fail = b"UPDATE outbox_intent SET state = 'failed', reason = 'TooFewShares' WHERE key = %s"
+    wallet = keccak(text="placed")[:20]
+    async with pool.connection() as connection:
+        for name in ("refused", "tried again", "placed"):
+            await connection.execute(fail, (f"test:{name}",))
+        await webhook_store.add_callback(
+            connection, keccak(text="tried again")[:20], tried_again, "https://example.org/hook"
+        )
+        # Somebody else settled it; the stake is out of the index for as long as that is made anew.
+        event = Draft(wallet, EventType.BET_PLACED, source_of(EventType.BET_PLACED, placed), "{}", trade_id=placed)
+        await event_log.append(connection, [event])
+        await webhook_store.tidy(connection)
+        left = await (await connection.execute("SELECT trade_id FROM agent_webhook")).fetchall()
+        assert {bytes(row[0]) for row in left} == {on_its_way, tried_again, placed}
+        await connection.execute("UPDATE agent_webhook SET created_at = now() - interval '2 days'")
+        await connection.execute(fail, ("test:on its way",))
+        await webhook_store.tidy(connection)
+        left = await (await connection.execute("SELECT trade_id FROM agent_webhook")).fetchall()
+    assert [bytes(row[0]) for row in left] == [placed]
 
 
 async def test_a_row_of_the_log_is_never_changed(pool: Pool) -> None:
