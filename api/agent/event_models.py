@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from api.agent.answers import _Answer, _Body
-from api.agent.models import WALLET
+from api.agent.models import WALLET, line
 from core.agent_events.kinds import EventType
 
 HIGHEST_SEQ = 2**53 - 1
@@ -65,19 +65,13 @@ class ResolvedQuery(BaseModel):
     limit: Annotated[int, Field(ge=1, le=RESOLVED_MOST)] = RESOLVED_PAGE
 
 
-def _line(value: str) -> str:
-    if "\0" in value:
-        raise ValueError("must not contain a NUL")
-    return value
-
-
 class WebhookRequest(BaseModel):
     """A registration. Unknown keys are refused."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
     wallet: Wallet = Field(description="Whose events are pushed.")
-    url: Annotated[str, Field(min_length=1, max_length=2048), AfterValidator(_line)] = Field(
+    url: Annotated[str, Field(min_length=1, max_length=2048), AfterValidator(line)] = Field(
         description="Where to, an https URL.", json_schema_extra={"format": "uri"}
     )
     message: Annotated[str, Field(min_length=1, max_length=4096)] = Field(

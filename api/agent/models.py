@@ -5,12 +5,21 @@ from __future__ import annotations
 import re
 from decimal import Decimal
 from typing import Annotated, Any, Literal, Self
-from urllib.parse import urlsplit
 
 from aiohttp import web
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    WithJsonSchema,
+)
 
 from api.agent.problems import problem
+from api.agent.webhook_targets import TargetRefused, checked_url
 from core.errors import MoneyError
 from core.money import USD, decimal_text, loads, units_from_decimal, units_from_text
 
@@ -19,6 +28,7 @@ WALLET_FORM = re.compile(r"0x[0-9a-fA-F]{40}")
 BODY_LIMIT = 16 * 1024
 MAX_SIZE_USD = 1_000_000_000
 MIN_SIZE = 1 * USD
+PRIVATE = "allow_private"
 
 
 def _exact(value: Any) -> Any:
@@ -27,10 +37,19 @@ def _exact(value: Any) -> Any:
     return Decimal(value) if isinstance(value, int) else value
 
 
-def _uri(value: str) -> str:
-    parts = urlsplit(value)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError("must be an http or https URL")
+def _target(value: str, info: ValidationInfo) -> str:
+    """`info.context`: whether private addresses may be sent to, under PRIVATE; without one they may not."""
+    try:
+        checked_url(value, allow_private=bool(info.context and info.context[PRIVATE]))
+    except TargetRefused as why:
+        raise ValueError(f"cannot be sent to: {why}".rstrip(".")) from None
+    return value
+
+
+def line(value: str) -> str:
+    """Refuses what the database cannot hold."""
+    if "\0" in value:
+        raise ValueError("must not contain a NUL")
     return value
 
 
@@ -50,6 +69,7 @@ Amount = Annotated[
     WithJsonSchema({"type": "number", "exclusiveMinimum": 0}),
 ]
 Text = Annotated[str, Field(min_length=1, max_length=200)]
+Line = Annotated[Text, AfterValidator(line)]
 
 
 class TradeRequest(BaseModel):
@@ -57,8 +77,8 @@ class TradeRequest(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
-    market_id: Text = Field(alias="marketId", description="A market id or slug.")
-    side: Text = Field(description="One of the market's outcome keys.")
+    market_id: Line = Field(alias="marketId", description="A market id or slug.")
+    side: Line = Field(description="One of the market's outcome keys.")
     size_usd: Amount = Field(alias="sizeUsd", description="At least 1, at most 6 decimals.")
     idem_key: Annotated[str, Field(min_length=8, max_length=128)] = Field(
         alias="idemKey", description="Unique per trade of this wallet; the same key returns the first receipt."
@@ -66,19 +86,22 @@ class TradeRequest(BaseModel):
     wallet_address: Annotated[str, WithJsonSchema({"type": "string", "pattern": WALLET})] = Field(
         alias="walletAddress", description="The paying wallet; it owns the position and is paid."
     )
-    quote_id: Text | None = Field(default=None, alias="quoteId", description="Required above 10 USD.")
+    quote_id: Line | None = Field(default=None, alias="quoteId", description="Required above 10 USD.")
     min_shares_out: Amount | None = Field(default=None, alias="minSharesOut")
     max_price_cents: Annotated[int, Field(ge=1, le=99)] | None = Field(default=None, alias="maxPriceCents")
     simulate: bool = False
     builder_code: Annotated[str, Field(pattern=WALLET)] | None = Field(default=None, alias="builderCode")
-    callback_url: Annotated[str, Field(max_length=2048), AfterValidator(_uri)] | None = Field(
-        default=None, alias="callbackUrl"
+    callback_url: Annotated[str, Field(max_length=2048), AfterValidator(_target)] | None = Field(
+        default=None, alias="callbackUrl", description="Where the trade's events are pushed, an https URL."
     )
     ref: Annotated[str, Field(pattern=r"^[A-Za-z0-9:_-]{1,32}$")] | None = None
 
     @classmethod
-    async def read(cls, request: web.Request) -> Self:
-        """The body of a request. 400 with `issues`, 413, 415; 422 for a wallet of the wrong form or a size below 1."""
+    async def read(cls, request: web.Request, *, allow_private: bool) -> Self:
+        """The body of a request. 400 with `issues`, 413, 415; 422 for a wallet of the wrong form or a size below 1.
+
+        allow_private: whether callbacks may go to private addresses and over plain http.
+        """
         if request.content_type != "application/json":
             raise problem("unsupported_media_type", "Send the body as JSON.")
         body = await request.read()
@@ -91,7 +114,7 @@ class TradeRequest(BaseModel):
         if not isinstance(content, dict):
             raise problem("invalid_request", "The body must be a JSON object.")
         try:
-            wanted = cls.model_validate(content)
+            wanted = cls.model_validate(content, context={PRIVATE: allow_private})
         except ValidationError as error:
             issues = [
                 {"field": ".".join(map(str, each["loc"])), "problem": each["msg"].removeprefix("Value error, ")}

@@ -126,6 +126,7 @@ def _trade_desk(
         attester,
         links,
         request_seconds=seconds,
+        allow_private_callbacks=context.settings.allow_private_webhooks,
     )
 
 

@@ -59,6 +59,7 @@ class TradeDesk:
         links: Links,
         *,
         request_seconds: float,
+        allow_private_callbacks: bool,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._contracts = contracts
@@ -72,6 +73,7 @@ class TradeDesk:
         self._attester = attester
         self._links = links
         self._request_seconds = request_seconds
+        self._allow_private_callbacks = allow_private_callbacks
         self._clock = clock
 
     async def trade(self, request: web.Request) -> web.StreamResponse:
@@ -84,7 +86,7 @@ class TradeDesk:
         return response
 
     async def _trade(self, request: web.Request) -> web.StreamResponse:
-        wanted = await TradeRequest.read(request)
+        wanted = await TradeRequest.read(request, allow_private=self._allow_private_callbacks)
         venue = self._index.required()
         contracts = self._contracts
         if contracts is None:
