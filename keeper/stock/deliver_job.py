@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import and_, func, or_, select
+from sqlalchemy import and_, func, or_, select, tuple_
 
 from core.db.schema.index_stock import stock_market, stock_position, stock_vintage
 from core.mirror.vested import DOWN, UP, Moment
@@ -18,7 +18,7 @@ from keeper.stock.delivering import Due, Holding, deliveries, dues, poke, residu
 REST = Rest(after_success=120.0, after_failure=20.0, longest=3600.0)
 SWEEP_REST = Rest(after_success=3600.0)
 AT_MOST = 1_000
-"""Positions looked at in one run; the rest is for the next."""
+"""Positions sent in one run, and read at once; the rest is for the next."""
 
 MARKETS, POSITIONS, VINTAGES = stock_market.c, stock_position.c, stock_vintage.c
 
@@ -35,18 +35,8 @@ async def deliver(run: Run) -> None:
 
 
 async def _pay(run: Run, now: Moment) -> None:
-    owed = await _owed(run, now)
-    metrics.DUE.labels(run.report.job, "positions").set(len(owed))
-    waiting = await run.free([due.subject for due in owed], REST)
-    ready: list[Due] = []
-    for due in owed:
-        reason = waiting[due.subject]
-        if reason is None:
-            ready.append(due)
-        else:
-            run.report.skip(f"position {due.position_id}", reason)
     settler = run.desk.contract("VestedMarkets")
-    for batch in deliveries(ready):
+    for batch in deliveries(await _ready(run, now)):
         call = settler.call("deliver", [due.position_id for due in batch])
         markets = sorted({due.market_id for due in batch})
         want = Want(
@@ -61,21 +51,46 @@ async def _pay(run: Run, now: Moment) -> None:
         await run.ask(want, after_refusals(min(due.failed for due in batch), REST))
 
 
-async def _owed(run: Run, now: Moment) -> list[Due]:
-    """What is owed, page by page: candidates that turn out to be owed nothing never hide those behind them."""
-    owed: list[Due] = []
-    last = -1
-    while len(owed) < AT_MOST:
-        page = await _holdings(run, last)
-        owed += dues(page, now)
+async def _ready(run: Run, now: Moment) -> list[Due]:
+    """What is owed and may be sent now, page by page. However many candidates are owed nothing or must wait (the token
+    refuses their owner, an attempt is under way), they never hide those behind them."""
+    ready: list[Due] = []
+    owed_in_all = 0
+    after = (-1, -1)
+    while len(ready) < AT_MOST:
+        page = await _holdings(run, after)
+        owed = dues(page, now)
+        owed_in_all += len(owed)
+        ready += await _free(run, owed)
         if len(page) < AT_MOST:
             break
-        last = max(held.position.position_id for held in page)
-    return owed
+        after = max((held.failed, held.position.position_id) for held in page)
+    metrics.DUE.labels(run.report.job, "positions").set(owed_in_all)
+    return ready
 
 
-async def _holdings(run: Run, after: int) -> list[Holding]:
-    """Positions that may be owed something: unpaid ones of the winning side or a void, and rationed ones."""
+async def _free(run: Run, owed: list[Due]) -> list[Due]:
+    """Those that need not wait; the others are told in the report."""
+    waiting: dict[str, str | None] = {}
+    for failed in {due.failed for due in owed}:
+        subjects = [due.subject for due in owed if due.failed == failed]
+        waiting |= await run.free(subjects, after_refusals(failed, REST))
+    free: list[Due] = []
+    for due in owed:
+        reason = waiting[due.subject]
+        if reason is None:
+            free.append(due)
+        else:
+            run.report.skip(f"position {due.position_id}", reason)
+    return free
+
+
+async def _holdings(run: Run, after: tuple[int, int]) -> list[Holding]:
+    """Positions that may be owed something: unpaid ones of the winning side or a void, and rationed ones.
+
+    In the order of how often the token refused them, then of their ids; `after` is where the page before ended.
+    """
+    place = tuple_(POSITIONS.failed_deliveries, POSITIONS.position_id)
     unpaid = and_(
         POSITIONS.claimed.is_(False),
         MARKETS.closed_tx.is_not(None),
@@ -91,8 +106,8 @@ async def _holdings(run: Run, after: int) -> list[Holding]:
         select(POSITIONS.position_id)
         .join(stock_market, MARKETS.market_id == POSITIONS.market_id)
         .join(stock_vintage, and_(VINTAGES.market_id == POSITIONS.market_id, VINTAGES.vintage == POSITIONS.vintage))
-        .where(or_(unpaid, unreturned), POSITIONS.position_id > after)
-        .order_by(POSITIONS.position_id)
+        .where(or_(unpaid, unreturned), place > after)
+        .order_by(POSITIONS.failed_deliveries, POSITIONS.position_id)
         .limit(AT_MOST)
     )
     async with run.keeper.engine.connect() as connection:

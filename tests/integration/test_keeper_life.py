@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from keeper.stock import deliver_job
 from scripts._stack import wallets
 from tests.support.genesis import Genesis, chain
 from tests.support.keeper_bets import DOWN, UP, enter, held, push, settler, token, view
@@ -203,6 +204,38 @@ async def test_a_frozen_owner_holds_up_nobody_and_is_not_pestered(rig: Rig) -> N
     again = "UPDATE keeper_errand SET asked_at = asked_at - interval '2 hours' WHERE subject = %s RETURNING 1"
     rig.rows(again, f"stock:deliver:{position_id}")
     await rig.until(lambda: not undelivered(rig, market_id), "the delivery after all")
+
+
+async def test_however_many_rest_those_behind_them_are_paid(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many refused winners as one run takes, all of them ahead of one whom the token pays."""
+    monkeypatch.setattr(deliver_job, "AT_MOST", 2)
+    rig.start("indexer", "relayer")
+    await rig.works()
+    await rig.run("drill")
+    market_id, ticker, strike, final = await listed(rig, "max_strike_age <> 1")
+    push(rig, ticker, 100_00000000, rig.now("vpm"))
+    for bettor in (ANN, CAT, BEN):
+        enter(rig, bettor, market_id, UP, 30 * DOLLAR)
+    before = held(rig, BEN.address)
+    for frozen in (ANN, CAT):
+        rig.send("vpm", DAN.address, token(rig), call_data("freeze(address)", ["address"], [frozen.address]))
+    rig.warp("vpm", strike + 2)
+    push(rig, ticker, 105_00000000, rig.now("vpm"))
+    rig.warp("vpm", final + 61)
+    await rig.until(lambda: reached(rig, final + 61), "the index")
+    await rig.run("resolve")
+    await rig.until(lambda: market(rig, market_id, "winner") == (UP,), "the resolution")
+
+    failed = "SELECT count(*) FROM stock_position WHERE market_id = %s AND failed_deliveries = 1"
+    for _ in range(20):
+        report = await rig.run("deliver")
+        assert report.ok, report.errors
+        if held(rig, BEN.address) > before and rig.rows(failed, market_id) == [(2,)]:
+            break
+        await asyncio.sleep(1)
+    assert held(rig, BEN.address) > before
+    attempts = "SELECT max(attempts) FROM keeper_errand WHERE subject LIKE 'stock:deliver:%%'"
+    assert rig.rows(attempts) == [(1,)], "nobody is tried twice for it"
 
 
 async def test_a_node_that_disagrees_stops_a_void(
