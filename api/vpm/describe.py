@@ -35,5 +35,5 @@ receipt: `confirmed`, `reverted`, or `pending` with the hash.
 
 A signature books once. Send the same body again after `pending`, `busy` or `relay_failed`, or when no answer came: it
 gives the first transaction and never bets twice. Once a bet was answered as `confirmed`, the same body is
-`already_used`, with the hash and the position.
+`already_used`, with `receipt: "confirmed"`, the hash and the position: it is booked, and there is nothing more to send.
 """

@@ -57,12 +57,14 @@ OPEN_STATUS = 1  # IVestedMarkets.Status.Open
 MOST_IN_HAND = 64
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Visit:
-    """One request: when it began (the loop's clock), and what it gives back when it has nothing left to check."""
+    """One request: when it began (the loop's clock), what it gives back when it has nothing left to check, and the bet
+    its answer says is booked."""
 
     started: float
     room: contextlib.ExitStack
+    booked: BetKey | None = None
 
 
 class Relay:
@@ -103,6 +105,10 @@ class Relay:
         except Problem as problem:
             ANSWERS.labels(problem.code).inc()
             raise
+        # Only who was really told may later be answered that the signature is used: an answer that reached nobody
+        # leaves the bet as it was, and the same body is answered with its first transaction again.
+        if visit.booked is not None and await _written(request, response):
+            await self._tell(visit.booked)
         return response
 
     # ------------------------------------------------------------ the checks, in order
@@ -168,9 +174,9 @@ class Relay:
             )
         await self._limits.take(RELAY_RATE, "relay-signer", bet.signer.lower(), too_many)
         if known is not None and known.may_land:
-            raise await self._used(bet, known)
+            raise await self._used(bet, known, kit)
         if facts.authorization_used:
-            return await self._landed_unseen(bet, kit, facts, client, contracts)
+            return await self._landed_unseen(bet, kit, facts, client, contracts, visit)
         if facts.balance < bet.amount:
             has, needs = decimal_text(facts.balance), decimal_text(bet.amount)
             raise Problem(
@@ -226,24 +232,38 @@ class Relay:
 
     async def _follow_up(self, bet: Bet, known: KnownBet, kit: dict[str, Any], visit: _Visit) -> web.StreamResponse:
         if known.told:
-            raise await self._used(bet, known)
+            raise await self._used(bet, known, kit)
         if known.intent is None:
             assert known.tx_hash is not None
-            return await self._confirmed(bet, "0x" + known.tx_hash.hex(), None, kit)
+            return await self._confirmed(bet, "0x" + known.tx_hash.hex(), None, kit, visit)
         return await self._outcome(bet, known.intent, kit, visit)
 
-    async def _used(self, bet: Bet, known: KnownBet) -> Problem:
+    async def _used(self, bet: Bet, known: KnownBet, kit: Mapping[str, Any]) -> Problem:
         extra: dict[str, Any] = {"nonce": "0x" + bet.nonce.hex()}
         tx = known.tx_hash if known.intent is None else known.intent.tx_hash
-        where = ""
-        if tx is not None:
-            extra["txHash"] = "0x" + tx.hex()
-            where = f" in transaction {extra['txHash']}"
-            extra["positionId"] = await self._position(bet, extra["txHash"])
-        return Problem(409, "already_used", f"This signature was already used{where}; sign a new bet.", extra=extra)
+        if tx is None:
+            return Problem(409, "already_used", "This signature was already used; sign a new bet.", extra=extra)
+        extra["txHash"] = "0x" + tx.hex()
+        extra["positionId"] = position = await self._position(bet, extra["txHash"])
+        message = f"This signature was already used in transaction {extra['txHash']}; sign a new bet."
+        if known.body_hash == _body_hash(kit) and (known.intent is None or known.intent.succeeded):
+            # Who asks after a bet must not take this for a refusal, and bet again.
+            extra["receipt"] = "confirmed"
+            as_position = "" if position is None else f" as position {position}"
+            message = (
+                f"This very bet is booked{as_position} in transaction {extra['txHash']}; nothing more is to be sent. "
+                "Its signature is used up: only for another bet, sign a new bet."
+            )
+        return Problem(409, "already_used", message, extra=extra)
 
     async def _landed_unseen(
-        self, bet: Bet, kit: dict[str, Any], facts: ChainFacts, client: ChainClient, contracts: StockContracts
+        self,
+        bet: Bet,
+        kit: dict[str, Any],
+        facts: ChainFacts,
+        client: ChainClient,
+        contracts: StockContracts,
+        visit: _Visit,
     ) -> web.StreamResponse:
         """The authorization is spent, and no transaction of ours is known to have done it."""
         seconds = self._settings.rpc_request_path_timeout_seconds
@@ -259,7 +279,7 @@ class Relay:
                 await bets.remember_landed(connection, _key(bet), bet.market_id, _body_hash(kit), tx)
         except UNREADABLE as error:
             log.warning("a landed bet could not be written down", action="relay.no_database", why=error)
-        return await self._confirmed(bet, "0x" + tx.hex(), None, kit)
+        return await self._confirmed(bet, "0x" + tx.hex(), None, kit, visit)
 
     # ------------------------------------------------------------ sending
 
@@ -334,7 +354,7 @@ class Relay:
             intent = await self._watch.wait(intent.id, HAS_RESULT, timeout_seconds=max(0.0, left))
         if intent.succeeded:
             assert intent.tx_hash_hex is not None
-            return await self._confirmed(bet, intent.tx_hash_hex, intent.block_number, kit)
+            return await self._confirmed(bet, intent.tx_hash_hex, intent.block_number, kit, visit)
         if intent.outcome is not None and intent.outcome.value == "reverted":
             assert intent.tx_hash_hex is not None
             return _answer(bet, intent.tx_hash_hex, "reverted", kit, block=intent.block_number)
@@ -356,14 +376,19 @@ class Relay:
                 return (await report(connection, chain_id, RELAY)).works
         return True
 
-    async def _confirmed(self, bet: Bet, tx_hash: str, block: int | None, kit: Mapping[str, Any]) -> web.StreamResponse:
+    async def _confirmed(
+        self, bet: Bet, tx_hash: str, block: int | None, kit: Mapping[str, Any], visit: _Visit
+    ) -> web.StreamResponse:
         position = await self._position(bet, tx_hash)
+        visit.booked = _key(bet)
+        return _answer(bet, tx_hash, "confirmed", kit, block=block, position=position)
+
+    async def _tell(self, key: BetKey) -> None:
         try:
             async with asyncio.timeout(3), self._pool.connection() as connection:
-                await bets.tell(connection, _key(bet))
+                await bets.tell(connection, key)
         except UNREADABLE as error:
             log.warning("a told confirmation could not be written down", action="relay.no_database", why=error)
-        return _answer(bet, tx_hash, "confirmed", kit, block=block, position=position)
 
     async def _position(self, bet: Bet, tx_hash: str) -> str | None:
         """The position's id, if the receipt can be had quickly."""
@@ -385,6 +410,16 @@ class Relay:
             "chainId": bet.chain_id,
             "expiresAt": min(bet.valid_before, 2**53 - 1),
         }
+
+
+async def _written(request: web.Request, response: web.StreamResponse) -> bool:
+    """Writes the whole answer now; False when the connection it would go to is gone."""
+    try:
+        await response.prepare(request)
+        await response.write_eof()
+    except ConnectionError:
+        return False
+    return True
 
 
 def _key(bet: Bet) -> BetKey:

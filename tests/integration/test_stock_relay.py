@@ -323,11 +323,14 @@ async def test_a_confirmed_signature_is_used_up(service: StockService, door: Doo
     bare = body | {"salt": body["salt"][2:], "signature": body["signature"][2:]}
     response, first = await door.post("/api/relay/enter", bare)
     assert (response.status, first["receipt"]) == (200, "confirmed")
-    again = await refused(door, body, 409, "already_used", first["txHash"], "sign a new bet")
+    booked = f"booked as position {first['positionId']} in transaction {first['txHash']}"
+    again = await refused(door, body, 409, "already_used", booked, "nothing more is to be sent")
     assert (again["txHash"], again["positionId"]) == (first["txHash"], first["positionId"])
+    assert again["receipt"] == "confirmed"
     # Another window with the same nonce is another signature, and no less used.
     other = chain.signed(wallet, replace(bet, valid_before=bet.valid_before + 60))
-    await refused(door, other, 409, "already_used")
+    another = await refused(door, other, 409, "already_used", first["txHash"], "sign a new bet")
+    assert "receipt" not in another
     assert entries_of(service, bet) == 1
 
 

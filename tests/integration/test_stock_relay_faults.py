@@ -98,6 +98,40 @@ async def test_a_slow_block_is_pending_then_confirmed(service: StockService, doo
     assert len(chain.positions(market)) == 2 + 1
 
 
+@pytest.mark.proves("stock.relay.decision.landed_unseen", "stock.relay.behaviour.same_body_never_twice")
+async def test_a_bettor_who_was_cut_off_is_told_when_she_asks_again(
+    service: StockService, door: Door, market: int
+) -> None:
+    """Her connection drops while the relay waits for the block. Nobody was told, so her bet is not "used" yet."""
+    chain, wallet = service.chain, bettor(service, "cut off")
+    body = chain.signed(wallet, chain.bet(wallet, market))
+    before = confirmations(service)
+    async with aiohttp.ClientSession() as session:
+        posting = asyncio.create_task(Door(session, service.url).post("/api/relay/enter", body))
+        await asyncio.sleep(2)
+        posting.cancel()
+        await asyncio.gather(posting, return_exceptions=True)
+    deadline = time.monotonic() + 30
+    while confirmations(service) == before:  # the relay has seen its block, and answers nobody
+        assert time.monotonic() < deadline
+        await asyncio.to_thread(chain.mine)
+        await asyncio.sleep(0.2)
+    await asyncio.sleep(1)  # and whatever it does afterwards is done
+
+    response, confirmed = await door.post("/api/relay/enter", body)
+    assert (response.status, confirmed["receipt"]) == (200, "confirmed"), confirmed
+    position = chain.read(chain.contracts.settler.call("position", int(confirmed["positionId"])))
+    assert position["owner"] == wallet.address.lower()
+    response, booked = await door.post("/api/relay/enter", body)
+    assert (response.status, booked["error"], booked["receipt"]) == (409, "already_used", "confirmed")
+
+
+def confirmations(service: StockService) -> float:
+    """Bets answered as confirmed so far."""
+    lines = service.metrics("api").splitlines()
+    return sum(float(each.split()[-1]) for each in lines if 'vpm_relay_answers_total{answer="confirmed"' in each)
+
+
 def bettor_without_mining(service: StockService) -> wallets.Wallet:
     """A wallet of the genesis, which has USDG already."""
     return wallets.DEV[7]

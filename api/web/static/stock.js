@@ -144,7 +144,8 @@ async function relay(body, found, status) {
         await pause(2000);
         continue;
       }
-      if (answer.ok && said.receipt === "confirmed") {
+      // When the answer to an earlier try was lost, this one is refused as used and says that the bet is booked.
+      if (said.receipt === "confirmed" && (answer.ok || said.error === "already_used")) {
         say(status, `Confirmed${said.positionId ? `: position ${said.positionId}` : ""}. ${money(found.stake)} USDG on ${SIDES[found.side]}.`, "good");
         await refresh();
         return;
