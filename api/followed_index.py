@@ -48,7 +48,9 @@ def _never(_venue: object) -> bool:
 
 
 class FollowedIndex(Generic[V]):
-    """`venue` is None until the index was read once. `tick` grows with every publication.
+    """`venue` is None until the index was read once. `tick` grows with every publication, `generation` whenever all of
+    it was read anew: a rebuild changes rows and leaves their blocks, so whatever is kept by an earlier generation is to
+    be read again, even if the venue is the same.
 
     name: whose it is, for the log. url: of the primary, which notifies. engine: where it is read. read: called within
     one snapshot. pause_seconds: at most so often is anything read, however fast blocks come. is_stale: whether this
@@ -69,6 +71,7 @@ class FollowedIndex(Generic[V]):
     ) -> None:
         self.venue: V | None = None
         self.tick = 0
+        self.generation = 0
         self.stale = is_stale(None)
         self.readable = False
         self._name = name
@@ -86,6 +89,8 @@ class FollowedIndex(Generic[V]):
         self._all_again_until = 0.0
         self._warned = False
         self._published = asyncio.Condition()
+        self._reading = asyncio.Lock()
+        self._readings_begun = 0
 
     async def run(self) -> None:
         listening = asyncio.create_task(self._listen(), name=f"{self._name} index notices")
@@ -115,8 +120,19 @@ class FollowedIndex(Generic[V]):
         return self.venue is None or self._replica.block_of(self.venue) != self._told_block
 
     async def refresh(self) -> None:
-        """Reads once and publishes when anything a body shows is different."""
-        before = (self.venue, self.stale)
+        """Publishes what a reading begun after this call found, when anything a body shows is different.
+
+        One reading at a time: of two, the one that began earlier could be the last to publish. Who waited for one that
+        began after the call needs none of its own.
+        """
+        begun = self._readings_begun
+        async with self._reading:
+            if self._readings_begun == begun:
+                self._readings_begun += 1
+                await self._refresh()
+
+    async def _refresh(self) -> None:
+        before = (self.venue, self.stale, self.generation)
         # Nothing says when a replica has everything anew: it is read again and again for a while.
         all_again = self._all_again or time.monotonic() < self._all_again_until
         self._all_again = False
@@ -134,8 +150,9 @@ class FollowedIndex(Generic[V]):
             self.readable, self._warned = True, False
             if read is not None and read != self.venue:
                 self.venue = read
+            self.generation += all_again
         self.stale = self._is_stale(self.venue)
-        if (self.venue, self.stale) != before:
+        if (self.venue, self.stale, self.generation) != before:
             async with self._published:
                 self.tick += 1
                 self._published.notify_all()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import orjson
@@ -53,9 +53,10 @@ RENDER_ASIDE = 200
 
 @dataclass(frozen=True, slots=True)
 class _Page:
-    """A market's positions as of one version of it, and their rendering."""
+    """A market's positions as of one version of it, read under one generation of the index, and their rendering."""
 
     version: tuple[int, int]
+    generation: int
     positions: tuple[HeldPosition, ...]
     fragment_key: Hashable = None
     fragment: orjson.Fragment | None = None
@@ -177,6 +178,10 @@ class StockReads:
         tick = None if self._index is None else self._index.tick
         return tick, None if self._oracle is None else self._oracle.oracle.version, self.stale
 
+    @property
+    def _generation(self) -> int:
+        return 0 if self._index is None else self._index.generation
+
     def _venue(self) -> Venue:
         if self._index is None or self._index.venue is None:
             raise unavailable("The chain could not be read yet; try again shortly.")
@@ -241,9 +246,10 @@ class StockReads:
         if market.settlement is None or market.settlement.strike is None:
             return market_view.listed_body(market, venue, oracle)
         known = self._listed.get(market.id)
-        if known is None or known[0] != market.version:
+        version = (self._generation, market.version)
+        if known is None or known[0] != version:
             body = orjson.dumps(market_view.listed_body(market, venue, oracle))
-            known = self._listed[market.id] = (market.version, orjson.Fragment(body))
+            known = self._listed[market.id] = (version, orjson.Fragment(body))
         return known[1]
 
     # ------------------------------------------------------------ one market
@@ -262,7 +268,7 @@ class StockReads:
             if market is None:  # a reorganization took it back
                 raise _never_listed()
             page = self._pages.get(market_id)
-            if page is None or page.version != market.version:
+            if page is None or page.version != market.version or page.generation != self._generation:
                 page = await self._load(market_id)
                 if page.version != market.version:  # the index has moved on: read what it says now
                     assert self._index is not None
@@ -273,6 +279,7 @@ class StockReads:
         raise unavailable()
 
     async def _load(self, market_id: int) -> _Page:
+        generation = self._generation  # before reading: what is read is this old at the most
         try:
             async with asyncio.timeout(5), self._engine.connect() as connection:
                 await connection.execution_options(isolation_level="REPEATABLE READ")
@@ -280,12 +287,12 @@ class StockReads:
                 positions = await read_positions(connection, market_id)
         except UNREADABLE as error:
             raise unavailable("This market's positions cannot be read now; try again shortly.") from error
-        page = self._pages[market_id] = _Page(version, positions)
+        page = self._pages[market_id] = _Page(version, generation, positions)
         return page
 
     async def _fragment(self, market: ListedMarket, page: _Page, venue: Venue) -> orjson.Fragment:
         # Time alone changes a position only by finishing its batch.
-        key = (page.version, finished(market.market, venue.head.moment))
+        key = (page.generation, page.version, finished(market.market, venue.head.moment))
         if page.fragment is not None and page.fragment_key == key:
             return page.fragment
         now = venue.head.moment
@@ -295,7 +302,7 @@ class StockReads:
 
         body = render() if len(page.positions) <= RENDER_ASIDE else await asyncio.to_thread(render)
         fragment = orjson.Fragment(body)
-        self._pages[market.id] = _Page(page.version, page.positions, key, fragment)
+        self._pages[market.id] = replace(page, fragment_key=key, fragment=fragment)
         return fragment
 
     # ------------------------------------------------------------ one owner
@@ -314,7 +321,7 @@ class StockReads:
         for attempt in range(5):
             venue = self._venue()
             known = self._owners.get(owner)
-            block = (venue.reorgs, venue.head.number)
+            block = (self._generation, venue.reorgs, venue.head.number)
             if known is not None and known[0] == block:
                 self._owners.move_to_end(owner)
                 return venue, known[1]

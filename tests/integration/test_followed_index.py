@@ -28,10 +28,14 @@ class Shown:
     url: str
     held: list[int | None] = field(default_factory=list)
     read_with: list[int | None] = field(default_factory=list)
+    slow_seconds: list[float] = field(default_factory=list)
+    """How long each of the next readings takes to come back with what it found."""
 
     async def read(self, connection: AsyncConnection, held: int | None) -> int | None:
         self.held.append(held)
         found: int | None = await connection.scalar(text("SELECT max(value) FROM shown"))
+        if self.slow_seconds:
+            await asyncio.sleep(self.slow_seconds.pop(0))
         self.read_with.append(held)
         return found
 
@@ -91,12 +95,13 @@ async def test_a_notice_is_read_at_once_and_a_silent_change_at_the_next_look(sho
     async with followed(shown) as index, running(index):
         await index.changed(0, 10)
         await asyncio.sleep(0.1)  # the listener is there, and its first notice is behind us
-        waiting = asyncio.create_task(index.changed(index.tick, 10))
+        seen = index.tick
+        waiting = asyncio.create_task(index.changed(seen, 10))
         shown.do("UPDATE shown SET value = 2", f"NOTIFY {CHANNEL}")
-        assert await waiting == 2
+        assert await waiting == seen + 1
         assert index.venue == 2
         shown.do("UPDATE shown SET value = 4")
-        assert await index.changed(2, 10) == 3
+        assert await index.changed(seen + 1, 10) == seen + 2
 
 
 async def test_while_it_cannot_be_read_the_last_state_stands(shown: Shown, caplog: pytest.LogCaptureFixture) -> None:
@@ -125,6 +130,28 @@ async def test_a_rebuild_that_could_not_be_read_is_not_forgotten(shown: Shown) -
         shown.do("ALTER TABLE hidden RENAME TO shown")
         await until(lambda: len(shown.read_with) > read + 1, 10)
         assert shown.read_with[read : read + 2] == [None, 1]  # all of it once, then what changed
+
+
+async def test_a_rebuild_is_published_even_when_the_state_is_the_same(shown: Shown) -> None:
+    """What was read of it before (a market's positions) may not be what is there now."""
+    async with followed(shown) as index, running(index):
+        await until(lambda: len(shown.held) > 2 and shown.held[-1] == 1, 10)
+        tick, generation = index.tick, index.generation
+        shown.tell(REBUILT)
+        assert await index.changed(tick, 10) == tick + 1
+        assert (index.venue, index.generation) == (1, generation + 1)
+
+
+async def test_a_reading_begun_earlier_never_publishes_over_a_later_one(shown: Shown) -> None:
+    async with followed(shown) as index:
+        await index.refresh()
+        shown.slow_seconds = [0.5]
+        early = asyncio.create_task(index.refresh())
+        await until(lambda: not shown.slow_seconds, 10)  # it has read, and is slow to come back
+        shown.do("UPDATE shown SET value = 2")
+        await asyncio.gather(early, *(index.refresh() for _ in range(20)))
+        assert index.venue == 2
+        assert len(shown.held) == 3  # one reading served all who asked before it began
 
 
 async def test_after_a_lost_connection_everything_is_read(shown: Shown) -> None:

@@ -6,6 +6,9 @@ import asyncio
 import gzip
 import io
 import json
+import subprocess
+import sys
+import time
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
@@ -24,7 +27,7 @@ from core.chain import Contract
 from core.db.engine import conninfo
 from scripts._stack import wallets
 from tests.support.genesis import Genesis, RunningChain
-from tests.support.service import Door
+from tests.support.service import ROOT, Door
 from tests.support.stock_bodies import hold_market, hold_position
 from tests.support.stock_chain import FLAT_PRICE, USDG, StockChain, abi
 from tests.support.stock_service import CRON_SECRET, StockService, stock_service
@@ -497,6 +500,47 @@ async def test_an_unknown_job(door: Door) -> None:
 
 def bearer() -> dict[str, str]:
     return {"Authorization": f"Bearer {CRON_SECRET}"}
+
+
+# ---------------------------------------------------------------- what a rebuild puts right
+
+
+@pytest.mark.proves("shared.operation.decision.rebuild_audit")
+async def test_what_a_rebuild_makes_good_is_shown_by_a_running_api(
+    service: StockService, door: Door, database_url: str
+) -> None:
+    """Rows a rebuild corrects keep their blocks: what the API holds of them is read again all the same."""
+    _, listed = await door.get("/api/markets")
+    paid = min((each for each in listed["markets"] if each["phase"] == "resolved"), key=lambda each: int(each["id"]))
+    paths = ("/api/markets", f"/api/markets/{paid['id']}", f"/api/positions?owner={BETTOR.address}")
+
+    async def shown() -> list[object]:
+        _, markets = await door.get(paths[0])
+        _, market = await door.get(paths[1])
+        _, owner = await door.get(paths[2])
+        return [
+            next(each for each in markets["markets"] if each["id"] == paid["id"]),
+            market["resolution"],
+            market["positions"],
+            [each for each in owner["positions"] if each["marketId"] == paid["id"]],
+        ]
+
+    right = await shown()
+    service.stop("api")
+    with psycopg.connect(conninfo(database_url), autocommit=True) as connection:
+        connection.execute(
+            "UPDATE stock_market SET strike_answer = strike_answer + 1 WHERE market_id = %s", [paid["id"]]
+        )
+        connection.execute("UPDATE stock_position SET payout = payout + 1 WHERE market_id = %s", [paid["id"]])
+    service.start("api")
+    assert all(wrong != each for wrong, each in zip(await shown(), right, strict=True) if each is not right[1])
+
+    rebuild = [sys.executable, "-m", "indexer", "rebuild", "--chain", "vpm"]
+    await asyncio.to_thread(subprocess.run, rebuild, env=dict(service.env), cwd=ROOT, check=True, capture_output=True)
+    deadline = time.monotonic() + 20
+    while await shown() != right:
+        assert time.monotonic() < deadline, (await shown(), right)
+        await asyncio.sleep(0.2)
 
 
 # ---------------------------------------------------------------- documentation
