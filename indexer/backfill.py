@@ -25,7 +25,8 @@ TOO_MUCH = (RpcErrorKind.RANGE_TOO_WIDE, RpcErrorKind.TIMEOUT)
 class Width:
     """How many blocks the next page asks for: grows while pages come back thin, shrinks when they are thick or refused.
 
-    `ceiling` is what a node was last seen to accept at most.
+    `ceiling` is what a node was last seen to accept at most. A refusal may have been a node's bad minute: pages that
+    come back from the ceiling raise it again, an eighth at a time.
     """
 
     blocks: int = 64
@@ -33,6 +34,8 @@ class Width:
 
     def came_back(self, blocks: int, logs: int) -> None:
         """A page of `blocks` held `logs`; aims the next ones at LOGS_PER_PAGE, at most doubling at a time."""
+        if blocks >= self.ceiling:
+            self.ceiling = min(WIDEST_BLOCKS, blocks + max(1, blocks // 8))
         fitting = blocks * LOGS_PER_PAGE // logs if logs else blocks * 2
         self.blocks = max(1, min(fitting, blocks * 2, self.ceiling))
 
@@ -44,31 +47,31 @@ class Width:
 
 async def pages(fetcher: Fetcher, first: int, last: int, width: Width) -> AsyncGenerator[Page, None]:
     """The blocks from `first` to `last` as consecutive pages. Close it to stop what is in flight."""
-    flying: deque[tuple[int, int, asyncio.Task[Page]]] = deque()
+    flying: deque[asyncio.Task[Page]] = deque()
     following = first
     try:
         while following <= last or flying:
             while following <= last and len(flying) < IN_FLIGHT:
                 until = min(last, following + width.blocks - 1)
-                flying.append((following, until, asyncio.create_task(_page(fetcher, following, until, width))))
+                flying.append(asyncio.create_task(_page(fetcher, following, until, width)))
                 following = until + 1
-            start, until, task = flying.popleft()
-            page = await task
-            width.came_back(until - start + 1, len(page.logs))
-            yield page
+            yield await flying.popleft()
     finally:
-        for _, _, task in flying:
+        for task in flying:
             task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
-            await asyncio.gather(*(task for _, _, task in flying), return_exceptions=True)
+            await asyncio.gather(*flying, return_exceptions=True)
 
 
 async def _page(fetcher: Fetcher, first: int, last: int, width: Width) -> Page:
     try:
-        return await fetcher.settled(first, last)
+        page = await fetcher.settled(first, last)
     except RpcError as error:
         if error.kind not in TOO_MUCH or first == last:
             raise
+    else:
+        width.came_back(last - first + 1, len(page.logs))
+        return page
     width.refused(last - first + 1)
     middle = (first + last) // 2
     lower = await _page(fetcher, first, middle, width)

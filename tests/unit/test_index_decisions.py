@@ -94,6 +94,34 @@ def test_a_width_stays_within_its_bounds(answers: list[int | None]) -> None:
         assert 1 <= width.blocks <= min(WIDEST_BLOCKS, width.ceiling)
 
 
+def test_a_width_once_refused_is_regained() -> None:
+    """A node that was slow for a minute is not asked for little ever after; one with a limit is not pressed hard."""
+    width = Width()
+    for _ in range(20):
+        width.came_back(width.blocks, 0)
+    for _ in range(20):
+        width.refused(width.blocks)
+    assert (width.blocks, width.ceiling) == (1, 1)
+    for _ in range(100):
+        width.came_back(width.blocks, 0)
+    assert (width.blocks, width.ceiling) == (WIDEST_BLOCKS, WIDEST_BLOCKS)
+
+    limit, refusals = 1_000, 0
+    for _ in range(100):
+        if width.blocks > limit:
+            width.refused(width.blocks)
+            refusals += 1
+        else:
+            width.came_back(width.blocks, 0)
+    assert refusals < 20
+
+
+def test_a_page_below_the_ceiling_says_nothing_of_it() -> None:
+    width = Width(blocks=100, ceiling=200)
+    width.came_back(100, 0)
+    assert width.ceiling == 200
+
+
 def test_a_width_finds_the_pages_it_aims_at() -> None:
     width = Width()
     for _ in range(30):
