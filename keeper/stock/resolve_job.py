@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from enum import Enum, auto
 from typing import Any
 
 from sqlalchemy import select
 
-from core.chain import ChainClient, RpcError
+from core.chain import Call, ChainClient, RpcError
 from core.db.schema.index_stock import stock_market
 from core.mirror.rounds import Problem, Status
 from core.outbox import KEEPER
@@ -101,7 +102,7 @@ async def _facts(run: Run, due: list[Any]) -> list[Facts]:
 
 
 async def _agreement(run: Run, facts: Facts) -> Facts:
-    """The facts, with whether an earlier read and every other node say what this one says about staleness."""
+    """The facts, with whether an earlier read and what each other node say what this one says about staleness."""
     if facts.status is not Status.STALE or not facts.is_open:
         return facts
     what = f"STALE {facts.strike_round} {facts.final_round}"
@@ -111,18 +112,35 @@ async def _agreement(run: Run, facts: Facts) -> Facts:
             seen = await sightings.recall(connection, run.desk.chain_id, subject)
         else:
             seen = await sightings.note(connection, run.desk.chain_id, subject, what, run.now, run.head)
-    agreed = seen is not None and seen.agreed(what, run.now)
-    if agreed and run.desk.opinions:
-        call = run.desk.contract("RoundResolver").call("preview", facts.market_id)
-        said = await asyncio.gather(*(_stale_rounds(client, call) for client in run.desk.opinions))
-        agreed = all(each == facts.rounds for each in said)
-    return replace(facts, agreed=agreed)
+    if seen is None or not seen.agreed(what, run.now):
+        return facts
+    facts = replace(facts, agreed=True)
+    if not run.desk.opinions:
+        return facts
+    call = run.desk.contract("RoundResolver").call("preview", facts.market_id)
+    said = await asyncio.gather(*(_opinion(client, call, facts) for client in run.desk.opinions))
+    by_word: dict[_Word, list[str]] = {word: [] for word in _Word}
+    for client, word in zip(run.desk.opinions, said, strict=True):
+        by_word[word] += client.rpc.labels
+    return replace(
+        facts,
+        echoing=tuple(by_word[_Word.SAME]),
+        contrary=tuple(by_word[_Word.OTHER]),
+        silent=tuple(by_word[_Word.NONE]),
+    )
 
 
-async def _stale_rounds(client: ChainClient, call: Any) -> tuple[int, int] | None:
-    """The two rounds one node finds stale; None when it says something else, or nothing."""
+class _Word(Enum):
+    """What one node says of two rounds that another found stale."""
+
+    SAME = auto()
+    OTHER = auto()
+    NONE = auto()  # nothing: it is away, or in no state to answer
+
+
+async def _opinion(client: ChainClient, call: Call, facts: Facts) -> _Word:
     try:
         status, strike, _, _, final, _, _ = await client.read(call)
-    except RpcError:
-        return None
-    return (strike, final) if status == Status.STALE else None
+    except RpcError as error:
+        return _Word.NONE if error.kind.blames_node else _Word.OTHER
+    return _Word.SAME if status == Status.STALE and (strike, final) == facts.rounds else _Word.OTHER

@@ -74,6 +74,30 @@ def test_what_settles_it(status: Status, seconds: int, agreed: bool, function: s
     assert (decision.function if isinstance(decision, Settle) else None) == function
 
 
+@pytest.mark.parametrize(
+    ("voices", "seconds", "function", "said"),
+    [
+        ({"echoing": ("a", "b")}, 900, "voidStale", "older than its bound"),
+        # Only who contradicts is a reason not to, and it is for good.
+        ({"echoing": ("a",), "contrary": ("b",)}, 900, None, "yet not by b"),
+        ({"echoing": ("a",), "contrary": ("b", "c")}, VOID_DELAY, None, "yet not by b and c"),
+        # A node that is away is named, and waited for only while nobody at all confirms it.
+        ({"echoing": ("a",), "silent": ("b",)}, 900, "voidStale", "(no answer from b)"),
+        ({"silent": ("a", "b")}, 900, None, "no answer from a and b"),
+        ({"silent": ("a", "b")}, VOID_DELAY - 1, None, "no answer from a and b"),
+        ({"silent": ("a", "b")}, VOID_DELAY, "voidStale", "(no answer from a and b)"),
+    ],
+)
+def test_what_other_nodes_say_of_a_stale_market(
+    voices: dict[str, tuple[str, ...]], seconds: int, function: str | None, said: str
+) -> None:
+    decision = at(Status.STALE, seconds, agreed=True, **voices)
+    assert (decision.function if isinstance(decision, Settle) else None) == function
+    assert said in (decision.why if isinstance(decision, Settle) else decision.reason)
+    # However many nodes agree now, one look is not two.
+    assert isinstance(at(Status.STALE, seconds, agreed=False, **voices), Wait)
+
+
 def test_rounds_are_named_where_they_are_proven() -> None:
     for status in (Status.UP, Status.STALE, Status.BAD_ANSWER):
         decision = at(status, 1000, agreed=True)
