@@ -1,6 +1,13 @@
-"""GET /api/cup/v1/export: the whole tournament as one file, streamed from one snapshot."""
+"""GET /api/cup/v1/export: the whole tournament as one file, streamed from one snapshot.
+
+A download holds a database connection and a snapshot for as long as its reader takes. Both belong to everybody, so
+there are few at a time, a reader who does not read is cut off, and so is one who never gets done.
+"""
 
 from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing
 
 from aiohttp import web
 from limits import RateLimitItemPerMinute
@@ -9,12 +16,19 @@ from api.cup.desk import Desk
 from api.http.application import NO_STORE, unavailable
 from api.http.caller import caller_ip
 from api.http.limits import RateLimits
+from api.http.problem import Problem
 from core.config import Settings
 from core.cup.export import lines
 from core.db.engine import connect
 from core.errors import DatabaseError
 
 EACH_CALLER = RateLimitItemPerMinute(12)
+AT_ONCE = 2
+"""Downloads of one process."""
+SLOW_SECONDS = 5.0
+"""A reader that takes longer for one piece is gone, or as good as gone."""
+LONGEST_SECONDS = 300.0
+"""For a whole download: meanwhile the snapshot keeps PostgreSQL from clearing away dead rows."""
 
 
 class Download:
@@ -25,12 +39,24 @@ class Download:
         self._desk = desk
         self._limits = limits
         self._url = url
+        self._under_way = 0
 
     async def get(self, request: web.Request) -> web.StreamResponse:
         self._desk.require_open()
         await self._limits.take(
             EACH_CALLER, "cup_export", caller_ip(request, self._settings), "Too many exports from this address."
         )
+        if self._under_way >= AT_ONCE:
+            raise Problem(
+                503, "busy", "Other exports are under way; ask again in a while.", headers={"Retry-After": "10"}
+            )
+        self._under_way += 1
+        try:
+            return await self._stream(request)
+        finally:
+            self._under_way -= 1
+
+    async def _stream(self, request: web.Request) -> web.StreamResponse:
         try:
             connection = await connect(self._url, application_name="vpm-cup-export")
         except DatabaseError:
@@ -43,8 +69,18 @@ class Download:
             }
         )
         async with connection:
-            await response.prepare(request)
-            async for piece in lines(connection):
-                await response.write(piece)
+            try:
+                async with asyncio.timeout(LONGEST_SECONDS), aclosing(lines(connection)) as pieces:
+                    await response.prepare(request)
+                    async for piece in pieces:
+                        async with asyncio.timeout(SLOW_SECONDS):
+                            await response.write(piece)
+            except TimeoutError:
+                # The connection breaks off before the last line: nobody takes it for the whole file.
+                if request.transport is not None:
+                    request.transport.abort()
+                return response
+            except ConnectionError:
+                return response  # the reader went away
         await response.write_eof()
         return response

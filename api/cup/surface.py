@@ -223,7 +223,7 @@ def _surface(desk: Desk, rest: Rest, mcp: Mcp, download: Download) -> Surface:
                     200: Answer("JSON Lines.", content_type="application/x-ndjson"),
                     409: _error(f"{_CLOSED}."),
                     429: _RATE,
-                    503: _AWAY,
+                    503: _error("`busy`: too many exports are under way; `unavailable`: the database is away."),
                 },
                 description="`python -m core.cup.verify FILE` recomputes everything from it.",
             ),

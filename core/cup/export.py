@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -71,7 +71,7 @@ _PARTS: tuple[tuple[str, str], ...] = (
 )
 
 
-async def lines(connection: Connection) -> AsyncIterator[bytes]:
+async def lines(connection: Connection) -> AsyncGenerator[bytes]:
     """The file in pieces of whole lines. `connection` is in autocommit and used by nobody else meanwhile."""
     count = 1
     async with connection.transaction():

@@ -1,0 +1,98 @@
+"""The export's readers: few at a time, and none of them may keep a database connection by not reading."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+import pytest_asyncio
+
+from api.cup import download
+from tests.cup_rig import BASE, Cup, cup_door
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+SCORES = 150_000
+"""Enough lines (some 20 MB) that no socket's buffers take the whole file."""
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def cup(database_url: str) -> AsyncIterator[Cup]:
+    async with cup_door(database_url) as door:
+        await door.run(
+            "INSERT INTO cup_score SELECT '2020-W01', '0x' || lpad(i::text, 40, '0'), -i, now() "
+            "FROM generate_series(1, %s) i",
+            SCORES,
+        )
+        yield door
+
+
+@asynccontextmanager
+async def silent(cup: Cup) -> AsyncIterator[asyncio.StreamReader]:
+    """Somebody who asks for the export and reads nothing until told to."""
+    host, port = cup.url.removeprefix("http://").split(":")
+    reader, writer = await asyncio.open_connection(host, int(port), limit=1024)
+    try:
+        writer.write(f"GET {BASE}/export HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+        await writer.drain()
+        yield reader
+    finally:
+        writer.close()
+
+
+async def connections(cup: Cup) -> int:
+    found = await cup.value("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'vpm-cup-export'")
+    return int(found)
+
+
+async def until(cup: Cup, wanted: int, seconds: float) -> None:
+    began = time.monotonic()
+    while await connections(cup) != wanted:
+        assert time.monotonic() - began < seconds, f"{await connections(cup)} connections are open, not {wanted}"
+        await asyncio.sleep(0.1)
+
+
+async def whole_export(cup: Cup) -> bytes:
+    async with cup.session.get(cup.url + BASE + "/export") as response:
+        assert response.status == 200
+        return await response.read()
+
+
+@pytest.mark.proves("cup.service.decision.export")
+async def test_readers_who_do_not_read_keep_no_connection(cup: Cup) -> None:
+    async with silent(cup), silent(cup):
+        await until(cup, download.AT_ONCE, 10)
+        refused = await cup.get("/export")
+        assert (refused.status, refused.body["error"]) == (503, "busy")
+        assert refused.body["message"]
+        assert refused.body["meta"]["version"] == "service-cup-api-v1"
+        assert int(refused.headers["Retry-After"]) >= 1
+        await until(cup, 0, download.SLOW_SECONDS + 10)
+    exported = await whole_export(cup)  # and whoever reads has all of it
+    assert exported.splitlines()[-1].startswith(b'{"type":"end"')
+    assert exported.count(b'"type":"score"') == SCORES
+
+
+async def test_a_reader_who_never_gets_done_is_cut_off(cup: Cup, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(download, "SLOW_SECONDS", 60.0)  # no single piece is what ends it
+    monkeypatch.setattr(download, "LONGEST_SECONDS", 2.0)
+    async with silent(cup) as reader:
+        await until(cup, 1, 5)
+        await until(cup, 0, 10)
+        received = b""
+        with contextlib.suppress(ConnectionError):
+            while more := await reader.read(1 << 20):
+                received += more
+        assert b'{"type":"export"' in received
+        assert b'{"type":"end"' not in received
+
+
+async def test_the_headers_alone_cost_no_connection(cup: Cup) -> None:
+    async with cup.session.head(cup.url + BASE + "/export") as response:
+        assert response.status == 200
+        assert response.headers["Content-Type"] == "application/x-ndjson"
+    assert await connections(cup) == 0
