@@ -30,6 +30,15 @@ from core.db.engine import connect
 BASE = "/api/cup/v1"
 CHAIN_ID = 8453
 
+LIST_AGENT_MARKET = (
+    "INSERT INTO agent_market (market_id, kind, feed, target, bounds, early_resolvable, opens_at, closes_at, start_at,"
+    " max_age, void_delay, fee_bps, outcomes, virtual_liquidity, metadata, document, slug, staked, net_pool, stakes,"
+    " late_payments, paid_out, paid_shares, given_back, status, listed_block, listed_log_index, listed_at, listed_tx,"
+    " updated_block) VALUES (%s, %s, %s, 0, '{}', false, %s, %s, 0, 1, 1, 0, %s, 1, '', %s::jsonb, %s, 0, 0, 0, 0, 0,"
+    " 0, 0, 1, 1, 0, 1, %s, 1)"
+)
+"""As the indexer writes it when the market is listed; its values are those of `agent_market_row`."""
+
 
 def now() -> datetime:
     return datetime.now(UTC)
@@ -37,6 +46,13 @@ def now() -> datetime:
 
 def iso(moment: datetime) -> str:
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def agent_market_row(
+    slug: str, kind: int = 0, outcomes: int = 2, opens: int = 0, closes: int = 4_000_000_000, document: str = "{}"
+) -> tuple[Any, ...]:
+    """Of an open market; `opens` and `closes` are Unix seconds."""
+    return keccak(text=slug), kind, b"\x01" * 20, opens, closes, outcomes, document, slug, b"\x02" * 32
 
 
 @dataclass(frozen=True)
@@ -128,6 +144,7 @@ class Cup:
         listing = listing_of(keccak(text=slug), kind, outcomes, described, opens, ends)
         assert listing is not None
         async with await connect(self.database_url) as connection:
+            await connection.execute(LIST_AGENT_MARKET.encode(), agent_market_row(slug, kind, outcomes, opens, ends))
             assert await books.add(connection, listing)
         return str(slug)
 

@@ -17,15 +17,20 @@ from core.mirror.settlement import Book
 FEE_BPS = 0
 """Paper trades pay no fee: what is staked is what winners split."""
 
-_COLUMNS = (
-    "slug, market_id, kind, question, short_title, token_symbol, outcomes, virtual_cents, net_cents, shares_cents, "
-    "trades, opens_at, deadline_at, status, winner"
+_MARKETS = (
+    "SELECT c.slug, c.market_id, c.kind, c.question, c.short_title, c.token_symbol, c.outcomes, c.virtual_cents,"
+    " c.net_cents, c.shares_cents, c.trades, c.opens_at, c.deadline_at, c.status, c.winner, a.status IS NOT DISTINCT"
+    " FROM 1 FROM cup_market c LEFT JOIN agent_market a ON a.market_id = c.market_key"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Market:
-    """A paper market as it stands. Amounts and shares of `book` are cents."""
+    """A paper market as it stands. Amounts and shares of `book` are cents.
+
+    `listed`: the agent market it mirrors is open. It may end before its deadline, and a reorganization may take its
+    listing back; nobody trades here from that moment on, though the keeper settles this market a little later.
+    """
 
     slug: str
     market_id: str
@@ -40,6 +45,7 @@ class Market:
     deadline_at: datetime
     status: str
     winner: int | None
+    listed: bool
 
     @property
     def binary(self) -> bool:
@@ -50,7 +56,7 @@ class Market:
         return self.kind == DIRECTION
 
     def is_open(self, now: datetime) -> bool:
-        return self.status == "open" and self.opens_at <= now < self.deadline_at
+        return self.status == "open" and self.listed and self.opens_at <= now < self.deadline_at
 
     def outcome(self, side: str) -> int:
         """The position of a side; a Refusal that names the valid ones when there is none of that key."""
@@ -81,11 +87,10 @@ def _market(row: Sequence[Any]) -> Market:
 
 async def find(connection: Connection, slug: str, *, lock: bool = False) -> Market:
     """`lock` keeps everybody else from trading on or settling it until the transaction ends."""
-    suffix = " FOR NO KEY UPDATE" if lock else ""
-    cursor = await connection.execute(
-        f"SELECT {_COLUMNS} FROM cup_market WHERE slug = %s{suffix}".encode(),  # noqa: S608 - constants
-        (slug,),
-    )
+    if lock:
+        # A statement of its own: one that had to wait for the lock would still see the listing as it was before.
+        await connection.execute("SELECT 1 FROM cup_market WHERE slug = %s FOR NO KEY UPDATE", (slug,))
+    cursor = await connection.execute(f"{_MARKETS} WHERE c.slug = %s".encode(), (slug,))
     row = await cursor.fetchone()
     if row is None:
         raise Refusal(404, "market_not_found", "There is no paper market of this slug.")
@@ -95,8 +100,8 @@ async def find(connection: Connection, slug: str, *, lock: bool = False) -> Mark
 async def open_markets(connection: Connection, now: datetime, limit: int) -> list[Market]:
     """The markets that take trades, nearest deadline first."""
     cursor = await connection.execute(
-        f"SELECT {_COLUMNS} FROM cup_market WHERE status = 'open' AND opens_at <= %s AND deadline_at > %s "  # noqa: S608
-        "ORDER BY deadline_at, slug LIMIT %s".encode(),
+        f"{_MARKETS} WHERE c.status = 'open' AND a.status = 1 AND c.opens_at <= %s AND c.deadline_at > %s "
+        "ORDER BY c.deadline_at, c.slug LIMIT %s".encode(),
         (now, now, limit),
     )
     return [_market(row) for row in await cursor.fetchall()]

@@ -7,13 +7,24 @@ from datetime import datetime
 from core.cup import board, books, ledger
 from core.cup.ledger import MINT, Connection, market_account, wallet_account
 
+_DUE = (
+    "SELECT c.slug, a.winner FROM cup_market c LEFT JOIN agent_market a ON a.market_id = c.market_key "
+    "WHERE c.status = 'open' AND (a.status <> 1 OR a.market_id IS NULL AND c.deadline_at <= ("
+    # The time of the newest block that is in the tables and that no reorganization takes back.
+    "SELECT to_timestamp(max(b.timestamp)) FROM chain_cursor i JOIN chain_block b USING (chain_id) "
+    "WHERE i.chain_id = %s AND i.state = 'tail' AND b.number <="
+    " CASE WHEN i.finalized_number <= i.number THEN i.finalized_number ELSE i.number - %s END)) "
+    "ORDER BY c.slug"
+)
 
-async def due(connection: Connection) -> list[tuple[str, int | None]]:
-    """Open paper markets whose agent market ended: slug and winner, None for a void."""
-    cursor = await connection.execute(
-        "SELECT c.slug, a.winner FROM cup_market c JOIN agent_market a ON a.market_id = c.market_key "
-        "WHERE c.status = 'open' AND a.status <> 1 ORDER BY c.slug"
-    )
+
+async def due(connection: Connection, chain_id: int, finality_blocks: int) -> list[tuple[str, int | None]]:
+    """Open paper markets whose agent market ended: slug and winner, None for a void.
+
+    Void, too, is a market past its deadline whose listing was taken back by a reorganization and, as far as the index
+    of `chain_id` is final, did not come again: no result will ever come. `finality_blocks`: where nodes name none.
+    """
+    cursor = await connection.execute(_DUE, (chain_id, finality_blocks))
     return [(slug, winner) for slug, winner in await cursor.fetchall()]
 
 

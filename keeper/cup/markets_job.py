@@ -12,8 +12,9 @@ from keeper.report import Action
 async def follow_markets(run: Run) -> None:
     """Settles whatever has ended, also when the tournament is over; opens new paper markets only while it runs."""
     now = datetime.now(UTC)
+    finality_blocks = run.keeper.settings.chain("base").finality_blocks
     async with run.keeper.pool.connection() as connection:
-        for slug, winner in await settling.due(connection):
+        for slug, winner in await settling.due(connection, run.desk.chain_id, finality_blocks):
             detail = "void: give every stake back" if winner is None else f"outcome {winner} won: pay its positions"
             if run.dry_run:
                 run.report.actions.append(Action("cup-settle", slug, "dry-run", detail))

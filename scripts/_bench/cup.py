@@ -50,6 +50,14 @@ MARKETS = 8
 TARGET_MS = 20.0
 
 _BARE_BOARD = "SELECT wallet, debit_cents FROM cup_score WHERE period = 'all' ORDER BY debit_cents LIMIT 50"
+# A paper market takes trades only beside a listed one that is open.
+_LISTED = (
+    "INSERT INTO agent_market (market_id, kind, feed, target, bounds, early_resolvable, opens_at, closes_at, start_at,"
+    " max_age, void_delay, fee_bps, outcomes, virtual_liquidity, metadata, slug, staked, net_pool, stakes,"
+    " late_payments, paid_out, paid_shares, given_back, status, listed_block, listed_log_index, listed_at, listed_tx,"
+    " updated_block) VALUES (%s, 0, decode(repeat('01', 20), 'hex'), 0, '{}', false, 0, %s, 0, 1, 1, 0, 2, 1, '', %s,"
+    " 0, 0, 0, 0, 0, 0, 0, 1, 1, 0, 1, decode(repeat('02', 32), 'hex'), 1)"
+)
 _BARE_TRADE = "INSERT INTO bench_entry (cents) VALUES (100), (-100)"
 _FILL = (
     "INSERT INTO cup_score SELECT p, '0x' || lpad(to_hex(i), 40, '0'), (hashint8(i) %% 1000000)::bigint,"
@@ -126,6 +134,7 @@ async def _trades(database_url: str, session: aiohttp.ClientSession) -> dict[str
             ends = int((now + timedelta(hours=1)).timestamp())
             listing = listing_of(keccak(text=slug), 0, 2, {"slug": slug}, int(now.timestamp()) - 60, ends)
             assert listing is not None
+            await connection.execute(_LISTED.encode(), (listing.market_key, ends, slug))
             await books.add(connection, listing)
         for account in accounts:
             await wallets.claim(connection, account.address.lower())

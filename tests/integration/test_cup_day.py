@@ -26,7 +26,7 @@ from core.cup.refusal import Refusal
 from core.cup.rounds import BETTING, SPIN
 from core.cup.verify import main as verify_main
 from core.db.engine import connect
-from tests.cup_rig import CHAIN_ID, Signer
+from tests.cup_rig import CHAIN_ID, LIST_AGENT_MARKET, Signer, agent_market_row
 from tests.support.cup_tampering import TAMPERINGS, tampered
 
 LONG = os.environ.get("VPM_TEST_LONG") == "1"
@@ -71,6 +71,8 @@ class Day:
         opens, closes = (int((self.now + each).timestamp()) for each in (timedelta(), timedelta(minutes=45)))
         listing = listing_of(keccak(text=slug), kind, outcomes, {"slug": slug}, opens, closes)
         assert listing is not None
+        row = agent_market_row(slug, kind, outcomes, opens, closes)
+        await self.connection.execute(LIST_AGENT_MARKET.encode(), row)
         assert await books.add(self.connection, listing)
         self.open_markets.append(slug)
 

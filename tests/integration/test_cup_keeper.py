@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -11,11 +12,11 @@ from typing import Any
 import aiohttp
 import psycopg
 import pytest
-from eth_utils.crypto import keccak
 
 from core.chain import ChainClient, RpcClient
 from core.config import KeeperSettings, load
-from core.cup import books, rounds, wheel
+from core.cup import books, rounds, trading, wallets, wheel
+from core.cup.ledger import wallet_account
 from core.db.engine import conninfo, make_engine, make_pool
 from core.deployments import load_deployment
 from keeper.cup.markets_job import follow_markets
@@ -23,7 +24,7 @@ from keeper.cup.roulette_job import spin
 from keeper.desk import ChainDesk, Keeper, Run
 from keeper.report import Report
 from tests.conftest import StartAnvil
-from tests.cup_rig import CHAIN_ID, settings_for
+from tests.cup_rig import CHAIN_ID, LIST_AGENT_MARKET, Signer, agent_market_row, now, settings_for
 
 
 @dataclass
@@ -44,6 +45,10 @@ class Desk:
         for _ in range(blocks):
             await self.rpc.call("evm_increaseTime", [apart_seconds], Any)
             await self.rpc.call("evm_mine", [], Any)
+
+    def list(self, slug: str) -> None:
+        document = json.dumps({"slug": slug, "question": "Q?", "tokenSymbol": "BNKR"})
+        self.sql(LIST_AGENT_MARKET, *agent_market_row(slug, document=document))
 
     def sql(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
         url = conninfo(self.keeper.settings.database_url.get_secret_value())
@@ -66,21 +71,11 @@ async def desk_at(database_url: str, node_url: str, **changes: Any) -> AsyncIter
     await engine.dispose()
 
 
-_LISTED = (
-    "INSERT INTO agent_market (market_id, kind, feed, target, bounds, early_resolvable, opens_at, closes_at, start_at,"
-    " max_age, void_delay, fee_bps, outcomes, virtual_liquidity, metadata, document, slug, staked, net_pool, stakes,"
-    " late_payments, paid_out, paid_shares, given_back, status, listed_block, listed_log_index, listed_at, listed_tx,"
-    " updated_block) VALUES (%s, 0, %s, 0, '{}', false, 0, 4000000000, 0, 1, 1, 0, 2, 1, '', %s::jsonb, %s, 0, 0, 0,"
-    " 0, 0, 0, 0, 1, 1, %s, 1, %s, 1)"
-)
-
-
 @pytest.mark.proves("cup.markets.decision.mirror", "cup.markets.decision.real_resolution")
 async def test_paper_markets_follow_the_listed_ones(anvil: StartAnvil, fresh_database_url: str) -> None:
     async with desk_at(fresh_database_url, anvil(chain_id=CHAIN_ID).url) as desk:
-        for position, slug in enumerate(("first", "second")):
-            document = f'{{"slug": "{slug}", "question": "Q?", "tokenSymbol": "BNKR"}}'
-            desk.sql(_LISTED, keccak(text=slug), b"\x01" * 20, document, slug, position, b"\x02" * 32)
+        for slug in ("first", "second"):
+            desk.list(slug)
         report = await desk.run(follow_markets)
         assert [(action.kind, action.target) for action in report.actions] == [
             ("cup-open", "first"),
@@ -96,6 +91,49 @@ async def test_paper_markets_follow_the_listed_ones(anvil: StartAnvil, fresh_dat
         assert [action.kind for action in (await desk.run(follow_markets)).actions] == ["cup-settle"] * 2
         found = desk.sql("SELECT slug, status, winner FROM cup_market ORDER BY slug")
         assert found == [("first", "resolved", 1), ("second", "void", None)]
+        assert (await desk.run(follow_markets)).actions == []
+
+
+async def test_a_listing_that_is_gone_for_good_gives_its_stakes_back(
+    anvil: StartAnvil, fresh_database_url: str
+) -> None:
+    async with desk_at(fresh_database_url, anvil(chain_id=CHAIN_ID).url) as desk:
+        for slug in ("gone", "running"):
+            desk.list(slug)
+        await desk.run(follow_markets)
+        async with desk.keeper.pool.connection() as connection:
+            signer = Signer()
+            await wallets.claim(connection, signer.address)
+            for slug in ("gone", "running"):
+                order = trading.Order(
+                    f"on {slug}", signer.address, slug, "yes", 500, "2026-11-21T12:00:00Z", b"\x01" * 65
+                )
+                await trading.place(connection, order, now())
+        desk.sql("UPDATE cup_market SET opens_at = now() - interval '1 h', deadline_at = now() - interval '1 min'")
+        desk.sql("DELETE FROM agent_market WHERE slug = 'gone'")
+        assert (await desk.run(follow_markets)).actions == []  # nothing says how far the index is
+        deadline = int(now().timestamp()) - 60
+        desk.sql(
+            "INSERT INTO chain_cursor (chain_id, name, start_block, number, hash, finalized_number, state, sources) "
+            "VALUES (%s, 'base', 1, 100, %s, 90, 'tail', '{}')",
+            CHAIN_ID,
+            b"\x01" * 32,
+        )
+        blocks = (
+            "INSERT INTO chain_block (chain_id, number, hash, timestamp, l1_block_number) VALUES (%s, %s, %s, %s, 1)"
+        )
+        desk.sql(blocks, CHAIN_ID, 90, b"\x02" * 32, deadline - 10)
+        desk.sql(blocks, CHAIN_ID, 100, b"\x01" * 32, deadline + 10)
+        assert (await desk.run(follow_markets)).actions == []  # another block may still bring it again
+        desk.sql("UPDATE chain_cursor SET finalized_number = 100, state = 'backfill'")
+        assert (await desk.run(follow_markets)).actions == []  # nor while the chain is read again
+        desk.sql("UPDATE chain_cursor SET state = 'tail'")
+        report = await desk.run(follow_markets)
+        assert [(action.kind, action.target) for action in report.actions] == [("cup-settle", "gone")]
+        found = desk.sql("SELECT slug, status FROM cup_market ORDER BY slug")
+        assert found == [("gone", "void"), ("running", "open")]
+        found = desk.sql("SELECT balance_cents FROM cup_account WHERE account = %s", wallet_account(signer.address))
+        assert found == [(1_000_000 - 500,)]
         assert (await desk.run(follow_markets)).actions == []
 
 

@@ -240,6 +240,35 @@ async def test_refused_trades(cup: Cup) -> None:
     assert await cup.balance(signer) == 10_000
 
 
+@pytest.mark.proves("cup.trade.error.market_closed", "cup.markets.state.closed", "cup.markets.behaviour.open_markets")
+@pytest.mark.parametrize(
+    "ending",
+    [
+        "UPDATE agent_market SET status = 2, winner = 0, closed_tx = listed_tx WHERE slug = %s",
+        "UPDATE agent_market SET status = 3, closed_tx = listed_tx WHERE slug = %s",
+        "DELETE FROM agent_market WHERE slug = %s",
+    ],
+    ids=["resolved", "void", "taken back"],
+)
+async def test_what_has_ended_on_chain_takes_no_trade_before_it_is_settled_here(cup: Cup, ending: str) -> None:
+    slug, signer = await cup.market(closes=timedelta(seconds=90)), await cup.claimed()
+    placed = signer.trade(slug, "yes", 500)
+    assert (await cup.post("/trade", placed)).status == 200
+    await cup.run(ending, slug)
+    dry = {"walletAddress": signer.address, "slug": slug, "side": "yes", "sizePaper": 5, "simulate": True}
+    for answer in (
+        await cup.post("/trade", signer.trade(slug, "yes", 500)),
+        await cup.post("/trade", dry),
+        await cup.get(f"/markets/{slug}/quote", side="yes", sizePaper=5),
+    ):
+        assert (answer.status, answer.body["error"]) == (409, "market_closed")
+    listed = await cup.get("/markets", limit=100)
+    assert slug not in [market["slug"] for market in listed.body["markets"]]
+    assert await cup.balance(signer) == 9_995
+    again = await cup.post("/trade", placed)  # what was placed in time keeps its receipt
+    assert (again.status, again.body["receipt"]["replay"]) == (200, True)
+
+
 @pytest.mark.proves("cup.trade.error.rate_limited", "cup.trade.limit.rate")
 async def test_thirty_trades_in_ten_seconds(cup: Cup) -> None:
     slug, signer, other = await cup.market(), await cup.claimed(), await cup.claimed()
