@@ -37,6 +37,7 @@ log = get_logger(__name__)
 
 WRITES_EACH_WALLET = RateLimitItemPerSecond(30, 10)
 CLAIMS_EACH_CALLER = RateLimitItemPerMinute(6000)
+REPLAYS_EACH_CALLER = RateLimitItemPerMinute(6000)
 
 MAX_ENTRIES = 200
 BOARD_SECONDS = 1.0
@@ -223,7 +224,7 @@ class Desk:
             "minted": claimed.minted,
         }
 
-    async def trade(self, request: models.TradeRequest, _caller: str) -> Json:
+    async def trade(self, request: models.TradeRequest, caller: str) -> Json:
         async with self.connection() as connection:
             market = await books.find(connection, request.slug)
             market.outcome(request.side)
@@ -244,7 +245,6 @@ class Desk:
             request.issued_at,
         )
         signature = _verified(request.wallet_address, message, request.signature)
-        await self._take_write("cup_trade", request.wallet_address)
         order = trading.Order(
             request.trade_id,
             request.wallet_address,
@@ -256,12 +256,16 @@ class Desk:
         )
         async with self.connection() as connection:
             done = await trading.replayed(connection, order)
-            if done is None:
-                self._require_in_window(request.issued_at)
-                done = await trading.place(connection, order, self._clock())
+        if done is not None:
+            await self._take_replay(caller)
+            return {"receipt": bodies.trade_receipt(done)}
+        self._require_in_window(request.issued_at)
+        await self._take_write("cup_trade", request.wallet_address)
+        async with self.connection() as connection:
+            done = await trading.place(connection, order, self._clock())
         return {"receipt": bodies.trade_receipt(done)}
 
-    async def bet(self, request: models.BetRequest, _caller: str) -> Json:
+    async def bet(self, request: models.BetRequest, caller: str) -> Json:
         betting.require_key(request.bet_key)
         betting.require_bounds(request.stake_paper)
         if request.simulate:
@@ -274,7 +278,6 @@ class Desk:
             request.wallet_address, request.round_no, request.bet_key, request.stake_paper, request.issued_at
         )
         signature = _verified(request.wallet_address, message, request.signature)
-        await self._take_write("cup_bet", request.wallet_address)
         wanted = betting.Bet(
             request.wallet_address,
             request.round_no,
@@ -285,9 +288,13 @@ class Desk:
         )
         async with self.connection() as connection:
             done = await betting.replayed(connection, wanted)
-            if done is None:
-                self._require_in_window(request.issued_at)
-                done = await betting.place(connection, wanted, self._clock())
+        if done is not None:
+            await self._take_replay(caller)
+            return {"receipt": bodies.bet_receipt(done)}
+        self._require_in_window(request.issued_at)
+        await self._take_write("cup_bet", request.wallet_address)
+        async with self.connection() as connection:
+            done = await betting.place(connection, wanted, self._clock())
         return {"receipt": bodies.bet_receipt(done)}
 
     async def enrol(self, request: models.EnrolRequest, _caller: str) -> Json:
@@ -316,8 +323,13 @@ class Desk:
         return {"receipt": bodies.simulated_bet(live, crowd, request.bet_key, request.stake_paper, held)}
 
     async def _take_write(self, rule: str, wallet: str) -> None:
+        """Only what its wallet signed just now counts against it. Everything it ever signed stands in the export: old
+        signatures are anybody's to send."""
         message = "This wallet sends more than 30 requests in 10 seconds."
         await self._limits.take(WRITES_EACH_WALLET, rule, wallet, message)
+
+    async def _take_replay(self, caller: str) -> None:
+        await self._limits.take(REPLAYS_EACH_CALLER, "cup_replay", caller, "Too many replays from this address.")
 
     def _require_in_window(self, issued_at: str) -> None:
         if not messages.in_window(issued_at, self._clock()):

@@ -280,6 +280,28 @@ async def test_thirty_trades_in_ten_seconds(cup: Cup) -> None:
     assert (await cup.post("/trade", other.trade(slug, "yes", 100))).status == 200
 
 
+@pytest.mark.proves("cup.trade.limit.rate")
+async def test_nobody_fills_a_wallets_rate_with_what_it_signed_before(cup: Cup) -> None:
+    slug, signer = await cup.market(), await cup.claimed()
+    live = await cup.open_round()
+    placed, bet = signer.trade(slug, "yes", 100), signer.bet(live.round_no, "colour:red", 1000)
+    assert (await cup.post("/trade", placed)).status == 200
+    assert (await cup.post("/roulette/bet", bet)).status == 200
+    old = signer.trade(slug, "yes", 100, at=now() - timedelta(minutes=6))
+    old_bet = signer.bet(live.round_no, "colour:black", 1000, at=now() - timedelta(minutes=6))
+    for path, signed, status in (
+        ("/trade", placed, 200),
+        ("/trade", old, 401),
+        ("/roulette/bet", bet, 200),
+        ("/roulette/bet", old_bet, 401),
+    ):
+        answers = await asyncio.gather(*(cup.post(path, signed) for _ in range(40)))
+        assert {answer.status for answer in answers} == {status}
+    assert (await cup.post("/trade", signer.trade(slug, "yes", 100))).status == 200
+    assert (await cup.post("/roulette/bet", signer.bet(live.round_no, "colour:green", 1000))).status == 200
+    await cup.finish_round(live.round_no)
+
+
 @pytest.mark.proves(
     "cup.trade.error.cup_agent_trades_halted",
     "cup.trade.behaviour.halt_reads_work",
