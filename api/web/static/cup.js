@@ -3,9 +3,11 @@ import { refresh } from "./live.js";
 import { issuedAt, post, say, size, tradeMessage } from "./signing.js";
 import { WalletError, connect, current, signText } from "./wallet.js";
 
+const TRIES = 10;
 const byId = (id) => document.getElementById(id);
 const market = byId("paper-market");
 let asked = 0;
+let pending = null; // a signed trade of which nobody knows yet what became of it
 
 byId("claim").addEventListener("click", async () => {
   const status = byId("claim-status");
@@ -54,24 +56,66 @@ async function quote() {
   }
 }
 
+/** Signs what the form says, unless a trade is still pending: that one comes first, for a new one might be its double. */
 async function trade() {
   const status = byId("paper-status");
-  const amount = size(byId("paper-size").value);
-  if (amount === null || !market.value) return;
+  const button = byId("paper-form").querySelector("button");
+  if (button.disabled) return;
+  button.disabled = true;
   try {
-    await connect();
-    const wallet = current().toLowerCase();
-    const [slug, side, id, issued] = [market.value, byId("paper-side").value, crypto.randomUUID(), issuedAt()];
-    say(status, `Confirm in your wallet: ${amount} pUSDC on ${side}…`);
-    const signature = await signText(tradeMessage(wallet, slug, side, amount, id, issued));
-    const fields = { walletAddress: wallet, slug, side, tradeId: id, issuedAt: issued, signature };
-    const said = await post("/trade", fields, "sizePaper", amount);
-    if (!said.ok) throw new WalletError(said.message);
-    say(status, `Done: ${said.receipt.shares} shares. Balance ${said.receipt.balancePaper.toFixed(2)} pUSDC.`, "good");
-    await refresh();
+    pending ??= await signed(status);
+    if (pending !== null) await settle(status);
   } catch (error) {
-    say(status, error instanceof WalletError ? error.message : "The service could not be reached; try again.", "bad");
+    say(status, error instanceof WalletError ? error.message : "That did not work; nothing was sent. Try again.", "bad");
+  } finally {
+    button.disabled = false;
   }
+}
+
+async function signed(status) {
+  const amount = size(byId("paper-size").value);
+  if (amount === null || !market.value) return null;
+  await connect();
+  const wallet = current().toLowerCase();
+  const [slug, side, id, issued] = [market.value, byId("paper-side").value, crypto.randomUUID(), issuedAt()];
+  say(status, `Confirm in your wallet: ${amount} pUSDC on ${side}…`);
+  const signature = await signText(tradeMessage(wallet, slug, side, amount, id, issued));
+  return { amount, side, fields: { walletAddress: wallet, slug, side, tradeId: id, issuedAt: issued, signature } };
+}
+
+/** Sends the same body until it is known what became of it: its tradeId counts once, so it never trades twice. */
+async function settle(status) {
+  const { amount, side, fields } = pending;
+  for (let attempt = 0; attempt < TRIES; attempt += 1) {
+    if (attempt === 0) say(status, "Sending…");
+    let said;
+    try {
+      said = await post("/trade", fields, "sizePaper", amount);
+    } catch {
+      say(status, "No connection. The same trade is sent again…");
+      await pause(2000);
+      continue;
+    }
+    if (said.ok) {
+      pending = null;
+      say(status, `Done: ${amount} pUSDC on ${side}, ${said.receipt.shares} shares. Balance ${said.receipt.balancePaper.toFixed(2)} pUSDC.`, "good");
+      await refresh();
+      return;
+    }
+    if (said.status < 500 && said.status !== 429) {
+      pending = null; // refused for good
+      say(status, said.message, "bad");
+      return;
+    }
+    say(status, said.message, "bad");
+    if (said.error === "cup_agent_trades_halted") return; // waits for an enrolment; the same trade is good afterwards
+    await pause(1000 * (said.retryAfter ?? 2));
+  }
+  say(status, "No answer yet. Send it again: the same trade counts once.", "bad");
+}
+
+function pause(milliseconds) {
+  return new Promise((done) => setTimeout(done, milliseconds));
 }
 
 market.addEventListener("input", sides); // before the form hears of it, so that the quote asks for a side it has

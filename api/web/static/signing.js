@@ -21,12 +21,12 @@ export function tradeMessage(wallet, slug, side, amount, trade, issued) {
   return ["Service Cup paper trade", `Wallet: ${wallet.toLowerCase()}`, `Market: ${slug}`, `Side: ${side}`, `Size: ${amount} pUSDC`, `Trade: ${trade}`, `Issued: ${issued}`].join("\n");
 }
 
-/** The body of the answer; `ok` says whether it is one of success. The amount is written as it was signed. */
+/** The body of the answer; `ok` says whether it is one of success, `status` which. The amount is written as it was signed. */
 export async function post(path, fields, amountField, amount) {
   const rest = JSON.stringify(fields);
   const body = amountField ? `${rest.slice(0, -1)},"${amountField}":${amount}}` : rest;
   const answer = await fetch(`/api/cup/v1${path}`, { method: "POST", headers: { "Content-Type": "application/json" }, body });
-  return { ok: answer.ok, ...(await answer.json()) };
+  return { ok: answer.ok, status: answer.status, ...(await answer.json()) };
 }
 
 export function say(element, text, tone = "") {
