@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, WithJsonSchema
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, WithJsonSchema
 from pydantic.alias_generators import to_camel
 
 from core.cup import messages
@@ -46,6 +46,12 @@ def _issued(value: object) -> object:
 def _week(value: object) -> object:
     if isinstance(value, str) and not is_week(value):
         raise ValueError("write an ISO week like 2026-W47")
+    return value
+
+
+def _storable(value: str) -> str:
+    if "\0" in value:
+        raise ValueError("leave out the NUL")
     return value
 
 
@@ -204,7 +210,7 @@ class EnrolRequest(Request):
     wallet_address: Wallet
     signature: Signature
     issued_at: IssuedAt
-    note: Annotated[str, StringConstraints(max_length=280)] = ""
+    note: Annotated[str, StringConstraints(max_length=280), AfterValidator(_storable)] = ""
 
 
 class SimulatedTradeRequest(TradeRequest):

@@ -10,7 +10,7 @@ from typing import Any
 from psycopg.types.json import Jsonb
 
 from core.cup.ledger import Connection, market_account, open_account
-from core.cup.listing import DIRECTION, RANGE, VIRTUAL_CENTS, Listing, Side, listing_of
+from core.cup.listing import DIRECTION, RANGE, VIRTUAL_CENTS, Listing, Side, is_slug, listing_of
 from core.cup.refusal import Refusal
 from core.mirror.settlement import Book
 
@@ -87,13 +87,16 @@ def _market(row: Sequence[Any]) -> Market:
 
 async def find(connection: Connection, slug: str, *, lock: bool = False) -> Market:
     """`lock` keeps everybody else from trading on or settling it until the transaction ends."""
+    missing = Refusal(404, "market_not_found", "There is no paper market of this slug.")
+    if not is_slug(slug):
+        raise missing
     if lock:
         # A statement of its own: one that had to wait for the lock would still see the listing as it was before.
         await connection.execute("SELECT 1 FROM cup_market WHERE slug = %s FOR NO KEY UPDATE", (slug,))
     cursor = await connection.execute(f"{_MARKETS} WHERE c.slug = %s".encode(), (slug,))
     row = await cursor.fetchone()
     if row is None:
-        raise Refusal(404, "market_not_found", "There is no paper market of this slug.")
+        raise missing
     return _market(row)
 
 

@@ -27,6 +27,12 @@ _KEY: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:+<>=-]{0,63}")
 _FIXED_KEYS: Final[Mapping[int, tuple[str, str]]] = {THRESHOLD: ("yes", "no"), DIRECTION: ("up", "down")}
 
 
+def is_slug(text: str) -> bool:
+    """Whether a paper market can have this slug. What is none need not be looked up, nor can all of it be: a NUL is no
+    text to PostgreSQL."""
+    return _SLUG.fullmatch(text) is not None
+
+
 @dataclass(frozen=True, slots=True)
 class Side:
     """One outcome; `key` is what a trade names."""
@@ -63,7 +69,7 @@ def listing_of(
     document = document or {}
     market_id = _market_id(market_key, document)
     slug = _text(document.get("slug")) or market_id
-    if not _SLUG.fullmatch(slug):
+    if not is_slug(slug):
         return None
     sides = _sides(kind, outcomes, document)
     if sides is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from datetime import timedelta
+from urllib.parse import quote
 
 import psycopg
 import pytest
@@ -267,6 +268,21 @@ async def test_what_has_ended_on_chain_takes_no_trade_before_it_is_settled_here(
     assert await cup.balance(signer) == 9_995
     again = await cup.post("/trade", placed)  # what was placed in time keeps its receipt
     assert (again.status, again.body["receipt"]["replay"]) == (200, True)
+
+
+@pytest.mark.parametrize("odd", ["\0", "slug\0", "a b", "\ud800", "é", "../x"])
+async def test_text_that_the_database_cannot_hold_is_refused_with_words(cup: Cup, odd: str) -> None:
+    signer = await cup.claimed()
+    dry = {"slug": odd, "side": "yes", "sizePaper": 1, "simulate": True}
+    answers = [await cup.post("/trade", dry)]
+    if odd.isprintable():
+        answers.append(await cup.post("/trade", signer.trade(odd, "yes", 100)))
+    if odd != "\ud800":  # has no form in a path
+        answers.append(await cup.get(f"/markets/{quote(odd, safe='')}/quote", side="yes", sizePaper=1))
+    for answer in answers:
+        assert (answer.status, answer.body["error"]) in ((404, "market_not_found"), (400, "invalid_request")), answer
+    noted = await cup.post("/agent/enroll", signer.enrolment(note=f"mine {odd}"))
+    assert noted.status == (200 if odd.isprintable() else 400), noted
 
 
 @pytest.mark.proves("cup.trade.error.rate_limited", "cup.trade.limit.rate")
