@@ -36,7 +36,7 @@ class Proxy:
         self._session = aiohttp.ClientSession()
         app = web.Application(client_max_size=64 * 2**20)
         app.router.add_post("/", self._serve)
-        self._runner = web.AppRunner(app, access_log=None, handle_signals=False)
+        self._runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=1.0)
         await self._runner.setup()
         site = web.TCPSite(self._runner, "127.0.0.1", 0)
         await site.start()

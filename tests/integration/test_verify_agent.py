@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -183,12 +184,26 @@ def test_a_trade_id_alone_is_enough(traded: Traded, verify: Verify) -> None:
     assert code == 0, failing(report)
 
 
-def test_without_a_known_key_the_signer_is_told_and_left_open(
+def test_the_deployment_file_names_the_key_that_has_to_have_signed(
     traded: Traded, local_genesis: Genesis, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     document = tmp_path / "receipt.json"
     document.write_text(json.dumps(traded.early))
-    where = ["--rpc", traded.service.chain.url, "--deployments", str(local_genesis.deployments)]
+    named = tmp_path / "named"
+    shutil.copytree(local_genesis.deployments, named)
+    where = ["--rpc", traded.service.chain.url, "--deployments", str(named)]
+    assert main([str(document), *where]) == 0
+    facts = json.loads((named / "base.json").read_text())
+    assert facts["operatorWallets"]["attestation"] == wallets.ATTESTATION.address
+
+    facts["operatorWallets"]["attestation"] = DEV[5].address
+    (named / "base.json").write_text(json.dumps(facts))
+    assert main([str(document), *where]) == 1
+
+    # Where nobody names it the signer is told, and left open.
+    del facts["operatorWallets"]["attestation"]
+    (named / "base.json").write_text(json.dumps(facts))
+    capsys.readouterr()
     assert main([str(document), *where]) == 3
     said = capsys.readouterr().out
     assert "cannot be told" in said
