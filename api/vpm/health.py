@@ -16,13 +16,12 @@ from api.vpm.chain import StockContracts
 from api.vpm.facts import ListedMarket, Venue
 from api.vpm.index import StockIndex
 from api.vpm.oracle import OracleWatch
-from api.vpm.rows import read_allowed_feeds, read_positions
+from api.vpm.rows import read_allowed_feeds, read_owing
 from api.vpm.sessions import session_of
 from core.chain import ChainClient, RpcError
 from core.db.engine import Pool
 from core.deployments import Deployment
 from core.log import redact_text
-from core.mirror.vested import settlement
 from core.money import decimal_text
 from core.outbox import KEEPER, OPENER, RELAY, GroupReport, LaneStatus, report
 
@@ -31,6 +30,8 @@ HEAD_OLD_SECONDS = 60
 INDEX_LAG_SECONDS = 60
 SETTLED_WITHIN_SECONDS = 30 * 60
 DELIVERED_WITHIN_SECONDS = 20 * 60
+# Anybody may ask for health at any time: so much is read at once to find what is undelivered.
+MARKETS_AT_ONCE, POSITIONS_AT_ONCE = 200, 500
 # What a feed may be late beyond its heartbeat before it counts as silent.
 FEED_SLACK_SECONDS = 3600
 
@@ -55,6 +56,7 @@ class Health:
         self._of = sources
         self._clock = clock
         self._asking: asyncio.Task[list[tuple[str, bool, str]]] | None = None
+        self._delivered: dict[int, tuple[int, tuple[int, int]]] = {}
 
     async def get(self, request: web.Request) -> web.StreamResponse:
         if self._asking is None:  # whoever asks meanwhile gets the same answers
@@ -151,23 +153,27 @@ class Health:
 
     async def _delivery(self) -> Finding:
         """Positions the token itself refused are their owners' affair and are passed over."""
-        venue = self._venue()
-        now = venue.head
-        late = []
-        for market in venue.markets.values():
-            ended = market.settlement
-            if ended is None or now.timestamp <= ended.at + DELIVERED_WITHIN_SECONDS:
-                continue
-            if market.market.unpaid_principal == 0:
-                continue
+        index, venue = self._of.index, self._venue()
+        generation = 0 if index is None else index.generation
+        over = [
+            market
+            for market in venue.markets.values()
+            if market.settlement is not None
+            and venue.head.timestamp > market.settlement.at + DELIVERED_WITHIN_SECONDS
+            and self._delivered.get(market.id) != (generation, market.version)
+        ]
+        late: list[ListedMarket] = []
+        for start in range(0, len(over), MARKETS_AT_ONCE):
+            some = over[start : start + MARKETS_AT_ONCE]
             async with self._of.engine.connect() as connection:
-                held = await read_positions(connection, market.id)
-            if any(
-                each.failed_deliveries == 0
-                and settlement(market.market, each.position, each.vintage, now.moment).deliverable
-                for each in held
-            ):
-                late.append(market)
+                owing = await read_owing(
+                    connection, some, venue.head.moment, at_most=POSITIONS_AT_ONCE, refused_too=False
+                )
+            late = [market for market in some if market.id in owing]
+            if late:
+                break
+            # Not looked at again until a row of theirs changes.
+            self._delivered |= {market.id: (generation, market.version) for market in some}
         return not late, _listing(late, "undelivered 20 min after settlement", "everything settled is delivered")
 
     async def _open_schedule(self) -> Finding:

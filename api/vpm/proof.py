@@ -14,7 +14,7 @@ from typing import Any
 
 import orjson
 from aiohttp import web
-from sqlalchemy.ext.asyncio import AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from api.http.application import unavailable
 from api.http.rendered import Rendered, Slot
@@ -36,6 +36,7 @@ from api.vpm.proof_rows import (
     read_refunds,
     read_sweeps,
 )
+from api.vpm.rows import read_owing
 from core.chain import ChainClient, Contract, RpcError
 from core.config import Settings
 from core.deployments import Deployment
@@ -80,6 +81,7 @@ class Gathered:
     openers: tuple[str, ...] = ()
     sweeps: tuple[Sweep, ...] = ()
     refunds: tuple[Refund, ...] = ()
+    drill_owes: bool = True
     audit: Audit | None = None
     safe: Safe | None = None
     solvency: Solvency | None = None
@@ -169,6 +171,7 @@ class Proof:
                     betting=await read_betting(connection, self._operators(openers)),
                     sweeps=tuple(await read_sweeps(connection)),
                     refunds=() if drill is None else tuple(await read_refunds(connection, drill.id)),
+                    drill_owes=drill is None or await _owes(connection, venue, drill),
                     audit=await read_audit(connection, self._deployment.chain_id),
                     logs_missing=False,
                 )
@@ -252,7 +255,7 @@ class Proof:
             else {"address": found.safe.address, "threshold": found.safe.threshold, "owners": found.safe.owners},
             "counters": self._counters(found),
             "settled": [] if venue is None else _settled(venue),
-            "refundDrill": None if drill is None else self._refund_drill(drill, found.refunds),
+            "refundDrill": None if drill is None else self._refund_drill(drill, found),
             "feeSweeps": [{"tx": each.tx, "amount": str(each.amount), "at": each.at} for each in found.sweeps],
             "bettors": {
                 "distinct": 0 if found.betting is None else found.betting.distinct,
@@ -338,8 +341,8 @@ class Proof:
             counter("Fees taken", usdg["feesTaken"], STOCK_TOKEN_SYMBOL, "VestedMarkets Delivered events"),
         ]
 
-    def _refund_drill(self, market: ListedMarket, refunds: tuple[Refund, ...]) -> dict[str, Any]:
-        done = market.market.voided and market.market.unpaid_principal == 0
+    def _refund_drill(self, market: ListedMarket, found: Gathered) -> dict[str, Any]:
+        done = market.market.voided and not found.drill_owes
         settled = market.settlement
         reason = None
         if settled is not None and market.market.voided:
@@ -352,7 +355,7 @@ class Proof:
             "voidTxUrl": None if settled is None or not market.market.voided else self._tx_link(settled.tx),
             "refunds": [
                 {"positionId": str(each.position_id), "owner": each.owner, "amount": str(each.amount), "tx": each.tx}
-                for each in refunds
+                for each in found.refunds
                 if market.market.voided
             ],
         }
@@ -367,10 +370,15 @@ class Proof:
 
 
 def _drill(venue: Venue) -> ListedMarket | None:
-    """The last market listed to show refunds: a void one that has given everything back, if there is one."""
+    """The last market listed to show refunds: a void one that has given all taken stakes back, if there is one."""
     drills = [market for market in venue.markets.values() if market.family == DRILL]
     refunded = [market for market in drills if market.market.voided and market.market.unpaid_principal == 0]
     return max(refunded or drills, key=lambda market: market.id, default=None)
+
+
+async def _owes(connection: AsyncConnection, venue: Venue, market: ListedMarket) -> bool:
+    """Whether anything of it is unsent: stakes, and remainders that were never taken."""
+    return bool(await read_owing(connection, [market], venue.head.moment, at_most=500, refused_too=True))
 
 
 def _settled(venue: Venue) -> list[dict[str, Any]]:

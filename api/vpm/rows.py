@@ -15,7 +15,8 @@ from core.db.schema.index_shared import oracle_round
 from core.db.schema.index_stock import stock_feed, stock_market, stock_position, stock_venue, stock_vintage
 from core.db.types import hex_of
 from core.mirror.rounds import Round
-from core.projections.stock import market_of, position_of, vintage_of
+from core.mirror.vested import Moment, settlement
+from core.projections.stock import market_of, may_be_owed, position_of, vintage_of
 
 
 async def read_venue(chain_id: int, connection: AsyncConnection, held: Venue | None) -> Venue | None:
@@ -72,6 +73,36 @@ async def read_positions(connection: AsyncConnection, market_id: int) -> tuple[H
     """Every position of a market in the order of entry, the seed first."""
     query = _HELD.where(stock_position.c.market_id == market_id).order_by(stock_position.c.ordinal)
     return tuple(_held(row) for row in await connection.execute(query))
+
+
+async def read_owing(
+    connection: AsyncConnection, markets: Sequence[ListedMarket], now: Moment, *, at_most: int, refused_too: bool
+) -> set[int]:
+    """Ids of those of these settled markets in which something is owed and unsent; empty when nothing is.
+
+    Looks no further than the first page of `at_most` candidates in which one is found. refused_too: whether positions
+    count whose delivery the token refused.
+    """
+    by_id = {market.id: market.market for market in markets}
+    query = (
+        _HELD.join(stock_market, stock_market.c.market_id == stock_position.c.market_id)
+        .where(stock_position.c.market_id.in_(by_id), may_be_owed())
+        .order_by(stock_position.c.position_id)
+        .limit(at_most)
+    )
+    if not refused_too:
+        query = query.where(stock_position.c.failed_deliveries == 0)
+    after = -1
+    while True:
+        page = (await connection.execute(query.where(stock_position.c.position_id > after))).all()
+        owing = {
+            row.market_id
+            for row in page
+            if settlement(by_id[row.market_id], position_of(row), vintage_of(row), now).deliverable
+        }
+        if owing or len(page) < at_most:
+            return owing
+        after = page[-1].position_id
 
 
 async def read_version(connection: AsyncConnection, chain_id: int, market_id: int) -> tuple[int, int]:

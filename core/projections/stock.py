@@ -7,13 +7,18 @@ SQLAlchemy gives them (amounts as int, addresses as bytes).
     view = position_view(market, position_of(row), vintage_of(vintage_row), Moment(l1_block_number, block_time))
 
 `now` is the cursor's block (`chain_cursor.l1_block_number`, `block_time`), or the head for what moves with time alone.
+
+`may_be_owed` finds the positions worth asking `settlement` about.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from core.mirror.vested import Book, Market, Position, Terms, Vintage
+from sqlalchemy import ColumnElement, and_, or_
+
+from core.db.schema.index_stock import stock_market, stock_position, stock_vintage
+from core.mirror.vested import DOWN, UP, Book, Market, Position, Terms, Vintage
 
 
 def market_of(row: Any) -> Market:
@@ -71,6 +76,24 @@ def position_of(row: Any) -> Position:
         fee=row.fee,
         refund=row.refund,
     )
+
+
+def may_be_owed() -> ColumnElement[bool]:
+    """Whether a position may be owed something, over the three tables joined: it is unpaid and of the winning side or
+    of a void market, or its side of its vintage was not taken whole and it got nothing back. Of those it leaves out
+    none is owed anything."""
+    markets, vintages, positions = stock_market.c, stock_vintage.c, stock_position.c
+    unpaid = and_(
+        positions.claimed.is_(False),
+        markets.closed_tx.is_not(None),
+        or_(markets.voided, markets.winner == positions.outcome),
+    )
+    rationed = or_(
+        vintages.accepted_up.is_(None),
+        and_(positions.outcome == UP, vintages.accepted_up != vintages.offered_up),
+        and_(positions.outcome == DOWN, vintages.accepted_down != vintages.offered_down),
+    )
+    return or_(unpaid, and_(positions.refunded.is_(False), positions.vintage != 0, rationed))
 
 
 def address_text(address: bytes) -> str:

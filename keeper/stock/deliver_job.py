@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import and_, func, or_, select, tuple_
+from sqlalchemy import and_, func, select, tuple_
 
 from core.db.schema.index_stock import stock_market, stock_position, stock_vintage
-from core.mirror.vested import DOWN, UP, Moment
+from core.mirror.vested import Moment
 from core.outbox import KEEPER
-from core.projections.stock import market_of, position_of, vintage_of
+from core.projections.stock import market_of, may_be_owed, position_of, vintage_of
 from keeper import metrics
 from keeper.desk import Run
 from keeper.errands import Rest, Want, after_refusals
@@ -86,27 +86,14 @@ async def _free(run: Run, owed: list[Due]) -> list[Due]:
 
 
 async def _holdings(run: Run, after: tuple[int, int]) -> list[Holding]:
-    """Positions that may be owed something: unpaid ones of the winning side or a void, and rationed ones.
-
-    In the order of how often the token refused them, then of their ids; `after` is where the page before ended.
-    """
+    """Positions that may be owed something, in the order of how often the token refused them, then of their ids.
+    `after` is where the page before ended."""
     place = tuple_(POSITIONS.failed_deliveries, POSITIONS.position_id)
-    unpaid = and_(
-        POSITIONS.claimed.is_(False),
-        MARKETS.closed_tx.is_not(None),
-        or_(MARKETS.voided, MARKETS.winner == POSITIONS.outcome),
-    )
-    rationed = or_(
-        VINTAGES.accepted_up.is_(None),
-        and_(POSITIONS.outcome == UP, VINTAGES.accepted_up != VINTAGES.offered_up),
-        and_(POSITIONS.outcome == DOWN, VINTAGES.accepted_down != VINTAGES.offered_down),
-    )
-    unreturned = and_(POSITIONS.refunded.is_(False), POSITIONS.vintage != 0, rationed)
     query = (
         select(POSITIONS.position_id)
         .join(stock_market, MARKETS.market_id == POSITIONS.market_id)
         .join(stock_vintage, and_(VINTAGES.market_id == POSITIONS.market_id, VINTAGES.vintage == POSITIONS.vintage))
-        .where(or_(unpaid, unreturned), place > after)
+        .where(may_be_owed(), place > after)
         .order_by(POSITIONS.failed_deliveries, POSITIONS.position_id)
         .limit(AT_MOST)
     )

@@ -76,6 +76,35 @@ async def test_what_is_left_unsettled_or_undelivered_too_long_is_named(service: 
     assert (await finding(door, chain, "delivery"))[0]
 
 
+@pytest.mark.proves("stock.health.decision.delivery")
+async def test_a_losers_remainder_that_was_never_sent_is_undelivered_too(service: StockService, door: Door) -> None:
+    """The winners are paid, and the part of a losing bet that the market had no room for has not come back."""
+    chain = service.chain
+    chain.push(FLAT_PRICE)
+    market = chain.open_market(strike_in=MINUTE, lasts=MINUTE, seed=USDG)
+    chain.enter(wallets.DEV[2], market, 0, 50 * USDG)
+    chain.warp_to(chain.now + 61)
+    chain.push(FLAT_PRICE - 1)
+    chain.warp_to(chain.now + 61)
+    chain.send(chain.contracts.resolver.call("resolve", market), wallets.DEV[5].address)
+    settled = chain.now
+    *seeds, loser = chain.positions(market)
+    chain.send(chain.contracts.settler.call("deliver", seeds), wallets.DEV[5].address)
+    chain.warp_to(settled + 20 * MINUTE)
+    assert await finding(door, chain, "delivery") == (True, "everything settled is delivered")
+    chain.warp_to(settled + 20 * MINUTE + 1)
+    assert await finding(door, chain, "delivery") == (False, f"1 undelivered 20 min after settlement: {market}")
+
+    # One whom the token refuses is passed over; once it was tried for everybody, nothing is late.
+    token = chain.contracts.token
+    chain.send(token.call("freeze", wallets.DEV[2].address), wallets.DEPLOYER.address)
+    chain.send(chain.contracts.settler.call("deliver", [loser]), wallets.DEV[5].address)
+    assert await finding(door, chain, "delivery") == (True, "everything settled is delivered")
+    chain.send(token.call("unfreeze", wallets.DEV[2].address), wallets.DEPLOYER.address)
+    chain.send(chain.contracts.settler.call("deliver", [loser]), wallets.DEV[5].address)
+    assert (await finding(door, chain, "delivery"))[0]
+
+
 async def first_day_of_a_week(after: int) -> Session:
     while True:
         session = await session_of(after)
