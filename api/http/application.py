@@ -143,12 +143,19 @@ def _counted(operation: Operation) -> Handler:
     handler, counts = operation.handler, {200: REQUESTS.labels(operation.id, "200")}
 
     async def counted(request: web.Request) -> web.StreamResponse:
-        response = await handler(request)
-        count = counts.get(response.status)
-        if count is None:
-            count = counts[response.status] = REQUESTS.labels(operation.id, str(response.status))
-        count.inc()
-        return response
+        status = 500
+        try:
+            response = await handler(request)
+            status = response.status
+            return response
+        except Problem as problem:
+            status = problem.status
+            raise
+        finally:
+            count = counts.get(status)
+            if count is None:
+                count = counts[status] = REQUESTS.labels(operation.id, str(status))
+            count.inc()
 
     return counted
 

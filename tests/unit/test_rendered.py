@@ -12,6 +12,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from api.http import Answer, Operation, Problem, Rendered, Slot, Surface, application
+from core.metrics import REGISTRY
 
 BODY = b'{"markets":["' + b"NVDA " * 400 + b'"]}'
 CACHE = "public, max-age=15"
@@ -117,6 +118,36 @@ async def test_no_answer_tells_what_it_is_made_with(door: tuple[str, int]) -> No
         assert "server" not in headers
         assert "python" not in str(headers).lower()
     writer.close()
+
+
+@pytest.mark.parametrize("from_memory", [True, False])
+@pytest.mark.parametrize("status", [200, 400, 404, 500, 503])
+async def test_every_answer_is_counted_by_its_status(from_memory: bool, status: int) -> None:
+    """A refusal and a fault leave the handler as exceptions, and are no less answers."""
+
+    async def handler(_request: web.Request) -> web.StreamResponse:
+        if status == 500:
+            raise RuntimeError("a fault")
+        if status != 200:
+            raise Problem(status, "refused", "No.")
+        return web.Response()
+
+    path = f"/api/counted/{from_memory}".lower()
+    operation = Operation("GET", path, handler, path, {200: Answer("x")}, from_memory=from_memory)
+    surface = Surface("test", "Test", "", ("/api/",), (operation,), lambda problem, _id: {"error": problem.code})
+    before = counted(operation, status)
+    async with TestServer(application([surface])) as server:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        said, _, _ = await ask(reader, writer, f"GET {path} HTTP/1.1")
+        writer.close()
+    assert said.split()[1] == str(status)
+    assert counted(operation, status) == before + 1
+
+
+def counted(operation: Operation, status: int) -> float:
+    """Requests of this operation answered so, as the metric has it."""
+    labels = {"operation": operation.id, "status": str(status)}
+    return REGISTRY.get_sample_value("vpm_http_requests_total", labels) or 0.0
 
 
 # ---------------------------------------------------------------- slots
