@@ -112,11 +112,9 @@ class _Wording:
         headers = response.headers
         headers["X-Request-Id"] = request_id(request)
         headers.popall("Server", None)  # aiohttp's own, with its version and Python's
-        if "Origin" in request.headers:
-            surface = self.surface_of(request.path)
-            if surface is not None:
-                headers["Access-Control-Allow-Origin"] = surface.cors.allow_origin
-                headers["Access-Control-Expose-Headers"] = ", ".join(surface.cors.expose_headers)
+        surface = self.surface_of(request.path)
+        if surface is not None:
+            headers.update(surface.cors.headers)
 
 
 def _problem_of(refusal: web.HTTPException) -> Problem:

@@ -17,6 +17,7 @@ from aiohttp import HttpVersion11, web
 from aiohttp.abc import AbstractStreamWriter
 from multidict import CIMultiDict
 
+from api.http.operation import Cors
 from api.http.requests import fresh_request_id
 
 # Below this a body is not worth compressing; above the other, compressing it would hold up other requests.
@@ -26,7 +27,10 @@ _GZIP_LEVEL = 5
 
 JSON = "application/json; charset=utf-8"
 
-_KEPT = ("ETag", "Cache-Control", "Vary")
+# Of the surfaces' own lists only what these bodies can carry.
+_CORS = Cors().headers
+
+_KEPT = ("ETag", "Cache-Control", "Vary", *_CORS)
 
 
 class Rendered:
@@ -59,6 +63,7 @@ class Rendered:
                 "ETag": self._tag,
                 "Vary": "Accept-Encoding",
                 "X-Content-Type-Options": "nosniff",
+                **_CORS,
             }
         )
         self._encoded_tag = f'"{digest}-gzip"'
@@ -87,10 +92,10 @@ class Rendered:
     def answer(self, request: web.Request) -> web.StreamResponse:
         """As `response`, with nothing made for this request alone: the same bytes for all, its own id and time put in.
 
-        What is unusual (HEAD, a browser's `Origin`, a connection that ends) goes the usual way.
+        What is unusual (HEAD, a connection that ends) goes the usual way.
         """
         asked = request.headers
-        if request.method != "GET" or "Origin" in asked or not request.keep_alive or request.version != HttpVersion11:
+        if request.method != "GET" or not request.keep_alive or request.version != HttpVersion11:
             return self.response(request)
         accepts, held = asked.get("Accept-Encoding"), asked.get("If-None-Match")
         if accepts is not None and self.encoded is not None and _takes_gzip(accepts):

@@ -111,6 +111,20 @@ async def test_what_is_unusual_goes_the_usual_way(door: tuple[str, int]) -> None
     writer.close()
 
 
+@pytest.mark.parametrize("path", ["quick", "usual", "nothing"])
+@pytest.mark.parametrize("held", [False, True])
+async def test_every_copy_may_be_read_by_browsers(door: tuple[str, int], path: str, held: bool) -> None:
+    """A shared cache keeps the answer to whoever came first, who need not have been a browser."""
+    reader, writer = await asyncio.open_connection(*door)
+    given = ("If-None-Match: *",) if held else ()
+    status, headers, _ = await ask(reader, writer, f"GET /api/{path} HTTP/1.1", *given)
+    assert status.split()[1] == ("404" if path == "nothing" else "304" if held else "200")
+    assert headers["access-control-allow-origin"] == "*"
+    assert {"ETag", "Retry-After", "X-Request-Id"} <= set(headers["access-control-expose-headers"].split(", "))
+    assert "origin" not in headers.get("vary", "").lower()
+    writer.close()
+
+
 async def test_no_answer_tells_what_it_is_made_with(door: tuple[str, int]) -> None:
     reader, writer = await asyncio.open_connection(*door)
     for path in ("quick", "usual", "nothing"):
