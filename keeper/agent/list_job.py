@@ -13,6 +13,7 @@ from keeper.agent.series import Feed, Series, Slot, VenueTerms
 from keeper.desk import Run
 from keeper.errands import Rest, Want
 from keeper.sources.chainlink import latest_round
+from keeper.sources.sample import Round
 
 REST = Rest(after_success=600.0, after_failure=20.0)
 LAST_CALL_SECONDS = 30
@@ -28,17 +29,15 @@ async def list_series(run: Run) -> None:
     if await _cannot_list(run):
         return
     feeds = _feeds(run)
-    latest = [
-        await latest_round(run.desk.client, run.desk.at(feed.address, "ObservationFeed"), run.head) for feed in feeds
-    ]
-    await _list(run, *decide_series(feeds, latest, await _filled(run), run.now))
+    await _list(run, *decide_series(feeds, await _latest(run, feeds), await _filled(run), run.now))
 
 
 async def list_rounds(run: Run) -> None:
     if await _cannot_list(run):
         return
-    seconds = run.keeper.how.round_seconds
-    await _list(run, *decide_rounds(_feeds(run), await _filled(run), run.now, seconds, quick=run.desk.is_local))
+    feeds, seconds = _feeds(run), run.keeper.how.round_seconds
+    latest, filled = await _latest(run, feeds), await _filled(run)
+    await _list(run, *decide_rounds(feeds, latest, filled, run.now, seconds, quick=run.desk.is_local))
 
 
 def _standing_series(run: Run) -> bool:
@@ -48,6 +47,12 @@ def _standing_series(run: Run) -> bool:
 
 def _feeds(run: Run) -> list[Feed]:
     return [Feed(each.key, each.address) for each in run.desk.deployment.observation_feeds]
+
+
+async def _latest(run: Run, feeds: Sequence[Feed]) -> list[Round | None]:
+    return [
+        await latest_round(run.desk.client, run.desk.at(feed.address, "ObservationFeed"), run.head) for feed in feeds
+    ]
 
 
 async def _cannot_list(run: Run) -> bool:

@@ -79,6 +79,8 @@ def test_a_newcomer_reaches_a_running_deployment_with_the_document_alone(
         "ATTESTER": wallets.ATTESTATION.address,
         "FACTS": str(state.deployments),
         "DATABASE_URL": database_url,
+        "VPM_CUP_OPENS_AT": "2026-01-01T00:00:00Z",
+        "VPM_CUP_CLOSES_AT": "2126-01-01T00:00:00Z",
         "VPM_PUBLIC_URL": f"http://127.0.0.1:{port}",
         "VPM_PORT": str(port),
         **{f"VPM_{name}_METRICS_PORT": "0" for name in ("API", "INDEXER", "KEEPER", "RELAYER")},

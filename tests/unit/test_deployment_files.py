@@ -19,6 +19,7 @@ from packaging.requirements import Requirement
 
 from core.config import loading
 from core.config.settings import Settings
+from keeper.sources.settings import load_sources
 from scripts._vpm.cli import COMMANDS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -193,6 +194,34 @@ def test_every_variable_the_compose_file_needs_is_in_its_examples(compose: dict[
     assert required <= given
 
 
+# ---------------------------------------------------------------- the keeper's sources
+
+
+def test_the_keeper_is_given_its_sources_everywhere(compose: dict[str, Any]) -> None:
+    keeper = compose["services"]["keeper"]
+    file = Path(keeper["environment"]["VPM_KEEPER_SOURCES_FILE"])
+    assert [volume.split(":")[1:] for volume in keeper["volumes"]] == [[str(file.parent), "ro"]]
+    assert "keeper/" in (COMPOSE.parent / ".gitignore").read_text().splitlines()
+    (spec,) = (each["spec"]["template"]["spec"] for each in PODS if each["metadata"]["name"] == "keeper")
+    (container,) = spec["containers"]
+    assert {"name": "VPM_KEEPER_SOURCES_FILE", "value": str(file)} in container["env"]
+    (mount,) = (mount for mount in container["volumeMounts"] if mount["mountPath"] == str(file.parent))
+    (volume,) = (volume for volume in spec["volumes"] if volume["name"] == mount["name"])
+    listed = yaml.safe_load((BASE / "kustomization.yaml").read_text())
+    (generator,) = (each for each in listed["configMapGenerator"] if each["name"] == volume["configMap"]["name"])
+    assert generator["files"] == [file.name]
+
+
+def test_the_sources_that_are_shown_are_ones_that_are_read(tmp_path: Path) -> None:
+    example = FILES / "sources.example.toml"
+    assert load_sources(example) == load_sources(BASE / "sources.toml") == {}
+    _, _, entry = example.read_text().partition("#\n")
+    shown = tmp_path / "sources.toml"
+    shown.write_text("\n".join(line.removeprefix("#").removeprefix(" ") for line in entry.splitlines()))
+    (observed,) = load_sources(shown).values()
+    assert len(observed.sources) == 2
+
+
 # ---------------------------------------------------------------- Kubernetes
 
 
@@ -216,7 +245,7 @@ def test_the_base_lists_every_file_there_is() -> None:
     present = {path.name for path in BASE.glob("*.yaml")} - {"kustomization.yaml"}
     assert set(listed["resources"]) == present
     for generator in listed["configMapGenerator"]:
-        assert all((BASE / name).exists() for name in generator["envs"])
+        assert all((BASE / name).exists() for name in (*generator.get("envs", ()), *generator.get("files", ())))
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda each: f"{each['kind']}-{each['metadata']['name']}")

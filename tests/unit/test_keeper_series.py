@@ -201,14 +201,26 @@ def test_no_market_is_built_on_doubt(last: Round | None, feed: Feed, reason: str
     assert all(reason in each.reason for each in unlisted)
 
 
-def test_rounds_need_no_value_and_the_quick_ones_are_local() -> None:
-    wanted, _ = decide_rounds([BNKR, AIXBT], set(), NOW, HOUR, quick=False)
+def test_rounds_are_listed_on_fed_feeds_and_the_quick_ones_are_local() -> None:
+    fresh = Round(VALUE, NOW - 30)
+    wanted, _ = decide_rounds([BNKR, AIXBT], [fresh, fresh], set(), NOW, HOUR, quick=False)
     assert [each.slot.series for each in wanted] == [Series.HOUR, Series.HOUR]
-    wanted, _ = decide_rounds([BNKR, AIXBT], set(), NOW, HOUR, quick=True)
+    wanted, _ = decide_rounds([BNKR, AIXBT], [fresh, fresh], set(), NOW, HOUR, quick=True)
     assert [each.slot.series for each in wanted] == [Series.HOUR, Series.HOUR, Series.QUICK]
     filled = {Slot(Series.HOUR, "BNKR", at("2026-11-21 06:00"))}
-    left, reasons = decide_rounds([BNKR], filled, NOW, HOUR, quick=False)
+    left, reasons = decide_rounds([BNKR], [fresh], filled, NOW, HOUR, quick=False)
     assert (left, reasons[0].reason) == ([], "the next round is listed")
+
+
+@pytest.mark.parametrize(
+    ("last", "reason"),
+    [(None, "no value yet"), (Round(0, NOW), "no value yet"), (Round(VALUE, NOW - 901), "901 s old")],
+)
+def test_no_round_takes_money_on_a_feed_that_nobody_posts_to(last: Round | None, reason: str) -> None:
+    wanted, unlisted = decide_rounds([BNKR, AIXBT], [last, Round(VALUE, NOW - 900)], set(), NOW, HOUR, quick=True)
+    assert [(each.slot.symbol, each.slot.series) for each in wanted] == [("AIXBT", Series.HOUR)]
+    assert [each.target for each in unlisted] == ["BNKR hour", "BNKR quick"]
+    assert all(reason in each.reason for each in unlisted)
 
 
 # ---------------------------------------------------------------- numbers
