@@ -27,3 +27,10 @@ AUDIT_MISMATCHES = gauge(
     "vpm_index_audit_mismatches", "Numbers the last audit found unlike the contracts', absent before any audit", CHAIN
 )
 AUDITED = gauge("vpm_index_audit_timestamp_seconds", "When a chain was last audited, absent before any audit", CHAIN)
+
+
+def forget_state(chain: str) -> None:
+    """Of a chain that this process follows no longer: how it stands is the next leader's to say, and what was left
+    standing here would be alarmed about for ever."""
+    for each in (HALTED, LAG_BLOCKS, LAG_SECONDS, EVENT_RATE):
+        each.remove(chain)

@@ -90,6 +90,7 @@ class ChainService:
             listening.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await listening
+            metrics.forget_state(self.chain.name)
 
     async def _feeds(self, rpc: RpcClient, deployment: Deployment) -> dict[bytes, FeedRounds]:
         """Who announces the feeds' rounds, asked until a node answers."""

@@ -27,6 +27,7 @@ from core.db.notify import listen
 from core.deployments import load_deployment
 from core.log import get_logger
 from core.outbox import IntentWatch
+from keeper import metrics
 from keeper.desk import ChainDesk, Keeper
 from keeper.runner import Runner, follow
 from keeper.schedule import BY_NAME, JOBS, Job
@@ -125,6 +126,8 @@ class Keeping:
         finally:
             scheduler.shutdown(wait=False)
             await asyncio.sleep(0)  # its shutdown is scheduled, not done
+            # What is due is the next leader's to say: a number left standing here would be alarmed about for ever.
+            metrics.DUE.clear()
 
     async def _tick(self, job: Job) -> None:
         await self.runner.run(job)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +21,7 @@ from scripts._status.rules import ALERTS, Alert, alerts, metrics_in
 ROOT = Path(__file__).resolve().parents[2]
 DASHBOARD = ROOT / "deployments" / "grafana" / "vpm.json"
 SCRAPES = ROOT / "deployments" / "prometheus" / "prometheus.yml"
+IN_KUBERNETES = SCRAPES.with_name("kubernetes.yml")
 
 
 @pytest.fixture(scope="module")
@@ -111,13 +113,55 @@ def test_every_alert_has_its_section_and_its_drill(alert: Alert) -> None:
     assert alert.drill in DRILLS, f"there is no drill {alert.drill}"
 
 
-def test_promtool_agrees_where_there_is_one() -> None:
-    import shutil
-
+def _promtool(*words: str) -> None:
     if shutil.which("promtool") is None:
         pytest.skip("promtool is not installed (Debian: apt install prometheus)")
-    done = subprocess.run(["promtool", "check", "rules", str(ALERTS)], capture_output=True, text=True, check=False)
+    done = subprocess.run(["promtool", *words], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_promtool_agrees_where_there_is_one(tmp_path: Path) -> None:
+    _promtool("check", "rules", str(ALERTS))
+    _promtool("check", "config", "--syntax-only", str(SCRAPES))
+    # Debian's promtool knows no service discovery: that part is read by the test of the scrapes below.
+    config = yaml.safe_load(IN_KUBERNETES.read_text())
+    assert config["scrape_configs"][0].pop("kubernetes_sd_configs")
+    (tmp_path / "kubernetes.yml").write_text(yaml.safe_dump(config))
+    _promtool("check", "config", "--syntax-only", str(tmp_path / "kubernetes.yml"))
+
+
+@pytest.mark.parametrize("gone", table.DAEMONS)
+def test_a_daemon_without_any_target_is_alarmed_about(gone: str, tmp_path: Path) -> None:
+    """Its own metrics have vanished with it, so no other rule says a word."""
+    present = [
+        {"series": f'up{{daemon="{daemon}", instance="a"}}', "values": "1x10"}
+        for daemon in table.DAEMONS
+        if daemon != gone
+    ]
+    told = {"severity": "page", "daemon": gone}
+    (rule,) = (rule for rule in _rules() if rule["alert"] == "VpmDaemonMissing")
+    notes = {**rule["annotations"], "summary": f"Prometheus knows of no {gone}"}
+    case = {
+        "rule_files": [str(ALERTS)],
+        "evaluation_interval": "1m",
+        "tests": [
+            {
+                "interval": "1m",
+                "input_series": present,
+                "alert_rule_test": [
+                    {"eval_time": "1m", "alertname": "VpmDaemonMissing", "exp_alerts": []},
+                    {
+                        "eval_time": "5m",
+                        "alertname": "VpmDaemonMissing",
+                        "exp_alerts": [{"exp_labels": told, "exp_annotations": notes}],
+                    },
+                    {"eval_time": "5m", "alertname": "VpmDaemonDown", "exp_alerts": []},
+                ],
+            }
+        ],
+    }
+    (tmp_path / "case.yml").write_text(yaml.safe_dump(case))
+    _promtool("test", "rules", str(tmp_path / "case.yml"))
 
 
 # ---------------------------------------------------------------- dashboard and scraping
@@ -154,3 +198,44 @@ def test_prometheus_scrapes_every_daemon_and_keeps_the_label_job() -> None:
     (job,) = yaml.safe_load(SCRAPES.read_text())["scrape_configs"]
     assert job["honor_labels"] is True
     assert {each["labels"]["daemon"] for each in job["static_configs"]} == set(table.DAEMONS) == set(concerns.DAEMONS)
+
+
+def test_prometheus_in_kubernetes_gives_every_pod_the_same_labels() -> None:
+    (job,) = yaml.safe_load(IN_KUBERNETES.read_text())["scrape_configs"]
+    assert job["honor_labels"] is True
+    steps = {step.get("target_label", step["source_labels"][0]): step for step in job["relabel_configs"]}
+    pods = ROOT / "deployments" / "kubernetes" / "base"
+    for daemon in table.DAEMONS:
+        (made,) = (
+            each for each in yaml.safe_load_all((pods / f"{daemon}.yaml").read_text()) if each["kind"] == "Deployment"
+        )
+        template = made["spec"]["template"]
+        found = {
+            **{
+                f"__meta_kubernetes_pod_label_{_safe(name)}": text
+                for name, text in template["metadata"]["labels"].items()
+            },
+            **{
+                f"__meta_kubernetes_pod_annotation_{_safe(name)}": text
+                for name, text in template["metadata"]["annotations"].items()
+            },
+            "__meta_kubernetes_pod_ip": "10.0.0.1",
+        }
+        found["__meta_kubernetes_pod_ip"] = "10.0.0.1"
+        assert found[steps["daemon"]["source_labels"][0]] == daemon
+        (port,) = (
+            port["containerPort"]
+            for port in template["spec"]["containers"][0]["ports"]
+            if re.fullmatch(steps["__meta_kubernetes_pod_container_port_name"]["regex"], port["name"])
+        )
+        address = steps["__address__"]
+        assert address["separator"].join(found[name] for name in address["source_labels"]) == f"10.0.0.1:{port}"
+        kept = steps["__meta_kubernetes_pod_annotation_prometheus_io_scrape"]
+        assert (found[kept["source_labels"][0]], kept["action"]) == (kept["regex"], "keep")
+    labelled = yaml.safe_load((pods / "kustomization.yaml").read_text())["labels"][0]["pairs"]
+    assert job["kubernetes_sd_configs"][0]["selectors"][0]["label"].split("=")[1] == labelled["app.kubernetes.io/name"]
+
+
+def _safe(name: str) -> str:
+    """A label's name as service discovery writes it."""
+    return re.sub(r"[^a-zA-Z0-9_]", "_", name)

@@ -1,0 +1,69 @@
+"""A process that led once says no more of how things stand: its numbers would be alarmed about until it restarts."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from core.config import KeeperSettings, load
+from core.db.engine import make_engine, make_pool
+from core.metrics import REGISTRY
+from indexer import metrics as index_metrics
+from indexer.service import ChainService
+from keeper import metrics as keeper_metrics
+from keeper.desk import Keeper
+from keeper.service import Keeping
+from tests.cup_rig import settings_for
+from tests.support.genesis import chain, genesis
+from tests.waiting import until
+
+SERVING = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND query ILIKE 'listen %keeper%'"
+
+
+@asynccontextmanager
+async def running(work: Any) -> AsyncIterator[None]:
+    task = asyncio.create_task(work)
+    try:
+        yield
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+
+async def test_a_former_keeper_says_nothing_of_what_is_due(fresh_database_url: str) -> None:
+    settings = settings_for(fresh_database_url)
+    engine = make_engine(fresh_database_url, autocommit=True)
+    due = {"job": "resolve", "what": "markets"}
+    async with make_pool(fresh_database_url, size=2, autocommit=True) as pool, aiohttp.ClientSession() as http:
+        keeping = Keeping(Keeper(settings, load(KeeperSettings, {}), pool, engine, http, {}), fresh_database_url)
+        async with running(keeping.run()):
+            async with asyncio.timeout(60), pool.connection() as connection:
+                while not await (await connection.execute(SERVING)).fetchone():
+                    await asyncio.sleep(0.1)
+            keeper_metrics.DUE.labels(**due).set(3)
+            assert REGISTRY.get_sample_value("vpm_keeper_due", due) == 3
+        assert REGISTRY.get_sample_value("vpm_keeper_due", due) is None
+    await engine.dispose()
+
+
+async def test_a_former_indexer_says_nothing_of_how_its_chain_stands(fresh_database_url: str, tmp_path: Path) -> None:
+    known = genesis()
+    states = ("vpm_index_halted", "vpm_index_lag_seconds", "vpm_index_lag_blocks")
+    label = {"chain": "vpm"}
+    with chain(known, "vpm", tmp_path / "vpm.log") as stock:
+        settings = settings_for(
+            fresh_database_url, VPM_STOCK_RPC_URLS=stock.url, VPM_DEPLOYMENTS_DIR=str(known.deployments)
+        )
+        async with make_pool(fresh_database_url, size=4) as pool:
+            service = ChainService(settings.chain("vpm"), settings, pool)
+            async with running(service.run()):
+                await until(lambda: REGISTRY.get_sample_value("vpm_index_lag_seconds", label) is not None, 30)
+                index_metrics.HALTED.labels("vpm").set(1)
+            assert [REGISTRY.get_sample_value(name, label) for name in states] == [None] * 3
