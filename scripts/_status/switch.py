@@ -16,7 +16,7 @@ from core.errors import VpmError
 
 SWITCHES = {
     "trading_paused": "refuse every real trade of the agent API",
-    "cup_halted": "halt live writes of the operator's own fleets in the tournament",
+    "cup_halted": "refuse real trades and bets in the tournament of every wallet that is not enrolled",
 }
 
 

@@ -117,8 +117,9 @@ Exit code 0: nothing needs a look; 1: something does; 2: the database cannot be 
         """\
 ./vpm switch [NAME on|off] [--reason TEXT] [--by WHO]
 
-trading_paused refuses every real trade of the agent API; cup_halted halts live writes of the operator's own fleets in
-the tournament. Every process sees a change within two seconds. Without a name it lists them. Needs DATABASE_URL.""",
+trading_paused refuses every real trade of the agent API; cup_halted refuses real trades and bets in the tournament of
+every wallet that is not enrolled, and of the operator's own fleets in any case. Every process sees a change within two
+seconds. Without a name it lists them. Needs DATABASE_URL.""",
     ),
     "reindex": (
         "read one chain again from its first block",

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import psycopg
 import pytest
 
-from core.db.engine import conninfo
+from core.cup import enrolment
+from core.cup.refusal import Refusal
+from core.db.engine import connect, conninfo
 from core.db.leader import lock_key
+from core.local.packages import REPOSITORY
 from scripts._status import reindex, switch
+from scripts._vpm import manual
 from tests.support.genesis import Genesis
 
 
@@ -88,3 +93,20 @@ def test_a_missing_deployment_is_told(
     monkeypatch.setenv("VPM_DEPLOYMENTS_DIR", str(tmp_path))
     assert reindex.main(["base", "--yes"]) == 2
     assert "does not exist" in capsys.readouterr().err
+
+
+@pytest.mark.proves("cup.enroll.error.house_fleet_wallet")
+async def test_a_wallet_registered_as_the_manual_says_cannot_enroll(fresh_database_url: str) -> None:
+    page = (REPOSITORY / "docs" / "operate.md").read_text()
+    (statement,) = re.findall(r'psql "\$DATABASE_URL" -c "(INSERT INTO cup_house_wallet [^"]+)"', page)
+    async with await connect(fresh_database_url) as connection:
+        wallet = "0x" + "AB" * 20
+        await connection.execute(statement.replace("0xWALLET", wallet).encode())
+        with pytest.raises(Refusal, match="operator's own fleets"):
+            await enrolment.enrol(connection, wallet.lower(), "", "2026-11-21T12:00:00Z", b"\x01" * 65)
+
+
+def test_what_a_halt_does_is_said_as_it_is(fresh_database_url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert switch.main(["cup_halted", "on"]) == 0
+    assert "every wallet that is not enrolled" in capsys.readouterr().out
+    assert "every wallet that is not enrolled" in manual.COMMANDS["switch"][1]
