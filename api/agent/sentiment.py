@@ -153,8 +153,10 @@ class Sentiment:
         return reply(self._links, body, venue=venue)
 
     async def _crowd(self, token: str, found: Sequence[Reading]) -> Crowd:
-        # A market's version changes with every stake on it, so an unchanged state is never counted twice.
-        state = tuple((each.market.key, each.market.version, each.directional) for each in found)
+        # A market's version changes with every stake on it, and the index's generation when all was read again, so an
+        # unchanged state is never counted twice.
+        books = tuple((each.market.key, each.market.version, each.directional) for each in found)
+        state = (self._index.generation, books)
         async with self._counting:
             known = self._crowds.get(token)
             if known is not None and known[0] == state:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +17,7 @@ from keeper import metrics, sightings
 from keeper.agent.settling import RESOLVE, Facts, Found, Wait, claim, decide_market
 from keeper.desk import Run
 from keeper.errands import Rest, Want
+from keeper.opinions import Word, ask_each
 
 REST = Rest(after_success=120.0, after_failure=15.0, longest=900.0)
 CROSSINGS_TRIED = 5
@@ -149,7 +149,7 @@ def _found(reading: rounds.Reading) -> Found:
 
 
 async def _agreement(run: Run, row: Any, facts: Facts) -> Facts:
-    """The facts, with whether an earlier read and every other node say the same about a missing or stale reading."""
+    """The facts, with whether an earlier read said so too, and what each other node says of the same readings."""
     what = claim(facts) if facts.is_open and facts.crossing is None else None
     if what is None:
         return facts
@@ -159,17 +159,15 @@ async def _agreement(run: Run, row: Any, facts: Facts) -> Facts:
             seen = await sightings.recall(connection, run.desk.chain_id, subject)
         else:
             seen = await sightings.note(connection, run.desk.chain_id, subject, what, run.now, run.head)
-    agreed = seen is not None and seen.agreed(what, run.now)
-    if agreed and run.desk.opinions:
-        said = await asyncio.gather(*(_claim_of(client, run, row, facts) for client in run.desk.opinions))
-        agreed = all(each == what for each in said)
-    return replace(facts, agreed=agreed)
+    if seen is None or not seen.agreed(what, run.now):
+        return facts
+    opinions = await ask_each(run.desk.opinions, lambda client: _opinion(client, run, row, facts, what))
+    return replace(facts, agreed=True, opinions=opinions)
 
 
-async def _claim_of(client: ChainClient, run: Run, row: Any, facts: Facts) -> str | None:
-    """What one node makes of the readings; None when it cannot say."""
+async def _opinion(client: ChainClient, run: Run, row: Any, facts: Facts, what: str) -> Word:
     try:
         end, start = await readings(client, run, row, run.head)
-    except RpcError:
-        return None
-    return claim(replace(facts, end=end, start=start))
+    except RpcError as error:
+        return Word.NONE if error.kind.blames_node else Word.OTHER
+    return Word.SAME if claim(replace(facts, end=end, start=start)) == what else Word.OTHER

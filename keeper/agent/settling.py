@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from core.mirror.rounds import Problem
 from core.mirror.settlement import Kind, Reading, Terms, VoidReason, decide, fault
+from keeper.opinions import NOBODY, Opinions
 
 STALE_PATIENCE_SECONDS = 15 * 60
 """A market without a usable reading is voided no earlier after it could have been settled."""
@@ -32,7 +33,8 @@ class Facts:
     crossing: int | None = None
     end: Found | None = None
     start: Found | None = None
-    agreed: bool = False  # two reads, apart, and every node asked, say the same
+    agreed: bool = False  # two reads, apart, say the same
+    opinions: Opinions = NOBODY  # of the other nodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +90,10 @@ def decide_market(facts: Facts, now: int) -> Settle | Wait:
         return Wait(f"{_word(reason)}; voided in {left} s at the earliest", unproven=True)
     if not facts.agreed:
         return Wait(f"{_word(reason)}; a second read must say so too", unproven=True)
-    return Settle(VOID, end.round_id, _word(reason))
+    hindrance = facts.opinions.hindrance(waited_long=now > terms.closes_at + terms.void_delay)
+    if hindrance is not None:
+        return Wait(f"{_word(reason)}{hindrance}", unproven=True)
+    return Settle(VOID, end.round_id, f"{_word(reason)}{facts.opinions.remark}")
 
 
 def claim(facts: Facts) -> str | None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
-from enum import Enum, auto
 from typing import Any
 
 from sqlalchemy import select
@@ -16,6 +14,7 @@ from core.outbox import KEEPER
 from keeper import metrics, sightings
 from keeper.desk import Run
 from keeper.errands import Rest, Want
+from keeper.opinions import Word, ask_each
 from keeper.stock.settling import Facts, Wait, decide
 
 REST = Rest(after_success=120.0, after_failure=15.0, longest=900.0)
@@ -114,33 +113,14 @@ async def _agreement(run: Run, facts: Facts) -> Facts:
             seen = await sightings.note(connection, run.desk.chain_id, subject, what, run.now, run.head)
     if seen is None or not seen.agreed(what, run.now):
         return facts
-    facts = replace(facts, agreed=True)
-    if not run.desk.opinions:
-        return facts
     call = run.desk.contract("RoundResolver").call("preview", facts.market_id)
-    said = await asyncio.gather(*(_opinion(client, call, facts) for client in run.desk.opinions))
-    by_word: dict[_Word, list[str]] = {word: [] for word in _Word}
-    for client, word in zip(run.desk.opinions, said, strict=True):
-        by_word[word] += client.rpc.labels
-    return replace(
-        facts,
-        echoing=tuple(by_word[_Word.SAME]),
-        contrary=tuple(by_word[_Word.OTHER]),
-        silent=tuple(by_word[_Word.NONE]),
-    )
+    opinions = await ask_each(run.desk.opinions, lambda client: _opinion(client, call, facts))
+    return replace(facts, agreed=True, opinions=opinions)
 
 
-class _Word(Enum):
-    """What one node says of two rounds that another found stale."""
-
-    SAME = auto()
-    OTHER = auto()
-    NONE = auto()  # nothing: it is away, or in no state to answer
-
-
-async def _opinion(client: ChainClient, call: Call, facts: Facts) -> _Word:
+async def _opinion(client: ChainClient, call: Call, facts: Facts) -> Word:
     try:
         status, strike, _, _, final, _, _ = await client.read(call)
     except RpcError as error:
-        return _Word.NONE if error.kind.blames_node else _Word.OTHER
-    return _Word.SAME if status == Status.STALE and (strike, final) == facts.rounds else _Word.OTHER
+        return Word.NONE if error.kind.blames_node else Word.OTHER
+    return Word.SAME if status == Status.STALE and (strike, final) == facts.rounds else Word.OTHER

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from core.mirror.rounds import PAUSE_PATIENCE, Problem, Status
+from keeper.opinions import NOBODY, Opinions
 
 AFTER_BELL_SECONDS = 60
 """Nothing is done earlier: a round of the final second may still be on its way into a block."""
@@ -28,10 +29,7 @@ class Facts:
     strike_problem: Problem = Problem.OK
     final_problem: Problem = Problem.OK
     agreed: bool = False  # two reads, apart, say the same
-    # Where several nodes are configured, what each says when asked alone, by name
-    echoing: tuple[str, ...] = ()  # the same
-    contrary: tuple[str, ...] = ()  # something else
-    silent: tuple[str, ...] = ()  # nothing
+    opinions: Opinions = NOBODY  # of the other nodes
 
     @property
     def rounds(self) -> tuple[int, int]:
@@ -78,14 +76,10 @@ def decide(facts: Facts, now: int) -> Settle | Wait:
                 return Wait(f"its readings are stale; voided in {left} s at the earliest", unproven=True)
             if not facts.agreed:
                 return Wait("its readings are stale; a second read must say so too", unproven=True)
-            if facts.contrary:
-                return Wait(f"its readings are stale, yet not by {_names(facts.contrary)}", unproven=True)
-            away = f"no answer from {_names(facts.silent)}"
-            # A node that is away holds nobody's money: it only must not have been the one voice there is.
-            if facts.silent and not facts.echoing and now < facts.anyone_voids_from:
-                return Wait(f"its readings are stale; {away}", unproven=True)
-            why = "a reading is older than its bound"
-            return _resolver("voidStale", facts, f"{why} ({away})" if facts.silent else why)
+            hindrance = facts.opinions.hindrance(waited_long=now >= facts.anyone_voids_from)
+            if hindrance is not None:
+                return Wait(f"its readings are stale{hindrance}", unproven=True)
+            return _resolver("voidStale", facts, f"a reading is older than its bound{facts.opinions.remark}")
         case Status.PAUSED:
             if now <= facts.final_time + PAUSE_PATIENCE:
                 left = facts.final_time + PAUSE_PATIENCE + 1 - now
@@ -103,10 +97,6 @@ def decide(facts: Facts, now: int) -> Settle | Wait:
 
 def _resolver(function: str, facts: Facts, why: str) -> Settle:
     return Settle("RoundResolver", function, (facts.market_id, *facts.rounds), why)
-
-
-def _names(nodes: tuple[str, ...]) -> str:
-    return " and ".join(nodes)
 
 
 def _problem(facts: Facts) -> str:

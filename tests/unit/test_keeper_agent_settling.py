@@ -11,6 +11,7 @@ from core.mirror.settlement import Book, Kind, Reading, Terms
 from keeper.agent.paying import BATCH, IN_BOOK, OWED_BACK, RESOLVED, VOID, Due, Stake, dues, payments
 from keeper.agent.settling import RESOLVE, Facts, Found, Settle, Wait, claim, decide_market
 from keeper.agent.settling import VOID as VOID_CALL
+from keeper.opinions import Opinions
 
 OPENS, CLOSES, LAG = 1_000_000, 1_100_000, 600
 DELAY = 72 * 3600
@@ -104,6 +105,31 @@ def test_a_missing_or_stale_reading_voids_late_and_twice_read(
     else:
         assert isinstance(decision, Wait)
         assert decision.unproven
+
+
+@pytest.mark.parametrize(
+    ("opinions", "waited_long", "said"),
+    [
+        (Opinions(echoing=("a", "b")), False, None),
+        (Opinions(echoing=("a",), silent=("b",)), False, None),
+        (Opinions(echoing=("a",), contrary=("b",)), True, "yet not by b"),
+        (Opinions(silent=("a", "b")), False, "no answer from a and b"),
+        (Opinions(silent=("a", "b")), True, None),
+    ],
+)
+def test_who_contradicts_stops_a_void_and_who_is_away_only_delays_it(
+    opinions: Opinions, waited_long: bool, said: str | None
+) -> None:
+    facts = Facts(DIRECTION, True, None, found(10), NOTHING, agreed=True, opinions=opinions)
+    after = DIRECTION.void_delay + 1 if waited_long else QUARTER
+    decision = decide_market(facts, max(DIRECTION.closes_at, DIRECTION.settles_after) + after)
+    assert isinstance(decision, Settle if said is None else Wait)
+    if isinstance(decision, Wait):
+        assert said is not None
+        assert said in decision.reason
+        assert decision.unproven
+    # However many nodes agree now, one look is not two.
+    assert isinstance(decide_market(replace(facts, agreed=False), DIRECTION.settles_after + QUARTER), Wait)
 
 
 @pytest.mark.parametrize(

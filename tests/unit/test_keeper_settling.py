@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from core.mirror.rounds import Problem, Status
+from keeper.opinions import Opinions
 from keeper.sightings import Sighting
 from keeper.stock.settling import Facts, Settle, Wait, decide
 
@@ -91,11 +92,11 @@ def test_what_settles_it(status: Status, seconds: int, agreed: bool, function: s
 def test_what_other_nodes_say_of_a_stale_market(
     voices: dict[str, tuple[str, ...]], seconds: int, function: str | None, said: str
 ) -> None:
-    decision = at(Status.STALE, seconds, agreed=True, **voices)
+    decision = at(Status.STALE, seconds, agreed=True, opinions=Opinions(**voices))
     assert (decision.function if isinstance(decision, Settle) else None) == function
     assert said in (decision.why if isinstance(decision, Settle) else decision.reason)
     # However many nodes agree now, one look is not two.
-    assert isinstance(at(Status.STALE, seconds, agreed=False, **voices), Wait)
+    assert isinstance(at(Status.STALE, seconds, agreed=False, opinions=Opinions(**voices)), Wait)
 
 
 def test_rounds_are_named_where_they_are_proven() -> None:
