@@ -116,6 +116,6 @@ def _require_recorded(project: Any) -> None:
     other = bytecode.unrecorded(codes)
     if other:
         raise Refused(
-            f"{', '.join(other)}: this build differs from contracts/bytecode.json. Deploy from a clean checkout of the "
-            "release; after a change of the sources, run python -m scripts._vpm.bytecode and have it reviewed."
+            f"{', '.join(other)}: this build differs from scripts/_deploy/bytecode.json. Deploy from a clean checkout "
+            "of the release; after a change of the sources, run python -m scripts._vpm.bytecode and have it reviewed."
         )

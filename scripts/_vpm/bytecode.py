@@ -1,4 +1,4 @@
-"""Writes contracts/bytecode.json: what the sources compile to, so that anybody can tell a build apart from ours.
+"""Writes scripts/_deploy/bytecode.json: what the sources compile to, so that anybody can tell a build apart from ours.
 
 `python -m scripts._vpm.bytecode` rewrites it from ape's build; `--check` fails when the two differ. Every checkout has
 to build the same bytes, metadata included: a test compares them, and a live network is given nothing else.
@@ -16,7 +16,7 @@ from eth_utils.crypto import keccak
 
 ROOT = Path(__file__).resolve().parents[2]
 MANIFEST = ROOT / ".build" / "__local__.json"
-RECORD = ROOT / "contracts" / "bytecode.json"
+RECORD = ROOT / "scripts" / "_deploy" / "bytecode.json"  # not in contracts/: ape takes every JSON there for a contract
 SETTINGS = ("evmVersion", "optimizer", "viaIR")
 
 # Those that are deployed to live networks. Libraries are compiled into them.
@@ -53,7 +53,9 @@ def main() -> int:
     if "--check" in sys.argv[1:]:
         if json.loads(RECORD.read_text()) == record:
             return 0
-        print("contracts/bytecode.json differs from the build: run python -m scripts._vpm.bytecode", file=sys.stderr)
+        print(
+            "scripts/_deploy/bytecode.json differs from the build: run python -m scripts._vpm.bytecode", file=sys.stderr
+        )
         return 1
     RECORD.write_text(json.dumps(record, indent=2) + "\n")
     return 0

@@ -1,4 +1,4 @@
-"""The record of what our contracts compile to, contracts/bytecode.json."""
+"""The record of what our contracts compile to, scripts/_deploy/bytecode.json."""
 
 from __future__ import annotations
 
@@ -51,5 +51,5 @@ def test_another_build_is_not_deployed_to_a_live_network(codes: dict[str, bytes]
 
     _require_recorded(project(codes))
     changed = {**codes, "RoundResolver": codes["RoundResolver"][:-1] + b"\xff"}
-    with pytest.raises(Refused, match=r"RoundResolver: this build differs from contracts/bytecode\.json"):
+    with pytest.raises(Refused, match=r"RoundResolver: this build differs from scripts/_deploy/bytecode\.json"):
         _require_recorded(project(changed))
