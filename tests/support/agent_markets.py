@@ -64,7 +64,7 @@ def venue(
     """At `NOW`. `volumes`: token units of the last 24 hours, by market id."""
     held = {each.key: each for each in markets}
     return Venue(
-        head=Head(1, NOW, NOW, "ok", 0),
+        head=Head(1, NOW, NOW, "ok", 0, 0),
         stakes_paused=False,
         reorgs=0,
         markets=held,
