@@ -54,6 +54,7 @@ async def test_a_former_keeper_says_nothing_of_what_is_due(fresh_database_url: s
 
 
 async def test_a_former_indexer_says_nothing_of_how_its_chain_stands(fresh_database_url: str, tmp_path: Path) -> None:
+    index_metrics.forget_state("vpm")  # what other tests of this process left
     known = genesis()
     states = ("vpm_index_halted", "vpm_index_lag_seconds", "vpm_index_lag_blocks")
     label = {"chain": "vpm"}
