@@ -20,7 +20,7 @@ from keeper import metrics as keeper_metrics
 from keeper.desk import Keeper
 from keeper.service import Keeping
 from tests.cup_rig import settings_for
-from tests.support.genesis import chain, genesis
+from tests.support.genesis import Genesis, chain
 from tests.waiting import until
 
 SERVING = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND query ILIKE 'listen %keeper%'"
@@ -53,14 +53,15 @@ async def test_a_former_keeper_says_nothing_of_what_is_due(fresh_database_url: s
     await engine.dispose()
 
 
-async def test_a_former_indexer_says_nothing_of_how_its_chain_stands(fresh_database_url: str, tmp_path: Path) -> None:
+async def test_a_former_indexer_says_nothing_of_how_its_chain_stands(
+    local_genesis: Genesis, fresh_database_url: str, tmp_path: Path
+) -> None:
     index_metrics.forget_state("vpm")  # what other tests of this process left
-    known = genesis()
     states = ("vpm_index_halted", "vpm_index_lag_seconds", "vpm_index_lag_blocks")
     label = {"chain": "vpm"}
-    with chain(known, "vpm", tmp_path / "vpm.log") as stock:
+    with chain(local_genesis, "vpm", tmp_path / "vpm.log") as stock:
         settings = settings_for(
-            fresh_database_url, VPM_STOCK_RPC_URLS=stock.url, VPM_DEPLOYMENTS_DIR=str(known.deployments)
+            fresh_database_url, VPM_STOCK_RPC_URLS=stock.url, VPM_DEPLOYMENTS_DIR=str(local_genesis.deployments)
         )
         async with make_pool(fresh_database_url, size=4) as pool:
             service = ChainService(settings.chain("vpm"), settings, pool)
