@@ -18,7 +18,7 @@ import orjson
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from api.unreadable import UNREADABLE
-from core.db.notify import listen
+from core.db.notify import News, Notice
 from core.log import get_logger
 
 log = get_logger(__name__)
@@ -82,7 +82,7 @@ class FollowedIndex(Generic[V]):
         self._lag_seconds = LONGEST_LAG_SECONDS if replica else 0.0
         self._pause_seconds = pause_seconds
         self._is_stale = is_stale
-        self._news = asyncio.Event()
+        self._news = News()
         self._told_block: int | None = None
         self._told_at = 0.0
         self._all_again = False
@@ -93,23 +93,13 @@ class FollowedIndex(Generic[V]):
         self._readings_begun = 0
 
     async def run(self) -> None:
-        listening = asyncio.create_task(self._listen(), name=f"{self._name} index notices")
-        try:
+        async with self._news.of(self._url, CHANNEL, self._hear):
             while True:
-                self._news.clear()
+                self._news.forget()
                 await self.refresh()
                 await asyncio.sleep(self._pause_seconds)
-                if self._behind():
-                    continue
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(POLL_SECONDS):
-                        await self._news.wait()
-                if listening.done():
-                    listening.result()
-        finally:
-            listening.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await listening
+                if not self._behind():
+                    await self._news.wait(POLL_SECONDS)
 
     def _behind(self) -> bool:
         """Whether the replica may be about to show the block that the primary told of."""
@@ -168,14 +158,11 @@ class FollowedIndex(Generic[V]):
             async with asyncio.timeout(timeout_seconds), self._published:
                 await self._published.wait_for(holds)
 
-    async def _listen(self) -> None:
-        async with contextlib.aclosing(listen(self._url, [CHANNEL])) as notices:
-            async for notice in notices:
-                told = orjson.loads(notice.payload) if notice.payload else {}
-                # Without a list of what changed (a rebuild, or very much at once), and when such a notice may have been
-                # missed, every market is read again.
-                if notice.missed or told.get("all"):
-                    self._all_again, self._all_again_until = True, time.monotonic() + self._lag_seconds
-                if self._replica is not None and told.get("chainId") == self._replica.chain_id:
-                    self._told_block, self._told_at = told["block"], time.monotonic()
-                self._news.set()
+    def _hear(self, notice: Notice) -> None:
+        told = orjson.loads(notice.payload) if notice.payload else {}
+        # Without a list of what changed (a rebuild, or very much at once), and when such a notice may have been missed,
+        # every market is read again.
+        if notice.missed or told.get("all"):
+            self._all_again, self._all_again_until = True, time.monotonic() + self._lag_seconds
+        if self._replica is not None and told.get("chainId") == self._replica.chain_id:
+            self._told_block, self._told_at = told["block"], time.monotonic()

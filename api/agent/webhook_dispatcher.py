@@ -27,7 +27,7 @@ from core.agent_events.log import CHANNEL, Draft
 from core.agent_events.reading import Event, events_from
 from core.cancelling import heed_cancellation
 from core.db.engine import Pool
-from core.db.notify import listen
+from core.db.notify import News
 from core.log import get_logger
 from core.metrics import counter, gauge, histogram
 
@@ -78,34 +78,25 @@ class Dispatcher:
         self._links = links
         self._retries = retries
         self._disable_after = timedelta(seconds=disable_after_seconds)
-        self._news = asyncio.Event()
+        self._news = News()
         self._working: dict[asyncio.Task[None], bool] = {}
         """What is being sent now; True for an endpoint that failed before."""
 
     async def run(self) -> None:
-        listening = asyncio.create_task(self._listen(), name="webhook news")
         tidying = asyncio.create_task(self._tidy(), name="webhook tidying")
         try:
-            while True:
-                heed_cancellation()
-                self._news.clear()
-                took = await self._claim()
-                if not took:
-                    with contextlib.suppress(TimeoutError):
-                        async with asyncio.timeout(POLL_SECONDS):
-                            await self._news.wait()
-                for task in (listening, tidying):
-                    if task.done():
-                        task.result()
+            async with self._news.of(self._url, CHANNEL):
+                while True:
+                    heed_cancellation()
+                    self._news.forget()
+                    if not await self._claim():
+                        await self._news.wait(POLL_SECONDS)
+                    if tidying.done():
+                        tidying.result()
         finally:
-            for task in (listening, tidying, *self._working):
+            for task in (tidying, *self._working):
                 task.cancel()
-            await asyncio.gather(listening, tidying, *self._working, return_exceptions=True)
-
-    async def _listen(self) -> None:
-        async with contextlib.aclosing(listen(self._url, [CHANNEL])) as notices:
-            async for _ in notices:
-                self._news.set()
+            await asyncio.gather(tidying, *self._working, return_exceptions=True)
 
     async def _tidy(self) -> None:
         since_tidied = TIDY_SECONDS
@@ -146,7 +137,7 @@ class Dispatcher:
     def _served(self, task: asyncio.Task[None]) -> None:
         del self._working[task]
         SENDING.set(len(self._working))
-        self._news.set()
+        self._news.tell()
         if not task.cancelled() and task.exception() is not None:
             error = task.exception()
             if isinstance(error, UNREADABLE):

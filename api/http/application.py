@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 
 import orjson
@@ -159,22 +158,12 @@ def _counted(operation: Operation) -> Handler:
 
 
 def _traced(operation: Operation) -> Handler:
-    handler, seconds = operation.handler, SECONDS.labels(operation.id)
+    """Counted, timed, and with the request's id in the log: for operations that wait for something."""
+    counted, seconds = _counted(operation), SECONDS.labels(operation.id)
 
     async def traced(request: web.Request) -> web.StreamResponse:
-        started = time.perf_counter()
-        status = 500
-        with request_context(request_id(request)):
-            try:
-                response = await handler(request)
-                status = response.status
-                return response
-            except Problem as problem:
-                status = problem.status
-                raise
-            finally:
-                seconds.observe(time.perf_counter() - started)
-                REQUESTS.labels(operation.id, str(status)).inc()
+        with request_context(request_id(request)), seconds.time():
+            return await counted(request)
 
     return traced
 

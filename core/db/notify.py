@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 
 import psycopg
@@ -71,6 +71,47 @@ async def listen(url: str, channels: Sequence[str]) -> AsyncGenerator[Notice, No
                 await connection.close()
         await asyncio.sleep(pause)
         pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
+
+
+class News:
+    """Whether something was told since it was last forgotten: for a loop that reads, and waits for a reason to read."""
+
+    def __init__(self) -> None:
+        self._told = asyncio.Event()
+        self._listening: asyncio.Task[None] | None = None
+
+    def forget(self) -> None:
+        """To be called before reading: what is told during the reading is a reason for the next."""
+        self._told.clear()
+
+    def tell(self) -> None:
+        self._told.set()
+
+    async def wait(self, timeout_seconds: float) -> None:
+        """Until something is told, or time is up. Raises whatever ended the listener."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_seconds):
+                await self._told.wait()
+        if self._listening is not None and self._listening.done():
+            self._listening.result()
+
+    @contextlib.asynccontextmanager
+    async def of(
+        self, url: str, channel: str, hear: Callable[[Notice], None] = lambda _notice: None
+    ) -> AsyncIterator[None]:
+        """Listens meanwhile; `hear` is given each notice before it counts as told."""
+        self._listening = asyncio.create_task(self._listen(url, channel, hear), name=f"news of {channel}")
+        try:
+            yield
+        finally:
+            self._listening.cancel()
+            await asyncio.gather(self._listening, return_exceptions=True)
+
+    async def _listen(self, url: str, channel: str, hear: Callable[[Notice], None]) -> None:
+        async with contextlib.aclosing(listen(url, [channel])) as notices:
+            async for notice in notices:
+                hear(notice)
+                self.tell()
 
 
 async def notify(connection: AsyncConnection[TupleRow], channel: str, payload: str = "") -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import time
 from collections.abc import Mapping
 
@@ -12,7 +10,7 @@ from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 
 from core.db.engine import Pool
-from core.db.notify import listen
+from core.db.notify import News
 from core.log import get_logger
 
 log = get_logger(__name__)
@@ -49,7 +47,7 @@ class SwitchWatcher:
         self._pool = pool
         self._state: Mapping[str, bool] = {}
         self._read_at = 0.0
-        self._changed = asyncio.Event()
+        self._changed = News()
 
     def is_on(self, name: str) -> bool:
         return self._state.get(name, False)
@@ -66,25 +64,11 @@ class SwitchWatcher:
 
     async def run(self) -> None:
         """Keeps the state fresh until cancelled."""
-        listening = asyncio.create_task(self._listen())
-        try:
+        async with self._changed.of(self._url, CHANNEL):
             while True:
-                self._changed.clear()
+                self._changed.forget()
                 try:
                     await self.refresh()
                 except (psycopg.Error, TimeoutError) as error:
                     log.warning("the switches cannot be read", action="switches.unreadable", why=error)
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(POLL_SECONDS):
-                        await self._changed.wait()
-                if listening.done():
-                    listening.result()
-        finally:
-            listening.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await listening
-
-    async def _listen(self) -> None:
-        async with contextlib.aclosing(listen(self._url, [CHANNEL])) as notices:
-            async for _ in notices:
-                self._changed.set()
+                await self._changed.wait(POLL_SECONDS)
