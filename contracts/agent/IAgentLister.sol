@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: MIT
+pragma solidity 0.8.37;
+
+import {IFeedResolver} from "./IFeedResolver.sol";
+
+/// @title What may be listed, and by whom
+/// @notice The owner (a Safe; two-step transfer) sets bounds, allows feeds and appoints listers. A lister can list only what is fair by
+///         the rules below, on feeds of the Safe's list; it cannot touch a market that was listed. Nor can the Safe, but for one
+///         act: condemning a feed that has a publisher, which voids every unsettled market on it.
+///
+///         Stakes end before anything that decides is being measured. `memory` is how far back a feed's reading looks; MARGIN is 60 s:
+///         - direction: closesAt + MARGIN <= startAt - memory, and endsAt - startAt >= 2 * memory
+///         - range, and threshold at the end: closesAt + MARGIN <= endsAt - memory, and
+///           closesAt - opensAt <= endsAt - memory - closesAt
+///         - early-resolvable threshold: readings count from earlyFrom = closesAt + MARGIN + memory to endsAt, and
+///           endsAt - earlyFrom >= closesAt - opensAt
+interface IAgentLister {
+    // ---------------------------------------------------------------- Types
+
+    /// @notice What a lister chooses; everything else comes from the Safe's bounds.
+    struct MarketSpec {
+        IFeedResolver.Kind kind;
+        address feed;
+        int256 target; // threshold only, else 0
+        int256[] bounds; // range only, one less than outcomes, strictly rising; else empty
+        bool earlyResolvable; // threshold on a feed without a publisher only
+        uint64 opensAt; // stakes from here on; a time already past means the listing block
+        uint64 closesAt; // stakes before here
+        uint64 startAt; // direction only, else 0
+        uint64 endsAt; // the moment that decides
+        uint32[] weights; // virtual weight of each outcome; their share of the sum is the stated prior
+    }
+
+    /// @notice What the Safe's bounds made of it, as it will settle.
+    struct MarketTerms {
+        uint16 feeBps;
+        uint64 potCap;
+        bool published;
+        uint32 maxAge;
+        uint64 earlyFrom;
+        uint64 settlesAfter;
+        uint64 voidsAfter;
+    }
+
+    /// @notice The Safe's bounds; for markets listed from then on.
+    struct Bounds {
+        uint16 feeBps; // of every market, at most 1,000
+        uint32 minWeight; // of an outcome
+        uint32 maxWeight;
+        uint32 disputeWindow; // on feeds with a publisher: between the last possible reading and the result
+        uint32 voidDelay; // from then until anyone may void what nothing settled; at least an hour
+    }
+
+    struct Feed {
+        bool allowed;
+        bool condemned;
+        bool published; // it answers publisher()
+        uint32 memory_; // seconds a reading looks back; at least the lag
+        uint32 maxAge; // oldest reading that may decide a market, seconds
+        uint32 lag; // its maxLag(), 0 without one
+        uint64 potCap; // of each market on it
+    }
+
+    // ---------------------------------------------------------------- Events
+
+    /// @param spec with `opensAt` as it counts
+    /// @param metadata canonical JSON: id, series, links; only in the log, and nothing in it decides anything
+    event MarketListed(
+        bytes32 indexed marketId, address indexed feed, address indexed lister, MarketSpec spec, MarketTerms terms, string metadata
+    );
+    event BoundsSet(Bounds bounds);
+    event FeedSet(
+        address indexed feed, bool allowed, bool published, uint32 memory_, uint32 maxAge, uint32 lag, uint64 potCap
+    );
+    event FeedCondemned(address indexed feed);
+    event ListerSet(address indexed account, bool allowed);
+
+    // ---------------------------------------------------------------- Errors
+
+    error ZeroAddress();
+    error OwnershipCannotBeRenounced();
+    error NotLister(address caller);
+    error FeedNotAllowed(address feed);
+    error FeedIsCondemned(address feed);
+    /// @notice Only a feed that somebody posts to can be condemned.
+    error FeedHasNoPublisher(address feed);
+
+    // A feed, when it is allowed and again when a market is listed on it; see FeedCheck.
+    error FeedHasNoCode(address feed);
+    error FeedDecimalsMustBe8(address feed);
+    error FeedUnreadable(address feed);
+    error FeedNotPositive(address feed, int256 answer);
+    error FeedNotFresh(address feed, uint256 age, uint256 maxAge);
+    error FeedLagTooLong(uint256 lag, uint256 max);
+
+    /// @notice A number is outside its bounds; the code says which: see Field.
+    error OutOfBounds(Field field, uint256 value, uint256 min, uint256 max);
+    error FieldNotUsedByKind(Field field, IFeedResolver.Kind kind);
+    error WrongNumberOfOutcomes(uint256 outcomes, uint256 min, uint256 max);
+    error BoundsDoNotMatchOutcomes(uint256 bounds, uint256 outcomes);
+    error BoundsMustRise(uint256 position, int256 bound);
+    error TargetMustBePositive(int256 target);
+    error ClosesBeforeItOpens(uint256 opensAt, uint256 closesAt);
+    error ClosesInThePast(uint256 closesAt, uint256 nowIs);
+    /// @notice Stakes would be open while the answer is being measured.
+    error ClosesTooLate(uint256 closesAt, uint256 latest);
+    /// @notice Stakes would be open for more than half of what can still move the answer.
+    error OpenForTooLong(uint256 open, uint256 longest);
+    /// @notice A direction round must be at least twice as long as its feed's memory.
+    error RoundTooShort(uint256 length, uint256 least);
+    /// @notice A market that a publisher could settle at once cannot be disputed in time.
+    error NotEarlyOnPublished(address feed);
+
+    enum Field {
+        FeeBps,
+        MinWeight,
+        MaxWeight,
+        Weight,
+        DisputeWindow,
+        VoidDelay,
+        Memory,
+        MaxAge,
+        PotCap,
+        Target,
+        Bounds,
+        EarlyResolvable,
+        StartAt,
+        EndsAt
+    }
+
+    // ---------------------------------------------------------------- Listing
+
+    /// @notice Lists a market for good: opens it in the settlement wallet and registers it with the resolver. A lister only.
+    /// @param marketId keccak256 of the market's public id
+    function list(bytes32 marketId, MarketSpec calldata spec, string calldata metadata) external;
+
+    // ---------------------------------------------------------------- The owner's part
+
+    function setBounds(Bounds calldata bounds) external;
+
+    /// @notice Allows a feed with these numbers, or takes it off the list; markets already listed are not touched. A feed that is
+    ///         allowed must have code, 8 decimals and a fresh positive reading. A condemned feed is never allowed again.
+    function setFeed(address feed, bool allowed, uint32 memory_, uint32 maxAge, uint64 potCap) external;
+
+    /// @notice Voids every unsettled market on a feed that has a publisher, for good and in public.
+    function condemn(address feed) external;
+
+    function setLister(address account, bool allowed) external;
+
+    // ---------------------------------------------------------------- Views
+
+    function feed(address feed_) external view returns (Feed memory);
+
+    function bounds() external view returns (Bounds memory);
+
+    function isLister(address account) external view returns (bool);
+
+    function isCondemned(address feed_) external view returns (bool);
+
+    /// @notice What a market would be listed with now, or the error that `list` would end with.
+    function preview(MarketSpec calldata spec) external view returns (MarketTerms memory);
+
+    function settler() external view returns (address);
+
+    function resolver() external view returns (address);
+}

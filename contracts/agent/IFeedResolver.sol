@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: MIT
+pragma solidity 0.8.37;
+
+/// @title Settles agent markets from their feeds, and holds no money
+/// @notice The same feed and the same clock give the same answer to anyone: it has no owner, no role and no key. It is the only one who
+///         can tell the settlement wallet an outcome. Feed values have 8 decimals, times are Unix seconds.
+interface IFeedResolver {
+    // ---------------------------------------------------------------- Types
+
+    enum Kind {
+        Threshold, // outcomes 0 yes, 1 no
+        Range, // outcome k holds values from bounds[k-1], inclusive, to bounds[k], exclusive; open at both ends
+        Direction // outcomes 0 up, 1 down
+    }
+
+    enum VoidReason {
+        None,
+        Stale, // a reading was older than maxAge
+        BadAnswer, // a reading was zero or negative
+        NoReading, // the feed had no round at or before the moment
+        Timeout, // nothing settled it until voidsAfter
+        Tie, // start and end are equal, or the same round
+        MetBeforeStart, // over the target since before its interval began, with no round in the interval
+        Condemned // the Safe condemned its feed, which has a publisher
+    }
+
+    /// @notice What decides a market; the lister worked it out and nothing in it can change.
+    struct Terms {
+        Kind kind;
+        address feed;
+        bool earlyResolvable; // threshold only: a round at or over the target, dated in [earlyFrom, endsAt], settles it as YES
+        bool published; // the feed has a publisher, so it can be condemned
+        uint32 maxAge; // oldest reading that may decide, seconds
+        uint64 startAt; // direction only, else 0: the moment the end is compared with
+        uint64 endsAt; // the moment that decides
+        uint64 earlyFrom; // early-resolvable only, else 0
+        uint64 settlesAfter; // the reading at endsAt counts strictly after this time
+        uint64 voidsAfter; // anyone may void what nothing settled strictly after this time
+        int256 target; // threshold only, else 0
+        int256[] bounds; // range only, strictly rising; else empty
+    }
+
+    struct Reading {
+        uint80 round; // `phase << 64 | n`
+        int256 answer;
+        uint64 updatedAt;
+    }
+
+    // ---------------------------------------------------------------- Events
+
+    event MarketRegistered(bytes32 indexed marketId, address indexed feed);
+    /// @notice A market was settled, and by which readings. A reading that played no part is all zeros.
+    /// @param isVoid whether `code` is a VoidReason; else it is the winning outcome
+    event MarketDecided(bytes32 indexed marketId, bool isVoid, uint8 code, Reading end, Reading start);
+
+    // ---------------------------------------------------------------- Errors
+
+    error ZeroAddress();
+    error NotLister(address caller, address lister);
+    error AlreadyRegistered(bytes32 marketId);
+    error UnknownMarket(bytes32 marketId);
+    error TooEarly(bytes32 marketId, uint256 notBefore);
+    error NotInEffect(uint80 round, uint256 moment);
+    /// @notice The feed answers nothing usable for that moment; `problem` is a code of RoundFinder.
+    error NoReading(address feed, uint256 moment, uint8 problem);
+    error ReadingTooOld(uint80 round, uint256 age, uint256 maxAge);
+    error ReadingNotPositive(uint80 round, int256 answer);
+    error FeedIsCondemned(address feed);
+    /// @notice The readings are there, fresh and positive: resolve instead.
+    error NothingToVoidFor(bytes32 marketId);
+
+    // ---------------------------------------------------------------- Registration
+
+    /// @notice The lister only, once per market.
+    function register(bytes32 marketId, Terms calldata t) external;
+
+    // ---------------------------------------------------------------- Settling
+
+    /// @notice Settles a market from rounds that the contract finds itself. Anyone. Before the end of an early-resolvable market it looks
+    ///         at the feed's latest round only; a crossing that has passed again must be named by its round.
+    function resolve(bytes32 marketId) external;
+
+    /// @notice Settles a market from rounds that the caller names and the contract proves. Anyone.
+    /// @param endRound the round in effect at endsAt; or, for an early-resolvable market, any round at or over the target
+    ///        dated in its interval. 0: found by the contract
+    /// @param startRound the round in effect at startAt, direction only; 0: found by the contract
+    function resolveWith(bytes32 marketId, uint80 endRound, uint80 startRound) external;
+
+    /// @notice Voids a market on proof that a reading it needs is missing, too old or not positive; without proof after
+    ///         voidsAfter, and at any time when its feed is condemned. Anyone.
+    function voidMarket(bytes32 marketId) external;
+
+    /// @notice The same from rounds that the caller names. No reading at all can only be shown with round 0.
+    function voidWith(bytes32 marketId, uint80 endRound, uint80 startRound) external;
+
+    // ---------------------------------------------------------------- Views
+
+    function terms(bytes32 marketId) external view returns (Terms memory);
+
+    function settler() external view returns (address);
+
+    function lister() external view returns (address);
+}
