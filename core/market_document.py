@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from core.mirror.intent import market_key
+from core.mirror.bet import market_key
 
 ID_PATTERN = r"[a-z0-9]+(?:-[a-z0-9]+)*"
 LONGEST_ID = 96

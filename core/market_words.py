@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from core.iso import iso, iso_day
-from core.mirror.intent import market_key
+from core.mirror.bet import market_key
 from core.mirror.settlement import Kind
 from core.money import decimal_text
 

@@ -29,7 +29,7 @@ from core.chain import ChainClient, RpcError
 from core.db.engine import Pool
 from core.db.schema.index_shared import token_authorization
 from core.log import get_logger
-from core.mirror.intent import ZERO_ADDRESS, idem_hash
+from core.mirror.bet import ZERO_ADDRESS, idem_hash
 from core.outbox import HAS_RESULT, RELAY, Intent, IntentRequest, IntentWatch, Outcome
 
 log = get_logger(__name__)

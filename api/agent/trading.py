@@ -32,7 +32,7 @@ from core.chain import ChainClient, RpcError
 from core.db.engine import Pool
 from core.log import get_logger
 from core.metrics import counter
-from core.mirror.intent import idem_hash
+from core.mirror.bet import idem_hash
 from core.money import decimal_text
 from core.outbox import RELAY, report
 

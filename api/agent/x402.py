@@ -17,7 +17,7 @@ from eth_utils.exceptions import ValidationError
 
 from core.chain import checksum
 from core.deployments import Token
-from core.mirror.intent import BOUND_ONLY
+from core.mirror.bet import BOUND_ONLY
 
 VERSION = 1
 SCHEME = "exact"

@@ -10,7 +10,7 @@ from typing import Any
 from core.chain import checksum
 from core.events import agent as ev
 from core.events.token import TRANSFER
-from core.mirror.intent import market_key
+from core.mirror.bet import market_key
 from core.mirror.rounds import Problem
 from core.mirror.settlement import YES, Book, Kind, Reading, Terms, Verdict, VoidReason, crosses, decide
 from scripts._verify.chain import Chain, Seen, seen, word
