@@ -50,6 +50,10 @@ CHALLENGE_DELAY: Final = 600
 MARGIN: Final = 60
 """Seconds between the last stake and the first moment that anything which decides is measured."""
 
+MAX_VALUE: Final = 2**96 - 1
+"""Of a target or a bound."""
+MAX_TIME: Final = 2**32 - 1
+
 
 # ---------------------------------------------------------------- The contracts' enums
 
@@ -252,6 +256,17 @@ class Rule(StrEnum):
     TARGET_MUST_BE_POSITIVE = "TargetMustBePositive"
 
 
+class Field(IntEnum):
+    """The number of a market that is out of bounds, or that its kind does not use, as IAgentLister.Field has it."""
+
+    WEIGHT = 3
+    TARGET = 9
+    BOUNDS = 10
+    EARLY_RESOLVABLE = 11
+    START_AT = 12
+    ENDS_AT = 13
+
+
 class Unlistable(ValueError):
     """A market that may not be listed: the rule it breaks, and the numbers of the contract's error in its order."""
 
@@ -318,13 +333,15 @@ def listing_terms(spec: MarketSpec, feed: FeedTerms, bounds: ListingBounds, now:
     The feed itself is not looked at: that it has code, is fresh and is not condemned is the chain's to say.
     """
     opens_at = max(spec.opens_at, now)
-    _check_outcomes(spec, feed, bounds)
+    _check_outcomes(spec, bounds)
     _check_times(spec, feed, opens_at, now)
     early_from = spec.closes_at + MARGIN + feed.memory if spec.early_resolvable else 0
-    if spec.early_resolvable:
-        settles_after = spec.ends_at + max(feed.lag, CHALLENGE_DELAY)
-    else:
-        settles_after = spec.ends_at + feed.lag + (bounds.dispute_window if feed.published else 0)
+    wait = feed.lag
+    if feed.published:
+        wait += bounds.dispute_window
+    elif spec.early_resolvable:
+        wait = max(wait, CHALLENGE_DELAY)
+    settles_after = spec.ends_at + wait
     return MarketTerms(
         opens_at=opens_at,
         fee_bps=bounds.fee_bps,
@@ -337,7 +354,7 @@ def listing_terms(spec: MarketSpec, feed: FeedTerms, bounds: ListingBounds, now:
     )
 
 
-def _check_outcomes(spec: MarketSpec, feed: FeedTerms, bounds: ListingBounds) -> None:
+def _check_outcomes(spec: MarketSpec, bounds: ListingBounds) -> None:
     outcomes = len(spec.weights)
     most = MAX_OUTCOMES if spec.kind is Kind.RANGE else MIN_OUTCOMES
     if not MIN_OUTCOMES <= outcomes <= most:
@@ -348,29 +365,19 @@ def _check_outcomes(spec: MarketSpec, feed: FeedTerms, bounds: ListingBounds) ->
             MIN_OUTCOMES,
             most,
         )
-    for weight in spec.weights:
-        if not bounds.min_weight <= weight <= bounds.max_weight:
-            raise Unlistable(
-                Rule.OUT_OF_BOUNDS,
-                f"A virtual weight is {bounds.min_weight} to {bounds.max_weight} units, not {weight}.",
-                weight,
-                bounds.min_weight,
-                bounds.max_weight,
-            )
+    if spec.kind is Kind.RANGE:
+        _check_bounds(spec.bounds, outcomes)
+    else:
+        _unused(spec, Field.BOUNDS, len(spec.bounds))
     if spec.kind is Kind.THRESHOLD:
         if spec.target <= 0:
             raise Unlistable(Rule.TARGET_MUST_BE_POSITIVE, f"The target {spec.target} is not positive.", spec.target)
-    elif spec.target != 0 or spec.early_resolvable:
-        raise Unlistable(Rule.FIELD_NOT_USED_BY_KIND, "Only a threshold has a target and can be resolved early.")
-    if spec.early_resolvable and feed.published:
-        raise Unlistable(
-            Rule.NOT_EARLY_ON_PUBLISHED,
-            "A market that the feed's publisher could settle at once cannot be disputed in time.",
-        )
-    if spec.kind is Kind.RANGE:
-        _check_bounds(spec.bounds, outcomes)
-    elif spec.bounds:
-        raise Unlistable(Rule.FIELD_NOT_USED_BY_KIND, "Only a range has bounds.")
+        _within(Field.TARGET, spec.target, 1, MAX_VALUE)
+    else:
+        _unused(spec, Field.TARGET, spec.target)
+        _unused(spec, Field.EARLY_RESOLVABLE, spec.early_resolvable)
+    for weight in spec.weights:
+        _within(Field.WEIGHT, weight, bounds.min_weight, bounds.max_weight)
 
 
 def _check_bounds(bounds: tuple[int, ...], outcomes: int) -> None:
@@ -386,6 +393,7 @@ def _check_bounds(bounds: tuple[int, ...], outcomes: int) -> None:
         if bound <= last:
             raise Unlistable(Rule.BOUNDS_MUST_RISE, f"Bound {position} is {bound}, not over {last}.", position, bound)
         last = bound
+    _within(Field.BOUNDS, last, 1, MAX_VALUE)
 
 
 def _check_times(spec: MarketSpec, feed: FeedTerms, opens_at: int, now: int) -> None:
@@ -399,42 +407,59 @@ def _check_times(spec: MarketSpec, feed: FeedTerms, opens_at: int, now: int) -> 
             opens_at,
             closes_at,
         )
+    _within(Field.ENDS_AT, ends_at, 1, MAX_TIME)
     if spec.kind is Kind.DIRECTION:
-        least = 2 * feed.memory
-        if ends_at - spec.start_at < least or ends_at <= spec.start_at:
+        _closes_before(closes_at, spec.start_at, feed)
+        length, least = max(0, ends_at - spec.start_at), 2 * feed.memory
+        if length < least:
             raise Unlistable(
                 Rule.ROUND_TOO_SHORT,
-                f"The round is {ends_at - spec.start_at} s long; it must be at least {least}, twice what a reading of "
-                "its feed looks back.",
-                max(0, ends_at - spec.start_at),
+                f"The round is {length} s long; it must be at least {least} s, twice what a reading looks back.",
+                length,
                 least,
             )
-        _closes_by(closes_at, spec.start_at - feed.memory - MARGIN)
         return
-    if spec.start_at != 0:
-        raise Unlistable(Rule.FIELD_NOT_USED_BY_KIND, "Only a direction has a start.")
-    latest = ends_at - feed.memory - MARGIN
-    _closes_by(closes_at, latest)
-    # Early: [closesAt + MARGIN + memory, endsAt] is as long as latest - closesAt.
-    longest = latest - closes_at + (0 if spec.early_resolvable else MARGIN)
+    _unused(spec, Field.START_AT, spec.start_at)
+    _closes_before(closes_at, ends_at, feed)
+    longest = ends_at - feed.memory - closes_at
+    if spec.early_resolvable:
+        if feed.published:
+            raise Unlistable(
+                Rule.NOT_EARLY_ON_PUBLISHED,
+                "A market that the feed's publisher could settle at once cannot be disputed in time.",
+            )
+        longest -= MARGIN  # from early_from to ends_at
     if closes_at - opens_at > longest:
         raise Unlistable(
             Rule.OPEN_FOR_TOO_LONG,
-            f"Stakes would be open for {closes_at - opens_at} s, which is more than half of what can still move the "
-            f"answer; {longest} is the longest here.",
+            f"Stakes would be open for {closes_at - opens_at} s, more than half of what can still move the answer; "
+            f"{longest} s is the longest here.",
             closes_at - opens_at,
             longest,
         )
 
 
-def _closes_by(closes_at: int, latest: int) -> None:
+def _closes_before(closes_at: int, moment: int, feed: FeedTerms) -> None:
+    latest = max(0, moment - feed.memory - MARGIN)
     if closes_at > latest:
         raise Unlistable(
             Rule.CLOSES_TOO_LATE,
             f"Stakes would end at {closes_at}, while the answer is being measured; {latest} is the latest.",
             closes_at,
-            max(0, latest),
+            latest,
         )
+
+
+def _within(field: Field, value: int, low: int, high: int) -> None:
+    if not low <= value <= high:
+        what = field.name.lower().replace("_", " ")
+        raise Unlistable(Rule.OUT_OF_BOUNDS, f"The {what} is {low} to {high}, not {value}.", field, value, low, high)
+
+
+def _unused(spec: MarketSpec, field: Field, value: int) -> None:
+    if value:
+        what = f"A {spec.kind.name.lower()} market has no {field.name.lower().replace('_', ' ')}."
+        raise Unlistable(Rule.FIELD_NOT_USED_BY_KIND, what, field, spec.kind)
 
 
 # ---------------------------------------------------------------- Results
