@@ -71,7 +71,7 @@ def layout(
     spelled by the types of its fields, without a space: `(uint80,int256,uint64) end`."""
     indexed = plain = 0
     dynamic = False
-    for argument in _arguments(signature):
+    for argument in arguments(signature):
         kind, *rest = argument.split()
         if "indexed" in rest:
             indexed += 1
@@ -93,7 +93,7 @@ def decoded(name: str, kinds: list[str], data: bytes) -> tuple[Any, ...]:
 def topic_of(signature: str) -> bytes:
     """The first topic: the hash of the canonical signature."""
     name = signature.split("(", 1)[0]
-    kinds = ",".join(argument.split()[0] for argument in _arguments(signature))
+    kinds = ",".join(argument.split()[0] for argument in arguments(signature))
     return keccak(text=f"{name}({kinds})")
 
 
@@ -118,7 +118,8 @@ def text(raw: bytes) -> str:
     return raw.decode("utf-8", "replace").replace("\0", "\ufffd")
 
 
-def _arguments(signature: str) -> list[str]:
+def arguments(signature: str) -> list[str]:
+    """The arguments of a declaration, each as it stands there: `address indexed feed`."""
     return _parts(signature[signature.index("(") + 1 : signature.rindex(")")])
 
 

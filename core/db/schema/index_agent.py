@@ -1,8 +1,8 @@
 """Projections of the agent contracts: markets, outcome books, stakes with the odds they met, payouts, and what the Safe
 allows.
 
-Amounts, weights and shares are token units (6 decimals); prices are wads (1e18 is one); feed values have 8 decimals; times are
-Unix seconds. The indexer alone writes here. `*_block`, `*_at`, `*_tx`: where, when and by what it happened.
+Amounts, weights and shares are token units (6 decimals); prices are wads (1e18 is one); feed values have 8 decimals;
+times are Unix seconds. The indexer alone writes here. `*_block`, `*_at`, `*_tx`: where, when and by what it happened.
 """
 
 from __future__ import annotations
