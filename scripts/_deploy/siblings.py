@@ -37,9 +37,14 @@ class Siblings:
     def __getitem__(self, name: str) -> str:
         return self._at[name]
 
-    def put(self, name: str, **args: Any) -> Any:
-        """Deploys one; `args` are the constructor's, in its order."""
-        instance = self._sender.deploy(getattr(self._project, name), *args.values())
+    def put(self, name: str, **given: Any) -> Any:
+        """Deploys one; `given` are the constructor's arguments by their names, so that no two can change places."""
+        container = getattr(self._project, name)
+        names = [each.name.rstrip("_") for each in container.contract_type.constructor.inputs]
+        if sorted(names) != sorted(given):
+            raise TypeError(f"{name} is constructed with {', '.join(names)}, not with {', '.join(given)}")
+        args = {each: given[each] for each in names}
+        instance = self._sender.deploy(container, *args.values())
         if instance.address != self._at[name]:
             raise AddressMoved(
                 f"{name} is at {instance.address}, but its siblings expect {self._at[name]}: another transaction of "
