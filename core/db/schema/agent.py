@@ -65,4 +65,5 @@ agent_authorization = Table(
     Column("amount", Uint256, nullable=False),
     Column("arguments", LargeBinary, nullable=False),
     Column("brought_at", UtcDateTime, nullable=False, server_default=func.now()),
+    Index("ix_agent_authorization_idem_hash", "wallet", "idem_hash"),
 )

@@ -23,6 +23,7 @@ def upgrade() -> None:
         sa.Column("brought_at", sa.DateTime(timezone=True), server_default=sa.func.now(), nullable=False),
         sa.PrimaryKeyConstraint("wallet", "nonce", name="pk_agent_authorization"),
     )
+    op.create_index("ix_agent_authorization_idem_hash", "agent_authorization", ["wallet", "idem_hash"])
 
 
 def downgrade() -> None:
