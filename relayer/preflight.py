@@ -18,8 +18,8 @@ from relayer.rows import Candidate, Prepared, Refusal
 GAS_MARGIN_PERCENT = 25
 GAS_MARGIN_LEAST = 100_000
 PLAIN_TRANSFER_GAS = 21_000
-# A payer with code is asked by the token whether it signed, and may burn what it is given: no more than this of ours. A
-# stake costs 195,000, so the rest is for checking a signature; the dearest in use (a passkey's, in Solidity) takes 350,000.
+# A payer with code is asked by the token whether it signed, and may burn what it is given: no more than this of ours.
+# A stake costs 195,000, so the rest is for checking a signature; the dearest in use, a passkey's, takes 350,000.
 GAS_CEILINGS = {"settle": 600_000, "credit": 600_000}
 
 

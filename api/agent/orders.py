@@ -151,10 +151,7 @@ def check_impact(market: Market, outcome: int, got: Quote) -> None:
     if got.amount > room:
         limit, why = (
             "pot_cap",
-            (
-                f"The market's stakes may add up to {decimal_text(market.pot_cap)} USDC, of which {decimal_text(room)} are "
-                "left."
-            ),
+            (f"The market's stakes may add up to {decimal_text(market.pot_cap)} USDC; {decimal_text(room)} are left."),
         )
     elif got.price_after - got.price_before > MAX_POINTS:
         limit, why = "price", "This bet alone would move the price by more than 40 points."
