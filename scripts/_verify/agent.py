@@ -312,7 +312,7 @@ async def check_book(chain: Chain, market: AgentMarket, said: Findings) -> None:
             book.price(outcome),
         )
         call = f"SettlementWallet.outcomeBook(0x{market.key.hex()}, {outcome}) against the fold"
-        said.same(f"net, shares, excess, weight and price of {side}", tuple(stated), ours, call)
+        said.same(f"net, shares, excess, weight and price of {side}", tuple(stated.values()), ours, call)
 
 
 async def check_result(chain: Chain, market: AgentMarket, said: Findings) -> None:
