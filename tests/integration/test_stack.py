@@ -56,8 +56,16 @@ def test_up_tells_everything_and_stops_without_a_trace(new_stack: Callable[..., 
     assert ready["base_url"] == f"http://127.0.0.1:{stack.port}"
     assert ready["chains"] == {"base": 8453, "vpm": 4663}
     wanted = {
-        "base": {"USDC", "SettlementWallet", "Safe"},
-        "vpm": {"USDG", "VestedMarkets", "RoundResolver", "MarketLister", "Safe", "NVDA", "NVDA feed"},
+        "base": {
+            "USDC",
+            "SettlementWallet",
+            "FeedResolver",
+            "AgentLister",
+            "Pauser",
+            "ObservationFeed BNKR/market_cap",
+            "Safe",
+        },
+        "vpm": {"USDG", "VestedMarkets", "RoundResolver", "MarketLister", "Pauser", "Safe", "NVDA", "NVDA feed"},
     }
     for name, names in wanted.items():
         url = ready["rpc"][name]
