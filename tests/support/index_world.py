@@ -30,7 +30,8 @@ def address_of(name: str) -> bytes:
     return hashlib.sha256(name.encode()).digest()[:20]
 
 
-ADDRESSES = {role: address_of(f"contract {role.value}") for role in Role if role not in (Role.FEED, Role.TOKEN)}
+CONTRACTS: tuple[Role, ...] = tuple(role for role in Role if role not in (Role.FEED, Role.TOKEN))
+ADDRESSES = {role: address_of(f"contract {role.value}") for role in CONTRACTS}
 TOKEN = address_of("token")
 FEEDS = tuple(address_of(f"feed {n}") for n in range(2))
 TREASURY = address_of("treasury")
