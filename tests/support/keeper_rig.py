@@ -161,7 +161,7 @@ def relayer_keys() -> str:
     keys = [f"vpm:relay+keeper={one.private_key}" for one in wallets.RELAY_LANES[:2]]
     keys += [f"base:relay+keeper={one.private_key}" for one in wallets.RELAY_LANES[2:]]
     keys += [f"vpm:opener={wallets.OPENER.private_key}", f"base:lister={wallets.OPENER.private_key}"]
-    keys += [f"base:publisher={wallets.PUBLISHER.private_key}"]
+    keys += [f"base:publisher={wallets.PUBLISHER.private_key}", f"base:credit={wallets.CREDITOR.private_key}"]
     return ",".join(keys)
 
 
