@@ -253,9 +253,7 @@ class StockPlayers(Players):
                     return
                 await self.send(owner, self.settler, "transferPosition", position, wallets.DEV[5].address)
             case 4:
-                guardian = await self.client.read(self.settler.call("guardian"))
-                await self.ask("anvil_setBalance", guardian, hex(10**18))
-                await self.send(guardian, self.settler, "setPaused", rng.random() < 0.3)
+                await self.pause_or_resume()
 
 
 class AgentPlayers(Players):

@@ -365,6 +365,13 @@ class World:
             return None
         return [emission(Role.TOKEN, "AuthorizationCanceled", wallet, uid, address=TOKEN)]
 
+    def _odd_stake(
+        self, _now: Moment, key: bytes, wallet: bytes, amount: int, uid: bytes, moves: tuple[tuple[Any, ...], ...]
+    ) -> list[Emission]:
+        """A stake on the first outcome, by a contract that believed a token which says `moves`."""
+        said = [emission(Role.TOKEN, name, *values, address=TOKEN) for name, *values in moves]
+        return [self._booked(key, wallet, 0, amount, uid), *said]
+
     def _several(self, _now: Moment, moves: tuple[tuple[Any, ...], ...]) -> list[Emission] | None:
         """One call of somebody's own contract that moves money in its own way: each of `moves` is a token's log."""
         spent = [(values[0], values[1]) for name, *values in moves if name.startswith("Authorization")]
