@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,6 +27,7 @@ class AgentChain(PlayedChain[AgentContracts]):
     """`ids`: of the markets listed here, by the names the test gives them."""
 
     ids: dict[str, str] = field(default_factory=dict)
+    numbers: Iterator[int] = field(default_factory=itertools.count)
 
     @classmethod
     def on(cls, url: str, deployment: Deployment) -> AgentChain:
@@ -73,15 +75,17 @@ class AgentChain(PlayedChain[AgentContracts]):
         weights: Sequence[int] = (),
         virtual: int = VIRTUAL_LIQUIDITY,
         known: bool = True,
+        metadata: str | None = None,
     ) -> str:
         """Lists a market, by default a threshold one of 100M whose bets end in a day; returns its id.
 
-        feed: its key in the deployment file. virtual: weight of all outcomes together. Every market's bets end in another
-        second, so that no two are the same. known: False lists it under a key that is not its own.
+        feed: its key in the deployment file. virtual: weight of all outcomes together. Every market's bets end in
+        another second, so that no two are the same. known: False lists it under a key that is not its own.
+        metadata: what a hostile lister writes in its place.
         """
         now, source = self.now, self.source(feed)
         chosen = Kind(kind)
-        closes_at = now + DAY + len(self.ids) if closes_at is None else closes_at
+        closes_at = now + DAY + next(self.numbers) if closes_at is None else closes_at
         begins = closes_at + MARGIN + source.memory_seconds
         if start_at is None:
             start_at = begins if chosen is Kind.DIRECTION else 0
@@ -99,7 +103,7 @@ class AgentChain(PlayedChain[AgentContracts]):
             list(weights or (virtual // outcomes,) * outcomes),
         )  # fmt: skip
         key = market_key(identity)
-        call = self.contracts.lister.call("list", key, fields, Metadata(identity).canonical())
+        call = self.contracts.lister.call("list", key, fields, metadata or Metadata(identity).canonical())
         self.send(call, self.deployment.operator_wallets["lister"])
         self.ids[name] = identity if known else "0x" + key.hex()
         return self.ids[name]
