@@ -109,8 +109,8 @@ class AgentChain(PlayedChain[AgentContracts]):
         return self.ids[name]
 
     def key(self, name: str) -> bytes:
-        """The contract's id of a market listed here."""
-        identity = self.ids[name]
+        """The contract's id of a market, by its name here or its id."""
+        identity = self.ids.get(name, name)
         return bytes.fromhex(identity[2:]) if identity.startswith("0x") else market_key(identity)
 
     def terms(self, name: str) -> Any:

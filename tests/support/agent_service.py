@@ -28,7 +28,6 @@ def agent_service(
                 f"base:credit={wallets.CREDITOR.private_key}",
             ]
         ),
-        "VPM_BASE_FINALITY_BLOCKS": "4",
         "VPM_ATTESTATION_KEY": wallets.ATTESTATION.private_key,
     }
     return serving(AgentService, chain, database_url, deployments, folder, {**given, **env})
