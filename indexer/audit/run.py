@@ -41,20 +41,20 @@ async def audit(pool: Pool, client: ChainClient, sources: Sources) -> tuple[int,
         await connection.set_isolation_level(psycopg.IsolationLevel.REPEATABLE_READ)
         try:
             async with connection.transaction():
-                number, digest, found = await compare(connection, client, sources)
+                number, digest, comparison = await compare(connection, client, sources)
         finally:
             await connection.set_isolation_level(None)
         await connection.execute(
             "INSERT INTO chain_audit (chain_id, block_number, block_hash, compared, mismatches, detail)"
             " VALUES (%s, %s, %s, %s, %s, %s)",
-            (sources.chain_id, number, digest, found.compared, found.mismatches, Jsonb(found.detail)),
+            (sources.chain_id, number, digest, comparison.compared, comparison.mismatches, Jsonb(comparison.detail)),
         )
-    return number, found
+    return number, comparison
 
 
 async def compare(connection: Connection, client: ChainClient, sources: Sources) -> tuple[int, bytes, Comparison]:
     """The tables as the caller's transaction sees them against the chain at their cursor's block, which is named."""
-    found = Comparison()
+    comparison = Comparison()
     await connection.execute("SET LOCAL statement_timeout = 0")
     number, digest, now = await _moment(connection, sources)
     block = "0x" + digest.hex()
@@ -68,11 +68,11 @@ async def compare(connection: Connection, client: ChainClient, sources: Sources)
         if role in addresses
     }
     if Role.SETTLER in contracts:
-        await audit_stock(connection, client, contracts, sources, block, now, found)
+        await audit_stock(connection, client, contracts, sources, block, now, comparison)
     if Role.WALLET in contracts:
-        await audit_agent(connection, client, contracts, sources, block, found)
-    await audit_shared(connection, client, contracts, sources, block, found)
-    return number, digest, found
+        await audit_agent(connection, client, contracts, sources, block, comparison)
+    await audit_shared(connection, client, contracts, sources, block, comparison)
+    return number, digest, comparison
 
 
 async def _moment(connection: Connection, sources: Sources) -> tuple[int, bytes, Moment]:

@@ -33,7 +33,7 @@ def registered(feed: bytes = FEEDS[0]) -> Emission:
 
 
 def listed(metadata: str = '{"id":"bnkr-100m","links":{},"series":""}', feed: bytes = FEEDS[0]) -> Emission:
-    spec = (0, FEEDS[0], 5, [], False, 10, 100, 0, 300, WEIGHTS)
+    spec: tuple[Any, ...] = (0, FEEDS[0], 5, [], False, 10, 100, 0, 300, WEIGHTS)
     terms = (200, 10**12, True, 3_600, 0, 4_000, 9_000)
     return emission(Role.AGENT_LISTER, "MarketListed", KEY, feed, address_of("lister"), spec, terms, metadata)
 
@@ -75,16 +75,16 @@ OPENING = (opened(), registered(), listed())
 
 
 def test_a_market_is_what_the_three_contracts_say() -> None:
-    found = row(folded(OPENING))
-    assert (found["index"], found["outcomes"], found["weights"], found["pot_cap"]) == (1, 2, WEIGHTS, 10**12)
-    assert (found["closes_at"], found["ends_at"], found["settles_after"], found["voids_after"]) == (
+    market = row(folded(OPENING))
+    assert (market["index"], market["outcomes"], market["weights"], market["pot_cap"]) == (1, 2, WEIGHTS, 10**12)
+    assert (market["closes_at"], market["ends_at"], market["settles_after"], market["voids_after"]) == (
         100,
         300,
         4000,
         9000,
     )
-    assert (found["lister"], found["published"], found["slug"]) == (address_of("lister"), True, "bnkr-100m")
-    assert found["status"] is MarketStatus.OPEN
+    assert (market["lister"], market["published"], market["slug"]) == (address_of("lister"), True, "bnkr-100m")
+    assert market["status"] is MarketStatus.OPEN
     outcomes = next(each for each in folded(OPENING).writes() if each.table is agent_outcome)
     assert len(outcomes.added) == 2
 
@@ -123,7 +123,7 @@ def test_a_market_registered_on_another_feed_is_refused() -> None:
 def test_a_market_is_opened_once() -> None:
     with pytest.raises(Contradiction, match="opened twice"):
         folded(OPENING, OPENING)
-    with pytest.raises(Contradiction, match="said twice"):
+    with pytest.raises(Contradiction, match="logged twice"):
         folded([opened(), opened()])
 
 
@@ -134,16 +134,16 @@ def test_an_id_whose_hash_is_not_the_key_is_nobodys(metadata: str) -> None:
 
 @pytest.mark.parametrize("logs", [(decided(), resolved()), (resolved(), decided())])
 def test_an_end_is_what_wallet_and_resolver_both_say(logs: tuple[Emission, ...]) -> None:
-    found = row(folded(OPENING, logs))
-    assert (found["status"], found["winner"], found["void_reason"]) == (MarketStatus.RESOLVED, 0, None)
-    assert (found["end_round"], found["end_answer"], found["end_updated_at"]) == END
-    assert found["start_round"] is None, "a reading that played no part"
+    market = row(folded(OPENING, logs))
+    assert (market["status"], market["winner"], market["void_reason"]) == (MarketStatus.RESOLVED, 0, None)
+    assert (market["end_round"], market["end_answer"], market["end_updated_at"]) == END
+    assert market["start_round"] is None, "a reading that played no part"
 
 
 def test_a_void_market_keeps_its_reason_and_the_readings() -> None:
-    found = row(folded(OPENING, [decided(True, VoidReason.TIE, (8, -5, 70)), voided(VoidReason.TIE)]))
-    assert (found["status"], found["winner"], found["void_reason"]) == (MarketStatus.VOID, None, VoidReason.TIE)
-    assert (found["start_round"], found["start_answer"], found["start_updated_at"]) == (8, -5, 70)
+    market = row(folded(OPENING, [decided(True, VoidReason.TIE, (8, -5, 70)), voided(VoidReason.TIE)]))
+    assert (market["status"], market["winner"], market["void_reason"]) == (MarketStatus.VOID, None, VoidReason.TIE)
+    assert (market["start_round"], market["start_answer"], market["start_updated_at"]) == (8, -5, 70)
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_different_ends_are_refused(logs: tuple[Emission, ...]) -> None:
 
 @pytest.mark.parametrize("logs", [(decided(),), (resolved(),), (voided(),)])
 def test_an_end_that_only_one_tells_of_is_refused(logs: tuple[Emission, ...]) -> None:
-    with pytest.raises(Contradiction, match="only one of wallet and resolver"):
+    with pytest.raises(Contradiction, match="only one of wallet and resolver logged"):
         folded(OPENING, logs)
 
 
