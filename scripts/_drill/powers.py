@@ -49,14 +49,11 @@ async def condemn_feed(fleet: Fleet, load: Load) -> Held:
     assert safe is not None
     await fleet.rpc("base", "anvil_setBalance", safe.address, hex(ETH))
     await fleet.send("base", lister.address, lister.call("condemn", source.address).data, safe.address)
-    took = await fleet.until(
-        lambda: _count(fleet, "count(*)", feed, " AND s.status <> 4") == 0,
-        f"every stake on {source.key} given back",
-        180,
-    )
-    short = _count(fleet, "count(*)", feed, " AND s.paid_amount <> s.amount AND m.void_reason = 7")
+    left = " AND (m.status = 1 OR m.void_reason = 7) AND s.status <> 4"
+    took = await fleet.until(lambda: _count(fleet, feed, left) == 0, f"every stake on {source.key} given back", 180)
+    short = _count(fleet, feed, " AND m.void_reason = 7 AND s.paid_amount <> s.amount")
     require(short == 0, f"{short} stakes were not given back whole")
-    back = _count(fleet, "count(*)", feed, " AND m.void_reason = 7")
+    back = _count(fleet, feed, " AND m.void_reason = 7")
     going_on = bytes.fromhex(others[0].address[2:])
     still = fleet.rows("SELECT count(*) FROM agent_market WHERE feed = %s AND status = 1", going_on)[0][0]
     require(still > 0, f"markets on {others[0].key} ended too")
