@@ -181,7 +181,7 @@ FIELDS = [
 )
 async def test_every_field_of_a_request_is_checked(buyer: Buyer) -> None:
     """A wrong value is named by its field, a right one is taken; optional fields may be null, required ones not."""
-    whole = {name: good for name, _, good in FIELDS}
+    whole: dict[str, Any] = {name: good for name, _, good in FIELDS}
     response, body = await buyer.post(whole)
     assert response.status == 200, body
     for name, wrong, _ in FIELDS:

@@ -40,6 +40,11 @@ class AgentChain(PlayedChain[AgentContracts]):
             made.observe(CAP // 2, source.key)
         return made
 
+    @property
+    def names(self) -> dict[str, str]:
+        """The other way round: what the test calls a market, by its id."""
+        return {identity: name for name, identity in self.ids.items()}
+
     def source(self, key: str | None = None) -> Any:
         """The deployment file's entry of a feed; of the first market cap when none is named."""
         return next(
@@ -117,15 +122,25 @@ class AgentChain(PlayedChain[AgentContracts]):
         """What decides it, as the resolver has it."""
         return self.read(self.contracts.resolver.call("terms", self.key(name)))
 
-    def settle(self, name: str, value: int) -> None:
-        """Lets its feed read this value at its end, and settles it as soon as that counts."""
+    def settle(self, name: str, value: int, *, resolve: bool = True) -> None:
+        """Lets its feed read this value at its end, and settles it as soon as that counts, or leaves that to others."""
         terms = self.terms(name)
         key = next(each.key for each in self.deployment.observation_feeds if each.address == terms["feed"])
         if self.now < terms["endsAt"]:
             self.warp_to(terms["endsAt"] - 1)
         self.observe(value, key)
         self.warp_to(max(terms["settlesAfter"], self.now) + 1)
-        self.send(self.contracts.resolver.call("resolve", self.key(name)), self.deployment.operator_wallets["lister"])
+        if resolve:
+            anybody = self.deployment.operator_wallets["lister"]
+            self.send(self.contracts.resolver.call("resolve(bytes32)", self.key(name)), anybody)
+
+    def set_bounds(self, **changes: int) -> None:
+        """By the Safe, for markets listed from then on."""
+        assert self.deployment.safe is not None
+        bounds = dict(self.read(self.contracts.lister.call("bounds")))
+        for name, value in changes.items():
+            bounds[{"fee_bps": "feeBps"}[name]] = value
+        self.send(self.contracts.lister.call("setBounds", tuple(bounds.values())), self.deployment.safe.address)
 
     def pause(self) -> None:
         """By a guardian's hot key."""

@@ -102,7 +102,11 @@ class Buyer:
 
     async def get(self, path: str, *, ip: str | None = None, **query: object) -> tuple[aiohttp.ClientResponse, Any]:
         known = {name: self._ids(value) for name, value in query.items()}
-        return await self._door.get(_NAMED.sub(self._id, path), query=known, ip=ip)
+        return await self._door.get(self.named(path), query=known, ip=ip)
+
+    def named(self, path: str) -> str:
+        """A path with the ids of the markets that it names as the test does."""
+        return _NAMED.sub(self._id, path)
 
     async def post(
         self, body: object, *, headers: Mapping[str, str] | None = None, ip: str | None = None
