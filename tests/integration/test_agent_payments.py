@@ -220,6 +220,7 @@ async def settle_down(service: AgentService) -> None:
 # ---------------------------------------------------------------- W1
 
 
+@pytest.mark.proves("agent.trade.payment.decision.used_is_its_payers")
 async def test_a_payment_of_one_unit_is_never_credited_as_four_dollars(
     buyer: Buyer, service: AgentService, market: str
 ) -> None:
@@ -253,6 +254,7 @@ async def test_a_payment_of_one_unit_is_never_credited_as_four_dollars(
     assert "another amount" in refunded["message"]
 
 
+@pytest.mark.proves("agent.trade.payment.decision.used_is_its_payers")
 async def test_one_transfer_pays_for_one_authorization(buyer: Buyer, service: AgentService, market: str) -> None:
     """W1 (b). Two authorizations of 4 USDC are used in one transaction, and one of them pays us; beside it lie 4 USDC
     of somebody else. The other paid the thief, and a plain transfer of 4 USDC stands in the transaction, too."""
@@ -333,6 +335,7 @@ async def test_two_payers_racing_both_have_their_stake(buyer: Buyer, service: Ag
 # ---------------------------------------------------------------- the honest payer, coming back
 
 
+@pytest.mark.proves("agent.trade.payment.decision.used_is_its_payers", "agent.trade.payment.decision.never_sign_again")
 @pytest.mark.parametrize("comes_back", ["with it", "without it", "never", "late", "after the keeper"])
 async def test_a_payment_sent_past_us_is_its_payers_stake(
     buyer: Buyer, service: AgentService, market: str, comes_back: str
@@ -393,6 +396,7 @@ async def test_what_was_paid_is_accounted_for_before_a_bet_is_refused(buyer: Buy
     await until(lambda: balance(chain, who.address) == before)
 
 
+@pytest.mark.proves("agent.trade.payment.decision.never_sign_again")
 async def test_only_a_cancelled_authorization_asks_for_a_fresh_one(
     buyer: Buyer, service: AgentService, market: str
 ) -> None:
@@ -442,6 +446,7 @@ BURNS_ALWAYS = "0x5b5f56"  # an endless loop
 BURNS_WHEN_MINED = "0x3a600e57631626ba7e60e01b5f5260205ff35b600e56"
 
 
+@pytest.mark.proves("agent.trade.payment.decision.gas_ceiling")
 async def test_a_payer_with_code_burns_no_more_than_a_settlements_ceiling(
     buyer: Buyer, service: AgentService, market: str
 ) -> None:
@@ -466,6 +471,9 @@ async def test_a_payer_with_code_burns_no_more_than_a_settlements_ceiling(
 # ---------------------------------------------------------------- W2, as far as the API shows it
 
 
+@pytest.mark.proves(
+    "agent.market.decision.times", "agent.quote.decision.ends_with_stakes", "agent.trade.payment.decision.timeout_120"
+)
 @pytest.mark.parametrize("kind", [0, 2])
 async def test_bets_end_in_the_second_that_the_market_names(buyer: Buyer, service: AgentService, kind: int) -> None:
     """Before anything that decides is measured; no quote, lock or payment outlives it."""

@@ -211,7 +211,7 @@ async def test_a_bound_payment_can_be_settled_by_anybody(
 
 
 @pytest.mark.proves(
-    "agent.trade.answer.decision.trade_id_is_intent_hash",
+    "agent.trade.answer.decision.trade_id_is_bet_hash",
     "agent.trade.decision.replay_before_closed",
     "agent.trade.decision.idem_scope",
     "agent.trade.error.idem_conflict",
@@ -272,6 +272,7 @@ async def test_the_same_key_at_once_settles_once(buyer: Buyer, service: AgentSer
     assert balance - service.chain.read(service.chain.contracts.token.call("balanceOf", DEV[5].address)) == 5_000_000
 
 
+@pytest.mark.proves("agent.trade.payment.decision.receive_form")
 async def test_our_own_clients_pay_in_the_receive_form(buyer: Buyer, service: AgentService, market: str) -> None:
     """Nothing of it can be sent past us: the token takes it from the contract alone."""
     who, chain = DEV[6], service.chain
@@ -287,6 +288,7 @@ async def test_our_own_clients_pay_in_the_receive_form(buyer: Buyer, service: Ag
     assert (response.status, again["replay"]) == (200, True), again
 
 
+@pytest.mark.proves("agent.trade.payment.decision.receive_form")
 @pytest.mark.parametrize("has_code", [False, True])
 async def test_a_nonce_of_one_form_with_the_signature_of_the_other_is_refused_with_words(
     buyer: Buyer, service: AgentService, market: str, has_code: bool

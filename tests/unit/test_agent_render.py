@@ -105,6 +105,7 @@ def many_against_few() -> tuple[Book, Quote, Quote, Quote]:
     return book, early, late, other
 
 
+@pytest.mark.proves("agent.result.decision.payout_per_share_null", "agent.positions.decision.max_payout")
 def test_where_shares_are_not_paid_alike_there_is_no_payout_per_share_and_positions_have_the_exact_one() -> None:
     book, early, late, other = many_against_few()
     ended = market(book=book, ending=ending(0))
@@ -138,6 +139,7 @@ def test_bets_end_in_the_very_second_of_the_deadline() -> None:
     assert (refusal.value.status, refusal.value.code) == (409, "market_closed")
 
 
+@pytest.mark.proves("agent.market.decision.times")
 @pytest.mark.parametrize("kind", list(Kind))
 def test_every_body_that_shows_a_market_names_its_times_to_the_second(kind: Kind) -> None:
     made = market(kind)
@@ -178,6 +180,7 @@ def codes(ahead: outlook.Outlook) -> list[str]:
     return [each.code for each in ahead.warnings]
 
 
+@pytest.mark.proves("agent.quote.decision.projected")
 def test_a_quote_is_projected_with_its_own_stake_in_the_book() -> None:
     book, _ = THIN.staked(1, 50 * USD)
     made = market(book=book, outcome_bets=(0, 1))
