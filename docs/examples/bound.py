@@ -18,7 +18,8 @@ trade = {
     "marketId": market["id"],
     "side": "yes",
     "sizeUsd": 1,
-    "minSharesOut": float(quote["suggestedMinSharesOut"]) * 0.95,  # whoever holds the signature chooses when it is sent
+    # Whoever holds the signature chooses when it is sent.
+    "minSharesOut": round(quote["suggestedMinSharesOut"] * 0.95, 6),
     "idemKey": str(uuid.uuid4()),
     "walletAddress": wallet.address,
 }

@@ -59,7 +59,13 @@ def test_an_example_runs_as_it_stands(ready: dict[str, Any], name: str) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    said = {"bet": "accepted", "buy": "proof", "bound": "if it wins", "paper": "balance 9975", "tools": "place_roulette_bet"}
+    said = {
+        "bet": "accepted",
+        "buy": "proof",
+        "bound": "if it wins",
+        "paper": "balance 9975",
+        "tools": "place_roulette_bet",
+    }
     assert said[name] in done.stdout
 
 
