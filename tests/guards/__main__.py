@@ -55,7 +55,7 @@ class Copy:
         present = {name for name in names if name and (ROOT / name).is_file()}
         for path in self.folder.rglob("*"):
             inside = str(path.relative_to(self.folder))
-            kept = inside.split(os.sep)[0] in (".vpm", "node_modules", ".build")
+            kept = inside.split(os.sep, maxsplit=1)[0] in (".vpm", "node_modules", ".build")
             if path.is_file() and not path.is_symlink() and not kept and inside not in present:
                 path.unlink()
         for name in present:

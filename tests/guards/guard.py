@@ -14,8 +14,8 @@ FORGE_TESTS = "tests/contracts/forge"
 class Guard:
     """A piece of code that stops something, and the tests that claim it.
 
-    stops: what would happen without it, as a sentence. code: its text, which stands once in `source`. without: what stands
-    there in the copy. tests: pytest's names of tests or files, or for Solidity `suite.t.sol::test_name`.
+    stops: what would happen without it, as a sentence. code: its text, which stands once in `source`. without: what
+    stands there in the copy. tests: pytest's names of tests or files, or for Solidity `suite.t.sol::test_name`.
     """
 
     stops: str

@@ -12,9 +12,9 @@ PAGE = ROOT / "docs" / "guards.md"
 _HEAD = """\
 # Guards
 
-Code that only matters when something goes wrong, and the tests that fail when it is taken away. `./vpm mutate` takes out
-one at a time in a copy and fails on a survivor; `--part K/N` shares the work, and a run that was stopped goes on where it
-was. A test of every run holds this table to the sources: each guard stands where it says, each test exists.
+Code that only matters when something goes wrong, and the tests that fail when it is taken away. `./vpm mutate` takes
+out one at a time in a copy and fails on a survivor; `--part K/N` shares the work, and a run that was stopped goes on
+where it was. A test of every run holds this table to the sources: each guard stands where it says, each test exists.
 
 This page is written by `./vpm mutate --table`.
 """
