@@ -67,7 +67,7 @@ async def buyer(service: AgentService) -> AsyncIterator[Buyer]:
 async def test_the_whole_receipt(buyer: Buyer, service: AgentService) -> None:
     """Every key of a real and of a simulated receipt, against the chain where it is on the chain."""
     chain, who = service.chain, DEV[0]
-    body = bet("main", who, "no", 7.123456, ref="campaign-1", builderCode=DEV[7].address)
+    body = bet(chain.ids["main"], who, "no", 7.123456, ref="campaign-1", builderCode=DEV[7].address)
     held = chain.read(chain.contracts.token.call("balanceOf", chain.contracts.settlement.address))
     _, challenge = await buyer.post(body)
     trade_id = challenge["accepts"][0]["extra"]["intentNonce"]

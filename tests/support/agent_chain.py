@@ -62,7 +62,8 @@ class AgentChain(PlayedChain[AgentContracts]):
 
     def observe(self, value: int, key: str | None = None) -> None:
         """Posts a value with 8 decimals, observed now."""
-        self.ask("evm_mine")  # what was observed in the last block may be too old for the next one
+        # What was observed in the last block may be too old for the next one, or as old as the last reading.
+        self.warp_to(self.now + 1)
         self.send(self.feed_of(key).call("post", value, self.now), self.deployment.operator_wallets["publisher"])
 
     def list(
@@ -125,9 +126,9 @@ class AgentChain(PlayedChain[AgentContracts]):
     def settle(self, name: str, value: int, *, resolve: bool = True) -> None:
         """Lets its feed read this value at its end, and settles it as soon as that counts, or leaves that to others."""
         terms = self.terms(name)
-        key = next(each.key for each in self.deployment.observation_feeds if each.address == terms["feed"])
+        key = next(each.key for each in self.deployment.observation_feeds if each.address.lower() == terms["feed"])
         if self.now < terms["endsAt"]:
-            self.warp_to(terms["endsAt"] - 1)
+            self.warp_to(terms["endsAt"] - 60)  # time goes on while this works
         self.observe(value, key)
         self.warp_to(max(terms["settlesAfter"], self.now) + 1)
         if resolve:
