@@ -157,7 +157,7 @@ abstract contract SettlementInvariants is Base {
     }
 
     /// At the end of each sequence: the totals are what the single stakes add up to; and the paths that were taken, on the console.
-    function afterInvariant() public {
+    function afterInvariant() public view {
         address console = 0x000000000000000000636F6e736F6c652e6c6f67;
         string[21] memory paths = [
             "listed",
