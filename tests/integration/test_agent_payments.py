@@ -441,31 +441,32 @@ async def test_an_authorization_that_has_paid_pays_for_nothing_else(
 # ---------------------------------------------------------------- gas
 
 
-BURNS_ALWAYS = "0x5b5f56"  # an endless loop
-# Burns what it is given where it is paid for (a gas price is set), and accepts for nothing where it is only asked.
-BURNS_WHEN_MINED = "0x3a600e57631626ba7e60e01b5f5260205ff35b600e56"
+# isValidSignature that burns 2,600,000 gas, and accepts.
+BURNS_A_LOT = "0x620186a05b6001900380600457" + YES_CODE[2:]
+# Burns all it is given where that is paid for (a gas price is set), and accepts for next to nothing where it is asked.
+BURNS_WHEN_MINED = "0x3a601257" + YES_CODE[2:] + "5b601256"
 
 
 @pytest.mark.proves("agent.trade.payment.decision.gas_ceiling")
+@pytest.mark.parametrize(("code", "is_sent"), [(BURNS_A_LOT, False), (BURNS_WHEN_MINED, True)])
 async def test_a_payer_with_code_burns_no_more_than_a_settlements_ceiling(
-    buyer: Buyer, service: AgentService, market: str
+    buyer: Buyer, service: AgentService, market: str, code: str, is_sent: bool
 ) -> None:
     """Where the burning shows beforehand nothing is sent; where it shows in the block alone, it is capped."""
     chain, ceiling = service.chain, 600_000
-    spent = "SELECT coalesce(max(gas_used), 0), count(gas_used) FROM outbox_intent i JOIN agent_trade t "
-    spent += "ON t.intent_id = i.id WHERE t.wallet = %s"
-    for code, is_sent in ((BURNS_WHEN_MINED, True), (BURNS_ALWAYS, False)):
-        account = payer(service, "burner")
-        chain.ask("anvil_setCode", account.address, YES_CODE)
-        theirs = await asked(buyer, account, market, signature=b"\x12" * 65)
-        chain.ask("anvil_setCode", account.address, code)
-        response, refused = await buyer.post(theirs.body, headers=theirs.headers)
-        assert response.status != 200, refused
-        gas, sent = rows(service, spent, bytes.fromhex(account.address[2:]))[0]
-        assert gas <= ceiling
-        if not is_sent:
-            assert sent == 0
-        assert stake_of(service, theirs) is None
+    account = payer(service, "burner")
+    chain.ask("anvil_setCode", account.address, code)
+    theirs = await asked(buyer, account, market, signature=b"\x12" * 65)
+    response, refused = await buyer.post(theirs.body, headers=theirs.headers)
+    assert response.status == 422, refused
+    assert stake_of(service, theirs) is None
+    gas, sent = rows(
+        service,
+        "SELECT coalesce(max(gas_used), 0), count(gas_used) FROM outbox_intent i JOIN agent_trade t "
+        "ON t.intent_id = i.id WHERE t.wallet = %s",
+        bytes.fromhex(account.address[2:]),
+    )[0]
+    assert (gas <= ceiling, bool(sent)) == (True, is_sent)
 
 
 # ---------------------------------------------------------------- W2, as far as the API shows it
