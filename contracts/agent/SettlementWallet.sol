@@ -504,7 +504,8 @@ contract SettlementWallet is SettlementBooks, Ownable2Step, EIP712, ReentrancyGu
             mstore(add(data, 4), shr(96, shl(96, to))) // nothing is promised about the bits above an address
             mstore(add(data, 36), amount)
             mstore(0, 1) // a token may answer nothing
-            ok := and(call(gasLimit, token_, 0, data, 68, 0, 32), eq(mload(0), 1))
+            ok := call(gasLimit, token_, 0, data, 68, 0, 32)
+            ok := and(ok, eq(mload(0), 1))
         }
     }
 

@@ -5,7 +5,6 @@ import {IAgentLister} from "../../../../contracts/agent/IAgentLister.sol";
 import {ISettlementWallet} from "../../../../contracts/agent/ISettlementWallet.sol";
 import {LocalUSDC} from "../../../../contracts/local/LocalUSDC.sol";
 import {LocalUSDCProxy} from "../../../../contracts/local/LocalUSDCProxy.sol";
-import {LocalUSDG} from "../../../../contracts/local/LocalUSDG.sol";
 import {WalletBase} from "./WalletBase.sol";
 
 interface VmStore {
@@ -20,7 +19,7 @@ contract Gas is WalletBase {
     bytes32 private constant EIGHT = "8";
     event log(string line);
 
-    function newToken() internal virtual override returns (address proxy) {
+    function newToken() internal override returns (address proxy) {
         proxy = address(new LocalUSDCProxy());
         VmStore(address(vm))
             .store(
@@ -30,15 +29,11 @@ contract Gas is WalletBase {
             );
     }
 
-    function tokenName() internal pure virtual returns (string memory) {
-        return "USDC";
-    }
-
     function test_settleIntoAWarmMarket() public {
         warm();
         ISettlementWallet.Bet memory b = bet(LATE, YES, 10e6, alice);
         ISettlementWallet.Authorization memory a = authorize(ALICE_KEY, b, freshNonce());
-        measure("settle into a warm market", 195_000, RELAYER, address(wallet), abi.encodeCall(wallet.settle, (b, a)));
+        measure("settle into a warm market", 190_700, RELAYER, address(wallet), abi.encodeCall(wallet.settle, (b, a)));
     }
 
     function test_settleBoundByAStranger() public {
@@ -46,7 +41,7 @@ contract Gas is WalletBase {
         ISettlementWallet.Bet memory b = bet(LATE, YES, 10e6, bob);
         ISettlementWallet.Authorization memory a = authorizeBound(BOB_KEY, b);
         measure(
-            "settle bound, by a stranger", 193_000, STRANGER, address(wallet), abi.encodeCall(wallet.settle, (b, a))
+            "settle bound, by a stranger", 188_500, STRANGER, address(wallet), abi.encodeCall(wallet.settle, (b, a))
         );
     }
 
@@ -54,7 +49,7 @@ contract Gas is WalletBase {
         warm();
         ISettlementWallet.Bet memory b = bet(LATE, YES, 10e6, bob);
         ISettlementWallet.Authorization memory a = authorizeReceive(BOB_KEY, b);
-        measure("settle in the receive form", 170_000, STRANGER, address(wallet), abi.encodeCall(wallet.settle, (b, a)));
+        measure("settle in the receive form", 166_000, STRANGER, address(wallet), abi.encodeCall(wallet.settle, (b, a)));
     }
 
     function test_credit() public {
@@ -62,13 +57,13 @@ contract Gas is WalletBase {
         ISettlementWallet.Bet memory b = bet(LATE, YES, 10e6, bob);
         ISettlementWallet.Authorization memory a = authorize(BOB_KEY, b, freshNonce());
         frontRun(bob, a);
-        measure("credit", 170_000, CREDITOR, address(wallet), abi.encodeCall(wallet.credit, (b, a)));
+        measure("credit", 149_800, CREDITOR, address(wallet), abi.encodeCall(wallet.credit, (b, a)));
     }
 
     function test_resolveAGivenRound() public {
         warm();
         settle(LATE, NO, 10e6, BOB_KEY);
-        resolution("resolve a wallet market with a given round", 90_000, LATE, tape(), 0);
+        resolution("resolve a wallet market with a given round", 71_400, LATE, tape(), 0);
     }
 
     function test_resolveARangeOfEight() public {
@@ -82,19 +77,19 @@ contract Gas is WalletBase {
         list(EIGHT, s);
         settle(EIGHT, 5, 10e6, ALICE_KEY);
         settle(EIGHT, 6, 10e6, ALICE_KEY);
-        resolution("resolve a range of 8 with a given round", 90_000, EIGHT, tape(), 0);
+        resolution("resolve a range of 8 with a given round", 86_700, EIGHT, tape(), 0);
     }
 
     function test_resolveEarly() public {
         settle(EARLY, YES, 10e6, ALICE_KEY);
         settle(EARLY, NO, 10e6, ALICE_KEY);
-        resolution("resolve early with a given round", 90_000, EARLY, tape(), 0);
+        resolution("resolve early with a given round", 72_800, EARLY, tape(), 0);
     }
 
     function test_resolveDirection() public {
         settle(UPDOWN, YES, 10e6, ALICE_KEY);
         settle(UPDOWN, NO, 10e6, ALICE_KEY);
-        resolution("resolve a direction, finding the start", 150_000, UPDOWN, tape(), 0);
+        resolution("resolve a direction, finding the start", 137_500, UPDOWN, tape(), 0);
     }
 
     function test_resolvePublished() public {
@@ -103,13 +98,13 @@ contract Gas is WalletBase {
         vm.warp(END - 60);
         vm.prank(PUBLISHER);
         uint80 round = posted.post(100e8, uint64(END - 60));
-        resolution("resolve on a feed with a publisher, a given round", 90_000, POSTED, round, 0);
+        resolution("resolve on a feed with a publisher, a given round", 72_600, POSTED, round, 0);
     }
 
     function test_resolveFinding() public {
         warm();
         tape();
-        resolution("resolve, finding the round", 90_000, LATE, 0, 0);
+        resolution("resolve, finding the round", 53_700, LATE, 0, 0);
     }
 
     function test_payFifty() public {
@@ -135,7 +130,7 @@ contract Gas is WalletBase {
         }
         measure(
             "list a binary market with 400 bytes of metadata",
-            260_000,
+            193_700,
             LISTER,
             address(lister),
             abi.encodeCall(lister.list, ("m", thresholdSpec(true), string(metadata)))
@@ -171,7 +166,7 @@ contract Gas is WalletBase {
         (bool ok,) = to.call(data);
         vm.assertTrue(ok, name);
         uint256 used = (vm.lastCallGas().gasTotalUsed - intrinsic(data)) / parts;
-        string memory line = string.concat("GAS|", tokenName(), "|", name, "|", decimal(used), "|", decimal(most));
+        string memory line = string.concat("GAS|USDC|", name, "|", decimal(used), "|", decimal(most));
         emit log(line);
         vm.assertLe(used, most, line);
     }
@@ -188,16 +183,5 @@ contract Gas is WalletBase {
         for (uint256 k; k < data.length; ++k) {
             gas += data[k] == 0 ? 4 : 16;
         }
-    }
-}
-
-/// forge-config: default.isolate = true
-contract Probe is Gas {
-    function newToken() internal override returns (address) {
-        return address(new LocalUSDG());
-    }
-
-    function tokenName() internal pure override returns (string memory) {
-        return "USDG";
     }
 }
