@@ -58,6 +58,16 @@ def open_session(provider: Any, accounts: Any, alias: str, send: bool, expected_
     return Session(provider.chain_id, sender, send or local)
 
 
+def _revert_data(error: BaseException | None) -> bytes | None:
+    """What a view reverted with, from the node's own words: of a library's error ape keeps only the arguments."""
+    while error is not None:
+        told = re.search(r"custom error 0x([0-9a-f]{8}): ?([0-9a-f]*)", str(error), re.IGNORECASE)
+        if told is not None:
+            return bytes.fromhex(told[1] + told[2])
+        error = getattr(error, "base_err", None) or error.__cause__ or error.__context__
+    return None
+
+
 def plain_refusals(function: Callable[..., Any]) -> Callable[..., Any]:
     """Turns what a contract or our own checks refuse into one sentence and exit code 1."""
 
@@ -74,6 +84,8 @@ def plain_refusals(function: Callable[..., Any]) -> Callable[..., Any]:
                 said = f"The call reverted: {words} ({said})."
             elif said.startswith("0x"):
                 said = decode_revert(bytes.fromhex(said[2:]), all_errors())[2]
+            elif (data := _revert_data(error)) is not None:
+                said = decode_revert(data, all_errors())[2]
             raise Refused(said) from None
 
     return call

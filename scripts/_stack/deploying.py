@@ -132,6 +132,7 @@ def _base_options() -> Sequence[str]:
 
 def _first_readings(node: Node, deployment: Deployment) -> None:
     """Each feed's first value, by its publisher: the Safe can allow only a feed that reads."""
+    node.ask("evm_mine")  # what was observed in the last block may be too old for the next one
     calls = []
     for source in deployment.observation_feeds:
         head = node.ask("eth_getBlockByNumber", "latest", False)

@@ -357,7 +357,8 @@ def _as_safe(chain: RunningChain, name: str, signature: str, *values: object) ->
 
 
 def _read_anew(chain: RunningChain, feed: str) -> None:
-    """The publisher posts a value of now."""
+    """The publisher posts a value of now; what it saw in the last block may be too old for the next one."""
+    ask(chain.url, "evm_mine")
     now = int(ask(chain.url, "eth_getBlockByNumber", "latest", False)["timestamp"], 16)
     data = call_data("post(int256,uint64)", ["int256", "uint64"], [90_000_000 * 10**8, now])
     send_all(Node(chain.url), [(feed, data)], wallets.PUBLISHER.address)

@@ -181,8 +181,9 @@ def _unpaid(ready: dict[str, Any]) -> int:
     """What the settlement wallet still owes to winners."""
     wallet = Contract(ready["addresses"]["base"]["SettlementWallet"], abi("SettlementWallet"))
     call = wallet.call("liabilities")
-    answer = call.function.decode(bytes.fromhex(ask(ready["rpc"]["base"], "eth_call", call.parameters(), "latest")[2:]))
-    return int(answer["unpaid"])
+    answer = ask(ready["rpc"]["base"], "eth_call", call.parameters(), "latest")
+    _, unpaid, _ = call.function.decode(bytes.fromhex(answer[2:]))
+    return int(unpaid)
 
 
 def _until(holds: Callable[[], T], seconds: float) -> T:
