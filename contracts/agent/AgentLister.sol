@@ -21,6 +21,9 @@ contract AgentLister is IAgentLister, Ownable2Step {
     /// How long after its end an early-resolvable market may still be proven before NO can be declared.
     uint256 public constant CHALLENGE_DELAY = 10 minutes;
 
+    /// Before the fee some books sell a sure dollar for 98.4 cents; less of a fee than this would not take that back.
+    uint256 public constant MIN_FEE_BPS = 175;
+
     uint256 private constant MAX_LAG = 30 minutes;
     uint256 private constant MAX_MEMORY = 30 days;
     uint256 private constant MIN_DISPUTE_WINDOW = 1 minutes;
@@ -182,7 +185,7 @@ contract AgentLister is IAgentLister, Ownable2Step {
     }
 
     function _setBounds(Bounds memory b) private {
-        _requireWithin(Field.FeeBps, b.feeBps, 0, Pricing.MAX_FEE_BPS);
+        _requireWithin(Field.FeeBps, b.feeBps, MIN_FEE_BPS, Pricing.MAX_FEE_BPS);
         _requireWithin(Field.MaxWeight, b.maxWeight, 1, type(uint32).max);
         _requireWithin(Field.MinWeight, b.minWeight, 1, b.maxWeight);
         _requireWithin(Field.DisputeWindow, b.disputeWindow, MIN_DISPUTE_WINDOW, MAX_DISPUTE_WINDOW);

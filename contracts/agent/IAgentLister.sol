@@ -44,7 +44,7 @@ interface IAgentLister {
 
     /// @notice The Safe's bounds; for markets listed from then on.
     struct Bounds {
-        uint16 feeBps; // of every market, at most 1,000
+        uint16 feeBps; // of every market, 175 to 1,000: a smaller fee would let books be played against themselves
         uint32 minWeight; // of an outcome
         uint32 maxWeight;
         uint32 disputeWindow; // on feeds with a publisher: between the last possible reading and the result

@@ -22,7 +22,7 @@ DEV = wallets.DEV
 BUCKETS = [50_000_000 * 10**8, 100_000_000 * 10**8]
 BUCKET_KEYS = ("under-50m", "50m-to-100m", "from-100m")
 DEFAULT_PAGE = 50
-FEES = {"free": 0, "usual": 200, "dear": 500}
+FEES = {"least": 175, "usual": 200, "dear": 500}
 """Set by the Safe before each is listed."""
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 
@@ -180,11 +180,11 @@ async def test_only_a_lock_is_stored(buyer: Buyer, database_url: str) -> None:
         assert row is not None
         return int(row[0])
 
-    _, simple = await buyer.get("/quote", marketId="free")
+    _, simple = await buyer.get("/quote", marketId="least")
     assert (simple["quote"]["side"], simple["quote"]["sizeUsd"], simple["quote"]["tier"]) == ("yes", 1, "simple")
     assert simple["quote"]["quoteId"]
     assert stored(simple["quote"]["quoteId"]) == 0
-    _, locked = await buyer.get("/quote", marketId="free", sizeUsd="10.000001")
+    _, locked = await buyer.get("/quote", marketId="least", sizeUsd="10.000001")
     assert locked["quote"]["tier"] == "locked"
     assert stored(locked["quote"]["quoteId"]) == 1
 
@@ -322,13 +322,13 @@ async def test_what_has_not_changed_costs_no_body(buyer: Buyer, service: AgentSe
 
 async def test_a_change_is_seen_at_once_through_the_etag(buyer: Buyer, service: AgentService) -> None:
     """After its receipt a bet is in every read, whoever held what before."""
-    reads = ("/markets?status=all&limit=200", "/markets/free", "/markets/free/research", "/positions?wallet=")
+    reads = ("/markets?status=all&limit=200", "/markets/least", "/markets/least/research", "/positions?wallet=")
     paths = [buyer.named(each) + (DEV[2].address if each.endswith("=") else "") for each in reads]
     held = {}
     for path in paths:
         async with buyer.session.get(service.api + path) as response:
             held[path] = response.headers["ETag"]
-    response, paid = await buyer.buy(bet("free", DEV[2], "yes", 3), DEV[2])
+    response, paid = await buyer.buy(bet("least", DEV[2], "yes", 3), DEV[2])
     assert response.status == 200, paid
     for path in paths:
         async with buyer.session.get(service.api + path, headers={"If-None-Match": held[path]}) as again:

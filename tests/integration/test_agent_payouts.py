@@ -27,7 +27,7 @@ from tests.support.genesis import Genesis, chain
 
 DEV = wallets.DEV
 CAP = 100_000_000 * 10**8
-FEE_BPS = 137
+FEE_BPS = 237
 STAKED = {  # by bettor: side and units; amounts that divide into nothing evenly
     0: ("yes", 7_123_457),
     1: ("yes", 12_345_678),

@@ -557,7 +557,7 @@ class Crowd:
                 self.tx("pause", rng.random() < 0.5),
                 self.tx("agent_pause", owner, rng.random() < 0.5),
                 self.tx("set_lister", owner, rng.random() < 0.5),
-                self.tx("set_bounds", rng.randrange(1_000)),
+                self.tx("set_bounds", rng.randrange(175, 1_000)),
                 self.tx("set_agent_feed", rng.choice(FEEDS), rng.random() < 0.7, rng.randint(10, 90)),
                 self.tx("condemn", rng.choice((*FEEDS, rng.randbytes(20)))),
                 self.tx("guardian", owner, rng.random() < 0.5),

@@ -448,7 +448,9 @@ contract ListingTest is OnUsdc {
     function test_theSafesBoundsHaveBounds() public {
         IAgentLister.Bounds memory b = defaultBounds();
         b.feeBps = 1001;
-        boundsRefused(b, outOfBounds(IAgentLister.Field.FeeBps, 1001, 0, 1000));
+        boundsRefused(b, outOfBounds(IAgentLister.Field.FeeBps, 1001, 175, 1000));
+        b.feeBps = 174;
+        boundsRefused(b, outOfBounds(IAgentLister.Field.FeeBps, 174, 175, 1000));
         b = defaultBounds();
         b.voidDelay = 1 hours - 1;
         boundsRefused(b, outOfBounds(IAgentLister.Field.VoidDelay, 1 hours - 1, 1 hours, 90 days));

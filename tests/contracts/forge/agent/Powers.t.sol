@@ -119,7 +119,7 @@ contract PowersTest is OnUsdc {
         IAgentLister.Bounds memory b = defaultBounds();
         b.feeBps = 1001;
         vm.expectRevert(
-            abi.encodeWithSelector(IAgentLister.OutOfBounds.selector, IAgentLister.Field.FeeBps, 1001, 0, 1000)
+            abi.encodeWithSelector(IAgentLister.OutOfBounds.selector, IAgentLister.Field.FeeBps, 1001, 175, 1000)
         );
         new AgentLister(address(wallet), address(resolver), SAFE, b);
         vm.expectRevert(IPauser.ZeroAddress.selector);

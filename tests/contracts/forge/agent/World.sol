@@ -534,7 +534,7 @@ contract World is Deployer {
             IAgentLister.Bounds memory b = lister.bounds();
             (b.feeBps, b.disputeWindow) = (uint16((seed >> 8) % 1200), uint32((seed >> 24) % 2 hours));
             try lister.setBounds(b) {
-                vm.assertLe(b.feeBps, 1000);
+                vm.assertTrue(b.feeBps >= 175 && b.feeBps <= 1000);
             } catch {}
         } else {
             try lister.setFeed(address(feed), seed % 16 != 5, MEMORY, MAX_AGE, uint64(1e9 + (seed >> 8) % 1e18)) {}
