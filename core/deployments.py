@@ -94,10 +94,26 @@ class Feed(_Part):
 
 
 class ObservationSource(_Part):
-    """An append-only observation feed of ours, by what it observes (for example `BNKR/market_cap`)."""
+    """An append-only observation feed of ours, by what it observes (for example `BNKR/market_cap`).
+
+    Under which numbers the Safe is to allow it for agent markets: how late an observation may be posted, how far back a
+    reading looks, the oldest reading that may decide a market, and what each market on it may hold.
+    """
 
     key: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]+/[a-z_]+$")]
     address: AddressText
+    max_lag_seconds: Annotated[int, Field(ge=1)]
+    memory_seconds: Annotated[int, Field(ge=1)]
+    max_age_seconds: Annotated[int, Field(ge=1)]
+    pot_cap_units: Annotated[int, Field(ge=1)]
+
+    @model_validator(mode="after")
+    def _looks_back_over_its_lag(self) -> Self:
+        if self.memory_seconds < self.max_lag_seconds:
+            raise ValueError(
+                f"the memory of {self.key} ({self.memory_seconds} s) is shorter than its lag ({self.max_lag_seconds} s)"
+            )
+        return self
 
 
 class Safe(_Part):
@@ -175,6 +191,12 @@ class Deployment(_Part):
             if feed.ticker == ticker:
                 return feed
         raise DeploymentError(f"Network {self.network} lists no feed for {ticker}.")
+
+    def observation_feed(self, key: str) -> ObservationSource:
+        for source in self.observation_feeds:
+            if source.key == key:
+                return source
+        raise DeploymentError(f"Network {self.network} lists no observation feed {key}.")
 
     def param(self, name: str) -> int:
         if name not in self.params:

@@ -1,22 +1,28 @@
-"""What a listed agent market and its outcomes are called: from the metadata its lister wrote, where that says it in the
-right form; what is missing there is worded from the market's terms. Everybody who names a market names it by this.
+"""Numbers, times and outcomes of agent markets in words that are exactly true: nothing is rounded, no
+second is lost.
 
-Feed values have 8 decimals, times are Unix seconds.
+Feed values have 8 decimals, times are Unix seconds. Every function takes any integer that a contract can hold.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from datetime import UTC, datetime
 
-from core.iso import iso, iso_day
-from core.mirror.intent import market_key
 from core.mirror.settlement import Kind
-from core.money import decimal_text
 
 BINARY_KEYS = {Kind.THRESHOLD: ("yes", "no"), Kind.DIRECTION: ("up", "down")}
 FEED_DECIMALS = 8
+MAX_KEY = 64
+"""Characters of a side's key."""
+
+TOKEN_NAMES = {"BNKR": "Bankr", "AIXBT": "aixbt", "VIRTUAL": "Virtuals Protocol"}
+
+_ONE = 10**FEED_DECIMALS
+_SCALES = ((10**12, "T"), (10**9, "B"), (10**6, "M"))
+_SHORT_DECIMALS = 3
+_LAST_SECOND = 253_402_300_799  # of the year 9999
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,71 +35,138 @@ class Outcome:
     """Bounds of a bucket in feed units: lower inclusive, upper exclusive, None for an open end."""
 
 
-def described(
-    key: bytes, kind: Kind, target: int, bounds: tuple[int, ...], closes_at: int, document: Mapping[str, Any] | None
-) -> tuple[tuple[Outcome, ...], dict[str, str]]:
-    """Outcomes and texts of a market, from its metadata where that says them in the right form."""
-    given = document or {}
-    texts = {name: str(value) for name, value in given.items() if isinstance(value, str) and value}
-    claimed = texts.get("id", texts.get("slug", ""))
-    identity = claimed if claimed and market_key(claimed) == key else "0x" + key.hex()
-    symbol = texts.get("tokenSymbol", texts.get("symbol", "")).removeprefix("$").upper() or "UNKNOWN"
-    slug = texts.get("slug", identity)
-    by = iso_day(closes_at)
-    what = {
-        Kind.THRESHOLD: f"Will {symbol} reach {usd_label(target)} by {by}?",
-        Kind.RANGE: f"Where will {symbol} be on {by}?",
-        Kind.DIRECTION: f"Will {symbol} be higher at {iso(closes_at)} than at the start?",
-    }[kind]
-    question = texts.get("question", what)
-    words = {
-        **texts,
-        "id": identity,
-        "slug": slug,
-        "question": question,
-        "shortTitle": texts.get("shortTitle", question),
-        "summary": texts.get("summary", texts.get("description", question)),
-        "tokenSymbol": symbol,
-        "chainId": texts.get("chainId", "base"),
-        "deadlineLabel": texts.get("deadlineLabel", f"by {by}"),
-    }
-    return _outcomes(kind, bounds, given.get("outcomes")), words
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What a feed observes, by its key in the deployment file, such as `BNKR/market_cap`."""
+
+    key: str
+
+    @property
+    def symbol(self) -> str:
+        return self.key.partition("/")[0].upper()
+
+    @property
+    def metric(self) -> str:
+        return self.key.partition("/")[2]
+
+    @property
+    def token_name(self) -> str:
+        return TOKEN_NAMES.get(self.symbol, self.symbol)
+
+    @property
+    def metric_words(self) -> str:
+        return self.metric.replace("_", " ")
+
+    @property
+    def metric_slug(self) -> str:
+        return "mcap" if self.metric == "market_cap" else slug(self.metric)
 
 
-def _outcomes(kind: Kind, bounds: tuple[int, ...], listed: Any) -> tuple[Outcome, ...]:
-    count = len(bounds) + 1 if kind is Kind.RANGE else 2
-    lowers: list[int | None] = [None, *bounds] if kind is Kind.RANGE else [None] * count
-    uppers: list[int | None] = [*bounds, None] if kind is Kind.RANGE else [None] * count
-    given = listed if isinstance(listed, list) and len(listed) == count else [{}] * count
-    out = []
-    for at, each in enumerate(given):
-        own = (
-            {name: value for name, value in each.items() if isinstance(value, str) and value}
-            if isinstance(each, dict)
-            else {}
-        )
-        lower, upper = lowers[at], uppers[at]
-        default = BINARY_KEYS[kind][at] if kind in BINARY_KEYS else f"b{at}"
-        # The sides of the two binary kinds are fixed: a bet on `yes` can never mean something else.
-        name = default if kind in BINARY_KEYS else own.get("key", default)
-        label = own.get("label", _range_label(lower, upper) if kind is Kind.RANGE else default.capitalize())
-        out.append(Outcome(name, label, own.get("shortLabel", label), lower, upper))
-    if len({each.key for each in out}) != count:  # ambiguous keys would let a bet land elsewhere
-        return tuple(
-            Outcome(f"b{at}", each.label, each.short_label, each.lower, each.upper) for at, each in enumerate(out)
-        )
-    return tuple(out)
-
-
-def _range_label(lower: int | None, upper: int | None) -> str:
-    if lower is None:
-        return f"below {usd_label(upper or 0)}"
-    return f"{usd_label(lower)} or more" if upper is None else f"{usd_label(lower)} to {usd_label(upper)}"
+# ---------------------------------------------------------------- numbers
 
 
 def usd_label(value: int) -> str:
-    """A feed value for people: $100M, $2.5B, $0.0412."""
-    for unit, name in ((10**9, "B"), (10**6, "M"), (10**3, "K")):
-        if value >= unit * 10**FEED_DECIMALS:
-            return f"${decimal_text(value * 100 // unit // 10**FEED_DECIMALS, 2)}{name}"
-    return f"${decimal_text(value, FEED_DECIMALS)}"
+    """A feed value in dollars, exactly: `$100M`, `$41.09M`, `$41,095,586`, `$0.0412`."""
+    sign, size = ("-", -value) if value < 0 else ("", value)
+    for unit, letter in _SCALES:
+        if size >= unit * _ONE and size % (unit * _ONE // 10**_SHORT_DECIMALS) == 0:
+            return f"{sign}${_decimal(size, unit * _ONE)}{letter}"
+    return f"{sign}${_decimal(size, _ONE)}"
+
+
+def _decimal(value: int, one: int) -> str:
+    whole, rest = divmod(value, one)
+    digits = f"{rest:0{len(str(one)) - 1}d}".rstrip("0")
+    return f"{whole:,}.{digits}" if digits else f"{whole:,}"
+
+
+def level_slug(value: int) -> str:
+    """`usd_label` for ids and keys: `100m`, `41-09m`, `41095586`."""
+    return usd_label(value).replace("$", "").replace(",", "").replace(".", "-").lower()
+
+
+def slug(text: str) -> str:
+    """Lower-case letters and digits, all else hyphens."""
+    words = "".join(each if each.isascii() and each.isalnum() else " " for each in text.lower()).split()
+    return "-".join(words)
+
+
+# ---------------------------------------------------------------- times
+
+
+def moment(at: int) -> str:
+    """`2026-11-22 15:00 UTC`, or with seconds `2026-11-22T15:00:07Z`."""
+    when = _utc(at)
+    if when is None:
+        return f"Unix second {at}"
+    return f"{when:%Y-%m-%dT%H:%M:%S}Z" if at % 60 else f"{when:%Y-%m-%d %H:%M} UTC"
+
+
+def beside(at: int, other: int) -> str:
+    """A moment named next to another one, without the day if that is the same: `14:55 UTC`, `14:55:07 UTC`."""
+    when, then = _utc(at), _utc(other)
+    if when is None or then is None or when.date() != then.date():
+        return moment(at)
+    return f"{when:%H:%M:%S} UTC" if at % 60 else f"{when:%H:%M} UTC"
+
+
+def interval(start: int, end: int) -> str:
+    """`2026-11-22 15:00 to 16:00 UTC`, and in full where that would lose a day or a second."""
+    first, last = _utc(start), _utc(end)
+    if first is None or last is None or start % 60 or end % 60 or first.date() != last.date():
+        return f"{moment(start)} to {moment(end)}"
+    return f"{first:%Y-%m-%d %H:%M} to {last:%H:%M} UTC"
+
+
+def time_slug(at: int, other: int | None = None) -> str:
+    """For ids: `2026-11-22-1500`, with seconds `2026-11-22-150007`; without the day if that is the other's."""
+    when, then = _utc(at), None if other is None else _utc(other)
+    if when is None:
+        return str(at)
+    clock = f"{when:%H%M%S}" if at % 60 else f"{when:%H%M}"
+    return clock if then is not None and then.date() == when.date() else f"{when:%Y-%m-%d}-{clock}"
+
+
+def duration(seconds: int) -> str:
+    """In the largest unit that loses nothing: `2 hours`, `90 minutes`, `75 seconds`."""
+    for size, name in ((3600, "hour"), (60, "minute")):
+        if seconds and seconds % size == 0:
+            return _many(seconds // size, name)
+    return _many(seconds, "second")
+
+
+def _many(count: int, name: str) -> str:
+    return f"{count} {name}" if count == 1 else f"{count} {name}s"
+
+
+def _utc(at: int) -> datetime | None:
+    return datetime.fromtimestamp(at, UTC) if 0 <= at <= _LAST_SECOND else None
+
+
+# ---------------------------------------------------------------- outcomes
+
+
+def outcomes_of(kind: Kind, bounds: Sequence[int]) -> tuple[Outcome, ...]:
+    """A market's outcomes in the contract's order. The keys are what trades name as their side."""
+    if kind in BINARY_KEYS:
+        return tuple(Outcome(key, key.capitalize(), key.capitalize()) for key in BINARY_KEYS[kind])
+    lowers, uppers = (None, *bounds), (*bounds, None)
+    named = [_bucket(lower, upper) for lower, upper in zip(lowers, uppers, strict=True)]
+    if any(len(each.key) > MAX_KEY for each in named) or len({each.key for each in named}) < len(named):
+        return tuple(Outcome(f"b{at}", e.label, e.short_label, e.lower, e.upper) for at, e in enumerate(named))
+    return tuple(named)
+
+
+def _bucket(lower: int | None, upper: int | None) -> Outcome:
+    if lower is None and upper is None:
+        return Outcome("any", "Any", "Any")
+    if lower is None:
+        assert upper is not None
+        top = usd_label(upper)
+        return Outcome(f"under-{level_slug(upper)}", f"Under {top}", f"<{top}", None, upper)
+    low = usd_label(lower)
+    if upper is None:
+        return Outcome(f"from-{level_slug(lower)}", f"{low} or more", f"≥{low}", lower, None)
+    top = usd_label(upper)
+    key = f"{level_slug(lower)}-to-{level_slug(upper)}"
+    return Outcome(key, f"{low} to under {top}", f"{low}–{top}", lower, upper)

@@ -22,7 +22,7 @@ from indexer.logs import LogRecord
 from indexer.sources import Sources
 from indexer.store.tables import Connection
 
-TOLD = (ev.Staked, ev.MarketResolved, ev.MarketVoided, ev.Paid, ev.PayoutFailed)
+TOLD = (ev.Staked, ev.MarketDecided, ev.Paid, ev.PayoutFailed)
 REFUSED = "The token refused the transfer; it is sent again later."
 
 
@@ -36,7 +36,7 @@ class _Stake:
     outcome: int | None
     amount: int
     shares: int
-    intent_hash: bytes
+    bet_hash: bytes
 
 
 async def tell(connection: Connection, sources: Sources, logs: Sequence[LogRecord]) -> None:
@@ -46,7 +46,7 @@ async def tell(connection: Connection, sources: Sources, logs: Sequence[LogRecor
         return
     markets = await named(connection, {each.event.market_id for each in told})
     hashes = await _hashes(connection, sources.chain_id, {each.block for each in told})
-    ended = [each.event.market_id for each in told if isinstance(each.event, ev.MarketResolved | ev.MarketVoided)]
+    ended = [each.event.market_id for each in told if isinstance(each.event, ev.MarketDecided)]
     stakes = await _stakes_of(connection, ended)
     paid = await _stakes(
         connection, [each.event.stake_id for each in told if isinstance(each.event, ev.Paid | ev.PayoutFailed)]
@@ -56,14 +56,13 @@ async def tell(connection: Connection, sources: Sources, logs: Sequence[LogRecor
         at = _Place(sources.chain_id, each, hashes[each.block])
         market = markets.get(each.event.market_id)
         if market is None:
-            raise Contradiction(f"In block {each.block}, log {each.index}: a market was never listed.")
+            raise Contradiction(f"In block {each.block}, log {each.index}: a market was never opened.")
         match e := each.event:
             case ev.Staked():
-                drafts.append(at.draft(EventType.BET_PLACED, e.wallet, _placed(market, each, e), market, e.intent_hash))
-            case ev.MarketResolved():
-                drafts += _ended(at, market, e.outcome, e.observed, stakes.get(e.market_id, []))
-            case ev.MarketVoided():
-                drafts += _ended(at, market, None, None, stakes.get(e.market_id, []))
+                drafts.append(at.draft(EventType.BET_PLACED, e.wallet, _placed(market, each, e), market, e.bet_hash))
+            case ev.MarketDecided():
+                winner, observed = (None, None) if e.is_void else (e.code, e.end.answer)
+                drafts += _ended(at, market, winner, observed, stakes.get(e.market_id, []))
             case ev.Paid() | ev.PayoutFailed():
                 drafts.append(_payout(at, market, e, paid[e.stake_id]))
     await event_log.append(connection, drafts)
@@ -120,7 +119,7 @@ def _ended(
             shares=each.shares,
             owed=market.book.owed(winner, each.outcome, each.amount, each.shares),
         )
-        drafts.append(at.draft(kind, each.wallet, payload, market, each.intent_hash, each.id))
+        drafts.append(at.draft(kind, each.wallet, payload, market, each.bet_hash, each.id))
     return drafts
 
 
@@ -137,10 +136,10 @@ def _payout(at: _Place, market: Named, e: ev.Paid | ev.PayoutFailed, stake: _Sta
         **more,
     )
     kind = EventType.PAYOUT_PAID if paid else EventType.PAYOUT_FAILED
-    return at.draft(kind, stake.wallet, payload, market, stake.intent_hash, e.stake_id)
+    return at.draft(kind, stake.wallet, payload, market, stake.bet_hash, e.stake_id)
 
 
-_STAKE = "SELECT stake_id, market_id, wallet, outcome, amount, shares, intent_hash FROM agent_stake"
+_STAKE = "SELECT stake_id, market_id, wallet, outcome, amount, shares, bet_hash FROM agent_stake"
 
 
 async def _stakes_of(connection: Connection, markets: Sequence[bytes]) -> dict[bytes, list[_Stake]]:

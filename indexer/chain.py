@@ -74,6 +74,7 @@ class ChainFollower:
         self._pruned = time.monotonic()
         self._feeds_complete = False
         self._rate = _Rate(time.monotonic())
+        metrics.UNPAID_STAKES.labels(sources.name)  # shown as 0 from the start
 
     async def open(self) -> Cursor:
         """Reads the cursor; needed before the first `catch_up` and after every failure."""

@@ -10,9 +10,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from core.events import UndecodableLog
-from core.events.token import AuthorizationUsed, Transfer
 from indexer.errors import NodeFault
-from indexer.fold.shared import paid_by
 from indexer.logs import BlockInfo, LogRecord
 from indexer.sources import Sources
 from indexer.wire import WireLog
@@ -76,26 +74,6 @@ def decode_logs(logs: Sequence[WireLog], sources: Sources, blocks: Mapping[int, 
         )
     _put_in_order(out)
     return out
-
-
-def paired(logs: list[LogRecord]) -> list[LogRecord]:
-    """The logs without those of the token that belong to no authorization which paid us."""
-    transfers: dict[bytes, list[LogRecord]] = {}
-    for log in logs:
-        if isinstance(log.event, Transfer):
-            transfers.setdefault(log.tx, []).append(log)
-    kept = []
-    used_transfers: set[tuple[int, int]] = set()
-    for log in logs:
-        if isinstance(log.event, AuthorizationUsed):
-            transfer = paid_by(log, transfers.get(log.tx, []))
-            if transfer is not None:
-                used_transfers.add((transfer.block, transfer.index))
-                kept.append(log)
-    keep = {(log.block, log.index) for log in kept} | used_transfers
-    return [
-        log for log in logs if not isinstance(log.event, Transfer | AuthorizationUsed) or (log.block, log.index) in keep
-    ]
 
 
 def _put_in_order(logs: list[LogRecord]) -> None:

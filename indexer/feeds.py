@@ -21,7 +21,7 @@ from indexer.backfill import Width, pages
 from indexer.bloom import BloomTest
 from indexer.errors import CursorMoved, NodeFault
 from indexer.fetch import Fetcher
-from indexer.fold.shared import FeedRounds, append
+from indexer.fold.shared import FeedRounds, rounds
 from indexer.logs import Page
 from indexer.node import Node
 from indexer.sources import Sources
@@ -126,5 +126,4 @@ async def _write(connection: Connection, added: Sources, cursor: Cursor, page: P
                 for each in page.logs
             ),
         )
-        for write in append(added.chain_id, page.logs, added.feeds):
-            await store(connection, write)
+        await store(connection, rounds(added.chain_id, page.logs, added.feeds))

@@ -16,8 +16,9 @@ from itertools import pairwise
 from core.events.token import TRANSFER
 from indexer import metrics
 from indexer.bloom import BloomTest
-from indexer.decode import block_hashes, decode_logs, paired
+from indexer.decode import block_hashes, decode_logs
 from indexer.errors import NodeFault
+from indexer.fold.payments import relevant
 from indexer.logs import BlockInfo, Page
 from indexer.node import SENDERS_AT_ONCE, Node
 from indexer.sources import Filter, Sources
@@ -79,7 +80,7 @@ class Fetcher:
     ) -> Page:
         decoded = decode_logs(logs, self.sources, blocks)
         if self.sources.token is not None:
-            decoded = paired(decoded)
+            decoded = relevant(decoded)
         return Page(first, remembered[-1], remembered, decoded)
 
     # ---------------------------------------------------------------- headers

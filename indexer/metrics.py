@@ -21,6 +21,9 @@ REORG_DEPTH = histogram(
 )
 FAULTS = counter("vpm_index_faults", "Steps that failed and were tried again, by kind", ("chain", "kind"))
 SHORT_ANSWERS = counter("vpm_index_short_answers", "Blocks whose logs a node left out of a range", CHAIN)
+UNPAID_STAKES = counter(
+    "vpm_index_unpaid_stakes", "Stakes and refunds booked for a payment that the token did not announce", CHAIN
+)
 HALTED = gauge("vpm_index_halted", "1 while a chain is served stale because it cannot be followed safely", CHAIN)
 ROWS = gauge("vpm_index_rows", "Rows per table, as the database estimates them", ("table",))
 AUDIT_MISMATCHES = gauge(

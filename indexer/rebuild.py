@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from core.db.notify import notify
 from core.events import Role
 from core.events.agent import AGENT_VENUE
+from core.events.pauser import PAUSER
 from core.events.stock import STOCK_VENUE
 from indexer import agent_events
 from indexer.errors import CursorMoved
@@ -75,8 +76,10 @@ def _everything(sources: Sources) -> list[Removal]:
     removals = shared.removals(sources.chain_id)
     if Role.SETTLER in sources.contracts:
         removals += [Removal(kind.table, (), []) for kind in (stock.MARKET, stock.VINTAGE, stock.POSITION)]
-        removals += VenueFold.removals(STOCK_VENUE)
+        removals += VenueFold.removals(STOCK_VENUE, sources.chain_id)
     if Role.WALLET in sources.contracts:
         removals += [Removal(kind.table, (), []) for kind in (agent.MARKET, agent.OUTCOME, agent.STAKE)]
-        removals += VenueFold.removals(AGENT_VENUE)
+        removals += VenueFold.removals(AGENT_VENUE, sources.chain_id)
+    if Role.PAUSER in sources.contracts:
+        removals += VenueFold.removals(PAUSER, sources.chain_id)
     return removals

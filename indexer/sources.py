@@ -1,7 +1,14 @@
 """What is followed on a chain: contracts by role from the deployment file, and the filters that ask a node for them.
 
 Tokens are a case of their own. Their authorizations are far too many to read on a live chain, so of a token only the
-transfers to our contracts are asked for, then the authorizations of those who sent them, and only pairs are kept.
+transfers to our contracts are asked for, then the authorizations of those who sent them in the same blocks, and of
+those only what shares a transaction is kept.
+
+Cancellations are asked for whoever made them. A payer may cancel before any payment of theirs reached us, so no list of
+our payers names them, and one that came from anywhere but the chain could not be rebuilt from it. They ride on the
+question for our own contracts' events, so they cost no question of their own; on the live token they are rare, since
+nobody earns by one, and to send many costs their sender gas while each costs us one row. What a node leaves out of them
+does no harm: who is not known to have canceled is never told to sign again.
 """
 
 from __future__ import annotations
@@ -13,7 +20,8 @@ from typing import Any, Literal
 from core.deployments import Deployment
 from core.errors import DeploymentError
 from core.events import Layout, Role, layouts_of
-from core.events.token import AUTHORIZATION_USED, TRANSFER
+from core.events.token import AUTHORIZATION_CANCELED, AUTHORIZATION_USED, TRANSFER
+from core.market_document import feed_keys
 from indexer.fold.shared import FeedRounds
 
 CONTRACT_ROLES: Mapping[str, Role] = {
@@ -21,6 +29,9 @@ CONTRACT_ROLES: Mapping[str, Role] = {
     "RoundResolver": Role.RESOLVER,
     "MarketLister": Role.LISTER,
     "SettlementWallet": Role.WALLET,
+    "FeedResolver": Role.AGENT_RESOLVER,
+    "AgentLister": Role.AGENT_LISTER,
+    "Pauser": Role.PAUSER,
 }
 """Names in the deployment file, and what they are to us."""
 
@@ -40,7 +51,7 @@ class Emitter:
 
 @dataclass(frozen=True)
 class Sources:
-    """Everything followed on one chain."""
+    """Everything followed on one chain. `observed`: what the deployment file says the observation feeds observe."""
 
     name: str
     chain_id: int
@@ -49,6 +60,7 @@ class Sources:
     contracts: Mapping[Role, bytes]
     token: bytes | None
     feeds: Mapping[bytes, FeedRounds] = field(default_factory=dict)
+    observed: Mapping[bytes, str] = field(default_factory=dict)
     emitters: Mapping[str, Emitter] = field(init=False)
     """By lower-case hex address, as nodes write it."""
 
@@ -75,10 +87,14 @@ class Sources:
 
     @property
     def main_filter(self) -> Filter:
-        """Every event of our contracts and feeds."""
-        chosen = [each for each in self.emitters.values() if each.role is not Role.TOKEN]
-        topics = sorted({topic for each in chosen for topic in each.layouts})
-        return {"address": sorted(_hex(each.address) for each in chosen), "topics": [topics]}
+        """Every event of our contracts and feeds, and the token's cancellations; its other events are none of these."""
+        ours = [each for each in self.emitters.values() if each.role is not Role.TOKEN]
+        topics = {topic for each in ours for topic in each.layouts}
+        addresses = {_hex(each.address) for each in ours}
+        if self.token is not None:
+            topics.add(_hex(AUTHORIZATION_CANCELED.topic))
+            addresses.add(_hex(self.token))
+        return {"address": sorted(addresses), "topics": [sorted(topics)]}
 
     @property
     def transfer_filter(self) -> Filter | None:
@@ -120,6 +136,7 @@ def sources_of(deployment: Deployment, name: str, feeds: Mapping[bytes, FeedRoun
         contracts=contracts,
         token=_token(deployment),
         feeds=feeds,
+        observed=feed_keys(deployment.observation_feeds),
     )
 
 

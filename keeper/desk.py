@@ -6,19 +6,16 @@ A job is `async def job(run: Run) -> None`. It reads through `run.desk`, decides
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import cache
-from pathlib import Path
 
 import aiohttp
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-import core
-from core.chain import Abi, Call, ChainClient, Contract, RpcError, RpcErrorKind
+from core.abi import abi
+from core.chain import Call, ChainClient, Contract, RpcError, RpcErrorKind
 from core.config import ChainName, KeeperSettings, Settings
 from core.db.engine import Pool
 from core.db.schema.index import chain_cursor
@@ -36,13 +33,6 @@ INDEX_LAG_SECONDS = 60
 
 ROUTINE = ("price", "observe")
 """Asked for all the time: they would drown the rest of the log."""
-
-
-@cache
-def abi(name: str) -> Abi:
-    """The interface of one of our contracts, as the build wrote it."""
-    path = Path(core.__file__).parent / "abi" / f"{name}.json"
-    return Abi(json.loads(path.read_text()))
 
 
 @dataclass(frozen=True)
@@ -72,12 +62,14 @@ class ChainDesk:
 
 @dataclass(frozen=True, slots=True)
 class IndexState:
-    """How far the index is. `number` and `time` are of its last block, `l1_number` what contracts saw there."""
+    """How far the index is. `number` and `time` are of its last block, `l1_number` what contracts saw there;
+    `finalized`: the node's finalized block, None where it has no such notion."""
 
     number: int
     time: int
     l1_number: int
     state: str
+    finalized: int | None = None
 
     def trails(self, now: int) -> str | None:
         """Why it cannot be taken for the present state of the chain, or None when it can."""
@@ -115,6 +107,16 @@ class Run:
     @property
     def indexed_block(self) -> int:
         return -1 if self.index is None else self.index.number
+
+    @property
+    def final_block(self) -> int | None:
+        """The newest indexed block that can never be undone; None before there is one."""
+        if self.index is None:
+            return None
+        if self.index.finalized is not None:
+            return min(self.index.finalized, self.index.number)
+        depth = self.keeper.settings.chain(self.desk.name).finality_blocks
+        return self.index.number - depth if self.index.number >= depth else None
 
     def index_problem(self) -> str | None:
         """Why nothing new may be listed on the word of the index, or None."""
@@ -189,9 +191,9 @@ class Run:
 async def index_state(engine: AsyncEngine, chain_id: int) -> IndexState | None:
     """None before the first block is indexed."""
     columns = chain_cursor.c
-    query = select(columns.number, columns.block_time, columns.l1_block_number, columns.state)
+    query = select(columns.number, columns.block_time, columns.l1_block_number, columns.state, columns.finalized_number)
     async with engine.connect() as connection:
         row = (await connection.execute(query.where(columns.chain_id == chain_id))).first()
     if row is None or row.block_time is None:
         return None
-    return IndexState(row.number, row.block_time, row.l1_block_number or row.number, row.state)
+    return IndexState(row.number, row.block_time, row.l1_block_number or row.number, row.state, row.finalized_number)

@@ -18,6 +18,9 @@ from relayer.rows import Candidate, Prepared, Refusal
 GAS_MARGIN_PERCENT = 25
 GAS_MARGIN_LEAST = 100_000
 PLAIN_TRANSFER_GAS = 21_000
+# A payer with code is asked by the token whether it signed, and may burn what it is given: no more than this of ours.
+# A stake costs 195,000, so the rest is for checking a signature; the dearest in use, a passkey's, takes 350,000.
+GAS_CEILINGS = {"settle": 600_000, "credit": 600_000}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +60,7 @@ async def check(client: ChainClient, sender: bytes, candidates: Sequence[Candida
             checked.refuse(each, refusal.code, refusal.reason)
         else:
             asked.append(each)
-    requests = [_request(each, sender) for each in asked]
+    requests = [_request(each, sender, terms.max_gas) for each in asked]
     wanted = [request for request in requests if request is not None]
     answers = iter(await client.rpc.batch(wanted, str) if wanted else [])
     for each, request in zip(asked, requests, strict=True):
@@ -78,13 +81,19 @@ def refused_unasked(candidate: Candidate, chain_time: int) -> Refusal | None:
     return None
 
 
-def _request(candidate: Candidate, sender: bytes) -> tuple[str, list[Any]] | None:
+def _ceiling(candidate: Candidate, max_gas: int) -> int:
+    return min(max_gas, GAS_CEILINGS.get(candidate.kind, max_gas))
+
+
+def _request(candidate: Candidate, sender: bytes, max_gas: int) -> tuple[str, list[Any]] | None:
     if candidate.gas_limit is not None and not candidate.simulate:
         return None
     call = {"from": "0x" + sender.hex(), "to": "0x" + candidate.to.hex(), "data": "0x" + candidate.data.hex()}
     if candidate.value_wei:
         call["value"] = hex(candidate.value_wei)
     if candidate.gas_limit is None:
+        if candidate.kind in GAS_CEILINGS:
+            call["gas"] = hex(_ceiling(candidate, max_gas))
         return "eth_estimateGas", [call, "latest"]
     return "eth_call", [{**call, "gas": hex(candidate.gas_limit)}, "latest"]
 
@@ -104,9 +113,10 @@ def _judge(checked: Checked, candidate: Candidate, answer: str | RpcError, terms
                 checked.deferred[candidate.intent_id] = answer.message
         return
     needed = int(answer, 16) if candidate.gas_limit is None else candidate.gas_limit
-    gas = needed if candidate.gas_limit is not None else min(with_margin(needed), max(needed, terms.max_gas))
-    if gas > terms.max_gas:
-        sentence = f"It needs {needed} gas, more than the {terms.max_gas} a transaction of ours may use."
+    most = _ceiling(candidate, terms.max_gas)
+    gas = needed if candidate.gas_limit is not None else min(with_margin(needed), max(needed, most))
+    if gas > most:
+        sentence = f"It needs {needed} gas, more than the {most} that it may use of ours."
         checked.refuse(candidate, "too_much_gas", sentence)
         return
     fees = quote(terms.policy, terms.market, candidate.max_fee_cap_wei)

@@ -16,10 +16,12 @@ from scripts._deploy.session import plain_refusals
 @click.option("--facts", required=True, help="the network's deployment file")
 @plain_refusals
 def cli(provider, facts):
-    """Check code, constructor facts, owners and roles; exit code 1 when anything differs."""
+    """Check code, constructor facts, bounds, feeds, owners and powers; exit code 1 when anything differs."""
     findings = wiring.check(provider, project, Contract, load_deployment(Path(facts)))
     for one in findings:
-        click.echo(f"{'ok   ' if one.ok else 'WRONG'} {one.what}")
-    wrong = sum(not one.ok for one in findings)
-    click.echo(f"{len(findings) - wrong} right, {wrong} wrong")
+        click.echo(one.line())
+    still_open = sum(one.open for one in findings)
+    wrong = sum(not one.ok for one in findings) - still_open
+    left = f", {still_open} open" if still_open else ""
+    click.echo(f"{len(findings) - wrong - still_open} right, {wrong} wrong{left}")
     raise SystemExit(1 if wrong else 0)

@@ -6,7 +6,6 @@ import click
 from ape import Contract, accounts, project
 from ape.cli import ConnectedProviderCommand, network_option
 
-from core.deployments import ObservationSource
 from scripts._deploy import base, flow
 from scripts._deploy.session import plain_refusals
 
@@ -16,9 +15,15 @@ from scripts._deploy.session import plain_refusals
 @flow.deployment_options
 @click.option("--lister", "listers", multiple=True, help="an account that may list markets (repeatable)")
 @click.option("--relayer", "relayers", multiple=True, help="an account that may settle x402 payments (repeatable)")
+@click.option("--creditor", "creditors", multiple=True, help="an account that may book payments sent past the wallet")
+@click.option("--guardian", "guardians", multiple=True, help="an account that may stop new stakes (repeatable)")
 @click.option("--publisher", required=True, help="the account that posts observations")
 @click.option("--attester", help="the address of the API's attestation key, for those who verify its signatures")
 @click.option("--observe", "feeds", multiple=True, help="what to observe, like BNKR/market_cap (repeatable)")
+@click.option("--lag", type=int, default=600, show_default=True, help="oldest observation that can be posted, seconds")
+@click.option("--memory", type=int, help="seconds a reading looks back; the lag if left out")
+@click.option("--max-age", type=int, default=3_600, show_default=True, help="oldest reading that decides, seconds")
+@click.option("--pot-cap", type=int, default=25_000, show_default=True, help="what each market may hold, USD")
 @plain_refusals
 def cli(
     network,
@@ -32,15 +37,22 @@ def cli(
     threshold,
     listers,
     relayers,
+    creditors,
+    guardians,
     publisher,
     attester,
     feeds,
+    lag,
+    memory,
+    max_age,
+    pot_cap,
 ):
-    """Deploy SettlementWallet and one ObservationFeed per --observe, owned by a Safe."""
+    """Deploy the settlement wallet with its three siblings and one feed per --observe, owned by a Safe."""
     plan = flow.prepare(provider, accounts, project, Contract, Path(facts), Path(out or facts), alias, send)
     roles = base.roles(feeds)
-    steps = [f"let {one} list" for one in listers] + [f"let {one} settle" for one in relayers]
-    if not plan.confirm(roles, safe, safe_owners, threshold, [*steps, f"let {publisher} post observations"]):
+    holders = base.Holders(listers, relayers, creditors, guardians, publisher)
+    numbers = base.FeedNumbers(lag, lag if memory is None else memory, max_age, pot_cap * 10**6)
+    if not plan.confirm(roles, safe, safe_owners, threshold, holders.steps()):
         return
     owner = plan.safe(safe, safe_owners, threshold)
     contracts = base.deploy(
@@ -48,14 +60,11 @@ def cli(
         project,
         plan.facts,
         owner.address,
-        listers=listers,
-        relayers=relayers,
-        publisher=publisher,
+        holders=holders,
         feeds=feeds,
+        max_lag_seconds=lag,
     )
-    wallets = {"publisher": publisher}
-    wallets |= {f"lister {n}" if n else "lister": one for n, one in enumerate(listers)}
-    wallets |= {f"relay lane {n}": one for n, one in enumerate(relayers)}
-    wallets |= {"attestation": attester} if attester else {}
-    sources = [ObservationSource(key=key, address=contracts[base.contract_name(key)].address) for key in feeds]
+    wallets = holders.wallets() | ({"attestation": attester} if attester else {})
+    sources = [numbers.source(key, contracts[base.contract_name(key)].address) for key in feeds]
     plan.finish(project, contracts, roles, owner, wallets, sources)
+    click.echo("feeds are allowed by the Safe once their publisher has posted: ape run allow_feed")

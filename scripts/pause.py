@@ -1,7 +1,8 @@
 """Stops or resumes new bets: `ape run pause --network URL --facts FILE --account ALIAS [--resume]`.
 
-The Safe is the guardian, so this prints what its owners have to sign; a local stack, whose owners' keys are known
-(VPM_SAFE_OWNER_KEYS), executes it. Pausing stops new entries and new markets and nothing else.
+With the account of a guardian it stops them at once. Anybody else gets what the Safe's owners have to sign, and so does
+`--resume`, which only the Safe can do; a local stack, whose owners' keys are known (VPM_SAFE_OWNER_KEYS), executes it.
+Pausing stops new bets and new stock markets, and nothing else: what is staked settles and is paid.
 """
 
 from pathlib import Path
@@ -18,9 +19,9 @@ from scripts._deploy.session import Refused, open_session, plain_refusals
 @click.command(cls=ConnectedProviderCommand)
 @network_option()
 @click.option("--facts", required=True, help="the network's deployment file")
-@click.option("--account", "alias", required=True, help="the alias of the ape account that pays the gas")
-@click.option("--resume", is_flag=True, help="take bets again")
-@click.option("--send", is_flag=True, help="execute with the keys in VPM_SAFE_OWNER_KEYS; without it only print")
+@click.option("--account", "alias", required=True, help="the alias of a guardian's ape account, or of who pays the gas")
+@click.option("--resume", is_flag=True, help="take bets again; the Safe only")
+@click.option("--send", is_flag=True, help="really send; without it a live network only sees what would be done")
 @plain_refusals
 def cli(provider, facts, alias, resume, send):
     """Stop new bets, or take them again."""
@@ -28,14 +29,15 @@ def cli(provider, facts, alias, resume, send):
     session = open_session(provider, accounts, alias, send, deployment.chain_id)
     if deployment.safe is None or not deployment.is_deployed:
         raise Refused(f"{facts} says that {deployment.network} is not deployed.")
-    if "VestedMarkets" in deployment.contracts:
-        target = project.VestedMarkets.at(deployment.contract("VestedMarkets").address)
-        data = bytes(target.setEntriesPaused.encode_input(not resume))
-    else:
-        target = project.SettlementWallet.at(deployment.contract("SettlementWallet").address)
-        data = bytes(target.setStakesPaused.encode_input(not resume))
+    pauser = project.Pauser.at(deployment.contract("Pauser").address)
     what = "take bets again" if resume else "stop new bets"
     session.announce(f"To {what} on {deployment.network}")
+    if not resume and pauser.isGuardian(session.sender.address):
+        if session.send:
+            receipt = pauser.pause(sender=session.sender)
+            click.echo(f"a guardian did: {what}, in {receipt.txn_hash}")
+        return
+    data = bytes((pauser.resume if resume else pauser.pause).encode_input())
     bound = Contract(deployment.safe.address, abi=safe.safe_abi())
     keys = handover.owner_keys() if session.send else []
-    handover.accept_all(session.sender, bound, [(what, safe.SafeCall(target.address, data, what))], keys)
+    handover.accept_all(session.sender, bound, [(what, safe.SafeCall(pauser.address, data, what))], keys)

@@ -44,6 +44,28 @@ class ChainMeta(Meta):
     freshness: Freshness
 
 
+class _Times(_Body):
+    """When stakes end (`deadlineAt`, to the second), what is measured when, and when it is settled."""
+
+    deadline_at: str
+    start_at: str | None
+    ends_at: str
+    settles_after: str
+
+
+class BetWarning(_Body):
+    code: Literal["pays_less_than_stake", "first_on_its_side", "wallet_underfunded", "closes_soon"]
+    message: str
+
+
+class _Projected(_Body):
+    """What it would be paid if its side won with the book as it then stands, and what is unwise about it."""
+
+    projected_payout_usd: float
+    projected_payout_per_share_usd: float | None
+    warnings: list[BetWarning]
+
+
 class _Answer(_Body):
     meta: Meta
 
@@ -81,7 +103,7 @@ class SettlementRef(_Body):
     market_key: str
 
 
-class _MarketFacts(_Body):
+class _MarketFacts(_Times):
     id: str
     slug: str
     question: str
@@ -90,17 +112,19 @@ class _MarketFacts(_Body):
     category: Literal["market_cap", "market_cap_range", "price_direction"]
     token_symbol: str
     chain_id: str
-    deadline_at: str
     deadline_label: str
     status: Literal["open", "closed", "resolved", "void"]
     fee_bps: int
     fee_recipient_label: str
     default_ticket_usd: float
     virtual_liquidity_usd: float
+    pot_cap_usd: float
     target_market_cap_usd: float | None
     outcomes: list[OutcomeRef] | None
     headline: str | None
     links: MarketLinks
+    series: str | None
+    references: dict[str, str]
     settlement: SettlementRef
 
 
@@ -165,7 +189,7 @@ class TokenSnapshot(_Body):
     observed_at: str
 
 
-class AgentQuote(_Body):
+class AgentQuote(_Times, _Projected):
     market_id: str
     side: str
     size_usd: float
@@ -190,13 +214,12 @@ class QuoteBody(_ChainAnswer):
     quote: AgentQuote
 
 
-class ResolutionRules(_Body):
+class ResolutionRules(_Times):
     source: str
     source_url: str | None
     metric: str
     comparator: str | None
     threshold_label: str | None
-    deadline_at: str
     early_resolvable: bool
     description: str
 
@@ -215,15 +238,14 @@ class ObservationPoint(_Body):
     source_url: str | None
 
 
-class RelatedMarket(_Body):
+class RelatedMarket(_Times):
     id: str
     slug: str
     question: str
     category: str
-    deadline_at: str
 
 
-class ImpactRow(_Body):
+class ImpactRow(_Projected):
     size_usd: float
     price_cents: float | None
     impact_pct: float | None
@@ -260,7 +282,7 @@ class ReceiptPosition(_Body):
     avg_price_cents: float
 
 
-class AgentTradeReceipt(_Body):
+class AgentTradeReceipt(_Projected):
     trade_id: str
     market_id: str
     side: str
@@ -287,6 +309,8 @@ class TokenDomain(_Body):
     version: str
     intent_nonce: str
     intent_valid_after: str
+    receive_nonce: str
+    receive_primary_type: str
 
 
 class PaymentOffer(_Body):
@@ -311,7 +335,7 @@ class Challenge(BaseModel):
     extensions: dict[str, Any] | None = None
 
 
-class AgentPosition(_Body):
+class AgentPosition(_Times, _Projected):
     market_id: str
     slug: str
     question: str
@@ -323,6 +347,7 @@ class AgentPosition(_Body):
     current_cents: float
     pnl_usd: float
     max_payout_usd: float
+    payout_usd: float | None
     status: Literal["open", "resolved-won", "resolved-lost", "resolved-refunded"]
     app_url: str
     proof_url: str | None
@@ -344,7 +369,7 @@ class PositionsBody(_ChainAnswer):
     positions: list[AgentPosition]
 
 
-class AgentResult(_Body):
+class AgentResult(_Times):
     market_id: str
     status: Literal["resolved", "pending"]
     resolved_outcome: str | None

@@ -1,24 +1,22 @@
-"""Base as the trade path asks it: the settlement contract, the token, and one batch of facts about a payment."""
+"""Base as the trade path asks it: the contracts, the token, and one batch of facts about a payment."""
 
 from __future__ import annotations
 
-import json
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 from typing import Any, cast
 
-import core
 from api.agent.x402 import Payment
+from core.abi import abi
 from core.chain import Abi, Call, ChainClient, Contract, RpcError, RpcErrorKind, checksum
 from core.chain.wire import data_bytes, quantity
 from core.deployments import Deployment, Token
-from core.mirror.intent import ZERO_ADDRESS, Intent
+from core.mirror.bet import ZERO_ADDRESS, Bet
 
 TOKEN_SYMBOL = "USDC"  # noqa: S105 - a currency
 BALANCE_CACHE_SECONDS = 3.0
-MOST_CACHED = 10_000
+MAX_CACHED = 10_000
 _MAGIC_1271 = bytes.fromhex("1626ba7e")
 _ERC1271 = Abi(
     [
@@ -33,16 +31,15 @@ _ERC1271 = Abi(
 )
 
 
-@cache
-def abi(name: str) -> Abi:
-    """One of core/abi/, parsed once."""
-    return Abi(json.loads((Path(core.__file__).parent / "abi" / f"{name}.json").read_text()))
-
-
 @dataclass(frozen=True, slots=True)
 class AgentContracts:
+    """The contracts of the agent markets. `settlement` holds the money, `resolver` names outcomes, `lister` opens
+    markets."""
+
     chain_id: int
     settlement: Contract
+    resolver: Contract
+    lister: Contract
     token: Contract
     token_facts: Token
 
@@ -53,39 +50,55 @@ class AgentContracts:
             return None
         facts = deployment.token(TOKEN_SYMBOL)
         token = Contract(facts.address, abi("LocalUSDC"))
-        address = deployment.contract("SettlementWallet").address
-        return cls(deployment.chain_id, Contract(address, abi("SettlementWallet"), token.abi), token, facts)
+        return cls(
+            deployment.chain_id,
+            Contract(deployment.contract("SettlementWallet").address, abi("SettlementWallet"), token.abi),
+            Contract(deployment.contract("FeedResolver").address, abi("FeedResolver")),
+            Contract(deployment.contract("AgentLister").address, abi("AgentLister")),
+            token,
+            facts,
+        )
 
-    def call(self, name: str, intent: Intent, payment: Payment) -> Call:
-        """`settle` or `credit` of a payment."""
+    def call(self, name: str, bet: Bet, payment: Payment) -> Call:
+        """`settle` or `credit` of a payment; what follows the selector is the same for both."""
         return self.settlement.call(
             name,
             (
-                intent.market_id,
-                intent.outcome,
-                intent.amount,
-                intent.min_shares,
-                checksum(intent.wallet),
-                intent.idem_hash,
-                checksum(intent.builder) if intent.builder != ZERO_ADDRESS else ZERO_ADDRESS,
-                intent.ref,
+                bet.market_id,
+                bet.outcome,
+                bet.amount,
+                bet.min_shares,
+                checksum(bet.wallet),
+                bet.idem_hash,
+                checksum(bet.builder) if bet.builder != ZERO_ADDRESS else ZERO_ADDRESS,
+                bet.ref,
             ),
-            (payment.valid_after, payment.valid_before, payment.nonce, payment.signature),
+            (
+                int(payment.form),
+                payment.value,
+                payment.valid_after,
+                payment.valid_before,
+                payment.nonce,
+                payment.signature,
+            ),
         )
 
 
 @dataclass(frozen=True, slots=True)
 class PaymentFacts:
-    """All read in one batch at the newest block. `used` and `booked` are False without a payment."""
+    """All read in one batch at the newest block. `used`: the nonces asked about that the token calls used or cancelled;
+    `booked`: those that the settlement wallet has booked."""
 
     block: int
-    timestamp: int
     balance: int
-    stakes_paused: bool
     settled_stake: int
     wallet_has_code: bool
-    used: bool
-    booked: bool
+    used: frozenset[bytes]
+    booked: frozenset[bytes]
+
+    def is_astray(self, nonce: bytes | None) -> bool:
+        """Whether an authorization was used, and not by us for a stake: it was sent past us, or cancelled."""
+        return nonce in self.used and nonce not in self.booked
 
 
 async def read_facts(
@@ -93,36 +106,33 @@ async def read_facts(
     contracts: AgentContracts,
     wallet: str,
     idem_hash: bytes,
-    nonce: bytes | None,
+    nonces: Sequence[bytes],
     timeout_seconds: float,
 ) -> PaymentFacts:
     """RpcError when the chain cannot be asked."""
     owner = checksum(wallet)
-    calls = {
-        "balance": contracts.token.call("balanceOf", owner),
-        "paused": contracts.settlement.call("stakesPaused"),
-        "stake": contracts.settlement.call("stakeOf", owner, idem_hash),
-    }
-    if nonce is not None:
-        calls["used"] = contracts.token.call("authorizationState", owner, nonce)
-        calls["booked"] = contracts.settlement.call("booked", owner, nonce)
+    calls = [
+        contracts.token.call("balanceOf", owner),
+        contracts.settlement.call("stakeOf", owner, idem_hash),
+        *(contracts.token.call("authorizationState", owner, nonce) for nonce in nonces),
+        *(contracts.settlement.call("booked", owner, nonce) for nonce in nonces),
+    ]
     requests: list[tuple[str, list[Any]]] = [
         ("eth_getBlockByNumber", ["latest", False]),
         ("eth_getCode", [owner, "latest"]),
-        *(("eth_call", [call.parameters(), "latest"]) for call in calls.values()),
+        *(("eth_call", [call.parameters(), "latest"]) for call in calls),
     ]
     head, code, *answers = cast("list[Any]", await client.rpc.batch(requests, object, timeout_seconds=timeout_seconds))
-    values = {name: _decoded(call, answer) for (name, call), answer in zip(calls.items(), answers, strict=True)}
-    block = _shaped(head, dict)
+    values = [_decoded(call, answer) for call, answer in zip(calls, answers, strict=True)]
+    balance, stake, *flags = values
+    used, booked = flags[: len(nonces)], flags[len(nonces) :]
     return PaymentFacts(
-        block=quantity(block["number"]),
-        timestamp=quantity(block["timestamp"]),
-        balance=values["balance"],
-        stakes_paused=values["paused"],
-        settled_stake=values["stake"],
+        block=quantity(_shaped(head, dict)["number"]),
+        balance=balance,
+        settled_stake=stake,
         wallet_has_code=len(_shaped(code, str)) > 2,
-        used=values.get("used", False),
-        booked=values.get("booked", False),
+        used=frozenset(nonce for nonce, is_so in zip(nonces, used, strict=True) if is_so),
+        booked=frozenset(nonce for nonce, is_so in zip(nonces, booked, strict=True) if is_so),
     )
 
 
@@ -157,7 +167,7 @@ class Balances:
             return held[1]
         call = self._contracts.token.call("balanceOf", checksum(wallet))
         balance = int(await self._client.read(call, timeout_seconds=self._timeout_seconds))
-        if len(self._held) >= MOST_CACHED:
+        if len(self._held) >= MAX_CACHED:
             self._held.clear()
         self._held[wallet] = (now, balance)
         return balance

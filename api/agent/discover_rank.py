@@ -35,8 +35,8 @@ def open_markets(venue: Venue) -> list[Market]:
 
 def terms_of(market: Market) -> frozenset[str]:
     """The words of its question, its names and its token's symbol."""
-    texts = market.texts
-    return _terms("\n".join((texts["question"], texts["shortTitle"], texts.get("tokenName", ""), market.token_symbol)))
+    words = market.words
+    return _terms("\n".join((words.question, words.short_title, words.token_name, words.token_symbol)))
 
 
 @lru_cache(maxsize=4096)

@@ -1,21 +1,23 @@
 """What is known of the agent markets at one moment: frozen values, no I/O.
 
-Amounts and shares are token units (6 decimals), prices wads, feed values have 8 decimals, times are Unix seconds of the
-chain's clock. A market's texts come from the metadata its lister wrote; what is missing there is worded from its terms.
+Amounts, weights and shares are token units (6 decimals), prices wads, feed values have 8 decimals, times are Unix
+seconds of the chain's clock. A market's words are rendered from its specification; nothing in them is its lister's.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from enum import StrEnum
 
+from core.market_document import CATEGORIES, MarketDocument, Metadata, Specification
 from core.market_words import Outcome
-from core.mirror.settlement import Book, Kind
+from core.mirror.settlement import Book, Kind, RefundReason
 
-METRICS = {Kind.THRESHOLD: "market_cap", Kind.RANGE: "market_cap_range", Kind.DIRECTION: "price_direction"}
-OPEN, RESOLVED, VOID = 1, 2, 3
-LONGEST_LAG_SECONDS = 60
+MAX_LAG_SECONDS = 60
+
+BookTotals = Mapping[int, tuple[int, int, int, int]]
+"""By outcome: net stakes, shares, excess, number of stakes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,19 +37,18 @@ class Head:
         """A sentence when what is known of the chain is too old to bet on, by our own clock; else None."""
         if self.state == "halted":
             return "The indexer stopped at blocks that contradict each other."
-        if now - self.seen_at > LONGEST_LAG_SECONDS or (self.lag > 0 and self.lag_seconds > LONGEST_LAG_SECONDS):
+        if now - self.seen_at > MAX_LAG_SECONDS or (self.lag > 0 and self.lag_seconds > MAX_LAG_SECONDS):
             return "The indexer lags."
         return None
 
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a market ended. `winner` None: void."""
+    """How a market ended. `winner` None: void. The readings that decided are None where they played no part."""
 
     winner: int | None
-    observed: int | None
-    observed_at: int | None
-    round_id: int | None
+    end_answer: int | None
+    start_answer: int | None
     void_reason: int | None
     at: int
     tx: bytes
@@ -55,51 +56,56 @@ class Ending:
 
 @dataclass(frozen=True, slots=True)
 class Market:
-    """One listed market. `volume` includes fees; `version` changes with every change of its row."""
+    """One listed market. `volume` is all its stakes, fees included; `version` changes with every change of its row."""
 
     key: bytes
-    kind: Kind
     feed: str
-    target: int
-    bounds: tuple[int, ...]
-    early_resolvable: bool
-    opens_at: int
-    closes_at: int
-    start_at: int
+    spec: Specification
+    words: MarketDocument
     book: Book
     volume: int
+    pot_cap: int
     bets: int
     outcome_bets: tuple[int, ...]
     ending: Ending | None
     listed_at: int
     listed_order: tuple[int, int]
     version: str
-    document: Mapping[str, Any] | None
-    outcomes: tuple[Outcome, ...] = ()
-    texts: Mapping[str, str] = field(default_factory=dict)
+    metadata: Metadata | None
 
     @property
     def id(self) -> str:
-        return self.texts["id"]
+        return self.words.id
 
     @property
     def slug(self) -> str:
-        return self.texts["slug"]
+        return self.words.id
+
+    @property
+    def kind(self) -> Kind:
+        return self.spec.kind
+
+    @property
+    def closes_at(self) -> int:
+        """Stakes are taken before this second."""
+        return self.spec.closes_at
+
+    @property
+    def outcomes(self) -> tuple[Outcome, ...]:
+        return self.words.outcomes
 
     @property
     def metric(self) -> str:
-        return METRICS[self.kind]
+        return CATEGORIES[self.kind]
 
     @property
     def token_symbol(self) -> str:
-        return self.texts["tokenSymbol"]
+        return self.words.token_symbol
 
     @property
     def supported(self) -> bool:
-        """Whether the service can take bets on it: a Base market with readable metadata and a feed."""
-        if self.document is None or int(self.feed, 16) == 0:
-            return False
-        return self.texts["chainId"] == "base"
+        """Whether the service takes bets on it: it knows the feed, and the specification gives the market's own id."""
+        return self.words.known
 
     def status(self, now: int) -> str:
         if self.ending is not None:
@@ -109,6 +115,13 @@ class Market:
     def outcome(self, side: str) -> int | None:
         """The number of a side; None when the market has no such outcome."""
         return next((at for at, each in enumerate(self.outcomes) if each.key == side), None)
+
+    def book_of(self, totals: BookTotals) -> Book:
+        """Its book with these totals in it."""
+        nets, shares, excesses, _ = zip(
+            *(totals.get(at, (0, 0, 0, 0)) for at in range(self.book.outcomes)), strict=True
+        )
+        return Book(self.book.weights, self.book.fee_bps, nets, shares, excesses)
 
     @property
     def winner(self) -> int | None:
@@ -124,16 +137,19 @@ class Stake:
 
     id: int
     market_key: bytes
+    ordinal: int
     wallet: str
     outcome: int | None
     amount: int
     fee: int
     shares: int
     price_after: int | None
-    intent_hash: bytes
+    nonce: bytes
+    bet_hash: bytes
     idem_hash: bytes
     builder: str | None
     ref: bytes | None
+    refund_reason: RefundReason | None
     status: int
     block: int
     at: int
@@ -152,6 +168,25 @@ class Stake:
             return None
         text = self.ref.rstrip(b"\0")
         return text.decode("ascii") if text.isascii() and text.decode("ascii").isprintable() else None
+
+
+class ArrivalState(StrEnum):
+    """What the index says became of an authorization."""
+
+    PAID = "paid"
+    UNPAIRED = "unpaired"
+    CANCELED = "canceled"
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """What an authorization brought, and where. `recipient` (lower-case) and `value` are None unless it paid."""
+
+    state: ArrivalState
+    recipient: str | None
+    value: int | None
+    block: int
+    tx: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,17 +214,10 @@ class Venue:
         return self.head.timestamp
 
     def market(self, name: str) -> Market | None:
-        """By id, slug, or the hex of the contract's key."""
+        """By id or slug, or the hex of the contract's key."""
         return self.by_name.get(name)
 
 
 def names_of(markets: Mapping[bytes, Market]) -> dict[str, Market]:
-    """Lookup table; an id always wins over a slug, an earlier listing over a later one of the same slug."""
-    found: dict[str, Market] = {}
-    ordered = sorted(markets.values(), key=lambda each: each.listed_order)
-    for market in ordered:
-        found.setdefault(market.slug, market)
-    for market in ordered:
-        found[market.id] = market
-        found["0x" + market.key.hex()] = market
-    return found
+    """Lookup table by id, which is the slug, too, and by the hex of the contract's key."""
+    return {name: market for market in markets.values() for name in (market.id, "0x" + market.key.hex())}

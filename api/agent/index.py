@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 
 from sqlalchemy.ext.asyncio import AsyncEngine
@@ -15,8 +16,10 @@ PAUSE_SECONDS = 0.05
 
 
 class AgentIndex(FollowedIndex[Venue]):
-    def __init__(self, url: str, engine: AsyncEngine, chain_id: int, *, replica: bool = False) -> None:
-        read = partial(read_venue, chain_id)
+    def __init__(
+        self, url: str, engine: AsyncEngine, chain_id: int, feeds: Mapping[bytes, str], *, replica: bool = False
+    ) -> None:
+        read = partial(read_venue, chain_id, feeds)
         from_replica = Replica(chain_id, _block_of) if replica else None
         super().__init__("agent", url, engine, read, pause_seconds=PAUSE_SECONDS, replica=from_replica)
 

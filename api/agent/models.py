@@ -200,6 +200,9 @@ class QuoteQuery(BaseModel):
     size_usd: Annotated[str, WithJsonSchema({"type": "number", "minimum": 1, "maximum": MAX_SIZE_USD})] = Field(
         default="1", alias="sizeUsd"
     )
+    wallet: Annotated[str, WithJsonSchema({"type": "string", "pattern": WALLET})] | None = Field(
+        default=None, description="Who would pay; with it a `wallet_underfunded` is among the warnings."
+    )
 
 
 class ResultQuery(BaseModel):

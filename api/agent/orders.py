@@ -1,4 +1,4 @@
-"""From a request to an order, or the refusal: everything that is checked before anybody pays."""
+"""From a request to an order, and whether it is taken: everything that is checked before anybody pays."""
 
 from __future__ import annotations
 
@@ -13,33 +13,34 @@ from api.agent.models import MIN_SIZE, TradeRequest
 from api.agent.problems import problem
 from api.agent.storage import storage
 from api.agent.switch import Trading
+from api.http.problem import Problem
 from core.db.engine import Pool
-from core.mirror.intent import ZERO_ADDRESS, Intent, intent_hash
-from core.mirror.settlement import Quote
-from core.money import USD, decimal_text
+from core.mirror.bet import ZERO_ADDRESS, Bet, bet_hash
+from core.mirror.settlement import MAX_STAKE, Book, Quote
+from core.money import USD, decimal_text, json_number
 
-__all__ = ["MIN_SIZE", "SIMPLE_MAX", "Order", "OrderDesk"]
+__all__ = ["MIN_SIZE", "SIMPLE_MAX", "Order", "OrderDesk", "chain_now", "check_open", "side_of"]
 
 SIMPLE_MAX = 10 * USD
-MOST_POINTS = 40 * 10**16  # wad: what one trade may move the price by
+MAX_POINTS = 40 * 10**16  # wad: what one trade may move the price by
 # Blocks come with gaps; the wall clock may run ahead of the head by so much before it is not believed.
 CLOCK_SLACK_SECONDS = 60
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """A trade as it will be settled. `hash` is its public id."""
+    """A trade as it would be settled. `hash` is its public id; `got` is what the book gives for it now."""
 
     request: TradeRequest
     market: Market
     outcome: int
     got: Quote
-    intent: Intent
+    bet: Bet
     hash: bytes
 
     @property
     def wallet(self) -> str:
-        return self.intent.wallet
+        return self.bet.wallet
 
     @property
     def resource_hash(self) -> str:
@@ -52,61 +53,51 @@ class OrderDesk:
         self._switch = switch
         self._clock = clock
 
-    async def order(
-        self, wanted: TradeRequest, market: Market, venue: Venue, key_hash: bytes, contracts: AgentContracts
-    ) -> Order:
-        """The checks in the order the documentation gives them."""
-        self._check_on(venue)
-        self._check_open(market, venue)
+    def order(self, wanted: TradeRequest, market: Market, key_hash: bytes, contracts: AgentContracts) -> Order | None:
+        """The bet that the request's payer signs, whether it can be taken or not; None when there is no such side."""
         outcome = market.outcome(wanted.side)
         if outcome is None:
-            keys = ", ".join(each.key for each in market.outcomes)
-            raise problem("invalid_side", f"Market {market.id} has no side {wanted.side!r}; it has {keys}.")
-        if wanted.size > SIMPLE_MAX:
-            await self._check_lock(wanted, market, outcome, key_hash)
+            return None
         got = market.book.quote(outcome, wanted.size)
-        least = wanted.least_shares(got.net)
-        if got.shares < least:
-            raise problem(
-                "slippage_exceeded",
-                f"The book gives {decimal_text(got.shares)} shares now; your limits ask for {decimal_text(least)}.",
-            )
-        if got.price_after - got.price_before > MOST_POINTS:
-            raise problem("pool_impact_exceeded", "This bet alone would move the price by more than 40 points.")
-        intent = Intent(
+        bet = Bet(
             market_id=market.key,
             outcome=outcome,
             amount=wanted.size,
-            min_shares=least,
+            min_shares=wanted.least_shares(got.net),
             wallet=wanted.wallet,
             idem_hash=key_hash,
             builder=wanted.builder or ZERO_ADDRESS,
             ref=(wanted.ref or "").encode().ljust(32, b"\0"),
         )
-        hashed = intent_hash(intent, contracts.chain_id, contracts.settlement.address)
-        return Order(wanted, market, outcome, got, intent, hashed)
+        return Order(wanted, market, outcome, got, bet, bet_hash(bet, contracts.chain_id, contracts.settlement.address))
+
+    async def check(self, wanted: TradeRequest, market: Market, order: Order | None, venue: Venue) -> Order:
+        """The order, or why it is refused, in the order the documentation gives the checks."""
+        self._check_on(venue)
+        check_open(market, self.now(venue.now))
+        if order is None:
+            raise no_such_side(market, wanted.side)
+        if wanted.size > SIMPLE_MAX:
+            await self._check_lock(order)
+        if order.got.shares < order.bet.min_shares:
+            raise problem(
+                "slippage_exceeded",
+                f"The book gives {decimal_text(order.got.shares)} shares now; your limits ask for "
+                f"{decimal_text(order.bet.min_shares)}.",
+            )
+        check_impact(market, order.outcome, order.got)
+        return order
 
     def now(self, head_timestamp: int) -> int:
-        """The chain's clock; between its blocks it runs on with ours, unless the two have nothing to do with each
-        other (a warped or stalled chain)."""
-        wall = int(self._clock())
-        return wall if 0 <= wall - head_timestamp <= CLOCK_SLACK_SECONDS else head_timestamp
+        return chain_now(head_timestamp, self._clock)
 
     def _check_on(self, venue: Venue) -> None:
         reason = self._switch.why_off(venue)
         if reason is not None:
             raise problem("platform_paused", reason, retry_after=5)
 
-    def _check_open(self, market: Market, venue: Venue) -> None:
-        now = self.now(venue.now)
-        if market.ending is not None or now >= market.closes_at:
-            raise problem("market_closed", f"Market {market.id} is {market.status(now)}; it takes no bets.")
-        if now < market.opens_at:
-            raise problem("market_closed", f"Market {market.id} is not open yet.")
-        if not market.supported:
-            raise problem("unsupported_market", f"Market {market.id} is not one this service can settle on Base.")
-
-    async def _check_lock(self, wanted: TradeRequest, market: Market, outcome: int, key_hash: bytes) -> None:
+    async def _check_lock(self, order: Order) -> None:
+        wanted = order.request
         if wanted.quote_id is None or (wanted.min_shares is None and wanted.max_price_cents is None):
             raise problem(
                 "quote_required",
@@ -116,10 +107,71 @@ class OrderDesk:
             lock = await store.find_lock(connection, wanted.quote_id)
         if lock is None:
             raise problem("quote_mismatch", "There is no such quote.")
-        if (lock.market_key, lock.outcome, lock.amount) != (market.key, outcome, wanted.size):
+        if (lock.market_key, lock.outcome, lock.amount) != (order.market.key, order.outcome, wanted.size):
             raise problem("quote_mismatch", "The quote is for another market, side or size.")
-        mine = (bytes.fromhex(wanted.wallet[2:]), key_hash)
+        mine = (bytes.fromhex(wanted.wallet[2:]), order.bet.idem_hash)
         if lock.wallet is not None and (lock.wallet, lock.idem_hash) != mine:
             raise problem("quote_mismatch", "The quote has served another trade.")
         if lock.expired:
             raise problem("quote_expired", "The quote is older than 60 seconds.")
+
+
+def chain_now(head_timestamp: int, clock: Callable[[], float] = time.time) -> int:
+    """The chain's clock; between its blocks it runs on with ours, unless the two have nothing to do with each other (a
+    warped or stalled chain)."""
+    wall = int(clock())
+    return wall if 0 <= wall - head_timestamp <= CLOCK_SLACK_SECONDS else head_timestamp
+
+
+def check_open(market: Market, now: int) -> None:
+    """409 unless the contract takes stakes on it in this second."""
+    if market.ending is not None or now >= market.closes_at:
+        raise problem("market_closed", f"Market {market.id} is {market.status(now)}; it takes no bets.")
+    if now < market.spec.opens_at:
+        raise problem("market_closed", f"Market {market.id} is not open yet.")
+    if not market.supported:
+        raise problem("unsupported_market", f"Market {market.id} is not one this service can settle on Base.")
+
+
+def side_of(market: Market, side: str) -> int:
+    outcome = market.outcome(side)
+    if outcome is None:
+        raise no_such_side(market, side)
+    return outcome
+
+
+def no_such_side(market: Market, side: str) -> Problem:
+    keys = ", ".join(each.key for each in market.outcomes)
+    return problem("invalid_side", f"Market {market.id} has no side {side!r}; it has {keys}.")
+
+
+def check_impact(market: Market, outcome: int, got: Quote) -> None:
+    """422 for a bet that alone would move the price too far, or for which the pot has no room."""
+    room = market.pot_cap - market.volume
+    if got.amount > room:
+        limit, why = (
+            "pot_cap",
+            (f"The market's stakes may add up to {decimal_text(market.pot_cap)} USDC; {decimal_text(room)} are left."),
+        )
+    elif got.price_after - got.price_before > MAX_POINTS:
+        limit, why = "price", "This bet alone would move the price by more than 40 points."
+    else:
+        return
+    largest = min(room, max_unmoving(market.book, outcome))
+    fits = largest if largest >= MIN_SIZE else 0
+    hint = f"Bet {decimal_text(fits)} USD at most." if fits else "Pick another market from GET /markets."
+    details = {"limit": limit, "largestSizeUsd": json_number(fits)}
+    raise problem("pool_impact_exceeded", why, hint=hint, details=details)
+
+
+def max_unmoving(book: Book, outcome: int) -> int:
+    """The largest stake that moves the price by what one trade may move it; more money always moves it further."""
+    least, most = 0, MAX_STAKE
+    while least < most:
+        middle = (least + most + 1) // 2
+        got = book.quote(outcome, middle)
+        if got.price_after - got.price_before <= MAX_POINTS:
+            least = middle
+        else:
+            most = middle - 1
+    return least

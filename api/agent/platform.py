@@ -12,7 +12,6 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from api.agent import render
-from api.agent.facts import VOID
 from api.agent.held import SHARED
 from api.agent.index import AgentIndex
 from api.agent.problems import problem
@@ -24,6 +23,7 @@ from api.http.rendered import Rendered
 from api.unreadable import UNREADABLE
 from core.db.engine import Pool
 from core.log import get_logger
+from core.mirror.settlement import MarketStatus
 from core.outbox import RELAY, report
 
 log = get_logger(__name__)
@@ -52,7 +52,7 @@ _STATS = text(
     """
 )
 _SAMPLES = text(
-    "SELECT intent_hash FROM agent_stake WHERE outcome IS NOT NULL "
+    "SELECT bet_hash FROM agent_stake WHERE outcome IS NOT NULL "
     "ORDER BY staked_block DESC, staked_log_index DESC LIMIT :most"
 )
 _RUNS = text("SELECT job, finished_at FROM keeper_run WHERE job IN ('agent-resolve', 'agent-snapshot', 'agent-canary')")
@@ -121,11 +121,7 @@ class Platform:
             "medianPayoutDelaySec": None if row.delay is None else float(row.delay),
             "autoPayoutRate": round(row.in_time / row.winners, 4) if row.winners else None,
             "proofSamples": [self._links.proof(bytes(each)) for each in samples],
-            "custody": (
-                f"Stakes are held by the contract {self._links.settlement} on Base, which pays winners by the feed's "
-                "readings and can send a stake nowhere but back to the wallet that made it or to the market's winners; "
-                "nobody, the operator included, can choose an outcome or withdraw stakes."
-            ),
+            "custody": custody(self._links.settlement),
             "asOf": now_iso(),
         }
 
@@ -141,7 +137,7 @@ class Platform:
                 lanes = await report(connection, self._chain_id, RELAY)
             async with asyncio.timeout(3), self._engine.connect() as read:
                 ticks = {row.job: iso_of(row.finished_at) for row in await read.execute(_RUNS)}
-                queue = await read.scalar(_QUEUE, {"void": VOID})
+                queue = await read.scalar(_QUEUE, {"void": int(MarketStatus.VOID)})
         except UNREADABLE as error:
             log.warning("health cannot read the database", action="agent.no_database", why=error)
             why = why or "The database cannot be read."
@@ -168,6 +164,21 @@ class Platform:
                 body_bytes(self._links, getting_started(self._links), None), SCRIPT_CACHE
             )
         return self._script.answer(request)
+
+
+def custody(contract: str) -> str:
+    """What the contract can do with stakes, what it cannot, and what is trusted, in words that are exactly true."""
+    return (
+        f"Stakes are held by the contract {contract} on Base. It pays each market's winners by the readings of its "
+        "feed, gives stakes back to the wallets that made them, and sends the fees of settled markets to the treasury. "
+        "A booked stake goes nowhere else, whoever asks, the operator included: no key can withdraw or redirect one, "
+        "or choose an outcome. Trusted are: the feed, which decides; where somebody publishes it, that publisher, "
+        "whose lie the Safe can only answer by condemning the feed, which gives every unsettled stake on it back; the "
+        "creditor, which books payments that reached the contract by themselves and could take those not booked yet; "
+        "and the relayer. With a random nonce the relayer decides what a payment is staked on. A payment bound to its "
+        "bet (nonce extra.receiveNonce of the 402, signed as ReceiveWithAuthorization) can be staked on that bet "
+        "alone, by anybody, and needs neither of them."
+    )
 
 
 def getting_started(links: Links) -> dict[str, Any]:

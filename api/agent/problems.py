@@ -37,9 +37,10 @@ CATALOGUE: Mapping[str, Entry] = {
     "quote_mismatch": Entry(422, "Get a quote for exactly this market, side and size; each serves one trade."),
     "slippage_exceeded": Entry(422, "Get a fresh quote, or allow fewer shares or a higher price."),
     "insufficient_balance": Entry(422, "Send USDC on Base to the wallet, or bet less."),
-    "pool_impact_exceeded": Entry(422, "Bet less; a single trade may move the price by 40 points at most."),
+    "pool_impact_exceeded": Entry(422, "Bet at most details.largestSizeUsd; details.limit names the limit."),
     "unsupported_market": Entry(422, "Pick another market from GET /markets."),
-    "payment_invalid": Entry(422, "Sign a new authorization with a fresh nonce and send the trade again."),
+    # Never a hint to pay again here: the money may be on its way. Who may is told so in the refusal itself.
+    "payment_invalid": Entry(422, "Read the message: it says what became of this authorization."),
     "rate_limited": Entry(429, "Wait for the seconds in Retry-After, then send the same request."),
     "internal_error": Entry(500, "Send the same request again shortly; with the same idemKey nothing is paid twice."),
     "platform_paused": Entry(503, "Poll GET /health and trade again when health.ok is true."),
@@ -80,7 +81,7 @@ def error_body(raised: Problem, request_id: str, docs_url: str) -> dict[str, Any
         raised.code if raised.code in CATALOGUE else ("internal_error" if raised.status >= 500 else "invalid_request")
     )
     extra = dict(raised.extra)
-    details = extra.pop("details", None)
+    issues = extra.pop("details", None) if raised.status == 400 else None
     body: dict[str, Any] = {
         "error": code,
         "message": raised.message,
@@ -91,5 +92,5 @@ def error_body(raised: Problem, request_id: str, docs_url: str) -> dict[str, Any
         **extra,
     }
     if raised.status == 400:
-        body.setdefault("issues", details or [{"field": "", "problem": raised.message}])
+        body.setdefault("issues", issues or [{"field": "", "problem": raised.message}])
     return body

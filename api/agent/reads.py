@@ -11,7 +11,7 @@ from aiohttp import web
 from limits import parse
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from api.agent import render, store
+from api.agent import outlook, render, store
 from api.agent.chain import AgentContracts, Balances
 from api.agent.facts import Market, Venue
 from api.agent.held import OWN, SHARED, Held
@@ -24,12 +24,12 @@ from api.agent.models import (
     checked_wallet,
     size_from_query,
 )
-from api.agent.orders import MIN_SIZE, SIMPLE_MAX
+from api.agent.orders import MIN_SIZE, SIMPLE_MAX, chain_now, check_open, side_of
 from api.agent.pages import cursor_of, order_of, place_of
 from api.agent.problems import problem
 from api.agent.render import Links
 from api.agent.reply import body_bytes, freshness, reply
-from api.agent.rows import read_by_intent, read_finality, read_history, read_observations, read_wallet
+from api.agent.rows import read_by_bet, read_final_block, read_history, read_observations, read_wallet
 from api.agent.times import iso, iso_of
 from api.http.caller import caller_ip
 from api.http.limits import RateLimits
@@ -80,6 +80,7 @@ class Reads:
         self._index = index
         self._links = links
         self._chain_id = chain_id
+        self._finality_blocks = settings.chain("base").finality_blocks
 
         def stamp() -> int:
             return self.stamp
@@ -195,18 +196,24 @@ class Reads:
         await self._limits.take(QUOTE_RATE, "agent-quote", who, "Quotes are limited to 30 a minute.")
         query = read_query(request, QuoteQuery)
         size = size_from_query(query.size_usd)
+        wallet = None if query.wallet is None else checked_wallet(query.wallet)
         venue, market = self._found(query.market_id)
-        outcome = market.outcome(query.side)
-        if outcome is None:
-            keys = ", ".join(each.key for each in market.outcomes)
-            raise problem("invalid_side", f"Market {market.id} has no side {query.side!r}; it has {keys}.")
+        now = chain_now(venue.now)
+        check_open(market, now)
+        outcome = side_of(market, query.side)
         got = market.book.quote(outcome, size)
+        ahead = outlook.of_quote(
+            market, outcome, got, now=now, balance=None if wallet is None else await self._balance(wallet)
+        )
         quote_id, tier = store.new_quote_id(), "simple" if size <= SIMPLE_MAX else "locked"
-        expires = datetime.now(UTC) + timedelta(seconds=store.LOCK_SECONDS)
+        seconds = min(store.LOCK_SECONDS, market.closes_at - now)
+        expires = datetime.now(UTC) + timedelta(seconds=seconds)
         if tier == "locked":
             try:
                 async with asyncio.timeout(3), self._pool.connection() as connection:
-                    expires = await store.save_lock(connection, quote_id, market.key, outcome, size, got.shares)
+                    expires = await store.save_lock(
+                        connection, quote_id, market.key, outcome, size, got.shares, seconds
+                    )
             except UNREADABLE as error:
                 raise _unreadable(error, "The price locks") from None
         body = render.quote(
@@ -216,6 +223,7 @@ class Reads:
             quote_id=quote_id,
             expires_at=iso_of(expires),
             tier=tier,
+            ahead=ahead,
             venue=venue,
             links=self._links,
         )
@@ -256,8 +264,8 @@ class Reads:
     async def _proof(self, trade_id: bytes) -> bytes:
         try:
             async with asyncio.timeout(5), self._engine.connect() as connection:
-                stake = await read_by_intent(connection, trade_id)
-                head, finalized = await read_finality(connection, self._chain_id)
+                stake = await read_by_bet(connection, trade_id)
+                final_block = await read_final_block(connection, self._chain_id, self._finality_blocks)
         except UNREADABLE as error:
             raise _unreadable(error, "The proofs", status=503) from None
         if stake is None:
@@ -266,21 +274,14 @@ class Reads:
         market = venue.markets.get(stake.market_key)
         if market is None:
             raise problem("internal_error", "The proof's market is not read yet.", status=503)
-        depth = self._settings.chain("base").finality_blocks
-        final = stake.block <= (head - depth if finalized is None else finalized)
-        status = "final" if final else "confirmed"
+        status = "final" if stake.block <= final_block else "confirmed"
         return body_bytes(self._links, render.proof(market, stake, self._links, venue.now, status), venue)
 
     # ------------------------------------------------------------ wallets, onboarding
 
     async def readiness(self, request: web.Request) -> web.StreamResponse:
         wallet = checked_wallet(request.match_info["address"])
-        balance: int | None = None
-        if self._balances is not None:
-            try:
-                balance = await self._balances.of(wallet)
-            except RpcError as error:
-                log.warning("a balance cannot be read", action="agent.no_chain", why=error)
+        balance = await self._balance(wallet)
         ready = None if balance is None else balance >= MIN_SIZE
         if balance is None:
             reason, hint = "The balance cannot be read now.", "Try again shortly."
@@ -309,6 +310,14 @@ class Reads:
                 }
             },
         )
+
+    async def _balance(self, wallet: str) -> int | None:
+        """None when it cannot be read."""
+        try:
+            return None if self._balances is None else await self._balances.of(wallet)
+        except RpcError as error:
+            log.warning("a balance cannot be read", action="agent.no_chain", why=error)
+            return None
 
     def _found(self, name: str) -> tuple[Venue, Market]:
         venue = self._index.required()
@@ -363,9 +372,9 @@ def _related(market: Market) -> dict[str, Any]:
     return {
         "id": market.id,
         "slug": market.slug,
-        "question": market.texts["question"],
+        "question": market.words.question,
         "category": market.metric,
-        "deadlineAt": iso(market.closes_at),
+        **render.times(market),
     }
 
 

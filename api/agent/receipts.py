@@ -6,11 +6,10 @@ from typing import Any
 
 from aiohttp import web
 
-from api.agent import render, x402
+from api.agent import outlook, render, trade_refusals, x402
 from api.agent.attest import Attester
-from api.agent.facts import Market, Stake
+from api.agent.facts import BookTotals, Market, Stake
 from api.agent.orders import Order
-from api.agent.problems import problem
 from api.agent.render import Links
 from api.agent.reply import reply
 from api.agent.times import now_iso
@@ -21,18 +20,16 @@ class Receipts:
         self._links = links
         self._attester = attester
 
-    def settled(self, market: Market, stake: Stake, *, replay: bool, kit: dict[str, Any] | None) -> web.Response:
+    def settled(
+        self, market: Market, stake: Stake, totals: BookTotals | None, *, replay: bool, kit: dict[str, Any] | None
+    ) -> web.Response:
+        """`totals`: what stood on each outcome right after the stake; None for a payment owed back."""
         tx_hash = "0x" + stake.tx.hex()
-        if stake.outcome is None:
-            raise problem(
-                "payment_invalid",
-                "The payment reached the contract when it could no longer be staked; it is given back whole.",
-                hint="Nothing to do: the refund is sent to your wallet.",
-                txHash=tx_hash,
-            )
-        body: dict[str, Any] = {"replay": replay, "receipt": render.receipt(market, stake, self._links)}
+        if totals is None:
+            raise trade_refusals.refunded(stake)
+        body: dict[str, Any] = {"replay": replay, "receipt": render.receipt(market, stake, totals, self._links)}
         extensions = self._attester.receipt(
-            resource=f"{self._links.api}/trade#0x{stake.intent_hash.hex()}",
+            resource=f"{self._links.api}/trade#0x{stake.bet_hash.hex()}",
             payer=stake.wallet,
             issued_at=stake.at,
             transaction=tx_hash,
@@ -43,12 +40,14 @@ class Receipts:
         headers = {"X-Payment-Response": x402.settled_header(tx_hash, stake.wallet)}
         return reply(self._links, body, headers=headers)
 
-    def simulated(self, order: Order) -> web.Response:
+    def simulated(self, order: Order, *, now: int, balance: int | None) -> web.Response:
+        """`now`: the chain's clock; `balance`: what the wallet holds, None when that cannot be read."""
+        ahead = outlook.of_quote(order.market, order.outcome, order.got, now=now, balance=balance)
         receipt = {
             "tradeId": order.resource_hash,
             "marketId": order.market.id,
             "side": order.market.outcomes[order.outcome].key,
-            "sizeUsd": render.usd(order.intent.amount),
+            "sizeUsd": render.usd(order.bet.amount),
             "simulated": True,
             "txHash": None,
             "explorerUrl": None,
@@ -58,6 +57,7 @@ class Receipts:
                 "shares": render.usd(order.got.shares),
                 "avgPriceCents": render.average_cents(order.got.net, order.got.shares),
             },
+            **ahead.body(),
             "proofUrl": None,
             "recordedAt": now_iso(),
         }

@@ -10,7 +10,9 @@ from typing import Any
 
 import orjson
 
-from api.agent.facts import Market, Observation, Stake, Venue
+from api.agent import outlook
+from api.agent.facts import BookTotals, Market, Observation, Stake, Venue
+from api.agent.outlook import Outlook
 from api.agent.times import iso
 from core.market_words import FEED_DECIMALS, usd_label
 from core.mirror.fixed import WAD
@@ -88,7 +90,7 @@ def average_cents(net: int, shares: int) -> Number:
 def outcomes(market: Market) -> list[Json]:
     window: Json = {}
     if market.kind is Kind.DIRECTION:
-        window = {"startAt": iso(market.start_at), "endAt": iso(market.closes_at)}
+        window = {"startAt": iso(market.spec.start_at), "endAt": iso(market.spec.ends_at)}
     return [
         {
             "key": each.key,
@@ -100,6 +102,16 @@ def outcomes(market: Market) -> list[Json]:
         }
         for each in market.outcomes
     ]
+
+
+def times(market: Market) -> Json:
+    """When stakes end, what is measured when, and when it is settled; wherever a market is shown."""
+    return {
+        "deadlineAt": iso(market.closes_at),
+        "startAt": iso(market.spec.start_at) if market.kind is Kind.DIRECTION else None,
+        "endsAt": iso(market.spec.ends_at),
+        "settlesAfter": iso(market.spec.settles_after),
+    }
 
 
 def odds(market: Market) -> Json:
@@ -114,28 +126,31 @@ def market_facts(market: Market, links: Links, now: int) -> Json:
     return {
         "id": market.id,
         "slug": market.slug,
-        "question": market.texts["question"],
-        "shortTitle": market.texts["shortTitle"],
-        "summary": market.texts["summary"],
+        "question": market.words.question,
+        "shortTitle": market.words.short_title,
+        "summary": market.words.summary,
         "category": market.metric,
         "tokenSymbol": market.token_symbol,
-        "chainId": market.texts["chainId"],
-        "deadlineAt": iso(market.closes_at),
-        "deadlineLabel": market.texts["deadlineLabel"],
+        "chainId": NETWORK,
+        **times(market),
+        "deadlineLabel": market.words.deadline_label,
         "status": market.status(now),
         "feeBps": market.book.fee_bps,
         "feeRecipientLabel": FEE_RECIPIENT,
         "defaultTicketUsd": usd(DEFAULT_TICKET),
-        "virtualLiquidityUsd": usd(market.book.virtual_liquidity),
-        "targetMarketCapUsd": feed_usd(market.target) if market.kind is Kind.THRESHOLD else None,
+        "virtualLiquidityUsd": usd(sum(market.book.weights)),
+        "potCapUsd": usd(market.pot_cap),
+        "targetMarketCapUsd": feed_usd(market.spec.target) if market.kind is Kind.THRESHOLD else None,
         "outcomes": outcomes(market),
-        "headline": market.texts.get("headline"),
+        "headline": None,
         "links": {
             "app": links.app(market),
             "quote": f"{links.api}/quote?marketId={market.id}",
             "trade": f"{links.api}/trade",
             "research": f"{links.api}/markets/{market.id}/research",
         },
+        "series": market.metadata.series or None if market.supported and market.metadata is not None else None,
+        "references": dict(market.metadata.links) if market.supported and market.metadata is not None else {},
         "settlement": {"contract": links.settlement, "marketKey": "0x" + market.key.hex()},
     }
 
@@ -166,7 +181,7 @@ def stats(market: Market) -> Json:
 def ladder(market: Market, latest: Observation | None) -> Json | None:
     if market.kind is not Kind.RANGE:
         return None
-    current = None if latest is None else sum(latest.value >= bound for bound in market.bounds)
+    current = None if latest is None else sum(latest.value >= bound for bound in market.spec.bounds)
     rungs = [
         {
             "startAt": None,
@@ -194,10 +209,10 @@ def token_snapshot(market: Market, latest: Observation | None, links: Links) -> 
         "tokenSymbol": market.token_symbol,
         "currentMarketCapUsd": feed_usd(latest.value),
         "currentPriceUsd": None,
-        "targetMarketCapUsd": feed_usd(market.target),
+        "targetMarketCapUsd": feed_usd(market.spec.target),
         # How far it still has to rise, in percent of where it is; negative once it is above.
-        "distanceToTargetPct": pct(market.target - latest.value, latest.value),
-        "reachedTarget": latest.value >= market.target,
+        "distanceToTargetPct": pct(market.spec.target - latest.value, latest.value),
+        "reachedTarget": latest.value >= market.spec.target,
         "source": source(market),
         "sourceUrl": source_url(market, links) or links.app(market),
         "observedAt": iso(latest.updated_at),
@@ -205,11 +220,11 @@ def token_snapshot(market: Market, latest: Observation | None, links: Links) -> 
 
 
 def source(market: Market) -> str:
-    return market.texts.get("source", f"On-chain feed {market.feed} on Base")
+    return market.words.source
 
 
 def source_url(market: Market, links: Links) -> str | None:
-    return market.texts.get("sourceUrl") or links.address(market.feed)
+    return links.address(market.feed)
 
 
 # ---------------------------------------------------------------- quotes
@@ -228,12 +243,14 @@ def quote(
     quote_id: str,
     expires_at: str,
     tier: str,
+    ahead: Outlook,
     venue: Venue,
     links: Links,
 ) -> Json:
     latest = venue.latest.get(market.feed)
     return {
         "marketId": market.id,
+        **times(market),
         "side": market.outcomes[outcome].key,
         "sizeUsd": usd(got.amount),
         "tier": tier,
@@ -248,6 +265,7 @@ def quote(
         "netStakeUsd": usd(got.net),
         "postTradeOdds": odds(bought(market, outcome, got)),
         "impactPct": pct(got.price_after - got.price_before, WAD),
+        **ahead.body(),
         "ladder": ladder(market, latest),
         "tokenSnapshot": token_snapshot(market, latest, links),
         "stats": stats(market),
@@ -270,41 +288,23 @@ def impact(market: Market) -> list[Json]:
                 "sizeUsd": dollars,
                 "priceCents": average_cents(got.net, got.shares),
                 "impactPct": pct(got.price_after - got.price_before, WAD),
+                **outlook.of_quote(market, 0, got).body(),
             }
         )
     return rows
 
 
 def rules(market: Market, links: Links) -> Json:
-    comparator, threshold = None, None
-    deadline = iso(market.closes_at)
-    match market.kind:
-        case Kind.THRESHOLD:
-            comparator, threshold = ">=", usd_label(market.target)
-            what = f"Yes when the feed shows {threshold} or more"
-            what += (
-                f" at any time up to {deadline}."
-                if market.early_resolvable
-                else f" in the round in effect at {deadline}."
-            )
-        case Kind.RANGE:
-            what = f"The bucket that holds the round in effect at {deadline}; lower bounds belong to it, upper do not."
-        case Kind.DIRECTION:
-            comparator = ">"
-            what = (
-                f"Up when the round in effect at {deadline} is above the one at {iso(market.start_at)}, down when "
-                "below; equal, or the same round, is void."
-            )
-    what += " A missing or stale reading voids the market and every stake is given back whole. Anyone can settle it."
+    threshold = usd_label(market.spec.target) if market.kind is Kind.THRESHOLD else None
     return {
         "source": source(market),
         "sourceUrl": source_url(market, links),
         "metric": market.metric,
-        "comparator": comparator,
+        "comparator": {Kind.THRESHOLD: ">=", Kind.DIRECTION: ">"}.get(market.kind),
         "thresholdLabel": threshold,
-        "deadlineAt": deadline,
-        "earlyResolvable": market.early_resolvable,
-        "description": market.texts.get("rules", what),
+        **times(market),
+        "earlyResolvable": market.spec.early_resolvable,
+        "description": " ".join(market.words.rules),
     }
 
 
@@ -349,38 +349,39 @@ def position_status(market: Market, stake: Stake) -> str:
 def position(market: Market, stake: Stake, links: Links) -> tuple[Json, str, int]:
     """The body, its status, and profit or loss in units. One trade is one position."""
     status = position_status(market, stake)
-    book = market.book
     if stake.outcome is None:  # a payment that came too late: given back whole, never in the book
-        most, now, worth = stake.amount, 0, stake.amount
+        ahead, now, worth = Outlook(stake.amount, 0), 0, stake.amount
     else:
-        shares = book.shares[stake.outcome]
-        most = book.payout(stake.outcome, stake.shares) if shares else stake.amount
-        now = book.price(stake.outcome)
+        ahead = outlook.of_position(market, stake, stake.outcome)
+        now = market.book.price(stake.outcome)
         if status == LIVE:
-            worth = most * now // WAD
+            worth = ahead.payout * now // WAD  # down
         else:
-            worth = book.owed(market.winner, stake.outcome, stake.amount, stake.shares)
-            most = worth if status == REFUNDED else most
+            worth = market.book.owed(market.winner, stake.outcome, stake.amount, stake.shares)
+            ahead = Outlook(worth, stake.shares) if status == REFUNDED else ahead
             now = {WON: WAD, LOST: 0}.get(status, now)
     pnl = worth - stake.amount
-    known = None if stake.outcome is None else market.outcomes[stake.outcome]
+    side = None if stake.outcome is None else market.outcomes[stake.outcome]
     body = {
         "marketId": market.id,
         "slug": market.slug,
-        "question": market.texts["question"],
-        "side": "refund" if known is None else known.key,
-        "outcomeLabel": "Refund" if known is None else known.label,
+        "question": market.words.question,
+        **times(market),
+        "side": "refund" if side is None else side.key,
+        "outcomeLabel": "Refund" if side is None else side.label,
         "shares": usd(stake.shares),
         "stakedUsd": usd(stake.amount),
         "avgEntryCents": average_cents(stake.net, stake.shares),
         "currentCents": cents(now),
         "pnlUsd": usd(pnl),
-        "maxPayoutUsd": usd(most),
+        "maxPayoutUsd": usd(ahead.payout),
+        "payoutUsd": None if status == LIVE else usd(worth),
+        **ahead.body(),
         "status": status,
         "appUrl": links.app(market),
-        "proofUrl": None if known is None else links.proof(stake.intent_hash),
+        "proofUrl": None if side is None else links.proof(stake.bet_hash),
         "filledAt": iso(stake.at),
-        "tradeId": "0x" + stake.intent_hash.hex(),
+        "tradeId": "0x" + stake.bet_hash.hex(),
     }
     return body, status, pnl
 
@@ -411,8 +412,10 @@ def result(market: Market, links: Links) -> Json:
     won = None if ending is None or ending.winner is None else market.outcomes[ending.winner]
     winners = 0 if ending is None or ending.winner is None else book.shares[ending.winner]
     caps = market.kind is not Kind.DIRECTION
+    share = None if ending is None else outlook.share_payout(book, ending.winner)
     return {
         "marketId": market.id,
+        **times(market),
         "status": "pending" if ending is None else "resolved",
         "resolvedOutcome": None if ending is None else "void" if won is None else won.key,
         "resolvedOutcomeLabel": None if ending is None else "Void, stakes refunded" if won is None else won.label,
@@ -420,9 +423,9 @@ def result(market: Market, links: Links) -> Json:
         "source": source(market),
         "sourceUrl": source_url(market, links),
         "observedMarketCapUsd": (
-            feed_usd(ending.observed) if caps and ending is not None and ending.observed is not None else None
+            feed_usd(ending.end_answer) if caps and ending is not None and ending.end_answer is not None else None
         ),
-        "payoutPerShareUsd": json_ratio_down(book.net_pool, winners, 6) if winners else None,
+        "payoutPerShareUsd": None if share is None else json_ratio_down(*share, 6),
         "poolUsd": usd(book.net_pool),
         "winningShares": usd(winners),
         "proofUrl": None if ending is None else links.tx(ending.tx),
@@ -431,21 +434,25 @@ def result(market: Market, links: Links) -> Json:
     }
 
 
-def receipt(market: Market, stake: Stake, links: Links) -> Json:
-    """The receipt of a settled trade: of what is on chain and nothing else, so a rebuilt database gives the same."""
+def receipt(market: Market, stake: Stake, totals: BookTotals, links: Links) -> Json:
+    """The receipt of a settled trade: of what is on chain and nothing else, so a rebuilt database gives the same.
+
+    totals: what stood on each outcome right after it.
+    """
     assert stake.outcome is not None
     return {
-        "tradeId": "0x" + stake.intent_hash.hex(),
+        "tradeId": "0x" + stake.bet_hash.hex(),
         "marketId": market.id,
         "side": market.outcomes[stake.outcome].key,
         "sizeUsd": usd(stake.amount),
         "simulated": False,
         "txHash": "0x" + stake.tx.hex(),
         "explorerUrl": links.tx(stake.tx),
-        "intentHash": "0x" + stake.intent_hash.hex(),
+        "intentHash": "0x" + stake.bet_hash.hex(),
         "builderCode": stake.builder,
         "position": {"shares": usd(stake.shares), "avgPriceCents": average_cents(stake.net, stake.shares)},
-        "proofUrl": links.proof(stake.intent_hash),
+        **outlook.of_placed(market, stake, stake.outcome, totals).body(),
+        "proofUrl": links.proof(stake.bet_hash),
         "recordedAt": iso(stake.at),
     }
 
@@ -454,7 +461,7 @@ def proof(market: Market, stake: Stake, links: Links, now: int, status: str) -> 
     assert stake.outcome is not None
     ref = stake.ref_text
     return {
-        "tradeId": "0x" + stake.intent_hash.hex(),
+        "tradeId": "0x" + stake.bet_hash.hex(),
         "market": market_facts(market, links, now),
         "position": {
             "userId": f"agent:{stake.wallet}",

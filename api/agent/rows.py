@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from api.agent.facts import Ending, Head, Market, Observation, Stake, Venue, names_of
+from api.agent.facts import Arrival, ArrivalState, BookTotals, Ending, Head, Market, Observation, Stake, Venue, names_of
 from core.chain import checksum
 from core.db.schema.index import chain_cursor, chain_reorg
 from core.db.schema.index_agent import agent_market, agent_outcome, agent_stake, agent_venue
-from core.db.schema.index_shared import oracle_round
-from core.market_words import described
-from core.mirror.settlement import Book, Kind
+from core.db.schema.index_shared import oracle_round, token_authorization
+from core.market_document import Metadata, Specification, described
+from core.mirror.settlement import Book, MarketStatus, RefundReason
 
 DAY_SECONDS = 86_400
-STATUS_OPEN = 1
-OWED_BACK = 2
 
 
-async def read_venue(chain_id: int, connection: AsyncConnection, held: Venue | None) -> Venue | None:
+async def read_venue(
+    chain_id: int, feeds: Mapping[bytes, str], connection: AsyncConnection, held: Venue | None
+) -> Venue | None:
     """The present state, reading only the markets that changed since `held`; None while not one block is indexed.
 
-    Call it within one snapshot.
+    feeds: what each feed of the deployment file observes, by its address. Call it within one snapshot.
     """
     last_reorg = select(func.max(chain_reorg.c.id)).where(chain_reorg.c.chain_id == chain_id).scalar_subquery()
     found = await connection.execute(
@@ -46,7 +46,7 @@ async def read_venue(chain_id: int, connection: AsyncConnection, held: Venue | N
     reorgs = row.last_reorg or 0
     # A reorganization may have lowered any market's last block, so after one everything is read again.
     since = held.head.number if held is not None and held.reorgs == reorgs and held.head.number <= head.number else None
-    changed = await _read_markets(connection, since)
+    changed = await _read_markets(connection, feeds, since)
     markets = changed if held is None or since is None else {**held.markets, **changed} if changed else held.markets
     return Venue(
         head=head,
@@ -59,7 +59,9 @@ async def read_venue(chain_id: int, connection: AsyncConnection, held: Venue | N
     )
 
 
-async def _read_markets(connection: AsyncConnection, since: int | None) -> dict[bytes, Market]:
+async def _read_markets(
+    connection: AsyncConnection, feeds: Mapping[bytes, str], since: int | None
+) -> dict[bytes, Market]:
     markets, books = select(agent_market), select(agent_outcome)
     if since is not None:
         markets = markets.where(agent_market.c.updated_block > since)
@@ -71,7 +73,7 @@ async def _read_markets(connection: AsyncConnection, since: int | None) -> dict[
     by_market: dict[bytes, list[Any]] = {}
     for each in await connection.execute(books.order_by(agent_outcome.c.market_id, agent_outcome.c.outcome)):
         by_market.setdefault(each.market_id, []).append(each)
-    return {row.market_id: _market(row, by_market[row.market_id]) for row in rows}
+    return {row.market_id: _market(row, by_market[row.market_id], feeds) for row in rows}
 
 
 async def _read_latest(connection: AsyncConnection, chain_id: int, feeds: set[str]) -> dict[str, Observation]:
@@ -130,8 +132,8 @@ async def read_wallet(connection: AsyncConnection, wallet: str) -> list[Stake]:
     return [stake_of(row) for row in await connection.execute(query)]
 
 
-async def read_by_intent(connection: AsyncConnection, intent_hash: bytes) -> Stake | None:
-    query = select(agent_stake).where(agent_stake.c.intent_hash == intent_hash, agent_stake.c.outcome.is_not(None))
+async def read_by_bet(connection: AsyncConnection, bet_hash: bytes) -> Stake | None:
+    query = select(agent_stake).where(agent_stake.c.bet_hash == bet_hash, agent_stake.c.outcome.is_not(None))
     row = (await connection.execute(query)).first()
     return None if row is None else stake_of(row)
 
@@ -146,27 +148,84 @@ async def read_by_key(connection: AsyncConnection, wallet: str, idem_hash: bytes
     return next((each for each in rows if each.outcome is not None), rows[0] if rows else None)
 
 
-async def read_finality(connection: AsyncConnection, chain_id: int) -> tuple[int, int | None]:
-    """The last indexed block, and the node's finalized one where it has one."""
+async def read_by_nonce(connection: AsyncConnection, wallet: str, nonce: bytes) -> Stake | None:
+    """What an authorization of a wallet was booked as."""
+    query = select(agent_stake).where(agent_stake.c.wallet == bytes.fromhex(wallet[2:]), agent_stake.c.nonce == nonce)
+    row = (await connection.execute(query)).first()
+    return None if row is None else stake_of(row)
+
+
+async def read_totals(connection: AsyncConnection, stake: Stake) -> BookTotals | None:
+    """What stood on each outcome of its market right after a stake; None for a payment that never was one.
+
+    From the stakes themselves, so it is the same whenever it is read.
+    """
+    if stake.outcome is None:
+        return None
+    net = agent_stake.c.amount - agent_stake.c.fee
+    query = (
+        select(
+            agent_stake.c.outcome,
+            func.sum(net).label("net"),
+            func.sum(agent_stake.c.shares).label("shares"),
+            func.sum(func.greatest(agent_stake.c.shares - net, 0)).label("excess"),
+            func.count().label("stakes"),
+        )
+        .where(
+            agent_stake.c.market_id == stake.market_key,
+            agent_stake.c.outcome.is_not(None),
+            agent_stake.c.ordinal <= stake.ordinal,
+        )
+        .group_by(agent_stake.c.outcome)
+    )
+    return {
+        row.outcome: (int(row.net), int(row.shares), int(row.excess), row.stakes)
+        for row in await connection.execute(query)
+    }
+
+
+async def read_final_block(connection: AsyncConnection, chain_id: int, finality_blocks: int) -> int:
+    """The last block that nothing undoes: the node's finalized one, where it has one, else so many blocks back."""
     query = select(chain_cursor.c.number, chain_cursor.c.finalized_number).where(chain_cursor.c.chain_id == chain_id)
     row = (await connection.execute(query)).one()
-    return row.number, row.finalized_number
+    finalized = row.finalized_number
+    return int(finalized if finalized is not None and finalized <= row.number else row.number - finality_blocks)
+
+
+async def read_arrival(
+    connection: AsyncConnection, chain_id: int, token: str, payer: str, nonce: bytes
+) -> Arrival | None:
+    """What the index holds of an authorization; None: nothing yet."""
+    query = select(token_authorization).where(
+        token_authorization.c.chain_id == chain_id,
+        token_authorization.c.authorizer == bytes.fromhex(payer[2:]),
+        token_authorization.c.nonce == nonce,
+        token_authorization.c.token == bytes.fromhex(token[2:]),
+    )
+    row = (await connection.execute(query)).one_or_none()
+    if row is None:
+        return None
+    recipient = None if row.recipient is None else "0x" + row.recipient.hex()
+    return Arrival(ArrivalState(row.state), recipient, row.value, row.block_number, row.tx)
 
 
 def stake_of(row: Any) -> Stake:
     return Stake(
         id=row.stake_id,
         market_key=row.market_id,
+        ordinal=row.ordinal,
         wallet="0x" + row.wallet.hex(),
         outcome=row.outcome,
         amount=row.amount,
         fee=row.fee,
         shares=row.shares,
         price_after=row.price_after,
-        intent_hash=row.intent_hash,
+        nonce=row.nonce,
+        bet_hash=row.bet_hash,
         idem_hash=row.idem_hash,
         builder=None if row.builder is None else "0x" + row.builder.hex(),
         ref=row.ref,
+        refund_reason=None if row.refund_reason is None else RefundReason(row.refund_reason),
         status=row.status,
         block=row.staked_block,
         at=row.staked_at,
@@ -177,45 +236,37 @@ def stake_of(row: Any) -> Stake:
     )
 
 
-def _market(row: Any, books: Sequence[Any]) -> Market:
-    kind = Kind(row.kind)
-    bounds = tuple(int(each) for each in row.bounds)
-    outcomes, texts = described(row.market_id, kind, row.target, bounds, row.closes_at, row.document)
+def _market(row: Any, books: Sequence[Any], feeds: Mapping[bytes, str]) -> Market:
+    spec = Specification.of_row(row)
     ending = None
-    if row.status != STATUS_OPEN:
+    if row.status != MarketStatus.OPEN:
         ending = Ending(
             winner=row.winner,
-            observed=row.observed,
-            observed_at=row.observed_at,
-            round_id=row.round_id,
+            end_answer=row.end_answer,
+            start_answer=row.start_answer,
             void_reason=row.void_reason,
             at=row.closed_at,
             tx=row.closed_tx,
         )
     return Market(
         key=row.market_id,
-        kind=kind,
         feed=checksum(row.feed),
-        target=row.target,
-        bounds=bounds,
-        early_resolvable=row.early_resolvable,
-        opens_at=row.opens_at,
-        closes_at=row.closes_at,
-        start_at=row.start_at,
+        spec=spec,
+        words=described(row.market_id, spec, feeds.get(spec.feed)),
         book=Book(
-            row.virtual_liquidity,
+            tuple(int(each) for each in row.weights),
             row.fee_bps,
             tuple(each.net for each in books),
             tuple(each.shares for each in books),
+            tuple(each.excess for each in books),
         ),
         volume=row.staked,
+        pot_cap=row.pot_cap,
         bets=row.stakes,
         outcome_bets=tuple(each.stakes for each in books),
         ending=ending,
         listed_at=row.listed_at,
         listed_order=(row.listed_block, row.listed_log_index),
         version=f"{row.updated_block}-{row.stakes}",
-        document=row.document,
-        outcomes=outcomes,
-        texts=texts,
+        metadata=Metadata.read(row.document),
     )

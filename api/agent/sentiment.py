@@ -105,6 +105,9 @@ class SentimentMarket(_Body):
     short_title: str
     kind: Literal["market_cap", "market_cap_range", "price_direction"]
     deadline_at: str
+    start_at: str | None
+    ends_at: str
+    settles_after: str
     yes_price_cents: float | None
     pool: float
     total_bets: int
@@ -241,7 +244,7 @@ def intel(token: str, found: Sequence[Reading], crowd: Crowd, venue: Venue, link
         else {
             "marketId": suggested.market.id,
             "slug": suggested.market.slug,
-            "shortTitle": suggested.market.texts["shortTitle"],
+            "shortTitle": suggested.market.words.short_title,
             "side": suggested.market.outcomes[suggested.outcome].key,
             "sideLabel": suggested.label,
             "impliedCents": suggested.cents,
@@ -284,9 +287,9 @@ def _market(reading: Reading, links: Links) -> dict[str, Any]:
     return {
         "marketId": market.id,
         "slug": market.slug,
-        "shortTitle": market.texts["shortTitle"],
+        "shortTitle": market.words.short_title,
         "kind": market.metric,
-        "deadlineAt": iso(market.closes_at),
+        **render.times(market),
         "yesPriceCents": render.odds(market)["yesPriceCents"],
         "pool": render.usd(reading.pool),
         "totalBets": market.bets,

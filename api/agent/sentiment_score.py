@@ -83,7 +83,7 @@ def bullish_outcomes(market: Market, latest: Observation | None) -> tuple[int, .
     """`yes` or `up`; of a range market, while the current value is known, the buckets wholly above it."""
     if market.kind is not Kind.RANGE:
         return (0,)
-    return None if latest is None else tuple(range(bucket(market.bounds, latest.value) + 1, len(market.outcomes)))
+    return None if latest is None else tuple(range(bucket(market.spec.bounds, latest.value) + 1, len(market.outcomes)))
 
 
 def score_of(found: Sequence[Reading], crowd: Crowd) -> Score:

@@ -11,14 +11,14 @@ from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 
 from api.agent.webhook_store import add_callback
-from core.mirror.intent import ZERO_ADDRESS
-from core.mirror.intent import Intent as TradeIntent
+from core.mirror.bet import ZERO_ADDRESS, Bet
 from core.outbox import Asked, Intent, IntentRequest, IntentState, Outcome, enqueue, read
 
 Connection = AsyncConnection[TupleRow]
 
 LOCK_SECONDS = 60
 GUARD_SECONDS = 60
+MAX_NONCES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class KnownTrade:
     outcome: int
     amount: int
     builder: str
-    intent_hash: bytes
+    bet_hash: bytes
     nonce: bytes
     attempt: int
     intent: Intent
@@ -61,13 +61,13 @@ def new_quote_id() -> str:
 
 
 async def save_lock(
-    connection: Connection, quote_id: str, market_key: bytes, outcome: int, amount: int, shares: int
+    connection: Connection, quote_id: str, market_key: bytes, outcome: int, amount: int, shares: int, seconds: int
 ) -> datetime:
-    """Stores a lock and returns when it expires."""
+    """Stores a lock for so many seconds and returns when it expires."""
     cursor = await connection.execute(
         "INSERT INTO agent_quote (quote_id, market_id, outcome, amount, shares, expires_at) "
         "VALUES (%s, %s, %s, %s, %s, now() + make_interval(secs => %s)) RETURNING expires_at",
-        (quote_id, market_key, outcome, amount, shares, LOCK_SECONDS),
+        (quote_id, market_key, outcome, amount, shares, seconds),
     )
     row = await cursor.fetchone()
     assert row is not None
@@ -89,7 +89,7 @@ async def find_lock(connection: Connection, quote_id: str) -> Lock | None:
 
 async def find_trade(connection: Connection, wallet: bytes, idem_hash: bytes) -> KnownTrade | None:
     cursor = await connection.execute(
-        "SELECT market_id, outcome, amount, builder, intent_hash, attempt, intent_id, nonce "
+        "SELECT market_id, outcome, amount, builder, bet_hash, attempt, intent_id, nonce "
         "FROM agent_trade WHERE wallet = %s AND idem_hash = %s",
         (wallet, idem_hash),
     )
@@ -102,11 +102,20 @@ async def find_trade(connection: Connection, wallet: bytes, idem_hash: bytes) ->
     return KnownTrade(bytes(row[0]), row[1], int(row[2]), builder, bytes(row[4]), bytes(row[7]), row[5], intent)
 
 
-async def find_twin(connection: Connection, trade: TradeIntent) -> bytes | None:
-    """The intent hash of a trade like this one under another key, begun within a minute and not known to be done: the
+async def nonces_of(connection: Connection, wallet: bytes, idem_hash: bytes) -> tuple[bytes, ...]:
+    """The payments brought under a key, the newest first: one that nothing was booked for may have been used."""
+    cursor = await connection.execute(
+        "SELECT nonce FROM agent_authorization WHERE wallet = %s AND idem_hash = %s ORDER BY brought_at DESC LIMIT %s",
+        (wallet, idem_hash, MAX_NONCES),
+    )
+    return tuple(bytes(row[0]) for row in await cursor.fetchall())
+
+
+async def find_twin(connection: Connection, trade: Bet) -> bytes | None:
+    """The bet hash of a trade like this one under another key, begun within a minute and not known to be done: the
     index may show its stake before the relayer has written down that its transaction was mined."""
     cursor = await connection.execute(
-        "SELECT t.intent_hash FROM agent_trade t JOIN outbox_intent i ON i.id = t.intent_id "
+        "SELECT t.bet_hash FROM agent_trade t JOIN outbox_intent i ON i.id = t.intent_id "
         "WHERE t.wallet = %s AND t.market_id = %s AND t.outcome = %s AND t.amount = %s AND t.idem_hash <> %s "
         "AND t.created_at > now() - make_interval(secs => %s) AND i.state IN ('queued', 'signed', 'sent') "
         "AND NOT EXISTS (SELECT 1 FROM agent_stake s WHERE s.wallet = t.wallet AND s.idem_hash = t.idem_hash) LIMIT 1",
@@ -124,7 +133,7 @@ async def find_twin(connection: Connection, trade: TradeIntent) -> bytes | None:
 
 
 class TwinInFlight(Exception):
-    """A trade like this one is still on its way; `args[0]` is its intent hash."""
+    """A trade like this one is still on its way; `args[0]` is the hash of its bet."""
 
 
 class LockTaken(Exception):
@@ -136,45 +145,68 @@ class BroughtForAnother(Exception):
 
 
 async def brought_for(connection: Connection, wallet: bytes, nonce: bytes) -> bytes | None:
-    """The intent hash an authorization was first taken in for, or None."""
+    """The hash of the bet an authorization was first brought for, or None."""
     cursor = await connection.execute(
-        "SELECT intent_hash FROM agent_authorization WHERE wallet = %s AND nonce = %s", (wallet, nonce)
+        "SELECT bet_hash FROM agent_authorization WHERE wallet = %s AND nonce = %s", (wallet, nonce)
     )
     row = await cursor.fetchone()
     return None if row is None else bytes(row[0])
 
 
+@dataclass(frozen=True, slots=True)
+class Brought:
+    """A bet and the payment its payer signed for it. `arguments`: both, as `settle` and `credit` take them."""
+
+    bet: Bet
+    bet_hash: bytes
+    nonce: bytes
+    valid_before: int
+    arguments: bytes
+
+    @property
+    def wallet(self) -> bytes:
+        return bytes.fromhex(self.bet.wallet[2:])
+
+
+async def bring(connection: Connection, brought: Brought) -> None:
+    """Keeps what an authorization is to pay for; BroughtForAnother when that was another bet.
+
+    Whoever reads a failed transaction has its authorization: it pays for what its payer brought it for, or nothing. And
+    what it brings, should it come to the contract by itself, is booked by this row alone.
+    """
+    bet = brought.bet
+    await connection.execute(
+        "INSERT INTO agent_authorization (wallet, nonce, bet_hash, idem_hash, amount, arguments) "
+        "VALUES (%s, %s, %s, %s, %s, %s) ON CONFLICT DO NOTHING",
+        (brought.wallet, brought.nonce, brought.bet_hash, bet.idem_hash, bet.amount, brought.arguments),
+    )
+    if await brought_for(connection, brought.wallet, brought.nonce) != brought.bet_hash:
+        raise BroughtForAnother
+
+
 async def take_in(
     connection: Connection,
-    trade: TradeIntent,
-    intent_hash: bytes,
+    brought: Brought,
     wanted: IntentRequest,
     *,
     after_attempt: int,
-    nonce: bytes,
-    valid_before: int,
+    has_paid: bool,
     quote_id: str | None,
     callback_url: str | None,
 ) -> Asked | None:
     """Books the payment and queues its transaction, in the caller's database transaction; None when another call made
-    an attempt first."""
-    wallet = bytes.fromhex(trade.wallet[2:])
+    an attempt first. `has_paid`: its money is in the contract, so neither a twin nor its price lock holds it up."""
+    trade, wallet = brought.bet, brought.wallet
     # One wallet's payments are taken in one after the other: the checks below and the booking belong together.
     await connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 8453))", (trade.wallet,))
     known = await find_trade(connection, wallet, trade.idem_hash)
     if (0 if known is None else known.attempt) != after_attempt:
         return None
-    # Whoever reads a failed transaction has its authorization: it pays for what its payer brought it for, or nothing.
-    await connection.execute(
-        "INSERT INTO agent_authorization (wallet, nonce, intent_hash) VALUES (%s, %s, %s) ON CONFLICT DO NOTHING",
-        (wallet, nonce, intent_hash),
-    )
-    if await brought_for(connection, wallet, nonce) != intent_hash:
-        raise BroughtForAnother
-    twin = await find_twin(connection, trade)
+    await bring(connection, brought)
+    twin = None if has_paid else await find_twin(connection, trade)
     if twin is not None:
         raise TwinInFlight(twin)
-    if quote_id is not None:
+    if quote_id is not None and not has_paid:
         cursor = await connection.execute(
             "UPDATE agent_quote SET wallet = %s, idem_hash = %s WHERE quote_id = %s "
             "AND (wallet IS NULL OR (wallet = %s AND idem_hash = %s))",
@@ -185,9 +217,9 @@ async def take_in(
     asked = await enqueue(connection, wanted)
     builder = None if trade.builder == ZERO_ADDRESS else bytes.fromhex(trade.builder[2:])
     await connection.execute(
-        "INSERT INTO agent_trade (wallet, idem_hash, market_id, outcome, amount, builder, intent_hash, nonce, "
+        "INSERT INTO agent_trade (wallet, idem_hash, market_id, outcome, amount, builder, bet_hash, nonce, "
         "valid_before, callback_url, attempt, intent_id) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s) "
-        "ON CONFLICT (wallet, idem_hash) DO UPDATE SET intent_hash = excluded.intent_hash, "
+        "ON CONFLICT (wallet, idem_hash) DO UPDATE SET bet_hash = excluded.bet_hash, "
         "nonce = excluded.nonce, valid_before = excluded.valid_before, callback_url = excluded.callback_url, "
         "attempt = excluded.attempt, intent_id = excluded.intent_id, created_at = now()",
         (
@@ -197,16 +229,16 @@ async def take_in(
             trade.outcome,
             trade.amount,
             builder,
-            intent_hash,
-            nonce,
-            valid_before,
+            brought.bet_hash,
+            brought.nonce,
+            brought.valid_before,
             callback_url,
             after_attempt + 1,
             asked.intent.id,
         ),
     )
     if callback_url is not None:
-        await add_callback(connection, wallet, intent_hash, callback_url)
+        await add_callback(connection, wallet, brought.bet_hash, callback_url)
     return asked
 
 

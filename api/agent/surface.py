@@ -36,6 +36,7 @@ from core.chain import ChainClient, RpcClient
 from core.db.switches import SwitchWatcher
 from core.deployments import Deployment, load_deployment
 from core.log import get_logger
+from core.market_document import feed_keys
 
 log = get_logger(__name__)
 
@@ -68,7 +69,8 @@ async def agent_surface(context: Context) -> AsyncIterator[Surface]:
             balances = None if contracts is None else Balances(client, contracts, seconds)
         else:
             log.warning("no RPC URL for Base: no balances, no trades", action="agent.no_rpc")
-        index = AgentIndex(context.write_url, context.engine, deployment.chain_id, replica=context.has_replica)
+        feeds = feed_keys(deployment.observation_feeds)
+        index = AgentIndex(context.write_url, context.engine, deployment.chain_id, feeds, replica=context.has_replica)
         await index.refresh()
         context.spawn("agent index", index.run())
         switches = SwitchWatcher(context.write_url, context.pool)
@@ -97,7 +99,7 @@ async def agent_surface(context: Context) -> AsyncIterator[Surface]:
             platform=Platform(
                 context.engine, context.pool, index, switch, links, deployment.chain_id, attester=attester.address
             ),
-            desk=_trade_desk(context, contracts, client, index, switch, attester, links),
+            desk=_trade_desk(context, contracts, client, balances, index, switch, attester, links),
             discovery=Discovery(index, links),
             sentiment=Sentiment(context.engine, index, links),
         )
@@ -107,6 +109,7 @@ def _trade_desk(
     context: Context,
     contracts: AgentContracts | None,
     client: ChainClient | None,
+    balances: Balances | None,
     index: AgentIndex,
     switch: Trading,
     attester: Attester,
@@ -117,11 +120,20 @@ def _trade_desk(
     return TradeDesk(
         contracts,
         client,
+        balances,
         context.pool,
         TradeRates(context.limits, context.settings),
         index,
         OrderDesk(context.pool, switch),
-        Settling(context.primary, context.pool, context.watch, index, receipts, request_seconds=seconds),
+        Settling(
+            context.primary,
+            context.pool,
+            context.watch,
+            index,
+            receipts,
+            request_seconds=seconds,
+            finality_blocks=context.settings.chain("base").finality_blocks,
+        ),
         receipts,
         attester,
         links,
@@ -230,7 +242,8 @@ def _surface(
                     200: Answer("The quote.", answers.QuoteBody),
                     400: _BAD,
                     404: _NOT_FOUND,
-                    422: _error("`size_below_min`, `invalid_side`"),
+                    409: _error("`market_closed`"),
+                    422: _error("`size_below_min`, `invalid_side`, `invalid_wallet`, `unsupported_market`"),
                     429: _RATE,
                     500: _UNREADABLE,
                 },

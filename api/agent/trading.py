@@ -14,16 +14,16 @@ from aiohttp import web
 
 from api.agent import store, trade_refusals, x402
 from api.agent.attest import Attester
-from api.agent.chain import AgentContracts, PaymentFacts, accepts_signature, read_facts
+from api.agent.chain import AgentContracts, Balances, PaymentFacts, accepts_signature, read_facts
 from api.agent.facts import Venue
 from api.agent.index import AgentIndex
 from api.agent.models import TradeRequest
 from api.agent.orders import Order, OrderDesk
-from api.agent.problems import problem
+from api.agent.problems import RETRIABLE, problem
 from api.agent.receipts import Receipts
 from api.agent.render import Links
 from api.agent.reply import reply
-from api.agent.settling import Settling
+from api.agent.settling import Past, Settling
 from api.agent.storage import storage
 from api.agent.trade_rates import TradeRates
 from api.agent.x402 import Payment, PaymentRejected
@@ -32,7 +32,8 @@ from core.chain import ChainClient, RpcError
 from core.db.engine import Pool
 from core.log import get_logger
 from core.metrics import counter
-from core.mirror.intent import idem_hash
+from core.mirror.bet import idem_hash
+from core.mirror.settlement import Form
 from core.money import decimal_text
 from core.outbox import RELAY, report
 
@@ -42,13 +43,14 @@ ANSWERS = counter("vpm_agent_trade_answers", "What POST /trade answered", ("answ
 
 
 class TradeDesk:
-    """`contracts` is None before deployment, `client` without an RPC URL. `request_seconds`: the longest a call to the
-    node may take within a request."""
+    """Where trades are made. `contracts` is None before deployment, `client` and `balances` without an RPC URL.
+    `request_seconds`: the longest a call to the node may take within a request."""
 
     def __init__(
         self,
         contracts: AgentContracts | None,
         client: ChainClient | None,
+        balances: Balances | None,
         pool: Pool,
         rates: TradeRates,
         index: AgentIndex,
@@ -64,6 +66,7 @@ class TradeDesk:
     ) -> None:
         self._contracts = contracts
         self._client = client
+        self._balances = balances
         self._pool = pool
         self._rates = rates
         self._index = index
@@ -91,7 +94,7 @@ class TradeDesk:
         contracts = self._contracts
         if contracts is None:
             raise problem("platform_paused", "The settlement wallet is not deployed yet.")
-        payment, rejected = self._offered(request, wanted, venue, contracts)
+        payment, rejected = _offered(request, wanted, contracts)
         # Before anything is asked of the database or a node, and whatever is wrong with the bet.
         if payment is None:
             await self._rates.unpaid(request, wanted)
@@ -101,94 +104,113 @@ class TradeDesk:
         if market is None:
             raise problem("market_not_found", f"There is no market {wanted.market_id!r}.")
         key_hash = idem_hash(wanted.idem_key)
-        known = await self._settling.before(wanted, market, key_hash)
-        if isinstance(known, web.Response):
-            return known
-        if known is not None and not known.is_over:
-            return await self._settling.repeated(wanted, known.intent)
-        order = await self._orders.order(wanted, market, venue, key_hash, contracts)
+        past = await self._settling.before(wanted, market, key_hash)
+        if isinstance(past, web.Response):
+            return past
+        if past.trade is not None and not past.trade.is_over:
+            return await self._settling.repeated(wanted, past.trade.intent)
+        order = self._orders.order(wanted, market, key_hash, contracts)
+        refusal: Problem | None = None
+        try:
+            order = await self._orders.check(wanted, market, order, venue)
+        except Problem as why:
+            # What was paid is accounted for before a bet is refused for good: its payer must not be sent to pay again.
+            if order is None or wanted.simulate or why.code in RETRIABLE or not (payment or past.nonces):
+                raise
+            refusal = why
         if wanted.simulate:
-            return self._receipts.simulated(order)
+            return self._receipts.simulated(
+                order, now=self._orders.now(venue.now), balance=await self._balance(order.wallet)
+            )
         if self._client is None:
             raise trade_refusals.unavailable("Base cannot be reached")
-        return await self._real(order, payment, rejected, known, contracts, self._client)
+        return await self._real(order, refusal, payment, rejected, past, contracts, self._client, venue)
+
+    async def _balance(self, wallet: str) -> int | None:
+        """What the wallet holds; None when that cannot be read, which holds nothing up."""
+        try:
+            return None if self._balances is None else await self._balances.of(wallet)
+        except RpcError as error:
+            log.warning("a balance cannot be read", action="agent.no_chain", why=error)
+            return None
 
     # ------------------------------------------------------------ payment
-
-    def _offered(
-        self, request: web.Request, wanted: TradeRequest, venue: Venue, contracts: AgentContracts
-    ) -> tuple[Payment | None, str | None]:
-        """The payment of the header, as far as it is right without asking anybody; or what is wrong with it."""
-        header = request.headers.get("X-PAYMENT")
-        if header is None or wanted.simulate:
-            return None, None
-        try:
-            payment = x402.decode(header)
-            x402.check(
-                payment,
-                wallet=wanted.wallet,
-                pay_to=contracts.settlement.address,
-                amount=wanted.size,
-                now=self._orders.now(venue.now),
-            )
-        except PaymentRejected as why:
-            return None, str(why)
-        return payment, None
 
     async def _real(
         self,
         order: Order,
+        refusal: Problem | None,
         payment: Payment | None,
         rejected: str | None,
-        before: store.KnownTrade | None,
+        past: Past,
         contracts: AgentContracts,
         client: ChainClient,
+        venue: Venue,
     ) -> web.StreamResponse:
-        """`rejected`: why there is no payment although one was sent. `before`: an attempt of this key of which nothing
-        is on the chain."""
-        if payment is not None:
-            try:
-                x402.check_bound(payment, order.hash)
-            except PaymentRejected as why:
-                payment, rejected = None, str(why)
-        earlier = None if before is None else before.nonce
-        nonce = earlier if payment is None else payment.nonce
+        """`refusal`: why the bet is not taken. `rejected`: why there is no payment although one was sent. `past`: what
+        was paid under this key, of which nothing is booked."""
+        offered = () if payment is None else (payment.nonce,)
+        nonces = tuple(dict.fromkeys((*offered, *past.nonces)))
+        fault: str | None = None
         try:
             facts = await read_facts(
-                client, contracts, order.wallet, order.intent.idem_hash, nonce, self._request_seconds
+                client, contracts, order.wallet, order.bet.idem_hash, nonces, self._request_seconds
             )
-            if payment is not None and not await self._is_signed(payment, order, facts, client, contracts):
-                payment, rejected = None, "The signature is not walletAddress's over this authorization."
+            if payment is not None:
+                fault = await self._fault(payment, order, facts, client, contracts)
         except RpcError as error:
             log.warning("a trade has no chain", action="agent.no_chain", why=error)
             raise trade_refusals.unavailable("Base cannot be reached") from None
         if facts.settled_stake:  # settled, and the index has not shown it yet
             return await self._settling.settled_soon(order.request, facts.block)
-        if payment is None:
-            if nonce is not None and nonce == earlier and facts.used and not facts.booked:
-                raise problem(
-                    "payment_invalid",
-                    "The payment sent before under this idemKey was used outside this API, or cancelled.",
-                    hint="Send the same X-PAYMENT as before and what it paid is credited; after a cancellation use a "
-                    "fresh idemKey.",
-                )
-            _check_balance(order, facts)
+        # Whatever else is wrong: who has paid is told what became of it, and not asked for more.
+        if payment is not None and payment.nonce in facts.used:
+            return await self._settling.astray(contracts, order, payment, facts, past.attempt, fault=fault)
+        for nonce in past.nonces:
+            if facts.is_astray(nonce):
+                await self._settling.account_for(contracts, order, nonce, facts.block)
+        if refusal is not None:
+            raise refusal
+        now = self._orders.now(venue.now)
+        if payment is not None:
+            try:
+                x402.check_window(payment, now=now, closes_at=order.market.closes_at)
+            except PaymentRejected as why:
+                fault = fault or str(why)
+        if payment is None or fault is not None:
             await self._check_twin(order)
             await self._check_lanes(contracts, None)  # nobody is asked to sign what cannot be settled
-            return self._challenge(order, rejected, contracts)
+            return self._challenge(order, fault or rejected, contracts, now)
         # Anybody may have read such a payment off the chain: it is counted with its caller and not with the wallet.
-        if facts.booked:
-            raise problem("payment_invalid", "This authorization has already paid for another trade.")
         if await self._is_spoken_for(payment, order):
             raise trade_refusals.spoken_for()
         await self._rates.paid(order.request)
         kit = _escape_kit(order, payment, contracts)
         await self._check_lanes(contracts, kit)
-        attempt = 0 if before is None else before.attempt
-        if facts.used:
-            return await self._settling.credit(contracts, order, payment, facts, attempt, kit)
         _check_balance(order, facts)
-        return await self._settling.settle(client, contracts, order, payment, attempt, kit)
+        return await self._settling.settle(client, contracts, order, payment, past.attempt, kit)
+
+    async def _fault(
+        self, payment: Payment, order: Order, facts: PaymentFacts, client: ChainClient, contracts: AgentContracts
+    ) -> str | None:
+        """Why a payment is not this wallet's for this bet, or None. Its window is not looked at: it may be used."""
+        try:
+            x402.check_amount(payment, order.bet.amount)
+            x402.check_bound(payment, order.hash)
+        except PaymentRejected as why:
+            return str(why)
+
+        async def is_signed(form: Form) -> bool:
+            digest = x402.digest(payment, contracts.token_facts, contracts.chain_id, form)
+            if not facts.wallet_has_code:
+                return x402.signer_of(digest, payment.signature) == order.wallet
+            return await accepts_signature(client, order.wallet, digest, payment.signature, self._request_seconds)
+
+        if await is_signed(payment.form):
+            return None
+        if await is_signed(Form.RECEIVE if payment.form is Form.TRANSFER else Form.TRANSFER):
+            return x402.wrong_form(payment.form)
+        return "The signature is not walletAddress's over this authorization."
 
     async def _check_lanes(self, contracts: AgentContracts, kit: dict[str, Any] | None) -> None:
         async with storage("The state of the relayer"), self._pool.connection() as connection:
@@ -199,7 +221,7 @@ class TradeDesk:
     async def _check_twin(self, order: Order) -> None:
         """Asked before anything is signed, and again when the payment is taken in."""
         async with storage("The trade records"), self._pool.connection() as connection:
-            twin = await store.find_twin(connection, order.intent)
+            twin = await store.find_twin(connection, order.bet)
         if twin is not None:
             raise trade_refusals.twin(twin)
 
@@ -209,51 +231,61 @@ class TradeDesk:
             first = await store.brought_for(connection, bytes.fromhex(order.wallet[2:]), payment.nonce)
         return first not in (None, order.hash)
 
-    async def _is_signed(
-        self, payment: Payment, order: Order, facts: PaymentFacts, client: ChainClient, contracts: AgentContracts
-    ) -> bool:
-        digest = x402.digest(payment, contracts.token_facts, contracts.chain_id)
-        if not facts.wallet_has_code:
-            return x402.signer_of(digest, payment.signature) == order.wallet
-        return await accepts_signature(client, order.wallet, digest, payment.signature, self._request_seconds)
-
-    def _challenge(self, order: Order, error: str | None, contracts: AgentContracts) -> web.Response:
+    def _challenge(self, order: Order, error: str | None, contracts: AgentContracts, now: int) -> web.Response:
+        """`now`: the chain's clock; nothing that is signed is good for longer than stakes are taken."""
         log.info("asked for payment", action="agent.challenge", code="payment_required", trade=order.resource_hash)
         resource = f"{self._links.api}/trade#{order.resource_hash}"
         pay_to, token = contracts.settlement.address, contracts.token_facts
         side = order.market.outcomes[order.outcome].key
+        seconds = x402.seconds_to_pay(now, order.market.closes_at)
         body = x402.challenge(
             resource=resource,
-            amount=order.intent.amount,
+            amount=order.bet.amount,
             pay_to=pay_to,
             token=token,
-            description=f"Bet {decimal_text(order.intent.amount)} USDC on {side}: {order.market.texts['question']}",
-            intent_nonce=order.hash,
+            description=f"Bet {decimal_text(order.bet.amount)} USDC on {side}: {order.market.words.question}",
+            bet_hash=order.hash,
+            seconds=seconds,
             error=error,
             extensions=self._attester.offer(
                 resource=resource,
                 asset=token.address,
                 pay_to=pay_to,
-                amount=order.intent.amount,
-                valid_until=int(self._clock()) + x402.TIMEOUT_SECONDS,
+                amount=order.bet.amount,
+                valid_until=int(self._clock()) + seconds,
             ),
         )
         return reply(self._links, body, status=402, meta=False)
 
 
+def _offered(
+    request: web.Request, wanted: TradeRequest, contracts: AgentContracts
+) -> tuple[Payment | None, str | None]:
+    """The payment of the header, if it is this wallet's to us; or what is wrong with it."""
+    header = request.headers.get("X-PAYMENT")
+    if header is None or wanted.simulate:
+        return None, None
+    try:
+        payment = x402.decode(header)
+        x402.check_parties(payment, wallet=wanted.wallet, pay_to=contracts.settlement.address)
+    except PaymentRejected as why:
+        return None, str(why)
+    return payment, None
+
+
 def _check_balance(order: Order, facts: PaymentFacts) -> None:
-    if facts.balance < order.intent.amount:
+    if facts.balance < order.bet.amount:
         raise problem(
             "insufficient_balance",
-            f"The wallet holds {decimal_text(facts.balance)} USDC, and the bet is {decimal_text(order.intent.amount)}.",
+            f"The wallet holds {decimal_text(facts.balance)} USDC, and the bet is {decimal_text(order.bet.amount)}.",
         )
 
 
 def _escape_kit(order: Order, payment: Payment, contracts: AgentContracts) -> dict[str, Any] | None:
-    """The call anybody may send instead of us; only an authorization bound to this intent has one."""
-    if payment.nonce != order.hash:
+    """The call anybody may send instead of us; only an authorization bound to this bet has one."""
+    if not payment.is_bound_to(order.hash):
         return None
-    call = contracts.call("settle", order.intent, payment)
+    call = contracts.call("settle", order.bet, payment)
     return {
         "to": call.to,
         "data": "0x" + call.data.hex(),

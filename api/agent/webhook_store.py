@@ -255,10 +255,10 @@ async def tidy(connection: Connection) -> None:
     # Not by the stakes alone, which are missing while an index is made anew: the log of events is never undone.
     await connection.execute(
         "DELETE FROM agent_webhook w WHERE trade_id IS NOT NULL AND created_at < now() - make_interval(secs => %s)"
-        " AND NOT EXISTS (SELECT FROM agent_stake s WHERE s.intent_hash = w.trade_id)"
+        " AND NOT EXISTS (SELECT FROM agent_stake s WHERE s.bet_hash = w.trade_id)"
         " AND NOT EXISTS (SELECT FROM agent_event e WHERE e.trade_id = w.trade_id AND e.type = 'bet.placed')"
         " AND NOT EXISTS (SELECT FROM agent_trade t JOIN outbox_intent i ON i.id = t.intent_id"
-        " WHERE t.intent_hash = w.trade_id"
+        " WHERE t.bet_hash = w.trade_id"
         " AND (i.state IN ('queued', 'signed', 'sent') OR i.outcome = 'succeeded'))",
         (CALLBACK_ENDS_AFTER_SECONDS,),
     )

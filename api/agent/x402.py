@@ -1,4 +1,9 @@
-"""x402 version 1: the challenge, the payment header, and what makes an authorization acceptable. Pure."""
+"""x402 version 1: the challenge, the payment header, and what makes an authorization acceptable. Pure.
+
+A payment comes in one of two forms. Stock clients sign `TransferWithAuthorization`, which anybody may send to the
+token. Ours sign `ReceiveWithAuthorization`, which only the settlement wallet can take, and only for the one bet that
+its nonce names. The envelope is the same; the first eight bytes of the nonce, a fixed mark, tell the two apart.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +22,8 @@ from eth_utils.exceptions import ValidationError
 
 from core.chain import checksum
 from core.deployments import Token
-from core.mirror.intent import BOUND_ONLY
+from core.mirror.bet import BOUND_ONLY, bound_nonce, is_marked
+from core.mirror.settlement import Form
 
 VERSION = 1
 SCHEME = "exact"
@@ -26,13 +32,16 @@ TIMEOUT_SECONDS = 120
 # Payers' clocks differ from ours; beyond this much more the window was not made for this challenge.
 CLOCK_SLACK_SECONDS = 60
 # An authorization that ends sooner could run out while its transaction waits for a block.
-LEAST_LEFT_SECONDS = 6
-MOST_HEADER_CHARACTERS = 16 * 1024
+MIN_LEFT_SECONDS = 6
+MAX_HEADER_CHARACTERS = 16 * 1024
 
-TRANSFER_TYPEHASH = keccak(
-    text="TransferWithAuthorization(address from,address to,uint256 value,uint256 validAfter,uint256 validBefore,"
-    "bytes32 nonce)"
-)
+PRIMARY_TYPES = {Form.TRANSFER: "TransferWithAuthorization", Form.RECEIVE: "ReceiveWithAuthorization"}
+TYPEHASHES = {
+    form: keccak(
+        text=f"{name}(address from,address to,uint256 value,uint256 validAfter,uint256 validBefore,bytes32 nonce)"
+    )
+    for form, name in PRIMARY_TYPES.items()
+}
 _DOMAIN_TYPEHASH = keccak(text="EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)")
 _HALF_ORDER = 0x7FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF5D576E7357A4501DDFE92F46681B20A0
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{40}")
@@ -57,6 +66,19 @@ class Payment:
     nonce: bytes
     signature: bytes
 
+    @property
+    def form(self) -> Form:
+        return Form.RECEIVE if is_marked(self.nonce) else Form.TRANSFER
+
+    def is_bound_to(self, bet_hash: bytes) -> bool:
+        """Whether the contract takes it for this bet from anybody."""
+        return self.nonce == (bound_nonce(bet_hash) if self.form is Form.RECEIVE else bet_hash)
+
+
+def seconds_to_pay(now: int, closes_at: int) -> int:
+    """How long a payment signed now may be good for: not past the end of stakes."""
+    return max(0, min(TIMEOUT_SECONDS, closes_at - now))
+
 
 def challenge(
     *,
@@ -65,11 +87,12 @@ def challenge(
     pay_to: str,
     token: Token,
     description: str,
-    intent_nonce: bytes,
+    bet_hash: bytes,
+    seconds: int,
     error: str | None,
     extensions: dict[str, Any],
 ) -> dict[str, Any]:
-    """The body of a 402. `amount` in token units."""
+    """The body of a 402. `amount` in token units; `seconds`: how long the payment may be good for."""
     body: dict[str, Any] = {
         "x402Version": VERSION,
         "error": error,
@@ -82,13 +105,15 @@ def challenge(
                 "description": description,
                 "mimeType": "application/json",
                 "payTo": pay_to,
-                "maxTimeoutSeconds": TIMEOUT_SECONDS,
+                "maxTimeoutSeconds": seconds,
                 "asset": token.address,
                 "extra": {
                     "name": token.domain_name,
                     "version": token.domain_version,
-                    "intentNonce": "0x" + intent_nonce.hex(),
+                    "intentNonce": "0x" + bet_hash.hex(),
                     "intentValidAfter": str(BOUND_ONLY),
+                    "receiveNonce": "0x" + bound_nonce(bet_hash).hex(),
+                    "receivePrimaryType": PRIMARY_TYPES[Form.RECEIVE],
                 },
             }
         ],
@@ -100,7 +125,7 @@ def challenge(
 
 def decode(header: str) -> Payment:
     """The payment header's content; PaymentRejected with what is wrong in it."""
-    if len(header) > MOST_HEADER_CHARACTERS:
+    if len(header) > MAX_HEADER_CHARACTERS:
         raise PaymentRejected("X-PAYMENT is too long.")
     try:
         envelope = orjson.loads(base64.b64decode(header.strip(), validate=True))
@@ -129,32 +154,63 @@ def decode(header: str) -> Payment:
     )
 
 
-def check(payment: Payment, *, wallet: str, pay_to: str, amount: int, now: int) -> None:
-    """Everything but the signature; PaymentRejected names the first thing wrong. `now`: the chain's clock."""
+def check_parties(payment: Payment, *, wallet: str, pay_to: str) -> None:
+    """Whether it is from this wallet to us; PaymentRejected names what is wrong."""
     if payment.payer != wallet.lower():
         raise PaymentRejected("authorization.from is not walletAddress.")
     if payment.to != pay_to.lower():
         raise PaymentRejected("authorization.to is not accepts[0].payTo.")
+
+
+def check_amount(payment: Payment, amount: int) -> None:
     if payment.value != amount:
         raise PaymentRejected("authorization.value is not accepts[0].maxAmountRequired.")
+
+
+def check_window(payment: Payment, *, now: int, closes_at: int) -> None:
+    """Whether it can still be sent; PaymentRejected says why not. `now`: the chain's clock.
+
+    One that was used already has no window any more: what it brought is booked whenever its payer comes.
+    """
+    seconds = seconds_to_pay(now, closes_at)
     if payment.valid_after >= now:
         raise PaymentRejected("authorization.validAfter lies in the future.")
-    if payment.valid_before < now + LEAST_LEFT_SECONDS:
-        raise PaymentRejected("authorization.validBefore has passed or is about to; sign a fresh one.")
-    if payment.valid_before > now + TIMEOUT_SECONDS + CLOCK_SLACK_SECONDS:
-        raise PaymentRejected(f"authorization.validBefore is more than {TIMEOUT_SECONDS} seconds ahead.")
+    if payment.valid_before < now + min(MIN_LEFT_SECONDS, seconds):
+        raise PaymentRejected("authorization.validBefore has passed or is about to.")
+    if payment.valid_before > now + seconds + CLOCK_SLACK_SECONDS:
+        raise PaymentRejected(f"authorization.validBefore is more than {seconds} seconds ahead.")
 
 
-def check_bound(payment: Payment, intent_hash: bytes) -> None:
-    """PaymentRejected when the payer bound the authorization to another intent; the contract would refuse it, too."""
-    if payment.valid_after == BOUND_ONLY and payment.nonce != intent_hash:
+def check_bound(payment: Payment, bet_hash: bytes) -> None:
+    """PaymentRejected when the payer bound the authorization to another bet; the contract would refuse it, too."""
+    if payment.is_bound_to(bet_hash):
+        return
+    if payment.form is Form.RECEIVE:
+        raise PaymentRejected(
+            "authorization.nonce has the mark of bound payments and belongs to another bet; it is not this "
+            "extra.receiveNonce."
+        )
+    if payment.valid_after == BOUND_ONLY:
         raise PaymentRejected(
             f"authorization.validAfter {BOUND_ONLY} binds it to another bet; its nonce is not this extra.intentNonce."
         )
 
 
-def digest(payment: Payment, token: Token, chain_id: int) -> bytes:
-    """What the payer signed, in the token's domain."""
+def wrong_form(form: Form) -> str:
+    """The sentence for a signature of the other form than the nonce says. `form`: what the nonce says."""
+    if form is Form.RECEIVE:
+        return (
+            "The nonce has the mark of bound payments, which take a signature over ReceiveWithAuthorization; this one "
+            "is over TransferWithAuthorization."
+        )
+    return (
+        "The signature is over ReceiveWithAuthorization, whose nonce must be extra.receiveNonce; with any other nonce "
+        "sign TransferWithAuthorization."
+    )
+
+
+def digest(payment: Payment, token: Token, chain_id: int, form: Form) -> bytes:
+    """What a payer signs in this form, in the token's domain."""
     domain = keccak(
         encode(
             ["bytes32", "bytes32", "bytes32", "uint256", "address"],
@@ -171,7 +227,7 @@ def digest(payment: Payment, token: Token, chain_id: int) -> bytes:
         encode(
             ["bytes32", "address", "address", "uint256", "uint256", "uint256", "bytes32"],
             [
-                TRANSFER_TYPEHASH,
+                TYPEHASHES[form],
                 payment.payer,
                 payment.to,
                 payment.value,

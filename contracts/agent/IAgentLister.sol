@@ -85,13 +85,10 @@ interface IAgentLister {
     /// @notice Only a feed that somebody posts to can be condemned.
     error FeedHasNoPublisher(address feed);
 
-    // A feed, when it is allowed and again when a market is listed on it; see FeedCheck.
-    error FeedHasNoCode(address feed);
-    error FeedDecimalsMustBe8(address feed);
-    error FeedUnreadable(address feed);
-    error FeedNotPositive(address feed, int256 answer);
-    error FeedNotFresh(address feed, uint256 age, uint256 maxAge);
+    // What makes a feed unfit for any market: see FeedCheck.
     error FeedLagTooLong(uint256 lag, uint256 max);
+    /// @notice It answers maxLag() or publisher() otherwise than when it was allowed.
+    error FeedChanged(address feed);
 
     /// @notice A number is outside its bounds; the code says which: see Field.
     error OutOfBounds(Field field, uint256 value, uint256 min, uint256 max);

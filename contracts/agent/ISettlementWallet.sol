@@ -198,6 +198,8 @@ interface ISettlementWallet {
     error BoundToAnotherBet(bytes32 nonce, bytes32 betHash);
     /// @notice A nonce with the mark of bound payments belongs to the receive form alone.
     error NonceIsMarked(bytes32 nonce);
+    /// @notice Only this contract can take a payment in the receive form, so none is ever late.
+    error ReceiveFormIsNeverCredited();
     /// @notice The payer signed another amount than the bet says.
     error WrongAmountSigned(uint256 amount, uint256 signed);
     error AuthorizationAlreadyUsed(address wallet, bytes32 nonce);

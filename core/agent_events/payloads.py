@@ -9,6 +9,8 @@ from typing import Any
 
 import orjson
 
+from core.iso import iso
+from core.market_document import Specification
 from core.market_words import FEED_DECIMALS, Outcome
 from core.mirror.settlement import Book, Kind
 from core.money import json_number, json_ratio_down
@@ -20,9 +22,18 @@ class Named:
 
     key: bytes
     id: str
-    kind: Kind
+    spec: Specification
     outcomes: tuple[Outcome, ...]
     book: Book
+
+    @property
+    def times(self) -> dict[str, str]:
+        """When its stakes end, the moment that decides, and from when on it settles; named as a market's body does."""
+        return {
+            "deadlineAt": iso(self.spec.closes_at),
+            "endsAt": iso(self.spec.ends_at),
+            "settlesAfter": iso(self.spec.settles_after),
+        }
 
     def side(self, outcome: int | None) -> str | None:
         return None if outcome is None or outcome >= len(self.outcomes) else self.outcomes[outcome].key
@@ -67,6 +78,7 @@ def bet_placed(
             "builderCode": None if builder is None else _hex(builder),
             "ref": ref,
             "stakeId": str(stake_id),
+            **market.times,
             "txHash": _hex(tx),
             "blockNumber": block,
         }
@@ -74,10 +86,12 @@ def bet_placed(
 
 
 def market_resolved(market: Named, *, winner: int | None, observed: int | None, tx: bytes, block: int) -> str:
-    """`refunded`: every stake is given back whole, because the market is void or nobody backed what won."""
+    """`refunded`: every stake is given back whole, because the market is void, or nobody backed what won, or nobody
+    anything else. `payoutPerShareUsd` is null where shares are not paid alike."""
     book = market.book
     refunded = book.refunds(winner)
-    caps = market.kind is not Kind.DIRECTION
+    alike = winner is not None and not refunded and book.pays_alike(winner)
+    caps = market.spec.kind is not Kind.DIRECTION
     label = "Void, stakes refunded" if winner is None else market.outcomes[winner].label
     return text(
         {
@@ -86,10 +100,11 @@ def market_resolved(market: Named, *, winner: int | None, observed: int | None, 
             "resolvedOutcomeLabel": label,
             "observedMarketCapUsd": json_number(observed, FEED_DECIMALS) if caps and observed is not None else None,
             "payoutPerShareUsd": (
-                None if refunded or winner is None else json_ratio_down(book.net_pool, book.shares[winner], 6)
+                json_ratio_down(book.net_pool, book.shares[winner], 6) if alike and winner is not None else None
             ),
             "poolUsd": json_number(book.net_pool),
             "refunded": refunded,
+            **market.times,
             "txHash": _hex(tx),
             "blockNumber": block,
         }

@@ -17,6 +17,7 @@ from core.agent_events import payloads
 from core.agent_events.kinds import EventType, source_of
 from core.agent_events.log import Draft
 from core.agent_events.markets import named
+from core.mirror.settlement import MarketStatus, StakeStatus
 
 Connection = AsyncConnection[TupleRow]
 
@@ -24,7 +25,6 @@ BETS = frozenset({"settle", "credit"})
 PAYOUTS = frozenset({"pay"})
 KINDS = BETS | PAYOUTS
 
-_OWED_BACK, _RESOLVED = 2, 2
 _WORD = 32
 # Somebody else of the same wallet may be adding events; a transaction is not held up for long by that.
 _LOCK_TIMEOUT_MS = 2_000
@@ -57,19 +57,19 @@ async def _bets(connection: Connection, chain_id: int, submitted: dict[int, Subm
         return []
     rows = await (
         await connection.execute(
-            "SELECT intent_id, wallet, market_id, outcome, amount, intent_hash FROM agent_trade"
+            "SELECT intent_id, wallet, market_id, outcome, amount, bet_hash FROM agent_trade"
             " WHERE intent_id = ANY(%s) ORDER BY intent_id",
             (list(submitted),),
         )
     ).fetchall()
     markets = await named(connection, {bytes(row[2]) for row in rows})
     drafts = []
-    for intent_id, wallet, market_id, outcome, amount, intent_hash in rows:
+    for intent_id, wallet, market_id, outcome, amount, bet_hash in rows:
         market = markets.get(bytes(market_id))
         if market is not None:
             payload = payloads.bet_submitted(market, outcome, int(amount), submitted[intent_id].tx_hash)
             source = source_of(EventType.BET_SUBMITTED, chain_id, intent_id)
-            drafts.append(Draft(bytes(wallet), EventType.BET_SUBMITTED, source, payload, market.id, bytes(intent_hash)))
+            drafts.append(Draft(bytes(wallet), EventType.BET_SUBMITTED, source, payload, market.id, bytes(bet_hash)))
     return drafts
 
 
@@ -79,7 +79,7 @@ async def _payouts(connection: Connection, chain_id: int, submitted: Sequence[Su
         return []
     rows = await (
         await connection.execute(
-            "SELECT s.stake_id, s.market_id, s.wallet, s.outcome, s.amount, s.shares, s.intent_hash, s.status,"
+            "SELECT s.stake_id, s.market_id, s.wallet, s.outcome, s.amount, s.shares, s.bet_hash, s.status,"
             " m.status, m.winner FROM agent_stake s JOIN agent_market m USING (market_id) WHERE s.stake_id = ANY(%s)"
             " ORDER BY s.stake_id",
             (list(carried),),
@@ -87,16 +87,16 @@ async def _payouts(connection: Connection, chain_id: int, submitted: Sequence[Su
     ).fetchall()
     markets = await named(connection, {bytes(row[1]) for row in rows})
     drafts = []
-    for stake_id, market_id, wallet, outcome, amount, shares, intent_hash, status, market_status, winner in rows:
+    for stake_id, market_id, wallet, outcome, amount, shares, bet_hash, status, market_status, winner in rows:
         market, how = markets[bytes(market_id)], carried[stake_id]
-        won = winner if market_status == _RESOLVED else None
-        refund = status == _OWED_BACK or market.book.refunds(won)
+        won = winner if market_status == MarketStatus.RESOLVED else None
+        refund = status == StakeStatus.OWED_BACK or market.book.refunds(won)
         owed = int(amount) if refund else market.book.owed(won, outcome, int(amount), int(shares))
         payload = payloads.payout(
             market, outcome=outcome, amount=owed, stake_id=stake_id, tx=how.tx_hash, refund=refund
         )
         source = source_of(EventType.PAYOUT_SUBMITTED, chain_id, how.intent_id, stake_id)
-        drafts.append(Draft(bytes(wallet), EventType.PAYOUT_SUBMITTED, source, payload, market.id, bytes(intent_hash)))
+        drafts.append(Draft(bytes(wallet), EventType.PAYOUT_SUBMITTED, source, payload, market.id, bytes(bet_hash)))
     return drafts
 
 

@@ -1,9 +1,10 @@
 """Which key serves which lanes, as written in a variable: `[chain:][group+group=]what`, separated by commas.
 
-    VPM_RELAYER_KEYS=vpm:relay+keeper=0x..., vpm:opener=0x..., base:publisher=0x..., 0x...
+    VPM_RELAYER_KEYS=vpm:relay+keeper=0x..., vpm:opener=0x..., base:credit=0x..., base:publisher=0x..., 0x...
 
 Without a chain the key has a lane on each; without groups it serves `relay` and `keeper`, which need no role on the
-stock chain. Several keys of one group are several lanes.
+stock chain. Several keys of one group are several lanes. Each role of a contract is a group of its own. `credit` wants
+a key of its own too: whoever holds CREDITOR can take all unbooked money, so that key should serve nothing else.
 """
 
 from __future__ import annotations

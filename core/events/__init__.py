@@ -8,16 +8,20 @@ holds every decoder to eth-abi and every signature to the compiled contracts.
 different roles (both FeesSwept), so a log is always looked up by its emitter's role first.
 """
 
-from core.events.agent import WALLET_EVENTS
+from core.events.agent import AGENT_LISTER_EVENTS, AGENT_RESOLVER_EVENTS, WALLET_EVENTS
 from core.events.feed import FEED_EVENTS
 from core.events.layout import Layout, UndecodableLog, topic_of
+from core.events.pauser import PAUSER_EVENTS
 from core.events.roles import Role, layouts_of
 from core.events.stock import LISTER_EVENTS, RESOLVER_EVENTS, SETTLER_EVENTS
 from core.events.token import TOKEN_EVENTS
 
 __all__ = [
+    "AGENT_LISTER_EVENTS",
+    "AGENT_RESOLVER_EVENTS",
     "FEED_EVENTS",
     "LISTER_EVENTS",
+    "PAUSER_EVENTS",
     "RESOLVER_EVENTS",
     "SETTLER_EVENTS",
     "TOKEN_EVENTS",

@@ -1,27 +1,40 @@
-"""The settlement wallet's events.
+"""The agent contracts' events: settlement wallet, resolver and lister.
 
-Amounts and shares are token units (6 decimals), feed values have 8 decimals, times are Unix seconds. Market ids are 32
-bytes, addresses 20. `t` is the joined topics, `d` the data.
+Amounts, weights and shares are token units (6 decimals), feed values have 8 decimals, times are Unix seconds. Market
+ids are 32 bytes, addresses 20. `t` is the joined topics, `d` the data.
 """
 
 from __future__ import annotations
 
 import msgspec
-from eth_abi.abi import decode as abi_decode
-from eth_abi.exceptions import DecodingError
 
-from core.events.layout import UndecodableLog, by_topic, layout, num, tail, text
+from core.events.layout import by_topic, decoded, layout, num, text
 
 AGENT_MARKET = b"a"
 """Entity: everything about one market, `a` and the market's id."""
 AGENT_VENUE = b"w"
-"""Entity: what belongs to no market: roles, the pause, fee sweeps."""
+"""Entity: what belongs to no market: roles, feeds, bounds, the pause, fee sweeps."""
 
-SPEC_TYPE = "(uint8,address,int256,int256[],bool,uint64,uint64,uint64,uint32,uint32,uint16,uint8,uint64)"
+SPEC_TYPE = "(uint8,address,int256,int256[],bool,uint64,uint64,uint64,uint64,uint32[])"
+TERMS_TYPE = "(uint16,uint64,bool,uint32,uint64,uint64,uint64)"
+BOUNDS_TYPE = "(uint16,uint32,uint32,uint32,uint32)"
+READING_TYPE = "(uint80,int256,uint64)"
+
+
+class MarketOpened(msgspec.Struct, frozen=True):
+    """The settlement wallet's part of a market."""
+
+    market_id: bytes
+    index: int
+    opens_at: int
+    closes_at: int
+    fee_bps: int
+    pot_cap: int
+    weights: tuple[int, ...]
 
 
 class MarketSpec(msgspec.Struct, frozen=True):
-    """kind 0 threshold, 1 range, 2 direction."""
+    """What the lister chose. kind 0 threshold, 1 range, 2 direction."""
 
     kind: int
     feed: bytes
@@ -31,17 +44,56 @@ class MarketSpec(msgspec.Struct, frozen=True):
     opens_at: int
     closes_at: int
     start_at: int
-    max_age: int
-    void_delay: int
+    ends_at: int
+    weights: tuple[int, ...]
+
+
+class MarketTerms(msgspec.Struct, frozen=True):
+    """What the Safe's bounds made of it."""
+
     fee_bps: int
-    outcomes: int
-    virtual_liquidity: int
+    pot_cap: int
+    published: bool
+    max_age: int
+    early_from: int
+    settles_after: int
+    voids_after: int
 
 
 class MarketListed(msgspec.Struct, frozen=True):
+    """The lister's part of a market."""
+
     market_id: bytes
+    feed: bytes
+    lister: bytes
     spec: MarketSpec
+    terms: MarketTerms
     metadata: str
+
+
+class MarketRegistered(msgspec.Struct, frozen=True, gc=False):
+    """The resolver's part of a market."""
+
+    market_id: bytes
+    feed: bytes
+
+
+class Reading(msgspec.Struct, frozen=True, gc=False):
+    """One round of a feed. All zeros: it played no part."""
+
+    round_id: int
+    answer: int
+    updated_at: int
+
+
+class MarketDecided(msgspec.Struct, frozen=True, gc=False):
+    """`code` is the winning outcome, or the reason of a void one."""
+
+    market_id: bytes
+    is_void: bool
+    code: int
+    end: Reading
+    start: Reading
 
 
 class Staked(msgspec.Struct, frozen=True, gc=False):
@@ -52,7 +104,8 @@ class Staked(msgspec.Struct, frozen=True, gc=False):
     amount: int
     fee: int
     shares: int
-    intent_hash: bytes
+    nonce: bytes
+    bet_hash: bytes
     idem_hash: bytes
     builder: bytes
     ref: bytes
@@ -64,16 +117,14 @@ class RefundBooked(msgspec.Struct, frozen=True, gc=False):
     wallet: bytes
     amount: int
     reason: int
-    intent_hash: bytes
+    nonce: bytes
+    bet_hash: bytes
     idem_hash: bytes
 
 
 class MarketResolved(msgspec.Struct, frozen=True, gc=False):
     market_id: bytes
     outcome: int
-    observed: int
-    round_id: int
-    observed_at: int
 
 
 class MarketVoided(msgspec.Struct, frozen=True, gc=False):
@@ -110,6 +161,33 @@ class RoleSet(msgspec.Struct, frozen=True, gc=False):
     allowed: bool
 
 
+class BoundsSet(msgspec.Struct, frozen=True, gc=False):
+    fee_bps: int
+    min_weight: int
+    max_weight: int
+    dispute_window: int
+    void_delay: int
+
+
+class AgentFeedSet(msgspec.Struct, frozen=True, gc=False):
+    feed: bytes
+    allowed: bool
+    published: bool
+    memory: int
+    max_age: int
+    lag: int
+    pot_cap: int
+
+
+class FeedCondemned(msgspec.Struct, frozen=True, gc=False):
+    feed: bytes
+
+
+class ListerSet(msgspec.Struct, frozen=True, gc=False):
+    account: bytes
+    allowed: bool
+
+
 # ---------------------------------------------------------------- entities
 
 
@@ -128,16 +206,38 @@ def _by_venue(_t: bytes, _d: bytes) -> bytes:
 # ---------------------------------------------------------------- decoders
 
 
+# A market is opened once: there the general decoder costs nothing.
+
+
+def _market_opened(t: bytes, d: bytes) -> MarketOpened:
+    *values, weights = decoded("MarketOpened", ["uint32", "uint64", "uint64", "uint16", "uint64", "uint32[]"], d)
+    return MarketOpened(t[32:64], *values, weights=tuple(weights))
+
+
 def _market_listed(t: bytes, d: bytes) -> MarketListed:
-    # Listed once per market: here the general decoder costs nothing, and the specification is a nested struct.
-    try:
-        (spec,) = abi_decode([SPEC_TYPE], tail(d, 5))
-    except (DecodingError, OverflowError) as error:
-        raise UndecodableLog(f"MarketListed: its specification cannot be read: {error}.") from None
-    kind, feed, target, bounds, *rest = spec
+    # The text is read as bytes: anybody with a lister's key may have written anything.
+    spec, terms, metadata = decoded("MarketListed", [SPEC_TYPE, TERMS_TYPE, "bytes"], d)
+    kind, feed, target, bounds, *rest, weights = spec
     return MarketListed(
-        t[32:64], MarketSpec(kind, bytes.fromhex(feed[2:]), target, tuple(bounds), *rest), text(tail(d, 6))
+        t[32:64],
+        t[76:96],
+        t[108:128],
+        MarketSpec(kind, bytes.fromhex(feed[2:]), target, tuple(bounds), *rest, weights=tuple(weights)),
+        MarketTerms(*terms),
+        text(metadata),
     )
+
+
+def _market_registered(t: bytes, _d: bytes) -> MarketRegistered:
+    return MarketRegistered(t[32:64], t[76:96])
+
+
+def _market_decided(t: bytes, d: bytes) -> MarketDecided:
+    return MarketDecided(t[32:64], d[31] != 0, d[63], _reading(d[64:160]), _reading(d[160:256]))
+
+
+def _reading(d: bytes) -> Reading:
+    return Reading(num(d[0:32]), num(d[32:64], signed=True), num(d[64:96]))
 
 
 def _staked(t: bytes, d: bytes) -> Staked:
@@ -151,17 +251,18 @@ def _staked(t: bytes, d: bytes) -> Staked:
         num(d[96:128]),
         d[128:160],
         d[160:192],
-        d[204:224],
-        d[224:256],
+        d[192:224],
+        d[236:256],
+        d[256:288],
     )
 
 
 def _refund_booked(t: bytes, d: bytes) -> RefundBooked:
-    return RefundBooked(t[32:64], num(t[64:96]), t[108:128], num(d[0:32]), d[63], d[64:96], d[96:128])
+    return RefundBooked(t[32:64], num(t[64:96]), t[108:128], num(d[0:32]), d[63], d[64:96], d[96:128], d[128:160])
 
 
 def _market_resolved(t: bytes, d: bytes) -> MarketResolved:
-    return MarketResolved(t[32:64], d[31], num(d[32:64], signed=True), num(d[64:96]), num(d[96:128]))
+    return MarketResolved(t[32:64], d[31])
 
 
 def _market_voided(t: bytes, d: bytes) -> MarketVoided:
@@ -188,33 +289,47 @@ def _role_set(t: bytes, d: bytes) -> RoleSet:
     return RoleSet(t[32:64], t[76:96], d[31] != 0)
 
 
+def _bounds_set(_t: bytes, d: bytes) -> BoundsSet:
+    return BoundsSet(*(num(d[at : at + 32]) for at in range(0, 160, 32)))
+
+
+def _feed_set(t: bytes, d: bytes) -> AgentFeedSet:
+    return AgentFeedSet(
+        t[44:64], d[31] != 0, d[63] != 0, num(d[64:96]), num(d[96:128]), num(d[128:160]), num(d[160:192])
+    )
+
+
+def _feed_condemned(t: bytes, _d: bytes) -> FeedCondemned:
+    return FeedCondemned(t[44:64])
+
+
+def _lister_set(t: bytes, d: bytes) -> ListerSet:
+    return ListerSet(t[44:64], d[31] != 0)
+
+
 # ---------------------------------------------------------------- layouts
 
 WALLET_EVENTS = by_topic(
     layout(
-        "MarketListed(bytes32 indexed marketId, uint8 kind, address indexed feed, uint64 closesAt, uint16 feeBps,"
-        " uint8 outcomes, uint64 virtualLiquidity, bytes spec, string metadata)",
-        _market_listed,
+        "MarketOpened(bytes32 indexed marketId, uint32 index, uint64 opensAt, uint64 closesAt, uint16 feeBps,"
+        " uint64 potCap, uint32[] weights)",
+        _market_opened,
         _by_market,
     ),
     layout(
         "Staked(bytes32 indexed marketId, uint256 indexed stakeId, address indexed wallet, uint8 outcome,"
-        " uint256 amount, uint256 fee, uint256 shares, bytes32 intentHash, bytes32 idemHash, address builder,"
-        " bytes32 ref)",
+        " uint256 amount, uint256 fee, uint256 shares, bytes32 nonce, bytes32 betHash, bytes32 idemHash,"
+        " address builder, bytes32 ref)",
         _staked,
         _by_market,
     ),
     layout(
         "RefundBooked(bytes32 indexed marketId, uint256 indexed stakeId, address indexed wallet, uint256 amount,"
-        " uint8 reason, bytes32 intentHash, bytes32 idemHash)",
+        " uint8 reason, bytes32 nonce, bytes32 betHash, bytes32 idemHash)",
         _refund_booked,
         _by_market,
     ),
-    layout(
-        "MarketResolved(bytes32 indexed marketId, uint8 outcome, int256 observed, uint80 round, uint256 observedAt)",
-        _market_resolved,
-        _by_market,
-    ),
+    layout("MarketResolved(bytes32 indexed marketId, uint8 outcome)", _market_resolved, _by_market),
     layout("MarketVoided(bytes32 indexed marketId, uint8 reason)", _market_voided, _by_market),
     layout(
         "Paid(bytes32 indexed marketId, uint256 indexed stakeId, address indexed wallet, uint256 amount, bool refund)",
@@ -229,4 +344,31 @@ WALLET_EVENTS = by_topic(
     layout("FeesSwept(uint256 amount)", _fees_swept, _by_venue),
     layout("StakesPaused(bool paused)", _stakes_paused, _by_venue),
     layout("RoleSet(bytes32 indexed role, address indexed account, bool allowed)", _role_set, _by_venue),
+)
+
+AGENT_RESOLVER_EVENTS = by_topic(
+    layout("MarketRegistered(bytes32 indexed marketId, address indexed feed)", _market_registered, _by_market),
+    layout(
+        f"MarketDecided(bytes32 indexed marketId, bool isVoid, uint8 code, {READING_TYPE} end, {READING_TYPE} start)",
+        _market_decided,
+        _by_market,
+    ),
+)
+
+AGENT_LISTER_EVENTS = by_topic(
+    layout(
+        "MarketListed(bytes32 indexed marketId, address indexed feed, address indexed lister,"
+        f" {SPEC_TYPE} spec, {TERMS_TYPE} terms, string metadata)",
+        _market_listed,
+        _by_market,
+    ),
+    layout(f"BoundsSet({BOUNDS_TYPE} bounds)", _bounds_set, _by_venue),
+    layout(
+        "FeedSet(address indexed feed, bool allowed, bool published, uint32 memory_, uint32 maxAge, uint32 lag,"
+        " uint64 potCap)",
+        _feed_set,
+        _by_venue,
+    ),
+    layout("FeedCondemned(address indexed feed)", _feed_condemned, _by_venue),
+    layout("ListerSet(address indexed account, bool allowed)", _lister_set, _by_venue),
 )

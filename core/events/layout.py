@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from eth_abi.abi import decode as abi_decode
+from eth_abi.exceptions import DecodingError
 from eth_utils.crypto import keccak
 
 from core.errors import VpmError
@@ -65,24 +67,33 @@ def layout(
     decode: Callable[[bytes, bytes], Any],
     entity: Callable[[bytes, bytes], bytes] | None = None,
 ) -> Layout:
-    """A layout from the event's declaration as it stands in the interface: types, `indexed` and names."""
+    """A layout from the event's declaration as it stands in the interface: types, `indexed` and names. A struct is
+    spelled by the types of its fields, without a space: `(uint80,int256,uint64) end`."""
     indexed = plain = 0
     dynamic = False
-    for argument in _arguments(signature):
+    for argument in arguments(signature):
         kind, *rest = argument.split()
         if "indexed" in rest:
             indexed += 1
         else:
-            plain += 1
-            dynamic = dynamic or kind in ("string", "bytes")
+            plain += _head_words(kind)
+            dynamic = dynamic or _is_dynamic(kind)
     size = plain * WORD
     return Layout(signature, decode, entity, None if dynamic else size, size, (1 + indexed) * WORD)
+
+
+def decoded(name: str, kinds: list[str], data: bytes) -> tuple[Any, ...]:
+    """Data of these types by the general decoder, for events too rare for one that cuts bytes at known offsets."""
+    try:
+        return abi_decode(kinds, data)
+    except (DecodingError, OverflowError) as error:
+        raise UndecodableLog(f"{name}: its data cannot be read: {error}.") from None
 
 
 def topic_of(signature: str) -> bytes:
     """The first topic: the hash of the canonical signature."""
     name = signature.split("(", 1)[0]
-    kinds = ",".join(argument.split()[0] for argument in _arguments(signature))
+    kinds = ",".join(argument.split()[0] for argument in arguments(signature))
     return keccak(text=f"{name}({kinds})")
 
 
@@ -107,6 +118,31 @@ def text(raw: bytes) -> str:
     return raw.decode("utf-8", "replace").replace("\0", "\ufffd")
 
 
-def _arguments(signature: str) -> list[str]:
-    inside = signature[signature.index("(") + 1 : signature.rindex(")")]
-    return [re.sub(r"\s+", " ", part.strip()) for part in inside.split(",") if part.strip()]
+def arguments(signature: str) -> list[str]:
+    """The arguments of a declaration, each as it stands there: `address indexed feed`."""
+    return _parts(signature[signature.index("(") + 1 : signature.rindex(")")])
+
+
+def _parts(listed: str) -> list[str]:
+    """What commas separate, those within brackets apart."""
+    parts, depth = [""], 0
+    for character in listed:
+        depth += {"(": 1, ")": -1}.get(character, 0)
+        if character == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return [re.sub(r"\s+", " ", part.strip()) for part in parts if part.strip()]
+
+
+def _is_dynamic(kind: str) -> bool:
+    if kind.startswith("(") and kind.endswith(")"):
+        return any(_is_dynamic(each) for each in _parts(kind[1:-1]))
+    return kind in ("string", "bytes") or kind.endswith("[]")
+
+
+def _head_words(kind: str) -> int:
+    """Words a value takes where it stands: one for a value or an offset, those of its fields for a struct."""
+    if kind.startswith("(") and kind.endswith(")") and not _is_dynamic(kind):
+        return sum(_head_words(each) for each in _parts(kind[1:-1]))
+    return 1

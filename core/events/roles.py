@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Final
 
-from core.events.agent import WALLET_EVENTS
+from core.events.agent import AGENT_LISTER_EVENTS, AGENT_RESOLVER_EVENTS, WALLET_EVENTS
 from core.events.feed import FEED_EVENTS
 from core.events.layout import Layout
+from core.events.pauser import PAUSER_EVENTS
 from core.events.stock import LISTER_EVENTS, RESOLVER_EVENTS, SETTLER_EVENTS
 from core.events.token import TOKEN_EVENTS
 
@@ -18,6 +19,9 @@ class Role(StrEnum):
     RESOLVER = "resolver"
     LISTER = "lister"
     WALLET = "wallet"
+    AGENT_RESOLVER = "agent_resolver"
+    AGENT_LISTER = "agent_lister"
+    PAUSER = "pauser"
     FEED = "feed"
     TOKEN = "token"  # noqa: S105 - a currency, not a secret
 
@@ -27,6 +31,9 @@ _LAYOUTS: Final[Mapping[Role, Mapping[bytes, Layout]]] = {
     Role.RESOLVER: RESOLVER_EVENTS,
     Role.LISTER: LISTER_EVENTS,
     Role.WALLET: WALLET_EVENTS,
+    Role.AGENT_RESOLVER: AGENT_RESOLVER_EVENTS,
+    Role.AGENT_LISTER: AGENT_LISTER_EVENTS,
+    Role.PAUSER: PAUSER_EVENTS,
     Role.FEED: FEED_EVENTS,
     Role.TOKEN: TOKEN_EVENTS,
 }

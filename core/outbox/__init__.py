@@ -21,11 +21,23 @@ from core.outbox.intents import (
     read,
     read_by_key,
 )
-from core.outbox.lanes import KEEPER, LISTER, OPENER, PUBLISHER, RELAY, GroupReport, LaneReport, LaneStatus, report
+from core.outbox.lanes import (
+    CREDIT,
+    KEEPER,
+    LISTER,
+    OPENER,
+    PUBLISHER,
+    RELAY,
+    GroupReport,
+    LaneReport,
+    LaneStatus,
+    report,
+)
 from core.outbox.states import ENDED, TRANSITIONS, IntentState, Outcome, settled_state
 from core.outbox.waiting import HAS_HASH, HAS_RESULT, IntentWatch
 
 __all__ = [
+    "CREDIT",
     "ENDED",
     "HAS_HASH",
     "HAS_RESULT",

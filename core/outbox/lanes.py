@@ -13,6 +13,7 @@ RELAY = "relay"  # bettors' stakes; on Base the holder of RELAYER
 KEEPER = "keeper"  # what anyone may call: resolve, void, deliver, pay, sweep
 OPENER = "opener"  # who may list stock markets
 LISTER = "lister"  # who may list agent markets
+CREDIT = "credit"  # who books payments sent past us; on Base the holder of CREDITOR, and of nothing else
 PUBLISHER = "publisher"  # who may post observations
 
 

@@ -1,21 +1,25 @@
-"""Agent markets, outcome books and stakes, folded from the settlement wallet's logs.
+"""Agent markets, outcome books and stakes, folded from the logs of settlement wallet, resolver and lister.
 
 Pure, like `indexer.fold.stock`. What a stake meets and what it is owed is worked out by `core.mirror.settlement`; a log
-that says otherwise is a Contradiction.
+that says otherwise is a Contradiction. So is a market that one contract tells of and another does not: opening one is a
+log of each of the three in one transaction, settling one a log of the wallet and one of the resolver.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import orjson
 from psycopg.types.json import Jsonb
 
 from core.db.schema.index_agent import agent_market, agent_outcome, agent_stake
 from core.events import agent as ev
 from core.events.agent import AGENT_MARKET
-from core.mirror.settlement import Book
+from core.mirror.bet import market_key
+from core.mirror.settlement import Book, MarketStatus, StakeStatus
 from indexer.errors import Contradiction
 from indexer.fold.rows import Removal, RowKind, Write
 from indexer.logs import LogRecord
@@ -24,11 +28,19 @@ MARKET = RowKind(agent_market)
 OUTCOME = RowKind(agent_outcome)
 STAKE = RowKind(agent_stake)
 
-OPEN, RESOLVED, VOID = 1, 2, 3
-IN_BOOK, OWED_BACK, PAID, REFUNDED = 1, 2, 3, 4
-
 NOBODY = bytes(20)
 NO_REF = bytes(32)
+
+
+@dataclass(slots=True)
+class _Told:
+    """What the contracts said in one transaction of one act on one market, by event."""
+
+    last: LogRecord
+    events: dict[type, Any] = field(default_factory=dict)
+
+
+OPENING = (ev.MarketOpened, ev.MarketRegistered, ev.MarketListed)
 
 
 class AgentFold:
@@ -40,12 +52,17 @@ class AgentFold:
         self._stakes: dict[int, Any] = {}
         self._touched_markets: set[bytes] = set()
         self._touched_stakes: set[int] = set()
+        self._openings: dict[bytes, _Told] = {}
+        self._settlings: dict[bytes, _Told] = {}
         self._handlers: dict[type, Callable[[LogRecord, Any], None]] = {
-            ev.MarketListed: self._listed,
+            ev.MarketOpened: self._opening,
+            ev.MarketRegistered: self._opening,
+            ev.MarketListed: self._opening,
             ev.Staked: self._staked,
             ev.RefundBooked: self._refund_booked,
             ev.MarketResolved: self._resolved,
             ev.MarketVoided: self._voided,
+            ev.MarketDecided: self._decided,
             ev.Paid: self._paid,
             ev.PayoutFailed: self._payout_failed,
         }
@@ -76,18 +93,67 @@ class AgentFold:
         """The next log in chain order. Contradiction when it does not follow from those before it."""
         self._handlers[type(log.event)](log, log.event)
 
-    def _listed(self, log: LogRecord, e: ev.MarketListed) -> None:
-        _require(log, e.market_id not in self._markets, "a market was listed twice")
-        spec = {name: getattr(e.spec, name) for name in e.spec.__struct_fields__}
-        spec["bounds"] = list(e.spec.bounds)
-        document = _document(e.metadata)
-        slug = document.get("slug") if document is not None else None
-        self._markets[e.market_id] = MARKET.new(
-            market_id=e.market_id,
-            **spec,
-            metadata=e.metadata,
+    def finish(self) -> None:
+        """After the last log of a block. Contradiction when an act was told of by some of its contracts only."""
+        for told in self._openings.values():
+            missing = ", ".join(each.__name__ for each in OPENING if each not in told.events)
+            _require(told.last, not missing, f"a market was opened without {missing}")
+        for told in self._settlings.values():
+            _require(told.last, len(told.events) == 2, "only one of wallet and resolver told of a market's end")
+        self._openings.clear()
+        self._settlings.clear()
+
+    def _opening(self, log: LogRecord, e: ev.MarketOpened | ev.MarketRegistered | ev.MarketListed) -> None:
+        _require(log, e.market_id not in self._markets, "a market was opened twice")
+        told = self._told(self._openings, log, e.market_id)
+        if len(told.events) == len(OPENING):
+            self._open(*(told.events[each] for each in OPENING))
+
+    def _told(self, acts: dict[bytes, _Told], log: LogRecord, market_id: bytes) -> _Told:
+        """What was told of an act so far, this log included."""
+        told = acts.setdefault(market_id, _Told(log))
+        _require(log, told.last.tx == log.tx, "one act on a market was told of in two transactions")
+        _require(log, type(log.event) not in told.events, f"{type(log.event).__name__} was said twice of one act")
+        told.last, told.events[type(log.event)] = log, log
+        return told
+
+    def _open(self, opening: LogRecord, registering: LogRecord, listing: LogRecord) -> None:
+        opened: ev.MarketOpened = opening.event
+        listed: ev.MarketListed = listing.event
+        spec, terms = listed.spec, listed.terms
+        _require(listing, spec.feed == listed.feed == registering.event.feed, "a market was registered on another feed")
+        _require(
+            listing,
+            (spec.opens_at, spec.closes_at, terms.fee_bps, terms.pot_cap, spec.weights)
+            == (opened.opens_at, opened.closes_at, opened.fee_bps, opened.pot_cap, opened.weights),
+            "a market was opened otherwise than it was listed",
+        )
+        document = _document(listed.metadata)
+        self._markets[listed.market_id] = MARKET.new(
+            market_id=listed.market_id,
+            index=opened.index,
+            kind=spec.kind,
+            feed=spec.feed,
+            target=spec.target,
+            bounds=list(spec.bounds),
+            early_resolvable=spec.early_resolvable,
+            opens_at=spec.opens_at,
+            closes_at=spec.closes_at,
+            start_at=spec.start_at,
+            ends_at=spec.ends_at,
+            outcomes=len(spec.weights),
+            weights=list(spec.weights),
+            fee_bps=terms.fee_bps,
+            pot_cap=terms.pot_cap,
+            published=terms.published,
+            max_age=terms.max_age,
+            early_from=terms.early_from,
+            settles_after=terms.settles_after,
+            voids_after=terms.voids_after,
+            lister=listed.lister,
+            metadata=listed.metadata,
             document=None if document is None else Jsonb(document, dumps=orjson.dumps),
-            slug=slug if isinstance(slug, str) else None,
+            slug=_slug(document, listed.market_id),
             staked=0,
             net_pool=0,
             stakes=0,
@@ -95,21 +161,26 @@ class AgentFold:
             paid_out=0,
             paid_shares=0,
             given_back=0,
-            status=OPEN,
-            listed_block=log.block,
-            listed_log_index=log.index,
-            listed_at=log.at,
-            listed_tx=log.tx,
+            status=MarketStatus.OPEN,
+            listed_block=listing.block,
+            listed_log_index=listing.index,
+            listed_at=listing.at,
+            listed_tx=listing.tx,
         )
-        self._outcomes[e.market_id] = [
-            OUTCOME.new(e.market_id, outcome, net=0, shares=0, stakes=0) for outcome in range(e.spec.outcomes)
+        self._outcomes[listed.market_id] = [
+            OUTCOME.new(listed.market_id, outcome, net=0, shares=0, excess=0, stakes=0)
+            for outcome in range(len(spec.weights))
         ]
-        self._touch(log, e.market_id)
+        self._touch(listing, listed.market_id)
 
     def _staked(self, log: LogRecord, e: ev.Staked) -> None:
         market = self._market(log, e.market_id)
         outcomes = self._outcomes[e.market_id]
-        _require(log, market.status == OPEN and e.outcome < len(outcomes), "a stake on a settled market or no outcome")
+        _require(
+            log,
+            market.status == MarketStatus.OPEN and e.outcome < len(outcomes),
+            "a stake on a settled market or no outcome",
+        )
         got = self._book(market, outcomes).quote(e.outcome, e.amount)
         _require(log, (got.fee, got.shares) == (e.fee, e.shares), "a stake got other shares than the book gives")
         market.staked += e.amount
@@ -118,6 +189,7 @@ class AgentFold:
         book = outcomes[e.outcome]
         book.net += got.net
         book.shares += got.shares
+        book.excess += max(0, got.shares - got.net)
         book.stakes += 1
         self._new_stake(
             log,
@@ -129,12 +201,12 @@ class AgentFold:
             price_after=got.price_after,
             builder=None if e.builder == NOBODY else e.builder,
             ref=None if e.ref == NO_REF else e.ref,
-            status=IN_BOOK,
+            status=StakeStatus.IN_BOOK,
         )
 
     def _refund_booked(self, log: LogRecord, e: ev.RefundBooked) -> None:
         self._market(log, e.market_id).late_payments += 1
-        self._new_stake(log, e, fee=0, shares=0, refund_reason=e.reason, status=OWED_BACK)
+        self._new_stake(log, e, fee=0, shares=0, refund_reason=e.reason, status=StakeStatus.OWED_BACK)
 
     def _new_stake(self, log: LogRecord, e: ev.Staked | ev.RefundBooked, **fields: Any) -> None:
         _require(log, e.stake_id not in self._stakes, f"stake {e.stake_id} was booked twice")
@@ -144,7 +216,8 @@ class AgentFold:
             ordinal=e.stake_id & 0xFFFFFFFF,
             wallet=e.wallet,
             amount=e.amount,
-            intent_hash=e.intent_hash,
+            nonce=e.nonce,
+            bet_hash=e.bet_hash,
             idem_hash=e.idem_hash,
             staked_block=log.block,
             staked_log_index=log.index,
@@ -158,21 +231,39 @@ class AgentFold:
         self._touch(log, e.market_id)
 
     def _resolved(self, log: LogRecord, e: ev.MarketResolved) -> None:
-        market = self._close(log, e.market_id, RESOLVED)
+        market = self._close(log, e.market_id, MarketStatus.RESOLVED)
         _require(log, e.outcome < market.outcomes, f"outcome {e.outcome} won, of {market.outcomes}")
-        market.winner, market.observed = e.outcome, e.observed
-        market.round_id, market.observed_at = e.round_id, e.observed_at
+        market.winner = e.outcome
+        self._agree(log, e.market_id)
 
     def _voided(self, log: LogRecord, e: ev.MarketVoided) -> None:
-        self._close(log, e.market_id, VOID).void_reason = e.reason
+        self._close(log, e.market_id, MarketStatus.VOID).void_reason = e.reason
+        self._agree(log, e.market_id)
 
-    def _close(self, log: LogRecord, market_id: bytes, status: int) -> Any:
+    def _close(self, log: LogRecord, market_id: bytes, status: MarketStatus) -> Any:
         market = self._market(log, market_id)
-        _require(log, market.status == OPEN, "a market was settled twice")
+        _require(log, market.status == MarketStatus.OPEN, "a market was settled twice")
         market.status = status
         market.closed_block, market.closed_at, market.closed_tx = log.block, log.at, log.tx
         self._touch(log, market_id)
         return market
+
+    def _decided(self, log: LogRecord, e: ev.MarketDecided) -> None:
+        market = self._market(log, e.market_id)
+        if _played(e.end):
+            market.end_round, market.end_answer, market.end_updated_at = msgspec.structs.astuple(e.end)
+        if _played(e.start):
+            market.start_round, market.start_answer, market.start_updated_at = msgspec.structs.astuple(e.start)
+        self._agree(log, e.market_id)
+        self._touch(log, e.market_id)
+
+    def _agree(self, log: LogRecord, market_id: bytes) -> None:
+        """Once wallet and resolver have both spoken, they said the same; the order is theirs."""
+        events = self._told(self._settlings, log, market_id).events
+        if ev.MarketDecided in events and len(events) == 2:
+            decided, market = events[ev.MarketDecided].event, self._markets[market_id]
+            result = (True, market.void_reason) if decided.is_void else (False, market.winner)
+            _require(log, result == (decided.is_void, decided.code), "wallet and resolver told of different ends")
 
     def _paid(self, log: LogRecord, e: ev.Paid) -> None:
         stake, market = self._stake(log, e.stake_id), self._market(log, e.market_id)
@@ -186,7 +277,7 @@ class AgentFold:
         else:
             market.paid_out += e.amount
             market.paid_shares += stake.shares
-        stake.status = REFUNDED if refund else PAID
+        stake.status = StakeStatus.REFUNDED if refund else StakeStatus.PAID
         stake.paid_amount = e.amount
         stake.paid_block, stake.paid_at, stake.paid_tx = log.block, log.at, log.tx
         self._touched_stakes.add(e.stake_id)
@@ -201,9 +292,9 @@ class AgentFold:
 
     def _owed(self, market: Any, stake: Any) -> tuple[int, bool]:
         """What a stake is owed now, and whether it is its own amount given back."""
-        if stake.status == OWED_BACK:
+        if stake.status == StakeStatus.OWED_BACK:
             return stake.amount, True
-        if stake.status != IN_BOOK or market.status == OPEN:
+        if stake.status != StakeStatus.IN_BOOK or market.status == MarketStatus.OPEN:
             return 0, False
         book = self._book(market, self._outcomes[market.market_id])
         owed = book.owed(market.winner, stake.outcome, stake.amount, stake.shares)
@@ -233,15 +324,10 @@ class AgentFold:
 
     @staticmethod
     def _book(market: Any, outcomes: list[Any]) -> Book:
-        return Book(
-            market.virtual_liquidity,
-            market.fee_bps,
-            tuple(row.net for row in outcomes),
-            tuple(row.shares for row in outcomes),
-        )
+        return book_of(market, outcomes)
 
     def _market(self, log: LogRecord, market_id: bytes) -> Any:
-        _require(log, market_id in self._markets, "a market was never listed")
+        _require(log, market_id in self._markets, "a market was never opened")
         return self._markets[market_id]
 
     def _stake(self, log: LogRecord, stake_id: int) -> Any:
@@ -251,6 +337,27 @@ class AgentFold:
     def _touch(self, log: LogRecord, market_id: bytes) -> None:
         self._markets[market_id].updated_block = log.block
         self._touched_markets.add(market_id)
+
+
+def book_of(market: Any, outcomes: Sequence[Any]) -> Book:
+    """A market's row and those of its outcomes, in order, as the mirror's book."""
+    return Book(
+        tuple(market.weights),
+        market.fee_bps,
+        tuple(row.net for row in outcomes),
+        tuple(row.shares for row in outcomes),
+        tuple(row.excess for row in outcomes),
+    )
+
+
+def _played(reading: ev.Reading) -> bool:
+    return reading.round_id != 0 or reading.updated_at != 0
+
+
+def _slug(document: dict[str, Any] | None, key: bytes) -> str | None:
+    """The id in the metadata, which whoever lists may have made up, where the market's key is its hash."""
+    claimed = None if document is None else document.get("id")
+    return claimed if isinstance(claimed, str) and market_key(claimed) == key else None
 
 
 def _document(metadata: str) -> dict[str, Any] | None:

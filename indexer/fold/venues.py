@@ -1,12 +1,17 @@
-"""What belongs to no market: feeds, openers, roles, pauses, fee sweeps. Few logs, folded as plain rows."""
+"""What belongs to no market: feeds, bounds, openers, roles, guardians, pauses, fee sweeps. Few logs, folded as plain
+rows."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from core.db.schema.index_agent import agent_fee_sweep, agent_role, agent_venue
+from eth_utils.crypto import keccak
+
+from core.db.schema.index_agent import agent_fee_sweep, agent_feed, agent_role, agent_venue
+from core.db.schema.index_shared import pauser_act, pauser_guardian
 from core.db.schema.index_stock import stock_fee_sweep, stock_feed, stock_opener, stock_venue
-from core.events import agent, stock
+from core.events import agent, pauser, stock
+from indexer.errors import Contradiction
 from indexer.fold.rows import Removal, RowKind, Write
 from indexer.logs import LogRecord
 
@@ -16,14 +21,22 @@ STOCK_OPENER = RowKind(stock_opener)
 STOCK_SWEEP = RowKind(stock_fee_sweep)
 AGENT_VENUE = RowKind(agent_venue)
 AGENT_ROLE = RowKind(agent_role)
+AGENT_FEED = RowKind(agent_feed)
 AGENT_SWEEP = RowKind(agent_fee_sweep)
+GUARDIAN = RowKind(pauser_guardian)
+PAUSER_ACT = RowKind(pauser_act)
+
+LISTER = keccak(text="LISTER")
 
 VENUE_KINDS = {
     stock.STOCK_VENUE: (STOCK_VENUE, STOCK_FEED, STOCK_OPENER, STOCK_SWEEP),
-    agent.AGENT_VENUE: (AGENT_VENUE, AGENT_ROLE, AGENT_SWEEP),
+    agent.AGENT_VENUE: (AGENT_VENUE, AGENT_ROLE, AGENT_FEED, AGENT_SWEEP),
+    pauser.PAUSER: (GUARDIAN, PAUSER_ACT),
 }
 """Per entity the tables it owns; all of them are small and have a row for each key, so a fold is given them whole
-except for the sweeps, which are only ever added to."""
+except for what is only ever added to."""
+
+ADDED_TO = (STOCK_SWEEP, AGENT_SWEEP, PAUSER_ACT)
 
 
 class VenueFold:
@@ -62,6 +75,26 @@ class VenueFold:
             case agent.WalletFeesSwept():
                 self._agent_venue().fees_swept += e.amount
                 self._sweep(AGENT_SWEEP, log)
+            case agent.ListerSet():
+                row = self._row(AGENT_ROLE, LISTER, e.account)
+                row.allowed, row.set_tx = e.allowed, log.tx
+            case agent.BoundsSet():
+                row = self._agent_venue()
+                row.fee_bps, row.min_weight, row.max_weight = e.fee_bps, e.min_weight, e.max_weight
+                row.dispute_window, row.void_delay = e.dispute_window, e.void_delay
+            case agent.AgentFeedSet():
+                row = self._row(AGENT_FEED, e.feed, condemned=False)
+                row.allowed, row.published, row.set_tx = e.allowed, e.published, log.tx
+                row.memory, row.max_age, row.lag, row.pot_cap = e.memory, e.max_age, e.lag, e.pot_cap
+            case agent.FeedCondemned():
+                self._condemn(log, e)
+            case pauser.GuardianSet():
+                row = self._row(GUARDIAN, self._chain_id, e.account)
+                row.allowed, row.set_tx = e.allowed, log.tx
+            case pauser.PausedBy() | pauser.ResumedBy():
+                row = self._row(PAUSER_ACT, self._chain_id, log.block, log.index)
+                row.account, row.paused = e.account, isinstance(e, pauser.PausedBy)
+                row.at, row.tx = log.at, log.tx
         assert log.entity is not None
         self.changed.add(log.entity)
 
@@ -72,9 +105,22 @@ class VenueFold:
         return [kind.write(rows) for kind, rows in by_kind.items()]
 
     @staticmethod
-    def removals(entity: bytes) -> list[Removal]:
-        """Everything stored of a venue: its tables are emptied."""
-        return [Removal(kind.table, (), []) for kind in VENUE_KINDS[entity]]
+    def removals(entity: bytes, chain_id: int) -> list[Removal]:
+        """Everything stored of a venue: its tables are emptied, those of both chains of this chain's rows."""
+        return [
+            Removal(kind.table, ("chain_id",), [(chain_id,)])
+            if "chain_id" in kind.columns
+            else Removal(kind.table, (), [])
+            for kind in VENUE_KINDS[entity]
+        ]
+
+    def _condemn(self, log: LogRecord, e: agent.FeedCondemned) -> None:
+        row = self._rows.get((AGENT_FEED.table.name, (e.feed,)))
+        if row is None:
+            raise Contradiction(f"In block {log.block}, log {log.index}: a feed was condemned that never was set.")
+        row = self._row(AGENT_FEED, e.feed)
+        row.condemned, row.allowed = True, False
+        row.condemned_at, row.condemned_tx = log.at, log.tx
 
     def _stock_venue(self) -> Any:
         return self._row(STOCK_VENUE, self._chain_id, entries_paused=False, fees_swept=0)

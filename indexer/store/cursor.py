@@ -43,6 +43,11 @@ async def open_cursor(connection: Connection, sources: Sources) -> Cursor:
                 Jsonb({**sources.fingerprint(), "feeds": feeds_json(sources.feeds)}),
             ),
         )
+        # What feeds observe names markets in events, and the deployment file may add feeds at any time.
+        await connection.execute(
+            "UPDATE chain_cursor SET sources = jsonb_set(sources, '{observed}', %s) WHERE chain_id = %s",
+            (Jsonb({feed.hex(): key for feed, key in sources.observed.items()}), sources.chain_id),
+        )
         found = await (
             await connection.execute(
                 "SELECT start_block, number, hash, finalized_number, sources FROM chain_cursor"

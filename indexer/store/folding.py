@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 
 from core.events.agent import AGENT_MARKET, AGENT_VENUE
 from core.events.feed import AnswerUpdated
+from core.events.pauser import PAUSER
 from core.events.stock import STOCK_MARKET, STOCK_VENUE
-from indexer.fold import agent, shared, stock
+from indexer.fold import agent, payments, shared, stock
 from indexer.fold.agent import AgentFold
 from indexer.fold.shared import FeedRounds
 from indexer.fold.stock import StockFold
-from indexer.fold.venues import AGENT_SWEEP, STOCK_SWEEP, VENUE_KINDS, VenueFold
+from indexer.fold.venues import ADDED_TO, VENUE_KINDS, VenueFold
 from indexer.logs import LogRecord
 from indexer.store.tables import Connection, all_rows, remove, rows_by_key, store
 
@@ -50,12 +51,14 @@ class Folding:
             AGENT_MARKET: self._agent,
             STOCK_VENUE: self._venues,
             AGENT_VENUE: self._venues,
+            PAUSER: self._venues,
         }
         for log in logs:
             (self._single if log.entity is None else by_kind[log.entity[:1]]).append(log)
         self._stock_fold = StockFold()
         self._agent_fold = AgentFold()
         self._venue_fold = VenueFold(chain_id)
+        self._authorizations: list[tuple[int, bytes, bytes]] = []
 
     async def load(self, connection: Connection) -> None:
         """Reads the rows the logs are about."""
@@ -65,9 +68,12 @@ class Folding:
             await self._load_agent(connection)
         for entity in {log.entity for log in self._venues if log.entity is not None}:
             for kind in VENUE_KINDS[entity]:
-                if kind not in (STOCK_SWEEP, AGENT_SWEEP):
+                if kind not in ADDED_TO:
                     for row in await all_rows(connection, kind):
                         self._venue_fold.give(kind, row)
+        keys = payments.needed(self._chain_id, self._single)
+        for row in await rows_by_key(connection, payments.AUTHORIZATION, payments.AUTHORIZATION.key, keys):
+            self._authorizations.append((row.chain_id, row.authorizer, row.nonce))
 
     async def run(self) -> None:
         """Applies every log. Contradiction when one does not follow from those before it."""
@@ -80,11 +86,13 @@ class Folding:
                 for log in logs[at : at + SLICE]:
                     apply(log)
                 await asyncio.sleep(0)
+        self._agent_fold.finish()
 
     async def store(self, connection: Connection) -> Changed:
         """Writes what became of the rows."""
         writes = self._stock_fold.writes() + self._agent_fold.writes() + self._venue_fold.writes()
-        writes += shared.append(self._chain_id, self._single, self._feeds)
+        writes.append(shared.rounds(self._chain_id, self._single, self._feeds))
+        writes.append(payments.authorizations(self._chain_id, self._single, self._authorizations))
         for write in writes:
             await store(connection, write)
         return Changed(
@@ -132,13 +140,13 @@ async def fold_logs(
     return await folding.store(connection)
 
 
-async def forget(connection: Connection, entities: list[bytes]) -> None:
-    """Takes everything stored of some entities out of the projections."""
+async def forget(connection: Connection, chain_id: int, entities: list[bytes]) -> None:
+    """Takes everything stored of some of a chain's entities out of the projections."""
     removals = StockFold.removals(int.from_bytes(each[1:]) for each in entities if each[:1] == STOCK_MARKET)
     removals += AgentFold.removals(each[1:] for each in entities if each[:1] == AGENT_MARKET)
     for entity in entities:
         if entity in VENUE_KINDS:
-            removals += VenueFold.removals(entity)
+            removals += VenueFold.removals(entity, chain_id)
     for removal in removals:
         if removal.values or not removal.columns:
             await remove(connection, removal)

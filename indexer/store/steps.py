@@ -21,6 +21,7 @@ from indexer.logs import BlockInfo, LogRecord, Page
 from indexer.sources import Sources
 from indexer.store.cursor import Cursor, advance, retreat
 from indexer.store.folding import Changed, Folding, fold_logs, forget
+from indexer.store.payments import warn_of_unpaid
 from indexer.store.tables import Connection, begin_writing, copy_rows
 
 CHANNEL = "chain_indexed"
@@ -51,6 +52,7 @@ async def append(
             raise
         await writing
         changed = await folding.store(connection)
+        await warn_of_unpaid(connection, sources, page.logs)
         await agent_events.tell(connection, sources, page.logs)
         await notify(connection, CHANNEL, payload(sources, page.end, changed))
     return moved
@@ -73,7 +75,7 @@ async def rewind(connection: Connection, sources: Sources, cursor: Cursor, ances
                 (chain_id, moved.number),
             )
         entities = [entity for entity in removed if entity is not None]
-        await forget(connection, entities)
+        await forget(connection, chain_id, entities)
         changed = await refold(connection, sources, entities)
         changed.feeds = {each.proxy for each in sources.feeds.values()}
         _mark(changed, entities)

@@ -1,99 +1,154 @@
 """`agent-credit`: books payments that somebody sent past us and whose payer never came back.
 
 An authorization may be used by anybody straight on the token; then the money lies in the settlement wallet without a
-stake, and our transaction for it has failed. The failed transaction holds the signed intent, which `credit` takes as it
-stands: as a stake if it still can be one, else as a refund.
+stake, and our transaction for it has failed. What its payer brought it for is on record: `credit` takes that as it
+stands, as a stake if it still can be one, else as a refund. Where the payer let another amount through under the same
+nonce, what was really signed stands in the transaction that moved it, and that amount goes back.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from core.outbox import RELAY, Intent
+from core.chain import checksum
+from core.chain.wire import data_bytes
+from core.log import get_logger
+from core.mirror.bet import NONCE_MARK
+from core.outbox import CREDIT, Intent
 from keeper import metrics
-from keeper.agent.crediting import Payment, Sent, Trade, carried, credit_data, why_wait
+from keeper.agent.crediting import Brought, Payment, TokenCall, Trade, brought_of, carried, credit_of, why_wait
 from keeper.desk import Run
 from keeper.errands import Also, Connection, Rest, Want
+
+log = get_logger(__name__)
 
 REST = Rest(after_success=600.0, after_failure=60.0, longest=6 * 3600.0)
 LOOK_BACK_SECONDS = 7 * 86_400
 """Chain time; an authorization is valid for minutes, and whoever was away this long has other worries."""
-AT_MOST = 200
-"""Payments looked at in one run. Those of trades we know come first: anybody may send us money that nobody explains."""
+AT_MOST = 1_000
+"""Payments looked at in one run. Those that brought what was to be staked come first: anybody may send us money that
+nobody explains."""
 
-# Where a transaction booked as many stakes of a payer as it used authorizations of theirs, nothing was sent past us.
+# Marked nonces are of the receive form: the contract alone can use them, and books what they bring in the same call.
 _PAST_US = b"""
-SELECT a.authorizer, a.nonce, a.value, a.at FROM token_authorization a
-WHERE a.chain_id = %(chain)s AND a.recipient = %(wallet)s AND a.at > %(since)s
-AND (SELECT count(*) FROM agent_stake s WHERE s.wallet = a.authorizer AND s.staked_tx = a.tx)
-  < (SELECT count(*) FROM token_authorization b WHERE b.chain_id = a.chain_id AND b.block_number = a.block_number
-     AND b.tx = a.tx AND b.authorizer = a.authorizer AND b.recipient = a.recipient)
-ORDER BY EXISTS (SELECT FROM agent_trade t WHERE t.wallet = a.authorizer AND t.nonce = a.nonce) DESC,
-  a.block_number DESC, a.log_index DESC LIMIT %(limit)s
+SELECT a.authorizer, a.nonce, a.value, a.at, a.tx, b.arguments FROM token_authorization a
+LEFT JOIN agent_authorization b ON b.wallet = a.authorizer AND b.nonce = a.nonce
+WHERE a.chain_id = %(chain)s AND a.state = 'paid' AND a.token = %(token)s AND a.recipient = %(wallet)s
+AND a.block_number <= %(final)s AND a.at > %(since)s AND substring(a.nonce FROM 1 FOR %(marked)s) <> %(mark)s
+AND NOT EXISTS (SELECT FROM agent_stake s WHERE s.wallet = a.authorizer AND s.nonce = a.nonce)
+ORDER BY b.amount IS NULL, b.amount <> a.value, a.block_number DESC, a.log_index DESC LIMIT %(limit)s
 """
-_SENT = b"""
-SELECT data, state IN ('final', 'failed', 'replaced') OR outcome IN ('reverted', 'cancelled') FROM outbox_intent
-WHERE chain_id = %(chain)s AND kind IN ('settle', 'credit') AND outcome IS DISTINCT FROM 'succeeded'
-AND created_at > now() - make_interval(secs => %(seconds)s) AND position(%(nonce)s IN data) > 0 ORDER BY id DESC
+_TRADES = b"""
+SELECT t.idem_hash, t.attempt, i.state NOT IN ('final', 'failed', 'replaced') AND i.outcome IS NULL
+FROM agent_trade t JOIN outbox_intent i ON i.id = t.intent_id WHERE t.wallet = %s AND t.nonce = %s
 """
 _FOLLOW = b"""
 UPDATE agent_trade SET attempt = attempt + 1, intent_id = %s WHERE wallet = %s AND idem_hash = %s AND attempt = %s
 """
+# A stake whose payment is no pair of that amount: the token has changed its ways, and nothing built on them holds.
+_STRANGE = b"""
+SELECT s.stake_id, a.state, a.value, s.amount FROM agent_stake s JOIN token_authorization a
+ON a.chain_id = %(chain)s AND a.authorizer = s.wallet AND a.nonce = s.nonce
+WHERE s.staked_at > %(since)s AND a.value IS DISTINCT FROM s.amount ORDER BY s.stake_id LIMIT 20
+"""
 
 
 async def credit(run: Run) -> None:
+    await _look_at_our_own(run)
     wallet = run.desk.contract("SettlementWallet")
-    payments = await _past_us(run, bytes.fromhex(wallet.address[2:]))
-    booked = await run.read_all([wallet.call("booked", "0x" + each.wallet.hex(), each.nonce) for each in payments])
+    token = bytes.fromhex(run.desk.deployment.token("USDC").address[2:])
+    settlement = bytes.fromhex(wallet.address[2:])
+    payments = await _past_us(run, settlement, token)
+    booked = await run.read_all([wallet.call("booked", checksum(each.wallet), each.nonce) for each, _ in payments])
     open_ = [each for each, is_booked in zip(payments, booked, strict=True) if is_booked is not True]
-    unexplained = 0
-    settle, selector = (wallet.abi.function(name).selector for name in ("settle", "credit"))
-    for payment in open_:
-        target = f"payment of {payment.value} units by 0x{payment.wallet.hex()}"
-        sent, trades = await _known(run, payment)
-        data = why_wait(payment, run.now) or credit_data(payment, sent, settle, selector)
-        if isinstance(data, str):
-            unexplained += not sent
-            run.report.skip(target, data)
-            continue
-        want = Want(
-            kind="credit",
-            subjects=(f"agent:credit:0x{payment.wallet.hex()}:0x{payment.nonce.hex()}",),
-            target=target,
-            detail=f"book a {target}, which was sent past us",
-            group=RELAY,
-            to=wallet.address,
-            data=data,
-            priority=2,
-        )
-        await run.ask(want, REST, _following(payment, carried(data, trades)))
-    metrics.DUE.labels(run.report.job, "payments").set(len(open_) - unexplained)
-    metrics.DUE.labels(run.report.job, "unexplained payments").set(unexplained)
+    explained = [(payment, brought) for payment, brought in open_ if brought is not None]
+    metrics.DUE.labels(run.report.job, "payments").set(len(explained))
+    metrics.DUE.labels(run.report.job, "unexplained payments").set(len(open_) - len(explained))
+    for payment, brought in open_:
+        if brought is None:
+            run.report.skip(_target(payment), "nobody has told us what it was to pay for")
+    problem = await run.lanes_problem(CREDIT) if explained else None
+    for payment, brought in explained:
+        if problem is None:
+            await _credit(run, payment, brought, settlement, token)
+        else:
+            run.report.skip(_target(payment), problem)
 
 
-async def _past_us(run: Run, wallet: bytes) -> list[Payment]:
+async def _credit(run: Run, payment: Payment, brought: Brought, settlement: bytes, token: bytes) -> None:
+    target = _target(payment)
+    too_soon = why_wait(payment, run.now)
+    if too_soon is not None:
+        run.report.skip(target, too_soon)
+        return
+    trade = carried(brought, await _trades(run, payment))
+    if trade is not None and trade.under_way:
+        run.report.skip(target, "a transaction that books it is under way")
+        return
+    used = None
+    if brought.bet["amount"] != payment.value:
+        used = await _transaction(run, payment)
+    made = credit_of(payment, brought, settlement, token, used)
+    if isinstance(made, str):
+        run.report.skip(target, made)
+        log.warning(made, action="keeper.cannot_credit", payer="0x" + payment.wallet.hex(), tx="0x" + payment.tx.hex())
+        return
+    said = "give back" if made.is_refund else "book"
+    want = Want(
+        kind="credit",
+        subjects=(f"agent:credit:0x{payment.wallet.hex()}:0x{payment.nonce.hex()}",),
+        target=target,
+        detail=f"{said} a {target}, which was sent past us",
+        group=CREDIT,
+        to=checksum(settlement),
+        data=made.data,
+        priority=2,
+    )
+    await run.ask(want, REST, _following(payment, trade))
+
+
+def _target(payment: Payment) -> str:
+    return f"payment of {payment.value} units by 0x{payment.wallet.hex()}"
+
+
+async def _past_us(run: Run, settlement: bytes, token: bytes) -> list[tuple[Payment, Brought | None]]:
+    """Pairs in final blocks that no stake carries, each with what its payer brought it for."""
+    final = run.final_block
+    if final is None:
+        return []
     values = {
         "chain": run.desk.chain_id,
-        "wallet": wallet,
+        "token": token,
+        "wallet": settlement,
+        "final": final,
         "since": run.now - LOOK_BACK_SECONDS,
+        "mark": NONCE_MARK,
+        "marked": len(NONCE_MARK),
         "limit": AT_MOST,
     }
     async with run.keeper.pool.connection() as connection:
         rows = await (await connection.execute(_PAST_US, values)).fetchall()
-    return [Payment(bytes(authorizer), bytes(nonce), int(value), at) for authorizer, nonce, value, at in rows]
-
-
-async def _known(run: Run, payment: Payment) -> tuple[list[Sent], list[Trade]]:
-    """Our transactions for a payment, and the API's trades whose latest payment it is."""
-    values: dict[str, Any] = {"chain": run.desk.chain_id, "nonce": payment.nonce, "seconds": LOOK_BACK_SECONDS}
-    async with run.keeper.pool.connection() as connection:
-        sent = await (await connection.execute(_SENT, values)).fetchall()
-        found = await connection.execute(
-            "SELECT idem_hash, attempt FROM agent_trade WHERE wallet = %s AND nonce = %s",
-            (payment.wallet, payment.nonce),
+    return [
+        (
+            Payment(bytes(authorizer), bytes(nonce), int(value), at, bytes(tx)),
+            None if arguments is None else brought_of(bytes(arguments)),
         )
-        trades = await found.fetchall()
-    return [Sent(bytes(data), ended) for data, ended in sent], [Trade(bytes(key), attempt) for key, attempt in trades]
+        for authorizer, nonce, value, at, tx, arguments in rows
+    ]
+
+
+async def _trades(run: Run, payment: Payment) -> list[Trade]:
+    """The API's trades whose latest payment it is."""
+    async with run.keeper.pool.connection() as connection:
+        rows = await (await connection.execute(_TRADES, (payment.wallet, payment.nonce))).fetchall()
+    return [Trade(bytes(key), attempt, under_way) for key, attempt, under_way in rows]
+
+
+async def _transaction(run: Run, payment: Payment) -> TokenCall | None:
+    sent = await run.desk.client.transaction("0x" + payment.tx.hex())
+    if sent is None:
+        return None
+    return TokenCall(None if sent.to is None else bytes.fromhex(sent.to[2:]), data_bytes(sent.input))
 
 
 def _following(payment: Payment, trade: Trade | None) -> Also:
@@ -106,3 +161,16 @@ def _following(payment: Payment, trade: Trade | None) -> Also:
         return (await connection.execute(_FOLLOW, values)).rowcount == 1
 
     return follow
+
+
+async def _look_at_our_own(run: Run) -> None:
+    """Every stake was paid by a pair of its amount, ours too; one that was not is a fault of this run."""
+    values: dict[str, Any] = {"chain": run.desk.chain_id, "since": run.now - LOOK_BACK_SECONDS}
+    async with run.keeper.pool.connection() as connection:
+        rows = await (await connection.execute(_STRANGE, values)).fetchall()
+    for stake_id, state, value, amount in rows:
+        found = f"{state}, {value} units" if value is not None else state
+        run.report.errors.append(
+            f"Stake {stake_id} is of {amount} units, and the token's logs say of its payment: {found}. Was the token "
+            "upgraded? Pause stakes, and look."
+        )

@@ -1,40 +1,74 @@
-"""Which signed intent a payment belongs to, and the call that books it. Pure."""
+"""Whether a payment that came by itself may be booked, and by which call. Pure.
+
+The token keeps one bit for each nonce, so the settlement wallet believes its creditor about what an authorization
+brought. Nothing here is believed: the payment is a pair of logs in a final block, the bet is what its payer signed for
+exactly that payer and nonce, decoded by the ABI, and amounts are compared.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
+
+from eth_abi.exceptions import DecodingError
+
+from core.abi import abi
+from core.chain import checksum
+from core.chain.abi import Function
+from core.mirror.settlement import Form
 
 PATIENCE_SECONDS = 60
 """So long a payer has to come back: then the API books the payment and answers with the receipt."""
 
-SELECTOR_BYTES = 4
+WITH_BYTES = "transferWithAuthorization(address,address,uint256,uint256,uint256,bytes32,bytes)"
+WITH_PARTS = "transferWithAuthorization(address,address,uint256,uint256,uint256,bytes32,uint8,bytes32,bytes32)"
+_FROM, _TO, _VALUE, _AFTER, _BEFORE, _NONCE = range(6)
 
 
 @dataclass(frozen=True, slots=True)
 class Payment:
-    """An authorization that brought money to the settlement wallet. `value` in token units, `at` in Unix seconds."""
+    """What an authorization brought to the settlement wallet: its AuthorizationUsed and the Transfer right after it, in
+    a final block. `value` in token units, `at` in Unix seconds."""
 
     wallet: bytes
     nonce: bytes
     value: int
     at: int
+    tx: bytes
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
-    """A transaction of ours that carried a signed intent. `ended` without success, or still under way."""
+class Brought:
+    """A bet and the authorization its payer brought for it, by the names of their ABI components."""
 
+    bet: Mapping[str, Any]
+    authorization: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class TokenCall:
+    """A transaction: whom it called, and with what."""
+
+    to: bytes | None
     data: bytes
-    ended: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Trade:
-    """A payment as the API took it in, and how often it has been tried."""
+    """A payment as the API took it in, how often it has been tried, and whether the last attempt is still under way."""
 
     idem_hash: bytes
     attempt: int
+    under_way: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Credit:
+    """The call data that books a payment; `is_refund`: it brought another amount than the bet says."""
+
+    data: bytes
+    is_refund: bool
 
 
 def why_wait(payment: Payment, now: int) -> str | None:
@@ -43,28 +77,90 @@ def why_wait(payment: Payment, now: int) -> str | None:
     return f"its payer has {left} s to come back" if left > 0 else None
 
 
-def credit_data(payment: Payment, sent: Iterable[Sent], settle: bytes, credit: bytes) -> bytes | str:
-    """The call data of `credit` for a payment, or why there is none.
+def brought_of(arguments: bytes) -> Brought | None:
+    """From ABI-encoded arguments of `credit`; None when they are none."""
+    try:
+        decoded = _credit().decode_inputs(bytes(4) + arguments)
+    except (DecodingError, OverflowError, ValueError):
+        return None
+    return Brought(decoded["b"], decoded["a"])
 
-    sent: the wallet's transactions, the newest first. settle, credit: selectors; both functions take the same intent
-    and authorization, in which the nonce stands as one word.
+
+def is_for(brought: Brought, payment: Payment) -> bool:
+    """Whether it is by this payer, under this nonce, in the form that can come by itself."""
+    return (
+        brought.authorization["form"] == Form.TRANSFER
+        and _address(brought.bet["wallet"]) == payment.wallet
+        and brought.authorization["nonce"] == payment.nonce
+    )
+
+
+def credit_of(
+    payment: Payment, brought: Brought, settlement: bytes, token: bytes, used: TokenCall | None
+) -> Credit | str:
+    """The call that books a payment, or why there is none.
+
+    used: the transaction that moved it, if that is known; needed where it brought another amount than the bet says.
+    Then it is credited with the authorization that was really used, and the contract gives it back.
     """
-    found: bytes | None = None
-    for each in sent:
-        if each.data[:SELECTOR_BYTES] not in (settle, credit) or not _carries(each.data, payment.nonce):
-            continue
-        if not each.ended:
-            return "a transaction that books it is under way"
-        found = found or each.data
-    if found is None:
-        return "nobody has told us what it was to pay for"
-    return credit + found[SELECTOR_BYTES:]
+    if not is_for(brought, payment):
+        return "what was brought for it is by another payer, or for another payment"
+    amounts = (brought.bet["amount"], brought.authorization["value"])
+    if amounts == (payment.value, payment.value):
+        return Credit(_credit().encode(brought.bet, brought.authorization), is_refund=False)
+    if used is None:
+        return f"it brought {payment.value} units instead of {amounts[0]}, and its transaction is not known"
+    really = used_authorization(used, payment, settlement, token)
+    if really is None:
+        return (
+            f"it brought {payment.value} units instead of {amounts[0]}, and its transaction is no plain call of the "
+            "token, so what was signed is not known"
+        )
+    return Credit(_credit().encode(brought.bet, really), is_refund=True)
 
 
-def carried(data: bytes, trades: Iterable[Trade]) -> Trade | None:
-    """The trade whose intent this call data holds."""
-    return next((each for each in trades if _carries(data, each.idem_hash)), None)
+def used_authorization(used: TokenCall, payment: Payment, settlement: bytes, token: bytes) -> dict[str, Any] | None:
+    """The authorization in a direct call of the token, if it is the one that made this payment: the payer, the
+    recipient, the amount and the nonce are the pair's."""
+    if used.to != token:
+        return None
+    for signature in (WITH_BYTES, WITH_PARTS):
+        function = abi("IERC3009").function(signature)
+        if used.data[:4] == function.selector:
+            break
+    else:
+        return None
+    try:
+        # The token reads no further than its arguments, and takes whatever follows them.
+        values = list(function.decode_inputs(used.data + bytes(-len(used.data[4:]) % 32)).values())
+    except (DecodingError, OverflowError, ValueError):
+        return None
+    pair = (payment.wallet, settlement, payment.value, payment.nonce)
+    if (_address(values[_FROM]), _address(values[_TO]), values[_VALUE], values[_NONCE]) != pair:
+        return None
+    if signature == WITH_BYTES:
+        signed = values[6]
+    else:
+        v, r, s = values[6:]
+        signed = r + s + bytes([v])
+    return {
+        "form": int(Form.TRANSFER),
+        "value": payment.value,
+        "validAfter": values[_AFTER],
+        "validBefore": values[_BEFORE],
+        "nonce": payment.nonce,
+        "signature": signed,
+    }
 
 
-def _carries(data: bytes, word: bytes) -> bool:
-    return any(data[at : at + 32] == word for at in range(SELECTOR_BYTES, len(data), 32))
+def carried(brought: Brought, trades: Iterable[Trade]) -> Trade | None:
+    """The trade that this bet is of."""
+    return next((each for each in trades if each.idem_hash == brought.bet["idemHash"]), None)
+
+
+def _credit() -> Function:
+    return abi("SettlementWallet").function("credit")
+
+
+def _address(text: str) -> bytes:
+    return bytes.fromhex(checksum(text)[2:])

@@ -1,26 +1,100 @@
-"""Deploying the Base side: the settlement wallet, our observation feeds, and the roles on them."""
+"""Deploying the Base side: the settlement wallet with its resolver, lister and pauser, our observation feeds, and who
+may do what on them.
+
+A feed is not allowed here: it needs a fresh reading first, which its publisher posts once the service runs. After that
+the Safe allows it; see `feeds.py`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from eth_utils.crypto import keccak
 
-from core.deployments import Deployment
+from core.deployments import Deployment, ObservationSource
 from scripts._deploy.record import Deployed
+from scripts._deploy.siblings import Siblings
+from scripts._deploy.stock import PAUSER_ROLE
 
-LISTER = keccak(text="LISTER")
 RELAYER = keccak(text="RELAYER")
-GUARDIAN = keccak(text="GUARDIAN")
+CREDITOR = keccak(text="CREDITOR")
 
-SETTLEMENT_ROLE = "takes stakes, keeps every market's book, pays winners from the same balance; the Safe owns it"
-MAX_LAG_SECONDS = 600  # an observation older than this cannot be posted
+ROLES = {
+    "SettlementWallet": "holds the stakes of all agent markets, keeps their books and pays winners; the Safe owns it",
+    "FeedResolver": "settles agent markets from the readings of their feeds; it has no owner",
+    "AgentLister": "lists agent markets within the Safe's bounds, on feeds of the Safe's list; the Safe owns it",
+    "Pauser": PAUSER_ROLE,
+}
+
+
+@dataclass(frozen=True)
+class Holders:
+    """Who gets which power from the deployment on."""
+
+    listers: Sequence[str]
+    relayers: Sequence[str]
+    creditors: Sequence[str]
+    guardians: Sequence[str]
+    publisher: str
+
+    def steps(self) -> list[str]:
+        """In words, for whoever confirms."""
+        return [
+            *(f"let {one} list agent markets" for one in self.listers),
+            *(f"let {one} settle x402 payments (RELAYER)" for one in self.relayers),
+            *(f"let {one} book payments that came by themselves (CREDITOR)" for one in self.creditors),
+            *(f"let {one} stop new stakes" for one in self.guardians),
+            f"let {self.publisher} post observations",
+        ]
+
+    def wallets(self) -> dict[str, str]:
+        """As the deployment file names them."""
+        named = {"lister": self.listers, "creditor": self.creditors, "guardian": self.guardians}
+        numbered = {
+            f"{name} {number}" if number else name: one
+            for name, many in named.items()
+            for number, one in enumerate(many)
+        }
+        relays = {f"relay {number}": one for number, one in enumerate(self.relayers)}
+        return {"publisher": self.publisher, **numbered, **relays}
+
+
+@dataclass(frozen=True)
+class FeedNumbers:
+    """What every feed of one deployment is to be allowed with."""
+
+    max_lag_seconds: int
+    memory_seconds: int
+    max_age_seconds: int
+    pot_cap_units: int
+
+    def source(self, key: str, address: str) -> ObservationSource:
+        return ObservationSource(
+            key=key,
+            address=address,
+            max_lag_seconds=self.max_lag_seconds,
+            memory_seconds=self.memory_seconds,
+            max_age_seconds=self.max_age_seconds,
+            pot_cap_units=self.pot_cap_units,
+        )
 
 
 def contract_name(key: str) -> str:
     """What an observation feed is called in the deployment file: `ObservationFeed BNKR/market_cap`."""
     return f"ObservationFeed {key}"
+
+
+def bounds_of(facts: Deployment) -> dict[str, int]:
+    """The Safe's bounds of agent markets, as IAgentLister.Bounds names them."""
+    return {
+        "feeBps": facts.param("feeBps"),
+        "minWeight": facts.param("minWeightUnits"),
+        "maxWeight": facts.param("maxWeightUnits"),
+        "disputeWindow": facts.param("disputeWindowSeconds"),
+        "voidDelay": facts.param("voidDelaySeconds"),
+    }
 
 
 def deploy(
@@ -29,33 +103,53 @@ def deploy(
     facts: Deployment,
     safe: str,
     *,
-    listers: Sequence[str],
-    relayers: Sequence[str],
-    publisher: str,
+    holders: Holders,
     feeds: Sequence[str],
+    max_lag_seconds: int,
 ) -> dict[str, Deployed]:
-    """Deploy and give out the roles; ownership of everything is offered to the Safe, which has to accept it."""
-    out: dict[str, Deployed] = {}
+    """Deploy and give out the powers; ownership of everything is offered to the Safe, which has to accept it.
 
-    def put(name: str, container: Any, **args: Any) -> Any:
-        instance = sender.deploy(container, *args.values())
-        out[name] = Deployed.of(instance, args)
-        return instance
+    `safe` becomes the treasury of the settlement wallet and the pauser its guardian, both for good.
+    """
+    new = Siblings(sender, project, list(ROLES))
+    wallet = new.put(
+        "SettlementWallet",
+        token=facts.token("USDC").address,
+        lister=new["AgentLister"],
+        resolver=new["FeedResolver"],
+        guardian=new["Pauser"],
+        treasury=safe,
+        owner=sender.address,
+    )
+    new.put("FeedResolver", settler=new["SettlementWallet"], lister=new["AgentLister"])
+    lister = new.put(
+        "AgentLister",
+        settler=new["SettlementWallet"],
+        resolver=new["FeedResolver"],
+        owner=sender.address,
+        bounds=bounds_of(facts),
+    )
+    pauser = new.put("Pauser", target=new["SettlementWallet"], owner=sender.address)
+    for role, accounts in ((RELAYER, holders.relayers), (CREDITOR, holders.creditors)):
+        for account in accounts:
+            wallet.setRole(role, account, True, sender=sender)
+    for account in holders.listers:
+        lister.setLister(account, True, sender=sender)
+    for account in holders.guardians:
+        pauser.setGuardian(account, True, sender=sender)
+    for owned in (wallet, lister, pauser):
+        owned.transferOwnership(safe, sender=sender)
+    return new.deployed | _feeds(sender, project, safe, holders.publisher, feeds, max_lag_seconds)
 
-    token = facts.token("USDC").address
-    settlement = put("SettlementWallet", project.SettlementWallet, token=token, owner=sender.address, treasury=safe)
-    grants = [(LISTER, one) for one in listers] + [(RELAYER, one) for one in relayers] + [(GUARDIAN, safe)]
-    for role, account in grants:
-        settlement.setRole(role, account, True, sender=sender)
-    settlement.transferOwnership(safe, sender=sender)
-    for key in feeds:
-        feed = put(
-            contract_name(key),
-            project.ObservationFeed,
-            owner=sender.address,
-            description=key,
-            maxLag=MAX_LAG_SECONDS,
-        )
+
+def _feeds(
+    sender: Any, project: Any, safe: str, publisher: str, keys: Sequence[str], max_lag_seconds: int
+) -> dict[str, Deployed]:
+    out = {}
+    for key in keys:
+        args = {"owner": sender.address, "description": key, "maxLag": max_lag_seconds}
+        feed = sender.deploy(project.ObservationFeed, *args.values())
+        out[contract_name(key)] = Deployed.of(feed, args)
         feed.setPublisher(publisher, sender=sender)
         feed.transferOwnership(safe, sender=sender)
     return out
@@ -64,4 +158,4 @@ def deploy(
 def roles(feeds: Sequence[str]) -> dict[str, str]:
     """Each contract's role in a sentence, for the deployment file and the proof page."""
     observed = {contract_name(key): f"append-only record of {key}, written by the publisher" for key in feeds}
-    return {"SettlementWallet": SETTLEMENT_ROLE, **observed}
+    return {**ROLES, **observed}

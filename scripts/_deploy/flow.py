@@ -49,7 +49,7 @@ class Plan:
                 "Or name an existing one with --safe."
             )
         self.session.announce(f"Deploying {', '.join(roles)}")
-        click.echo(f"  owner, guardian and treasury: {safe or f'a new Safe, {threshold} of {len(owners)}'}")
+        click.echo(f"  owner and treasury: {safe or f'a new Safe, {threshold} of {len(owners)}'}")
         for line in steps:
             click.echo(f"  {line}")
         click.echo(f"  record it in {self.out}")

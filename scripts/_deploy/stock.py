@@ -1,73 +1,51 @@
-"""Deploying the stock markets: three contracts that know each other from construction, owned by a Safe.
-
-The settler names its lister and the resolver names both, while the lister names the other two; none has a setter. So
-the three addresses are computed from the deployer's nonce first and each deployment is checked against its own.
-"""
+"""Deploying the stock markets: a settler, its resolver, its lister and its pauser, the last two owned by a Safe."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-import rlp
-from eth_utils.address import to_canonical_address, to_checksum_address
-from eth_utils.crypto import keccak
-
 from core.deployments import Deployment
 from scripts._deploy.record import Deployed
+from scripts._deploy.siblings import Siblings
 
+PAUSER_ROLE = "stops new bets at once by any guardian key; only the Safe, which owns it, lets them go on"
 ROLES = {
     "VestedMarkets": "holds the stakes of all stock markets and pays them out; it has no owner",
     "RoundResolver": "settles markets from two proven rounds of a price feed; it has no owner",
     "MarketLister": "lists markets within fixed bounds; the Safe owns it",
+    "Pauser": PAUSER_ROLE,
 }
 
 
-class AddressMoved(Exception):
-    """A contract landed on another address than its siblings were told; nothing of this run may be used."""
+def deploy(
+    sender: Any, project: Any, facts: Deployment, safe: str, *, openers: Sequence[str], guardians: Sequence[str]
+) -> dict[str, Deployed]:
+    """Deploy and wire everything; the ownership of lister and pauser is offered to the Safe, which has to accept it.
 
-
-def create_address(deployer: str, nonce: int) -> str:
-    """The address of the contract that `deployer` creates with `nonce`."""
-    return str(to_checksum_address(keccak(rlp.encode([to_canonical_address(deployer), nonce]))[12:]))
-
-
-def deploy(sender: Any, project: Any, facts: Deployment, safe: str, openers: Sequence[str]) -> dict[str, Deployed]:
-    """Deploy and wire everything; the lister's ownership is offered to the Safe, which has to accept it.
-
-    `safe` becomes guardian and treasury of the settler, both for good.
+    `safe` becomes the treasury of the settler and the pauser its guardian, both for good.
     """
-    first = int(sender.nonce)
-    settler_at, resolver_at, lister_at = (create_address(sender.address, first + n) for n in range(3))
-    out: dict[str, Deployed] = {}
-
-    def put(name: str, expected: str, **args: Any) -> Any:
-        instance = sender.deploy(getattr(project, name), *args.values())
-        if instance.address != expected:
-            raise AddressMoved(
-                f"{name} is at {instance.address}, but its siblings expect {expected}: another transaction of "
-                f"{sender.address} came in between. Nothing is wired; run the deployment again."
-            )
-        out[name] = Deployed.of(instance, args)
-        return instance
-
+    new = Siblings(sender, project, list(ROLES))
     token = facts.token("USDG").address
-    put("VestedMarkets", settler_at, token=token, lister=lister_at, guardian=safe, treasury=safe)
-    put("RoundResolver", resolver_at, settler=settler_at, lister=lister_at)
-    lister = put(
+    new.put("VestedMarkets", token=token, lister=new["MarketLister"], guardian=new["Pauser"], treasury=safe)
+    new.put("RoundResolver", settler=new["VestedMarkets"], lister=new["MarketLister"])
+    lister = new.put(
         "MarketLister",
-        lister_at,
-        settler=settler_at,
-        resolver=resolver_at,
+        settler=new["VestedMarkets"],
+        resolver=new["RoundResolver"],
         owner=sender.address,
         kappa=facts.param("kappa"),
         feeBps=facts.param("feeBps"),
         voidDelay=facts.param("voidDelaySeconds"),
     )
+    pauser = new.put("Pauser", target=new["VestedMarkets"], owner=sender.address)
     for feed in facts.feeds:
         ages = (feed.max_strike_age_seconds, feed.max_final_age_seconds)
         lister.setFeed(feed.proxy, feed.stock_token, feed.ticker, *ages, True, sender=sender)
     for opener in openers:
         lister.setOpener(opener, True, sender=sender)
-    lister.transferOwnership(safe, sender=sender)
-    return out
+    for guardian in guardians:
+        pauser.setGuardian(guardian, True, sender=sender)
+    for owned in (lister, pauser):
+        owned.transferOwnership(safe, sender=sender)
+    return new.deployed

@@ -1,25 +1,38 @@
-"""What must be true of a deployment, asked of the contracts themselves."""
+"""What must be true of a deployment, asked of the contracts themselves.
+
+Addresses in each other, bounds, every feed's numbers, owners, and who holds each power: the accounts of the file and,
+by the contracts' own logs, nobody else. So a deployer who kept something is found.
+"""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from eth_utils.address import to_canonical_address, to_checksum_address
+from eth_utils.address import to_checksum_address
+from eth_utils.crypto import keccak
 from hexbytes import HexBytes
 
 from core.deployments import ContractInfo, Deployment
 from scripts._deploy import base, safe
 from scripts._deploy.flow import binder
-from scripts._deploy.stock import create_address
+
+BLOCKS_A_REQUEST = 10_000  # what public nodes answer for logs at once
+FEED_SET = "FeedSet(address,bool,bool,uint32,uint32,uint32,uint64)"
+OWNED = ("MarketLister", "SettlementWallet", "AgentLister", "Pauser")
 
 
 @dataclass(frozen=True)
 class Finding:
+    """A fact. `open`: it is not so yet, and the sentence says who does what next."""
+
     ok: bool
     what: str
+    open: bool = False
+
+    def line(self) -> str:
+        return f"{'ok' if self.ok else 'open' if self.open else 'WRONG':<5} {self.what}"
 
 
 def check(provider: Any, project: Any, bind: Any, deployment: Deployment) -> list[Finding]:
@@ -32,24 +45,58 @@ def check(provider: Any, project: Any, bind: Any, deployment: Deployment) -> lis
     if not all(one.ok for one in found):
         return found
     found += [_code(provider, project, name, info) for name, info in deployment.contracts.items()]
-    if "SettlementWallet" in deployment.contracts:
-        at = to_checksum_address(_first_child(deployment.contract("SettlementWallet").address))
-        judge = _made(provider, bytes(project.MarketJudge.contract_type.get_deployment_bytecode()), at)
-        found.append(_same("MarketJudge of the SettlementWallet", judge, _code_at(provider, at)))
-    contract = binder(project)
     assert deployment.safe is not None
     found += _safe(bind(deployment.safe.address, abi=safe.safe_abi()), deployment)
+    chain = _Chain(provider, binder(project), deployment)
     if "MarketLister" in deployment.contracts:
-        found += _stock(contract, deployment)
+        found += _stock(chain)
     if "SettlementWallet" in deployment.contracts:
-        found += _base(contract, deployment)
+        found += _base(chain)
     return found
 
 
-def _equal(what: str, found: Any, wanted: Any) -> Finding:
-    if found == wanted:
-        return Finding(True, f"{what} is {wanted}")
-    return Finding(False, f"{what} is {found}, the file says {wanted}")
+@dataclass(frozen=True)
+class _Chain:
+    """A node, our contracts on it by name, and what the file says of them."""
+
+    provider: Any
+    bind: Any
+    file: Deployment
+
+    def at(self, name: str) -> str:
+        return self.file.contract(name).address
+
+    def bound(self, name: str) -> Any:
+        return self.bind(name, self.at(name))
+
+    @property
+    def safe(self) -> str:
+        assert self.file.safe is not None
+        return self.file.safe.address
+
+    def wallets(self, word: str) -> dict[str, str]:
+        """The operator wallets of one power: `relay 0`, `relay 1` for the word `relay`."""
+        return {name: at for name, at in self.file.operator_wallets.items() if name.split(" ")[0] == word}
+
+    def allowed(self, name: str, event: str, *topics: bytes) -> set[str]:
+        """Whom, or what, the contract's log allows last: the last indexed argument where the first value is true."""
+        info = self.file.contract(name)
+        asked = ["0x" + each.hex() for each in (keccak(text=event), *topics)]
+        last: dict[str, bool] = {}
+        first, head = info.deploy_block or self.file.start_block, int(self.provider.get_block("latest").number)
+        for start in range(first, head + 1, BLOCKS_A_REQUEST):
+            end = min(start + BLOCKS_A_REQUEST - 1, head)
+            given = {"address": info.address, "topics": asked, "fromBlock": hex(start), "toBlock": hex(end)}
+            for log in self.provider.make_request("eth_getLogs", [given]):
+                subject = to_checksum_address(bytes(HexBytes(log["topics"][-1]))[-20:])
+                last[subject] = bool(int.from_bytes(bytes(HexBytes(log["data"]))[:32]))
+        return {subject for subject, allowed in last.items() if allowed}
+
+
+def _equal(what: str, on_chain: Any, in_file: Any) -> Finding:
+    if on_chain == in_file:
+        return Finding(True, f"{what} is {in_file}")
+    return Finding(False, f"{what} is {on_chain}, the file says {in_file}")
 
 
 def _code(provider: Any, project: Any, name: str, info: ContractInfo) -> Finding:
@@ -57,31 +104,10 @@ def _code(provider: Any, project: Any, name: str, info: ContractInfo) -> Finding
     container = getattr(project, name.split(" ", 1)[0])
     code = container.contract_type.get_deployment_bytecode()
     arguments = container.constructor.encode_input(*info.constructor_args.values())
-    made = _made(provider, bytes(code) + bytes(arguments), info.address)
-    # A child that is made in construction, like the settlement wallet's judge, got its address then; a second one would
-    # get another. So where the child's address stands in the code is not compared.
-    child, there = _first_child(info.address), _code_at(provider, info.address)
-    for found in re.finditer(re.escape(child), there):
-        made = made[: found.start()] + child + made[found.end() :]
-    return _same(name, made, there)
-
-
-def _made(provider: Any, creation: bytes, address: str) -> bytes:
-    """What the constructor returns when it runs once more at the contract's own address, for this call alone."""
-    pretended = {address: {"code": "0x" + creation.hex()}}
-    return bytes(HexBytes(provider.make_request("eth_call", [{"to": address}, "latest", pretended])))
-
-
-def _code_at(provider: Any, address: str) -> bytes:
-    return bytes(HexBytes(provider.get_code(address)))
-
-
-def _first_child(parent: str) -> bytes:
-    return to_canonical_address(create_address(parent, 1))
-
-
-def _same(name: str, made: bytes, there: bytes) -> Finding:
-    same = made == there
+    # What the constructor returns when it runs once more at the contract's own address, for this call alone.
+    pretended = {info.address: {"code": "0x" + (bytes(code) + bytes(arguments)).hex()}}
+    made = bytes(HexBytes(provider.make_request("eth_call", [{"to": info.address}, "latest", pretended])))
+    same = made == bytes(HexBytes(provider.get_code(info.address)))
     return Finding(same, f"{name} {'is' if same else 'is not'} what these sources compile to")
 
 
@@ -91,48 +117,109 @@ def _safe(bound: Any, deployment: Deployment) -> Iterator[Finding]:
     yield _equal("Safe owners", tuple(sorted(bound.getOwners())), tuple(sorted(deployment.safe.owners)))
 
 
-def _stock(contract: Any, deployment: Deployment) -> Iterator[Finding]:
-    at = {name: info.address for name, info in deployment.contracts.items()}
-    settler = contract("VestedMarkets", at["VestedMarkets"])
-    resolver = contract("RoundResolver", at["RoundResolver"])
-    lister = contract("MarketLister", at["MarketLister"])
-    assert deployment.safe is not None
-    treasury = deployment.safe.address
-    yield _equal("VestedMarkets token", settler.token(), deployment.token("USDG").address)
-    yield _equal("VestedMarkets lister", settler.lister(), at["MarketLister"])
-    yield _equal("VestedMarkets guardian", settler.guardian(), treasury)
-    yield _equal("VestedMarkets treasury", settler.treasury(), treasury)
-    yield _equal("RoundResolver settler", resolver.settler(), at["VestedMarkets"])
-    yield _equal("RoundResolver lister", resolver.lister(), at["MarketLister"])
-    yield _equal("MarketLister settler", lister.settler(), at["VestedMarkets"])
-    yield _equal("MarketLister resolver", lister.resolver(), at["RoundResolver"])
-    yield _equal("MarketLister owner", lister.owner(), treasury)
-    yield _equal("MarketLister kappa", lister.kappa(), deployment.param("kappa"))
-    yield _equal("MarketLister fee (bps)", lister.feeBps(), deployment.param("feeBps"))
-    yield _equal("MarketLister void delay (s)", lister.voidDelay(), deployment.param("voidDelaySeconds"))
-    for feed in deployment.feeds:
-        known = lister.feed(feed.proxy)
-        yield Finding(bool(known.allowed), f"{feed.ticker} is allowed with feed {feed.proxy}")
-        yield _equal(f"{feed.ticker} stock token", known.stockToken, feed.stock_token)
-    for name, wallet in deployment.operator_wallets.items():
-        if name.startswith("opener"):
-            yield Finding(bool(lister.isOpener(wallet)), f"{name} {wallet} may list")
+def _names(chain: _Chain, name: str, expected: Mapping[str, str]) -> Iterator[Finding]:
+    """What a contract was constructed with, by its own views."""
+    bound = chain.bound(name)
+    for view, address in expected.items():
+        yield _equal(f"{name} {view}", getattr(bound, view)(), address)
 
 
-def _base(contract: Any, deployment: Deployment) -> Iterator[Finding]:
-    assert deployment.safe is not None
-    treasury = deployment.safe.address
-    wallet = contract("SettlementWallet", deployment.contract("SettlementWallet").address)
-    yield _equal("SettlementWallet token", wallet.token(), deployment.token("USDC").address)
-    yield _equal("SettlementWallet treasury", wallet.treasury(), treasury)
-    yield _equal("SettlementWallet owner", wallet.owner(), treasury)
-    yield Finding(bool(wallet.hasRole(base.GUARDIAN, treasury)), "the Safe may pause new stakes")
-    for name, account in deployment.operator_wallets.items():
-        role = {"lister": base.LISTER, "relay": base.RELAYER}.get(name.split(" ")[0])
-        if role is not None:
-            yield Finding(bool(wallet.hasRole(role, account)), f"{name} {account} has its role")
-    publisher = deployment.operator_wallets.get("publisher")
-    for source in deployment.observation_feeds:
-        feed = contract("ObservationFeed", source.address)
-        yield _equal(f"{source.key} owner", feed.owner(), treasury)
+def _owners(chain: _Chain) -> Iterator[Finding]:
+    for name in chain.file.contracts:
+        if name in OWNED or name.startswith("ObservationFeed"):
+            bound = chain.bound(name)
+            yield _equal(f"{name} owner", bound.owner(), chain.safe)
+            offered = bound.pendingOwner()
+            yield Finding(offered == safe.ZERO, f"{name} is offered to {'nobody' if offered == safe.ZERO else offered}")
+
+
+def _holders(what: str, named: Mapping[str, str], on_chain: Iterable[str]) -> Iterator[Finding]:
+    """Everybody of the file holds the power, and nobody else does."""
+    holding = set(on_chain)
+    for name, account in named.items():
+        yield Finding(account in holding, f"{name} {account} may {what}")
+    others = sorted(holding - set(named.values()))
+    yield Finding(not others, f"nobody else may {what}" + (f", but {', '.join(others)} may" if others else ""))
+
+
+def _guardians(chain: _Chain) -> Iterator[Finding]:
+    yield from _holders(
+        "stop new bets", chain.wallets("guardian"), chain.allowed("Pauser", "GuardianSet(address,bool)")
+    )
+
+
+def _stock(chain: _Chain) -> Iterator[Finding]:
+    settler, resolver, lister = (chain.at(name) for name in ("VestedMarkets", "RoundResolver", "MarketLister"))
+    token = chain.file.token("USDG").address
+    constructed = {"token": token, "lister": lister, "guardian": chain.at("Pauser"), "treasury": chain.safe}
+    yield from _names(chain, "VestedMarkets", constructed)
+    yield from _names(chain, "RoundResolver", {"settler": settler, "lister": lister})
+    yield from _names(chain, "MarketLister", {"settler": settler, "resolver": resolver})
+    yield from _names(chain, "Pauser", {"target": settler})
+    yield from _owners(chain)
+    bound = chain.bound("MarketLister")
+    yield _equal("MarketLister kappa", bound.kappa(), chain.file.param("kappa"))
+    yield _equal("MarketLister fee (bps)", bound.feeBps(), chain.file.param("feeBps"))
+    yield _equal("MarketLister void delay (s)", bound.voidDelay(), chain.file.param("voidDelaySeconds"))
+    for feed in chain.file.feeds:
+        standing = bound.feed(feed.proxy)
+        yield Finding(bool(standing.allowed), f"{feed.ticker} is allowed with feed {feed.proxy}")
+        yield _equal(f"{feed.ticker} stock token", standing.stockToken, feed.stock_token)
+    listing = chain.allowed("MarketLister", "OpenerSet(address,bool)")
+    yield from _holders("list stock markets", chain.wallets("opener"), listing)
+    yield from _guardians(chain)
+
+
+def _base(chain: _Chain) -> Iterator[Finding]:
+    settler, resolver, lister = (chain.at(name) for name in ("SettlementWallet", "FeedResolver", "AgentLister"))
+    constructed = {
+        "token": chain.file.token("USDC").address,
+        "lister": lister,
+        "resolver": resolver,
+        "guardian": chain.at("Pauser"),
+        "treasury": chain.safe,
+    }
+    yield from _names(chain, "SettlementWallet", constructed)
+    yield from _names(chain, "FeedResolver", {"settler": settler, "lister": lister})
+    yield from _names(chain, "AgentLister", {"settler": settler, "resolver": resolver})
+    yield from _names(chain, "Pauser", {"target": settler})
+    yield from _owners(chain)
+    bounds = chain.bound("AgentLister").bounds()
+    for name, number in base.bounds_of(chain.file).items():
+        yield _equal(f"AgentLister {name}", getattr(bounds, name), number)
+    yield from _base_feeds(chain)
+    for role, word, what in ((base.RELAYER, "relay", "settle payments"), (base.CREDITOR, "creditor", "book payments")):
+        holding = chain.allowed("SettlementWallet", "RoleSet(bytes32,address,bool)", role)
+        yield from _holders(what, chain.wallets(word), holding)
+    listing = chain.allowed("AgentLister", "ListerSet(address,bool)")
+    yield from _holders("list agent markets", chain.wallets("lister"), listing)
+    yield from _guardians(chain)
+
+
+def _base_feeds(chain: _Chain) -> Iterator[Finding]:
+    lister = chain.bound("AgentLister")
+    publisher = chain.file.operator_wallets.get("publisher")
+    for source in chain.file.observation_feeds:
+        feed = chain.bind("ObservationFeed", source.address)
         yield _equal(f"{source.key} publisher", feed.publisher(), publisher)
+        yield _equal(f"{source.key} lag (s)", feed.maxLag(), source.max_lag_seconds)
+        standing = lister.feed(source.address)
+        if standing.condemned:
+            yield Finding(False, f"{source.key} is condemned")
+        elif not standing.allowed:
+            hint = "its publisher posts first, then: ape run allow_feed"
+            yield Finding(False, f"{source.key} is not allowed for markets yet; {hint}", open=True)
+        else:
+            yield _equal(f"{source.key} memory (s)", standing.memory_, source.memory_seconds)
+            yield _equal(f"{source.key} max age (s)", standing.maxAge, source.max_age_seconds)
+            yield _equal(f"{source.key} lag at the lister (s)", standing.lag, source.max_lag_seconds)
+            yield _equal(f"{source.key} pot cap (units)", standing.potCap, source.pot_cap_units)
+            yield Finding(bool(standing.published), f"{source.key} has a publisher, as the lister knows it")
+    known = [source.address for source in chain.file.observation_feeds]
+    listed = chain.allowed("AgentLister", FEED_SET)
+    yield _none_else(listed, known)
+
+
+def _none_else(allowed: set[str], known: Sequence[str]) -> Finding:
+    others = sorted(allowed - set(known))
+    return Finding(not others, "no other feed is allowed" + (f", but {', '.join(others)} is" if others else ""))

@@ -7,7 +7,7 @@ import json
 import sys
 
 from core.chain import checksum
-from core.mirror.intent import idem_hash
+from core.mirror.bet import idem_hash
 from scripts._drill.fleet import CHAIN_IDS, ROOT, DidNotHappen, Fleet
 from scripts._drill.load import Load, Promise, Told
 

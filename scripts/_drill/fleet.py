@@ -32,6 +32,7 @@ from core.local.process import RunningProcess, SpawnPlan, free_port, start_proce
 from scripts._drill.guard import require_local
 from scripts._drill.proxy import Mood, Proxy
 from scripts._stack import wallets
+from scripts._stack.daemons import lanes
 from scripts._stack.state import State
 from scripts._status.scrape import samples
 from scripts._verify.chain import abi
@@ -330,19 +331,6 @@ class Fleet:
             return number >= head and block is not None and block["hash"] == "0x" + bytes(digest).hex()
 
         return await self.until(there, f"the index of {chain} at block {head}", seconds)
-
-
-def lanes() -> list[str]:
-    """Which local key serves which lanes, as core/config/lanes.py reads it."""
-    first, *others = (each.private_key for each in wallets.RELAY_LANES)
-    opener, publisher = wallets.OPENER.private_key, wallets.PUBLISHER.private_key
-    return [
-        f"relay+keeper={first}",
-        *(f"relay={key}" for key in others),
-        f"vpm:opener={opener}",
-        f"base:lister={opener}",
-        f"publisher={publisher}",
-    ]
 
 
 def children(pid: int) -> list[int]:

@@ -61,7 +61,7 @@ def place_stock(node: Node, usdg: str, feeds: Sequence[StockFeed]) -> None:
         calls.append((one.feed, call_data("setDescription(string)", ["string"], [f"{one.ticker} / USD"])))
         calls.append((one.feed, call_data("pushMany(int256[],uint256[])", ["int256[]", "uint256[]"], list(rounds))))
         calls.append((one.stock_token, call_data("setSymbol(string)", ["string"], [one.ticker])))
-    _send_all(node, calls)
+    send_all(node, calls)
 
 
 def fund(node: Node, token: str, *, local_token: bool) -> None:
@@ -71,7 +71,7 @@ def fund(node: Node, token: str, *, local_token: bool) -> None:
     holders = [w.address for w in (*wallets.DEV, *wallets.BETTORS, wallets.OPENER)]
     if local_token:
         mint = "mint(address,uint256)"
-        _send_all(node, [(token, call_data(mint, ["address", "uint256"], [to, TOKENS_EACH])) for to in holders])
+        send_all(node, [(token, call_data(mint, ["address", "uint256"], [to, TOKENS_EACH])) for to in holders])
     else:
         slot = _balance_slot(node, token)
         for to in holders:
@@ -92,9 +92,8 @@ def _place(node: Node, placed: Sequence[Placed]) -> None:
             node.ask(method, *params)
 
 
-def _send_all(node: Node, calls: Sequence[tuple[str, bytes]]) -> None:
+def send_all(node: Node, calls: Sequence[tuple[str, bytes]], sender: str = wallets.DEPLOYER.address) -> None:
     """Send from an account the node impersonates, and make sure each call was carried out."""
-    sender = wallets.DEPLOYER.address
     node.ask("anvil_setBalance", sender, hex(ETH_EACH))
     node.ask("anvil_impersonateAccount", sender)
     hashes = [

@@ -13,6 +13,7 @@ from typing import Any
 
 from core.db.migrate import migrate
 from core.deployments import load_deployment
+from core.outbox import CREDIT, KEEPER, LISTER, OPENER, PUBLISHER, RELAY
 from scripts._stack import wallets
 from scripts._stack.chains import LocalChain
 from scripts._stack.options import Options, free_port
@@ -109,20 +110,21 @@ def _environment(options: Options, state: State, database_url: str, chains: Mapp
         "VPM_KEEPER_SWEEP_FROM_UNITS": "100000",  # a tenth of a dollar, so that a sweep is seen
         "CRON_SECRET": state.cron_secret(),
         "VPM_ATTESTATION_KEY": wallets.ATTESTATION.private_key,
-        "VPM_RELAYER_KEYS": ",".join(_lanes()),
+        "VPM_RELAYER_KEYS": ",".join(lanes()),
     }
 
 
-def _lanes() -> list[str]:
+def lanes() -> list[str]:
     """Which local key serves which lanes, as core/config/lanes.py reads it."""
     first, *others = (w.private_key for w in wallets.RELAY_LANES)
     opener, publisher = wallets.OPENER.private_key, wallets.PUBLISHER.private_key
     return [
-        f"relay+keeper={first}",
-        *(f"relay={key}" for key in others),
-        f"vpm:opener={opener}",
-        f"base:lister={opener}",
-        f"publisher={publisher}",
+        f"{RELAY}+{KEEPER}={first}",
+        *(f"{RELAY}={key}" for key in others),
+        f"vpm:{OPENER}={opener}",
+        f"base:{LISTER}={opener}",
+        f"base:{CREDIT}={wallets.CREDITOR.private_key}",
+        f"base:{PUBLISHER}={publisher}",
     ]
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from core.deployments import Deployment, load_deployment, write_deployment
 from core.local.anvil import ask
+from keeper.sources.simulated import first_value
 from scripts._deploy.handover import OWNER_KEYS_VARIABLE
 from scripts._stack import chain_setup, contracts, wallets
 from scripts._stack.chain_setup import Node, StockFeed
@@ -19,6 +21,13 @@ ROOT = Path(__file__).resolve().parents[2]
 
 # What the local agent markets are about; the simulated source moves them.
 OBSERVED = ("BNKR/market_cap", "AIXBT/market_cap", "VIRTUAL/market_cap")
+
+# Short enough that a round of ten minutes closes, is measured and pays while one watches.
+LAG_SECONDS = 10
+MEMORY_SECONDS = 10
+MAX_AGE_SECONDS = 3_600
+POT_CAP_USD = 100_000
+DISPUTE_WINDOW_SECONDS = 60
 
 
 async def deploy_all(chains: Mapping[str, LocalChain], state: State) -> None:
@@ -59,31 +68,63 @@ def _prepare_chain(chain: LocalChain, state: State) -> None:
         feeds = [StockFeed(one.ticker, one.proxy, one.stock_token) for one in known.feeds]
         chain_setup.place_stock(node, token, feeds)
     chain_setup.fund(node, token, local_token=not chain.fork)
-    local = known.model_copy(update={"kind": "local", "name": f"{known.name} (local)", "explorer_url": None})
-    write_deployment(local, state.deployment(chain.chain.name))
+    local = {"kind": "local", "name": f"{known.name} (local)", "explorer_url": None}
+    if chain.chain.name == "base":
+        local["params"] = {**known.params, "disputeWindowSeconds": DISPUTE_WINDOW_SECONDS}
+    write_deployment(known.model_copy(update=local), state.deployment(chain.chain.name))
 
 
 async def _deploy(chain: LocalChain, state: State) -> None:
     path = str(state.deployment(chain.chain.name))
     common = ["--network", chain.url, "--account", contracts.ACCOUNT, "--facts", path]
-    common += ["--threshold", str(wallets.SAFE_THRESHOLD)]
+    safe = ["--threshold", str(wallets.SAFE_THRESHOLD)]
     for owner in wallets.SAFE_OWNERS:
-        common += ["--safe-owner", owner.address]
-    if chain.chain.name == "vpm":
-        arguments = ["run", "deploy_stock", *common, "--opener", wallets.OPENER.address]
-    else:
-        arguments = ["run", "deploy_base", *common, "--publisher", wallets.PUBLISHER.address]
-        arguments += ["--lister", wallets.OPENER.address, "--attester", wallets.ATTESTATION.address]
-        for lane in wallets.RELAY_LANES:
-            arguments += ["--relayer", lane.address]
-        for key in OBSERVED:
-            arguments += ["--observe", key]
+        safe += ["--safe-owner", owner.address]
     signing = {OWNER_KEYS_VARIABLE: ",".join(w.private_key for w in wallets.SAFE_OWNERS[: wallets.SAFE_THRESHOLD])}
+
+    async def run(script: str, *arguments: str) -> None:
+        await contracts.run_ape(["run", script, *common, *arguments], ape_folder=state.ape, env=signing)
+
     # Mining on demand while one account sends one transaction after the other takes seconds off the first start.
     node = Node(chain.url)
     await asyncio.to_thread(node.ask, "evm_setAutomine", True)
     try:
-        await contracts.run_ape(arguments, ape_folder=state.ape, env=signing)
+        if chain.chain.name == "vpm":
+            named = ["--opener", wallets.OPENER.address, "--guardian", wallets.GUARDIAN.address]
+            await run("deploy_stock", *safe, *named)
+        else:
+            await run("deploy_base", *safe, *_base_options())
+            await asyncio.to_thread(_first_readings, node, load_deployment(Path(path)))
+            await run("allow_feed")
     finally:
         await asyncio.to_thread(node.ask, "evm_setAutomine", False)
         await asyncio.to_thread(node.ask, "evm_setIntervalMining", 1)
+
+
+def _base_options() -> Sequence[str]:
+    named = {
+        "--publisher": wallets.PUBLISHER,
+        "--lister": wallets.OPENER,
+        "--creditor": wallets.CREDITOR,
+        "--guardian": wallets.GUARDIAN,
+        "--attester": wallets.ATTESTATION,
+    }
+    options = [part for option, one in named.items() for part in (option, one.address)]
+    numbers = {"--lag": LAG_SECONDS, "--memory": MEMORY_SECONDS, "--max-age": MAX_AGE_SECONDS, "--pot-cap": POT_CAP_USD}
+    options += [part for option, number in numbers.items() for part in (option, str(number))]
+    for lane in wallets.RELAY_LANES:
+        options += ["--relayer", lane.address]
+    for key in OBSERVED:
+        options += ["--observe", key]
+    return options
+
+
+def _first_readings(node: Node, deployment: Deployment) -> None:
+    """Each feed's first value, by its publisher: the Safe can allow only a feed that reads."""
+    calls = []
+    for source in deployment.observation_feeds:
+        head = node.ask("eth_getBlockByNumber", "latest", False)
+        reading = [first_value(source.key), min(int(time.time()), int(head["timestamp"], 16))]
+        post = chain_setup.call_data("post(int256,uint64)", ["int256", "uint64"], reading)
+        calls.append((source.address, post))
+    chain_setup.send_all(node, calls, wallets.PUBLISHER.address)

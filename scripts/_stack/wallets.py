@@ -31,6 +31,8 @@ def wallet(role: str) -> Wallet:
 DEPLOYER = wallet("deployer")
 OPENER = wallet("opener")  # lists stock markets and seeds their legs
 PUBLISHER = wallet("publisher")  # posts observations to our own feeds
+CREDITOR = wallet("creditor")  # books payments that were sent past the settlement wallet
+GUARDIAN = wallet("guardian")  # stops new bets on both chains
 RELAY_LANES = tuple(wallet(f"relay lane {n}") for n in range(4))
 SAFE_OWNERS = tuple(wallet(f"safe owner {n}") for n in range(3))
 ATTESTATION = wallet("attestation")  # signs offers and receipts; holds no money
@@ -40,4 +42,4 @@ DEV = tuple(wallet(f"dev wallet {n}") for n in range(DEV_WALLETS))
 SAFE_THRESHOLD = 2
 
 # Everybody who may have to send a transaction.
-GAS_HOLDERS = (DEPLOYER, OPENER, PUBLISHER, *RELAY_LANES, *SAFE_OWNERS, *DEV)
+GAS_HOLDERS = (DEPLOYER, OPENER, PUBLISHER, CREDITOR, GUARDIAN, *RELAY_LANES, *SAFE_OWNERS, *DEV)

@@ -19,9 +19,26 @@ from core.deployments import load_deployment
 from core.errors import VpmError
 
 # Tables with a chain_id lose that chain's rows; the others belong to one chain and are emptied.
-SHARED = ("chain_log", "chain_log_removed", "chain_block", "chain_reorg", "oracle_round", "token_authorization")
+SHARED = (
+    "chain_log",
+    "chain_log_removed",
+    "chain_block",
+    "chain_reorg",
+    "oracle_round",
+    "token_authorization",
+    "pauser_guardian",
+    "pauser_act",
+)
 OWN = {
-    "base": ("agent_stake", "agent_outcome", "agent_market", "agent_fee_sweep", "agent_role", "agent_venue"),
+    "base": (
+        "agent_stake",
+        "agent_outcome",
+        "agent_market",
+        "agent_fee_sweep",
+        "agent_role",
+        "agent_feed",
+        "agent_venue",
+    ),
     "vpm": (
         "stock_position",
         "stock_vintage",

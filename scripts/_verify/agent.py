@@ -1,23 +1,43 @@
-"""An agent market and its trades from the wallet contract's logs: shares bought again, the result decided again."""
+"""An agent market and its trades from the contracts' logs: its terms worked out again, shares bought again, the result
+decided again, and each stake's payment looked up on the token."""
 
 from __future__ import annotations
 
-import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 from core.chain import checksum
 from core.events import agent as ev
-from core.events.token import TRANSFER
-from core.mirror.intent import market_key
+from core.events.layout import Layout
+from core.events.token import AUTHORIZATION_USED, TOKEN_EVENTS, TRANSFER, AuthorizationUsed, Transfer
+from core.market_document import MarketDocument, Specification, described, feed_keys
+from core.market_words import outcomes_of
+from core.mirror.bet import market_key
 from core.mirror.rounds import Problem
-from core.mirror.settlement import YES, Book, Kind, Reading, Terms, Verdict, VoidReason, crosses, decide
+from core.mirror.rounds import Reading as InEffect
+from core.mirror.settlement import (
+    Book,
+    FeedTerms,
+    Kind,
+    ListingBounds,
+    MarketSpec,
+    MarketTerms,
+    Reading,
+    Terms,
+    Unlistable,
+    Verdict,
+    VoidReason,
+    crosses,
+    decide,
+    fault,
+    listing_terms,
+)
 from scripts._verify.chain import Chain, Seen, seen, word
 from scripts._verify.claims import Findings, NotCheckable
 
 CENT_DECIMALS = 4
-SIDES = {Kind.THRESHOLD: ("yes", "no"), Kind.DIRECTION: ("up", "down")}
 
 
 @dataclass
@@ -25,20 +45,46 @@ class AgentMarket:
     """Everything logs say of one market up to the pinned block."""
 
     key: bytes
-    listed: ev.MarketListed
+    listing: Seen
+    document: MarketDocument
     book: Book
     stakes: dict[int, Seen] = field(default_factory=dict)
     payments: dict[int, Seen] = field(default_factory=dict)
     closed: Seen | None = None
+    decided: Seen | None = None
     diverged: str = ""
 
     @property
     def spec(self) -> ev.MarketSpec:
-        return self.listed.spec
+        spec: ev.MarketSpec = self.listing.event.spec
+        return spec
+
+    @property
+    def given(self) -> ev.MarketTerms:
+        """What the Safe's bounds made of it, as the lister's log says."""
+        given: ev.MarketTerms = self.listing.event.terms
+        return given
 
     @property
     def kind(self) -> Kind:
         return Kind(self.spec.kind)
+
+    @property
+    def terms(self) -> Terms:
+        spec, given = self.spec, self.given
+        return Terms(
+            kind=self.kind,
+            target=spec.target,
+            bounds=spec.bounds,
+            early_resolvable=spec.early_resolvable,
+            published=given.published,
+            max_age=given.max_age,
+            start_at=spec.start_at,
+            ends_at=spec.ends_at,
+            early_from=given.early_from,
+            settles_after=given.settles_after,
+            voids_after=given.voids_after,
+        )
 
     @property
     def winner(self) -> int | None:
@@ -46,16 +92,8 @@ class AgentMarket:
 
     @property
     def sides(self) -> tuple[str, ...]:
-        """The keys a trade names; those of the two binary kinds are fixed."""
-        if self.kind in SIDES:
-            return SIDES[self.kind]
-        defaults = tuple(f"b{at}" for at in range(self.spec.outcomes))
-        try:
-            given = json.loads(self.listed.metadata).get("outcomes") or []
-            keys = tuple(str(each["key"]) for each in given)
-        except (ValueError, KeyError, TypeError, AttributeError):
-            return defaults
-        return keys if len(keys) == self.spec.outcomes == len(set(keys)) else defaults
+        """The keys a trade names."""
+        return tuple(each.key for each in outcomes_of(self.kind, self.spec.bounds))
 
     def owed(self, stake: ev.Staked | ev.RefundBooked) -> tuple[int, bool]:
         """What it is owed now, and whether it is its own money back."""
@@ -69,135 +107,357 @@ class AgentMarket:
 
 async def read_market(chain: Chain, key: bytes) -> AgentMarket:
     """NotCheckable when it was never listed."""
-    wallet = chain.contract("SettlementWallet").address
-    logs = await chain.logs(wallet, ev.WALLET_EVENTS, [word(key)])
-    listed = next((one.event for one in logs if isinstance(one.event, ev.MarketListed)), None)
-    if listed is None:
-        raise NotCheckable(f"Market 0x{key.hex()} was never listed in {wallet}.")
-    spec = listed.spec
-    found = AgentMarket(key, listed, Book.empty(spec.outcomes, spec.virtual_liquidity, spec.fee_bps))
-    for one in logs:
+    topics = [word(key)]
+    lister = chain.contract("AgentLister").address
+    listed = await chain.logs(lister, _only(ev.AGENT_LISTER_EVENTS, "MarketListed"), topics)
+    if not listed:
+        raise NotCheckable(f"Market 0x{key.hex()} was never listed in {lister}.")
+    spec: ev.MarketSpec = listed[0].event.spec
+    words = described(key, specification(listed[0].event), feed_keys(chain.deployment.observation_feeds).get(spec.feed))
+    book = Book.empty(spec.weights, listed[0].event.terms.fee_bps)
+    market = AgentMarket(key, listed[0], words, book)
+    for one in await chain.logs(chain.contract("SettlementWallet").address, ev.WALLET_EVENTS, topics):
         event = one.event
         if isinstance(event, ev.Staked):
-            found.stakes[event.stake_id] = one
-            found.book, got = found.book.staked(event.outcome, event.amount)
-            if (got.fee, got.shares) != (event.fee, event.shares) and not found.diverged:
-                found.diverged = f"stake {event.stake_id} got {event.shares} shares, the book gives {got.shares}"
+            market.stakes[event.stake_id] = one
+            market.book, got = market.book.staked(event.outcome, event.amount)
+            if (got.fee, got.shares) != (event.fee, event.shares) and not market.diverged:
+                market.diverged = f"stake {event.stake_id} got {event.shares} shares, the book gives {got.shares}"
         elif isinstance(event, ev.RefundBooked):
-            found.stakes[event.stake_id] = one
+            market.stakes[event.stake_id] = one
         elif isinstance(event, ev.MarketResolved | ev.MarketVoided):
-            found.closed = one
+            market.closed = one
         elif isinstance(event, ev.Paid):
-            found.payments[event.stake_id] = one
-    return found
+            market.payments[event.stake_id] = one
+    decisions = _only(ev.AGENT_RESOLVER_EVENTS, "MarketDecided")
+    for one in await chain.logs(chain.contract("FeedResolver").address, decisions, topics):
+        market.decided = one
+    return market
+
+
+def specification(listed: ev.MarketListed) -> Specification:
+    """What the words of a market are rendered from."""
+    spec, terms = listed.spec, listed.terms
+    return Specification(
+        kind=Kind(spec.kind),
+        feed=spec.feed,
+        target=spec.target,
+        bounds=spec.bounds,
+        early_resolvable=spec.early_resolvable,
+        published=terms.published,
+        max_age=terms.max_age,
+        opens_at=spec.opens_at,
+        closes_at=spec.closes_at,
+        start_at=spec.start_at,
+        ends_at=spec.ends_at,
+        early_from=terms.early_from,
+        settles_after=terms.settles_after,
+        voids_after=terms.voids_after,
+    )
+
+
+def _only(layouts: Mapping[bytes, Layout], *names: str) -> dict[bytes, Layout]:
+    return {topic: each for topic, each in layouts.items() if each.name in names}
 
 
 # ---------------------------------------------------------------- the market
 
 
-async def check_book(chain: Chain, found: AgentMarket, said: Findings) -> None:
+async def check_listing(chain: Chain, market: AgentMarket, said: Findings) -> None:
+    """By which rules it was listed: the Safe's numbers of that moment, and the times that follow from them."""
+    lister, listing, spec = chain.contract("AgentLister").address, market.listing, market.spec
+    said.says(
+        "the market's id is the one its specification gives",
+        market.document.known,
+        f"AgentLister.MarketListed in {listing.tx}, named by core.market_document",
+        "" if market.document.known else "its feed is not in the deployment file, or its key hashes other words",
+    )
+    bounds = await _before(chain, listing, _only(ev.AGENT_LISTER_EVENTS, "BoundsSet"), [])
+    feed = await _before(chain, listing, _only(ev.AGENT_LISTER_EVENTS, "FeedSet"), [word(spec.feed)])
+    allowed = feed is not None and feed.event.allowed
+    said.says("the Safe had allowed its feed", allowed, f"AgentLister.FeedSet of {checksum(spec.feed)}")
+    if bounds is None or feed is None:
+        said.says("the Safe had set bounds", bounds is not None, f"AgentLister.BoundsSet of {lister}")
+        return
+    limits = bounds.event
+    now = await chain.time_of(listing.block)
+    try:
+        due: MarketTerms | Unlistable = listing_terms(
+            MarketSpec(
+                kind=market.kind,
+                opens_at=spec.opens_at,
+                closes_at=spec.closes_at,
+                ends_at=spec.ends_at,
+                weights=spec.weights,
+                start_at=spec.start_at,
+                target=spec.target,
+                bounds=spec.bounds,
+                early_resolvable=spec.early_resolvable,
+            ),
+            FeedTerms(feed.event.memory, feed.event.max_age, feed.event.lag, feed.event.pot_cap, feed.event.published),
+            ListingBounds(
+                limits.fee_bps, limits.min_weight, limits.max_weight, limits.dispute_window, limits.void_delay
+            ),
+            now,
+        )
+    except Unlistable as error:
+        due = error
+    shown = f"the Safe's BoundsSet and FeedSet before {listing.tx}, by core.mirror.settlement.listing_terms"
+    if isinstance(due, Unlistable):
+        said.says("stakes end before anything that decides it is measured", False, shown, str(due))
+        return
+    said.says(
+        "stakes end before anything that decides it is measured",
+        True,
+        shown,
+        f"stakes until {spec.closes_at}, then nothing older than {feed.event.memory} s counts until {spec.ends_at}",
+    )
+    given = market.given
+    said.same(
+        "opening, fee, pot cap, age bound and times of settling are what the Safe's numbers give",
+        (
+            spec.opens_at,
+            given.fee_bps,
+            given.pot_cap,
+            given.published,
+            given.max_age,
+            given.early_from,
+            given.settles_after,
+            given.voids_after,
+        ),
+        (
+            due.opens_at,
+            due.fee_bps,
+            due.pot_cap,
+            due.published,
+            due.max_age,
+            due.early_from,
+            due.settles_after,
+            due.voids_after,
+        ),
+        shown,
+    )
+    await _as_kept(chain, market, said)
+
+
+async def _as_kept(chain: Chain, market: AgentMarket, said: Findings) -> None:
+    """The settler and the resolver keep what the lister's log says."""
+    spec, given, key = market.spec, market.given, market.key
+    view = await chain.read(chain.contract("SettlementWallet").call("market", key))
+    said.same(
+        "the settlement wallet keeps these terms",
+        (view["opensAt"], view["closesAt"], view["feeBps"], view["potCap"], tuple(view["weights"])),
+        (spec.opens_at, spec.closes_at, given.fee_bps, given.pot_cap, spec.weights),
+        f"SettlementWallet.market(0x{key.hex()}) against AgentLister.MarketListed",
+    )
+    kept = await chain.read(chain.contract("FeedResolver").call("terms", key))
+    terms = market.terms
+    said.same(
+        "the resolver decides by these terms",
+        (
+            kept["kind"],
+            kept["feed"].lower(),
+            kept["target"],
+            tuple(kept["bounds"]),
+            kept["earlyResolvable"],
+            kept["published"],
+            kept["maxAge"],
+            kept["startAt"],
+            kept["endsAt"],
+            kept["earlyFrom"],
+            kept["settlesAfter"],
+            kept["voidsAfter"],
+        ),
+        (
+            int(terms.kind),
+            checksum(spec.feed).lower(),
+            terms.target,
+            terms.bounds,
+            terms.early_resolvable,
+            terms.published,
+            terms.max_age,
+            terms.start_at,
+            terms.ends_at,
+            terms.early_from,
+            terms.settles_after,
+            terms.voids_after,
+        ),
+        f"FeedResolver.terms(0x{key.hex()}) against AgentLister.MarketListed",
+    )
+
+
+async def _before(chain: Chain, moment: Seen, layouts: Mapping[bytes, Layout], topics: list[Any]) -> Seen | None:
+    """The lister's last log of that kind before a moment."""
+    logs = await chain.logs(chain.contract("AgentLister").address, layouts, topics)
+    earlier = [one for one in logs if (one.block, one.index) < (moment.block, moment.index)]
+    return earlier[-1] if earlier else None
+
+
+async def check_book(chain: Chain, market: AgentMarket, said: Findings) -> None:
     said.says(
         "every stake of the market got the shares the formula gives, in order",
-        not found.diverged,
-        f"SettlementWallet.Staked logs of 0x{found.key.hex()}, priced again",
-        found.diverged,
+        not market.diverged,
+        f"SettlementWallet.Staked logs of 0x{market.key.hex()}, priced again",
+        market.diverged,
     )
     wallet = chain.contract("SettlementWallet")
-    for outcome, side in enumerate(found.sides):
-        stated = await chain.read(wallet.call("outcomeBook", found.key, outcome))
-        book = found.book
-        ours = (book.net[outcome], book.shares[outcome], book.weight(outcome), book.price(outcome))
-        call = f"SettlementWallet.outcomeBook(0x{found.key.hex()}, {outcome}) against the fold"
-        said.same(f"net, shares, weight and price of {side}", tuple(stated), ours, call)
+    for outcome, side in enumerate(market.sides):
+        stated = await chain.read(wallet.call("outcomeBook", market.key, outcome))
+        book = market.book
+        ours = (
+            book.net[outcome],
+            book.shares[outcome],
+            book.excess[outcome],
+            book.weight(outcome),
+            book.price(outcome),
+        )
+        call = f"SettlementWallet.outcomeBook(0x{market.key.hex()}, {outcome}) against the fold"
+        said.same(f"net, shares, excess, weight and price of {side}", tuple(stated), ours, call)
 
 
-async def check_result(chain: Chain, found: AgentMarket, said: Findings) -> None:
-    """The reading in effect, what it decides, and that the contract closed the market so."""
-    if found.closed is None:
+async def check_result(chain: Chain, market: AgentMarket, said: Findings) -> None:
+    """The readings in effect, what they decide, and that the contracts closed the market so."""
+    if market.closed is None:
         return
-    spec, event, feed = found.spec, found.closed.event, checksum(found.spec.feed)
-    terms = Terms(
-        kind=found.kind,
-        opens_at=spec.opens_at,
-        closes_at=spec.closes_at,
-        max_age=spec.max_age,
-        target=spec.target,
-        bounds=spec.bounds,
-        early_resolvable=spec.early_resolvable,
-        start_at=spec.start_at,
-        void_delay=spec.void_delay,
+    if market.decided is None:
+        said.says("the resolver decided it", False, f"FeedResolver.MarketDecided of 0x{market.key.hex()}")
+        return
+    decided: ev.MarketDecided = market.decided.event
+    closing = market.closed.event
+    is_void = isinstance(closing, ev.MarketVoided)
+    code = closing.reason if isinstance(closing, ev.MarketVoided) else closing.outcome
+    said.same(
+        "the settlement wallet closed it as the resolver decided",
+        (is_void, code),
+        (decided.is_void, decided.code),
+        f"FeedResolver.MarketDecided in {market.decided.tx}",
     )
-    closed_at = await chain.time_of(found.closed.block)
-    if isinstance(event, ev.MarketResolved) and event.outcome == YES and spec.early_resolvable:
-        early = await chain.round(feed, event.round_id)
-        in_effect = early is not None and await chain.proves(feed, early.id, early.updated_at) is not None
-        if early is not None and crosses(terms, Reading(early.answer, early.updated_at), closed_at):
-            shown = f"getRoundData({early.id}) of {feed}"
-            said.says(
-                "a reading of the market's life reached the target",
-                in_effect and (early.answer, early.updated_at) == (event.observed, event.observed_at),
-                shown,
-                f"{early.answer} at {early.updated_at}, target {spec.target}",
-            )
-            return
-    end = await chain.in_effect(feed, spec.closes_at)
-    start = await chain.in_effect(feed, spec.start_at) if found.kind is Kind.DIRECTION else None
-    if isinstance(event, ev.MarketVoided) and event.reason == VoidReason.TIMEOUT:
-        due = spec.closes_at + spec.void_delay
-        said.says("void by timeout only after the void delay", closed_at > due, f"closesAt + voidDelay = {due}")
-        return
-    for one, when in ((end, "deadline"), (start, "start")):
+    closed_at = await chain.time_of(market.closed.block)
+    if decided.is_void and decided.code == VoidReason.TIMEOUT:
+        due = market.terms.voids_after
+        said.says("void by timeout only after the void delay", closed_at > due, f"voidsAfter = {due}")
+    elif decided.is_void and decided.code == VoidReason.CONDEMNED:
+        feed = word(market.spec.feed)
+        logs = await _before(chain, market.decided, _only(ev.AGENT_LISTER_EVENTS, "FeedCondemned"), [feed])
+        said.says(
+            "void because the Safe condemned its feed, which has a publisher",
+            logs is not None and market.terms.published,
+            f"AgentLister.FeedCondemned of {checksum(market.spec.feed)}",
+        )
+    elif not await _early(chain, market, decided, closed_at, said):
+        await _at_its_end(chain, market, decided, closed_at, said)
+
+
+async def _early(chain: Chain, market: AgentMarket, decided: ev.MarketDecided, closed_at: int, said: Findings) -> bool:
+    """Whether one reading settled it at once; then that reading is checked."""
+    terms, feed, end = market.terms, checksum(market.spec.feed), decided.end
+    if decided.is_void or not crosses(terms, Reading(end.answer, end.updated_at), closed_at):
+        return False
+    stands = await chain.round(feed, end.round_id)
+    in_effect = stands is not None and await chain.proves(feed, stands.id, stands.updated_at) is not None
+    same = stands is not None and (stands.answer, stands.updated_at) == (end.answer, end.updated_at)
+    said.says(
+        "a reading of the market's interval reached the target",
+        in_effect and same,
+        f"getRoundData({end.round_id}) of {feed}",
+        f"{end.answer} at {end.updated_at}, target {terms.target}, from {terms.early_from} to {terms.ends_at}",
+    )
+    return True
+
+
+async def _at_its_end(
+    chain: Chain, market: AgentMarket, decided: ev.MarketDecided, closed_at: int, said: Findings
+) -> None:
+    terms, feed = market.terms, checksum(market.spec.feed)
+    said.says(
+        "it was settled only once the reading at its end could not change any more",
+        closed_at > terms.settles_after,
+        f"settlesAfter = {terms.settles_after}, closed at {closed_at}",
+    )
+    end = await chain.in_effect(feed, terms.ends_at)
+    start = await chain.in_effect(feed, terms.start_at) if market.kind is Kind.DIRECTION else None
+    for one, when in ((end, "end"), (start, "start")):
         if one is not None and one.problem not in (Problem.OK, Problem.NO_ROUND):
             said.unknown(f"the reading at the {when}", f"latestRoundData of {feed}", one.problem.name)
             return
-    ends = _reading(end)
-    verdict = decide(terms, ends, None if start is None else _reading(start))
-    told = Verdict(event.outcome) if isinstance(event, ev.MarketResolved) else Verdict(None, VoidReason(event.reason))
+    verdict = decide(terms, _reading(end), None if start is None else _reading(start))
+    result = Verdict(None, VoidReason(decided.code)) if decided.is_void else Verdict(decided.code)
+    faults = {fault(terms, _reading(end), terms.ends_at)}
+    faults |= set() if start is None else {fault(terms, _reading(start), terms.start_at)}
+    if result.void is not None and result.void in faults:
+        verdict = result  # either of two faulty readings is proof enough
     said.same(
         "outcome",
-        _named(found, told),
-        _named(found, verdict),
-        f"the round in effect at {spec.closes_at} of {feed}"
+        _named(market, result),
+        _named(market, verdict),
+        f"the round in effect at {terms.ends_at} of {feed}"
         + (f" is {end.round.id}: {end.round.answer} at {end.round.updated_at}" if end.round else " is none"),
     )
-    if isinstance(event, ev.MarketResolved) and end.round is not None:
-        held = (end.round.id, end.round.answer, end.round.updated_at)
-        stated = (event.round_id, event.observed, event.observed_at)
-        said.same("round, value and time it was resolved by", stated, held, f"getRoundData of {feed}")
+    for used, one, when in ((decided.end, end, "end"), (decided.start, start, "start")):
+        if one is None or one.round is None or not used.round_id:
+            continue
+        stated = (used.round_id, used.answer, used.updated_at)
+        standing = (one.round.id, one.round.answer, one.round.updated_at)
+        said.same(f"round, value and time of the reading at the {when}", stated, standing, f"getRoundData of {feed}")
 
 
-def _reading(found: Any) -> Reading | None:
-    return None if found.round is None else Reading(found.round.answer, found.round.updated_at)
+def _reading(one: InEffect) -> Reading | None:
+    return None if one.round is None else Reading(one.round.answer, one.round.updated_at)
 
 
-def _named(found: AgentMarket, verdict: Verdict) -> str:
+def _named(market: AgentMarket, verdict: Verdict) -> str:
     if verdict.winner is not None:
-        return found.sides[verdict.winner]
+        return market.sides[verdict.winner]
     return f"void ({verdict.void.name})" if verdict.void is not None else "void"
+
+
+def check_words(market: AgentMarket, stated: dict[str, Any], said: Findings) -> None:
+    """Whatever a document calls the market is what its specification says, word for word."""
+    source = f"AgentLister.MarketListed in {market.listing.tx}, in the words of core.market_document"
+    words = {name: (text, source) for name, text in market.document.texts.items() if name != "rules"}
+    said.fields("the market's", stated, words)
+    rules = stated.get("rules")
+    if rules is not None:
+        whole = " ".join(map(str, rules)) if isinstance(rules, list) else rules
+        said.same("the market's rules", whole, market.document.texts["rules"], source)
+    outcomes = stated.get("outcomes")
+    if isinstance(outcomes, list):
+        labels = {each.key: each.label for each in market.document.outcomes}
+        given = {str(each.get("key")): each.get("label", labels.get(str(each.get("key")))) for each in outcomes}
+        said.same("the market's sides and their labels", given, labels, source)
+    times = {
+        "deadlineAt": market.spec.closes_at,
+        "endsAt": market.spec.ends_at,
+        "settlesAfter": market.terms.settles_after,
+        "startAt": market.spec.start_at or None,
+    }
+    for name, at in times.items():
+        if stated.get(name) is not None:
+            said.same(f"the market's {name}", seconds(stated[name]), at, source)
 
 
 # ---------------------------------------------------------------- one stake
 
 
+_STAKES = _only(ev.WALLET_EVENTS, "Staked", "RefundBooked")
+
+
 async def find_stake(chain: Chain, trade_id: str, tx: Any = None) -> Seen:
-    """The log of a trade by its intent hash; with its transaction it is one request."""
+    """The log of a trade by its bet's hash; with its transaction it is one request."""
     wallet = chain.contract("SettlementWallet").address
-    wanted = bytes.fromhex(trade_id[2:])
+    sought = bytes.fromhex(trade_id[2:])
     receipt = await chain.receipt(tx)
     logs = [] if receipt is None else seen(receipt.logs, wallet, _STAKES)
-    if not any(one.event.intent_hash == wanted for one in logs):
+    if not any(one.event.bet_hash == sought for one in logs):
         logs = await chain.logs(wallet, _STAKES)
     for one in logs:
-        if one.event.intent_hash == wanted:
+        if one.event.bet_hash == sought:
             return one
-    raise NotCheckable(f"No stake of {wallet} carries the intent hash {trade_id} at block {chain.head.number}.")
+    raise NotCheckable(f"No stake of {wallet} carries the bet's hash {trade_id} at block {chain.head.number}.")
 
 
-_STAKES = {topic: each for topic, each in ev.WALLET_EVENTS.items() if each.name in ("Staked", "RefundBooked")}
-
-
-async def check_stake(chain: Chain, found: AgentMarket, stake: Seen, said: Findings) -> None:
-    """That the money came in, and what went out again."""
+async def check_stake(chain: Chain, market: AgentMarket, stake: Seen, said: Findings) -> None:
+    """The transfer that paid for it, that it paid for nothing else, and what went out again."""
     event, wallet, token = stake.event, chain.contract("SettlementWallet"), chain.token.address
     owner = checksum(event.wallet)
     view = await chain.read(wallet.call("stake", event.stake_id))
@@ -205,15 +465,9 @@ async def check_stake(chain: Chain, found: AgentMarket, stake: Seen, said: Findi
     ours = (owner.lower(), event.amount, "0x" + event.market_id.hex())
     stated = (view["wallet"].lower(), view["amount"], "0x" + bytes(view["marketId"]).hex())
     said.same("wallet, amount and market of the stake", stated, ours, call)
-    receipt = await chain.receipt(stake.tx)
-    transfers = [] if receipt is None else seen(receipt.logs, token, {TRANSFER.topic: TRANSFER})
-    came = any(_is(one.event, owner, wallet.address, event.amount) for one in transfers)
-    if came:
-        said.says("the stake was pulled from the wallet", True, f"Transfer of {token} in {stake.tx}")
-    else:
-        said.unknown("the stake was pulled from the wallet", stake.tx, "booked by credit: the money came before")
-    owed, back = found.owed(event)
-    paid = found.payments.get(event.stake_id)
+    await _check_payment(chain, stake, said)
+    owed, back = market.owed(event)
+    paid = market.payments.get(event.stake_id)
     if paid is not None:
         right = (paid.event.amount, paid.event.refund) == (owed, back) and checksum(paid.event.wallet) == owner
         said.says("it was paid what it is owed", right, f"SettlementWallet.Paid in {paid.tx}", f"{owed} units")
@@ -225,16 +479,72 @@ async def check_stake(chain: Chain, found: AgentMarket, stake: Seen, said: Findi
         said.integer("owed and not sent yet", view["payable_"], owed, f"{call}.payable_")
 
 
+async def _check_payment(chain: Chain, stake: Seen, said: Findings) -> None:
+    """The token says AuthorizationUsed(payer, nonce) and in the very next log Transfer(payer, us, amount); no other
+    stake or refund was booked for the same pair."""
+    event, token = stake.event, chain.token.address
+    wallet, owner = chain.contract("SettlementWallet").address, checksum(event.wallet)
+    nonce = "0x" + event.nonce.hex()
+    pair = await _pair(chain, stake)
+    shown = f"AuthorizationUsed({owner}, {nonce}) of {token} and the log after it"
+    if pair is None:
+        said.says("the very transfer that paid for it", False, shown, "there is no such pair before the stake")
+    else:
+        used, moved = pair
+        right = _is(moved.event, owner, wallet, event.amount) and (moved.block, moved.index) < (
+            stake.block,
+            stake.index,
+        )
+        detail = f"{moved.event.value} units in {used.tx}, logs {used.index} and {moved.index}"
+        said.says("the very transfer that paid for it", right, shown, detail)
+    booked = await chain.logs(wallet, _STAKES, [None, None, word(event.wallet)])
+    times = sum(one.event.nonce == event.nonce for one in booked)
+    said.integer(
+        "stakes and refunds booked for that transfer", times, 1, f"logs of {wallet} for {owner}, nonce {nonce}"
+    )
+
+
+async def _pair(chain: Chain, stake: Seen) -> tuple[Seen, Seen] | None:
+    """An authorization's use and the transfer in the next log of the same transaction: in the stake's own transaction,
+    or, for a payment that came by itself, in an earlier one."""
+    event, token = stake.event, chain.token.address
+    own = await _pair_in(chain, stake.tx, event)
+    if own is not None:
+        return own
+    topics = [word(event.wallet), word(event.nonce)]
+    for used in await chain.logs(token, {AUTHORIZATION_USED.topic: AUTHORIZATION_USED}, topics):
+        earlier = await _pair_in(chain, used.tx, event)
+        if earlier is not None:
+            return earlier
+    return None
+
+
+async def _pair_in(chain: Chain, tx: str, event: ev.Staked | ev.RefundBooked) -> tuple[Seen, Seen] | None:
+    receipt = await chain.receipt(tx)
+    logs = [] if receipt is None else seen(receipt.logs, chain.token.address, TOKEN_EVENTS)
+    at = {one.index: one for one in logs}
+    for one in logs:
+        following = at.get(one.index + 1)
+        if (
+            isinstance(one.event, AuthorizationUsed)
+            and (one.event.authorizer, one.event.nonce) == (event.wallet, event.nonce)
+            and following is not None
+            and isinstance(following.event, Transfer)
+        ):
+            return one, following
+    return None
+
+
 def _is(moved: Any, sender: str, to: str, value: int) -> bool:
     return (checksum(moved.sender), checksum(moved.to), moved.value) == (checksum(sender), checksum(to), value)
 
 
-def status_of(found: AgentMarket, event: ev.Staked) -> str:
-    if found.closed is None:
+def status_of(market: AgentMarket, event: ev.Staked) -> str:
+    if market.closed is None:
         return "open"
-    if found.book.refunds(found.winner):
+    if market.book.refunds(market.winner):
         return "resolved-refunded"
-    return "resolved-won" if event.outcome == found.winner else "resolved-lost"
+    return "resolved-won" if event.outcome == market.winner else "resolved-lost"
 
 
 def seconds(text: Any) -> int | None:

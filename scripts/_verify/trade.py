@@ -9,7 +9,8 @@ from eth_abi.exceptions import DecodingError
 from core.chain import checksum
 from core.chain.wire import data_bytes
 from core.events import agent as ev
-from core.mirror.intent import ZERO_ADDRESS, Intent, intent_hash
+from core.mirror.bet import BOUND_ONLY, ZERO_ADDRESS, Bet, bet_hash, bound_nonce
+from core.mirror.settlement import Form
 from core.money import decimal_text
 from scripts._verify import attestation
 from scripts._verify.agent import (
@@ -17,8 +18,10 @@ from scripts._verify.agent import (
     AgentMarket,
     average_cents,
     check_book,
+    check_listing,
     check_result,
     check_stake,
+    check_words,
     find_stake,
     key_of,
     read_market,
@@ -48,7 +51,7 @@ async def check_receipt(chain: Chain, body: dict[str, Any], said: Findings, atte
         given = receipt["builderCode"] or ZERO_ADDRESS
         said.address("receipt builderCode", given, builder, "SettlementWallet.Staked.builder")
     await _recorded(chain, stake, receipt.get("recordedAt"), said)
-    await _intent(chain, found, stake, said)
+    await _bet(chain, stake, said)
     attestation.check_receipt(chain, body.get("extensions"), _trade(event), stake, said, attester)
     await _all(chain, found, stake, said)
 
@@ -58,6 +61,7 @@ async def check_proof(chain: Chain, body: dict[str, Any], said: Findings) -> Non
     found, stake = await _open(chain, body.get("tradeId"), settled.get("txHash"), said)
     event: ev.Staked = stake.event
     market = body.get("market") or {}
+    check_words(found, market, said)
     flat = {"marketId": market.get("id"), "side": position.get("side"), "sizeUsd": position.get("sizeUsd")}
     _same_trade(found, stake, {**flat, "txHash": settled.get("txHash")}, said)
     if "walletAddress" in position:
@@ -71,7 +75,7 @@ async def check_proof(chain: Chain, body: dict[str, Any], said: Findings) -> Non
         address = chain.contract("SettlementWallet").address
         said.address("proof contract", settled["contract"], address, "the deployment file")
     await _recorded(chain, stake, settled.get("settledAt"), said)
-    await _intent(chain, found, stake, said)
+    await _bet(chain, stake, said)
     await _all(chain, found, stake, said)
 
 
@@ -92,13 +96,15 @@ async def check_positions(chain: Chain, positions: list[dict[str, Any]], said: F
             if stated.get("status") != "open" and "status" in stated:
                 said.same(f"{of} status", stated["status"], status, f"SettlementWallet.market(0x{found.key.hex()})")
                 said.money(f"{of} pnlUsd", stated.get("pnlUsd"), owed - event.amount, "payout less stake")
+                said.fields(of, stated, {"payoutUsd": (owed, "the fold of the book, rule by rule")}, said.money)
+        check_words(found, stated, said)
         await _all(chain, found, stake, said)
 
 
 async def check_trade(chain: Chain, trade_id: str, said: Findings) -> None:
     """Only the id: what the chain says of it."""
     found, stake = await _open(chain, trade_id, trade_id, said, may_be_refund=True)
-    await _intent(chain, found, stake, said)
+    await _bet(chain, stake, said)
     await _all(chain, found, stake, said)
 
 
@@ -106,11 +112,11 @@ async def check_market(chain: Chain, market_id: Any, said: Findings, result: dic
     """A market by its readable id, or by the 32 bytes of its key."""
     key = bytes.fromhex(market_id[2:]) if is_hash(market_id) else key_of(market_id)
     found = await read_market(chain, key)
+    await check_listing(chain, found, said)
     await check_book(chain, found, said)
     await check_result(chain, found, said)
-    if found.closed is not None:
-        for stake in found.stakes.values():
-            await check_stake(chain, found, stake, said)
+    for stake in found.stakes.values():
+        await check_stake(chain, found, stake, said)
     if result is not None:
         _result(found, result, said)
 
@@ -130,9 +136,15 @@ def _result(found: AgentMarket, stated: dict[str, Any], said: Findings) -> None:
     shares = 0 if winner is None else book.shares[winner]
     said.money("result poolUsd", stated.get("poolUsd"), book.net_pool, f"{call}.netPool")
     said.money("result winningShares", stated.get("winningShares"), shares, f"{call} winner's shares")
-    if shares:
-        each = book.net_pool * 10**6 // shares
-        said.money("result payoutPerShareUsd", stated.get("payoutPerShareUsd"), each, "netPool / winning shares, down")
+    check_words(found, {name: value for name, value in stated.items() if name != "source"}, said)
+    if "payoutPerShareUsd" not in stated:
+        return
+    if winner is None or book.refunds(winner) or not book.pays_alike(winner):
+        rule = "stakes go back whole, or the pool holds less than a dollar a share: shares are not paid alike"
+        said.same("result payoutPerShareUsd", stated["payoutPerShareUsd"], None, rule)
+    else:
+        each = book.net_pool * 10**6 // shares  # down, as it is rounded there
+        said.money("result payoutPerShareUsd", stated["payoutPerShareUsd"], each, "netPool / winning shares, down")
 
 
 # ---------------------------------------------------------------- parts
@@ -164,24 +176,39 @@ async def _recorded(chain: Chain, stake: Seen, stated: Any, said: Findings) -> N
         said.same("recorded at", seconds(stated), await chain.time_of(stake.block), f"time of block {stake.block}")
 
 
-async def _intent(chain: Chain, found: AgentMarket, stake: Seen, said: Findings) -> None:
-    """The trade id hashed again from the call, where the call was sent to the contract directly."""
+async def _bet(chain: Chain, stake: Seen, said: Findings) -> None:
+    """The trade id hashed again from the call, where the call was sent to the contract directly, and how firmly the
+    payment names this bet."""
+    what = "the trade id is the hash of the bet"
     transaction = await chain.client.transaction(stake.tx)
     wallet = chain.contract("SettlementWallet")
     names = {wallet.abi.function(name).selector: name for name in ("settle", "credit")}
     data = b"" if transaction is None else data_bytes(transaction.input)
     name = names.get(data[:4])
     if transaction is None or name is None or (transaction.to or "").lower() != wallet.address.lower():
-        said.unknown(
-            "the trade id is the hash of the signed intent", stake.tx, "the call came through another contract"
-        )
+        said.unknown(what, stake.tx, "the call came through another contract")
         return
     try:
-        given = wallet.abi.function(name).decode_inputs(data)["i"]
+        given = wallet.abi.function(name).decode_inputs(data)
     except DecodingError:
-        said.says("the trade id is the hash of the signed intent", False, f"the input of {stake.tx} does not decode")
+        said.says(what, False, f"the input of {stake.tx} does not decode")
         return
-    intent = Intent(
+    bet = _bet_of(given["b"])
+    hashed = bet_hash(bet, chain.deployment.chain_id, wallet.address)
+    said.same(what, _trade(stake.event), "0x" + hashed.hex(), f"SettlementWallet.betHash of the input of {stake.tx}")
+    _binding(given["a"], hashed, stake, said)
+    if isinstance(stake.event, ev.Staked):
+        least = decimal_text(bet.min_shares)
+        said.says(
+            "it got at least the shares it asked for",
+            stake.event.shares >= bet.min_shares,
+            f"minShares in the input of {stake.tx}",
+            f"{decimal_text(stake.event.shares)}, asked for {least}",
+        )
+
+
+def _bet_of(given: Any) -> Bet:
+    return Bet(
         bytes(given["marketId"]),
         given["outcome"],
         given["amount"],
@@ -191,28 +218,30 @@ async def _intent(chain: Chain, found: AgentMarket, stake: Seen, said: Findings)
         given["builder"],
         bytes(given["ref"]),
     )
-    hashed = "0x" + intent_hash(intent, chain.deployment.chain_id, wallet.address).hex()
-    said.same(
-        "the trade id is the hash of the signed intent",
-        _trade(stake.event),
-        hashed,
-        f"SettlementWallet.intentHash of the input of {stake.tx}",
-    )
-    if isinstance(stake.event, ev.Staked):
-        least = decimal_text(intent.min_shares)
+
+
+def _binding(authorization: Any, hashed: bytes, stake: Seen, said: Findings) -> None:
+    """Whether what the payer signed names this bet; else the holder of RELAYER chose what it was staked on."""
+    nonce, shown = bytes(authorization["nonce"]), f"the authorization in the input of {stake.tx}"
+    said.same("the authorization is the one the log names", "0x" + nonce.hex(), "0x" + stake.event.nonce.hex(), shown)
+    if authorization["form"] == Form.RECEIVE:
+        bound = nonce == bound_nonce(hashed)
         said.says(
-            "it got at least the shares it asked for",
-            stake.event.shares >= intent.min_shares,
-            f"minShares in the input of {stake.tx}",
-            f"{decimal_text(stake.event.shares)}, asked for {least}",
+            "the payer's signature is bound to this bet", bound, shown, "receive form: its nonce is the bet's hash"
         )
+    elif authorization["validAfter"] == BOUND_ONLY and isinstance(stake.event, ev.Staked):
+        said.says("the payer's signature is bound to this bet", nonce == hashed, shown, "its nonce is the bet's hash")
+    else:
+        detail = "its nonce says nothing of a bet, so who held RELAYER decided what it was staked on"
+        said.says("the payer signed an ordinary payment", True, shown, detail)
 
 
 async def _all(chain: Chain, found: AgentMarket, stake: Seen, said: Findings) -> None:
+    await check_listing(chain, found, said)
     await check_book(chain, found, said)
     await check_result(chain, found, said)
     await check_stake(chain, found, stake, said)
 
 
 def _trade(event: ev.Staked | ev.RefundBooked) -> str:
-    return "0x" + event.intent_hash.hex()
+    return "0x" + event.bet_hash.hex()

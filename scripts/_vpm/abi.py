@@ -17,6 +17,8 @@ SAFE = ROOT / "node_modules" / "@safe-global" / "safe-contracts" / "build" / "ar
 
 # Libraries that are linked at compile time revert with errors of their own through the contracts that use them.
 CONTRACTS = (
+    "AgentLister",
+    "FeedResolver",
     "IERC3009",
     "LocalFeed",
     "LocalStockToken",
@@ -24,6 +26,7 @@ CONTRACTS = (
     "LocalUSDG",
     "MarketLister",
     "ObservationFeed",
+    "Pauser",
     "RoundResolver",
     "SettlementWallet",
     "VestedMarkets",

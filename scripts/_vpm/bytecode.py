@@ -20,7 +20,16 @@ RECORD = ROOT / "scripts" / "_deploy" / "bytecode.json"  # not in contracts/: ap
 SETTINGS = ("evmVersion", "optimizer", "viaIR")
 
 # Those that are deployed to live networks. Libraries are compiled into them.
-CONTRACTS = ("MarketLister", "ObservationFeed", "RoundResolver", "SettlementWallet", "VestedMarkets")
+CONTRACTS = (
+    "AgentLister",
+    "FeedResolver",
+    "MarketLister",
+    "ObservationFeed",
+    "Pauser",
+    "RoundResolver",
+    "SettlementWallet",
+    "VestedMarkets",
+)
 
 
 def built() -> dict[str, Any]:

@@ -23,7 +23,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 # Replays of files that a Python test generates first; those tests run forge themselves.
-GENERATED_FIRST = "tests/contracts/forge/{history/Histories.t.sol,settlement/Vectors.t.sol}"
+GENERATED_FIRST = "tests/contracts/forge/{history/Histories.t.sol,agent/Vectors.t.sol}"
 
 
 FEW = 3  # more failures than this are not a matter of luck

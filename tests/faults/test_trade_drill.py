@@ -24,7 +24,7 @@ import pytest
 from eth_utils.crypto import keccak
 
 from core.chain import checksum
-from core.mirror.intent import idem_hash
+from core.mirror.bet import idem_hash
 from core.money import USD
 from scripts._stack import wallets
 from scripts._stack.wallets import Wallet

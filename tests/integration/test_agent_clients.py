@@ -17,7 +17,7 @@ import pytest
 from eth_account import Account
 
 from core.chain import checksum
-from core.mirror.intent import idem_hash
+from core.mirror.bet import idem_hash
 from scripts._stack import wallets
 from scripts._stack.wallets import Wallet
 from tests.support.agent_chain import AgentChain

@@ -14,7 +14,7 @@ import pytest
 
 from api.agent.event_models import AgentEvent
 from core.db.engine import make_pool
-from core.mirror.intent import market_key
+from core.mirror.bet import market_key
 from core.outbox import KEEPER, IntentRequest, enqueue
 from scripts._stack import wallets
 from tests.support.agent_chain import AgentChain

@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from core.db.engine import conninfo
-from core.mirror.intent import market_key
+from core.mirror.bet import market_key
 from scripts._stack import wallets
 from tests.support.agent_chain import AgentChain
 from tests.support.agent_service import AgentService, agent_service

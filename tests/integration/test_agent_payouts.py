@@ -17,7 +17,7 @@ from api.agent.render import Links
 from api.agent.switch import Trading
 from core.db.engine import make_engine, make_pool
 from core.db.switches import SwitchWatcher
-from core.mirror.intent import market_key
+from core.mirror.bet import market_key
 from core.money import USD, loads
 from scripts._stack import wallets
 from tests.support.agent_chain import AgentChain

@@ -13,7 +13,7 @@ import pytest
 from pydantic import BaseModel
 
 from api.agent import answers
-from core.mirror.intent import market_key
+from core.mirror.bet import market_key
 from core.money import loads
 from scripts._stack import wallets
 from tests.support.agent_chain import AgentChain

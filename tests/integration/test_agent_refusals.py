@@ -16,7 +16,7 @@ import pytest
 from api.agent.problems import CATALOGUE
 from core.chain import checksum
 from core.db.engine import conninfo
-from core.mirror.intent import idem_hash
+from core.mirror.bet import idem_hash
 from scripts._stack import wallets
 from tests.support.agent_chain import AgentChain
 from tests.support.agent_service import AgentService, agent_service

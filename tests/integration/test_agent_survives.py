@@ -14,7 +14,7 @@ import aiohttp
 import pytest
 
 from core.chain import checksum
-from core.mirror.intent import idem_hash
+from core.mirror.bet import idem_hash
 from scripts._stack import wallets
 from tests.conftest import TestPostgres
 from tests.support.agent_chain import AgentChain

@@ -14,7 +14,7 @@ from eth_account import Account
 from eth_account.messages import encode_typed_data
 
 from core.chain import checksum
-from core.mirror.intent import idem_hash
+from core.mirror.bet import idem_hash
 from scripts._stack import wallets
 from tests.support.agent_chain import AgentChain
 from tests.support.agent_service import AgentService, agent_service

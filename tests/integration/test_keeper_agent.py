@@ -11,7 +11,7 @@ import pytest
 
 from core.local.process import free_port
 from core.market_document import MarketDocument
-from core.mirror.intent import market_key
+from core.mirror.bet import market_key
 from keeper.desk import abi
 from keeper.report import Report
 from scripts._stack import wallets

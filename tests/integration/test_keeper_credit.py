@@ -16,7 +16,7 @@ from core.chain import checksum
 from core.config import Settings
 from core.config.keeping import KeeperSettings
 from core.db.engine import conninfo
-from core.mirror.intent import idem_hash
+from core.mirror.bet import idem_hash
 from keeper.report import Report
 from keeper.runner import Runner
 from keeper.schedule import BY_NAME

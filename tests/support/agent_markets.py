@@ -8,7 +8,7 @@ from typing import Any
 
 from api.agent.facts import Head, Market, Observation, Venue, names_of
 from core.market_words import described
-from core.mirror.intent import market_key
+from core.mirror.bet import market_key
 from core.mirror.settlement import Book, Kind
 from core.money import USD
 

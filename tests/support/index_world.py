@@ -15,11 +15,12 @@ from functools import cache
 from typing import Any
 
 from eth_abi.abi import encode
+from eth_utils.crypto import keccak
 
 from core.events import Layout, Role, layouts_of
-from core.events.agent import SPEC_TYPE
+from core.events.layout import arguments
 from core.mirror import vested, vested_fold
-from core.mirror.settlement import Book
+from core.mirror.settlement import Book, MarketStatus, RefundReason, StakeStatus, VoidReason
 from core.mirror.vested import Moment
 
 UNIT = 10**6
@@ -29,9 +30,7 @@ def address_of(name: str) -> bytes:
     return hashlib.sha256(name.encode()).digest()[:20]
 
 
-ADDRESSES = {
-    role: address_of(f"contract {role.value}") for role in (Role.SETTLER, Role.RESOLVER, Role.LISTER, Role.WALLET)
-}
+ADDRESSES = {role: address_of(f"contract {role.value}") for role in Role if role not in (Role.FEED, Role.TOKEN)}
 TOKEN = address_of("token")
 FEEDS = tuple(address_of(f"feed {n}") for n in range(2))
 TREASURY = address_of("treasury")
@@ -49,8 +48,7 @@ class Emission:
 @cache
 def _layout(role: Role, name: str) -> tuple[Layout, tuple[tuple[str, bool], ...]]:
     found = next(each for each in layouts_of(role).values() if each.name == name)
-    inside = found.signature[found.signature.index("(") + 1 : -1]
-    words = [part.split() for part in inside.split(",") if part.strip()]
+    words = [part.split() for part in arguments(found.signature)]
     return found, tuple((each[0], "indexed" in each) for each in words)
 
 
@@ -59,7 +57,7 @@ def emission(role: Role, name: str, *values: Any, address: bytes | None = None) 
     layout, kinds = _layout(role, name)
     indexed = [_word(value) for value, (_, is_indexed) in zip(values, kinds, strict=True) if is_indexed]
     plain = [(kind, value) for value, (kind, is_indexed) in zip(values, kinds, strict=True) if not is_indexed]
-    if layout.data_bytes is None:
+    if layout.data_bytes is None or any(kind.startswith("(") for kind, _ in plain):
         data = encode([kind for kind, _ in plain], [value for _, value in plain])
     else:
         data = b"".join(_word(value) for _, value in plain)
@@ -93,13 +91,11 @@ class AgentBook:
     """An agent market; replaced, never changed, so that copies of the world may share it."""
 
     index: int
-    spec: tuple[Any, ...]
     book: Book
     closes_at: int
-    status: int = 1
+    status: MarketStatus = MarketStatus.OPEN
     winner: int | None = None
     stakes: int = 0
-    paid_shares: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +105,7 @@ class AgentStake:
     outcome: int
     amount: int
     shares: int
-    status: int
+    status: StakeStatus
 
 
 @dataclass
@@ -121,6 +117,9 @@ class World:
     agent: dict[bytes, AgentBook] = field(default_factory=dict)
     stakes: dict[int, AgentStake] = field(default_factory=dict)
     rounds: dict[bytes, int] = field(default_factory=dict)
+    authorizations: dict[tuple[bytes, bytes], int | None] = field(default_factory=dict)
+    """By payer and nonce, what it brought the settlement wallet and nobody booked; None for all other spent ones."""
+    condemned: set[bytes] = field(default_factory=set)
     agent_fees: int = 0
 
     def copy(self) -> World:
@@ -135,6 +134,8 @@ class World:
             dict(self.agent),
             dict(self.stakes),
             dict(self.rounds),
+            dict(self.authorizations),
+            set(self.condemned),
             self.agent_fees,
         )
 
@@ -219,6 +220,8 @@ class World:
             return None
         logs = []
         if nonce is not None:
+            if not self._spend(owner, nonce):
+                return None
             logs.append(emission(Role.TOKEN, "AuthorizationUsed", owner, nonce, address=TOKEN))
         # With or without an authorization money moves; only an authorized transfer is of interest.
         logs.append(emission(Role.TOKEN, "Transfer", owner, ADDRESSES[Role.SETTLER], amount, address=TOKEN))
@@ -312,57 +315,121 @@ class World:
     def _list(self, now: Moment, key: bytes, life: int, outcomes: int, metadata: str) -> list[Emission] | None:
         if key in self.agent:
             return None
-        closes, bounds = now.timestamp + life, [] if outcomes == 2 else list(range(1, outcomes))
-        kind = 0 if outcomes == 2 else 1
-        spec = (kind, FEEDS[0], 5, bounds, outcomes == 2, now.timestamp, closes, 0, 3600, 7200, 200, outcomes, 500_003)
-        self.agent[key] = AgentBook(len(self.agent) + 1, spec, Book.empty(outcomes, 500_003, 200), closes)
-        packed = encode([SPEC_TYPE], [spec])
+        closes, ends, fee_bps, cap = now.timestamp + life, now.timestamp + 2 * life, 200, 10**14
+        weights = [500_003 + 1_000 * outcome for outcome in range(outcomes)]
+        kind, bounds = (0, []) if outcomes == 2 else (1, list(range(1, outcomes)))
+        early = outcomes == 2
+        spec = (kind, FEEDS[0], 5 if early else 0, bounds, early, now.timestamp, closes, 0, ends, weights)
+        terms = (fee_bps, cap, not early, 3600, ends - 10 if early else 0, ends + 600, ends + 7800)
+        index = len(self.agent) + 1
+        self.agent[key] = AgentBook(index, Book.empty(weights, fee_bps), closes)
+        opened = (key, index, now.timestamp, closes, fee_bps, cap, weights)
         return [
-            emission(Role.WALLET, "MarketListed", key, kind, FEEDS[0], closes, 200, outcomes, 500_003, packed, metadata)
+            emission(Role.WALLET, "MarketOpened", *opened),
+            emission(Role.AGENT_RESOLVER, "MarketRegistered", key, FEEDS[0]),
+            emission(Role.AGENT_LISTER, "MarketListed", key, FEEDS[0], address_of("lister"), spec, terms, metadata),
         ]
 
-    def _stake(
-        self, now: Moment, key: bytes, wallet: bytes, outcome: int, amount: int, uid: bytes, late: bool
+    def _stake(self, now: Moment, key: bytes, wallet: bytes, outcome: int, amount: int, uid: bytes) -> Any:
+        """`settle`: the stake is announced before its payment is pulled."""
+        if self._refusal(now, key, outcome) is not RefundReason.NONE or not self._spend(wallet, uid):
+            return None
+        return [self._booked(key, wallet, outcome, amount, uid), *paid(wallet, uid, ADDRESSES[Role.WALLET], amount)]
+
+    def _direct(self, _now: Moment, wallet: bytes, amount: int, uid: bytes) -> list[Emission] | None:
+        """Somebody brings a payer's authorization straight to the token."""
+        if not self._spend(wallet, uid):
+            return None
+        self.authorizations[wallet, uid] = amount
+        return paid(wallet, uid, ADDRESSES[Role.WALLET], amount)
+
+    def _credit(
+        self, now: Moment, key: bytes, wallet: bytes, outcome: int, amount: int, uid: bytes
     ) -> list[Emission] | None:
+        """What a payment brought that nobody booked, as a stake if it can be one and is of the bet's amount."""
+        brought = self.authorizations.get((wallet, uid))
+        if brought is None or key not in self.agent:
+            return None
+        self.authorizations[wallet, uid] = None
+        reason = RefundReason.OTHER_AMOUNT if brought != amount else self._refusal(now, key, outcome)
+        if reason is RefundReason.NONE:
+            return [self._booked(key, wallet, outcome, amount, uid)]
+        stake_id = self._next_stake(key)
+        self.stakes[stake_id] = AgentStake(key, wallet, 0, brought, 0, StakeStatus.OWED_BACK)
+        bet, idem = hashed(uid, "bet"), hashed(uid, "idem")
+        return [emission(Role.WALLET, "RefundBooked", key, stake_id, wallet, brought, reason, uid, bet, idem)]
+
+    def _cancel(self, _now: Moment, wallet: bytes, uid: bytes) -> list[Emission] | None:
+        if not self._spend(wallet, uid):
+            return None
+        return [emission(Role.TOKEN, "AuthorizationCanceled", wallet, uid, address=TOKEN)]
+
+    def _several(self, _now: Moment, moves: tuple[tuple[Any, ...], ...]) -> list[Emission] | None:
+        """One call of somebody's own contract that moves money in its own way: each of `moves` is a token's log."""
+        spent = [(values[0], values[1]) for name, *values in moves if name.startswith("Authorization")]
+        if any(each in self.authorizations for each in spent):
+            return None
+        for wallet, nonce in spent:
+            self._spend(wallet, nonce)
+        return [emission(Role.TOKEN, name, *values, address=TOKEN) for name, *values in moves]
+
+    def _refusal(self, now: Moment, key: bytes, outcome: int) -> RefundReason:
         market = self.agent.get(key)
-        if market is None:
-            return None
-        refused = market.status != 1 or now.timestamp >= market.closes_at or outcome >= market.book.outcomes
-        if refused and not late:
-            return None
-        stake_id = market.index << 32 | market.stakes
-        logs = [
-            emission(Role.TOKEN, "AuthorizationUsed", wallet, uid, address=TOKEN),
-            emission(Role.TOKEN, "Transfer", wallet, ADDRESSES[Role.WALLET], amount, address=TOKEN),
-        ]
-        intent, idem = hashlib.sha256(uid + b"i").digest(), hashlib.sha256(uid + b"k").digest()
-        if refused:
-            self.agent[key] = replace(market, stakes=market.stakes + 1)
-            self.stakes[stake_id] = AgentStake(key, wallet, 0, amount, 0, 2)
-            logs.append(emission(Role.WALLET, "RefundBooked", key, stake_id, wallet, amount, 3, intent, idem))
-            return logs
+        if market is None or market.status is not MarketStatus.OPEN or now.timestamp >= market.closes_at:
+            return RefundReason.CLOSED
+        return RefundReason.NONE if outcome < market.book.outcomes else RefundReason.OUTCOME
+
+    def _spend(self, wallet: bytes, nonce: bytes) -> bool:
+        """Whether the token lets an authorization be used or canceled; once only."""
+        if (wallet, nonce) in self.authorizations:
+            return False
+        self.authorizations[wallet, nonce] = None
+        return True
+
+    def _next_stake(self, key: bytes) -> int:
+        market = self.agent[key]
+        self.agent[key] = replace(market, stakes=market.stakes + 1)
+        return market.index << 32 | market.stakes
+
+    def _booked(self, key: bytes, wallet: bytes, outcome: int, amount: int, uid: bytes) -> Emission:
+        stake_id = self._next_stake(key)
+        market = self.agent[key]
         book, got = market.book.staked(outcome, amount)
-        self.agent[key] = replace(market, book=book, stakes=market.stakes + 1)
-        self.stakes[stake_id] = AgentStake(key, wallet, outcome, amount, got.shares, 1)
+        self.agent[key] = replace(market, book=book)
+        self.stakes[stake_id] = AgentStake(key, wallet, outcome, amount, got.shares, StakeStatus.IN_BOOK)
         builder, ref = (bytes(20), bytes(32)) if uid[0] < 128 else (address_of("builder"), b"ref".ljust(32, b"\0"))
-        values = (key, stake_id, wallet, outcome, amount, got.fee, got.shares, intent, idem, builder, ref)
-        return [*logs, emission(Role.WALLET, "Staked", *values)]
+        hashes = (uid, hashed(uid, "bet"), hashed(uid, "idem"))
+        values = (key, stake_id, wallet, outcome, amount, got.fee, got.shares, *hashes, builder, ref)
+        return emission(Role.WALLET, "Staked", *values)
 
     def _close(self, now: Moment, key: bytes, outcome: int) -> list[Emission] | None:
-        """An outcome past the last means void."""
+        """An outcome past the last means void. The resolver speaks first."""
         market = self.agent.get(key)
-        if market is None or market.status != 1 or now.timestamp < market.closes_at:
+        if market is None or market.status is not MarketStatus.OPEN or now.timestamp < market.closes_at:
             return None
+        nothing = (0, 0, 0)
         if outcome >= market.book.outcomes:
-            self.agent[key] = replace(market, status=3)
-            return [emission(Role.WALLET, "MarketVoided", key, 1)]
-        self.agent[key] = replace(market, status=2, winner=outcome)
-        if market.book.shares[outcome]:
+            self.agent[key] = replace(market, status=MarketStatus.VOID)
+            reason = VoidReason.TIMEOUT
+            return [
+                emission(Role.AGENT_RESOLVER, "MarketDecided", key, True, reason, nothing, nothing),
+                emission(Role.WALLET, "MarketVoided", key, reason),
+            ]
+        self.agent[key] = replace(market, status=MarketStatus.RESOLVED, winner=outcome)
+        if not market.book.refunds(outcome):
             self.agent_fees += self._staked_on(key) - market.book.net_pool
-        return [emission(Role.WALLET, "MarketResolved", key, outcome, 123, 1 << 64 | 9, now.timestamp - 3)]
+        end = (1 << 64 | 9, 123, now.timestamp - 3)
+        return [
+            emission(Role.AGENT_RESOLVER, "MarketDecided", key, False, outcome, end, nothing),
+            emission(Role.WALLET, "MarketResolved", key, outcome),
+        ]
 
     def _staked_on(self, key: bytes) -> int:
-        return sum(stake.amount for stake in self.stakes.values() if stake.market == key and stake.status == 1)
+        return sum(
+            stake.amount
+            for stake in self.stakes.values()
+            if stake.market == key and stake.status is StakeStatus.IN_BOOK
+        )
 
     def _pay(self, _now: Moment, ids: Sequence[int], failing: Sequence[int]) -> list[Emission] | None:
         logs = []
@@ -372,9 +439,9 @@ class World:
                 continue
             market = self.agent[stake.market]
             owed, refund = 0, False
-            if stake.status == 2:
+            if stake.status is StakeStatus.OWED_BACK:
                 owed, refund = stake.amount, True
-            elif stake.status == 1 and market.status != 1:
+            elif stake.status is StakeStatus.IN_BOOK and market.status is not MarketStatus.OPEN:
                 owed = market.book.owed(market.winner, stake.outcome, stake.amount, stake.shares)
                 refund = market.book.refunds(market.winner)
             if owed == 0:
@@ -382,7 +449,7 @@ class World:
             if stake_id in failing:
                 logs.append(emission(Role.WALLET, "PayoutFailed", stake.market, stake_id, stake.wallet, owed))
                 continue
-            self.stakes[stake_id] = replace(stake, status=4 if refund else 3)
+            self.stakes[stake_id] = replace(stake, status=StakeStatus.REFUNDED if refund else StakeStatus.PAID)
             logs.append(emission(Role.WALLET, "Paid", stake.market, stake_id, stake.wallet, owed, refund))
         return logs or None
 
@@ -395,8 +462,30 @@ class World:
     def _role(self, _now: Moment, role: bytes, account: bytes, allowed: bool) -> list[Emission]:
         return [emission(Role.WALLET, "RoleSet", role, account, allowed)]
 
-    def _agent_pause(self, _now: Moment, paused: bool) -> list[Emission]:
-        return [emission(Role.WALLET, "StakesPaused", paused)]
+    def _set_lister(self, _now: Moment, account: bytes, allowed: bool) -> list[Emission]:
+        return [emission(Role.AGENT_LISTER, "ListerSet", account, allowed)]
+
+    def _set_bounds(self, _now: Moment, fee_bps: int) -> list[Emission]:
+        return [emission(Role.AGENT_LISTER, "BoundsSet", (fee_bps, 1, 10**9, 3600, 7200))]
+
+    def _set_agent_feed(self, _now: Moment, feed: bytes, allowed: bool, memory: int) -> list[Emission] | None:
+        if feed in self.condemned and allowed:
+            return None
+        return [emission(Role.AGENT_LISTER, "FeedSet", feed, allowed, True, memory, 3600, 10, 10**9)]
+
+    def _condemn(self, now: Moment, feed: bytes) -> list[Emission] | None:
+        if feed in self.condemned:
+            return None
+        self.condemned.add(feed)
+        setting = emission(Role.AGENT_LISTER, "FeedSet", feed, True, True, 60, 3600, 10, 10**9)
+        return [setting, emission(Role.AGENT_LISTER, "FeedCondemned", feed)]
+
+    def _guardian(self, _now: Moment, account: bytes, allowed: bool) -> list[Emission]:
+        return [emission(Role.PAUSER, "GuardianSet", account, allowed)]
+
+    def _agent_pause(self, _now: Moment, account: bytes, paused: bool) -> list[Emission]:
+        act = emission(Role.PAUSER, "PausedBy" if paused else "ResumedBy", account)
+        return [emission(Role.WALLET, "StakesPaused", paused), act]
 
 
 # ---------------------------------------------------------------- random transactions
@@ -419,16 +508,20 @@ class Crowd:
         if len(stock) < 2 or rng.random() < 0.02:
             return self.tx("create", rng.randint(20, 200), rng.choice((1, 3, 30)), rng.randint(1, 20) * UNIT, 200)
         if len(agent) < 2 or rng.random() < 0.02:
-            metadata = rng.choice((f'{{"slug":"m-{self._uid}"}}', "not json", '["list"]', '{"slug":7}', "nul\0"))
-            return self.tx("list", rng.randbytes(32), rng.randint(20, 200), rng.choice((2, 2, 3, 5)), metadata)
+            named = f"m-{self._uid}"
+            metadata = rng.choice((f'{{"id":"{named}"}}', "not json", '["list"]', '{"id":7}', "nul\0"))
+            key = keccak(text=named) if rng.random() < 0.7 else rng.randbytes(32)
+            return self.tx("list", key, rng.randint(20, 200), rng.choice((2, 2, 3, 5)), metadata)
         pick = rng.random()
         owner, market, key = address_of(f"owner {rng.randrange(6)}"), rng.choice(stock[-4:]), rng.choice(agent[-4:])
         amount = rng.choice((UNIT, rng.randint(1, 400) * UNIT, rng.randint(1, 10**9)))
         if pick < 0.40:
             nonce = rng.randbytes(32) if rng.random() < 0.5 else None
             return self.tx("enter", market, owner, rng.randrange(2), amount, nonce)
+        if pick < 0.55:
+            return self.tx("stake", key, owner, rng.randrange(3), amount + UNIT, rng.randbytes(32))
         if pick < 0.58:
-            return self.tx("stake", key, owner, rng.randrange(3), amount + UNIT, rng.randbytes(32), rng.random() < 0.3)
+            return self._past_us(world, key, owner, amount + UNIT)
         if pick < 0.62:
             return self.tx("finalize", market)
         if pick < 0.68:
@@ -454,16 +547,67 @@ class Crowd:
                 self.tx("sweep"),
                 self.tx("agent_sweep"),
                 self.tx("pause", rng.random() < 0.5),
-                self.tx("agent_pause", rng.random() < 0.5),
+                self.tx("agent_pause", owner, rng.random() < 0.5),
+                self.tx("set_lister", owner, rng.random() < 0.5),
+                self.tx("set_bounds", rng.randrange(1_000)),
+                self.tx("set_agent_feed", rng.choice(FEEDS), rng.random() < 0.7, rng.randint(10, 90)),
+                self.tx("condemn", rng.choice((*FEEDS, rng.randbytes(20)))),
+                self.tx("guardian", owner, rng.random() < 0.5),
                 self.tx("set_feed", rng.choice(FEEDS), rng.choice(("NVDA", "TSLA")), rng.random() < 0.5),
                 self.tx("set_opener", owner, rng.random() < 0.5),
                 self.tx("role", bytes(31) + bytes([rng.randrange(3)]), owner, rng.random() < 0.5),
             )
         )
 
+    def _past_us(self, world: World, key: bytes, owner: bytes, amount: int) -> Tx:
+        """Payments that come by another way than `settle`, and what is done about them."""
+        rng = self.rng
+        unbooked = [
+            (payer, nonce, value) for (payer, nonce), value in world.authorizations.items() if value is not None
+        ]
+        if unbooked and rng.random() < 0.5:
+            payer, nonce, value = rng.choice(unbooked)
+            bet = value if rng.random() < 0.7 else value + UNIT
+            return self.tx("credit", key, payer, rng.randrange(3), bet, nonce)
+        nonce, other, ours = rng.randbytes(32), rng.randbytes(32), ADDRESSES[Role.WALLET]
+        match rng.randrange(4):
+            case 0:
+                return self.tx("cancel", owner, nonce)
+            case 1:
+                transfer = ("Transfer", owner, ours, amount)
+                moves = [("AuthorizationUsed", owner, nonce), transfer, ("AuthorizationUsed", owner, other), transfer]
+                rng.shuffle(moves)
+                return self.tx("several", tuple(moves))
+            case _:
+                return self.tx("direct", owner, amount, nonce)
+
+
+def paid(payer: bytes, nonce: bytes, to: bytes, amount: int) -> list[Emission]:
+    """What the token says when an authorization is used."""
+    return [
+        emission(Role.TOKEN, "AuthorizationUsed", payer, nonce, address=TOKEN),
+        emission(Role.TOKEN, "Transfer", payer, to, amount, address=TOKEN),
+    ]
+
+
+def hashed(uid: bytes, what: str) -> bytes:
+    return hashlib.sha256(uid + what.encode()).digest()
+
 
 def _hex(address: bytes) -> str:
     return "0x" + address.hex()
 
 
-__all__ = ["ADDRESSES", "FEEDS", "TOKEN", "Crowd", "Emission", "Tx", "World", "address_of", "emission"]
+__all__ = [
+    "ADDRESSES",
+    "FEEDS",
+    "TOKEN",
+    "Crowd",
+    "Emission",
+    "Tx",
+    "World",
+    "address_of",
+    "emission",
+    "hashed",
+    "paid",
+]

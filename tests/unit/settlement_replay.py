@@ -10,7 +10,7 @@ from pathlib import Path
 from core.local.packages import REPOSITORY, foundry_binary
 
 OUT = REPOSITORY / ".vpm" / "build" / "forge-settlement"
-REPLAY = "tests/contracts/forge/settlement/Vectors.t.sol"
+REPLAY = "tests/contracts/forge/agent/Vectors.t.sol"
 UNLIMITED_GAS = str(2**63 - 1)
 
 

@@ -16,7 +16,7 @@ from api.agent.facts import Ending, Market, Stake
 from api.agent.render import Links
 from api.http.problem import Problem
 from core.market_words import described
-from core.mirror.intent import market_key
+from core.mirror.bet import market_key
 from core.mirror.settlement import Book, Kind
 from core.money import USD, loads
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import re
 import subprocess
@@ -17,6 +18,7 @@ import pytest
 import yaml
 from packaging.requirements import Requirement
 
+from api.agent.webhook_targets import LOWEST_OPEN_PORT, WEB_PORTS
 from core.config import loading
 from core.config.settings import Settings
 from keeper.sources.settings import load_sources
@@ -320,8 +322,79 @@ def test_services_and_policies_point_at_pods_that_exist() -> None:
         assert component in components
     policies = {each["metadata"]["name"]: each["spec"] for each in DOCUMENTS if each["kind"] == "NetworkPolicy"}
     assert policies["nothing-by-default"] == {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
-    blocks = [to["ipBlock"] for rule in policies["out"]["egress"] for to in rule.get("to", []) if "ipBlock" in to]
-    assert any("169.254.0.0/16" in block["except"] for block in blocks)
+
+
+POLICIES = [each["spec"] for each in DOCUMENTS if each["kind"] == "NetworkPolicy"]
+IN_CLUSTER = {"api", "keeper", "relayer", "indexer"}
+
+
+def _selects(selector: dict[str, Any], component: str) -> bool:
+    return selector.get("matchLabels", {}).get("app.kubernetes.io/component", component) == component
+
+
+def _peer_fits(peer: dict[str, Any], other: str) -> bool:
+    """`other`: a component of ours, or an address outside."""
+    if "ipBlock" in peer:
+        if other in IN_CLUSTER:
+            return False
+        address, block = ipaddress.ip_address(other), peer["ipBlock"]
+        inside = [ipaddress.ip_network(each) for each in (block["cidr"], *block.get("except", []))]
+        return address in inside[0] and not any(address in each for each in inside[1:])
+    return "namespaceSelector" not in peer and other in IN_CLUSTER and _selects(peer["podSelector"], other)
+
+
+def _lets(component: str, direction: str, other: str, port: int) -> bool:
+    """Whether some policy of a pod lets it send to (`egress`) or be reached from (`ingress`) the other end."""
+    rules = [
+        rule
+        for policy in POLICIES
+        if direction.capitalize() in policy["policyTypes"] and _selects(policy["podSelector"], component)
+        for rule in policy.get(direction, [])
+    ]
+    peers = "to" if direction == "egress" else "from"
+    return any(
+        (peers not in rule or any(_peer_fits(peer, other) for peer in rule[peers]))
+        and any(each["port"] <= port <= each.get("endPort", each["port"]) for each in rule["ports"])
+        for rule in rules
+    )
+
+
+@pytest.mark.parametrize("component", sorted(IN_CLUSTER))
+@pytest.mark.parametrize(
+    ("address", "port"),
+    [
+        ("10.96.0.1", 443),  # where a cluster's own API usually answers
+        ("172.20.0.1", 443),
+        ("192.168.1.1", 443),
+        ("100.64.0.1", 443),
+        ("169.254.169.254", 80),
+        ("169.254.169.254", 443),
+        ("127.0.0.1", 443),
+        ("10.1.2.3", 8443),
+        ("fd00::1", 443),
+        ("fe80::1", 443),
+        ("::ffff:10.0.0.1", 443),
+        ("2002:a00:1::", 443),
+    ],
+)
+def test_no_pod_reaches_private_addresses(component: str, address: str, port: int) -> None:
+    assert not _lets(component, "egress", address, port)
+
+
+def test_pods_reach_what_they_need() -> None:
+    for component in IN_CLUSTER:
+        assert _lets(component, "egress", "1.1.1.1", 443), f"{component} must reach its nodes"
+        assert _lets(component, "egress", "10.1.2.3", 5432), f"{component} must reach PostgreSQL"
+    # A webhook may be at any port that api/agent/webhook_targets.py lets through.
+    for port in (*WEB_PORTS, LOWEST_OPEN_PORT, 8443, 65535):
+        assert _lets("api", "egress", "1.1.1.1", port), port
+        assert _lets("api", "egress", "2606:4700::1111", port), port
+    assert not _lets("api", "egress", "1.1.1.1", 22)
+    assert not _lets("relayer", "egress", "1.1.1.1", 8443), "only the API sends to addresses that strangers name"
+    # The canary.
+    assert _lets("keeper", "egress", "api", 8400)
+    assert _lets("api", "ingress", "keeper", 8400)
+    assert not _lets("relayer", "egress", "api", 8400)
 
 
 def test_only_the_relayer_is_given_keys() -> None:

@@ -14,11 +14,11 @@ from core.db.schema import index, index_agent, index_shared, index_stock
 from core.deployments import load_deployment
 from core.errors import DeploymentError
 from core.events import Role, layouts_of
-from core.events.token import AUTHORIZATION_USED, TRANSFER
+from core.events.token import AUTHORIZATION_CANCELED, AUTHORIZATION_USED, TRANSFER
 from core.local.packages import REPOSITORY
 from indexer.backfill import LOGS_PER_PAGE, WIDEST_BLOCKS, Width
 from indexer.bloom import BloomTest, bloom_of
-from indexer.decode import decode_logs, paired
+from indexer.decode import decode_logs
 from indexer.fold.stock import POSITION
 from indexer.lineage import Fork, common_ancestor, confirms, lowest_ancestor
 from indexer.logs import BlockInfo
@@ -145,11 +145,11 @@ def test_both_live_networks_say_what_to_follow_once_deployed() -> None:
 def test_the_main_filter_names_every_contract_and_every_event() -> None:
     sources = world_sources()
     chosen = sources.main_filter
-    assert set(chosen["address"]) == {"0x" + each.hex() for each in [*ADDRESSES.values(), *sources.feeds]}, (
-        "the token is asked for by itself"
+    assert set(chosen["address"]) == {"0x" + each.hex() for each in [*ADDRESSES.values(), *sources.feeds, TOKEN]}
+    topics = {"0x" + topic.hex() for role in Role if role is not Role.TOKEN for topic in layouts_of(role)}
+    assert set(chosen["topics"][0]) == topics | {"0x" + AUTHORIZATION_CANCELED.topic.hex()}, (
+        "of the token cancellations alone: its transfers and uses are asked for by themselves"
     )
-    wanted = {"0x" + topic.hex() for role in Role if role is not Role.TOKEN for topic in layouts_of(role)}
-    assert set(chosen["topics"][0]) == wanted
 
 
 def test_of_the_token_only_payments_to_us_and_their_authorizations_are_asked_for() -> None:
@@ -188,42 +188,6 @@ def test_a_bloom_denies_other_peoples_logs() -> None:
     assert not test.allows_payment(strangers)
     foreign_transfer = int(bloom_of([TOKEN, TRANSFER.topic, bytes(12) + address_of("somebody")]), 16)
     assert not test.allows_payment(foreign_transfer)
-
-
-# ---------------------------------------------------------------- payments
-
-
-def test_only_transfers_that_an_authorization_made_are_kept() -> None:
-    chain = SimChain()
-    crowd = Crowd("pairs")
-    chain.mine([crowd.tx("create", 100, 30, 10**7, 200)])
-    alice, bob = address_of("alice"), address_of("bob")
-    chain.mine(
-        [
-            crowd.tx("enter", 1, alice, 0, 10**6, bytes(31) + b"\1"),
-            crowd.tx("enter", 1, bob, 0, 10**6, None),
-            crowd.tx("enter", 1, bob, 1, 10**6, bytes(31) + b"\2"),
-        ]
-    )
-    blocks = {each.header.number: each.header.info(False) for each in chain.blocks}
-    kept = paired(decode_logs(chain.head.logs, world_sources(), blocks))
-    names = [type(log.event).__name__ for log in kept]
-    assert names == ["AuthorizationUsed", "Transfer", "Entered", "Entered", "AuthorizationUsed", "Transfer", "Entered"]
-
-
-def test_an_authorization_of_another_payee_is_not_ours() -> None:
-    """Somebody who paid us in the same transaction may have paid others by authorization, too."""
-    from core.events.token import AuthorizationUsed, Transfer
-    from indexer.logs import LogRecord
-
-    def log(index: int, event: object) -> LogRecord:
-        return LogRecord(1, index, 0, b"t" * 32, TOKEN, b"", b"", None, event)
-
-    used = log(0, AuthorizationUsed(b"a" * 20, b"n" * 32))
-    assert paired([used]) == []
-    ours = log(1, Transfer(b"a" * 20, ADDRESSES[Role.SETTLER], 5))
-    assert paired([used, ours]) == [used, ours]
-    assert paired([used, log(1, Transfer(b"b" * 20, ADDRESSES[Role.SETTLER], 5))]) == []
 
 
 # ---------------------------------------------------------------- tables and notifications

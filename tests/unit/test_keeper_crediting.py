@@ -1,15 +1,72 @@
-"""Which payments sent past us are booked, with what, and when."""
+"""Which payments sent past us are booked, and with what: never more than came, never for another payer or nonce."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
-from keeper.agent.crediting import Payment, Sent, Trade, carried, credit_data, why_wait
+from core.abi import abi
+from core.mirror.settlement import Form
+from keeper.agent.crediting import (
+    WITH_BYTES,
+    WITH_PARTS,
+    Credit,
+    Payment,
+    TokenCall,
+    Trade,
+    brought_of,
+    carried,
+    credit_of,
+    used_authorization,
+    why_wait,
+)
 
-SETTLE, CREDIT, OTHER = b"\x01" * 4, b"\x02" * 4, b"\x03" * 4
+PAYER, OTHER = "0x" + "11" * 20, "0x" + "22" * 20
+SETTLEMENT, TOKEN = bytes.fromhex("5e" * 20), bytes.fromhex("70" * 20)
 NONCE, KEY = b"\xaa" * 32, b"\xbb" * 32
-PAYMENT = Payment(b"\x11" * 20, NONCE, 5_000_000, 1_000)
-INTENT = KEY + b"\x00" * 32 + NONCE + b"\xcc" * 65
+SIGNATURE = b"\x01" * 64 + b"\x1b"
+PAID = 4_000_000
+PAYMENT = Payment(bytes.fromhex(PAYER[2:]), NONCE, PAID, 1_000, b"\xdd" * 32)
+CREDIT = abi("SettlementWallet").function("credit")
+
+BET = {
+    "marketId": b"\x01" * 32,
+    "outcome": 0,
+    "amount": PAID,
+    "minShares": 0,
+    "wallet": PAYER,
+    "idemHash": KEY,
+    "builder": "0x" + "00" * 20,
+    "ref": bytes(32),
+}
+AUTHORIZATION = {
+    "form": int(Form.TRANSFER),
+    "value": PAID,
+    "validAfter": 0,
+    "validBefore": 9_999,
+    "nonce": NONCE,
+    "signature": SIGNATURE,
+}
+
+
+def arguments(bet: dict[str, Any] | None = None, authorization: dict[str, Any] | None = None) -> bytes:
+    return CREDIT.encode(BET | (bet or {}), AUTHORIZATION | (authorization or {}))[4:]
+
+
+def token_call(form: str = WITH_BYTES, *, value: int = 1, **changes: Any) -> TokenCall:
+    """A direct call of the token that moves `value`."""
+    fields = {"from": PAYER, "to": "0x" + SETTLEMENT.hex(), "value": value, "after": 7, "before": 8, "nonce": NONCE}
+    parts = (SIGNATURE,) if form == WITH_BYTES else (27, b"\x02" * 32, b"\x03" * 32)
+    data = abi("IERC3009").function(form).encode(*(fields | changes).values(), *parts)
+    return TokenCall(TOKEN, data)
+
+
+def booked(payment: Payment = PAYMENT, brought: bytes | None = None, used: TokenCall | None = None) -> Credit | str:
+    read = brought_of(arguments() if brought is None else brought)
+    assert read is not None
+    return credit_of(payment, read, SETTLEMENT, TOKEN, used)
 
 
 @pytest.mark.parametrize(("now", "waits"), [(990, True), (1_000, True), (1_059, True), (1_060, False), (9_999, False)])
@@ -17,33 +74,84 @@ def test_a_payer_has_a_minute_to_come_back(now: int, waits: bool) -> None:
     assert (why_wait(PAYMENT, now) is not None) == waits
 
 
+def test_what_was_brought_is_credited_as_it_was_brought() -> None:
+    assert booked() == Credit(CREDIT.selector + arguments(), is_refund=False)
+
+
+def test_four_dollars_are_not_credited_for_one_unit() -> None:
+    """The payer brought 4 USDC to the API and spent the same nonce on the token for one unit: one unit goes back."""
+    one = replace(PAYMENT, value=1)
+    assert booked(one) == "it brought 1 units instead of 4000000, and its transaction is not known"
+    made = booked(one, used=token_call())
+    assert isinstance(made, Credit)
+    assert made.is_refund
+    given = CREDIT.decode_inputs(made.data)
+    assert given["a"]["value"] == 1
+    assert (given["a"]["validAfter"], given["a"]["validBefore"], given["a"]["signature"]) == (7, 8, SIGNATURE)
+    assert given["b"]["amount"] == PAID, "the bet stays what its payer signed; the contract sees that they differ"
+
+
+def test_more_than_was_to_be_staked_goes_back_whole() -> None:
+    made = booked(replace(PAYMENT, value=PAID + 1), used=token_call(value=PAID + 1))
+    assert isinstance(made, Credit)
+    assert made.is_refund
+    assert CREDIT.decode_inputs(made.data)["a"]["value"] == PAID + 1
+
+
+def test_both_forms_of_the_token_call_are_read() -> None:
+    made = booked(replace(PAYMENT, value=1), used=token_call(WITH_PARTS))
+    assert isinstance(made, Credit)
+    assert CREDIT.decode_inputs(made.data)["a"]["signature"] == b"\x02" * 32 + b"\x03" * 32 + b"\x1b"
+
+
 @pytest.mark.parametrize(
-    ("sent", "expected"),
+    "used",
     [
-        pytest.param([Sent(SETTLE + INTENT, True)], CREDIT + INTENT, id="the failed settlement's intent"),
-        pytest.param([Sent(CREDIT + INTENT, True)], CREDIT + INTENT, id="an earlier credit that failed"),
-        pytest.param(
-            [Sent(CREDIT + INTENT + b"2", True), Sent(SETTLE + INTENT, True)], CREDIT + INTENT + b"2", id="the newest"
-        ),
-        pytest.param([Sent(SETTLE + INTENT, False)], "under way", id="one that may still land"),
-        pytest.param([Sent(SETTLE + INTENT, True), Sent(CREDIT + INTENT, False)], "under way", id="an older one may"),
-        pytest.param([], "nobody has told", id="nothing known"),
-        pytest.param([Sent(OTHER + INTENT, True)], "nobody has told", id="another call"),
-        pytest.param([Sent(SETTLE + KEY + b"\x00" * 64, True)], "nobody has told", id="another payment's"),
-        pytest.param([Sent(SETTLE + b"\x00" + INTENT, True)], "nobody has told", id="not as a word of its own"),
+        pytest.param(replace(token_call(), to=bytes(20)), id="a contract in between"),
+        pytest.param(replace(token_call(), to=None), id="a contract made by it"),
+        pytest.param(token_call(value=2), id="another amount"),
+        pytest.param(token_call(**{"from": OTHER}), id="another payer"),
+        pytest.param(token_call(to=OTHER), id="another recipient"),
+        pytest.param(token_call(nonce=KEY), id="another nonce"),
+        pytest.param(TokenCall(TOKEN, b"\x00" * 4 + token_call().data[4:]), id="another function"),
+        pytest.param(TokenCall(TOKEN, token_call().data[:-64]), id="cut short"),
+        pytest.param(TokenCall(TOKEN, b""), id="nothing"),
     ],
 )
-def test_what_a_payment_is_booked_with(sent: list[Sent], expected: bytes | str) -> None:
-    found = credit_data(PAYMENT, sent, SETTLE, CREDIT)
-    if isinstance(expected, bytes):
-        assert found == expected
-    else:
-        assert isinstance(found, str)
-        assert expected in found
+def test_a_transaction_that_is_not_the_payment_says_nothing_of_it(used: TokenCall) -> None:
+    assert used_authorization(used, replace(PAYMENT, value=1), SETTLEMENT, TOKEN) is None
+    assert isinstance(booked(replace(PAYMENT, value=1), used=used), str)
 
 
-def test_the_trade_a_payment_belongs_to() -> None:
-    mine, other = Trade(KEY, 1), Trade(b"\xdd" * 32, 3)
-    assert carried(CREDIT + INTENT, [other, mine]) == mine
-    assert carried(CREDIT + INTENT, [other]) is None
-    assert carried(CREDIT + INTENT, []) is None
+def test_what_follows_the_arguments_of_the_token_call_is_ignored() -> None:
+    longer = TokenCall(TOKEN, token_call().data + b"\x00\x01")
+    assert used_authorization(longer, replace(PAYMENT, value=1), SETTLEMENT, TOKEN) is not None
+
+
+@pytest.mark.parametrize(
+    "brought",
+    [
+        pytest.param(arguments({"wallet": OTHER}), id="another payer"),
+        pytest.param(arguments(None, {"nonce": KEY}), id="another nonce"),
+        pytest.param(arguments(None, {"form": int(Form.RECEIVE)}), id="the form that cannot come by itself"),
+        pytest.param(
+            arguments({"idemHash": NONCE}, {"nonce": KEY, "signature": NONCE * 3}), id="the nonce in other words only"
+        ),
+    ],
+)
+def test_what_was_brought_by_others_or_for_other_payments_is_not_credited(brought: bytes) -> None:
+    """An ERC-1271 signature may hold any bytes, somebody else's nonce too: the nonce is a field, not any word."""
+    assert booked(brought=brought) == "what was brought for it is by another payer, or for another payment"
+
+
+@pytest.mark.parametrize("data", [b"", b"\x00" * 31, arguments()[:-32], b"\xff" * 700])
+def test_arguments_that_are_none(data: bytes) -> None:
+    assert brought_of(data) is None
+
+
+def test_a_credit_follows_the_trade_whose_bet_it_books() -> None:
+    read = brought_of(arguments())
+    assert read is not None
+    other, mine = Trade(b"\x05" * 32, 1, False), Trade(KEY, 2, True)
+    assert carried(read, [other, mine]) == mine
+    assert carried(read, [other]) is None

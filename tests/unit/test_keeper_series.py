@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from core.market_document import MarketDocument, OutcomeLabel
-from core.mirror.intent import market_key
+from core.mirror.bet import market_key
 from core.mirror.settlement import Kind, bucket
 from keeper.agent.listing import decide_rounds, decide_series
 from keeper.agent.series import (

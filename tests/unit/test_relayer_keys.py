@@ -11,6 +11,7 @@ from eth_account import Account
 
 from core.config import RelayerSecrets, RelayerSettings, load
 from core.errors import ConfigError
+from core.outbox import CREDIT, KEEPER, RELAY
 from relayer.keys import lane_specs, read_keys
 from relayer.policy import known_errors, policy_of
 
@@ -38,6 +39,14 @@ def test_a_key_may_name_its_chain_and_its_groups() -> None:
     assert lanes(f"vpm:opener={FIRST}, base:lister+publisher={SECOND}") == [
         ("vpm", 4663, ("opener",), address(FIRST)),
         ("base", 8453, ("lister", "publisher"), address(SECOND)),
+    ]
+
+
+def test_the_creditor_has_a_lane_of_its_own() -> None:
+    assert lanes(f"base:credit={SECOND},{FIRST}") == [
+        ("base", 8453, (CREDIT,), address(SECOND)),
+        ("base", 8453, (RELAY, KEEPER), address(FIRST)),
+        ("vpm", 4663, (RELAY, KEEPER), address(FIRST)),
     ]
 
 

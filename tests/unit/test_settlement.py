@@ -12,13 +12,13 @@ from core.mirror.fixed import WAD, ln_wad, mul_div
 from core.mirror.settlement import (
     BPS,
     DOWN,
-    MAX_POOL,
+    MAX_FEE_BPS,
+    MAX_POT,
     MAX_STAKE,
     MIN_STAKE,
     NO,
     UP,
     YES,
-    Book,
     Kind,
     Reading,
     Terms,
@@ -31,25 +31,15 @@ from core.mirror.settlement import (
     fee_of,
     shares_for,
 )
+from tests.support.settlement_books import History, histories, orders
 
 getcontext().prec = 90
 
-OPENS, CLOSES, MAX_AGE = 1_000, 100_000, 3_600
+ENDS, START, EARLY, MAX_AGE = 100_000, 50_000, 40_000, 3_600
 
-
-def orders(low: int, high: int) -> st.SearchStrategy[int]:
-    """Integers in [low, high] with every order of magnitude about as likely."""
-    span = high - low
-
-    def within(bits: int) -> st.SearchStrategy[int]:
-        return st.integers(0, min(span, (1 << bits) - 1)).map(lambda x: low + x)
-
-    return st.integers(0, span.bit_length()).flatmap(within)
-
-
-weights = orders(62_500, 10**20)
-others = orders(62_500, MAX_POOL)
-fees = st.integers(0, 1_000)
+weights = orders(10_000, MAX_POT)
+others = orders(10_000, MAX_POT)
+fees = st.integers(0, MAX_FEE_BPS)
 
 
 def exact_shares(s: int, weight: int, total: int) -> Decimal:
@@ -134,101 +124,96 @@ def test_fee_and_buying_bracket_the_net_stake(amount: int, fee_bps: int) -> None
     assert 0 <= amount - fee - buying(amount, fee_bps) <= 1
 
 
-@st.composite
-def histories(draw: st.DrawFn) -> list[tuple[Book, int, int, int]]:
-    """Books after each of some stakes, with the stake's outcome, amount and shares."""
-    outcomes = draw(st.integers(2, 16))
-    book = Book.empty(outcomes, draw(orders(10**6, 10**12)), draw(fees))
-    told = []
-    for _ in range(draw(st.integers(1, 12))):
-        outcome, amount = draw(st.integers(0, outcomes - 1)), draw(orders(MIN_STAKE, MAX_STAKE))
-        before = book
-        book, got = book.staked(outcome, amount)
-        assert got.price_before == before.price(outcome)
-        assert got.price_after == book.price(outcome)
-        assert book.price(outcome) >= before.price(outcome)
-        assert all(book.price(o) <= before.price(o) for o in range(outcomes) if o != outcome)
-        told.append((book, outcome, amount, got.shares))
-    return told
+@given(histories())
+def test_a_stake_raises_the_price_of_its_outcome_and_of_no_other(history: History) -> None:
+    for step in history.steps:
+        before, after, outcome = step.before, step.after, step.outcome
+        assert step.quote.price_before == before.price(outcome)
+        assert step.quote.price_after == after.price(outcome)
+        assert after.price(outcome) >= before.price(outcome)
+        assert all(after.price(o) <= before.price(o) for o in range(after.outcomes) if o != outcome)
 
 
 @given(histories())
-def test_books_add_up(told: list[tuple[Book, int, int, int]]) -> None:
-    book = told[-1][0]
-    assert book.net_pool == sum(a - fee_of(a, book.fee_bps) for _, _, a, _ in told)
-    assert sum(book.shares) == sum(shares for *_, shares in told)
+def test_books_add_up(history: History) -> None:
+    book, steps = history.book, history.steps
+    for outcome in range(book.outcomes):
+        on_it = [step for step in steps if step.outcome == outcome]
+        nets = [step.amount - fee_of(step.amount, book.fee_bps) for step in on_it]
+        assert book.net[outcome] == sum(nets)
+        assert book.shares[outcome] == sum(step.quote.shares for step in on_it)
+        assert book.excess[outcome] == sum(
+            max(0, step.quote.shares - net) for step, net in zip(on_it, nets, strict=True)
+        )
     assert WAD - book.outcomes < sum(book.price(o) for o in range(book.outcomes)) <= WAD
 
 
-@given(histories())
-def test_payouts_are_the_pool_less_dust_and_refunds_are_whole(told: list[tuple[Book, int, int, int]]) -> None:
-    book = told[-1][0]
-    for winner in range(book.outcomes):
-        owed = [book.owed(winner, outcome, amount, shares) for _, outcome, amount, shares in told]
-        if book.refunds(winner):
-            assert owed == [amount for _, _, amount, _ in told]
-        else:
-            winners = sum(outcome == winner for _, outcome, _, _ in told)
-            assert book.net_pool - winners < sum(owed) <= book.net_pool
-    assert book.refunds(None)
-    assert [book.owed(None, o, a, s) for _, o, a, s in told] == [a for _, _, a, _ in told]
+@given(st.lists(orders(10_000, 2**32 - 1), min_size=2, max_size=8), fees)
+def test_prices_begin_at_the_prior(virtual: list[int], fee_bps: int) -> None:
+    book = History.start(virtual, fee_bps).book
+    for outcome, weight in enumerate(virtual):
+        assert book.price(outcome) == weight * WAD // sum(virtual)
 
 
 # ---------------------------------------------------------------- Results
 
 
-def threshold(*, early: bool = False, opens: int = OPENS) -> Terms:
-    return Terms(Kind.THRESHOLD, opens, CLOSES, MAX_AGE, target=100, early_resolvable=early)
+def terms(kind: Kind, *, early: bool = False, bounds: tuple[int, ...] = ()) -> Terms:
+    return Terms(
+        kind=kind,
+        target=100 if kind is Kind.THRESHOLD else 0,
+        bounds=bounds,
+        early_resolvable=early,
+        published=False,
+        max_age=MAX_AGE,
+        start_at=START if kind is Kind.DIRECTION else 0,
+        ends_at=ENDS,
+        early_from=EARLY if early else 0,
+        settles_after=ENDS + (600 if early else 0),
+        voids_after=ENDS + 10_000,
+    )
 
 
 @pytest.mark.parametrize(
     ("answer", "updated_at", "verdict"),
     [
-        (100, CLOSES, Verdict(YES)),
-        (99, CLOSES, Verdict(NO)),
-        (100, CLOSES - MAX_AGE, Verdict(YES)),
-        (100, CLOSES - MAX_AGE - 1, Verdict(None, VoidReason.STALE)),
-        (0, CLOSES, Verdict(None, VoidReason.BAD_ANSWER)),
-        (-5, CLOSES - MAX_AGE - 1, Verdict(None, VoidReason.BAD_ANSWER)),
+        (100, ENDS, Verdict(YES)),
+        (99, ENDS, Verdict(NO)),
+        (100, ENDS - MAX_AGE, Verdict(YES)),
+        (100, ENDS - MAX_AGE - 1, Verdict(None, VoidReason.STALE)),
+        (0, ENDS, Verdict(None, VoidReason.BAD_ANSWER)),
+        (-5, ENDS - MAX_AGE - 1, Verdict(None, VoidReason.BAD_ANSWER)),
     ],
 )
 def test_threshold(answer: int, updated_at: int, verdict: Verdict) -> None:
-    assert decide(threshold(), Reading(answer, updated_at)) == verdict
+    assert decide(terms(Kind.THRESHOLD), Reading(answer, updated_at)) == verdict
 
 
-def test_threshold_met_before_it_opened() -> None:
-    terms = threshold(early=True, opens=CLOSES - 10)
-    assert decide(terms, Reading(100, CLOSES - 11)) == Verdict(None, VoidReason.MET_BEFORE_OPEN)
-    assert decide(terms, Reading(100, CLOSES - 10)) == Verdict(YES)
-    assert decide(terms, Reading(99, CLOSES - 11)) == Verdict(NO)
+def test_threshold_met_before_its_interval_began() -> None:
+    late = Terms(Kind.THRESHOLD, 100, (), True, False, MAX_AGE, 0, ENDS, ENDS - 10, ENDS + 600, ENDS + 10_000)
+    assert decide(late, Reading(100, ENDS - 11)) == Verdict(None, VoidReason.MET_BEFORE_START)
+    assert decide(late, Reading(100, ENDS - 10)) == Verdict(YES)
+    assert decide(late, Reading(99, ENDS - 11)) == Verdict(NO)
 
 
 def test_no_reading_voids() -> None:
-    assert decide(threshold(), None) == Verdict(None, VoidReason.NO_READING)
+    assert decide(terms(Kind.THRESHOLD), None) == Verdict(None, VoidReason.NO_READING)
 
 
 @pytest.mark.parametrize(
     ("reading", "now", "counts"),
     [
-        (Reading(100, OPENS), OPENS + 1, True),
-        (Reading(100, CLOSES), CLOSES + 1, True),
-        (Reading(99, OPENS), OPENS + 1, False),
-        (Reading(100, OPENS - 1), OPENS + 1, False),
-        (Reading(100, CLOSES + 1), CLOSES + 2, False),
-        (Reading(100, OPENS), OPENS, False),
+        (Reading(100, EARLY), EARLY + 1, True),
+        (Reading(100, ENDS), ENDS + 1, True),
+        (Reading(99, EARLY), EARLY + 1, False),
+        (Reading(100, EARLY - 1), EARLY + 1, False),
+        (Reading(100, ENDS + 1), ENDS + 2, False),
+        (Reading(100, EARLY), EARLY, False),
     ],
 )
 def test_crossings(reading: Reading, now: int, counts: bool) -> None:
-    assert crosses(threshold(early=True), reading, now) is counts
-    assert not crosses(threshold(), reading, now)
-
-
-@pytest.mark.parametrize(
-    ("early", "lag", "after"), [(False, 0, 0), (False, 60, 60), (True, 0, 600), (True, 60, 600), (True, 900, 900)]
-)
-def test_when_the_deadline_reading_counts(early: bool, lag: int, after: int) -> None:
-    terms = Terms(Kind.THRESHOLD, OPENS, CLOSES, MAX_AGE, early_resolvable=early, lag=lag)
-    assert terms.settles_after == CLOSES + after
+    assert crosses(terms(Kind.THRESHOLD, early=True), reading, now) is counts
+    assert not crosses(terms(Kind.THRESHOLD), reading, now)
 
 
 @pytest.mark.parametrize(
@@ -236,22 +221,20 @@ def test_when_the_deadline_reading_counts(early: bool, lag: int, after: int) -> 
 )
 def test_buckets(value: int, expected: int) -> None:
     assert bucket((50, 100, 200), value) == expected
-    terms = Terms(Kind.RANGE, OPENS, CLOSES, MAX_AGE, bounds=(50, 100, 200))
-    assert decide(terms, Reading(value, CLOSES)) == Verdict(expected)
+    assert decide(terms(Kind.RANGE, bounds=(50, 100, 200)), Reading(value, ENDS)) == Verdict(expected)
 
 
 @pytest.mark.parametrize(
     ("start", "end", "verdict"),
     [
-        (Reading(100, 50_000), Reading(101, CLOSES), Verdict(UP)),
-        (Reading(100, 50_000), Reading(99, CLOSES), Verdict(DOWN)),
-        (Reading(100, 50_000), Reading(100, CLOSES), Verdict(None, VoidReason.TIE)),
-        (None, Reading(100, CLOSES), Verdict(None, VoidReason.NO_READING)),
-        (Reading(0, 50_000), Reading(100, CLOSES), Verdict(None, VoidReason.BAD_ANSWER)),
-        (Reading(100, 50_000 - MAX_AGE - 1), Reading(100, CLOSES), Verdict(None, VoidReason.STALE)),
-        (None, Reading(0, CLOSES), Verdict(None, VoidReason.BAD_ANSWER)),
+        (Reading(100, START), Reading(101, ENDS), Verdict(UP)),
+        (Reading(100, START), Reading(99, ENDS), Verdict(DOWN)),
+        (Reading(100, START), Reading(100, ENDS), Verdict(None, VoidReason.TIE)),
+        (None, Reading(100, ENDS), Verdict(None, VoidReason.NO_READING)),
+        (Reading(0, START), Reading(100, ENDS), Verdict(None, VoidReason.BAD_ANSWER)),
+        (Reading(100, START - MAX_AGE - 1), Reading(100, ENDS), Verdict(None, VoidReason.STALE)),
+        (None, Reading(0, ENDS), Verdict(None, VoidReason.BAD_ANSWER)),
     ],
 )
 def test_direction(start: Reading | None, end: Reading, verdict: Verdict) -> None:
-    terms = Terms(Kind.DIRECTION, OPENS, CLOSES, MAX_AGE, start_at=50_000)
-    assert decide(terms, end, start) == verdict
+    assert decide(terms(Kind.DIRECTION), end, start) == verdict

@@ -6,7 +6,7 @@ are token units (6 decimals).
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, CheckConstraint, Column, Index, Integer, SmallInteger, Table, Text, func
+from sqlalchemy import BigInteger, CheckConstraint, Column, Index, Integer, LargeBinary, SmallInteger, Table, Text, func
 
 from core.db.schema import metadata
 from core.db.types import Address, ChainTime, Hash32, Uint256, UtcDateTime
@@ -39,7 +39,7 @@ agent_trade = Table(
     Column("outcome", SmallInteger, nullable=False),
     Column("amount", Uint256, nullable=False),
     Column("builder", Address),
-    Column("intent_hash", Hash32, nullable=False),
+    Column("bet_hash", Hash32, nullable=False),
     Column("nonce", Hash32, nullable=False),  # of the payer's authorization
     Column("valid_before", ChainTime, nullable=False),
     Column("callback_url", Text),
@@ -47,17 +47,23 @@ agent_trade = Table(
     Column("intent_id", BigInteger, nullable=False),
     Column("created_at", UtcDateTime, nullable=False, server_default=func.now()),
     CheckConstraint("attempt >= 1", name="attempts_count_from_one"),
-    Index("ix_agent_trade_intent_hash", "intent_hash"),
+    Index("ix_agent_trade_bet_hash", "bet_hash"),
     Index("ix_agent_trade_intent_id", "intent_id"),
 )
 
-# Which intent an authorization was first brought for. A failed transaction shows it to everybody, and a random nonce
-# says nothing of the bet it is to pay for: so it serves that one and no other, as long as it lives. Never removed.
+# What an authorization was first brought to pay for. A failed transaction shows it to everybody, and a random nonce says
+# nothing of the bet it is to pay for: so it serves that one and no other, as long as it lives. `arguments` is that bet and
+# the authorization, ABI-encoded as `settle` and `credit` both take them: what books the payment should it come by itself.
+# Only what its payer signed is written here. Never removed.
 agent_authorization = Table(
     "agent_authorization",
     metadata,
     Column("wallet", Address, primary_key=True),
     Column("nonce", Hash32, primary_key=True),
-    Column("intent_hash", Hash32, nullable=False),
+    Column("bet_hash", Hash32, nullable=False),
+    Column("idem_hash", Hash32, nullable=False),
+    Column("amount", Uint256, nullable=False),
+    Column("arguments", LargeBinary, nullable=False),
     Column("brought_at", UtcDateTime, nullable=False, server_default=func.now()),
+    Index("ix_agent_authorization_idem_hash", "wallet", "idem_hash"),
 )

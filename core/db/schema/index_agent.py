@@ -1,7 +1,8 @@
-"""Projections of the settlement wallet: markets, outcome books, stakes with the odds they met, payouts.
+"""Projections of the agent contracts: markets, outcome books, stakes with the odds they met, payouts, and what the Safe
+allows.
 
-Amounts and shares are token units (6 decimals); prices are wads (1e18 is one); feed values have 8 decimals; times are
-Unix seconds. The indexer alone writes here. `*_block`, `*_at`, `*_tx`: where, when and by what it happened.
+Amounts, weights and shares are token units (6 decimals); prices are wads (1e18 is one); feed values have 8 decimals;
+times are Unix seconds. The indexer alone writes here. `*_block`, `*_at`, `*_tx`: where, when and by what it happened.
 """
 
 from __future__ import annotations
@@ -28,21 +29,30 @@ agent_market = Table(
     "agent_market",
     metadata,
     Column("market_id", Hash32, primary_key=True),
-    # The specification, as listed
+    Column("index", Integer, nullable=False),  # in opening order, from 1: the high half of its stakes' ids
+    # The specification, as its lister chose it
     Column("kind", SmallInteger, nullable=False),  # 0 threshold, 1 range, 2 direction
     Column("feed", Address, nullable=False),
     Column("target", Int256, nullable=False),
     Column("bounds", ARRAY(Numeric(78, 0)), nullable=False),
     Column("early_resolvable", Boolean, nullable=False),
     Column("opens_at", ChainTime, nullable=False),
-    Column("closes_at", ChainTime, nullable=False),
-    Column("start_at", ChainTime, nullable=False),
-    Column("max_age", BigInteger, nullable=False),
-    Column("void_delay", BigInteger, nullable=False),
-    Column("fee_bps", Integer, nullable=False),
+    Column("closes_at", ChainTime, nullable=False),  # stakes before here
+    Column("start_at", ChainTime, nullable=False),  # direction only, else 0
+    Column("ends_at", ChainTime, nullable=False),  # the moment that decides
     Column("outcomes", SmallInteger, nullable=False),
-    Column("virtual_liquidity", Uint256, nullable=False),
-    # What the lister wrote beside it; `document` is it as JSON, NULL when it is not a JSON object
+    Column("weights", ARRAY(Numeric(78, 0)), nullable=False),  # virtual weight of each outcome
+    # The terms, as the Safe's bounds made them
+    Column("fee_bps", Integer, nullable=False),
+    Column("pot_cap", Uint256, nullable=False),
+    Column("published", Boolean, nullable=False),  # its feed has a publisher
+    Column("max_age", BigInteger, nullable=False),
+    Column("early_from", ChainTime, nullable=False),  # early-resolvable only, else 0
+    Column("settles_after", ChainTime, nullable=False),
+    Column("voids_after", ChainTime, nullable=False),
+    # What the lister wrote beside it. `document` is it as JSON, NULL when it is not a JSON object; `slug` is the id in
+    # it, NULL unless the market's key is its hash.
+    Column("lister", Address, nullable=False),
     Column("metadata", Text, nullable=False),
     Column("document", JSONB),
     Column("slug", Text),
@@ -57,10 +67,14 @@ agent_market = Table(
     # Its end
     Column("status", SmallInteger, nullable=False),  # 1 open or awaiting its result, 2 resolved, 3 void
     Column("winner", SmallInteger),
-    Column("observed", Int256),
-    Column("round_id", Uint256),
-    Column("observed_at", ChainTime),
     Column("void_reason", SmallInteger),
+    # The readings that decided, NULL for one that played no part
+    Column("end_round", Uint256),
+    Column("end_answer", Int256),
+    Column("end_updated_at", ChainTime),
+    Column("start_round", Uint256),
+    Column("start_answer", Int256),
+    Column("start_updated_at", ChainTime),
     Column("closed_block", BlockNumber),
     Column("closed_at", ChainTime),
     Column("closed_tx", Hash32),
@@ -71,7 +85,9 @@ agent_market = Table(
     Column("updated_block", BlockNumber, nullable=False),
     CheckConstraint("status IN (1, 2, 3)", name="status_is_known"),
     CheckConstraint("(status = 2) = (winner IS NOT NULL)", name="resolved_has_a_winner"),
+    CheckConstraint("(status = 3) = (void_reason IS NOT NULL)", name="void_has_a_reason"),
     CheckConstraint("(status = 1) = (closed_tx IS NULL)", name="closed_once"),
+    Index("ix_agent_market_index", "index", unique=True),
     Index("ix_agent_market_slug", "slug"),
 )
 
@@ -82,6 +98,7 @@ agent_outcome = Table(
     Column("outcome", SmallInteger, primary_key=True),
     Column("net", Uint256, nullable=False),
     Column("shares", Uint256, nullable=False),
+    Column("excess", Uint256, nullable=False),  # sum over its stakes of what their shares exceed their net stake by
     Column("stakes", Integer, nullable=False),
 )
 
@@ -100,7 +117,8 @@ agent_stake = Table(
     Column("shares", Uint256, nullable=False),
     Column("price_before", Uint256),  # of its outcome
     Column("price_after", Uint256),
-    Column("intent_hash", Hash32, nullable=False),
+    Column("nonce", Hash32, nullable=False),  # of the authorization that paid
+    Column("bet_hash", Hash32, nullable=False),
     Column("idem_hash", Hash32, nullable=False),
     Column("builder", Address),  # NULL when none was named
     Column("ref", Hash32),
@@ -120,7 +138,8 @@ agent_stake = Table(
     CheckConstraint("(status IN (3, 4)) = (paid_tx IS NOT NULL)", name="paid_has_a_transaction"),
     Index("ix_agent_stake_market_id_ordinal", "market_id", "ordinal", unique=True),
     Index("ix_agent_stake_wallet", "wallet", "staked_block"),
-    Index("ix_agent_stake_intent_hash", "intent_hash"),
+    Index("ix_agent_stake_nonce", "wallet", "nonce"),
+    Index("ix_agent_stake_bet_hash", "bet_hash"),
 )
 
 agent_fee_sweep = Table(
@@ -133,7 +152,7 @@ agent_fee_sweep = Table(
     Column("tx", Hash32, nullable=False),
 )
 
-# Who may list, relay and pause; `role` is keccak256 of its name.
+# Who may relay, credit and list; `role` is keccak256 of its name.
 agent_role = Table(
     "agent_role",
     metadata,
@@ -143,10 +162,34 @@ agent_role = Table(
     Column("set_tx", Hash32, nullable=False),
 )
 
+# The Safe's list of feeds, with what it says of each. A condemned feed is never allowed again.
+agent_feed = Table(
+    "agent_feed",
+    metadata,
+    Column("feed", Address, primary_key=True),
+    Column("allowed", Boolean, nullable=False),
+    Column("condemned", Boolean, nullable=False),
+    Column("published", Boolean, nullable=False),  # it has a publisher
+    Column("memory", BigInteger, nullable=False),  # seconds a reading looks back
+    Column("max_age", BigInteger, nullable=False),
+    Column("lag", BigInteger, nullable=False),
+    Column("pot_cap", Uint256, nullable=False),
+    Column("set_tx", Hash32, nullable=False),
+    Column("condemned_at", ChainTime),
+    Column("condemned_tx", Hash32),
+    CheckConstraint("condemned = (condemned_tx IS NOT NULL)", name="condemned_by_a_transaction"),
+)
+
+# `fee_bps` to `void_delay` are the Safe's bounds for markets listed from now on, NULL before it set any.
 agent_venue = Table(
     "agent_venue",
     metadata,
     Column("chain_id", BigInteger, primary_key=True, autoincrement=False),
     Column("stakes_paused", Boolean, nullable=False),
     Column("fees_swept", Uint256, nullable=False),
+    Column("fee_bps", Integer),
+    Column("min_weight", BigInteger),
+    Column("max_weight", BigInteger),
+    Column("dispute_window", BigInteger),
+    Column("void_delay", BigInteger),
 )

@@ -1,9 +1,8 @@
-"""Projections both sides use: rounds of price feeds, and token authorizations that paid us. Rows here only ever come
-and, in a reorganization, go; they never change."""
+"""Projections both sides use: rounds of price feeds, token authorizations, and who pauses."""
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Column, Index, Integer, Table
+from sqlalchemy import BigInteger, Boolean, CheckConstraint, Column, Index, Integer, Table, Text
 
 from core.db.schema import metadata
 from core.db.types import Address, BlockNumber, ChainTime, Hash32, Int256, Uint256
@@ -24,20 +23,52 @@ oracle_round = Table(
     Index("ix_oracle_round_feed", "chain_id", "feed", "updated_at"),
 )
 
-# An EIP-3009 authorization that moved money to one of our contracts: finds a landed relay by its nonce, and money that
-# somebody sent past `settle`.
+# What became of an EIP-3009 authorization; the token lets each be used or canceled once.
+# - paid: the token said that it was used directly before a transfer from its signer to one of our contracts. That
+#   transfer is what it brought; no other authorization has the same one. Finds a landed relay by its nonce, and money
+#   that somebody sent past `settle`.
+# - unpaired: it was used beside a transfer from its signer to us, which it did not make. Uses in other transactions are
+#   nobody's payment to us and are not here.
+# - canceled: by its signer, whoever it would have paid.
 token_authorization = Table(
     "token_authorization",
     metadata,
     Column("chain_id", BigInteger, primary_key=True),
-    Column("block_number", BlockNumber, primary_key=True),
-    Column("log_index", Integer, primary_key=True),
+    Column("authorizer", Address, primary_key=True),
+    Column("nonce", Hash32, primary_key=True),
     Column("token", Address, nullable=False),
-    Column("authorizer", Address, nullable=False),
-    Column("nonce", Hash32, nullable=False),
-    Column("recipient", Address, nullable=False),
-    Column("value", Uint256, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("recipient", Address),
+    Column("value", Uint256),
+    Column("block_number", BlockNumber, nullable=False),
+    Column("log_index", Integer, nullable=False),  # of the token's word on the authorization; the transfer is the next
     Column("at", ChainTime, nullable=False),
     Column("tx", Hash32, nullable=False),
-    Index("ix_token_authorization_nonce", "nonce", "authorizer"),
+    CheckConstraint("state IN ('paid', 'unpaired', 'canceled')", name="state_is_known"),
+    CheckConstraint("(state = 'paid') = (value IS NOT NULL)", name="paid_has_a_value"),
+    CheckConstraint("(state = 'paid') = (recipient IS NOT NULL)", name="paid_has_a_recipient"),
+    Index("ix_token_authorization_block_number", "chain_id", "block_number", "log_index"),
+)
+
+# Who may pause stakes on a chain, through its pauser.
+pauser_guardian = Table(
+    "pauser_guardian",
+    metadata,
+    Column("chain_id", BigInteger, primary_key=True),
+    Column("account", Address, primary_key=True),
+    Column("allowed", Boolean, nullable=False),
+    Column("set_tx", Hash32, nullable=False),
+)
+
+# Every time a pauser paused or resumed, and who did it.
+pauser_act = Table(
+    "pauser_act",
+    metadata,
+    Column("chain_id", BigInteger, primary_key=True),
+    Column("block_number", BlockNumber, primary_key=True),
+    Column("log_index", Integer, primary_key=True),
+    Column("account", Address, nullable=False),
+    Column("paused", Boolean, nullable=False),
+    Column("at", ChainTime, nullable=False),
+    Column("tx", Hash32, nullable=False),
 )

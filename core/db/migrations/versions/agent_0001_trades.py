@@ -37,7 +37,7 @@ def upgrade() -> None:
         sa.Column("outcome", sa.SmallInteger(), nullable=False),
         sa.Column("amount", sa.Numeric(78, 0), nullable=False),
         sa.Column("builder", sa.LargeBinary()),
-        sa.Column("intent_hash", sa.LargeBinary(), nullable=False),
+        sa.Column("bet_hash", sa.LargeBinary(), nullable=False),
         sa.Column("nonce", sa.LargeBinary(), nullable=False),
         sa.Column("valid_before", sa.BigInteger(), nullable=False),
         sa.Column("callback_url", sa.Text()),
@@ -47,7 +47,7 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("wallet", "idem_hash", name="pk_agent_trade"),
         sa.CheckConstraint("attempt >= 1", name="attempts_count_from_one"),
     )
-    op.create_index("ix_agent_trade_intent_hash", "agent_trade", ["intent_hash"])
+    op.create_index("ix_agent_trade_bet_hash", "agent_trade", ["bet_hash"])
 
 
 def downgrade() -> None:

@@ -1,4 +1,4 @@
-"""Which intent each of the payers' authorizations was brought for."""
+"""Which bet each of the payers' authorizations was brought for."""
 
 from __future__ import annotations
 
@@ -16,20 +16,15 @@ def upgrade() -> None:
         "agent_authorization",
         sa.Column("wallet", sa.LargeBinary(), nullable=False),
         sa.Column("nonce", sa.LargeBinary(), nullable=False),
-        sa.Column("intent_hash", sa.LargeBinary(), nullable=False),
+        sa.Column("bet_hash", sa.LargeBinary(), nullable=False),
+        sa.Column("idem_hash", sa.LargeBinary(), nullable=False),
+        sa.Column("amount", sa.Numeric(78, 0), nullable=False),
+        sa.Column("arguments", sa.LargeBinary(), nullable=False),
         sa.Column("brought_at", sa.DateTime(timezone=True), server_default=sa.func.now(), nullable=False),
         sa.PrimaryKeyConstraint("wallet", "nonce", name="pk_agent_authorization"),
     )
-    # What earlier attempts brought is overwritten in `agent_trade`; it ran out minutes after.
-    op.execute(KNOWN)
+    op.create_index("ix_agent_authorization_idem_hash", "agent_authorization", ["wallet", "idem_hash"])
 
 
 def downgrade() -> None:
     op.drop_table("agent_authorization")
-
-
-KNOWN = """
-INSERT INTO agent_authorization (wallet, nonce, intent_hash, brought_at)
-SELECT DISTINCT ON (wallet, nonce) wallet, nonce, intent_hash, created_at FROM agent_trade
-ORDER BY wallet, nonce, created_at
-"""

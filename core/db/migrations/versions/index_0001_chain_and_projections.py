@@ -253,6 +253,7 @@ def upgrade() -> None:
     op.create_table(
         "agent_market",
         sa.Column("market_id", sa.LargeBinary(), nullable=False),
+        sa.Column("index", sa.Integer(), nullable=False),
         sa.Column("kind", sa.SmallInteger(), nullable=False),
         sa.Column("feed", sa.LargeBinary(), nullable=False),
         sa.Column("target", sa.Numeric(78, 0), nullable=False),
@@ -261,11 +262,17 @@ def upgrade() -> None:
         sa.Column("opens_at", sa.BigInteger(), nullable=False),
         sa.Column("closes_at", sa.BigInteger(), nullable=False),
         sa.Column("start_at", sa.BigInteger(), nullable=False),
-        sa.Column("max_age", sa.BigInteger(), nullable=False),
-        sa.Column("void_delay", sa.BigInteger(), nullable=False),
-        sa.Column("fee_bps", sa.Integer(), nullable=False),
+        sa.Column("ends_at", sa.BigInteger(), nullable=False),
         sa.Column("outcomes", sa.SmallInteger(), nullable=False),
-        sa.Column("virtual_liquidity", sa.Numeric(78, 0), nullable=False),
+        sa.Column("weights", sa.ARRAY(sa.Numeric(precision=78, scale=0)), nullable=False),
+        sa.Column("fee_bps", sa.Integer(), nullable=False),
+        sa.Column("pot_cap", sa.Numeric(78, 0), nullable=False),
+        sa.Column("published", sa.Boolean(), nullable=False),
+        sa.Column("max_age", sa.BigInteger(), nullable=False),
+        sa.Column("early_from", sa.BigInteger(), nullable=False),
+        sa.Column("settles_after", sa.BigInteger(), nullable=False),
+        sa.Column("voids_after", sa.BigInteger(), nullable=False),
+        sa.Column("lister", sa.LargeBinary(), nullable=False),
         sa.Column("metadata", sa.Text(), nullable=False),
         sa.Column("document", postgresql.JSONB(astext_type=sa.Text()), nullable=True),
         sa.Column("slug", sa.Text(), nullable=True),
@@ -278,10 +285,13 @@ def upgrade() -> None:
         sa.Column("given_back", sa.Numeric(78, 0), nullable=False),
         sa.Column("status", sa.SmallInteger(), nullable=False),
         sa.Column("winner", sa.SmallInteger(), nullable=True),
-        sa.Column("observed", sa.Numeric(78, 0), nullable=True),
-        sa.Column("round_id", sa.Numeric(78, 0), nullable=True),
-        sa.Column("observed_at", sa.BigInteger(), nullable=True),
         sa.Column("void_reason", sa.SmallInteger(), nullable=True),
+        sa.Column("end_round", sa.Numeric(78, 0), nullable=True),
+        sa.Column("end_answer", sa.Numeric(78, 0), nullable=True),
+        sa.Column("end_updated_at", sa.BigInteger(), nullable=True),
+        sa.Column("start_round", sa.Numeric(78, 0), nullable=True),
+        sa.Column("start_answer", sa.Numeric(78, 0), nullable=True),
+        sa.Column("start_updated_at", sa.BigInteger(), nullable=True),
         sa.Column("closed_block", sa.BigInteger(), nullable=True),
         sa.Column("closed_at", sa.BigInteger(), nullable=True),
         sa.Column("closed_tx", sa.LargeBinary(), nullable=True),
@@ -292,9 +302,11 @@ def upgrade() -> None:
         sa.Column("updated_block", sa.BigInteger(), nullable=False),
         sa.CheckConstraint("(status = 1) = (closed_tx IS NULL)", name=op.f("ck_agent_market_closed_once")),
         sa.CheckConstraint("(status = 2) = (winner IS NOT NULL)", name=op.f("ck_agent_market_resolved_has_a_winner")),
+        sa.CheckConstraint("(status = 3) = (void_reason IS NOT NULL)", name=op.f("ck_agent_market_void_has_a_reason")),
         sa.CheckConstraint("status IN (1, 2, 3)", name=op.f("ck_agent_market_status_is_known")),
         sa.PrimaryKeyConstraint("market_id", name=op.f("pk_agent_market")),
     )
+    op.create_index("ix_agent_market_index", "agent_market", ["index"], unique=True)
     op.create_index("ix_agent_market_slug", "agent_market", ["slug"], unique=False)
     op.create_table(
         "agent_outcome",
@@ -302,6 +314,7 @@ def upgrade() -> None:
         sa.Column("outcome", sa.SmallInteger(), nullable=False),
         sa.Column("net", sa.Numeric(78, 0), nullable=False),
         sa.Column("shares", sa.Numeric(78, 0), nullable=False),
+        sa.Column("excess", sa.Numeric(78, 0), nullable=False),
         sa.Column("stakes", sa.Integer(), nullable=False),
         sa.PrimaryKeyConstraint("market_id", "outcome", name=op.f("pk_agent_outcome")),
     )
@@ -317,7 +330,8 @@ def upgrade() -> None:
         sa.Column("shares", sa.Numeric(78, 0), nullable=False),
         sa.Column("price_before", sa.Numeric(78, 0), nullable=True),
         sa.Column("price_after", sa.Numeric(78, 0), nullable=True),
-        sa.Column("intent_hash", sa.LargeBinary(), nullable=False),
+        sa.Column("nonce", sa.LargeBinary(), nullable=False),
+        sa.Column("bet_hash", sa.LargeBinary(), nullable=False),
         sa.Column("idem_hash", sa.LargeBinary(), nullable=False),
         sa.Column("builder", sa.LargeBinary(), nullable=True),
         sa.Column("ref", sa.LargeBinary(), nullable=True),
@@ -339,8 +353,9 @@ def upgrade() -> None:
         sa.CheckConstraint("status IN (1, 2, 3, 4)", name=op.f("ck_agent_stake_status_is_known")),
         sa.PrimaryKeyConstraint("stake_id", name=op.f("pk_agent_stake")),
     )
-    op.create_index("ix_agent_stake_intent_hash", "agent_stake", ["intent_hash"], unique=False)
+    op.create_index("ix_agent_stake_bet_hash", "agent_stake", ["bet_hash"], unique=False)
     op.create_index("ix_agent_stake_market_id_ordinal", "agent_stake", ["market_id", "ordinal"], unique=True)
+    op.create_index("ix_agent_stake_nonce", "agent_stake", ["wallet", "nonce"], unique=False)
     op.create_index("ix_agent_stake_wallet", "agent_stake", ["wallet", "staked_block"], unique=False)
     op.create_table(
         "agent_fee_sweep",
@@ -360,10 +375,33 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("role", "account", name=op.f("pk_agent_role")),
     )
     op.create_table(
+        "agent_feed",
+        sa.Column("feed", sa.LargeBinary(), nullable=False),
+        sa.Column("allowed", sa.Boolean(), nullable=False),
+        sa.Column("condemned", sa.Boolean(), nullable=False),
+        sa.Column("published", sa.Boolean(), nullable=False),
+        sa.Column("memory", sa.BigInteger(), nullable=False),
+        sa.Column("max_age", sa.BigInteger(), nullable=False),
+        sa.Column("lag", sa.BigInteger(), nullable=False),
+        sa.Column("pot_cap", sa.Numeric(78, 0), nullable=False),
+        sa.Column("set_tx", sa.LargeBinary(), nullable=False),
+        sa.Column("condemned_at", sa.BigInteger(), nullable=True),
+        sa.Column("condemned_tx", sa.LargeBinary(), nullable=True),
+        sa.CheckConstraint(
+            "condemned = (condemned_tx IS NOT NULL)", name=op.f("ck_agent_feed_condemned_by_a_transaction")
+        ),
+        sa.PrimaryKeyConstraint("feed", name=op.f("pk_agent_feed")),
+    )
+    op.create_table(
         "agent_venue",
         sa.Column("chain_id", sa.BigInteger(), autoincrement=False, nullable=False),
         sa.Column("stakes_paused", sa.Boolean(), nullable=False),
         sa.Column("fees_swept", sa.Numeric(78, 0), nullable=False),
+        sa.Column("fee_bps", sa.Integer(), nullable=True),
+        sa.Column("min_weight", sa.BigInteger(), nullable=True),
+        sa.Column("max_weight", sa.BigInteger(), nullable=True),
+        sa.Column("dispute_window", sa.BigInteger(), nullable=True),
+        sa.Column("void_delay", sa.BigInteger(), nullable=True),
         sa.PrimaryKeyConstraint("chain_id", name=op.f("pk_agent_venue")),
     )
     op.create_table(
@@ -383,24 +421,61 @@ def upgrade() -> None:
     op.create_table(
         "token_authorization",
         sa.Column("chain_id", sa.BigInteger(), nullable=False),
-        sa.Column("block_number", sa.BigInteger(), nullable=False),
-        sa.Column("log_index", sa.Integer(), nullable=False),
-        sa.Column("token", sa.LargeBinary(), nullable=False),
         sa.Column("authorizer", sa.LargeBinary(), nullable=False),
         sa.Column("nonce", sa.LargeBinary(), nullable=False),
-        sa.Column("recipient", sa.LargeBinary(), nullable=False),
-        sa.Column("value", sa.Numeric(78, 0), nullable=False),
+        sa.Column("token", sa.LargeBinary(), nullable=False),
+        sa.Column("state", sa.Text(), nullable=False),
+        sa.Column("recipient", sa.LargeBinary(), nullable=True),
+        sa.Column("value", sa.Numeric(78, 0), nullable=True),
+        sa.Column("block_number", sa.BigInteger(), nullable=False),
+        sa.Column("log_index", sa.Integer(), nullable=False),
         sa.Column("at", sa.BigInteger(), nullable=False),
         sa.Column("tx", sa.LargeBinary(), nullable=False),
-        sa.PrimaryKeyConstraint("chain_id", "block_number", "log_index", name=op.f("pk_token_authorization")),
+        sa.CheckConstraint(
+            "state IN ('paid', 'unpaired', 'canceled')", name=op.f("ck_token_authorization_state_is_known")
+        ),
+        sa.CheckConstraint(
+            "(state = 'paid') = (recipient IS NOT NULL)", name=op.f("ck_token_authorization_paid_has_a_recipient")
+        ),
+        sa.CheckConstraint(
+            "(state = 'paid') = (value IS NOT NULL)", name=op.f("ck_token_authorization_paid_has_a_value")
+        ),
+        sa.PrimaryKeyConstraint("chain_id", "authorizer", "nonce", name=op.f("pk_token_authorization")),
     )
-    op.create_index("ix_token_authorization_nonce", "token_authorization", ["nonce", "authorizer"], unique=False)
+    op.create_index(
+        "ix_token_authorization_block_number",
+        "token_authorization",
+        ["chain_id", "block_number", "log_index"],
+        unique=False,
+    )
+    op.create_table(
+        "pauser_guardian",
+        sa.Column("chain_id", sa.BigInteger(), nullable=False),
+        sa.Column("account", sa.LargeBinary(), nullable=False),
+        sa.Column("allowed", sa.Boolean(), nullable=False),
+        sa.Column("set_tx", sa.LargeBinary(), nullable=False),
+        sa.PrimaryKeyConstraint("chain_id", "account", name=op.f("pk_pauser_guardian")),
+    )
+    op.create_table(
+        "pauser_act",
+        sa.Column("chain_id", sa.BigInteger(), nullable=False),
+        sa.Column("block_number", sa.BigInteger(), nullable=False),
+        sa.Column("log_index", sa.Integer(), nullable=False),
+        sa.Column("account", sa.LargeBinary(), nullable=False),
+        sa.Column("paused", sa.Boolean(), nullable=False),
+        sa.Column("at", sa.BigInteger(), nullable=False),
+        sa.Column("tx", sa.LargeBinary(), nullable=False),
+        sa.PrimaryKeyConstraint("chain_id", "block_number", "log_index", name=op.f("pk_pauser_act")),
+    )
 
 
 def downgrade() -> None:
+    op.drop_table("pauser_act")
+    op.drop_table("pauser_guardian")
     op.drop_table("token_authorization")
     op.drop_table("oracle_round")
     op.drop_table("agent_venue")
+    op.drop_table("agent_feed")
     op.drop_table("agent_role")
     op.drop_table("agent_fee_sweep")
     op.drop_table("agent_stake")

@@ -1,4 +1,4 @@
-"""The intent hash against an independent EIP-712 implementation."""
+"""The bet's hash against an independent EIP-712 implementation, and the nonces made from it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from eth_utils.crypto import keccak
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.mirror.intent import Intent, idem_hash, intent_hash, market_key
+from core.mirror.bet import NONCE_MARK, Bet, bet_hash, bound_nonce, idem_hash, is_marked, market_key
 
 CONTRACT = "0x5FbDB2315678afecb367f032d93F642f64180aa3"
 addresses = st.binary(min_size=20, max_size=20).map(lambda raw: "0x" + raw.hex())
@@ -27,7 +27,7 @@ FIELDS = {
 
 
 @given(words, st.integers(0, 255), numbers, numbers, addresses, words, addresses, words, st.integers(1, 2**53))
-def test_intent_hash_is_the_eip712_hash(
+def test_bet_hash_is_the_eip712_hash(
     market: bytes,
     outcome: int,
     amount: int,
@@ -42,15 +42,25 @@ def test_intent_hash_is_the_eip712_hash(
     typed = encode_typed_data(
         domain_data={
             "name": "Service Settlement",
-            "version": "1",
+            "version": "2",
             "chainId": chain_id,
             "verifyingContract": CONTRACT,
         },
-        message_types={"Intent": [{"name": name, "type": kind} for name, kind in FIELDS.items()]},
+        message_types={"Bet": [{"name": name, "type": kind} for name, kind in FIELDS.items()]},
         message_data=dict(zip(FIELDS, values, strict=True)),
     )
     expected = keccak(b"\x19" + typed.version + typed.header + typed.body)
-    assert intent_hash(Intent(*values), chain_id, CONTRACT) == expected
+    assert bet_hash(Bet(*values), chain_id, CONTRACT) == expected
+
+
+@given(words)
+def test_a_bound_nonce_is_the_hash_behind_the_mark(hashed: bytes) -> None:
+    nonce = bound_nonce(hashed)
+    assert len(nonce) == 32
+    assert nonce[:8] == keccak(text="service-settlement-bound-payment")[:8]
+    assert nonce[8:] == hashed[8:]
+    assert is_marked(nonce)
+    assert is_marked(hashed) is (hashed[:8] == NONCE_MARK)
 
 
 def test_keys_are_hashes_of_their_text() -> None:

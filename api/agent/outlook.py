@@ -1,0 +1,113 @@
+"""What a bet would be paid, and what is allowed but unwise about it. Pure; amounts are token units."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from api.agent.facts import BookTotals, Market, Stake
+from core.market_words import moment
+from core.mirror.settlement import Book, Quote
+from core.money import decimal_text, json_number, json_ratio_down
+
+CLOSES_SOON_SECONDS = 120
+"""As long as a payment may take from its challenge to its block."""
+SHARE_DECIMALS = 6
+
+Code = Literal["pays_less_than_stake", "first_on_its_side", "wallet_underfunded", "closes_soon"]
+
+
+@dataclass(frozen=True, slots=True)
+class Warning:
+    code: Code
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """What `shares` would be paid if their side won with the book as it stands, the bet itself included."""
+
+    payout: int
+    shares: int
+    warnings: tuple[Warning, ...] = ()
+
+    def body(self) -> dict[str, Any]:
+        """A share's part is rounded down."""
+        return {
+            "projectedPayoutUsd": json_number(self.payout),
+            "projectedPayoutPerShareUsd": (
+                json_ratio_down(self.payout, self.shares, SHARE_DECIMALS) if self.shares else None
+            ),
+            "warnings": [{"code": each.code, "message": each.message} for each in self.warnings],
+        }
+
+
+def of_quote(
+    market: Market, outcome: int, got: Quote, *, now: int | None = None, balance: int | None = None
+) -> Outlook:
+    """Of a bet that might be made. `now`: the chain's clock; `balance`: what the wallet holds; None: not looked at."""
+    book, _ = market.book.staked(outcome, got.amount)
+    payout = book.projected(outcome, got.amount, got.shares)
+    warnings = _of_payout(market, outcome, got.amount, payout)
+    if market.outcome_bets[outcome] == 0:
+        warnings.append(_first(market, outcome))
+    if balance is not None and balance < got.amount:
+        warnings.append(
+            Warning(
+                "wallet_underfunded",
+                f"The wallet holds {decimal_text(balance)} USDC, less than the bet of {decimal_text(got.amount)}.",
+            )
+        )
+    if now is not None and 0 < market.closes_at - now <= CLOSES_SOON_SECONDS:
+        warnings.append(
+            Warning("closes_soon", f"Bets end at {moment(market.closes_at)}, in {market.closes_at - now} seconds.")
+        )
+    return Outlook(payout, got.shares, tuple(warnings))
+
+
+def of_placed(market: Market, stake: Stake, outcome: int, totals: BookTotals) -> Outlook:
+    """Of a stake as it was placed. `totals`: what stood on each outcome right after it."""
+    payout = market.book_of(totals).projected(outcome, stake.amount, stake.shares)
+    warnings = _of_payout(market, outcome, stake.amount, payout)
+    if totals[outcome][-1] == 1:
+        warnings.append(_first(market, outcome))
+    return Outlook(payout, stake.shares, tuple(warnings))
+
+
+def of_position(market: Market, stake: Stake, outcome: int) -> Outlook:
+    """Of a stake now."""
+    payout = market.book.projected(outcome, stake.amount, stake.shares)
+    if market.ending is not None:
+        return Outlook(payout, stake.shares)
+    warnings = _of_payout(market, outcome, stake.amount, payout)
+    if market.outcome_bets[outcome] == 1:
+        warnings.append(_first(market, outcome))
+    return Outlook(payout, stake.shares, tuple(warnings))
+
+
+def share_payout(book: Book, winner: int | None) -> tuple[int, int] | None:
+    """What a winning share is paid, as a fraction of the pool by the shares; None where shares are not paid alike."""
+    if winner is None or book.refunds(winner) or not book.pays_alike(winner):
+        return None
+    return book.net_pool, book.shares[winner]
+
+
+def _of_payout(market: Market, outcome: int, amount: int, payout: int) -> list[Warning]:
+    if payout >= amount:
+        return []
+    label = market.outcomes[outcome].label
+    return [
+        Warning(
+            "pays_less_than_stake",
+            f"If {label} won with the book as it stands, this bet of {decimal_text(amount)} USDC would be paid "
+            f"{decimal_text(payout)}: nearly nobody has bet against it.",
+        )
+    ]
+
+
+def _first(market: Market, outcome: int) -> Warning:
+    return Warning(
+        "first_on_its_side",
+        f"Nobody else has bet on {market.outcomes[outcome].label}; should nobody bet on anything else, every stake "
+        "goes back whole.",
+    )

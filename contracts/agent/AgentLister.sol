@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: MIT
+pragma solidity 0.8.37;
+
+import {Ownable, Ownable2Step} from "@openzeppelin/contracts/access/Ownable2Step.sol";
+
+import {IObservationFeed} from "../feeds/IObservationFeed.sol";
+import {FeedCheck} from "../lib/FeedCheck.sol";
+import {GuardedRead} from "../lib/GuardedRead.sol";
+import {IAgentLister} from "./IAgentLister.sol";
+import {IFeedResolver} from "./IFeedResolver.sol";
+import {ISettlementWallet} from "./ISettlementWallet.sol";
+import {Pricing} from "./Pricing.sol";
+
+/// @title The lister of the agent markets; see IAgentLister for what it promises
+contract AgentLister is IAgentLister, Ownable2Step {
+    // ---------------------------------------------------------------- Constants and storage
+
+    /// Between the end of stakes and the first second that a deciding reading looks at.
+    uint256 public constant MARGIN = 60;
+
+    /// How long after its end an early-resolvable market may still be proven before NO can be declared.
+    uint256 public constant CHALLENGE_DELAY = 10 minutes;
+
+    uint256 private constant MAX_LAG = 30 minutes;
+    uint256 private constant MAX_MEMORY = 30 days;
+    uint256 private constant MIN_DISPUTE_WINDOW = 1 minutes;
+    uint256 private constant MAX_DISPUTE_WINDOW = 7 days;
+    uint256 private constant MIN_VOID_DELAY = 1 hours;
+    uint256 private constant MAX_VOID_DELAY = 90 days;
+
+    // What the resolver stores.
+    uint256 private constant MAX_TIME = type(uint32).max; // the year 2106: what is added to it fits 40 bits
+    uint256 private constant MAX_VALUE = type(uint96).max;
+
+    address public immutable settler;
+    address public immutable resolver;
+
+    Bounds private _bounds;
+    mapping(address feed => Feed) private _feeds;
+    mapping(address account => bool) public isLister;
+
+    constructor(address settler_, address resolver_, address owner_, Bounds memory bounds_) Ownable(owner_) {
+        if (settler_ == address(0) || resolver_ == address(0)) revert ZeroAddress();
+        settler = settler_;
+        resolver = resolver_;
+        _setBounds(bounds_);
+    }
+
+    // ---------------------------------------------------------------- Listing
+
+    /// @inheritdoc IAgentLister
+    function list(bytes32 marketId, MarketSpec memory spec, string calldata metadata) external {
+        if (!isLister[msg.sender]) revert NotLister(msg.sender);
+        MarketTerms memory terms = _terms(spec);
+        ISettlementWallet(settler)
+            .open(
+                marketId,
+                ISettlementWallet.OpenParams({
+                opensAt: spec.opensAt,
+                closesAt: spec.closesAt,
+                feeBps: terms.feeBps,
+                potCap: terms.potCap,
+                weights: spec.weights
+            })
+            );
+        IFeedResolver(resolver)
+            .register(
+                marketId,
+                IFeedResolver.Terms({
+                kind: spec.kind,
+                feed: spec.feed,
+                earlyResolvable: spec.earlyResolvable,
+                published: terms.published,
+                maxAge: terms.maxAge,
+                startAt: spec.startAt,
+                endsAt: spec.endsAt,
+                earlyFrom: terms.earlyFrom,
+                settlesAfter: terms.settlesAfter,
+                voidsAfter: terms.voidsAfter,
+                target: spec.target,
+                bounds: spec.bounds
+            })
+            );
+        emit MarketListed(marketId, spec.feed, msg.sender, spec, terms, metadata);
+    }
+
+    /// @inheritdoc IAgentLister
+    function preview(MarketSpec memory spec) external view returns (MarketTerms memory) {
+        return _terms(spec);
+    }
+
+    /// The terms of a market that may be listed now, or a revert that says why it may not. Sets `opensAt` as it counts.
+    function _terms(MarketSpec memory s) private view returns (MarketTerms memory t) {
+        Feed memory f = _feeds[s.feed];
+        if (f.condemned) revert FeedIsCondemned(s.feed);
+        if (!f.allowed) revert FeedNotAllowed(s.feed);
+        FeedCheck.check(s.feed, f.maxAge);
+        (uint256 lag, bool published) = _probe(s.feed);
+        if (lag != f.lag || (published && !f.published)) revert FeedChanged(s.feed);
+
+        Bounds memory b = _bounds;
+        _checkOutcomes(s, b);
+        _checkTimes(s, f);
+        if (s.earlyResolvable) t.earlyFrom = uint64(s.closesAt + MARGIN + f.memory_);
+        uint256 wait = f.lag;
+        if (f.published) wait += b.disputeWindow;
+        else if (s.earlyResolvable && wait < CHALLENGE_DELAY) wait = CHALLENGE_DELAY;
+        t.settlesAfter = uint64(s.endsAt + wait);
+        t.voidsAfter = t.settlesAfter + b.voidDelay;
+        (t.feeBps, t.potCap, t.published, t.maxAge) = (b.feeBps, f.potCap, f.published, f.maxAge);
+    }
+
+    function _checkOutcomes(MarketSpec memory s, Bounds memory b) private pure {
+        uint256 outcomes = s.weights.length;
+        if (s.kind == IFeedResolver.Kind.Range) {
+            if (outcomes < Pricing.MIN_OUTCOMES || outcomes > Pricing.MAX_OUTCOMES) {
+                revert WrongNumberOfOutcomes(outcomes, Pricing.MIN_OUTCOMES, Pricing.MAX_OUTCOMES);
+            }
+            if (s.bounds.length != outcomes - 1) revert BoundsDoNotMatchOutcomes(s.bounds.length, outcomes);
+            int256 last; // readings are positive, so a bucket under zero could never win
+            for (uint256 k; k < s.bounds.length; ++k) {
+                if (s.bounds[k] <= last) revert BoundsMustRise(k, s.bounds[k]);
+                last = s.bounds[k];
+            }
+            _requireWithin(Field.Bounds, uint256(last), 1, MAX_VALUE);
+        } else {
+            if (outcomes != 2) revert WrongNumberOfOutcomes(outcomes, 2, 2);
+            if (s.bounds.length != 0) revert FieldNotUsedByKind(Field.Bounds, s.kind);
+        }
+        if (s.kind == IFeedResolver.Kind.Threshold) {
+            if (s.target <= 0) revert TargetMustBePositive(s.target);
+            _requireWithin(Field.Target, uint256(s.target), 1, MAX_VALUE);
+        } else {
+            if (s.target != 0) revert FieldNotUsedByKind(Field.Target, s.kind);
+            if (s.earlyResolvable) revert FieldNotUsedByKind(Field.EarlyResolvable, s.kind);
+        }
+        for (uint256 k; k < outcomes; ++k) {
+            _requireWithin(Field.Weight, s.weights[k], b.minWeight, b.maxWeight);
+        }
+    }
+
+    /// The rules at the top of IAgentLister.
+    function _checkTimes(MarketSpec memory s, Feed memory f) private view {
+        if (s.opensAt < block.timestamp) s.opensAt = uint64(block.timestamp);
+        if (s.closesAt <= block.timestamp) revert ClosesInThePast(s.closesAt, block.timestamp);
+        if (s.closesAt <= s.opensAt) revert ClosesBeforeItOpens(s.opensAt, s.closesAt);
+        _requireWithin(Field.EndsAt, s.endsAt, 1, MAX_TIME);
+        uint256 memory_ = f.memory_;
+
+        if (s.kind == IFeedResolver.Kind.Direction) {
+            _requireClosesBy(s, s.startAt, MARGIN + memory_);
+            uint256 length = s.endsAt > s.startAt ? s.endsAt - s.startAt : 0;
+            if (length < 2 * memory_) revert RoundTooShort(length, 2 * memory_);
+            return;
+        }
+        if (s.startAt != 0) revert FieldNotUsedByKind(Field.StartAt, s.kind);
+        _requireClosesBy(s, s.endsAt, MARGIN + memory_);
+        uint256 longest = s.endsAt - memory_ - s.closesAt;
+        if (s.earlyResolvable) {
+            if (f.published) revert NotEarlyOnPublished(s.feed);
+            longest -= MARGIN; // from earlyFrom to endsAt
+        }
+        uint256 length_ = s.closesAt - s.opensAt;
+        if (length_ > longest) revert OpenForTooLong(length_, longest);
+    }
+
+    /// Stakes must end `before` seconds ahead of `moment`.
+    function _requireClosesBy(MarketSpec memory s, uint256 moment, uint256 before) private pure {
+        uint256 latest = moment > before ? moment - before : 0;
+        if (s.closesAt > latest) revert ClosesTooLate(s.closesAt, latest);
+    }
+
+    function _requireWithin(Field field, uint256 value, uint256 min, uint256 max) private pure {
+        if (value < min || value > max) revert OutOfBounds(field, value, min, max);
+    }
+
+    // ---------------------------------------------------------------- The owner's part
+
+    /// @inheritdoc IAgentLister
+    function setBounds(Bounds calldata bounds_) external onlyOwner {
+        _setBounds(bounds_);
+    }
+
+    function _setBounds(Bounds memory b) private {
+        _requireWithin(Field.FeeBps, b.feeBps, 0, Pricing.MAX_FEE_BPS);
+        _requireWithin(Field.MaxWeight, b.maxWeight, 1, type(uint32).max);
+        _requireWithin(Field.MinWeight, b.minWeight, 1, b.maxWeight);
+        _requireWithin(Field.DisputeWindow, b.disputeWindow, MIN_DISPUTE_WINDOW, MAX_DISPUTE_WINDOW);
+        _requireWithin(Field.VoidDelay, b.voidDelay, MIN_VOID_DELAY, MAX_VOID_DELAY);
+        _bounds = b;
+        emit BoundsSet(b);
+    }
+
+    /// @inheritdoc IAgentLister
+    function setFeed(address feed_, bool allowed, uint32 memory_, uint32 maxAge, uint64 potCap) external onlyOwner {
+        Feed memory f = _feeds[feed_];
+        f.allowed = allowed;
+        if (allowed) {
+            if (f.condemned) revert FeedIsCondemned(feed_);
+            FeedCheck.check(feed_, maxAge);
+            (uint256 lag, bool published) = _probe(feed_);
+            if (lag > MAX_LAG) revert FeedLagTooLong(lag, MAX_LAG);
+            _requireWithin(Field.Memory, memory_, lag == 0 ? 1 : lag, MAX_MEMORY);
+            _requireWithin(Field.PotCap, potCap, Pricing.MIN_STAKE, Pricing.MAX_POT);
+            (f.memory_, f.maxAge, f.lag, f.potCap) = (memory_, maxAge, uint32(lag), potCap);
+            // Once published it stays so: markets were listed with the promise that the Safe can condemn it.
+            f.published = f.published || published;
+        }
+        _feeds[feed_] = f;
+        emit FeedSet(feed_, allowed, f.published, f.memory_, f.maxAge, f.lag, f.potCap);
+    }
+
+    /// How late the feed may be given readings, and whether somebody posts them. Feeds without these functions write at block time.
+    function _probe(address feed_) private view returns (uint256 lag, bool published) {
+        bool ok;
+        (ok, lag) = GuardedRead.word(feed_, IObservationFeed.maxLag.selector);
+        if (!ok) lag = 0;
+        (published,) = GuardedRead.word(feed_, IObservationFeed.publisher.selector);
+    }
+
+    /// @inheritdoc IAgentLister
+    function condemn(address feed_) external onlyOwner {
+        Feed storage f = _feeds[feed_];
+        if (!f.published) revert FeedHasNoPublisher(feed_);
+        if (f.condemned) revert FeedIsCondemned(feed_);
+        (f.allowed, f.condemned) = (false, true);
+        emit FeedCondemned(feed_);
+    }
+
+    /// @inheritdoc IAgentLister
+    function setLister(address account, bool allowed) external onlyOwner {
+        if (account == address(0)) revert ZeroAddress();
+        isLister[account] = allowed;
+        emit ListerSet(account, allowed);
+    }
+
+    /// @notice Without an owner a publisher's lie could not be condemned.
+    function renounceOwnership() public pure override {
+        revert OwnershipCannotBeRenounced();
+    }
+
+    // ---------------------------------------------------------------- Views
+
+    /// @inheritdoc IAgentLister
+    function feed(address feed_) external view returns (Feed memory) {
+        return _feeds[feed_];
+    }
+
+    /// @inheritdoc IAgentLister
+    function bounds() external view returns (Bounds memory) {
+        return _bounds;
+    }
+
+    /// @inheritdoc IAgentLister
+    function isCondemned(address feed_) external view returns (bool) {
+        return _feeds[feed_].condemned;
+    }
+}

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: MIT
+pragma solidity 0.8.37;
+
+import {RoundFinder} from "../lib/RoundFinder.sol";
+import {IAgentLister} from "./IAgentLister.sol";
+import {IFeedResolver} from "./IFeedResolver.sol";
+import {ISettlementWallet} from "./ISettlementWallet.sol";
+
+/// @title The resolver of the agent markets; see IFeedResolver for what it promises
+/// @dev The settlement wallet settles a market once and refuses every later call, so this contract keeps no status.
+contract FeedResolver is IFeedResolver {
+    // ---------------------------------------------------------------- Constants and storage
+
+    uint8 private constant YES = 0;
+    uint8 private constant NO = 1;
+    uint8 private constant UP = 0;
+    uint8 private constant DOWN = 1;
+
+    /// Two slots, and a third with the bounds of a range. The lister keeps times in 40 bits and values in 96.
+    struct StoredTerms {
+        address feed;
+        uint40 endsAt;
+        uint32 maxAge;
+        Kind kind;
+        bool earlyResolvable;
+        bool published;
+        uint40 startAt;
+        uint40 earlyFrom;
+        uint40 settlesAfter;
+        uint40 voidsAfter;
+        uint96 target;
+        uint96[] bounds;
+    }
+
+    /// What the readings make of a market.
+    struct Verdict {
+        uint8 winner;
+        VoidReason reason; // None: `winner` won
+        Reading end;
+        Reading start;
+    }
+
+    address public immutable settler;
+    address public immutable lister;
+
+    mapping(bytes32 marketId => StoredTerms) private _terms;
+
+    /// @param settler_ the SettlementWallet whose markets this settles
+    /// @param lister_ the only address that registers them, and the one that says whether a feed is condemned
+    constructor(address settler_, address lister_) {
+        if (settler_ == address(0) || lister_ == address(0)) revert ZeroAddress();
+        settler = settler_;
+        lister = lister_;
+    }
+
+    // ---------------------------------------------------------------- Registration
+
+    /// @inheritdoc IFeedResolver
+    function register(bytes32 marketId, Terms calldata t) external {
+        if (msg.sender != lister) revert NotLister(msg.sender, lister);
+        if (t.feed == address(0)) revert ZeroAddress();
+        StoredTerms storage s = _terms[marketId];
+        if (s.feed != address(0)) revert AlreadyRegistered(marketId);
+        (s.feed, s.endsAt, s.maxAge) = (t.feed, uint40(t.endsAt), t.maxAge);
+        (s.kind, s.earlyResolvable, s.published) = (t.kind, t.earlyResolvable, t.published);
+        (s.startAt, s.earlyFrom) = (uint40(t.startAt), uint40(t.earlyFrom));
+        (s.settlesAfter, s.voidsAfter) = (uint40(t.settlesAfter), uint40(t.voidsAfter));
+        s.target = uint96(uint256(t.target));
+        for (uint256 k; k < t.bounds.length; ++k) {
+            s.bounds.push(uint96(uint256(t.bounds[k])));
+        }
+        emit MarketRegistered(marketId, t.feed);
+    }
+
+    // ---------------------------------------------------------------- Settling
+
+    /// @inheritdoc IFeedResolver
+    function resolve(bytes32 marketId) external {
+        resolveWith(marketId, 0, 0);
+    }
+
+    /// @inheritdoc IFeedResolver
+    function resolveWith(bytes32 marketId, uint80 endRound, uint80 startRound) public {
+        Terms memory t = terms(marketId);
+        if (_isCondemned(t)) revert FeedIsCondemned(t.feed);
+        _settle(marketId, _decide(marketId, t, endRound, startRound));
+    }
+
+    /// @inheritdoc IFeedResolver
+    function voidMarket(bytes32 marketId) external {
+        voidWith(marketId, 0, 0);
+    }
+
+    /// @inheritdoc IFeedResolver
+    function voidWith(bytes32 marketId, uint80 endRound, uint80 startRound) public {
+        Terms memory t = terms(marketId);
+        Verdict memory v;
+        if (_isCondemned(t)) v.reason = VoidReason.Condemned;
+        else if (block.timestamp > t.voidsAfter) v.reason = VoidReason.Timeout;
+        else v = _fault(marketId, t, endRound, startRound);
+        _settle(marketId, v);
+    }
+
+    function _settle(bytes32 marketId, Verdict memory v) private {
+        if (v.reason == VoidReason.None) {
+            emit MarketDecided(marketId, false, v.winner, v.end, v.start);
+            ISettlementWallet(settler).resolve(marketId, v.winner);
+        } else {
+            emit MarketDecided(marketId, true, uint8(v.reason), v.end, v.start);
+            ISettlementWallet(settler).voidMarket(marketId, uint8(v.reason));
+        }
+    }
+
+    function _isCondemned(Terms memory t) private view returns (bool) {
+        return t.published && IAgentLister(lister).isCondemned(t.feed);
+    }
+
+    // ---------------------------------------------------------------- What the readings say
+
+    /// The result of a market, or a revert that says what is missing.
+    function _decide(bytes32 marketId, Terms memory t, uint80 endRound, uint80 startRound)
+        private
+        view
+        returns (Verdict memory v)
+    {
+        if (t.earlyResolvable) {
+            (bool crossed, RoundFinder.Round memory early) = _crossing(t, endRound);
+            if (crossed) {
+                (v.winner, v.end) = (YES, _asReading(early));
+                return v;
+            }
+        }
+        _requireDue(marketId, t);
+        RoundFinder.Round memory end = _roundAt(t.feed, endRound, t.endsAt);
+        _requireUsable(t, end, t.endsAt);
+        v.end = _asReading(end);
+        if (t.kind == Kind.Threshold) {
+            v.winner = end.answer < t.target ? NO : YES;
+            if (v.winner == YES && t.earlyResolvable && end.updatedAt < t.earlyFrom) {
+                v.reason = VoidReason.MetBeforeStart;
+            }
+        } else if (t.kind == Kind.Range) {
+            while (v.winner < t.bounds.length && end.answer >= t.bounds[v.winner]) ++v.winner;
+        } else {
+            RoundFinder.Round memory start = _roundAt(t.feed, startRound, t.startAt);
+            _requireUsable(t, start, t.startAt);
+            v.start = _asReading(start);
+            // The same round has the same answer.
+            if (end.answer == start.answer) v.reason = VoidReason.Tie;
+            else v.winner = end.answer > start.answer ? UP : DOWN;
+        }
+    }
+
+    /// The proven reason to void a market, or a revert. An early proof goes first: a crossing is not undone by a feed that dies later.
+    function _fault(bytes32 marketId, Terms memory t, uint80 endRound, uint80 startRound)
+        private
+        view
+        returns (Verdict memory v)
+    {
+        _requireDue(marketId, t);
+        (v.reason, v.end) = _faultAt(t, endRound, t.endsAt);
+        if (v.reason != VoidReason.None) return v;
+        delete v.end; // it is in order, so it is not what voids
+        if (t.kind == Kind.Direction) (v.reason, v.start) = _faultAt(t, startRound, t.startAt);
+        if (v.reason == VoidReason.None) revert NothingToVoidFor(marketId);
+    }
+
+    function _requireDue(bytes32 marketId, Terms memory t) private view {
+        if (block.timestamp <= t.settlesAfter) revert TooEarly(marketId, t.settlesAfter + 1);
+    }
+
+    /// A round at or over the target that came into effect in the market's interval: the one named, or the latest. It must have been in
+    /// effect when it was written, which keeps out phases the feed had left by then, and that second must be over.
+    function _crossing(Terms memory t, uint80 roundId)
+        private
+        view
+        returns (bool crossed, RoundFinder.Round memory round)
+    {
+        if (roundId == 0) {
+            (uint256 phase, uint256 number, uint8 problem) = RoundFinder.currentPhase(t.feed);
+            if (problem != RoundFinder.OK) return (false, round);
+            roundId = uint80(phase << 64 | number);
+        }
+        (crossed, round) = RoundFinder.readRound(t.feed, roundId);
+        crossed = crossed && round.answer >= t.target && round.updatedAt >= t.earlyFrom && round.updatedAt <= t.endsAt
+            && round.updatedAt < block.timestamp;
+        if (crossed) (crossed,) = RoundFinder.proveInEffectAt(t.feed, roundId, round.updatedAt);
+    }
+
+    /// The round in effect at a moment: the one named, proven, or found.
+    function _roundAt(address feed, uint80 roundId, uint256 moment)
+        private
+        view
+        returns (RoundFinder.Round memory round)
+    {
+        if (roundId == 0) {
+            uint8 problem;
+            (round, problem) = RoundFinder.inEffectAt(feed, moment);
+            if (problem != RoundFinder.OK) revert NoReading(feed, moment, problem);
+        } else {
+            bool ok;
+            (ok, round) = RoundFinder.proveInEffectAt(feed, roundId, moment);
+            if (!ok) revert NotInEffect(roundId, moment);
+        }
+    }
+
+    function _requireUsable(Terms memory t, RoundFinder.Round memory round, uint256 moment) private pure {
+        VoidReason reason = _faultOf(t, round, moment);
+        if (reason == VoidReason.Stale) revert ReadingTooOld(round.id, moment - round.updatedAt, t.maxAge);
+        if (reason == VoidReason.BadAnswer) revert ReadingNotPositive(round.id, round.answer);
+    }
+
+    /// A feed that cannot be read proves nothing (NoReading); one that answers and has no round for the moment does.
+    function _faultAt(Terms memory t, uint80 roundId, uint256 moment)
+        private
+        view
+        returns (VoidReason, Reading memory reading)
+    {
+        RoundFinder.Round memory round;
+        if (roundId == 0) {
+            uint8 problem;
+            (round, problem) = RoundFinder.inEffectAt(t.feed, moment);
+            if (problem == RoundFinder.NO_ROUND) return (VoidReason.NoReading, reading);
+            if (problem != RoundFinder.OK) revert NoReading(t.feed, moment, problem);
+        } else {
+            round = _roundAt(t.feed, roundId, moment);
+        }
+        return (_faultOf(t, round, moment), _asReading(round));
+    }
+
+    /// `round` is in effect at `moment`, so it is not later.
+    function _faultOf(Terms memory t, RoundFinder.Round memory round, uint256 moment) private pure returns (VoidReason) {
+        if (round.answer <= 0) return VoidReason.BadAnswer;
+        return moment - round.updatedAt > t.maxAge ? VoidReason.Stale : VoidReason.None;
+    }
+
+    /// Its time is not later than a moment of the market, which fits.
+    function _asReading(RoundFinder.Round memory round) private pure returns (Reading memory) {
+        return Reading(round.id, round.answer, uint64(round.updatedAt));
+    }
+
+    // ---------------------------------------------------------------- Views
+
+    /// @inheritdoc IFeedResolver
+    function terms(bytes32 marketId) public view returns (Terms memory t) {
+        StoredTerms storage s = _terms[marketId];
+        t.feed = s.feed;
+        if (t.feed == address(0)) revert UnknownMarket(marketId);
+        (t.kind, t.earlyResolvable, t.published, t.maxAge) = (s.kind, s.earlyResolvable, s.published, s.maxAge);
+        (t.startAt, t.endsAt, t.earlyFrom) = (s.startAt, s.endsAt, s.earlyFrom);
+        (t.settlesAfter, t.voidsAfter) = (s.settlesAfter, s.voidsAfter);
+        t.target = int256(uint256(s.target));
+        if (t.kind != Kind.Range) return t;
+        t.bounds = new int256[](s.bounds.length);
+        for (uint256 k; k < t.bounds.length; ++k) {
+            t.bounds[k] = int256(uint256(s.bounds[k]));
+        }
+    }
+}

@@ -1,0 +1,65 @@
+"""Whether every stake names a payment that the token made: an alarm, since the contract has booked it all the same."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from core.events import Role
+from core.events.agent import RefundBooked, Staked
+from core.log import get_logger
+from indexer import metrics
+from indexer.logs import LogRecord
+from indexer.sources import Sources
+from indexer.store.tables import Connection
+
+log = get_logger(__name__)
+
+# `settle` announces the stake before it pulls the payment, `credit` comes after it: so the pair is in the stake's own
+# transaction, or before it.
+_UNPAID = b"""
+SELECT k.stake_id FROM unnest(%(ids)s::int8[], %(wallets)s::bytea[], %(nonces)s::bytea[], %(amounts)s::numeric[],
+  %(blocks)s::int8[], %(indexes)s::int4[], %(txs)s::bytea[])
+  AS k (stake_id, wallet, nonce, amount, block_number, log_index, tx)
+WHERE NOT EXISTS (SELECT FROM token_authorization a WHERE a.chain_id = %(chain)s AND a.authorizer = k.wallet
+    AND a.nonce = k.nonce AND a.state = 'paid' AND a.recipient = %(recipient)s AND a.value = k.amount
+    AND (a.tx = k.tx OR (a.block_number, a.log_index) < (k.block_number, k.log_index)))
+  OR EXISTS (SELECT FROM agent_stake s WHERE s.wallet = k.wallet AND s.nonce = k.nonce AND s.stake_id <> k.stake_id)
+ORDER BY k.stake_id
+"""
+
+
+async def unpaid_stakes(connection: Connection, sources: Sources, logs: Sequence[LogRecord]) -> list[int]:
+    """Those of the stakes and refunds that some logs, whose rows are stored, booked for a payment which no pair of the
+    token's logs makes: of another payer, amount or nonce, or one that paid for another stake already."""
+    booked = [each for each in logs if isinstance(each.event, Staked | RefundBooked)]
+    if not booked or Role.WALLET not in sources.contracts:
+        return []
+    rows = await connection.execute(
+        _UNPAID,
+        {
+            "chain": sources.chain_id,
+            "recipient": sources.contracts[Role.WALLET],
+            "ids": [each.event.stake_id for each in booked],
+            "wallets": [each.event.wallet for each in booked],
+            "nonces": [each.event.nonce for each in booked],
+            "amounts": [each.event.amount for each in booked],
+            "blocks": [each.block for each in booked],
+            "indexes": [each.index for each in booked],
+            "txs": [each.tx for each in booked],
+        },
+    )
+    return [stake_id for (stake_id,) in await rows.fetchall()]
+
+
+async def warn_of_unpaid(connection: Connection, sources: Sources, logs: Sequence[LogRecord]) -> None:
+    """The contract checks what it is paid, so this means that the token no longer says what it did, or that whoever
+    credits lied. The index follows the contract either way."""
+    found = await unpaid_stakes(connection, sources, logs)
+    if found:
+        metrics.UNPAID_STAKES.labels(sources.name).inc(len(found))
+        log.error(
+            f"{len(found)} stakes name a payment that the token did not announce",
+            action="index.unpaid_stakes",
+            chain=sources.name,
+            stakes=[str(each) for each in found[:20]],
+        )

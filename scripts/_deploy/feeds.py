@@ -1,0 +1,52 @@
+"""The Safe's list of feeds for agent markets: what it has to sign to allow, drop or condemn one of ours."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from core.deployments import Deployment, ObservationSource
+from scripts._deploy.safe import SafeCall
+from scripts._deploy.session import Refused
+
+
+def allow(lister: Any, source: ObservationSource, safe: str) -> SafeCall | None:
+    """None when it is allowed with these numbers already.
+
+    The call is tried first, as the Safe: a feed without a fresh positive reading is refused here with the contract's
+    own reason, not by a transaction that several people have signed.
+    """
+    if is_as_recorded(lister.feed(source.address), source):
+        return None
+    given = (source.address, True, source.memory_seconds, source.max_age_seconds, source.pot_cap_units)
+    lister.setFeed.call(*given, sender=safe)
+    return SafeCall(lister.address, bytes(lister.setFeed.encode_input(*given)), f"allow agent markets on {source.key}")
+
+
+def drop(lister: Any, source: ObservationSource) -> SafeCall | None:
+    """Takes it off the list; markets already listed go on. None when it is not on it."""
+    if not lister.feed(source.address).allowed:
+        return None
+    data = bytes(lister.setFeed.encode_input(source.address, False, 0, 0, 0))
+    return SafeCall(lister.address, data, f"list no more agent markets on {source.key}")
+
+
+def condemn(lister: Any, source: ObservationSource, safe: str) -> SafeCall | None:
+    """Voids every unsettled market on it, for good. None when it is condemned already."""
+    if lister.isCondemned(source.address):
+        return None
+    lister.condemn.call(source.address, sender=safe)
+    data = bytes(lister.condemn.encode_input(source.address))
+    return SafeCall(lister.address, data, f"condemn {source.key}: void every unsettled market on it, for good")
+
+
+def is_as_recorded(feed: Any, source: ObservationSource) -> bool:
+    """Whether the lister's Feed is allowed with the file's numbers."""
+    numbers = (feed.memory_, feed.maxAge, feed.potCap)
+    recorded = (source.memory_seconds, source.max_age_seconds, source.pot_cap_units)
+    return bool(feed.allowed) and numbers == recorded
+
+
+def lister_of(project: Any, deployment: Deployment) -> Any:
+    if deployment.safe is None or not deployment.is_deployed:
+        raise Refused(f"the deployment file says that {deployment.network} is not deployed.")
+    return project.AgentLister.at(deployment.contract("AgentLister").address)

@@ -1,0 +1,44 @@
+"""Lets agent markets be listed on a feed: `ape run allow_feed --network URL --facts FILE --account ALIAS [--feed KEY]`.
+
+Without --feed: on every observation feed of the file that is not allowed with its numbers yet. Each needs a fresh
+positive reading, so its publisher posts first. Prints what the Safe's owners have to sign; a local stack, whose owners'
+keys are known (VPM_SAFE_OWNER_KEYS), executes it.
+"""
+
+from pathlib import Path
+
+import click
+from ape import Contract, accounts, project
+from ape.cli import ConnectedProviderCommand, network_option
+
+from core.deployments import load_deployment
+from scripts._deploy import feeds, handover, safe
+from scripts._deploy.session import open_session, plain_refusals
+
+
+@click.command(cls=ConnectedProviderCommand)
+@network_option()
+@click.option("--facts", required=True, help="the network's deployment file")
+@click.option("--account", "alias", required=True, help="the alias of the ape account that pays the gas")
+@click.option(
+    "--feed", "keys", multiple=True, help="which, like BNKR/market_cap (repeatable); all of the file if left out"
+)
+@click.option("--drop", is_flag=True, help="take it off the list instead; markets already listed go on")
+@click.option("--send", is_flag=True, help="execute with the keys in VPM_SAFE_OWNER_KEYS; without it only print")
+@plain_refusals
+def cli(provider, facts, alias, keys, drop, send):
+    """Allow feeds for agent markets, or take them off the list."""
+    deployment = load_deployment(Path(facts))
+    session = open_session(provider, accounts, alias, send, deployment.chain_id)
+    lister = feeds.lister_of(project, deployment)
+    if drop and not keys:
+        raise click.UsageError("--drop needs --feed KEY")
+    sources = [deployment.observation_feed(key) for key in keys] or deployment.observation_feeds
+    owner = deployment.safe.address
+    made = [feeds.drop(lister, one) if drop else feeds.allow(lister, one, owner) for one in sources]
+    calls = [(call.what, call) for call in made if call is not None]
+    if not calls:
+        click.echo("nothing to do: the list is as the file says")
+        return
+    bound = Contract(owner, abi=safe.safe_abi())
+    handover.accept_all(session.sender, bound, calls, handover.owner_keys() if session.send else [])

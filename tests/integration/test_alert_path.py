@@ -1,0 +1,222 @@
+"""From a rule to a pager: a real Prometheus with our rules, a real Alertmanager with our routes, and a receiver on this
+machine that keeps what a pager would be told.
+
+Both are Debian packages (prometheus, prometheus-alertmanager); CI installs them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from core.local.process import free_port
+
+FILES = Path(__file__).resolve().parents[2] / "deployments" / "prometheus"
+PROGRAMS = ("prometheus", "prometheus-alertmanager")
+MISSING = [name for name in PROGRAMS if shutil.which(name) is None]
+pytestmark = pytest.mark.skipif(
+    bool(MISSING) and not os.environ.get("CI"), reason=f"needs Debian's {' and '.join(MISSING)}"
+)
+
+PATIENCE_SECONDS = 60.0
+PAGER_KEY = "the-pager's-routing-key"
+
+
+class Receiver:
+    """An HTTP server that keeps every POST, and answers GET /metrics as long as `up` is set."""
+
+    def __init__(self) -> None:
+        self.posts: list[tuple[str, dict[str, Any]]] = []
+        self.up = threading.Event()
+        receiver = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                receiver.posts.append((self.path, json.loads(body)))
+                self._answer(202, b'{"status": "success", "message": "taken", "dedup_key": "k"}')
+
+            def do_GET(self) -> None:
+                self._answer(200 if receiver.up.is_set() else 503, b"")
+
+            def _answer(self, status: int, body: bytes) -> None:
+                self.send_response(status)
+                self.send_header("Content-Type", "application/json" if body else "text/plain")
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.port = self.server.server_address[1]
+
+    def at(self, path: str) -> list[dict[str, Any]]:
+        return [body for to, body in self.posts if to == path]
+
+
+@contextmanager
+def _receiver() -> Iterator[Receiver]:
+    receiver = Receiver()
+    thread = threading.Thread(target=receiver.server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield receiver
+    finally:
+        receiver.server.shutdown()
+        receiver.server.server_close()
+        thread.join()
+
+
+@contextmanager
+def _running(log: Path, *argv: str) -> Iterator[None]:
+    with log.open("wb") as out:
+        process = subprocess.Popen(argv, stdout=out, stderr=subprocess.STDOUT)
+    try:
+        yield
+        assert process.poll() is None, log.read_text()
+    finally:
+        process.terminate()
+        process.wait(timeout=10)
+
+
+def _until(holds: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not holds():
+        assert time.monotonic() < deadline, f"not within {PATIENCE_SECONDS:.0f} s: {what}"
+        time.sleep(0.1)
+
+
+def _quick_rules(folder: Path) -> None:
+    """Our rules, each as it stands but for its patience."""
+    rules = yaml.safe_load((FILES / "alerts.yml").read_text())
+    for group in rules["groups"]:
+        for rule in group["rules"]:
+            if "for" in rule:
+                rule["for"] = "1s"
+    (folder / "alerts.yml").write_text(yaml.safe_dump(rules))
+
+
+def _prometheus(folder: Path, receiver: Receiver, alertmanager: int) -> Path:
+    """Our scrape configuration, with every daemon at the receiver."""
+    config = yaml.safe_load((FILES / "prometheus.yml").read_text())
+    config["global"] = {"scrape_interval": "1s", "evaluation_interval": "1s"}
+    (scrape,) = config["scrape_configs"]
+    for target in scrape["static_configs"]:
+        # Only the relayer is scraped where something may be down; the others stay up.
+        own = receiver.port if target["labels"]["daemon"] == "relayer" else alertmanager
+        target["targets"] = [f"127.0.0.1:{own}"]
+    (manager,) = config["alerting"]["alertmanagers"]
+    assert manager["static_configs"][0]["targets"] == ["alertmanager:9093"]
+    manager["static_configs"][0]["targets"] = [f"127.0.0.1:{alertmanager}"]
+    path = folder / "prometheus.yml"
+    path.write_text(yaml.safe_dump(config))
+    return path
+
+
+def _alertmanager(folder: Path, receiver: Receiver) -> Path:
+    """Our routes; only addresses, the places of the two secrets and the longest waits are this machine's."""
+    text = (FILES / "alertmanager.yml").read_text()
+    secrets = folder / "secrets"
+    secrets.mkdir()
+    (secrets / "pager_key").write_text(PAGER_KEY)
+    (secrets / "tickets_url").write_text(f"http://127.0.0.1:{receiver.port}/tickets")
+    assert text.count("/etc/alertmanager/secrets/") == 2
+    config = yaml.safe_load(text.replace("/etc/alertmanager/secrets", str(secrets)))
+    config["global"]["pagerduty_url"] = f"http://127.0.0.1:{receiver.port}/pager"
+    for route in (config["route"], *config["route"]["routes"]):
+        route["group_wait"], route["group_interval"] = "0s", "1s"
+    path = folder / "alertmanager.yml"
+    path.write_text(yaml.safe_dump(config))
+    return path
+
+
+def test_a_daemon_that_is_down_wakes_somebody_and_lets_them_sleep_again(tmp_path: Path) -> None:
+    assert not MISSING, f"{MISSING} must be installed in CI"
+    with _receiver() as receiver, ExitStack() as stack:
+        manager, prometheus = free_port(), free_port()
+        stack.enter_context(
+            _running(
+                tmp_path / "alertmanager.log",
+                "prometheus-alertmanager",
+                f"--config.file={_alertmanager(tmp_path, receiver)}",
+                f"--storage.path={tmp_path / 'alertmanager'}",
+                f"--web.listen-address=127.0.0.1:{manager}",
+                "--cluster.listen-address=",
+            )
+        )
+        _quick_rules(tmp_path)
+        stack.enter_context(
+            _running(
+                tmp_path / "prometheus.log",
+                "prometheus",
+                f"--config.file={_prometheus(tmp_path, receiver, manager)}",
+                f"--storage.tsdb.path={tmp_path / 'prometheus'}",
+                f"--web.listen-address=127.0.0.1:{prometheus}",
+            )
+        )
+
+        def about(path: str, **fields: str) -> list[dict[str, Any]]:
+            return [
+                body
+                for body in receiver.at(path)
+                if "relayer" in body["payload"]["summary"] and fields.items() <= body.items()
+            ]
+
+        _until(lambda: bool(about("/pager", event_action="trigger")), "the pager is told")
+        told = about("/pager", event_action="trigger")[0]
+        assert told["routing_key"] == PAGER_KEY
+        assert told["payload"]["severity"] == "critical"
+        assert "does not answer" in told["payload"]["summary"]
+        assert told["payload"]["custom_details"]["runbook"] == "docs/operate.md#a-daemon-is-down"
+
+        receiver.up.set()
+        _until(lambda: bool(about("/pager", event_action="resolve")), "the pager is told that it is over")
+        assert about("/pager", event_action="resolve")[0]["dedup_key"] == told["dedup_key"]
+        assert not receiver.at("/tickets"), "what wakes somebody is not put among the tickets as well"
+
+
+def test_what_is_for_the_day_wakes_nobody(tmp_path: Path) -> None:
+    assert not MISSING, f"{MISSING} must be installed in CI"
+    with _receiver() as receiver:
+        manager = free_port()
+        with _running(
+            tmp_path / "alertmanager.log",
+            "prometheus-alertmanager",
+            f"--config.file={_alertmanager(tmp_path, receiver)}",
+            f"--storage.path={tmp_path / 'alertmanager'}",
+            f"--web.listen-address=127.0.0.1:{manager}",
+            "--cluster.listen-address=",
+        ):
+            rule = next(
+                rule
+                for group in yaml.safe_load((FILES / "alerts.yml").read_text())["groups"]
+                for rule in group["rules"]
+                if rule["labels"]["severity"] == "ticket"
+            )
+            words = [f"{name}={value}" for name, value in {"alertname": rule["alert"], **rule["labels"]}.items()]
+            notes = [f"--annotation={name}={value}" for name, value in rule["annotations"].items()]
+
+            def sent() -> bool:
+                argv = ["amtool", f"--alertmanager.url=http://127.0.0.1:{manager}", "alert", "add", *words, *notes]
+                return subprocess.run(argv, capture_output=True, check=False).returncode == 0
+
+            _until(sent, "Alertmanager takes an alert")
+            _until(lambda: bool(receiver.at("/tickets")), "the channel is told")
+            (attachment,) = receiver.at("/tickets")[0]["attachments"]
+            assert attachment["title"] == rule["alert"]
+            assert "docs/operate.md#" in attachment["text"]
+            assert not receiver.at("/pager")

@@ -1,0 +1,276 @@
+"""What a market is called follows from its specification alone, to the second and to the cent, never from a lister."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.market_document import ID_PATTERN, MAX_ID, Metadata, Specification, described, id_of, rendered
+from core.market_words import Observed, duration, interval, moment, outcomes_of, usd_label
+from core.mirror.bet import market_key
+from core.mirror.settlement import Kind
+
+FEED = bytes.fromhex("Ab" * 20)
+KEY = "BNKR/market_cap"
+ONE = 10**8
+MILLION = 10**6 * ONE
+
+
+def at(clock: str) -> int:
+    return int(datetime.fromisoformat(f"2026-11-{clock}+00:00").timestamp())
+
+
+ROUND = Specification(
+    kind=Kind.DIRECTION,
+    feed=FEED,
+    target=0,
+    bounds=(),
+    early_resolvable=False,
+    published=True,
+    max_age=900,
+    opens_at=at("22T14:00:07"),
+    closes_at=at("22T14:58:50"),
+    start_at=at("22T15:00:00"),
+    ends_at=at("22T16:00:00"),
+    early_from=0,
+    settles_after=at("22T17:00:10"),
+    voids_after=at("23T17:00:10"),
+)
+TOUCH = replace(
+    ROUND,
+    kind=Kind.THRESHOLD,
+    target=83 * MILLION + 400_000 * ONE,
+    early_resolvable=True,
+    published=False,
+    start_at=0,
+    early_from=at("22T15:00:20"),
+    settles_after=at("22T16:10:00"),
+)
+LADDER = replace(ROUND, kind=Kind.RANGE, start_at=0, bounds=(80 * MILLION, 85 * MILLION, 85 * MILLION + 1))
+
+
+# ---------------------------------------------------------------- words
+
+
+def test_a_round_names_when_bets_end_and_both_readings() -> None:
+    words = rendered(ROUND, KEY)
+    assert words.id == "bnkr-up-or-down-2026-11-22-1500-to-1600-bets-to-145850"
+    assert words.question == (
+        "Will BNKR's market cap go up or down from 2026-11-22 15:00 to 16:00 UTC (bets end 14:58:50 UTC)?"
+    )
+    assert words.deadline_label == (
+        "bets end 2026-11-22T14:58:50Z, decided by the readings at 2026-11-22 15:00 UTC and 16:00 UTC"
+    )
+    assert "until, and not at, 2026-11-22T14:58:50Z" in words.rules[0]
+    assert [each.key for each in words.outcomes] == ["up", "down"]
+
+
+def test_a_touch_counts_readings_of_its_interval_only() -> None:
+    words = rendered(TOUCH, KEY)
+    assert words.question == (
+        "Will BNKR's market cap reach $83.4M from 2026-11-22T15:00:20Z to 2026-11-22 16:00 UTC (bets end 14:58:50 UTC)?"
+    )
+    rules = words.texts["rules"]
+    assert "dated from 2026-11-22T15:00:20Z to 2026-11-22 16:00 UTC, both included" in rules
+    assert "Readings dated before 2026-11-22T15:00:20Z do not count" in rules
+    assert "No is declared after 2026-11-22 16:10 UTC at the earliest." in rules
+    assert "publisher" not in rules
+
+
+def test_a_published_feed_says_its_dispute_window() -> None:
+    rules = rendered(ROUND, KEY).texts["rules"]
+    assert "nothing is settled before the dispute window has ended, after 2026-11-22T17:00:10Z" in rules
+    assert "condemns the feed" in rules
+    other = rendered(replace(ROUND, published=False, settles_after=at("22T16:00:10")), KEY).texts["rules"]
+    assert "dispute" not in other
+    assert "It is settled after 2026-11-22T16:00:10Z." in other
+
+
+def test_sides_of_a_range_say_which_bound_belongs_where() -> None:
+    sides = outcomes_of(Kind.RANGE, LADDER.bounds)
+    assert [each.key for each in sides] == [
+        "under-80m",
+        "80m-to-85m",
+        "85m-to-85000000-00000001",
+        "from-85000000-00000001",
+    ]
+    assert [each.label for each in sides][1] == "$80M to under $85M"
+    assert (sides[1].lower, sides[1].upper) == (80 * MILLION, 85 * MILLION)
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (41_095_586 * ONE, "$41,095,586"),
+        (41_090_000 * ONE, "$41.09M"),
+        (100 * MILLION, "$100M"),
+        (100 * MILLION + 1, "$100,000,000.00000001"),
+        (2_500 * MILLION, "$2.5B"),
+        (412_500 * ONE, "$412,500"),
+        (4_120_000, "$0.0412"),
+        (0, "$0"),
+        (-5 * ONE, "-$5"),
+    ],
+)
+def test_numbers_are_exact(value: int, words: str) -> None:
+    assert usd_label(value) == words
+
+
+@given(st.integers(min_value=-(2**255), max_value=2**255 - 1))
+def test_a_number_can_be_read_back(value: int) -> None:
+    said = usd_label(value)
+    scale = {"T": 10**12, "B": 10**9, "M": 10**6}.get(said[-1], 1)
+    digits = said.strip("TBM").replace("$", "").replace(",", "")
+    whole, _, rest = digits.lstrip("-").partition(".")
+    read = int(whole) * ONE * scale + (int(rest) * ONE * scale // 10 ** len(rest) if rest else 0)
+    assert (-read if said.startswith("-") else read) == value
+
+
+@given(st.integers(min_value=0, max_value=2**64 - 1))
+def test_no_second_is_lost(second: int) -> None:
+    said = moment(second)
+    if said.startswith("Unix"):
+        assert said == f"Unix second {second}"
+        return
+    read = datetime.fromisoformat(said.replace(" UTC", ":00+00:00").replace("Z", "+00:00"))
+    assert int(read.timestamp()) == second
+
+
+def test_an_interval_is_short_only_where_that_says_the_same() -> None:
+    assert interval(at("22T15:00:00"), at("22T16:00:00")) == "2026-11-22 15:00 to 16:00 UTC"
+    assert interval(at("22T15:00:01"), at("22T16:00:00")) == "2026-11-22T15:00:01Z to 2026-11-22 16:00 UTC"
+    assert interval(at("22T23:00:00"), at("23T00:00:00")) == "2026-11-22 23:00 UTC to 2026-11-23 00:00 UTC"
+    assert [duration(each) for each in (1, 75, 5400, 7200)] == ["1 second", "75 seconds", "90 minutes", "2 hours"]
+
+
+# ---------------------------------------------------------------- ids
+
+
+def test_another_specification_has_another_id() -> None:
+    """Whatever decides it or ends its stakes is in the id; so a key on the chain stands for one question."""
+    many = [ROUND, TOUCH, LADDER, replace(TOUCH, early_resolvable=False)]
+    for one in tuple(many):
+        many += [
+            replace(one, closes_at=one.closes_at - 1),
+            replace(one, closes_at=one.closes_at - 86_400),
+            replace(one, ends_at=one.ends_at + 1),
+            replace(one, ends_at=one.ends_at + 86_400),
+        ]
+    many += [replace(ROUND, start_at=ROUND.start_at + 1), replace(ROUND, start_at=ROUND.start_at - 86_400)]
+    many += [replace(TOUCH, target=TOUCH.target + 1), replace(LADDER, bounds=(80 * MILLION, 85 * MILLION))]
+    ids = [id_of(each, Observed(key)) for each in many for key in (KEY, "AIXBT/market_cap", "BNKR/price")]
+    assert len(set(ids)) == len(ids)
+
+
+@given(
+    st.sampled_from(list(Kind)),
+    st.integers(0, 2**255 - 1),
+    st.lists(st.integers(1, 2**255 - 1), min_size=1, max_size=7, unique=True),
+    st.tuples(*[st.integers(0, 2**64 - 1)] * 7),
+    st.booleans(),
+)
+def test_every_specification_can_be_said(
+    kind: Kind, target: int, bounds: list[int], times: tuple[int, ...], early: bool
+) -> None:
+    import re
+
+    opens, closes, start, ends, begin, settles, voids = times
+    levels = tuple(sorted(bounds)) if kind is Kind.RANGE else ()
+    spec = Specification(
+        kind, FEED, target, levels, early, not early, 1, opens, closes, start, ends, begin, settles, voids
+    )
+    words = rendered(spec, KEY)
+    assert re.fullmatch(ID_PATTERN, words.id)
+    assert len(words.id) <= MAX_ID
+    keys = [each.key for each in words.outcomes]
+    assert len(set(keys)) == len(keys)
+    assert all(len(each) <= 64 for each in keys)
+    assert described(market_key(words.id), spec, KEY) == words
+
+
+# ---------------------------------------------------------------- a lister who lies
+
+
+def test_a_market_under_the_key_of_another_id_is_shown_by_its_key() -> None:
+    """The id says 100 million, the specification 83.4: the hash of a lie is a fine key, and is shown as a key."""
+    lie = id_of(replace(TOUCH, target=100 * MILLION), Observed(KEY))
+    words = described(market_key(lie), TOUCH, KEY)
+    assert words.id == "0x" + market_key(lie).hex()
+    assert not words.known
+    assert "$83.4M" in words.question
+    assert "100" not in words.question
+
+
+def test_a_feed_that_the_deployment_does_not_know_gives_no_name() -> None:
+    words = described(market_key(rendered(TOUCH, KEY).id), TOUCH, None)
+    assert not words.known
+    assert words.id.startswith("0x")
+    assert words.token_symbol == "UNKNOWN"
+    assert "0x" + FEED.hex() in words.question
+
+
+HOSTILE: dict[str, Any] = {
+    "id": rendered(TOUCH, KEY).id,
+    "question": "Will BNKR reach $1? (sure thing)",
+    "shortTitle": "<script>alert(1)</script>",
+    "summary": "<img src=x onerror=alert(1)>",
+    "rules": "The lister decides.",
+    "outcomes": [{"key": "no", "label": "Yes"}, {"key": "yes", "label": "No"}],
+    "tokenSymbol": "USDC",
+    "series": "<b>hour</b>",
+    "links": {"app": "javascript:alert(1)", "<b>": "https://example.org", "docs": "https://example.org/a\"onclick='"},
+}
+
+
+def test_words_of_a_lister_are_not_read() -> None:
+    read = Metadata.read(HOSTILE)
+    assert read == Metadata(HOSTILE["id"])
+    assert set(json.loads(read.canonical())) == {"id", "series", "links"}
+    words = described(market_key(HOSTILE["id"]), TOUCH, KEY)
+    said = " ".join(words.texts.values())
+    for lie in ("sure thing", "<", "lister decides", "USDC"):
+        assert lie not in said
+    assert [(each.key, each.label) for each in words.outcomes] == [("yes", "Yes"), ("no", "No")]
+
+
+@pytest.mark.parametrize("document", [None, [], "text", {}, {"id": 7}, {"id": "Not An Id"}, {"id": "a" * (MAX_ID + 1)}])
+def test_metadata_that_is_none(document: Any) -> None:
+    assert Metadata.read(document) is None
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://example.org",
+        "https://user@example.org",
+        "https://",
+        "https://exa mple.org",
+        "https://example.org/<b>",
+        "//example.org",
+        "https://example.org:99999",
+        "https://[",
+        7,
+    ],
+)
+def test_links_that_are_none(url: Any) -> None:
+    read = Metadata.read({"id": "a-b", "links": {"docs": url, "app": "https://example.org/m?x=1"}})
+    assert read is not None
+    assert dict(read.links) == {"app": "https://example.org/m?x=1"}
+
+
+def test_the_same_metadata_is_always_the_same_bytes() -> None:
+    links = {"docs": "https://example.org/d", "app": "https://example.org/a"}
+    said = {Metadata("a-b", "hour", dict(order)).canonical() for order in itertools.permutations(links.items())}
+    assert said == {
+        '{"id":"a-b","links":{"app":"https://example.org/a","docs":"https://example.org/d"},"series":"hour"}'
+    }
+    for wrong in (("A", "", {}), ("a", "Hour!", {}), ("a", "", {"app": "http://example.org"})):
+        with pytest.raises(ValueError, match=r"is not|at most"):
+            Metadata(*wrong)

@@ -1,0 +1,187 @@
+"""Who is paid what: rule by rule against a model that keeps every stake and divides in fractions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from math import floor
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from core.mirror.settlement import MAX_STAKE, MIN_STAKE, fee_of
+from tests.support.settlement_books import MAX_WEIGHT, MIN_WEIGHT, History, histories, orders
+
+FEE_BPS = 200
+TEN_USD = 10 * 10**6
+
+
+def model(history: History, winner: int | None) -> list[Fraction]:
+    """The rule in words: everybody's whole stake, unless somebody won and somebody lost. Then the pool by shares if it
+    has a dollar for each; else every winner's net stake, and the losers' by what the shares promised beyond."""
+    stakes = [
+        (step.outcome, step.amount, step.amount - fee_of(step.amount, history.book.fee_bps), step.quote.shares)
+        for step in history.steps
+    ]
+    winners = [(net, shares) for outcome, _, net, shares in stakes if outcome == winner]
+    losers = [net for outcome, _, net, _ in stakes if outcome != winner]
+    if not winners or not losers:
+        return [Fraction(amount) for _, amount, _, _ in stakes]
+    pool = sum(net for _, _, net, _ in stakes)
+    issued = sum(shares for _, shares in winners)
+    promised = sum(max(0, shares - net) for net, shares in winners)
+    paid = []
+    for outcome, _, net, shares in stakes:
+        if outcome != winner:
+            paid.append(Fraction(0))
+        elif pool >= issued:
+            paid.append(Fraction(pool * shares, issued))
+        else:
+            paid.append(net + Fraction(max(0, shares - net) * sum(losers), promised))
+    return paid
+
+
+def both_won_and_lost(history: History, winner: int) -> bool:
+    return {step.outcome == winner for step in history.steps} == {True, False}
+
+
+@given(histories())
+@settings(max_examples=500)
+def test_every_stake_is_owed_what_the_model_says_rounded_down(history: History) -> None:
+    for winner in (None, *range(history.book.outcomes)):
+        assert history.owed(winner) == [floor(part) for part in model(history, winner)]
+
+
+@given(histories())
+@settings(max_examples=500)
+def test_the_pool_pays_and_keeps_less_than_a_unit_for_each_winner(history: History) -> None:
+    book = history.book
+    for winner in range(book.outcomes):
+        if not both_won_and_lost(history, winner):
+            continue
+        winners = sum(step.outcome == winner for step in history.steps)
+        assert book.net_pool - winners < sum(history.owed(winner)) <= book.net_pool
+
+
+@given(histories())
+def test_void_unheld_and_one_sided_markets_give_whole_stakes_back(history: History) -> None:
+    amounts = [step.amount for step in history.steps]
+    for winner in (None, *range(history.book.outcomes)):
+        refunds = winner is None or not both_won_and_lost(history, winner)
+        assert history.book.refunds(winner) is refunds
+        if refunds:
+            assert history.owed(winner) == amounts
+
+
+@given(histories())
+@settings(max_examples=500)
+def test_a_right_bet_never_gets_less_than_its_stake_less_its_fee(history: History) -> None:
+    for winner in range(history.book.outcomes):
+        for step, owed in zip(history.steps, history.owed(winner), strict=True):
+            if step.outcome == winner:
+                # A unit short where the price is one to a millionth: shares are bought with the fee rounded up.
+                assert owed >= min(step.quote.net, step.quote.shares) >= step.quote.net - 1
+
+
+def test_by_shares_alone_a_right_bet_could_lose_nearly_everything() -> None:
+    """What the rule is against: with payouts by shares alone the second of two right bets paid for the first."""
+    history = History.start([TEN_USD, TEN_USD], FEE_BPS)
+    for outcome, usd in ((0, 100), (0, 1_000), (1, 1)):
+        history = history.staked(outcome, usd * 10**6)
+    book = history.book
+    first, second = history.steps[0], history.steps[1]
+    by_shares = [step.quote.shares * book.net_pool // book.shares[0] for step in (first, second)]
+    assert by_shares[0] > 1.05 * first.amount
+    assert by_shares[1] < second.quote.net
+    owed = history.owed(0)
+    assert first.quote.net <= owed[0] < first.amount
+    assert second.quote.net <= owed[1] < second.amount
+
+
+@given(st.lists(orders(MIN_STAKE, MAX_STAKE), min_size=1, max_size=8), orders(MIN_WEIGHT, MAX_WEIGHT))
+def test_both_branches_meet(stakes: list[int], weight: int) -> None:
+    """Around exactly a dollar for each share both rules pay a dollar for each: no unit there decides over money."""
+    history = History.start([weight, weight], FEE_BPS)
+    for amount in stakes:
+        history = history.staked(0, amount)
+    book = history.book
+    level = book.shares[0] - book.net[0]
+    assume(level > 1)
+    for others, alike in ((level, True), (level - 1, False)):
+        settled = replace(book, net=(book.net[0], others))
+        assert settled.pays_alike(0) is alike
+        for step in history.steps:
+            shares = step.quote.shares
+            assert abs(settled.payout(0, step.amount, shares) - shares) <= 1 + len(stakes)
+
+
+@given(histories())
+def test_a_projection_is_the_payout_of_the_book_as_it_stands(history: History) -> None:
+    for step in history.steps:
+        owed = history.book.owed(step.outcome, step.outcome, step.amount, step.quote.shares)
+        assert history.book.projected(step.outcome, step.amount, step.quote.shares) == owed
+
+
+@st.composite
+def cut_stakes(draw: st.DrawFn) -> tuple[History, History, int, int]:
+    """A market with a stake placed whole and the same market with it cut; the stake's outcome and its position."""
+    outcomes = draw(st.integers(2, 8))
+    weights = draw(st.lists(orders(MIN_WEIGHT, MAX_WEIGHT), min_size=outcomes, max_size=outcomes))
+    amounts = orders(MIN_STAKE, 10**10)
+    stakes = st.lists(st.tuples(st.integers(0, outcomes - 1), amounts), max_size=5)
+    before, after = draw(stakes), draw(stakes)
+    outcome, pieces = draw(st.integers(0, outcomes - 1)), draw(st.lists(amounts, min_size=2, max_size=6))
+    whole = cut = History.start(weights, draw(st.integers(0, 1_000)))
+    for other, amount in before:
+        whole, cut = whole.staked(other, amount), cut.staked(other, amount)
+    whole = whole.staked(outcome, sum(pieces))
+    for piece in pieces:
+        cut = cut.staked(outcome, piece)
+    for other, amount in after:
+        whole, cut = whole.staked(other, amount), cut.staked(other, amount)
+    return whole, cut, outcome, len(before)
+
+
+@given(cut_stakes())
+@settings(max_examples=500)
+def test_a_stake_cut_into_pieces_is_paid_no_more(case: tuple[History, History, int, int]) -> None:
+    whole, cut, outcome, position = case
+    pieces = len(cut.steps) - len(whole.steps) + 1
+    one = whole.owed(outcome)[position]
+    parts = sum(cut.owed(outcome)[position : position + pieces])
+    # The pieces' fees, each rounded down, leave up to a unit more each in the pool: a millionth of the smallest stake.
+    assert parts <= one + one * 2 * pieces // MIN_STAKE + 2 * pieces
+
+
+@given(
+    st.lists(orders(MIN_WEIGHT, MAX_WEIGHT), min_size=2, max_size=8),
+    st.lists(orders(MIN_STAKE, MAX_STAKE), min_size=1, max_size=8),
+    st.integers(0, 7),
+    orders(MIN_STAKE, MAX_STAKE),
+    st.integers(1, 7),
+)
+@settings(max_examples=500)
+def test_adding_another_side_to_a_one_sided_market_loses(
+    weights: list[int], stakes: list[int], holder: int, amount: int, other: int
+) -> None:
+    """Whoever holds the side that wins gets nothing out of making somebody lose: not even of himself."""
+    assume(holder < len(stakes) and other < len(weights))
+    one_sided = History.start(weights, FEE_BPS)
+    for stake in stakes:
+        one_sided = one_sided.staked(0, stake)
+    assert one_sided.owed(0)[holder] == stakes[holder]
+    both = one_sided.staked(other, amount)
+    fees = fee_of(stakes[holder], FEE_BPS) + fee_of(amount, FEE_BPS)
+    assert both.owed(0)[holder] - amount <= stakes[holder] - fees + len(stakes)  # units, of the others' roundings
+
+
+@pytest.mark.parametrize("later", [100, 1_000, 10_000])
+def test_by_shares_alone_an_early_holder_gained_by_adding_a_dollar(later: int) -> None:
+    """The attack the rule ends: 100 USD at even odds, then the crowd on the same side, then a dollar on the other."""
+    history = History.start([TEN_USD, TEN_USD], FEE_BPS).staked(0, 100 * 10**6).staked(0, later * 10**6)
+    history = history.staked(1, 10**6)
+    book, early = history.book, history.steps[0]
+    by_shares = early.quote.shares * book.net_pool // book.shares[0]
+    assert by_shares > early.amount + 10**6  # a gain, his dollar included
+    assert history.owed(0)[0] < early.amount
