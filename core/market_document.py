@@ -30,7 +30,7 @@ from core.market_words import (
     usd_label,
 )
 from core.mirror.bet import market_key
-from core.mirror.settlement import Kind
+from core.mirror.settlement import Kind, MarketSpec, MarketTerms
 
 ID_PATTERN = r"[a-z0-9]+(?:-[a-z0-9]+)*"
 MAX_ID = 120
@@ -81,6 +81,26 @@ class Specification:
             early_from=row.early_from,
             settles_after=row.settles_after,
             voids_after=row.voids_after,
+        )
+
+    @classmethod
+    def of_listing(cls, spec: MarketSpec, feed: bytes, terms: MarketTerms) -> Specification:
+        """Of a market that is to be listed."""
+        return cls(
+            kind=spec.kind,
+            feed=feed,
+            target=spec.target,
+            bounds=spec.bounds,
+            early_resolvable=spec.early_resolvable,
+            published=terms.published,
+            max_age=terms.max_age,
+            opens_at=terms.opens_at,
+            closes_at=spec.closes_at,
+            start_at=spec.start_at,
+            ends_at=spec.ends_at,
+            early_from=terms.early_from,
+            settles_after=terms.settles_after,
+            voids_after=terms.voids_after,
         )
 
 

@@ -58,10 +58,16 @@ class KeeperSettings(SettingsBase):
     round_seconds: Annotated[int, Field(ge=300, le=86_400)] = Field(
         default=3600, alias="VPM_KEEPER_ROUND_SECONDS", description="the length of up/down rounds, 300 to 86400 seconds"
     )
-    virtual_liquidity_units: Annotated[int, Field(ge=10**6, le=10**15)] = Field(
-        default=1_000 * 10**6,
-        alias="VPM_KEEPER_VIRTUAL_LIQUIDITY_UNITS",
-        description="token units, 1000000 being one dollar",
+    # Within what the Safe allows; more makes prices move less, and costs the bettors of one-sided markets.
+    weight_units: Annotated[int, Field(ge=1, le=2**32 - 1)] = Field(
+        default=10 * 10**6,
+        alias="VPM_KEEPER_WEIGHT_UNITS",
+        description="the average virtual weight of an outcome in token units, 1000000 being one dollar",
+    )
+    volatility_percent: Annotated[int, Field(ge=1, le=10_000)] | None = Field(
+        default=None,
+        alias="VPM_KEEPER_VOLATILITY_PERCENT",
+        description="percent a year, for the priors of listed markets; unset: 80, and the simulated walk's locally",
     )
     canary: bool = Field(
         default=True, alias="VPM_KEEPER_CANARY", description="1 to quote and trade (simulated) through VPM_PUBLIC_URL"

@@ -210,19 +210,21 @@ def _by_venue(_t: bytes, _d: bytes) -> bytes:
 
 
 def _market_opened(t: bytes, d: bytes) -> MarketOpened:
-    *values, weights = decoded("MarketOpened", ["uint32", "uint64", "uint64", "uint16", "uint64", "uint32[]"], d)
-    return MarketOpened(t[32:64], *values, weights=tuple(weights))
+    kinds = ["uint32", "uint64", "uint64", "uint16", "uint64", "uint32[]"]
+    index, opens_at, closes_at, fee_bps, pot_cap, weights = decoded("MarketOpened", kinds, d)
+    return MarketOpened(t[32:64], index, opens_at, closes_at, fee_bps, pot_cap, tuple(weights))
 
 
 def _market_listed(t: bytes, d: bytes) -> MarketListed:
     # The text is read as bytes: anybody with a lister's key may have written anything.
     spec, terms, metadata = decoded("MarketListed", [SPEC_TYPE, TERMS_TYPE, "bytes"], d)
-    kind, feed, target, bounds, *rest, weights = spec
+    kind, feed, target, bounds, early, opens_at, closes_at, start_at, ends_at, weights = spec
+    times = (opens_at, closes_at, start_at, ends_at)
     return MarketListed(
         t[32:64],
         t[76:96],
         t[108:128],
-        MarketSpec(kind, bytes.fromhex(feed[2:]), target, tuple(bounds), *rest, weights=tuple(weights)),
+        MarketSpec(kind, bytes.fromhex(feed[2:]), target, tuple(bounds), early, *times, tuple(weights)),
         MarketTerms(*terms),
         text(metadata),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,6 +34,14 @@ class Comparison:
     def value(self, what: str, key: object, name: str, ours: Any, chain: Any) -> None:
         self.fields(what, key, {name: ours}, chain if isinstance(chain, RpcError) else {name: chain})
 
+    def keys(self, what: str, ours: Iterable[Any], chain: Iterable[Any]) -> None:
+        """Rows there are against rows there should be, by their keys: one too few and one too many both differ."""
+        ours_there, chain_there = set(ours), set(chain)
+        self.compared += len(ours_there | chain_there)
+        for key in sorted(ours_there ^ chain_there, key=_text):
+            present = key in ours_there
+            self._differs(what, key, "row", "there" if present else "missing", "there" if not present else "missing")
+
     def _differs(self, what: str, key: object, name: str, ours: Any, chain: Any) -> None:
         self.mismatches += 1
         if len(self.detail) < KEPT:
@@ -43,4 +51,6 @@ class Comparison:
 
 
 def _text(value: Any) -> str:
+    if isinstance(value, tuple):
+        return "/".join(_text(each) for each in value)
     return "0x" + value.hex() if isinstance(value, bytes) else str(value)

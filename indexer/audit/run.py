@@ -16,6 +16,7 @@ from core.events import Role
 from core.mirror.vested import Moment
 from indexer.audit.agent import audit_agent
 from indexer.audit.compare import Comparison
+from indexer.audit.shared import audit_shared
 from indexer.audit.stock import audit_stock
 from indexer.errors import NodeFault
 from indexer.sources import Sources
@@ -26,6 +27,10 @@ ABIS = {
     Role.RESOLVER: "RoundResolver",
     Role.LISTER: "MarketLister",
     Role.WALLET: "SettlementWallet",
+    Role.AGENT_RESOLVER: "FeedResolver",
+    Role.AGENT_LISTER: "AgentLister",
+    Role.PAUSER: "Pauser",
+    Role.TOKEN: "IERC3009",
 }
 
 
@@ -40,18 +45,21 @@ async def audit(pool: Pool, client: ChainClient, sources: Sources) -> tuple[int,
                 number, digest, now = await _moment(connection, sources)
                 block = "0x" + digest.hex()
                 await _check_node(client, number, block)
+                addresses = dict(sources.contracts)
+                if sources.token is not None:
+                    addresses[Role.TOKEN] = sources.token
                 contracts = {
                     role: Contract(
-                        "0x" + sources.contracts[role].hex(),
-                        Abi(orjson.loads((ABI_FOLDER / f"{name}.json").read_bytes())),
+                        "0x" + addresses[role].hex(), Abi(orjson.loads((ABI_FOLDER / f"{name}.json").read_bytes()))
                     )
                     for role, name in ABIS.items()
-                    if role in sources.contracts
+                    if role in addresses
                 }
                 if Role.SETTLER in contracts:
                     await audit_stock(connection, client, contracts, sources, block, now, found)
                 if Role.WALLET in contracts:
-                    await audit_agent(connection, client, contracts[Role.WALLET], block, found)
+                    await audit_agent(connection, client, contracts, sources, block, found)
+                await audit_shared(connection, client, contracts, sources, block, found)
         finally:
             await connection.set_isolation_level(None)
         await connection.execute(

@@ -11,8 +11,9 @@ from core.mirror.vested_views import market_view, position_view
 from core.projections.stock import address_text, market_of, position_of, vintage_of
 from indexer.audit.compare import Comparison
 from indexer.fold import stock
+from indexer.fold.venues import STOCK_FEED, STOCK_OPENER
 from indexer.sources import Sources
-from indexer.store.tables import Connection, rows_by_key
+from indexer.store.tables import Connection, all_rows, rows_by_key
 
 MARKETS_AT_ONCE = 50
 POSITIONS_AT_ONCE = 500
@@ -38,11 +39,9 @@ async def audit_stock(
         if Role.RESOLVER in contracts:
             await _specs(client, contracts[Role.RESOLVER], rows, block, found)
         for row in rows:
-            await _positions(connection, client, settler, market_of(row), block, now, found)
+            await _positions(connection, client, settler, row, block, now, found)
     if Role.LISTER in contracts:
-        listed = await _number(connection, "SELECT count(*) FROM stock_market WHERE ticker IS NOT NULL")
-        count = await client.read(contracts[Role.LISTER].call("listingCount"), block)
-        found.value("lister", "", "listingCount", listed, count)
+        await _listing(connection, client, contracts[Role.LISTER], block, found)
 
 
 async def _venue(connection: Connection, client: ChainClient, settler: Contract, block: str, found: Comparison) -> None:
@@ -62,6 +61,32 @@ async def _venue(connection: Connection, client: ChainClient, settler: Contract,
     answers = await client.read_many([settler.call(name) for name in ours], block)
     for (name, value), answer in zip(ours.items(), answers, strict=True):
         found.value("venue", "", name, value, answer)
+
+
+async def _listing(
+    connection: Connection, client: ChainClient, lister: Contract, block: str, found: Comparison
+) -> None:
+    """What the lister counts, and what it says of openers and feeds. That none of those is missing, `audit_shared`
+    sees."""
+    listed = await _number(connection, "SELECT count(*) FROM stock_market WHERE ticker IS NOT NULL")
+    openers = await all_rows(connection, STOCK_OPENER)
+    feeds = await all_rows(connection, STOCK_FEED)
+    calls = [lister.call("listingCount")]
+    calls += [lister.call("isOpener", address_text(row.opener)) for row in openers]
+    calls += [lister.call("feed", address_text(row.feed)) for row in feeds]
+    count, *answers = await client.read_many(calls, block)
+    found.value("lister", "", "listingCount", listed, count)
+    for row, answer in zip(openers, answers[: len(openers)], strict=True):
+        found.value("opener", row.opener, "allowed", row.allowed, answer)
+    for row, answer in zip(feeds, answers[len(openers) :], strict=True):
+        ours = {
+            "stockToken": address_text(row.stock_token),
+            "ticker": row.ticker,
+            "maxStrikeAge": row.max_strike_age,
+            "maxFinalAge": row.max_final_age,
+            "allowed": row.allowed,
+        }
+        found.fields("stock feed", row.feed, ours, answer)
 
 
 async def _markets(
@@ -128,17 +153,23 @@ async def _positions(
     connection: Connection,
     client: ChainClient,
     settler: Contract,
-    market: Market,
+    market_row: Any,
     block: str,
     now: Moment,
     found: Comparison,
 ) -> None:
-    key = [(market.terms.market_id,)]
+    market, key = market_of(market_row), [(market_row.market_id,)]
     vintages = {
         row.vintage: vintage_of(row) for row in await rows_by_key(connection, stock.VINTAGE, ("market_id",), key)
     }
     rows = await rows_by_key(connection, stock.POSITION, ("market_id",), key)
+    # `_markets` holds both counters to the contract's.
+    found.value("market", market_row.market_id, "vintage rows", len(vintages), market_row.vintages + 1)
+    found.value("market", market_row.market_id, "position rows", len(rows), market_row.positions)
     _check_order(rows, found)
+    needed = {row.vintage for row in rows}
+    found.keys("vintage", vintages.keys() & needed, needed)
+    rows = [row for row in rows if row.vintage in vintages]
     for at in range(0, len(rows), POSITIONS_AT_ONCE):
         some = rows[at : at + POSITIONS_AT_ONCE]
         calls = [settler.call(name, row.position_id) for row in some for name in ("position", "accrued", "settlement")]

@@ -33,7 +33,8 @@ class Removal:
 
 
 class RowKind:
-    """One table's rows: `new(...)` makes one, `loaded(values)` one from the database, `write(rows)` what to store."""
+    """One table's rows: `new(...)` makes one, `loaded(values)` one from the database; `values(row)` is it in order of
+    the columns, `write(rows)` what to store."""
 
     def __init__(self, table: Table) -> None:
         self.table = table
@@ -41,7 +42,7 @@ class RowKind:
         self.key = tuple(column.name for column in table.primary_key.columns)
         slots = [(name, Any, field(default=None)) for name in self.columns]
         self.new: Any = make_dataclass(table.name, [*slots, ("stored", bool, field(default=False))], slots=True)
-        self._values = attrgetter(*self.columns)
+        self.values = attrgetter(*self.columns)
 
     def loaded(self, values: Sequence[Any]) -> Any:
         return self.new(*values, stored=True)
@@ -50,5 +51,5 @@ class RowKind:
         """What to store of row objects, and of rows that are new and never were objects."""
         write = Write(self.table, list(added), [])
         for row in rows:
-            (write.changed if row.stored else write.added).append(self._values(row))
+            (write.changed if row.stored else write.added).append(self.values(row))
         return write

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from sqlalchemy import select
 
+from core.chain import RpcError
 from core.db.schema.index_agent import agent_market
+from core.market_document import Metadata, feed_keys
+from core.market_words import Observed
+from core.mirror.bet import market_key
+from core.mirror.prior import VOLATILITY
+from core.mirror.settlement import FeedTerms, ListingBounds
 from core.outbox import LISTER
-from keeper.agent.listing import Unlisted, Wanted, decide_rounds, decide_series
-from keeper.agent.series import Feed, Series, Slot, VenueTerms
+from keeper.agent.listing import Listing, Plan, Priors, decide, round_plans, standing_plans
+from keeper.agent.series import Feed, Series, Slot
 from keeper.desk import Run
 from keeper.errands import Rest, Want
+from keeper.sources import simulated
 from keeper.sources.chainlink import latest_round
 from keeper.sources.sample import Round
 
 REST = Rest(after_success=600.0, after_failure=20.0)
-LAST_CALL_SECONDS = 30
-"""Before a round starts, or a market closes, a listing that is not mined is given up."""
+LAST_CALL_SECONDS = 15
+"""Before bets on a market would end, a listing that is not mined is given up."""
 
 MARKETS = agent_market.c
 
@@ -28,31 +36,20 @@ async def list_series(run: Run) -> None:
         return
     if await _cannot_list(run):
         return
-    feeds = _feeds(run)
-    await _list(run, *decide_series(feeds, await _latest(run, feeds), await _filled(run), run.now))
+    feeds = await _feeds(run)
+    await _list(run, standing_plans(feeds, await _latest(run, feeds)))
 
 
 async def list_rounds(run: Run) -> None:
     if await _cannot_list(run):
         return
-    feeds, seconds = _feeds(run), run.keeper.how.round_seconds
-    latest, filled = await _latest(run, feeds), await _filled(run)
-    await _list(run, *decide_rounds(feeds, latest, filled, run.now, seconds, quick=run.desk.is_local))
+    feeds, seconds = await _feeds(run), run.keeper.how.round_seconds
+    await _list(run, round_plans(feeds, await _latest(run, feeds), seconds, quick=run.desk.is_local))
 
 
 def _standing_series(run: Run) -> bool:
     chosen = run.keeper.how.list_series
     return run.desk.is_local if chosen is None else chosen
-
-
-def _feeds(run: Run) -> list[Feed]:
-    return [Feed(each.key, each.address) for each in run.desk.deployment.observation_feeds]
-
-
-async def _latest(run: Run, feeds: Sequence[Feed]) -> list[Round | None]:
-    return [
-        await latest_round(run.desk.client, run.desk.at(feed.address, "ObservationFeed"), run.head) for feed in feeds
-    ]
 
 
 async def _cannot_list(run: Run) -> bool:
@@ -62,35 +59,97 @@ async def _cannot_list(run: Run) -> bool:
     return problem is not None
 
 
+async def _feeds(run: Run) -> list[Feed]:
+    """Those of the deployment file that the Safe allows, with its numbers."""
+    lister = run.desk.contract("AgentLister")
+    sources = run.desk.deployment.observation_feeds
+    answers: list[Any] = await run.read_all([lister.call("feed", each.address) for each in sources])
+    feeds = []
+    for source, answer in zip(sources, answers, strict=True):
+        if isinstance(answer, RpcError):
+            raise answer
+        if answer["condemned"] or not answer["allowed"]:
+            why = "the Safe has condemned its feed" if answer["condemned"] else "the Safe does not allow its feed"
+            run.report.skip(source.key, why)
+            continue
+        terms = FeedTerms(
+            memory=answer["memory_"],
+            max_age=answer["maxAge"],
+            lag=answer["lag"],
+            pot_cap=answer["potCap"],
+            published=answer["published"],
+        )
+        feeds.append(Feed(source.key, source.address, terms))
+    return feeds
+
+
+async def _latest(run: Run, feeds: Sequence[Feed]) -> list[Round | None]:
+    return [
+        await latest_round(run.desk.client, run.desk.at(feed.address, "ObservationFeed"), run.head) for feed in feeds
+    ]
+
+
+async def _bounds(run: Run) -> ListingBounds:
+    answer: Any = await run.read(run.desk.contract("AgentLister").call("bounds"))
+    return ListingBounds(
+        fee_bps=answer["feeBps"],
+        min_weight=answer["minWeight"],
+        max_weight=answer["maxWeight"],
+        dispute_window=answer["disputeWindow"],
+        void_delay=answer["voidDelay"],
+    )
+
+
+def _priors(run: Run) -> Priors:
+    percent = run.keeper.how.volatility_percent
+    if percent is not None:
+        volatility = percent / 100
+    else:
+        volatility = simulated.YEARLY_VOLATILITY if run.desk.is_local else VOLATILITY
+    return Priors(run.keeper.how.weight_units, volatility)
+
+
 async def _filled(run: Run) -> set[Slot]:
-    """The slots of markets still to close; whoever listed them, their document names the series."""
-    query = select(MARKETS.document["series"].astext, MARKETS.document["tokenSymbol"].astext, MARKETS.closes_at).where(
-        MARKETS.closes_at > run.now, MARKETS.document.is_not(None)
+    """The slots of markets still to end; whoever listed them, their metadata name the series."""
+    keys = feed_keys(run.desk.deployment.observation_feeds)
+    query = select(MARKETS.document, MARKETS.feed, MARKETS.ends_at).where(
+        MARKETS.ends_at > run.now, MARKETS.document.is_not(None)
     )
     async with run.keeper.engine.connect() as connection:
         rows = (await connection.execute(query)).all()
-    known = set(Series)
-    return {Slot(Series(series), symbol, closes_at) for series, symbol, closes_at in rows if series in known and symbol}
+    known, slots = set(Series), set()
+    for document, feed, ends_at in rows:
+        metadata, key = Metadata.read(document), keys.get(bytes(feed))
+        if metadata is not None and key is not None and metadata.series in known:
+            slots.add(Slot(Series(metadata.series), Observed(key).symbol, ends_at))
+    return slots
 
 
-async def _list(run: Run, wanted: Sequence[Wanted], unlisted: Sequence[Unlisted]) -> None:
+async def _list(run: Run, plans: Iterable[Plan]) -> None:
+    listings, unlisted = decide(plans, await _filled(run), run.now, await _bounds(run), _priors(run))
     for left in unlisted:
         run.report.skip(left.target, left.reason)
-    params = run.desk.deployment
-    terms = VenueTerms(params.param("feeBps"), params.param("voidDelaySeconds"), run.keeper.how.virtual_liquidity_units)
-    wallet = run.desk.contract("SettlementWallet")
-    await run.free([each.slot.subject for each in wanted], REST)
-    for each in wanted:
-        design = each.design
-        call = wallet.call("list", design.document.market_id, design.spec(terms, run.now), design.document.canonical())
-        want = Want(
-            kind="list",
-            subjects=(each.slot.subject,),
-            target=design.document.id,
-            detail=f"list “{design.document.question}”",
-            group=LISTER,
-            to=call.to,
-            data=call.data,
-            not_after=(design.start_at or design.closes_at) - LAST_CALL_SECONDS,
-        )
-        await run.ask(want, REST)
+    await run.free([each.slot.subject for each in listings], REST)
+    for each in listings:
+        await _ask(run, each)
+
+
+async def _ask(run: Run, listing: Listing) -> None:
+    """Asks for a listing that the contract itself would take now."""
+    lister = run.desk.contract("AgentLister", "SettlementWallet", "FeedResolver")
+    objection = await run.objection(lister.call("preview", listing.arguments()))
+    if objection is not None:
+        run.report.skip(listing.id, objection)
+        return
+    call = lister.call("list", market_key(listing.id), listing.arguments(), listing.metadata.canonical())
+    want = Want(
+        kind="list",
+        subjects=(listing.slot.subject,),
+        target=listing.id,
+        detail=f"list “{listing.question}”",
+        group=LISTER,
+        to=call.to,
+        data=call.data,
+        not_after=listing.spec.closes_at - LAST_CALL_SECONDS,
+    )
+    await run.ask(want, REST)

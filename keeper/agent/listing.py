@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 
+from core.chain import checksum
+from core.market_document import Metadata, Specification, rendered
+from core.mirror.prior import WeightBounds, weights_for
+from core.mirror.settlement import Kind, ListingBounds, MarketSpec, listing_terms
 from keeper.agent.series import (
+    HOUR,
     QUICK_SECONDS,
     Design,
     Feed,
     Series,
     Slot,
-    deadline,
-    round_slot,
-    standing,
-    up_or_down,
+    Turn,
+    design_of,
+    open_turns,
+    rises,
+    round_length,
 )
 from keeper.sources.sample import Round
 
@@ -22,6 +28,14 @@ STANDING = (Series.TOUCH, Series.DAY, Series.FAR, Series.LADDER)
 FRESH_SECONDS = 900
 """A market is listed on a feed only if its value is at most this old. One that nobody posts to would give every stake
 back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Priors:
+    """How weights are made: units an outcome on average, and the volatility of a year, 1 being a hundred percent."""
+
+    average: int
+    volatility: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,55 +47,140 @@ class Unlisted:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """A market to list, and what it fills."""
+class Listing:
+    """A market to list: what it fills, and all that the contract and the log are given."""
 
     slot: Slot
-    design: Design
+    feed: Feed
+    spec: MarketSpec
+    question: str
+    metadata: Metadata
+
+    @property
+    def id(self) -> str:
+        return self.metadata.id
+
+    def arguments(self) -> dict[str, object]:
+        """MarketSpec by component name."""
+        return {
+            "kind": int(self.spec.kind),
+            "feed": checksum(self.feed.address),
+            "target": self.spec.target,
+            "bounds": list(self.spec.bounds),
+            "earlyResolvable": self.spec.early_resolvable,
+            "opensAt": self.spec.opens_at,
+            "closesAt": self.spec.closes_at,
+            "startAt": self.spec.start_at,
+            "endsAt": self.spec.ends_at,
+            "weights": list(self.spec.weights),
+        }
 
 
-def decide_series(
-    feeds: Sequence[Feed], latest: Sequence[Round | None], filled: Set[Slot], now: int
-) -> tuple[list[Wanted], list[Unlisted]]:
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A series of a feed, what the feed says now, and which ladder is its own."""
+
+    series: Series
+    feed: Feed
+    last: Round | None
+    position: int = 0
+    round_seconds: int = HOUR
+
+    @property
+    def name(self) -> str:
+        return f"{self.feed.symbol} {self.series}"
+
+
+def standing_plans(feeds: Sequence[Feed], latest: Sequence[Round | None]) -> list[Plan]:
     """Threshold and ladder markets. `latest` is each feed's newest round."""
-    wanted: list[Wanted] = []
-    unlisted: list[Unlisted] = []
-    for position, (feed, last) in enumerate(zip(feeds, latest, strict=True)):
-        doubt = _doubt(last, now)
-        for series in STANDING:
-            slot = Slot(series, feed.symbol, deadline(series, now))
-            target = f"{feed.symbol} {series}"
-            if slot in filled:
-                unlisted.append(Unlisted(target, "it is listed"))
-            elif feed.metric != "market_cap":
-                unlisted.append(Unlisted(target, f"its series are about market caps, not {feed.metric}"))
-            elif last is None or doubt is not None:
-                unlisted.append(Unlisted(target, str(doubt)))
-            else:
-                wanted.append(Wanted(slot, standing(series, feed, last.answer, now, position)))
-    return wanted, unlisted
+    return [
+        Plan(series, feed, last, position)
+        for position, (feed, last) in enumerate(zip(feeds, latest, strict=True))
+        for series in STANDING
+    ]
 
 
-def decide_rounds(
-    feeds: Sequence[Feed], latest: Sequence[Round | None], filled: Set[Slot], now: int, seconds: int, *, quick: bool
-) -> tuple[list[Wanted], list[Unlisted]]:
-    """The next up/down round of every token and, if `quick`, short ones of the first. `latest` is each feed's newest
-    round."""
-    wanted: list[Wanted] = []
+def round_plans(feeds: Sequence[Feed], latest: Sequence[Round | None], seconds: int, *, quick: bool) -> list[Plan]:
+    """Up/down rounds of every token and, if `quick`, short ones of the first feed that is quick enough for them."""
+    plans = [Plan(Series.HOUR, feed, last, round_seconds=seconds) for feed, last in zip(feeds, latest, strict=True)]
+    if quick:
+        able = [
+            plan
+            for plan in plans
+            if round_length(plan.feed, QUICK_SECONDS) == QUICK_SECONDS != round_length(plan.feed, seconds)
+        ]
+        plans += [Plan(Series.QUICK, each.feed, each.last, round_seconds=QUICK_SECONDS) for each in able[:1]]
+    return plans
+
+
+def decide(
+    plans: Iterable[Plan], filled: Set[Slot], now: int, bounds: ListingBounds, priors: Priors
+) -> tuple[list[Listing], list[Unlisted]]:
+    """What to list now."""
+    listings: list[Listing] = []
     unlisted: list[Unlisted] = []
-    plans = [(feed, last, Series.HOUR, seconds) for feed, last in zip(feeds, latest, strict=True)]
-    if quick and feeds and seconds != QUICK_SECONDS:
-        plans.append((feeds[0], latest[0], Series.QUICK, QUICK_SECONDS))
-    for feed, last, series, length in plans:
-        slot, start = round_slot(feed.symbol, now, length, series)
-        doubt = _doubt(last, now)
-        if slot in filled:
-            unlisted.append(Unlisted(f"{feed.symbol} {series}", "the next round is listed"))
-        elif doubt is not None:
-            unlisted.append(Unlisted(f"{feed.symbol} {series}", doubt))
+    for plan in plans:
+        if plan.series in STANDING and plan.feed.metric != "market_cap":
+            unlisted.append(Unlisted(plan.name, f"its series are about market caps, not {plan.feed.metric}"))
+            continue
+        empty = [
+            turn for turn in open_turns(plan.series, plan.feed, now, plan.round_seconds) if turn.slot not in filled
+        ]
+        doubt = _doubt(plan.last, now)
+        if not empty:
+            unlisted.append(Unlisted(plan.name, "it is listed"))
+        elif plan.last is None or doubt is not None:
+            unlisted.append(Unlisted(plan.name, str(doubt)))
         else:
-            wanted.append(Wanted(slot, up_or_down(feed, slot, start)))
-    return wanted, unlisted
+            for turn in empty:
+                made = _listing(plan, plan.last.answer, turn, now, bounds, priors)
+                if isinstance(made, Listing):
+                    listings.append(made)
+                else:
+                    unlisted.append(Unlisted(plan.name, made))
+    return listings, unlisted
+
+
+def _listing(plan: Plan, value: int, turn: Turn, now: int, bounds: ListingBounds, priors: Priors) -> Listing | str:
+    """A market for a turn, or the rule it would break."""
+    design = design_of(plan.series, plan.feed, value, plan.position)
+    if design.kind is Kind.RANGE and not rises(design.bounds):
+        return "its value is too small for ranges of their own"
+    try:
+        spec = MarketSpec(
+            kind=design.kind,
+            opens_at=now,
+            closes_at=turn.closes_at,
+            ends_at=turn.ends_at,
+            weights=_weights(design, value, turn, now, bounds, priors),
+            start_at=turn.begins_at if design.kind is Kind.DIRECTION else 0,
+            target=design.target,
+            bounds=design.bounds,
+            early_resolvable=design.early_resolvable,
+        )
+        terms = listing_terms(spec, plan.feed.terms, bounds, now)
+    except ValueError as problem:  # Unlistable, or weights for which the Safe's bounds have no room
+        return str(problem)
+    words = rendered(Specification.of_listing(spec, bytes.fromhex(plan.feed.address[2:]), terms), plan.feed.key)
+    return Listing(turn.slot, plan.feed, spec, words.question, Metadata(words.id, str(plan.series)))
+
+
+def _weights(
+    design: Design, value: int, turn: Turn, now: int, bounds: ListingBounds, priors: Priors
+) -> tuple[int, ...]:
+    """The prior by the present value, within the Safe's bounds."""
+    average = min(max(priors.average, bounds.min_weight), bounds.max_weight)
+    return weights_for(
+        design.kind,
+        len(design.bounds) + 1 if design.kind is Kind.RANGE else 2,
+        WeightBounds(bounds.min_weight, bounds.max_weight, average),
+        value=value,
+        seconds=turn.ends_at - now,
+        volatility=priors.volatility,
+        target=design.target,
+        bounds=design.bounds,
+        early_seconds=turn.begins_at - now if design.early_resolvable else None,
+    )
 
 
 def _doubt(last: Round | None, now: int) -> str | None:

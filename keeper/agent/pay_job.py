@@ -1,4 +1,8 @@
-"""`agent-pay`: pays winners, gives refunds back, and brings fees to the treasury."""
+"""`agent-pay`: pays winners, gives refunds back, and brings fees to the treasury.
+
+What is owed comes from the index. The contract counts too, and where it owes more than the index knows, its own views
+say to whom: nobody waits for money because a row is gone.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +10,17 @@ from typing import Any
 
 from sqlalchemy import and_, exists, or_, select
 
+from core.chain import Contract, RpcError
 from core.db.schema.index_agent import agent_market, agent_outcome, agent_stake
-from core.mirror.settlement import Book
+from core.log import get_logger
+from core.mirror.settlement import Book, MarketStatus, StakeStatus
 from core.outbox import KEEPER
 from keeper import metrics
-from keeper.agent.paying import IN_BOOK, OWED_BACK, RESOLVED, VOID, Due, Stake, dues, payments
-from keeper.desk import Run
+from keeper.agent.paying import Counters, Due, Stake, dues, has_lost, lost_ids, payments
+from keeper.desk import Run, index_state
 from keeper.errands import Rest, Want, after_refusals
+
+log = get_logger(__name__)
 
 REST = Rest(after_success=120.0, after_failure=20.0, longest=3600.0)
 SWEEP_REST = Rest(after_success=3600.0)
@@ -23,28 +31,32 @@ MARKETS, OUTCOMES, STAKES = agent_market.c, agent_outcome.c, agent_stake.c
 
 
 async def pay(run: Run) -> None:
+    known, is_all = 0, True
     owed_in_all = 0
     for market in await _markets(run):
         owed = await _owed(run, market)
         owed_in_all += len(owed)
-        await _pay(run, market, owed)
+        known += sum(due.amount for due in owed)
+        is_all = is_all and len(owed) < AT_MOST
+        await _pay(run, market.market_id, market.slug or "0x" + market.market_id.hex(), owed)
     metrics.DUE.labels(run.report.job, "stakes").set(owed_in_all)
+    if is_all:
+        await _pay_what_the_index_lost(run, known)
     await _sweep(run)
 
 
 async def _markets(run: Run) -> list[Any]:
     """Those with a stake that may be owed something."""
-    nobody_won = exists().where(
-        OUTCOMES.market_id == MARKETS.market_id, OUTCOMES.outcome == MARKETS.winner, OUTCOMES.shares == 0
-    )
+    book = exists().where(OUTCOMES.market_id == MARKETS.market_id, OUTCOMES.outcome == MARKETS.winner)
+    one_sided = book.where(or_(OUTCOMES.shares == 0, OUTCOMES.net == MARKETS.net_pool))
     in_book = and_(
-        STAKES.status == IN_BOOK,
+        STAKES.status == StakeStatus.IN_BOOK,
         or_(
-            MARKETS.status == VOID,
-            and_(MARKETS.status == RESOLVED, or_(STAKES.outcome == MARKETS.winner, nobody_won)),
+            MARKETS.status == MarketStatus.VOID,
+            and_(MARKETS.status == MarketStatus.RESOLVED, or_(STAKES.outcome == MARKETS.winner, one_sided)),
         ),
     )
-    owed = exists().where(STAKES.market_id == MARKETS.market_id, or_(STAKES.status == OWED_BACK, in_book))
+    owed = exists().where(STAKES.market_id == MARKETS.market_id, or_(STAKES.status == StakeStatus.OWED_BACK, in_book))
     async with run.keeper.engine.connect() as connection:
         query = select(agent_market).where(owed).order_by(MARKETS.closed_at, MARKETS.market_id)
         return list((await connection.execute(query)).all())
@@ -54,22 +66,24 @@ async def _owed(run: Run, market: Any) -> list[Due]:
     async with run.keeper.engine.connect() as connection:
         outcomes = (
             await connection.execute(
-                select(OUTCOMES.net, OUTCOMES.shares)
+                select(OUTCOMES.net, OUTCOMES.shares, OUTCOMES.excess)
                 .where(OUTCOMES.market_id == market.market_id)
                 .order_by(OUTCOMES.outcome)
             )
         ).all()
         book = Book(
-            virtual_liquidity=market.virtual_liquidity,
+            weights=tuple(int(weight) for weight in market.weights),
             fee_bps=market.fee_bps,
-            net=tuple(row.net for row in outcomes),
-            shares=tuple(row.shares for row in outcomes),
+            net=tuple(int(row.net) for row in outcomes),
+            shares=tuple(int(row.shares) for row in outcomes),
+            excess=tuple(int(row.excess) for row in outcomes),
         )
-        mine = [STAKES.status == OWED_BACK]
-        if market.status == VOID or (market.status == RESOLVED and book.refunds(market.winner)):
-            mine.append(STAKES.status == IN_BOOK)
-        elif market.status == RESOLVED:
-            mine.append(and_(STAKES.status == IN_BOOK, STAKES.outcome == market.winner))
+        mine = [STAKES.status == StakeStatus.OWED_BACK]
+        is_resolved = market.status == MarketStatus.RESOLVED
+        if market.status == MarketStatus.VOID or (is_resolved and book.refunds(market.winner)):
+            mine.append(STAKES.status == StakeStatus.IN_BOOK)
+        elif is_resolved:
+            mine.append(and_(STAKES.status == StakeStatus.IN_BOOK, STAKES.outcome == market.winner))
         rows = (
             await connection.execute(
                 select(agent_stake)
@@ -78,12 +92,14 @@ async def _owed(run: Run, market: Any) -> list[Due]:
                 .limit(AT_MOST)
             )
         ).all()
-    stakes = [Stake(row.stake_id, row.status, row.outcome, row.amount, row.shares, row.failed_payouts) for row in rows]
+    stakes = [
+        Stake(row.stake_id, row.status, row.outcome, int(row.amount), int(row.shares), row.failed_payouts)
+        for row in rows
+    ]
     return dues(stakes, book, market.status, market.winner)
 
 
-async def _pay(run: Run, market: Any, owed: list[Due]) -> None:
-    name = market.slug or "0x" + market.market_id.hex()
+async def _pay(run: Run, market_id: bytes, name: str, owed: list[Due]) -> None:
     waiting = await run.free([_subject(due) for due in owed], REST)
     ready = []
     for due in owed:
@@ -94,7 +110,7 @@ async def _pay(run: Run, market: Any, owed: list[Due]) -> None:
             run.report.skip(f"stake {due.stake_id}", reason)
     wallet = run.desk.contract("SettlementWallet")
     for batch in payments(ready):
-        call = wallet.call("pay", market.market_id, [due.stake_id for due in batch])
+        call = wallet.call("pay", market_id, [due.stake_id for due in batch])
         want = Want(
             kind="pay",
             subjects=tuple(_subject(due) for due in batch),
@@ -110,6 +126,67 @@ async def _pay(run: Run, market: Any, owed: list[Due]) -> None:
 
 def _subject(due: Due) -> str:
     return f"agent:pay:{due.stake_id}"
+
+
+# ---------------------------------------------------------------- what the index lost
+
+
+async def _pay_what_the_index_lost(run: Run, known: int) -> None:
+    """Compares what the contract owes at the index's block with what the index says, and pays the rest by its views."""
+    if run.index is None or run.index.state != "tail":
+        return
+    if await index_state(run.keeper.engine, run.desk.chain_id) != run.index:
+        return  # it moved while it was read; the next run is seconds away
+    wallet, block = run.desk.contract("SettlementWallet"), run.indexed_block
+    _, unpaid, _ = await run.desk.client.read(wallet.call("liabilities"), block)
+    metrics.DUE.labels(run.report.job, "units the index lost").set(
+        max(0, unpaid - known) if has_lost(unpaid, known) else 0
+    )
+    if not has_lost(unpaid, known):
+        return
+    log.error(
+        "the contract owes more than the index knows; asking the contract",
+        action="keeper.index_lost",
+        owed=unpaid,
+        known=known,
+    )
+    count = int(await run.desk.client.read(wallet.call("marketCount"), block))
+    for start in range(0, count, AT_MOST):
+        positions = range(start, min(count, start + AT_MOST))
+        ids: list[Any] = await _views(run, [wallet.call("marketIdAt", each) for each in positions])
+        views: list[Any] = await _views(run, [wallet.call("market", each) for each in ids])
+        for market_id, view in zip(ids, views, strict=True):
+            await _pay_lost(run, wallet, market_id, view)
+
+
+async def _pay_lost(run: Run, wallet: Contract, market_id: bytes, view: Any) -> None:
+    chain = Counters(view["stakes"], view["status"], view["paidOut"], view["paidShares"])
+    async with run.keeper.engine.connect() as connection:
+        row = (await connection.execute(select(agent_market).where(MARKETS.market_id == market_id))).one_or_none()
+        rows = await connection.execute(select(STAKES.stake_id).where(STAKES.market_id == market_id))
+        known = set(rows.scalars())
+    indexed = None
+    if row is not None:
+        indexed = Counters(row.stakes + row.late_payments, row.status, int(row.paid_out), int(row.paid_shares))
+    ids = lost_ids(view["index"], chain, indexed, known)
+    owed = []
+    for start in range(0, len(ids), AT_MOST):
+        part = ids[start : start + AT_MOST]
+        stakes: list[Any] = await _views(run, [wallet.call("stake", each) for each in part])
+        owed += [Due(each, stake["payable_"], 0) for each, stake in zip(part, stakes, strict=True) if stake["payable_"]]
+    await _pay(run, market_id, "0x" + market_id.hex(), owed)
+
+
+async def _views(run: Run, calls: list[Any]) -> list[object]:
+    """At the index's block; what the contract listed there is never unknown to it."""
+    answers = await run.desk.client.read_many(calls, run.indexed_block) if calls else []
+    for answer in answers:
+        if isinstance(answer, RpcError):
+            raise answer
+    return answers
+
+
+# ---------------------------------------------------------------- fees
 
 
 async def _sweep(run: Run) -> None:

@@ -1,17 +1,18 @@
-"""What stakes are owed once their market is settled. Pure; token units."""
+"""What stakes are owed, and how the contract's own counters show what the index has lost. Pure; token units."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from core.mirror.settlement import Book
+from core.mirror.settlement import Book, MarketStatus, StakeStatus
 
 BATCH = 50
 """Stakes in one `pay`."""
 
-IN_BOOK, OWED_BACK = 1, 2
-RESOLVED, VOID = 2, 3
+MIN_LOST = 500_000
+"""What the contract owes beyond what the index knows, from which on its counters are compared: less than the least that
+a stake can be owed, more than what is left of divisions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,18 +36,31 @@ class Due:
     failed: int
 
 
+@dataclass(frozen=True, slots=True)
+class Counters:
+    """A market in numbers, of the contract or of the index. `stakes`: ids given out."""
+
+    stakes: int
+    status: int
+    paid_out: int
+    paid_shares: int
+
+
 def dues(stakes: Sequence[Stake], book: Book, status: int, winner: int | None) -> list[Due]:
     """Of one market. A late payment is owed back whatever becomes of the market."""
-    found = []
+    is_settled = status in (MarketStatus.RESOLVED, MarketStatus.VOID)
+    owing = []
     for stake in stakes:
         owed = 0
-        if stake.status == OWED_BACK:
+        if stake.status == StakeStatus.OWED_BACK:
             owed = stake.amount
-        elif stake.status == IN_BOOK and status in (RESOLVED, VOID) and stake.outcome is not None:
-            owed = book.owed(winner if status == RESOLVED else None, stake.outcome, stake.amount, stake.shares)
+        elif stake.status == StakeStatus.IN_BOOK and is_settled and stake.outcome is not None:
+            owed = book.owed(
+                winner if status == MarketStatus.RESOLVED else None, stake.outcome, stake.amount, stake.shares
+            )
         if owed:
-            found.append(Due(stake.stake_id, owed, stake.failed))
-    return sorted(found, key=lambda due: due.stake_id)
+            owing.append(Due(stake.stake_id, owed, stake.failed))
+    return sorted(owing, key=lambda due: due.stake_id)
 
 
 def payments(ready: Sequence[Due]) -> list[tuple[Due, ...]]:
@@ -54,3 +68,21 @@ def payments(ready: Sequence[Due]) -> list[tuple[Due, ...]]:
     fresh = [due for due in ready if not due.failed]
     again = [due for due in ready if due.failed]
     return [tuple(group[start : start + BATCH]) for group in (fresh, again) for start in range(0, len(group), BATCH)]
+
+
+def has_lost(unpaid: int, known: int) -> bool:
+    """Whether the contract owes more than the index knows of, both at one block."""
+    return unpaid - known >= MIN_LOST
+
+
+def lost_ids(index: int, chain: Counters, indexed: Counters | None, known: Collection[int]) -> list[int]:
+    """Ids of a market's stakes that must be asked of the contract: those without a row, and all of a market whose
+    numbers differ. `index`: its position in opening order; `known`: ids with a row."""
+    ids = [index << 32 | n for n in range(chain.stakes)]
+    if indexed is None or (chain.status, chain.paid_out, chain.paid_shares) != (
+        indexed.status,
+        indexed.paid_out,
+        indexed.paid_shares,
+    ):
+        return ids
+    return [each for each in ids if each not in known]

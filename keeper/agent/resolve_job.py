@@ -1,35 +1,37 @@
-"""`agent-resolve`: settles agent markets from their feeds: early when a target is reached, else after the deadline."""
+"""`agent-resolve`: settles agent markets from their feeds: early when a target is reached, at once when the feed is
+condemned, else when their end can be read and nobody can dispute it any more."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import func, select
 
-from core.chain import ChainClient, RpcError, RpcErrorKind
-from core.db.schema.index_agent import agent_market
+from core.chain import ChainClient, Contract, RpcError, RpcErrorKind
+from core.db.schema.index_agent import agent_feed, agent_market
 from core.db.schema.index_shared import oracle_round
 from core.mirror import rounds
-from core.mirror.settlement import Kind, Reading, Terms
+from core.mirror.settlement import Kind, MarketStatus, Reading, Terms
 from core.outbox import KEEPER
 from keeper import metrics, sightings
-from keeper.agent.settling import RESOLVE, Facts, Found, Wait, claim, decide_market
+from keeper.agent.settling import BY_FINDING, RESOLVE, Facts, InEffect, Wait, claim, decide_market
 from keeper.desk import Run
 from keeper.errands import Rest, Want
 from keeper.opinions import Word, ask_each
 
 REST = Rest(after_success=120.0, after_failure=15.0, longest=900.0)
 CROSSINGS_TRIED = 5
-OPEN = 1  # status in the contract and the index
 
-MARKETS, ROUNDS = agent_market.c, oracle_round.c
+MARKETS, ROUNDS, FEEDS = agent_market.c, oracle_round.c, agent_feed.c
 
 
 async def resolve_markets(run: Run) -> None:
     due = await _due(run)
-    metrics.DUE.labels(run.report.job, "markets").set(sum(row.closes_at < run.now for row in due))
-    wallet = run.desk.contract("SettlementWallet")
+    metrics.DUE.labels(run.report.job, "markets").set(
+        sum(row.settles_after < run.now or (row.condemned and row.published) for row in due)
+    )
+    wallet, resolver = run.desk.contract("SettlementWallet"), _resolver(run)
     views: list[Any] = await run.read_all([wallet.call("market", row.market_id) for row in due])
     for row, view in zip(due, views, strict=True):
         name = row.slug or "0x" + row.market_id.hex()
@@ -38,9 +40,9 @@ async def resolve_markets(run: Run) -> None:
         if isinstance(decision, Wait):
             run.report.skip(name, decision.reason)
             continue
-        call = wallet.call(decision.function, row.market_id, decision.round_id)
+        call = resolver.call(decision.function, row.market_id, decision.end_round, decision.start_round)
         want = Want(
-            kind="resolve" if decision.function.startswith("resolve") else "void",
+            kind="resolve" if decision.function == RESOLVE else "void",
             subjects=(f"agent:resolve:0x{row.market_id.hex()}",),
             target=name,
             detail=decision.why,
@@ -52,12 +54,22 @@ async def resolve_markets(run: Run) -> None:
         await run.ask(want, REST)
 
 
+def _resolver(run: Run) -> Contract:
+    """Its calls end in the settlement wallet, whose errors may come through."""
+    return run.desk.contract("FeedResolver", "SettlementWallet")
+
+
 async def _due(run: Run) -> list[Any]:
-    """Unsettled markets past their deadline, and early resolvable ones before it."""
+    """Unsettled markets past their end, early-resolvable ones before it, and all of condemned feeds."""
+    condemned = func.coalesce(FEEDS.condemned, False)
+    early = MARKETS.early_resolvable & (MARKETS.early_from <= run.now)
     query = (
-        select(agent_market)
-        .where(MARKETS.status == OPEN, (MARKETS.closes_at < run.now) | MARKETS.early_resolvable)
-        .order_by(MARKETS.closes_at, MARKETS.market_id)
+        select(agent_market, condemned.label("condemned"))
+        .outerjoin(agent_feed, FEEDS.feed == MARKETS.feed)
+        .where(
+            MARKETS.status == MarketStatus.OPEN, (MARKETS.ends_at < run.now) | early | (condemned & MARKETS.published)
+        )
+        .order_by(MARKETS.ends_at, MARKETS.market_id)
     )
     async with run.keeper.engine.connect() as connection:
         return list((await connection.execute(query)).all())
@@ -66,24 +78,23 @@ async def _due(run: Run) -> list[Any]:
 async def _facts(run: Run, row: Any, view: Any) -> Facts:
     if isinstance(view, RpcError):
         raise view  # listed markets are never unknown; the node is behind the index
-    # When it settles is the contract's word: it knows how late its feed may be given readings.
-    early = row.early_resolvable
     terms = Terms(
         kind=Kind(row.kind),
-        opens_at=row.opens_at,
-        closes_at=row.closes_at,
-        max_age=row.max_age,
-        target=row.target,
+        target=int(row.target),
         bounds=tuple(int(bound) for bound in row.bounds),
-        early_resolvable=early,
+        early_resolvable=row.early_resolvable,
+        published=row.published,
+        max_age=row.max_age,
         start_at=row.start_at,
-        lag=view["settlesAfter"] - row.closes_at,
-        void_delay=row.void_delay,
+        ends_at=row.ends_at,
+        early_from=row.early_from,
+        settles_after=row.settles_after,
+        voids_after=row.voids_after,
     )
-    facts = Facts(terms, is_open=view["status"] == OPEN)
-    if not facts.is_open:
+    facts = Facts(terms, is_open=view["status"] == MarketStatus.OPEN, condemned=row.condemned and row.published)
+    if not facts.is_open or facts.condemned:
         return facts
-    if early:
+    if terms.early_resolvable:
         facts = replace(facts, crossing=await _crossing(run, row))
     if facts.crossing is None and run.now > terms.settles_after:
         end, start = await readings(run.desk.client, run, row, run.head)
@@ -100,8 +111,8 @@ async def _crossing(run: Run, row: Any) -> int | None:
             ROUNDS.chain_id == run.desk.chain_id,
             ROUNDS.feed == row.feed,
             ROUNDS.answer >= row.target,
-            ROUNDS.updated_at >= row.opens_at,
-            ROUNDS.updated_at <= row.closes_at,
+            ROUNDS.updated_at >= row.early_from,
+            ROUNDS.updated_at <= row.ends_at,
             ROUNDS.updated_at < run.now,
         )
         .order_by(ROUNDS.updated_at, ROUNDS.round_id)
@@ -109,15 +120,15 @@ async def _crossing(run: Run, row: Any) -> int | None:
     )
     async with run.keeper.engine.connect() as connection:
         candidates: list[int] = list((await connection.execute(query)).scalars())
-    wallet = run.desk.contract("SettlementWallet")
+    resolver = _resolver(run)
     for round_id in candidates:
-        if await run.objection(wallet.call(RESOLVE, row.market_id, round_id)) is None:
+        if await run.objection(resolver.call(RESOLVE, row.market_id, round_id, BY_FINDING)) is None:
             return round_id
     return None
 
 
-async def readings(client: ChainClient, run: Run, row: Any, block: int) -> tuple[Found, Found | None]:
-    """The rounds in effect at the deadline and, for a direction, at the start, by the mirror of the round finder."""
+async def readings(client: ChainClient, run: Run, row: Any, block: int) -> tuple[InEffect, InEffect | None]:
+    """The rounds in effect at the end and, for a direction, at the start, by the mirror of the round finder."""
     feed = run.desk.at("0x" + row.feed.hex(), "ObservationFeed")
 
     async def read(round_id: int) -> rounds.Round | None:
@@ -136,16 +147,16 @@ async def readings(client: ChainClient, run: Run, row: Any, block: int) -> tuple
             raise
         latest = None
     head = rounds.Head(latest)
-    end = _found(await rounds.run_async(rounds.in_effect_at(head, row.closes_at), read))
+    end = _in_effect(await rounds.run_async(rounds.in_effect_at(head, row.ends_at), read))
     if Kind(row.kind) is not Kind.DIRECTION:
         return end, None
-    return end, _found(await rounds.run_async(rounds.in_effect_at(head, row.start_at), read))
+    return end, _in_effect(await rounds.run_async(rounds.in_effect_at(head, row.start_at), read))
 
 
-def _found(reading: rounds.Reading) -> Found:
+def _in_effect(reading: rounds.Reading) -> InEffect:
     if reading.round is None:
-        return Found(reading.problem)
-    return Found(reading.problem, reading.round.id, Reading(reading.round.answer, reading.round.updated_at))
+        return InEffect(reading.problem)
+    return InEffect(reading.problem, reading.round.id, Reading(reading.round.answer, reading.round.updated_at))
 
 
 async def _agreement(run: Run, row: Any, facts: Facts) -> Facts:

@@ -1,39 +1,42 @@
-"""The standing series of agent markets: which market each of them should have open now, worked out from the clock and
-the feed's value. Pure.
+"""The standing series of agent markets: which markets each of them should have open now, worked out from the clock and
+what the Safe allows of the feed. Pure.
 
-    touch    threshold a little above, early resolvable, this hour or the next: often settled while you watch
-    day      threshold at about the present value, decided by the reading at midnight UTC
-    far      threshold about twice the present value, early resolvable, to the end of the year
-    ladder   five to eight ranges around the present value, to the end of the week
+    touch    threshold a little above, over the hour that begins at the next half hour
+    day      threshold at about the present value, decided by the reading at a midnight UTC
+    far      threshold about twice the present value, over the three months that begin at the next month
+    ladder   five to eight ranges around the present value, decided at the end of a week
     hour     up or down over each round (an hour unless set otherwise)
     quick    up or down over ten minutes; on local deployments only
 
-Values have 8 decimals, times are Unix seconds, UTC. A series has one market per token and deadline, its slot.
+Touch and far are settled at once when a reading reaches their target, where nobody posts to the feed; where somebody
+does, nothing is settled at once, and the reading at their end decides.
+
+Bets end before anything that decides is measured: a minute and the feed's memory before the measuring begins. So every
+market is made from the moment its measuring begins, its turn; the turns of a series follow each other at one period,
+and a market is listed while bets on the one before it are still open. Values have 8 decimals, times are Unix seconds,
+UTC. A series has one market per token and turn, its slot.
 """
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from enum import StrEnum
 
-from core.market_document import CATEGORIES, MarketDocument, OutcomeLabel
-from core.mirror.settlement import Kind
+from core.market_words import Observed
+from core.mirror.settlement import MARGIN, FeedTerms, Kind
 
 ONE = 10**8
 HOUR = 3600
 DAY = 24 * HOUR
+WEEK = 7 * DAY
 
 QUICK_SECONDS = 600
-LEAST_LEAD_SECONDS = 45
-"""A round listed later than this before its start would start before anybody saw it."""
-
-TOKEN_NAMES = {"BNKR": "Bankr", "AIXBT": "aixbt", "VIRTUAL": "Virtuals Protocol"}
-
-YES_NO = (OutcomeLabel("yes", "Yes", "Yes"), OutcomeLabel("no", "No", "No"))
-UP_DOWN = (OutcomeLabel("up", "Up", "Up"), OutcomeLabel("down", "Down", "Down"))
+MIN_OPEN_SECONDS = 45
+"""A market with less time left for bets is not listed any more: it would close before anybody saw it."""
+OVERLAP_SECONDS = 180
+"""So long before bets end the next market is listed."""
 
 
 class Series(StrEnum):
@@ -47,106 +50,106 @@ class Series(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Feed:
-    """An observation feed: `key` is like `BNKR/market_cap`."""
+    """A feed of the Safe's list: its key, like `BNKR/market_cap`, and what the Safe says of it."""
 
     key: str
     address: str
+    terms: FeedTerms
 
     @property
     def symbol(self) -> str:
-        return self.key.partition("/")[0].upper()
+        return Observed(self.key).symbol
 
     @property
     def metric(self) -> str:
-        return self.key.partition("/")[2]
-
-    @property
-    def name(self) -> str:
-        return TOKEN_NAMES.get(self.symbol, self.symbol)
-
-
-@dataclass(frozen=True, slots=True)
-class VenueTerms:
-    """What every market is listed with: basis points, seconds, token units."""
-
-    fee_bps: int
-    void_delay: int
-    virtual_liquidity: int
-
-
-@dataclass(frozen=True, slots=True)
-class Design:
-    """A market to list. Fields of the specification are the contract's."""
-
-    series: Series
-    feed: Feed
-    document: MarketDocument
-    kind: Kind
-    closes_at: int
-    start_at: int = 0
-    target: int = 0
-    bounds: tuple[int, ...] = ()
-    early_resolvable: bool = False
-    max_age: int = HOUR
-
-    @property
-    def outcomes(self) -> int:
-        return len(self.document.outcomes)
-
-    def spec(self, terms: VenueTerms, opens_at: int) -> dict[str, object]:
-        """MarketSpec by component name."""
-        return {
-            "kind": int(self.kind),
-            "feed": self.feed.address,
-            "target": self.target,
-            "bounds": list(self.bounds),
-            "earlyResolvable": self.early_resolvable,
-            "opensAt": opens_at,
-            "closesAt": self.closes_at,
-            "startAt": self.start_at,
-            "maxAge": self.max_age,
-            "voidDelay": terms.void_delay,
-            "feeBps": terms.fee_bps,
-            "outcomes": self.outcomes,
-            "virtualLiquidity": terms.virtual_liquidity,
-        }
+        return Observed(self.key).metric
 
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """What a series has at most one market for."""
+    """What a series has at most one market for, named by the moment that decides it in the end."""
 
     series: Series
     symbol: str
-    closes_at: int
+    ends_at: int
 
     @property
     def subject(self) -> str:
-        return f"agent:list:{self.symbol}:{self.series}:{self.closes_at}"
+        return f"agent:list:{self.symbol}:{self.series}:{self.ends_at}"
 
 
-# ---------------------------------------------------------------- which slots
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One market of a series. `begins_at`: nothing earlier decides it."""
+
+    slot: Slot
+    begins_at: int
+    closes_at: int
+
+    @property
+    def ends_at(self) -> int:
+        return self.slot.ends_at
 
 
-def round_slot(symbol: str, now: int, seconds: int, series: Series = Series.HOUR) -> tuple[Slot, int]:
-    """The next round that can still be listed, and when it starts: it is listed while the one before it runs."""
-    start = boundary(now + LEAST_LEAD_SECONDS, seconds)
-    return Slot(series, symbol, start + seconds), start
+@dataclass(frozen=True, slots=True)
+class Design:
+    """What a market asks, without its weights."""
+
+    kind: Kind
+    target: int = 0
+    bounds: tuple[int, ...] = ()
+    early_resolvable: bool = False
 
 
-def deadline(series: Series, now: int) -> int:
-    """When the series' present market ends; always far enough ahead to be worth a bet."""
+# ---------------------------------------------------------------- which turns
+
+
+def open_turns(series: Series, feed: Feed, now: int, round_seconds: int = HOUR) -> list[Turn]:
+    """The market that takes bets now, and the next once bets on this one end soon."""
+    current = _turn(series, feed, now + MIN_OPEN_SECONDS, round_seconds)
+    if current.closes_at - now > OVERLAP_SECONDS:
+        return [current]
+    return [current, _turn(series, feed, current.closes_at + 1, round_seconds)]
+
+
+def _turn(series: Series, feed: Feed, moment: int, round_seconds: int) -> Turn:
+    """The first whose bets end at `moment` or later."""
+    ahead = MARGIN + feed.terms.memory
+    begins_at = _begins(series, feed, moment + ahead, round_seconds)
+    slot = Slot(series, feed.symbol, _ends(series, feed, begins_at, round_seconds))
+    return Turn(slot, begins_at, begins_at - ahead)
+
+
+def round_length(feed: Feed, seconds: int) -> int:
+    """Of up/down rounds on a feed: as set, or the first multiple that is twice what a reading looks back."""
+    return boundary(max(seconds, 2 * feed.terms.memory), seconds)
+
+
+def _begins(series: Series, feed: Feed, moment: int, round_seconds: int) -> int:
+    """When the measuring of the first turn at or after `moment` begins."""
     if series is Series.TOUCH:
-        return boundary(now + 40 * 60, HOUR)
+        return boundary(moment, HOUR // 2)
     if series is Series.DAY:
-        return boundary(now + 4 * HOUR, DAY)
+        return boundary(moment + 2 * HOUR, DAY) - 2 * HOUR
     if series is Series.LADDER:
         # 1970-01-01 was a Thursday: weeks that begin on a Monday are four days on.
-        return boundary(now + DAY - 4 * DAY, 7 * DAY) + 4 * DAY
+        return boundary(moment + DAY - 4 * DAY, WEEK) + 4 * DAY - DAY
     if series is Series.FAR:
-        moment = datetime.fromtimestamp(now, UTC) + timedelta(days=21)
-        return int(datetime(moment.year + 1, 1, 1, tzinfo=UTC).timestamp())
-    raise ValueError(f"{series} is made of rounds")
+        return _month(moment - 1, 1)
+    return boundary(moment, round_length(feed, round_seconds))
+
+
+def _ends(series: Series, feed: Feed, begins_at: int, round_seconds: int) -> int:
+    """What is decided is measured for longer than a turn and its overlap take: bets are open for half of it at most."""
+    if series is Series.TOUCH:
+        return begins_at + HOUR
+    if series is Series.DAY:
+        return begins_at + 2 * HOUR + DAY
+    if series is Series.LADDER:
+        return begins_at + DAY + WEEK
+    if series is Series.FAR:
+        return _month(begins_at, 3)
+    return begins_at + round_length(feed, round_seconds)
 
 
 def boundary(moment: int, period: int) -> int:
@@ -154,104 +157,36 @@ def boundary(moment: int, period: int) -> int:
     return -(-moment // period) * period
 
 
+def _month(moment: int, on: int) -> int:
+    """The first second of the month so many after that of `moment`."""
+    when = datetime.fromtimestamp(moment, UTC)
+    year, month = divmod(when.year * 12 + when.month - 1 + on, 12)
+    return int(datetime(year, month + 1, 1, tzinfo=UTC).timestamp())
+
+
 # ---------------------------------------------------------------- designs
 
 
-def standing(series: Series, feed: Feed, value: int, now: int, position: int) -> Design:
-    """The market of a threshold or ladder series at the present value. `position` of the feed varies its ladder."""
-    closes_at = deadline(series, now)
-    if series is Series.LADDER:
-        return _ladder(feed, value, closes_at, 5 + position * 3 % 4)
-    if series is Series.TOUCH:
-        target = significant(value * 1_012 // 1_000, 3, up=True)
-        return _threshold(series, feed, target, closes_at, early=True, max_age=HOUR // 2)
-    if series is Series.DAY:
-        return _threshold(series, feed, significant(value, 2, up=False), closes_at, early=False)
-    return _threshold(series, feed, landmark(value * 18 // 10), closes_at, early=True)
+def design_of(series: Series, feed: Feed, value: int, position: int) -> Design:
+    """What a market of the series asks at the present value. `position` of the feed varies its ladder."""
+    early = not feed.terms.published
+    match series:
+        case Series.LADDER:
+            return Design(Kind.RANGE, bounds=ladder(value, 5 + position * 3 % 4))
+        case Series.TOUCH:
+            return Design(Kind.THRESHOLD, significant(value * 1_012 // 1_000, 3, up=True), early_resolvable=early)
+        case Series.DAY:
+            return Design(Kind.THRESHOLD, significant(value, 2, up=False))
+        case Series.FAR:
+            return Design(Kind.THRESHOLD, landmark(value * 18 // 10), early_resolvable=early)
+        case _:
+            return Design(Kind.DIRECTION)
 
 
-def up_or_down(feed: Feed, slot: Slot, start: int) -> Design:
-    """A round from `start` to the slot's end."""
-    seconds = slot.closes_at - start
-    length = "" if seconds == HOUR else f"-{seconds // 60}m"
-    when = f"{_day(start)} {_clock(start)} to {_clock(slot.closes_at)} UTC"
-    document = MarketDocument(
-        id=f"{feed.symbol.lower()}-up-or-down{length}-{_day(start)}-{_clock(start).replace(':', '')}",
-        question=f"Will {feed.symbol} go up or down, {when}?",
-        short_title=f"{feed.symbol} up or down, {_clock(start)}",
-        summary=(
-            f"Up if {feed.name}'s {_metric(feed)} at {_clock(slot.closes_at)} UTC is above what it was at "
-            f"{_clock(start)} UTC, down if it is below; every stake is given back if it is the same."
-        ),
-        category=CATEGORIES[Kind.DIRECTION],
-        token_symbol=feed.symbol,
-        token_name=feed.name,
-        outcomes=UP_DOWN,
-        deadline_label=f"at {_clock(slot.closes_at)} UTC",
-        source=_source(feed),
-        series=slot.series,
-    )
-    return Design(slot.series, feed, document, Kind.DIRECTION, slot.closes_at, start_at=start, max_age=HOUR // 4)
-
-
-def _threshold(series: Series, feed: Feed, target: int, closes_at: int, *, early: bool, max_age: int = HOUR) -> Design:
-    level, by = short_dollars(target), _deadline_words(closes_at)
-    if early:
-        question = f"Will {feed.symbol} reach a {_metric(feed)} of {level} by {by}?"
-        rule = f"Yes as soon as a reading of {level} or more is recorded before the deadline, else no."
-    else:
-        question = f"Will {feed.symbol}'s {_metric(feed)} be {level} or more at {by}?"
-        rule = f"Yes if the reading in effect at the deadline is {level} or more, else no."
-    document = MarketDocument(
-        id=f"{feed.symbol.lower()}-{_slug(level)}-mcap-{_when(closes_at)}",
-        question=question,
-        short_title=f"{feed.symbol} {level} by {_short(closes_at)}",
-        summary=rule,
-        category=CATEGORIES[Kind.THRESHOLD],
-        token_symbol=feed.symbol,
-        token_name=feed.name,
-        outcomes=YES_NO,
-        deadline_label=f"by {_short(closes_at)}" if early else f"at {_short(closes_at)}",
-        source=_source(feed),
-        series=series,
-    )
-    return Design(
-        series, feed, document, Kind.THRESHOLD, closes_at, target=target, early_resolvable=early, max_age=max_age
-    )
-
-
-def _ladder(feed: Feed, value: int, closes_at: int, buckets: int) -> Design:
-    """`buckets` ranges, their bounds 6% apart around the value."""
+def ladder(value: int, buckets: int) -> tuple[int, ...]:
+    """Bounds 6% apart around the value, to three digits."""
     count = buckets - 1
-    bounds = tuple(significant(value * (100 + 3 * (2 * k - (count - 1))) // 100, 3, up=False) for k in range(count))
-    document = MarketDocument(
-        id=f"{feed.symbol.lower()}-mcap-range-{_when(closes_at)}",
-        question=f"Where will {feed.symbol}'s {_metric(feed)} be at {_deadline_words(closes_at)}?",
-        short_title=f"{feed.symbol} range, {_short(closes_at)}",
-        summary="The range with the reading in effect at the deadline wins; a bound belongs to the range above it.",
-        category=CATEGORIES[Kind.RANGE],
-        token_symbol=feed.symbol,
-        token_name=feed.name,
-        outcomes=_buckets(bounds),
-        deadline_label=f"at {_short(closes_at)}",
-        source=_source(feed),
-        series=Series.LADDER,
-    )
-    return Design(Series.LADDER, feed, document, Kind.RANGE, closes_at, bounds=bounds)
-
-
-def _buckets(bounds: Sequence[int]) -> tuple[OutcomeLabel, ...]:
-    levels = [short_dollars(bound) for bound in bounds]
-    first = OutcomeLabel(f"under-{_slug(levels[0])}", f"Under {levels[0]}", f"<{levels[0]}")
-    last = OutcomeLabel(f"from-{_slug(levels[-1])}", f"{levels[-1]} or more", f"≥{levels[-1]}")
-    between = [
-        OutcomeLabel(f"{_slug(low)}-to-{_slug(high)}", f"{low} to {high}", f"{low}–{high}")
-        for low, high in itertools.pairwise(levels)
-    ]
-    return (first, *between, last)
-
-
-# ---------------------------------------------------------------- numbers and words
+    return tuple(significant(value * (100 + 3 * (2 * k - (count - 1))) // 100, 3, up=False) for k in range(count))
 
 
 def significant(value: int, digits: int, *, up: bool) -> int:
@@ -266,51 +201,6 @@ def landmark(value: int) -> int:
     return next(step * unit for step in (1, 2, 5, 10) if step * unit >= value)
 
 
-def short_dollars(value: int) -> str:
-    """`$82.4M`, exactly; values are rounded before they come here."""
-    scales = ((10**12, "T"), (10**9, "B"), (10**6, "M"), (10**3, "K"))
-    unit, letter = next((each for each in scales if value >= each[0] * ONE), (1, ""))
-    whole, rest = divmod(value, unit * ONE)
-    digits = f"{rest:0{len(str(unit * ONE)) - 1}d}".rstrip("0")
-    return f"${whole}{'.' + digits if digits else ''}{letter}"
-
-
-def _slug(level: str) -> str:
-    return level.removeprefix("$").replace(".", "-").lower()
-
-
-def _metric(feed: Feed) -> str:
-    return "market cap" if feed.metric == "market_cap" else feed.metric.replace("_", " ")
-
-
-def _source(feed: Feed) -> str:
-    return f"{feed.key} observation feed"
-
-
-def _midnight(moment: int) -> bool:
-    return moment % DAY == 0
-
-
-def _day(moment: int) -> str:
-    return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%d")
-
-
-def _clock(moment: int) -> str:
-    return datetime.fromtimestamp(moment, UTC).strftime("%H:%M")
-
-
-def _when(closes_at: int) -> str:
-    """For ids. Midnight is the end of the day before it."""
-    return _day(closes_at - 1) if _midnight(closes_at) else f"{_day(closes_at)}-{_clock(closes_at).replace(':', '')}"
-
-
-def _deadline_words(closes_at: int) -> str:
-    if _midnight(closes_at):
-        return f"the end of {_day(closes_at - 1)} UTC"
-    return f"{_clock(closes_at)} UTC on {_day(closes_at)}"
-
-
-def _short(closes_at: int) -> str:
-    if _midnight(closes_at):
-        return datetime.fromtimestamp(closes_at - 1, UTC).strftime("%b %d").replace(" 0", " ")
-    return f"{_clock(closes_at)} UTC"
+def rises(bounds: Sequence[int]) -> bool:
+    """Whether a ladder's bounds rise from above zero; of a tiny value they may fall together."""
+    return all(low < high for low, high in zip((0, *bounds), bounds, strict=False))

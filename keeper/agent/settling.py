@@ -1,4 +1,4 @@
-"""How an agent market ends, and when: the contract's own rules, with waits before anything that gives money back."""
+"""How an agent market ends, and when: the resolver's own rules, with waits before anything that gives money back."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BY_FINDING = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class InEffect:
     """The round in effect at a moment, or why there is none."""
 
     problem: Problem
@@ -26,23 +26,25 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """An unsettled market at one block. `crossing`: a round at or over an early resolvable target, in its life."""
+    """An unsettled market at one block. `crossing`: a round at or over an early-resolvable target, in its interval."""
 
     terms: Terms
     is_open: bool  # as the contract says, not the index
+    condemned: bool = False  # the Safe condemned its feed
     crossing: int | None = None
-    end: Found | None = None
-    start: Found | None = None
+    end: InEffect | None = None
+    start: InEffect | None = None
     agreed: bool = False  # two reads, apart, say the same
     opinions: Opinions = NOBODY  # of the other nodes
 
 
 @dataclass(frozen=True, slots=True)
 class Settle:
-    """`resolve` or `voidMarket`, with a round."""
+    """`resolveWith` or `voidWith`, with rounds; 0 for one that the contract finds or that plays no part."""
 
     function: str
-    round_id: int
+    end_round: int
+    start_round: int
     why: str
 
 
@@ -54,8 +56,8 @@ class Wait:
     unproven: bool = False
 
 
-RESOLVE = "resolve(bytes32,uint80)"
-VOID = "voidMarket"
+RESOLVE = "resolveWith"
+VOID = "voidWith"
 
 
 def decide_market(facts: Facts, now: int) -> Settle | Wait:
@@ -63,37 +65,51 @@ def decide_market(facts: Facts, now: int) -> Settle | Wait:
     terms = facts.terms
     if not facts.is_open:
         return Wait("it is settled; the index has not read that yet")
+    if facts.condemned:
+        return Settle(VOID, BY_FINDING, BY_FINDING, "its feed is condemned")
     if facts.crossing is not None:
-        return Settle(RESOLVE, facts.crossing, "a reading has reached the target")
+        return Settle(RESOLVE, facts.crossing, BY_FINDING, "a reading has reached the target")
     if now <= terms.settles_after:
-        left = terms.settles_after + 1 - now
-        return Wait(f"its last readings may still come in for {left} s" if now >= terms.closes_at else "it is open")
+        return Wait(_too_early(terms, now))
     if facts.end is None:
         return Wait("its reading was not looked up")
-    if now > terms.closes_at + terms.void_delay and _unreadable(facts):
-        return Settle(VOID, BY_FINDING, "nothing could settle it in time")
     if _unreadable(facts):
-        left = terms.closes_at + terms.void_delay + 1 - now
+        if now > terms.voids_after:
+            return Settle(VOID, BY_FINDING, BY_FINDING, "nothing could settle it in time")
+        left = terms.voids_after + 1 - now
         return Wait(f"its feed cannot be read ({_problem(facts)}); anyone may void it in {left} s")
-    end = facts.end
-    start = facts.start.reading if facts.start is not None else None
-    verdict = decide(terms, end.reading, start)
+    return _by_readings(facts, facts.end, now)
+
+
+def _by_readings(facts: Facts, end: InEffect, now: int) -> Settle | Wait:
+    terms = facts.terms
+    start = facts.start or InEffect(Problem.OK)
+    verdict = decide(terms, end.reading, start.reading)
     if verdict.winner is not None:
-        return Settle(RESOLVE, end.round_id, f"outcome {verdict.winner} has won")
+        return Settle(RESOLVE, end.round_id, start.round_id, f"outcome {verdict.winner} has won")
     reason = verdict.void
-    if reason in (VoidReason.TIE, VoidReason.MET_BEFORE_OPEN):
-        return Settle(RESOLVE, end.round_id, f"it is void: {_word(reason)}")
+    if reason in (VoidReason.TIE, VoidReason.MET_BEFORE_START):
+        return Settle(RESOLVE, end.round_id, start.round_id, f"it is void: {_word(reason)}")
     if reason is VoidReason.BAD_ANSWER:
-        return Settle(VOID, end.round_id, "a reading in effect holds no value")
+        return Settle(VOID, end.round_id, start.round_id, "a reading in effect holds no value")
     left = terms.settles_after + STALE_PATIENCE_SECONDS - now
     if left > 0:
         return Wait(f"{_word(reason)}; voided in {left} s at the earliest", unproven=True)
     if not facts.agreed:
         return Wait(f"{_word(reason)}; a second read must say so too", unproven=True)
-    hindrance = facts.opinions.hindrance(waited_long=now > terms.closes_at + terms.void_delay)
+    hindrance = facts.opinions.hindrance(waited_long=now > terms.voids_after)
     if hindrance is not None:
         return Wait(f"{_word(reason)}{hindrance}", unproven=True)
-    return Settle(VOID, end.round_id, f"{_word(reason)}{facts.opinions.remark}")
+    return Settle(VOID, end.round_id, start.round_id, f"{_word(reason)}{facts.opinions.remark}")
+
+
+def _too_early(terms: Terms, now: int) -> str:
+    left = terms.settles_after + 1 - now
+    if now < terms.ends_at:
+        return f"what decides it is measured until {terms.ends_at}"
+    if terms.published:
+        return f"its last readings and the dispute window take {left} s more"
+    return f"its last readings may still come in for {left} s"
 
 
 def claim(facts: Facts) -> str | None:
@@ -101,7 +117,7 @@ def claim(facts: Facts) -> str | None:
     end = facts.end
     if end is None or _unreadable(facts):
         return None
-    at_end = fault(facts.terms, end.reading, facts.terms.closes_at)
+    at_end = fault(facts.terms, end.reading, facts.terms.ends_at)
     at_start = None
     if facts.terms.kind is Kind.DIRECTION and facts.start is not None:
         at_start = fault(facts.terms, facts.start.reading, facts.terms.start_at)
@@ -128,7 +144,7 @@ def _word(reason: VoidReason | None) -> str:
             VoidReason.STALE: "a reading is older than its bound",
             VoidReason.NO_READING: "its feed had no round at a deciding moment",
             VoidReason.TIE: "start and end are the same",
-            VoidReason.MET_BEFORE_OPEN: "the target was met before it opened",
+            VoidReason.MET_BEFORE_START: "the target was met before its interval began",
         }.get(reason, str(reason))
         if reason is not None
         else "it cannot be decided"

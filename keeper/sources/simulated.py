@@ -17,6 +17,8 @@ OTHERS_FIRST_DOLLARS = 100_000_000
 
 VOLATILITY_PPM_PER_MINUTE = 4_000
 """A standard deviation of 0.4% a minute, 3% an hour: enough to see, not enough to leave the range of its markets."""
+YEARLY_VOLATILITY = VOLATILITY_PPM_PER_MINUTE / 10**6 * math.sqrt(365.25 * 24 * 60)
+"""For priors; 1 is a hundred percent."""
 HOME_MINUTES = 360
 """Half of the way back to where it began takes about four hours."""
 LONGEST_STEP_SECONDS = 900

@@ -13,6 +13,21 @@ from scripts._drill.load import Load, Promise, Told
 
 SETTLED_WITHIN_SECONDS = 90.0
 
+# What the index must never hold of payments, and how many of it there are.
+_PAIRS = {
+    "payments were booked twice": (
+        "SELECT count(*) FROM (SELECT wallet, nonce FROM agent_stake GROUP BY 1, 2 HAVING count(*) > 1) x"
+    ),
+    "agent stakes lack the transfer of their amount": (
+        "SELECT count(*) FROM agent_stake s WHERE NOT EXISTS (SELECT 1 FROM token_authorization a"
+        " WHERE a.chain_id = 8453 AND a.authorizer = s.wallet AND a.nonce = s.nonce AND a.state = 'paid'"
+        " AND a.value = s.amount)"
+    ),
+    "authorizations were used without a transfer in the next log": (
+        "SELECT count(*) FROM token_authorization WHERE state = 'unpaired'"
+    ),
+}
+
 
 async def faults(fleet: Fleet, load: Load | None) -> list[str]:
     """Sentences; empty when everything holds. Waits for the index and the outbox to come to rest first."""
@@ -68,14 +83,13 @@ async def _outbox(fleet: Fleet) -> list[str]:
         await fleet.until(lambda: not _unfinished(fleet), "the outbox empty", SETTLED_WITHIN_SECONDS)
     except DidNotHappen:
         found += [f"{count} {kind} on {chain} are still {state}" for chain, kind, state, count in _unfinished(fleet)]
-    twice = await fleet.ask_database(
-        "SELECT count(*) FROM (SELECT authorizer, nonce FROM token_authorization GROUP BY 1, 2 HAVING count(*) > 1) x"
-    )
-    if twice[0][0]:
-        found.append(f"{twice[0][0]} authorizations were used twice")
+    for what, query in _PAIRS.items():
+        ((count,),) = await fleet.ask_database(query)
+        if count:
+            found.append(f"{count} {what}")
     entered = await fleet.ask_database(
         "SELECT (SELECT count(*) FROM stock_position WHERE vintage > 0),"
-        " (SELECT count(*) FROM token_authorization WHERE chain_id = 4663)"
+        " (SELECT count(*) FROM token_authorization WHERE chain_id = 4663 AND state = 'paid')"
     )
     if entered[0][0] != entered[0][1]:
         found.append(f"{entered[0][0]} positions were entered with {entered[0][1]} authorizations")

@@ -7,7 +7,6 @@ bet in its place. What it was told in the end is kept, for `checks` to hold to t
 from __future__ import annotations
 
 import asyncio
-import base64
 import itertools
 import json
 import random
@@ -21,10 +20,12 @@ from typing import Any
 
 import aiohttp
 from eth_account import Account
-from eth_account.messages import encode_defunct, encode_typed_data
+from eth_account.messages import encode_defunct
 
 from core.cup.messages import trade_message
+from core.mirror.settlement import Form
 from scripts._drill.fleet import CHAIN_IDS, Fleet
+from scripts._stack.payments import bound_header
 from scripts._stack.wallets import Wallet
 from scripts._stack.wallets import wallet as wallet_of
 
@@ -35,14 +36,7 @@ PAUSE_SECONDS = 1.5
 UNPAID_TRIES = 3  # a payment whose window has passed is challenged afresh: it was never taken
 AT_ONCE = 25  # bets of one surface that may be on their way
 BETTORS = 32
-_TRANSFER = [
-    ("from", "address"),
-    ("to", "address"),
-    ("value", "uint256"),
-    ("validAfter", "uint256"),
-    ("validBefore", "uint256"),
-    ("nonce", "bytes32"),
-]
+LEAST_LEFT_SECONDS = 30  # a market that stops taking stakes sooner might do so before the payment is signed
 
 
 class Told(StrEnum):
@@ -251,7 +245,7 @@ class Load:
         wallet = wallet or self._dice.choice(self.bettors)
         status, listed = await self.call("GET", "/api/agent/v1/markets?limit=50")
         latest = await self.fleet.now("base")
-        near = datetime.fromtimestamp(latest + 180, UTC).isoformat()
+        near = datetime.fromtimestamp(latest + LEAST_LEFT_SECONDS, UTC).isoformat()
         choices = [] if status != 200 else [each for each in listed["markets"] if each["deadlineAt"] > near]
         if not choices:
             return None
@@ -267,7 +261,8 @@ class Load:
         status, challenge = await self.call("POST", "/api/agent/v1/trade", body)
         if status != 402:
             return None
-        header = _paid(challenge["accepts"][0], wallet, latest)
+        form = self._dice.choice((Form.TRANSFER, Form.RECEIVE))
+        header = bound_header(challenge["accepts"][0], wallet, latest, form)
         promise = Promise("agent", wallet, str(body["idemKey"]), amount)
         self.promises.append(promise)
         refusals = frozenset({"market_closed", "idem_conflict", "payment_invalid", "insufficient_balance"})
@@ -303,30 +298,3 @@ class Load:
         refusals = frozenset({"market_closed", "invalid_signature", "insufficient_funds", "cup_closed"})
         await self.insist(promise, "/api/cup/v1/trade", {**body, "signature": "0x" + signed.signature.hex()}, refusals)
         return promise
-
-
-def _paid(offer: Mapping[str, Any], who: Wallet, now: int) -> dict[str, str]:
-    """The X-PAYMENT header; its nonce and validAfter are the intent's, so the payment can serve no other bet."""
-    authorization = {
-        "from": who.address,
-        "to": offer["payTo"],
-        "value": offer["maxAmountRequired"],
-        "validAfter": offer["extra"]["intentValidAfter"],
-        "validBefore": str(now + offer["maxTimeoutSeconds"]),
-        "nonce": offer["extra"]["intentNonce"],
-    }
-    numbers = {name: int(authorization[name]) for name in ("value", "validAfter", "validBefore")}
-    signable = encode_typed_data(
-        domain_data={
-            "name": offer["extra"]["name"],
-            "version": offer["extra"]["version"],
-            "chainId": 8453,
-            "verifyingContract": offer["asset"],
-        },
-        message_types={"TransferWithAuthorization": [{"name": name, "type": kind} for name, kind in _TRANSFER]},
-        message_data={**authorization, **numbers},
-    )
-    signature = Account.sign_message(signable, who.private_key).signature
-    payload = {"signature": "0x" + bytes(signature).hex(), "authorization": authorization}
-    envelope = {"x402Version": 1, "scheme": "exact", "network": "base", "payload": payload}
-    return {"X-PAYMENT": base64.b64encode(json.dumps(envelope).encode()).decode()}

@@ -12,7 +12,7 @@ from eth_utils.crypto import keccak
 
 from core.local.anvil import ask
 from scripts._stack import wallets
-from scripts._stack.genesis import Placed, compiled_code, safe_contracts
+from scripts._stack.genesis import Placed, compiled_code, safe_contracts, usdc_contracts
 from scripts._stack.options import StackError
 
 TOKENS_EACH = 1_000_000 * 10**6  # units a local wallet starts with
@@ -42,7 +42,7 @@ class Node:
 
 
 def place_base(node: Node, usdc: str) -> None:
-    _place(node, [*safe_contracts(), Placed("USDC", usdc, compiled_code("LocalUSDC"))])
+    _place(node, [*safe_contracts(), *usdc_contracts(usdc)])
 
 
 def place_stock(node: Node, usdg: str, feeds: Sequence[StockFeed]) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from core.deployments import Deployment, load_deployment, write_deployment
 from core.local.anvil import ask
@@ -68,7 +69,7 @@ def _prepare_chain(chain: LocalChain, state: State) -> None:
         feeds = [StockFeed(one.ticker, one.proxy, one.stock_token) for one in known.feeds]
         chain_setup.place_stock(node, token, feeds)
     chain_setup.fund(node, token, local_token=not chain.fork)
-    local = {"kind": "local", "name": f"{known.name} (local)", "explorer_url": None}
+    local: dict[str, Any] = {"kind": "local", "name": f"{known.name} (local)", "explorer_url": None}
     if chain.chain.name == "base":
         local["params"] = {**known.params, "disputeWindowSeconds": DISPUTE_WINDOW_SECONDS}
     write_deployment(known.model_copy(update=local), state.deployment(chain.chain.name))

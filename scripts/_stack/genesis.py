@@ -1,7 +1,7 @@
 """What a fresh local chain holds before our own contracts: tokens, feeds, stock tokens and the Safe contracts,
 each at the address it has on the live chain, so that addresses, EIP-712 domains and clients work unchanged.
 
-Code is placed with `anvil_setCode`: these contracts have no constructor state and no immutables.
+Code is placed with `anvil_setCode`: these contracts have no constructors and no immutables.
 """
 
 from __future__ import annotations
@@ -12,10 +12,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from eth_utils.address import to_checksum_address
+from eth_utils.crypto import keccak
+
 from scripts._deploy import safe
 
 ROOT = Path(__file__).resolve().parents[2]
 SAFE_THRESHOLD_SLOT = 4
+IMPLEMENTATION_SLOT = int.from_bytes(keccak(text="org.zeppelinos.proxy.implementation"))
+USDC_NAME_SLOT = 5  # `_name` of LocalUSDC, after what LocalToken keeps
+USDC_IMPLEMENTATION = to_checksum_address(keccak(text="vpm local stack: USDC implementation")[12:])
 
 
 @dataclass(frozen=True)
@@ -44,6 +50,17 @@ def safe_contracts() -> list[Placed]:
             safe.FALLBACK_HANDLER,
             _safe_code("handler/CompatibilityFallbackHandler.sol/CompatibilityFallbackHandler"),
         ),
+    ]
+
+
+def usdc_contracts(token: str) -> list[Placed]:
+    """USDC behind a proxy, as dear as the genuine one: it keeps its name in storage and reads it for its domain."""
+    name = b"USD Coin"
+    stored = int.from_bytes(name.ljust(31, b"\0") + bytes([2 * len(name)]))  # a short string in one slot
+    storage = {IMPLEMENTATION_SLOT: int(USDC_IMPLEMENTATION, 16), USDC_NAME_SLOT: stored}
+    return [
+        Placed("USDC implementation", USDC_IMPLEMENTATION, compiled_code("LocalUSDC")),
+        Placed("USDC", token, compiled_code("LocalUSDCProxy"), storage),
     ]
 
 

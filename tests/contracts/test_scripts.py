@@ -16,10 +16,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from eth_utils.crypto import keccak
 
 from core.local.anvil import ask
 from scripts._deploy.handover import OWNER_KEYS_VARIABLE
 from scripts._stack import contracts, wallets
+from scripts._stack.chain_setup import Node, call_data, send_all
 from scripts._vpm import bootstrap
 from tests.support.genesis import Genesis, RunningChain
 
@@ -42,6 +44,7 @@ def ape_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("ape")
     contracts.import_account(folder, contracts.ACCOUNT, wallets.DEPLOYER)
     contracts.import_account(folder, "opener", wallets.OPENER)
+    contracts.import_account(folder, "guardian", wallets.GUARDIAN)
     return folder
 
 
@@ -52,6 +55,7 @@ def _ape(ape_folder: Path, *arguments: str, owners: int = 0) -> subprocess.Compl
         "TMPDIR": str(ROOT / ".vpm" / "env" / "tmp"),  # see run_ape in scripts/_stack/contracts.py
         f"APE_ACCOUNTS_{contracts.ACCOUNT}_PASSPHRASE": contracts.PASSPHRASE,
         "APE_ACCOUNTS_opener_PASSPHRASE": contracts.PASSPHRASE,
+        "APE_ACCOUNTS_guardian_PASSPHRASE": contracts.PASSPHRASE,
         OWNER_KEYS_VARIABLE: ",".join(one.private_key for one in wallets.SAFE_OWNERS[:owners]),
     }
     ape = str(Path(sys.executable).with_name("ape"))
@@ -121,6 +125,7 @@ def test_check_wiring_confirms_a_deployment_and_names_what_differs(
         assert done.returncode == 0, done.stdout + done.stderr
         assert "0 wrong" in done.stdout
         assert "WRONG" not in done.stdout
+        assert "open" not in done.stdout.splitlines()[-1]
     damaged = json.loads((facts / "vpm.json").read_text())
     damaged["params"]["kappa"] = 31
     damaged["safe"]["threshold"] = 3
@@ -233,20 +238,136 @@ def test_list_market_opens_a_market(stock_chain: RunningChain, facts: Path, ape_
     assert "strike not ahead" in done.stderr.lower()
 
 
-def test_pause_is_the_safes_and_needs_its_owners(stock_chain: RunningChain, facts: Path, ape_folder: Path) -> None:
-    paused = "0x2ee0c463"  # entriesPaused()
-    options = ["--network", stock_chain.url, "--facts", str(facts / "vpm.json"), "--account", contracts.ACCOUNT]
-    done = _ape(ape_folder, "pause", *options)
+@pytest.mark.parametrize(
+    ("side", "settler", "paused"),
+    [("stock", "VestedMarkets", "entriesPaused()"), ("base", "SettlementWallet", "paused()")],
+)
+def test_a_guardian_pauses_at_once_and_only_the_safe_resumes(
+    side: str,
+    settler: str,
+    paused: str,
+    stock_chain: RunningChain,
+    base_chain: RunningChain,
+    facts: Path,
+    ape_folder: Path,
+) -> None:
+    chain = stock_chain if side == "stock" else base_chain
+    view = "0x" + keccak(text=paused)[:4].hex()
+    where = ["--network", chain.url, "--facts", str(facts / f"{chain.name}.json")]
+    guardian, anybody = [*where, "--account", "guardian"], [*where, "--account", contracts.ACCOUNT]
+
+    # Anybody else gets what the Safe has to sign, and one of its two signatures is not enough.
+    done = _ape(ape_folder, "pause", *anybody)
     assert done.returncode == 0, done.stdout + done.stderr
     payload = next(json.loads(line) for line in done.stdout.splitlines() if line.startswith("{"))
-    assert payload["safe"] == stock_chain.deployment.safe.address  # type: ignore[union-attr]
-    assert not _view(stock_chain, "VestedMarkets", paused)
-    assert _ape(ape_folder, "pause", *options, owners=1).returncode != 0  # one of two signatures
-    assert not _view(stock_chain, "VestedMarkets", paused)
-    assert _ape(ape_folder, "pause", *options, owners=2).returncode == 0
-    assert _view(stock_chain, "VestedMarkets", paused)
-    assert _ape(ape_folder, "pause", *options, "--resume", owners=2).returncode == 0
-    assert not _view(stock_chain, "VestedMarkets", paused)
+    assert chain.deployment.safe is not None
+    assert payload["safe"] == chain.deployment.safe.address
+    assert payload["to"] == chain.deployment.contract("Pauser").address
+    assert _ape(ape_folder, "pause", *anybody, owners=1).returncode != 0
+    assert not _view(chain, settler, view)
+
+    done = _ape(ape_folder, "pause", *guardian)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "a guardian did: stop new bets" in done.stdout
+    assert _view(chain, settler, view)
+
+    # The same key gets no further than the payload when it comes to resuming.
+    done = _ape(ape_folder, "pause", *guardian, "--resume")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert '"what": "take bets again"' in done.stdout
+    assert _view(chain, settler, view)
+    assert _ape(ape_folder, "pause", *anybody, "--resume", owners=2).returncode == 0
+    assert not _view(chain, settler, view)
+
+
+def test_a_power_that_somebody_kept_is_found(base_chain: RunningChain, facts: Path, ape_folder: Path) -> None:
+    """A deployer who gave itself RELAYER, a second lister, a feed nobody recorded: the wiring says each."""
+    deployer, safe = wallets.DEPLOYER.address, base_chain.deployment.safe
+    assert safe is not None
+    before = ask(base_chain.url, "evm_snapshot")
+    try:
+        relayer = keccak(text="RELAYER")
+        _as_safe(base_chain, "SettlementWallet", "setRole(bytes32,address,bool)", relayer, deployer, True)
+        _as_safe(base_chain, "AgentLister", "setLister(address,bool)", deployer, True)
+        source = base_chain.deployment.observation_feeds[0]
+        others = (source.address, True, source.memory_seconds + 1, source.max_age_seconds, source.pot_cap_units)
+        _read_anew(base_chain, source.address)
+        _as_safe(base_chain, "AgentLister", "setFeed(address,bool,uint32,uint32,uint64)", *others)
+        _as_safe(base_chain, "Pauser", "transferOwnership(address)", deployer)
+        file = facts / "base.json"
+        done = _ape(ape_folder, "check_wiring", "--network", base_chain.url, "--facts", str(file))
+    finally:
+        ask(base_chain.url, "evm_revert", before)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert f"WRONG nobody else may settle payments, but {deployer} may" in done.stdout
+    assert f"WRONG nobody else may list agent markets, but {deployer} may" in done.stdout
+    assert f"WRONG {source.key} memory (s) is 11, the file says 10" in done.stdout
+    assert f"WRONG Pauser is offered to {deployer}" in done.stdout
+    assert "4 wrong" in done.stdout
+
+
+def test_feeds_are_allowed_dropped_and_condemned_by_the_safe(
+    base_chain: RunningChain, facts: Path, ape_folder: Path
+) -> None:
+    source = base_chain.deployment.observation_feeds[0]
+    options = ["--network", base_chain.url, "--facts", str(facts / "base.json"), "--account", contracts.ACCOUNT]
+    wiring = ["check_wiring", "--network", base_chain.url, "--facts", str(facts / "base.json")]
+    before = ask(base_chain.url, "evm_snapshot")
+    try:
+        done = _ape(ape_folder, "allow_feed", *options, owners=2)
+        assert "nothing to do: the list is as the file says" in done.stdout, done.stdout + done.stderr
+
+        done = _ape(ape_folder, "allow_feed", *options, "--feed", source.key, "--drop", owners=2)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert f"the Safe did: list no more agent markets on {source.key}" in done.stdout
+        done = _ape(ape_folder, *wiring)
+        assert f"open  {source.key} is not allowed for markets yet" in done.stdout
+        assert "0 wrong, 1 open" in done.stdout
+
+        # Its last reading is too old by now: the contract's own reason, before anybody signs.
+        ask(base_chain.url, "evm_increaseTime", hex(2 * source.max_age_seconds))
+        ask(base_chain.url, "evm_mine")
+        done = _ape(ape_folder, "allow_feed", *options, owners=2)
+        assert done.returncode != 0
+        assert "feed not fresh" in done.stderr.lower()
+
+        _read_anew(base_chain, source.address)
+        done = _ape(ape_folder, "allow_feed", *options, "--feed", source.key)
+        payload = next(json.loads(line) for line in done.stdout.splitlines() if line.startswith("{"))
+        assert payload["what"] == f"allow agent markets on {source.key}"
+        assert payload["to"] == base_chain.deployment.contract("AgentLister").address
+        done = _ape(ape_folder, "allow_feed", *options, "--feed", source.key, owners=2)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert f"the Safe did: allow agent markets on {source.key}" in done.stdout
+
+        assert _ape(ape_folder, "condemn_feed", *options, "--feed", source.key, owners=1).returncode != 0
+        done = _ape(ape_folder, "condemn_feed", *options, "--feed", source.key, owners=2)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert f"the Safe did: condemn {source.key}" in done.stdout
+        done = _ape(ape_folder, "condemn_feed", *options, "--feed", source.key, owners=2)
+        assert "condemned already" in done.stdout
+        done = _ape(ape_folder, "allow_feed", *options, "--feed", source.key, owners=2)
+        assert done.returncode != 0
+        assert "feed is condemned" in done.stderr.lower()
+        done = _ape(ape_folder, *wiring)
+        assert f"WRONG {source.key} is condemned" in done.stdout
+    finally:
+        ask(base_chain.url, "evm_revert", before)
+
+
+def _as_safe(chain: RunningChain, name: str, signature: str, *values: object) -> None:
+    """A call of the Safe, which the node impersonates."""
+    assert chain.deployment.safe is not None
+    types = signature[signature.index("(") + 1 : -1].split(",")
+    data = call_data(signature, types, values)
+    send_all(Node(chain.url), [(chain.deployment.contract(name).address, data)], chain.deployment.safe.address)
+
+
+def _read_anew(chain: RunningChain, feed: str) -> None:
+    """The publisher posts a value of now."""
+    now = int(ask(chain.url, "eth_getBlockByNumber", "latest", False)["timestamp"], 16)
+    data = call_data("post(int256,uint64)", ["int256", "uint64"], [90_000_000 * 10**8, now])
+    send_all(Node(chain.url), [(feed, data)], wallets.PUBLISHER.address)
 
 
 def test_hand_over_finds_nothing_left(base_chain: RunningChain, facts: Path, ape_folder: Path) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+from core.mirror.intent import ZERO_ADDRESS, Intent, idem_hash, intent_hash
 from eth_account import Account
 from eth_utils.crypto import keccak
 
@@ -18,7 +19,6 @@ import core
 from core.chain import Abi, ChainClient, Contract
 from core.chain.rpc import RpcClient
 from core.deployments import Deployment, Token
-from core.mirror.intent import ZERO_ADDRESS, Intent, idem_hash, intent_hash
 from scripts._stack import wallets
 
 UNIT = 10**6
@@ -235,7 +235,7 @@ class StockPlayers(Players):
             case 4:
                 guardian = await self.client.read(self.settler.call("guardian"))
                 await self.ask("anvil_setBalance", guardian, hex(10**18))
-                await self.send(guardian, self.settler, "setEntriesPaused", rng.random() < 0.3)
+                await self.send(guardian, self.settler, "setPaused", rng.random() < 0.3)
 
 
 class AgentPlayers(Players):
@@ -249,7 +249,7 @@ class AgentPlayers(Players):
         self.settled: set[bytes] = set()
         self.lister = deployment.operator_wallets["lister"]
         self.publisher = deployment.operator_wallets["publisher"]
-        self.relayer = deployment.operator_wallets["relay lane 0"]
+        self.relayer = deployment.operator_wallets["relay 0"]
 
     async def list(self, life: int) -> None:
         rng = self.rng

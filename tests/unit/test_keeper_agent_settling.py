@@ -7,85 +7,100 @@ from dataclasses import replace
 import pytest
 
 from core.mirror.rounds import Problem
-from core.mirror.settlement import Book, Kind, Reading, Terms
-from keeper.agent.paying import BATCH, IN_BOOK, OWED_BACK, RESOLVED, VOID, Due, Stake, dues, payments
-from keeper.agent.settling import RESOLVE, Facts, Found, Settle, Wait, claim, decide_market
-from keeper.agent.settling import VOID as VOID_CALL
+from core.mirror.settlement import Book, Kind, MarketStatus, Reading, StakeStatus, Terms
+from keeper.agent.paying import BATCH, MIN_LOST, Counters, Due, Stake, dues, has_lost, lost_ids, payments
+from keeper.agent.settling import RESOLVE, VOID, Facts, InEffect, Settle, Wait, claim, decide_market
 from keeper.opinions import Opinions
 
-OPENS, CLOSES, LAG = 1_000_000, 1_100_000, 600
+BEGINS, ENDS, LAG = 1_005_000, 1_100_000, 600
 DELAY = 72 * 3600
 QUARTER = 15 * 60
-THRESHOLD = Terms(Kind.THRESHOLD, OPENS, CLOSES, max_age=3600, target=100, lag=LAG, void_delay=DELAY)
-EARLY = replace(THRESHOLD, early_resolvable=True)
-RANGE = Terms(Kind.RANGE, OPENS, CLOSES, max_age=3600, bounds=(100, 200, 300), lag=LAG, void_delay=DELAY)
-DIRECTION = Terms(Kind.DIRECTION, OPENS, CLOSES, max_age=3600, start_at=OPENS + 5000, lag=LAG, void_delay=DELAY)
-AFTER = CLOSES + LAG + 1
+THRESHOLD = Terms(
+    kind=Kind.THRESHOLD,
+    target=100,
+    bounds=(),
+    early_resolvable=False,
+    published=False,
+    max_age=3600,
+    start_at=0,
+    ends_at=ENDS,
+    early_from=0,
+    settles_after=ENDS + LAG,
+    voids_after=ENDS + LAG + DELAY,
+)
+EARLY = replace(THRESHOLD, early_resolvable=True, early_from=BEGINS)
+RANGE = replace(THRESHOLD, kind=Kind.RANGE, target=0, bounds=(100, 200, 300))
+DIRECTION = replace(THRESHOLD, kind=Kind.DIRECTION, target=0, start_at=BEGINS)
+DISPUTABLE = replace(THRESHOLD, published=True, settles_after=ENDS + LAG + 3600, voids_after=ENDS + LAG + 3600 + DELAY)
+AFTER = ENDS + LAG + 1
 
 
-def found(answer: int, updated_at: int = CLOSES - 10, round_id: int = 77) -> Found:
-    return Found(Problem.OK, round_id, Reading(answer, updated_at))
+def read(answer: int, updated_at: int = ENDS - 10, round_id: int = 77) -> InEffect:
+    return InEffect(Problem.OK, round_id, Reading(answer, updated_at))
 
 
-def started(answer: int, updated_at: int = OPENS + 4990) -> Found:
-    return found(answer, updated_at, 33)
+def started(answer: int, updated_at: int = BEGINS - 10) -> InEffect:
+    return read(answer, updated_at, 33)
 
 
-NOTHING = Found(Problem.NO_ROUND)
-DEAD = Found(Problem.LATEST_UNREADABLE)
+NOTHING = InEffect(Problem.NO_ROUND)
+DEAD = InEffect(Problem.LATEST_UNREADABLE)
 
 
 @pytest.mark.parametrize(
     ("terms", "end", "start", "function", "said"),
     [
-        (THRESHOLD, found(100), None, RESOLVE, "outcome 0"),
-        (THRESHOLD, found(99), None, RESOLVE, "outcome 1"),
-        (EARLY, found(99), None, RESOLVE, "outcome 1"),
-        (EARLY, found(100), None, RESOLVE, "outcome 0"),
-        (replace(EARLY, max_age=10**6), found(100, OPENS - 1), None, RESOLVE, "before it opened"),
-        (RANGE, found(99), None, RESOLVE, "outcome 0"),
-        (RANGE, found(100), None, RESOLVE, "outcome 1"),
-        (RANGE, found(300), None, RESOLVE, "outcome 3"),
-        (DIRECTION, found(11), started(10), RESOLVE, "outcome 0"),
-        (DIRECTION, found(9), started(10), RESOLVE, "outcome 1"),
-        (DIRECTION, found(10), started(10), RESOLVE, "the same"),  # flat: the contract voids it
-        (THRESHOLD, found(0), None, VOID_CALL, "no value"),
-        (THRESHOLD, found(-1), None, VOID_CALL, "no value"),
-        (DIRECTION, found(10), started(0), VOID_CALL, "no value"),
+        (THRESHOLD, read(100), None, RESOLVE, "outcome 0"),
+        (THRESHOLD, read(99), None, RESOLVE, "outcome 1"),
+        (EARLY, read(99), None, RESOLVE, "outcome 1"),
+        (EARLY, read(100), None, RESOLVE, "outcome 0"),
+        (replace(EARLY, max_age=10**6), read(100, BEGINS - 1), None, RESOLVE, "before its interval began"),
+        (RANGE, read(99), None, RESOLVE, "outcome 0"),
+        (RANGE, read(100), None, RESOLVE, "outcome 1"),
+        (RANGE, read(300), None, RESOLVE, "outcome 3"),
+        (DIRECTION, read(11), started(10), RESOLVE, "outcome 0"),
+        (DIRECTION, read(9), started(10), RESOLVE, "outcome 1"),
+        (DIRECTION, read(10), started(10), RESOLVE, "the same"),  # flat: the contract voids it
+        (THRESHOLD, read(0), None, VOID, "no value"),
+        (THRESHOLD, read(-1), None, VOID, "no value"),
+        (DIRECTION, read(10), started(0), VOID, "no value"),
     ],
 )
-def test_what_the_readings_decide(terms: Terms, end: Found, start: Found | None, function: str, said: str) -> None:
-    decision = decide_market(Facts(terms, True, None, end, start), terms.settles_after + 1)
+def test_what_the_readings_decide(
+    terms: Terms, end: InEffect, start: InEffect | None, function: str, said: str
+) -> None:
+    decision = decide_market(Facts(terms, True, end=end, start=start), terms.settles_after + 1)
     assert isinstance(decision, Settle)
-    assert (decision.function, decision.round_id) == (function, 77)
+    assert (decision.function, decision.end_round) == (function, 77)
+    assert decision.start_round == (33 if start is not None else 0)
     assert said in decision.why
 
 
-@pytest.mark.parametrize("terms", [THRESHOLD, EARLY, RANGE, DIRECTION])
+@pytest.mark.parametrize("terms", [THRESHOLD, EARLY, RANGE, DIRECTION, DISPUTABLE])
 @pytest.mark.parametrize("seconds", [-1000, 0, LAG])
 def test_nothing_is_decided_while_readings_may_come_in(terms: Terms, seconds: int) -> None:
-    facts = Facts(terms, True, None, found(100), started(10), agreed=True)
-    assert isinstance(decide_market(facts, CLOSES + seconds), Wait)
+    facts = Facts(terms, True, end=read(100), start=started(10), agreed=True)
+    assert isinstance(decide_market(facts, ENDS + seconds), Wait)
 
 
 def test_a_settled_market_is_left_alone() -> None:
-    assert isinstance(decide_market(Facts(THRESHOLD, False, 5, found(100)), AFTER), Wait)
+    assert isinstance(decide_market(Facts(THRESHOLD, False, True, 5, read(100)), AFTER), Wait)
 
 
-@pytest.mark.parametrize("now", [OPENS + 1, CLOSES + 1, AFTER])
+@pytest.mark.parametrize("now", [BEGINS + 1, ENDS + 1, AFTER])
 def test_a_reached_target_settles_at_any_time(now: int) -> None:
     decision = decide_market(Facts(EARLY, True, crossing=55), now)
     assert isinstance(decision, Settle)
-    assert (decision.function, decision.round_id) == (RESOLVE, 55)
+    assert (decision.function, decision.end_round, decision.start_round) == (RESOLVE, 55, 0)
 
 
 @pytest.mark.parametrize(
     ("terms", "end", "start"),
     [
-        (THRESHOLD, found(100, CLOSES - 3601), None),
+        (THRESHOLD, read(100, ENDS - 3601), None),
         (THRESHOLD, NOTHING, None),
-        (DIRECTION, found(10), started(9, OPENS + 5000 - 3601)),
-        (DIRECTION, found(10), NOTHING),
+        (DIRECTION, read(10), started(9, BEGINS - 3601)),
+        (DIRECTION, read(10), NOTHING),
     ],
 )
 @pytest.mark.parametrize(
@@ -93,15 +108,15 @@ def test_a_reached_target_settles_at_any_time(now: int) -> None:
     [(1, True, False), (QUARTER - 1, True, False), (QUARTER, False, False), (QUARTER, True, True)],
 )
 def test_a_missing_or_stale_reading_voids_late_and_twice_read(
-    terms: Terms, end: Found, start: Found | None, seconds: int, agreed: bool, voids: bool
+    terms: Terms, end: InEffect, start: InEffect | None, seconds: int, agreed: bool, voids: bool
 ) -> None:
-    facts = Facts(terms, True, None, end, start, agreed=agreed)
+    facts = Facts(terms, True, end=end, start=start, agreed=agreed)
     decision = decide_market(facts, terms.settles_after + seconds)
     assert claim(facts) is not None
     if voids:
         assert isinstance(decision, Settle)
-        assert decision.function == VOID_CALL
-        assert decision.round_id == end.round_id  # 0 where there is none: the contract finds that itself
+        assert decision.function == VOID
+        assert decision.end_round == end.round_id  # 0 where there is none: the contract finds that itself
     else:
         assert isinstance(decision, Wait)
         assert decision.unproven
@@ -120,9 +135,8 @@ def test_a_missing_or_stale_reading_voids_late_and_twice_read(
 def test_who_contradicts_stops_a_void_and_who_is_away_only_delays_it(
     opinions: Opinions, waited_long: bool, said: str | None
 ) -> None:
-    facts = Facts(DIRECTION, True, None, found(10), NOTHING, agreed=True, opinions=opinions)
-    after = DIRECTION.void_delay + 1 if waited_long else QUARTER
-    decision = decide_market(facts, max(DIRECTION.closes_at, DIRECTION.settles_after) + after)
+    facts = Facts(DIRECTION, True, end=read(10), start=NOTHING, agreed=True, opinions=opinions)
+    decision = decide_market(facts, DIRECTION.voids_after + 1 if waited_long else DIRECTION.settles_after + QUARTER)
     assert isinstance(decision, Settle if said is None else Wait)
     if isinstance(decision, Wait):
         assert said is not None
@@ -133,33 +147,48 @@ def test_who_contradicts_stops_a_void_and_who_is_away_only_delays_it(
 
 
 @pytest.mark.parametrize(
-    ("end", "start"), [(DEAD, None), (found(10), DEAD), (Found(Problem.NO_FEED), None), (Found(Problem.NO_PHASE), None)]
+    ("end", "start"),
+    [(DEAD, None), (read(10), DEAD), (InEffect(Problem.NO_FEED), None), (InEffect(Problem.NO_PHASE), None)],
 )
-def test_a_feed_that_does_not_answer_proves_nothing_until_the_timeout(end: Found, start: Found | None) -> None:
-    facts = Facts(DIRECTION, True, None, end, start, agreed=True)
+def test_a_feed_that_does_not_answer_proves_nothing_until_the_timeout(end: InEffect, start: InEffect | None) -> None:
+    facts = Facts(DIRECTION, True, end=end, start=start, agreed=True)
     assert claim(facts) is None
-    assert isinstance(decide_market(facts, CLOSES + DELAY), Wait)
-    decision = decide_market(facts, CLOSES + DELAY + 1)
+    assert isinstance(decide_market(facts, DIRECTION.voids_after), Wait)
+    decision = decide_market(facts, DIRECTION.voids_after + 1)
     assert isinstance(decision, Settle)
-    assert (decision.function, decision.round_id) == (VOID_CALL, 0)
+    assert (decision.function, decision.end_round, decision.start_round) == (VOID, 0, 0)
 
 
 def test_a_good_reading_settles_even_after_the_timeout() -> None:
-    decision = decide_market(Facts(THRESHOLD, True, None, found(100)), CLOSES + DELAY + 5)
+    decision = decide_market(Facts(THRESHOLD, True, end=read(100)), THRESHOLD.voids_after + 5)
     assert isinstance(decision, Settle)
     assert decision.function == RESOLVE
 
 
 def test_two_reads_must_name_the_same_rounds() -> None:
-    stale = Facts(THRESHOLD, True, None, found(100, CLOSES - 4000, 7))
-    other = replace(stale, end=found(100, CLOSES - 4000, 8))
+    stale = Facts(THRESHOLD, True, end=read(100, ENDS - 4000, 7))
+    other = replace(stale, end=read(100, ENDS - 4000, 8))
     assert claim(stale) != claim(other)
-    assert claim(Facts(THRESHOLD, True, None, found(100))) is None
+    assert claim(Facts(THRESHOLD, True, end=read(100))) is None
+
+
+def test_a_publishers_word_can_be_disputed_for_its_window() -> None:
+    """The lie is there from the end on; nothing rests on it before the window is over, and condemned it never does."""
+    lie = Facts(DISPUTABLE, True, end=read(100))
+    waiting = decide_market(lie, DISPUTABLE.settles_after)
+    assert isinstance(waiting, Wait)
+    assert "dispute window" in waiting.reason
+    late = decide_market(lie, DISPUTABLE.settles_after + 1)
+    assert isinstance(late, Settle)
+    for now in (BEGINS, ENDS + 1, DISPUTABLE.settles_after + 1):
+        condemned = decide_market(replace(lie, condemned=True), now)
+        assert condemned == Settle(VOID, 0, 0, "its feed is condemned")
 
 
 # ---------------------------------------------------------------- paying
 
-BOOK = Book(10**9, 200, net=(98, 196), shares=(100, 300))
+IN_BOOK, OWED_BACK = StakeStatus.IN_BOOK, StakeStatus.OWED_BACK
+BOOK = Book((10, 10), 200, net=(98, 196), shares=(100, 300), excess=(10, 104))
 
 
 def stake(number: int, outcome: int | None, amount: int, shares: int, status: int = IN_BOOK, failed: int = 0) -> Stake:
@@ -171,27 +200,32 @@ STAKES = [
     stake(2, 0, 50, 60),
     stake(3, 1, 200, 300),
     stake(4, None, 7, 0, OWED_BACK),
-    stake(5, 0, 9, 9, 3),
-    stake(6, 0, 9, 9, 4),
+    stake(5, 0, 9, 9, StakeStatus.PAID),
+    stake(6, 0, 9, 9, StakeStatus.REFUNDED),
 ]
 
 
 @pytest.mark.parametrize(
     ("status", "winner", "owed"),
     [
-        (1, None, {4: 7}),  # open: only what came too late
-        (RESOLVED, 0, {1: 40 * 294 // 100, 2: 60 * 294 // 100, 4: 7}),
-        (RESOLVED, 1, {3: 294, 4: 7}),
-        (VOID, None, {1: 50, 2: 50, 3: 200, 4: 7}),
+        (MarketStatus.OPEN, None, {4: 7}),  # only what came too late
+        (MarketStatus.RESOLVED, 0, {1: 40 * 294 // 100, 2: 60 * 294 // 100, 4: 7}),
+        # Fewer dollars than shares: the stake less its fee, and what its excess takes of the losers' money.
+        (MarketStatus.RESOLVED, 1, {3: 196 + 104 * 98 // 104, 4: 7}),
+        (MarketStatus.VOID, None, {1: 50, 2: 50, 3: 200, 4: 7}),
     ],
 )
 def test_what_stakes_are_owed(status: int, winner: int | None, owed: dict[int, int]) -> None:
     assert {due.stake_id: due.amount for due in dues(STAKES, BOOK, status, winner)} == owed
 
 
-def test_everybody_is_given_back_when_nobody_won() -> None:
-    book = Book(10**9, 200, net=(0, 196), shares=(0, 300))
-    assert {due.stake_id: due.amount for due in dues(STAKES[2:4], book, RESOLVED, 0)} == {3: 200, 4: 7}
+@pytest.mark.parametrize("winner", [0, 1])
+def test_everybody_is_given_back_when_nobody_won_or_nobody_lost(winner: int) -> None:
+    book = Book((10, 10), 200, net=(0, 196), shares=(0, 300), excess=(0, 104))
+    assert {due.stake_id: due.amount for due in dues(STAKES[2:4], book, MarketStatus.RESOLVED, winner)} == {
+        3: 200,
+        4: 7,
+    }
 
 
 @pytest.mark.parametrize(("fresh", "failed", "sizes"), [(0, 0, []), (50, 1, [50, 1]), (101, 0, [50, 50, 1])])
@@ -200,3 +234,29 @@ def test_payments_of_fifty(fresh: int, failed: int, sizes: list[int]) -> None:
     batches = payments(ready)
     assert [len(batch) for batch in batches] == sizes
     assert all(len(batch) <= BATCH for batch in batches)
+
+
+def test_what_divisions_leave_is_nothing_lost() -> None:
+    assert not has_lost(1_000_000 + MIN_LOST - 1, 1_000_000)
+    assert has_lost(1_000_000 + MIN_LOST, 1_000_000)
+    assert not has_lost(0, 5)
+
+
+COUNTERS = Counters(stakes=3, status=MarketStatus.RESOLVED, paid_out=10, paid_shares=20)
+IDS = [2 << 32, 2 << 32 | 1, 2 << 32 | 2]
+
+
+@pytest.mark.parametrize(
+    ("indexed", "known", "asked"),
+    [
+        pytest.param(COUNTERS, IDS, [], id="nothing is missing"),
+        pytest.param(COUNTERS, IDS[:1], IDS[1:], id="rows are gone"),
+        pytest.param(None, [], IDS, id="the market's row is gone"),
+        pytest.param(replace(COUNTERS, paid_out=11), IDS, IDS, id="the index says more was paid"),
+        pytest.param(replace(COUNTERS, status=MarketStatus.OPEN), IDS, IDS, id="the index says it is open"),
+    ],
+)
+def test_stakes_that_the_contract_must_be_asked_about(
+    indexed: Counters | None, known: list[int], asked: list[int]
+) -> None:
+    assert lost_ids(2, COUNTERS, indexed, set(known)) == asked

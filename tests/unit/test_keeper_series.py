@@ -1,36 +1,44 @@
-"""The standing series: deadlines, ids, ladders and labels, and which slots are filled."""
+"""The standing series: when bets end, what decides, that one follows the other, that the lister would take them."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from core.market_document import MarketDocument, OutcomeLabel
+from core.market_document import Specification, described
 from core.mirror.bet import market_key
-from core.mirror.settlement import Kind, bucket
-from keeper.agent.listing import decide_rounds, decide_series
+from core.mirror.settlement import MARGIN, FeedTerms, Kind, ListingBounds, bucket, listing_terms
+from keeper.agent.listing import Listing, Plan, Priors, decide, round_plans, standing_plans
 from keeper.agent.series import (
     HOUR,
+    MIN_OPEN_SECONDS,
     ONE,
-    Design,
+    OVERLAP_SECONDS,
+    QUICK_SECONDS,
     Feed,
     Series,
     Slot,
-    VenueTerms,
-    deadline,
+    design_of,
+    ladder,
     landmark,
-    round_slot,
-    short_dollars,
+    open_turns,
+    rises,
+    round_length,
     significant,
-    standing,
-    up_or_down,
 )
 from keeper.sources.sample import Round
 
-BNKR = Feed("BNKR/market_cap", "0x" + "01" * 20)
-AIXBT = Feed("AIXBT/market_cap", "0x" + "02" * 20)
+LOCAL = FeedTerms(memory=10, max_age=900, lag=10, pot_cap=10**12, published=True)
+POOL = FeedTerms(memory=1860, max_age=3600, lag=0, pot_cap=10**10, published=False)
+BNKR = Feed("BNKR/market_cap", "0x" + "01" * 20, LOCAL)
+AIXBT = Feed("AIXBT/market_cap", "0x" + "02" * 20, POOL)
+BOUNDS = ListingBounds(fee_bps=200, min_weight=10**6, max_weight=100 * 10**6, dispute_window=3600, void_delay=86_400)
+PRIORS = Priors(10 * 10**6, 0.8)
 VALUE = 82_412_345_67000000
 
 
@@ -38,223 +46,221 @@ def at(text: str) -> int:
     return int(datetime.strptime(text, "%Y-%m-%d %H:%M").replace(tzinfo=UTC).timestamp())
 
 
-NOW = at("2026-11-21 04:59")
+NOW = at("2026-11-21 04:30")
+FRESH = Round(VALUE, NOW - 5)
+
+
+def made(plans: list[Plan], now: int = NOW, filled: frozenset[Slot] = frozenset()) -> list[Listing]:
+    return decide(plans, filled, now, BOUNDS, PRIORS)[0]
+
+
+# ---------------------------------------------------------------- times
 
 
 @pytest.mark.parametrize(
-    ("series", "now", "closes"),
+    ("series", "feed", "closes", "begins", "ends"),
     [
-        (Series.TOUCH, "2026-11-21 04:20", "2026-11-21 05:00"),
-        (Series.TOUCH, "2026-11-21 04:21", "2026-11-21 06:00"),
-        (Series.DAY, "2026-11-21 20:00", "2026-11-22 00:00"),
-        (Series.DAY, "2026-11-21 20:01", "2026-11-23 00:00"),
-        (Series.LADDER, "2026-11-21 04:59", "2026-11-23 00:00"),
-        (Series.LADDER, "2026-11-22 00:00", "2026-11-23 00:00"),
-        (Series.LADDER, "2026-11-22 00:01", "2026-11-30 00:00"),
-        (Series.FAR, "2026-11-21 04:59", "2027-01-01 00:00"),
-        (Series.FAR, "2026-12-11 00:00", "2028-01-01 00:00"),
+        (Series.TOUCH, BNKR, "04:58:50", "2026-11-21 05:00", "2026-11-21 06:00"),
+        (Series.TOUCH, AIXBT, "04:58:00", "2026-11-21 05:30", "2026-11-21 06:30"),
+        (Series.DAY, BNKR, "21:58:50", "2026-11-21 22:00", "2026-11-23 00:00"),
+        (Series.LADDER, BNKR, "23:58:50", "2026-11-22 00:00", "2026-11-30 00:00"),
+        (Series.FAR, BNKR, "23:58:50", "2026-12-01 00:00", "2027-03-01 00:00"),
+        (Series.HOUR, BNKR, "04:58:50", "2026-11-21 05:00", "2026-11-21 06:00"),
     ],
 )
-def test_deadlines(series: Series, now: str, closes: str) -> None:
-    assert deadline(series, at(now)) == at(closes)
+def test_turns(series: Series, feed: Feed, closes: str, begins: str, ends: str) -> None:
+    (turn,) = open_turns(series, feed, NOW)
+    assert (turn.begins_at, turn.ends_at) == (at(begins), at(ends))
+    assert datetime.fromtimestamp(turn.closes_at, UTC).strftime("%H:%M:%S") == closes
 
 
-@pytest.mark.parametrize(
-    ("now", "start"),
-    [
-        ("2026-11-21 04:00", "2026-11-21 05:00"),
-        ("2026-11-21 04:59", "2026-11-21 05:00"),
-        ("2026-11-21 05:00", "2026-11-21 06:00"),
-    ],
+def test_a_round_is_at_least_twice_as_long_as_its_feed_remembers() -> None:
+    assert round_length(BNKR, HOUR) == HOUR
+    assert round_length(AIXBT, HOUR) == 2 * HOUR
+    assert round_length(replace(BNKR, terms=replace(LOCAL, memory=300)), QUICK_SECONDS) == QUICK_SECONDS
+    assert round_length(replace(BNKR, terms=replace(LOCAL, memory=301)), QUICK_SECONDS) == 2 * QUICK_SECONDS
+
+
+FEEDS = st.builds(
+    lambda memory, lag, published: Feed(
+        "X/market_cap", "0x" + "03" * 20, FeedTerms(memory, 3600, min(lag, memory), 10**12, published)
+    ),
+    st.integers(1, 7200),
+    st.integers(0, 7200),
+    st.booleans(),
 )
-def test_the_next_round_is_listed_while_one_runs(now: str, start: str) -> None:
-    slot, begins = round_slot("BNKR", at(now), HOUR)
-    assert (begins, slot.closes_at) == (at(start), at(start) + HOUR)
+MOMENTS = st.integers(at("2026-01-01 00:00"), at("2032-12-31 23:59"))
 
 
-def test_a_round_about_to_start_is_left_for_the_next() -> None:
-    _, begins = round_slot("BNKR", at("2026-11-21 05:00") - 44, HOUR)
-    assert begins == at("2026-11-21 06:00")
+@given(st.sampled_from(list(Series)), FEEDS, MOMENTS, st.sampled_from([300, QUICK_SECONDS, HOUR, 86_400]))
+def test_a_bettor_always_finds_one_open_and_the_next_is_listed_before_it_ends(
+    series: Series, feed: Feed, now: int, seconds: int
+) -> None:
+    turns = open_turns(series, feed, now, seconds)
+    assert turns[0].closes_at - now >= MIN_OPEN_SECONDS
+    if turns[0].closes_at - now <= OVERLAP_SECONDS:
+        assert len(turns) == 2
+        assert turns[1].closes_at > turns[0].closes_at
+    # Whoever looks when bets on it have ended is offered the one that was listed meanwhile.
+    last = turns[0].closes_at
+    following = open_turns(series, feed, last - OVERLAP_SECONDS, seconds)[1:] or open_turns(series, feed, last, seconds)
+    assert open_turns(series, feed, last, seconds)[0] in (following[0], *turns)
 
 
-@pytest.mark.parametrize(
-    ("series", "public_id", "target"),
-    [
-        (Series.TOUCH, "bnkr-83-5m-mcap-2026-11-21-0600", 83_500_000 * ONE),
-        (Series.DAY, "bnkr-82m-mcap-2026-11-21", 82_000_000 * ONE),
-        (Series.FAR, "bnkr-200m-mcap-2026-12-31", 200_000_000 * ONE),
-    ],
-)
-def test_thresholds(series: Series, public_id: str, target: int) -> None:
-    design = standing(series, BNKR, VALUE, NOW, 0)
-    assert design.document.id == public_id
-    assert design.target == target
-    assert design.kind is Kind.THRESHOLD
-    assert design.early_resolvable is (series is not Series.DAY)
-    assert [each.key for each in design.document.outcomes] == ["yes", "no"]
+@settings(max_examples=60)
+@given(FEEDS, MOMENTS, st.integers(10**5, 10**19), st.sampled_from([300, QUICK_SECONDS, HOUR]))
+def test_the_lister_takes_everything_that_is_designed(feed: Feed, now: int, value: int, seconds: int) -> None:
+    """Rule 3 by the lister's own mirror, at every moment and for every feed: bets end before what decides is
+    measured, and are open for at most half of what can still move."""
+    last = Round(value, now)
+    plans = standing_plans([feed], [last]) + round_plans([feed], [last], seconds, quick=True)
+    listings, unlisted = decide(plans, set(), now, BOUNDS, PRIORS)
+    assert [each for each in unlisted if "too small" not in each.reason] == []
+    assert len(listings) + len(unlisted) >= len(plans)
+    for each in listings:
+        terms = listing_terms(each.spec, feed.terms, BOUNDS, now)
+        measured = each.spec.start_at or each.spec.ends_at
+        assert each.spec.closes_at + MARGIN + feed.terms.memory <= measured
+        assert terms.early_from in (0, each.spec.closes_at + MARGIN + feed.terms.memory)
+        whole = Specification.of_listing(each.spec, bytes.fromhex("03" * 20), terms)
+        assert described(market_key(each.id), whole, feed.key).id == each.id
+        assert sum(each.spec.weights) == len(each.spec.weights) * PRIORS.average
+        assert json.loads(each.metadata.canonical()) == {"id": each.id, "links": {}, "series": each.slot.series}
+    assert len({each.id for each in listings}) == len(listings)
+
+
+# ---------------------------------------------------------------- what they ask
+
+
+def test_only_feeds_that_nobody_posts_to_are_resolved_early() -> None:
+    for series in (Series.TOUCH, Series.FAR):
+        assert not design_of(series, BNKR, VALUE, 0).early_resolvable
+        assert design_of(series, AIXBT, VALUE, 0).early_resolvable
+    assert not design_of(Series.DAY, AIXBT, VALUE, 0).early_resolvable
+
+
+def test_thresholds() -> None:
+    by_series = {each.slot.series: each for each in made(standing_plans([AIXBT], [FRESH]))}
+    assert by_series[Series.TOUCH].spec.target == 83_500_000 * ONE
+    assert by_series[Series.TOUCH].id == "aixbt-reaches-83-5m-mcap-by-2026-11-21-0630-bets-to-0458"
+    assert by_series[Series.DAY].spec.target == 82_000_000 * ONE
+    assert by_series[Series.FAR].spec.target == 200_000_000 * ONE
+    assert by_series[Series.FAR].question.startswith("Will AIXBT's market cap reach $200M from 2026-12-01 00:00 UTC to")
+
+
+def test_priors_follow_the_value() -> None:
+    by_series = {each.slot.series: each.spec.weights for each in made(standing_plans([AIXBT], [FRESH]))}
+    assert abs(by_series[Series.DAY][0] - by_series[Series.DAY][1]) < 4 * 10**6, "about even at the present value"
+    assert by_series[Series.FAR][0] < by_series[Series.FAR][1], "twice the value is the less likely"
+    ranges = by_series[Series.LADDER]
+    assert max(ranges) not in (ranges[0], ranges[-1]) or len(set(ranges)) > 1
+    (round_,) = made(round_plans([AIXBT], [FRESH], HOUR, quick=False))
+    assert round_.spec.weights == (10**7, 10**7)
+
+
+def test_weights_keep_to_what_the_safe_allows() -> None:
+    narrow = replace(BOUNDS, min_weight=20 * 10**6, max_weight=20 * 10**6)
+    listings, _ = decide(standing_plans([AIXBT], [FRESH]), set(), NOW, narrow, PRIORS)
+    assert {weight for each in listings for weight in each.spec.weights} == {20 * 10**6}
 
 
 @pytest.mark.parametrize("position", range(8))
 @pytest.mark.parametrize("value", [VALUE, 915_000_000 * ONE, 1_234_567 * ONE, 999_999_999 * ONE, 12 * ONE])
 def test_ladders_have_five_to_eight_ranges_around_the_value(position: int, value: int) -> None:
-    design = standing(Series.LADDER, BNKR, value, NOW, position)
-    assert 5 <= design.outcomes <= 8
-    assert list(design.bounds) == sorted(set(design.bounds))
-    assert len(design.bounds) == design.outcomes - 1
-    assert 0 < bucket(design.bounds, value) < design.outcomes - 1, "the value lies in an inner range"
-    keys = [each.key for each in design.document.outcomes]
-    assert len(set(keys)) == len(keys)
+    design = design_of(Series.LADDER, BNKR, value, position)
+    assert design.kind is Kind.RANGE
+    assert 5 <= len(design.bounds) + 1 <= 8
+    assert rises(design.bounds)
+    assert 0 < bucket(design.bounds, value) < len(design.bounds), "the value lies in an inner range"
 
 
 def test_every_size_of_ladder_occurs() -> None:
-    sizes = {standing(Series.LADDER, BNKR, VALUE, NOW, position).outcomes for position in range(8)}
-    assert sizes == {5, 6, 7, 8}
+    assert {len(design_of(Series.LADDER, BNKR, VALUE, position).bounds) for position in range(8)} == {4, 5, 6, 7}
 
 
-def test_rounds() -> None:
-    slot, start = round_slot("BNKR", NOW, HOUR)
-    design = up_or_down(BNKR, slot, start)
-    assert design.document.id == "bnkr-up-or-down-2026-11-21-0500"
-    assert (design.kind, design.start_at, design.closes_at) == (Kind.DIRECTION, start, start + HOUR)
-    assert [each.key for each in design.document.outcomes] == ["up", "down"]
-    slot, start = round_slot("BNKR", NOW, 600, Series.QUICK)
-    assert up_or_down(BNKR, slot, start).document.id == "bnkr-up-or-down-10m-2026-11-21-0500"
-
-
-def designs() -> list[Design]:
-    slot, start = round_slot("BNKR", NOW, HOUR)
-    made = [standing(series, BNKR, VALUE, NOW, 0) for series in (Series.TOUCH, Series.DAY, Series.FAR, Series.LADDER)]
-    return [*made, up_or_down(BNKR, slot, start)]
-
-
-@pytest.mark.parametrize("design", designs(), ids=lambda design: str(design.series))
-def test_documents_are_canonical_and_read_back(design: Design) -> None:
-    text = design.document.canonical()
-    parsed = json.loads(text)
-    assert MarketDocument.parse(parsed) == design.document
-    assert text == json.dumps(parsed, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    assert parsed["slug"] == parsed["id"]
-    assert design.document.market_id == market_key(parsed["id"])
-    assert len(text.encode()) < 1_300
-    assert parsed["series"] == design.series
-
-
-@pytest.mark.parametrize("design", designs(), ids=lambda design: str(design.series))
-def test_specifications_use_only_what_their_kind_allows(design: Design) -> None:
-    spec = design.spec(VenueTerms(200, 259_200, 10**9), NOW)
-    assert (spec["target"] != 0) is (design.kind is Kind.THRESHOLD)
-    assert bool(spec["bounds"]) is (design.kind is Kind.RANGE)
-    assert (spec["startAt"] != 0) is (design.kind is Kind.DIRECTION)
-    assert spec["earlyResolvable"] is False or design.kind is Kind.THRESHOLD
-    assert spec["outcomes"] == len(design.document.outcomes)
-    assert spec["closesAt"] == design.closes_at
-
-
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        ({"id": "Not An Id"}, "readable id"),
-        ({"id": "a" * 97}, "readable id"),
-        ({"category": "weather"}, "none of"),
-        ({"outcomes": ()}, "two outcomes"),
-        ({"outcomes": (OutcomeLabel("yes", "a", "a"), OutcomeLabel("yes", "b", "b"))}, "key of its own"),
-    ],
-)
-def test_a_document_that_cannot_be_listed(changes: dict[str, object], said: str) -> None:
-    good = standing(Series.DAY, BNKR, VALUE, NOW, 0).document
-    values = {name: getattr(good, name) for name in MarketDocument.__slots__}
-    with pytest.raises(ValueError, match=said):
-        MarketDocument(**(values | changes))
-
-
-# ---------------------------------------------------------------- slots
-
-
-def test_empty_slots_are_filled_and_full_ones_left() -> None:
-    fresh = Round(VALUE, NOW - 30)
-    wanted, unlisted = decide_series([BNKR, AIXBT], [fresh, fresh], set(), NOW)
-    assert len(wanted) == 8
-    assert unlisted == []
-    filled = {each.slot for each in wanted}
-    again, reasons = decide_series([BNKR, AIXBT], [fresh, fresh], filled, NOW)
-    assert again == []
-    assert {each.reason for each in reasons} == {"it is listed"}
-
-
-def test_a_slot_stays_filled_when_the_value_moves() -> None:
-    filled = {each.slot for each in decide_series([BNKR], [Round(VALUE, NOW)], set(), NOW)[0]}
-    assert decide_series([BNKR], [Round(VALUE * 2, NOW + 60)], filled, NOW + 60)[0] == []
-
-
-@pytest.mark.parametrize(
-    ("last", "feed", "reason"),
-    [
-        (None, BNKR, "no value yet"),
-        (Round(0, NOW), BNKR, "no value yet"),
-        (Round(VALUE, NOW - 901), BNKR, "901 s old"),
-        (Round(VALUE, NOW), Feed("BNKR/price", BNKR.address), "not price"),
-    ],
-)
-def test_no_market_is_built_on_doubt(last: Round | None, feed: Feed, reason: str) -> None:
-    wanted, unlisted = decide_series([feed], [last], set(), NOW)
-    assert wanted == []
-    assert all(reason in each.reason for each in unlisted)
-
-
-def test_rounds_are_listed_on_fed_feeds_and_the_quick_ones_are_local() -> None:
-    fresh = Round(VALUE, NOW - 30)
-    wanted, _ = decide_rounds([BNKR, AIXBT], [fresh, fresh], set(), NOW, HOUR, quick=False)
-    assert [each.slot.series for each in wanted] == [Series.HOUR, Series.HOUR]
-    wanted, _ = decide_rounds([BNKR, AIXBT], [fresh, fresh], set(), NOW, HOUR, quick=True)
-    assert [each.slot.series for each in wanted] == [Series.HOUR, Series.HOUR, Series.QUICK]
-    filled = {Slot(Series.HOUR, "BNKR", at("2026-11-21 06:00"))}
-    left, reasons = decide_rounds([BNKR], [fresh], filled, NOW, HOUR, quick=False)
-    assert (left, reasons[0].reason) == ([], "the next round is listed")
-
-
-@pytest.mark.parametrize(
-    ("last", "reason"),
-    [(None, "no value yet"), (Round(0, NOW), "no value yet"), (Round(VALUE, NOW - 901), "901 s old")],
-)
-def test_no_round_takes_money_on_a_feed_that_nobody_posts_to(last: Round | None, reason: str) -> None:
-    wanted, unlisted = decide_rounds([BNKR, AIXBT], [last, Round(VALUE, NOW - 900)], set(), NOW, HOUR, quick=True)
-    assert [(each.slot.symbol, each.slot.series) for each in wanted] == [("AIXBT", Series.HOUR)]
-    assert [each.target for each in unlisted] == ["BNKR hour", "BNKR quick"]
-    assert all(reason in each.reason for each in unlisted)
-
-
-# ---------------------------------------------------------------- numbers
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (82_400_000 * ONE, "$82.4M"),
-        (2_000_000_000 * ONE, "$2B"),
-        (1_050_000_000_000 * ONE, "$1.05T"),
-        (950 * ONE, "$950"),
-        (1_500 * ONE, "$1.5K"),
-        (ONE // 2, "$0.5"),
-    ],
-)
-def test_short_dollars_are_exact(value: int, text: str) -> None:
-    assert short_dollars(value) == text
+def test_a_value_too_small_for_ranges_has_none() -> None:
+    assert not rises(ladder(3, 8))
+    _, unlisted = decide(standing_plans([AIXBT], [Round(3, NOW)]), set(), NOW, BOUNDS, PRIORS)
+    assert "its value is too small for ranges of their own" in [each.reason for each in unlisted]
 
 
 @pytest.mark.parametrize(
     ("value", "digits", "up", "rounded"),
     [
-        (12345, 3, True, 12400),
-        (12345, 3, False, 12300),
-        (12350, 3, False, 12400),
-        (12, 3, True, 12),
-        (99951, 3, False, 100000),
+        (12_345, 2, False, 12_000),
+        (12_500, 2, False, 13_000),
+        (12_001, 2, True, 13_000),
+        (7, 3, True, 7),
+        (999, 2, True, 1_000),
     ],
 )
-def test_leading_digits(value: int, digits: int, up: bool, rounded: int) -> None:
+def test_significant_digits(value: int, digits: int, up: bool, rounded: int) -> None:
     assert significant(value, digits, up=up) == rounded
 
 
-@pytest.mark.parametrize(("value", "found"), [(148, 200), (200, 200), (201, 500), (501, 1000), (1000, 1000)])
-def test_landmarks(value: int, found: int) -> None:
-    assert landmark(value) == found
+@pytest.mark.parametrize(("value", "mark"), [(1, 1), (3, 5), (6, 10), (10, 10), (11, 20), (148_342_222, 200_000_000)])
+def test_landmarks(value: int, mark: int) -> None:
+    assert landmark(value) == mark
+
+
+# ---------------------------------------------------------------- slots
+
+
+def test_a_filled_slot_is_left() -> None:
+    plans = standing_plans([BNKR, AIXBT], [FRESH, FRESH])
+    listings = made(plans)
+    assert len(listings) == 8
+    filled = frozenset(each.slot for each in listings)
+    assert made(plans, filled=filled) == []
+    _, unlisted = decide(plans, filled, NOW, BOUNDS, PRIORS)
+    assert {each.reason for each in unlisted} == {"it is listed"}
+
+
+def test_the_next_round_is_listed_while_bets_on_this_one_are_open() -> None:
+    plans = round_plans([BNKR], [FRESH], HOUR, quick=False)
+    (this,) = made(plans)
+    filled = frozenset({this.slot})
+    late = this.spec.closes_at - OVERLAP_SECONDS
+    plans = round_plans([BNKR], [Round(VALUE, late)], HOUR, quick=False)
+    assert made(plans, late - 1, filled) == []
+    (following,) = made(plans, late, filled)
+    assert following.spec.start_at == this.spec.start_at + HOUR
+    assert following.spec.opens_at == late < this.spec.closes_at
+
+
+def test_quick_rounds_are_of_the_first_feed_that_is_quick_enough() -> None:
+    plans = round_plans([AIXBT, BNKR], [FRESH, FRESH], HOUR, quick=True)
+    assert [(each.series, each.feed.symbol) for each in plans] == [
+        (Series.HOUR, "AIXBT"),
+        (Series.HOUR, "BNKR"),
+        (Series.QUICK, "BNKR"),
+    ]
+    assert [each.series for each in round_plans([AIXBT], [FRESH], HOUR, quick=True)] == [Series.HOUR]
+    assert len(round_plans([BNKR], [FRESH], QUICK_SECONDS, quick=True)) == 1
+
+
+@pytest.mark.parametrize(
+    ("last", "said"),
+    [(None, "no value yet"), (Round(0, NOW), "no value yet"), (Round(VALUE, NOW - 901), "901 s old")],
+)
+def test_nothing_is_listed_on_a_feed_without_a_fresh_value(last: Round | None, said: str) -> None:
+    listings, unlisted = decide(standing_plans([BNKR], [last]), set(), NOW, BOUNDS, PRIORS)
+    assert listings == []
+    assert all(said in each.reason for each in unlisted)
+
+
+def test_series_of_caps_are_about_caps() -> None:
+    price = replace(BNKR, key="BNKR/price")
+    listings, unlisted = decide(
+        standing_plans([price], [FRESH]) + round_plans([price], [FRESH], HOUR, quick=False), set(), NOW, BOUNDS, PRIORS
+    )
+    assert [each.slot.series for each in listings] == [Series.HOUR]
+    assert {each.reason for each in unlisted} == {"its series are about market caps, not price"}
+
+
+def test_a_rule_that_a_market_would_break_is_named() -> None:
+    _, unlisted = decide(
+        standing_plans([AIXBT], [FRESH]), set(), NOW, replace(BOUNDS, min_weight=10**8, max_weight=10**7), PRIORS
+    )
+    assert all("not within" in each.reason or "weight" in each.reason for each in unlisted)
+    assert unlisted

@@ -1,0 +1,134 @@
+"""The prior as weights: exact sums within bounds, and probabilities that a simulation confirms."""
+
+from __future__ import annotations
+
+from math import exp, sqrt
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.mirror.prior import AVERAGE_WEIGHT, UNSURE, YEAR, WeightBounds, weights_for
+from core.mirror.settlement import Kind
+
+LIMITS = WeightBounds(10**6, 10**9)
+MONTH = 30 * 86_400
+VALUE = 50_000 * 10**8
+
+
+def shares(weights: tuple[int, ...]) -> list[float]:
+    return [weight / sum(weights) for weight in weights]
+
+
+def stated(probability: float, outcomes: int = 2) -> float:
+    """What a probability becomes in a prior that is not sure."""
+    return (1 - UNSURE) * probability + UNSURE / outcomes
+
+
+def walk(random: Random, seconds: int, volatility: float, steps: int) -> list[float]:
+    """Values along the way, relative to the first."""
+    deviation, value, path = volatility * sqrt(seconds / steps / YEAR), 1.0, []
+    for _ in range(steps):
+        value *= exp(random.gauss(0, deviation) - deviation**2 / 2)
+        path.append(value)
+    return path
+
+
+@given(
+    st.sampled_from(Kind),
+    st.integers(1, 10**20),
+    st.integers(0, 10 * MONTH),
+    st.floats(0.01, 5),
+    st.lists(st.integers(1, 10**20), min_size=1, max_size=7, unique=True).map(sorted),
+    st.integers(1, AVERAGE_WEIGHT),
+    st.integers(AVERAGE_WEIGHT, 2**32 - 1),
+    st.one_of(st.none(), st.floats(0, 1)),
+)
+def test_weights_add_up_exactly_within_their_bounds(
+    kind: Kind,
+    value: int,
+    seconds: int,
+    volatility: float,
+    bounds: list[int],
+    minimum: int,
+    maximum: int,
+    early: float | None,
+) -> None:
+    outcomes = len(bounds) + 1 if kind is Kind.RANGE else 2
+    weights = weights_for(
+        kind,
+        outcomes,
+        WeightBounds(minimum, maximum),
+        value=value,
+        seconds=seconds,
+        volatility=volatility,
+        target=bounds[0],
+        bounds=bounds if kind is Kind.RANGE else (),
+        early_seconds=None if early is None else int(early * seconds),
+    )
+    assert len(weights) == outcomes
+    assert sum(weights) == outcomes * AVERAGE_WEIGHT
+    assert all(minimum <= weight <= maximum for weight in weights)
+
+
+def test_a_direction_is_a_fair_coin_and_so_is_what_nothing_is_known_about() -> None:
+    alike = (AVERAGE_WEIGHT, AVERAGE_WEIGHT)
+    assert weights_for(Kind.DIRECTION, 2, LIMITS, value=VALUE, seconds=MONTH) == alike
+    assert weights_for(Kind.THRESHOLD, 2, LIMITS, target=1) == alike
+    assert weights_for(Kind.RANGE, 3, LIMITS, bounds=(1, 2)) == (AVERAGE_WEIGHT,) * 3
+
+
+@pytest.mark.parametrize("target", [0.7, 0.95, 1.0, 1.05, 1.4])
+def test_a_threshold_at_its_end_is_as_likely_as_a_simulation_says(target: float) -> None:
+    random = Random(5)
+    ends = [walk(random, MONTH, 0.8, 1)[-1] for _ in range(20_000)]
+    weights = weights_for(Kind.THRESHOLD, 2, LIMITS, value=VALUE, seconds=MONTH, target=int(VALUE * target))
+    assert shares(weights)[0] == pytest.approx(stated(sum(end >= target for end in ends) / len(ends)), abs=0.012)
+
+
+@pytest.mark.parametrize(("target", "begins"), [(1.2, 0), (1.2, 10 * 86_400), (0.9, 10 * 86_400), (1.5, 29 * 86_400)])
+def test_an_early_threshold_is_as_likely_as_a_simulation_says(target: float, begins: int) -> None:
+    random, steps, rounds = Random(6), 600, 1_500
+    touched = 0
+    for _ in range(rounds):
+        path = walk(random, MONTH, 0.8, steps)
+        touched += any(value >= target for value in path[begins * steps // MONTH :])
+    weights = weights_for(
+        Kind.THRESHOLD, 2, LIMITS, value=VALUE, seconds=MONTH, target=int(VALUE * target), early_seconds=begins
+    )
+    assert shares(weights)[0] == pytest.approx(stated(touched / rounds), abs=0.035)
+
+
+def test_a_range_is_as_likely_as_a_simulation_says() -> None:
+    random, bounds = Random(7), (0.8, 0.95, 1.05, 1.3)
+    ends = [walk(random, MONTH, 0.8, 1)[-1] for _ in range(20_000)]
+    weights = weights_for(
+        Kind.RANGE, 5, LIMITS, value=VALUE, seconds=MONTH, bounds=[int(VALUE * bound) for bound in bounds]
+    )
+    for outcome, share in enumerate(shares(weights)):
+        part = sum(sum(end >= bound for bound in bounds) == outcome for end in ends) / len(ends)
+        assert share == pytest.approx(stated(part, 5), abs=0.012)
+
+
+def test_touching_is_likelier_than_ending_there_and_certain_where_it_is_already() -> None:
+    def yes(target: float, early: int | None) -> float:
+        level = int(VALUE * target)
+        weights = weights_for(Kind.THRESHOLD, 2, LIMITS, value=VALUE, seconds=MONTH, target=level, early_seconds=early)
+        return shares(weights)[0]
+
+    for target in (1.1, 1.3, 2.0):
+        assert yes(target, None) < yes(target, MONTH // 2) < yes(target, 0)
+    assert yes(0.9, 0) == pytest.approx(stated(1.0))
+
+
+def test_what_is_all_but_impossible_still_weighs_the_minimum() -> None:
+    limits = WeightBounds(2 * 10**6, 15 * 10**6)
+    weights = weights_for(Kind.THRESHOLD, 2, limits, value=VALUE, seconds=3_600, target=100 * VALUE)
+    assert weights == (20 * 10**6 - 15 * 10**6, 15 * 10**6)
+
+
+@pytest.mark.parametrize("limits", [WeightBounds(11 * 10**6, 10**9), WeightBounds(1, 9 * 10**6)])
+def test_bounds_that_no_average_fits_are_refused(limits: WeightBounds) -> None:
+    with pytest.raises(ValueError, match="an average of"):
+        weights_for(Kind.DIRECTION, 2, limits)
