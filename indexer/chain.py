@@ -68,10 +68,10 @@ class Recheck:
         first = max(lowest, until + 1, last - 4 * LINKED_AT_ONCE)
         return None if first > last else (first, min(last, first + LINKED_AT_ONCE - 1))
 
-    def history(self, final: int, lowest: int) -> tuple[int, int] | None:
-        """The next page below `final`, beginning again at the lowest block once through."""
-        first = lowest if self.history_until is None or self.history_until >= final else self.history_until + 1
-        return None if first > final else (first, min(final, first + self.width - 1))
+    def history(self, newest: int, lowest: int) -> tuple[int, int] | None:
+        """The next page up to `newest`, beginning again at the lowest block once through."""
+        first = lowest if self.history_until is None or self.history_until >= newest else self.history_until + 1
+        return None if first > newest else (first, min(newest, first + self.width - 1))
 
 
 @dataclass(slots=True)
@@ -218,7 +218,7 @@ class ChainFollower:
         self._recheck.looked_at = now
         lowest = self.sources.start_block
         recent = self._recheck.recent(cursor.number, lowest)
-        history = self._recheck.history(cursor.number - self._finality_blocks, lowest)
+        history = self._recheck.history(cursor.number - RECHECK_AFTER, lowest)
         try:
             if recent is not None and self.head is not None:
                 await self._put_in_missing(await self._fetcher.linked(*recent, None, self.head))

@@ -40,6 +40,8 @@ class Witness:
             if receipts is None:
                 return None
             logs = [log for log in receipts if any(chosen_by(log, each) for each in filters)]
+        if len({_place(log) for log in given}) < len(given):
+            raise NodeFault(f"A node gave logs of block {header.number} twice.")
         together = merged([*given, *logs])
         if len(together) > len(given):
             metrics.SHORT_ANSWERS.labels(self.chain).inc()
