@@ -7,7 +7,7 @@ import json
 import uuid
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -23,19 +23,26 @@ from api.context import open_context
 from api.cup.surface import cup_surface
 from core.config import ApiSecrets, Settings
 from core.cup import books, messages, rounds
-from core.cup.listing import listing_of
+from core.cup.listing import Listing, Side, listing_of
 from core.cup.rounds import Round
 from core.db.engine import connect
+from core.market_document import Specification
+from core.mirror.settlement import Kind
 
 BASE = "/api/cup/v1"
 CHAIN_ID = 8453
 
+FEED = b"\x01" * 20
+WEIGHT = 10 * 10**6
+"""Units of virtual weight of every outcome that is listed here."""
+
 LIST_AGENT_MARKET = (
-    "INSERT INTO agent_market (market_id, kind, feed, target, bounds, early_resolvable, opens_at, closes_at, start_at,"
-    " max_age, void_delay, fee_bps, outcomes, virtual_liquidity, metadata, document, slug, staked, net_pool, stakes,"
-    " late_payments, paid_out, paid_shares, given_back, status, listed_block, listed_log_index, listed_at, listed_tx,"
-    " updated_block) VALUES (%s, %s, %s, 0, '{}', false, %s, %s, 0, 1, 1, 0, %s, 1, '', %s::jsonb, %s, 0, 0, 0, 0, 0,"
-    " 0, 0, 1, 1, 0, 1, %s, 1)"
+    "INSERT INTO agent_market (index, market_id, kind, feed, target, bounds, early_resolvable, published, max_age,"
+    " opens_at, closes_at, start_at, ends_at, early_from, settles_after, voids_after, outcomes, weights, slug,"
+    " listed_tx, lister, fee_bps, pot_cap, metadata, staked, net_pool, stakes, late_payments, paid_out, paid_shares,"
+    " given_back, status, listed_block, listed_log_index, listed_at, updated_block) "
+    "VALUES ((SELECT COALESCE(max(index), 0) + 1 FROM agent_market), %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s,"
+    " %s, %s, %s, %s, %s, %s, %s, %s, 200, 1000000000, '', 0, 0, 0, 0, 0, 0, 0, 1, 1, 0, 1, 1)"
 )
 """As the indexer writes it when the market is listed; its values are those of `agent_market_row`."""
 
@@ -48,11 +55,65 @@ def iso(moment: datetime) -> str:
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def agent_market_row(
-    slug: str, kind: int = 0, outcomes: int = 2, opens: int = 0, closes: int = 4_000_000_000, document: str = "{}"
-) -> tuple[Any, ...]:
-    """Of an open market; `opens` and `closes` are Unix seconds."""
-    return keccak(text=slug), kind, b"\x01" * 20, opens, closes, outcomes, document, slug, b"\x02" * 32
+def specification(
+    kind: Kind = Kind.THRESHOLD, outcomes: int = 2, opens: int = 0, closes: int = 4_000_000_000, **more: Any
+) -> Specification:
+    """Of an agent market whose times are Unix seconds and follow one another as the lister wants it."""
+    direction = kind is Kind.DIRECTION
+    times = {"start_at": closes + 120 if direction else 0, "ends_at": closes + (240 if direction else 120)}
+    return Specification(
+        **{
+            "kind": kind,
+            "feed": FEED,
+            "target": 10**16 if kind is Kind.THRESHOLD else 0,
+            "bounds": tuple(bound * 10**16 for bound in range(1, outcomes)) if kind is Kind.RANGE else (),
+            "early_resolvable": False,
+            "published": False,
+            "max_age": 3_600,
+            "opens_at": opens,
+            "closes_at": closes,
+            **times,
+            "early_from": 0,
+            "settles_after": times["ends_at"] + 60,
+            "voids_after": times["ends_at"] + 3_660,
+            **more,
+        }
+    )
+
+
+def listing_named(slug: str, spec: Specification, outcomes: int = 2) -> Listing:
+    """A listing under a name of the test's own; a range has the sides b0, b1 and so on."""
+    made = listing_of(keccak(text=slug), spec, (WEIGHT,) * outcomes, None)
+    sides = made.sides
+    if spec.kind is Kind.RANGE:
+        sides = tuple(Side(f"b{position}", side.label, side.short_label) for position, side in enumerate(sides))
+    return replace(made, slug=slug, market_id=slug, question=f"Will {slug} happen?", sides=sides)
+
+
+def agent_market_row(key: bytes, spec: Specification, outcomes: int = 2, slug: str | None = None) -> tuple[Any, ...]:
+    """Of an open market."""
+    return (
+        key,
+        int(spec.kind),
+        spec.feed,
+        spec.target,
+        list(spec.bounds),
+        spec.early_resolvable,
+        spec.published,
+        spec.max_age,
+        spec.opens_at,
+        spec.closes_at,
+        spec.start_at,
+        spec.ends_at,
+        spec.early_from,
+        spec.settles_after,
+        spec.voids_after,
+        outcomes,
+        [WEIGHT] * outcomes,
+        slug,
+        b"\x02" * 32,
+        spec.feed,
+    )
 
 
 @dataclass(frozen=True)
@@ -131,22 +192,21 @@ class Cup:
 
     async def market(
         self,
-        kind: int = 0,
+        kind: Kind = Kind.THRESHOLD,
         outcomes: int = 2,
         *,
         opened: timedelta = timedelta(hours=-1),
         closes: timedelta = timedelta(hours=1),
-        **document: Any,
     ) -> str:
-        slug = document.pop("slug", f"market-{uuid.uuid4().hex[:10]}")
-        described = {"slug": slug, "question": f"Will {slug} happen?", "symbols": ["BNKR"], **document}
+        slug = f"market-{uuid.uuid4().hex[:10]}"
         opens, ends = (int((now() + each).timestamp()) for each in (opened, closes))
-        listing = listing_of(keccak(text=slug), kind, outcomes, described, opens, ends)
-        assert listing is not None
+        spec = specification(kind, outcomes, opens, ends)
+        listing = listing_named(slug, spec, outcomes)
         async with await connect(self.database_url) as connection:
-            await connection.execute(LIST_AGENT_MARKET.encode(), agent_market_row(slug, kind, outcomes, opens, ends))
+            row = agent_market_row(listing.market_key, spec, outcomes, slug)
+            await connection.execute(LIST_AGENT_MARKET.encode(), row)
             assert await books.add(connection, listing)
-        return str(slug)
+        return slug
 
     async def open_round(self, betting_left: timedelta = timedelta(seconds=45), head: int = 100) -> Round:
         """The next round, opened so long ago that betting lasts `betting_left` from now."""

@@ -11,11 +11,12 @@ from core.cup.amounts import number_of, percent
 from core.cup.betting import BetReceipt, Crowd, PlacedBet
 from core.cup.board import Board
 from core.cup.books import Market
+from core.cup.outlook import Warning
 from core.cup.rounds import Round
 from core.cup.trading import Receipt
 from core.cup.wallets import Summary
 from core.db.types import hex_of
-from core.money import json_number
+from core.money import json_number, json_ratio_down
 
 Json = dict[str, Any]
 
@@ -73,12 +74,15 @@ def market_body(market: Market) -> Json:
         "noCents": json_number(10_000 - yes, 2),
         "poolPaper": number_of(book.net_pool),
         "tradeCount": market.trades,
-        "deadlineAt": iso(market.deadline_at),
+        "deadlineAt": iso(market.closes_at),
+        "startAt": None if market.start_at is None else iso(market.start_at),
+        "endsAt": iso(market.ends_at),
         "outcomes": outcomes_body(market),
     }
 
 
-def quote_body(market: Market, receipt: Receipt) -> Json:
+def quote_body(market: Market, receipt: Receipt, warnings: Sequence[Warning]) -> Json:
+    """A share's part of the payout is rounded down."""
     return {
         "slug": market.slug,
         "marketId": market.market_id,
@@ -86,6 +90,8 @@ def quote_body(market: Market, receipt: Receipt) -> Json:
         "sizePaper": number_of(receipt.size_cents),
         "shares": number_of(receipt.shares_cents),
         "projectedPayoutPaper": number_of(receipt.projected_cents),
+        "projectedPayoutPerSharePaper": json_ratio_down(receipt.projected_cents, receipt.shares_cents, 6),
+        "warnings": [{"code": each.code, "message": each.message} for each in warnings],
         "poolPaper": number_of(market.book.net_pool),
         "outcomes": outcomes_body(market),
     }

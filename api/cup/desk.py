@@ -25,7 +25,7 @@ from api.http.application import unavailable
 from api.http.limits import RateLimits
 from api.http.problem import Problem, invalid
 from core.config import Settings
-from core.cup import betting, board, books, enrolment, ledger, messages, rounds, trading, wallets
+from core.cup import betting, board, books, enrolment, ledger, messages, outlook, rounds, trading, wallets
 from core.cup.amounts import number_of
 from core.cup.board import Board
 from core.cup.ledger import Connection, wallet_account
@@ -183,9 +183,9 @@ class Desk:
     async def quote(self, request: models.QuoteRequest, _caller: str) -> Json:
         async with self.connection() as connection:
             market = await books.find(connection, request.slug)
-        return bodies.quote_body(
-            market, trading.simulate(market, request.side, request.size_paper, None, self._clock())
-        )
+        now = self._clock()
+        receipt = trading.simulate(market, request.side, request.size_paper, None, now)
+        return bodies.quote_body(market, receipt, outlook.warnings(market, market.outcome(request.side), now))
 
     async def board(self, request: models.BoardQuery, _caller: str) -> Json:
         period = request.week or board.ALL_TIME

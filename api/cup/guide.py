@@ -37,7 +37,7 @@ def body(public_url: str) -> dict[str, Any]:
         "errors": {
             "cup_closed": "409: the tournament is not running",
             "market_not_found": "404: unknown slug",
-            "market_closed": "409: resolved or past its deadline",
+            "market_closed": "409: trades have ended (see deadlineAt), or not begun",
             "invalid_side": "422: see validSides",
             "signature_required": "422: a real trade or bet must be signed",
             "invalid_signature": "401: the signature is not this wallet's, or too old; see reason and expectedMessage",
@@ -81,7 +81,10 @@ def _steps(base: str) -> list[dict[str, Any]]:
         {
             "step": 3,
             "title": "Quote",
-            "text": "What a stake would get. A price moves with the pool, and the quote has that in it.",
+            "text": "What a stake would get. A price moves with the pool, and the quote has that in it. Winners split "
+            "the pool by shares if it has a pUSDC for each; else every winner has back what the trade cost, and what "
+            "the losers paid is split by what the shares promised beyond that. So a right trade never gets less than "
+            "it cost. If nobody holds the side that wins, or nobody holds another one, all trades are given back.",
             "request": {"method": "GET", "url": f"{base}/markets/SLUG/quote?side=yes&sizePaper=25"},
         },
         {

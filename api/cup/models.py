@@ -309,7 +309,9 @@ class MarketBody(Body):
     no_cents: Number
     pool_paper: Paper
     trade_count: int
-    deadline_at: str
+    deadline_at: Annotated[str, Field(description="Trades end here, as stakes on the listed market do.")]
+    start_at: Annotated[str | None, Field(description="Of an up/down round: what its end is compared with.")]
+    ends_at: Annotated[str, Field(description="The moment that decides.")]
     outcomes: list[OutcomeBody]
 
 
@@ -318,13 +320,20 @@ class MarketsBody(Answered):
     markets: list[MarketBody]
 
 
+class WarningBody(Body):
+    code: Literal["first_on_its_side", "closes_soon"]
+    message: str
+
+
 class QuoteBody(Answered):
     slug: str
     market_id: str
     side: str
     size_paper: Paper
     shares: Number
-    projected_payout_paper: Paper
+    projected_payout_paper: Annotated[Paper, Field(description="If its side won with this trade in the book.")]
+    projected_payout_per_share_paper: Annotated[Paper, Field(description="Rounded down.")]
+    warnings: Annotated[list[WarningBody], Field(description="What is allowed but unwise about it.")]
     pool_paper: Paper
     outcomes: list[OutcomeBody]
 

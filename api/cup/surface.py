@@ -143,7 +143,7 @@ def _surface(desk: Desk, rest: Rest, mcp: Mcp, download: Download) -> Surface:
                 models.MarketsBody,
                 {400: _BAD},
                 query=models.MarketsQuery,
-                description="Nearest deadline first.",
+                description="Nearest `deadlineAt` first: trades end there, before anything that decides is measured.",
             ),
             _get(
                 "/markets/{slug}/quote",

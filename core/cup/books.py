@@ -2,39 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from psycopg.rows import namedtuple_row
 from psycopg.types.json import Jsonb
 
 from core.cup.ledger import Connection, market_account, open_account
-from core.cup.listing import DIRECTION, RANGE, VIRTUAL_CENTS, Listing, Side, is_slug, listing_of
+from core.cup.listing import Listing, Side, is_slug, listing_of
 from core.cup.refusal import Refusal
-from core.mirror.settlement import Book
+from core.market_document import Specification
+from core.mirror.settlement import Book, Kind
 
 FEE_BPS = 0
 """Paper trades pay no fee: what is staked is what winners split."""
 
 _MARKETS = (
-    "SELECT c.slug, c.market_id, c.kind, c.question, c.short_title, c.token_symbol, c.outcomes, c.virtual_cents,"
-    " c.net_cents, c.shares_cents, c.trades, c.opens_at, c.deadline_at, c.status, c.winner, a.status IS NOT DISTINCT"
-    " FROM 1 FROM cup_market c LEFT JOIN agent_market a ON a.market_id = c.market_key"
+    "SELECT c.slug, c.market_id, c.kind, c.question, c.short_title, c.token_symbol, c.outcomes, c.weights_cents,"
+    " c.net_cents, c.shares_cents, c.trades, c.opens_at, c.closes_at, c.start_at, c.ends_at, c.status, c.winner,"
+    " a.status IS NOT DISTINCT FROM 1 FROM cup_market c LEFT JOIN agent_market a ON a.market_id = c.market_key"
 )
+
+
+def paper_book(weights_cents: Sequence[int], net_cents: Sequence[int], shares_cents: Sequence[int]) -> Book:
+    """The book of a paper market. Without a fee no trade gets fewer shares than cents, so what the shares of all trades
+    exceed their stakes by is what the sums differ by."""
+    excess = tuple(shares - net for shares, net in zip(shares_cents, net_cents, strict=True))
+    return Book(tuple(weights_cents), FEE_BPS, tuple(net_cents), tuple(shares_cents), excess)
 
 
 @dataclass(frozen=True, slots=True)
 class Market:
     """A paper market as it stands. Amounts and shares of `book` are cents.
 
-    `listed`: the agent market it mirrors is open. It may end before its deadline, and a reorganization may take its
-    listing back; nobody trades here from that moment on, though the keeper settles this market a little later.
+    Trades end at `closes_at`, as stakes on the agent market do; `ends_at` decides, measured from `start_at` if that is
+    set. `listed`: the agent market is open. A reorganization may take its listing back; nobody trades here from that
+    moment on, though the keeper settles this market later.
     """
 
     slug: str
     market_id: str
-    kind: int
+    kind: Kind
     question: str
     short_title: str
     token_symbol: str
@@ -42,21 +52,23 @@ class Market:
     book: Book
     trades: int
     opens_at: datetime
-    deadline_at: datetime
+    closes_at: datetime
+    start_at: datetime | None
+    ends_at: datetime
     status: str
     winner: int | None
     listed: bool
 
     @property
     def binary(self) -> bool:
-        return self.kind != RANGE
+        return self.kind is not Kind.RANGE
 
     @property
     def direction(self) -> bool:
-        return self.kind == DIRECTION
+        return self.kind is Kind.DIRECTION
 
     def is_open(self, now: datetime) -> bool:
-        return self.status == "open" and self.listed and self.opens_at <= now < self.deadline_at
+        return self.status == "open" and self.listed and self.opens_at <= now < self.closes_at
 
     def outcome(self, side: str) -> int:
         """The position of a side; a Refusal that names the valid ones when there is none of that key."""
@@ -67,20 +79,20 @@ class Market:
 
     def require_open(self, now: datetime) -> None:
         if not self.is_open(now):
-            raise Refusal(409, "market_closed", "This market is resolved, past its deadline or not open yet.")
+            raise Refusal(409, "market_closed", "Trades on this market have ended, or not begun.")
 
 
 def _market(row: Sequence[Any]) -> Market:
-    (slug, market_id, kind, question, title, symbol, outcomes, virtual, net, shares, *rest) = row
+    (slug, market_id, kind, question, title, symbol, outcomes, weights, net, shares, *rest) = row
     return Market(
         slug,
         market_id,
-        kind,
+        Kind(kind),
         question,
         title,
         symbol,
         tuple(Side(each["key"], each["label"], each["shortLabel"]) for each in outcomes),
-        Book(virtual, FEE_BPS, tuple(net), tuple(shares)),
+        paper_book(weights, net, shares),
         *rest,
     )
 
@@ -101,10 +113,10 @@ async def find(connection: Connection, slug: str, *, lock: bool = False) -> Mark
 
 
 async def open_markets(connection: Connection, now: datetime, limit: int) -> list[Market]:
-    """The markets that take trades, nearest deadline first."""
+    """The markets that take trades, those that end first first."""
     cursor = await connection.execute(
-        f"{_MARKETS} WHERE c.status = 'open' AND a.status = 1 AND c.opens_at <= %s AND c.deadline_at > %s "
-        "ORDER BY c.deadline_at, c.slug LIMIT %s".encode(),
+        f"{_MARKETS} WHERE c.status = 'open' AND a.status = 1 AND c.opens_at <= %s AND c.closes_at > %s "
+        "ORDER BY c.closes_at, c.slug LIMIT %s".encode(),
         (now, now, limit),
     )
     return [_market(row) for row in await cursor.fetchall()]
@@ -117,45 +129,56 @@ async def write_book(connection: Connection, market: Market, book: Book) -> None
     )
 
 
-async def mirror(connection: Connection, now: datetime) -> list[str]:
-    """Opens a paper market for every agent market that is open and has none; the slugs of the new ones."""
-    cursor = await connection.execute(
-        "SELECT a.market_id, a.kind, a.outcomes, a.document, a.opens_at, a.closes_at FROM agent_market a "
-        "WHERE a.status = 1 AND a.closes_at > %s "
-        "AND NOT EXISTS (SELECT FROM cup_market c WHERE c.market_key = a.market_id) "
-        "ORDER BY a.listed_block, a.listed_log_index",
-        (int(now.timestamp()),),
-    )
+_LISTED = (
+    "SELECT a.market_id, a.kind, a.feed, a.target, a.bounds, a.early_resolvable, a.published, a.max_age, a.opens_at,"
+    " a.closes_at, a.start_at, a.ends_at, a.early_from, a.settles_after, a.voids_after, a.weights FROM agent_market a "
+    "WHERE a.status = 1 AND a.closes_at > %s "
+    "AND NOT EXISTS (SELECT FROM cup_market c WHERE c.market_key = a.market_id) "
+    "ORDER BY a.listed_block, a.listed_log_index"
+)
+
+
+async def mirror(connection: Connection, now: datetime, feed_keys: Mapping[bytes, str]) -> list[str]:
+    """Opens a paper market for every agent market that takes stakes and has none; the slugs of the new ones.
+
+    feed_keys: what the deployment's feeds observe, by address.
+    """
+    async with connection.cursor(row_factory=namedtuple_row) as cursor:
+        await cursor.execute(_LISTED, (int(now.timestamp()),))
+        listed: list[Any] = await cursor.fetchall()
     made: list[str] = []
-    for key, kind, outcomes, document, opens_at, closes_at in await cursor.fetchall():
-        listing = listing_of(bytes(key), kind, outcomes, document, opens_at, closes_at)
-        if listing is not None and await add(connection, listing):
+    for row in listed:
+        spec = Specification.of_row(row)
+        listing = listing_of(bytes(row.market_id), spec, row.weights, feed_keys.get(spec.feed))
+        if await add(connection, listing):
             made.append(listing.slug)
     return made
 
 
-async def add(connection: Connection, listing: Listing, virtual_cents: int = VIRTUAL_CENTS) -> bool:
+async def add(connection: Connection, listing: Listing) -> bool:
     """False when the slug or the listing has a paper market already."""
     empty = [0] * len(listing.sides)
     async with connection.transaction():
         cursor = await connection.execute(
             "INSERT INTO cup_market (slug, market_key, market_id, kind, question, short_title, token_symbol, outcomes,"
-            " virtual_cents, net_cents, shares_cents, opens_at, deadline_at) "
-            "VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s) ON CONFLICT DO NOTHING",
+            " weights_cents, net_cents, shares_cents, opens_at, closes_at, start_at, ends_at) "
+            "VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s) ON CONFLICT DO NOTHING",
             (
                 listing.slug,
                 listing.market_key,
                 listing.market_id,
-                listing.kind,
+                int(listing.kind),
                 listing.question,
                 listing.short_title,
                 listing.token_symbol,
                 Jsonb([side.body() for side in listing.sides]),
-                virtual_cents,
+                list(listing.weights_cents),
                 empty,
                 empty,
                 listing.opens_at,
-                listing.deadline_at,
+                listing.closes_at,
+                listing.start_at,
+                listing.ends_at,
             ),
         )
         if cursor.rowcount == 0:

@@ -34,8 +34,8 @@ _PARTS: tuple[tuple[str, str], ...] = (
     ("enrolment", "SELECT wallet, issued_at, signature FROM cup_enrolment ORDER BY wallet"),
     (
         "market",
-        "SELECT slug, market_key, market_id, kind, outcomes, virtual_cents, net_cents, shares_cents, trades, opens_at,"
-        " deadline_at, status, winner, settled_at FROM cup_market ORDER BY slug",
+        "SELECT slug, market_key, market_id, kind, outcomes, weights_cents, net_cents, shares_cents, trades, opens_at,"
+        " closes_at, start_at, ends_at, status, winner, settled_at FROM cup_market ORDER BY slug",
     ),
     (
         "round",

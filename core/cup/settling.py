@@ -1,4 +1,4 @@
-"""Paper markets end as the markets they mirror: winners split the pool by shares, or everybody has the stake back."""
+"""Paper markets end as the markets they mirror, and pay by the same rule: winners split the pool, or stakes go back."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from core.cup.ledger import MINT, Connection, market_account, wallet_account
 
 _DUE = (
     "SELECT c.slug, a.winner FROM cup_market c LEFT JOIN agent_market a ON a.market_id = c.market_key "
-    "WHERE c.status = 'open' AND (a.status <> 1 OR a.market_id IS NULL AND c.deadline_at <= ("
+    "WHERE c.status = 'open' AND (a.status <> 1 OR a.market_id IS NULL AND c.closes_at <= ("
     # The time of the newest block that is in the tables and that no reorganization takes back.
     "SELECT to_timestamp(max(b.timestamp)) FROM chain_cursor i JOIN chain_block b USING (chain_id) "
     "WHERE i.chain_id = %s AND i.state = 'tail' AND b.number <="
@@ -21,7 +21,7 @@ _DUE = (
 async def due(connection: Connection, chain_id: int, finality_blocks: int) -> list[tuple[str, int | None]]:
     """Open paper markets whose agent market ended: slug and winner, None for a void.
 
-    Void, too, is a market past its deadline whose listing was taken back by a reorganization and, as far as the index
+    Void, too, is a market past its close whose listing was taken back by a reorganization and, as far as the index
     of `chain_id` is final, did not come again: no result will ever come. `finality_blocks`: where nodes name none.
     """
     cursor = await connection.execute(_DUE, (chain_id, finality_blocks))

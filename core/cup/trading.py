@@ -48,7 +48,7 @@ def simulate(market: Market, side: str, size_cents: int, balance_cents: int | No
     outcome = market.outcome(side)
     market.require_open(now)
     book, quote = market.book.staked(outcome, size_cents)
-    projected = book.payout(outcome, quote.shares)
+    projected = book.projected(outcome, size_cents, quote.shares)
     return Receipt(None, market, side, size_cents, quote.shares, balance_cents, projected, book.net_pool)
 
 
@@ -95,7 +95,7 @@ async def _place(connection: Connection, order: Order, now: datetime) -> Receipt
     held = await ledger.lock(connection, account) or 0
     require_funds(held, order.size_cents)
     book, quote = market.book.staked(outcome, order.size_cents)
-    projected = book.payout(outcome, quote.shares)
+    projected = book.projected(outcome, order.size_cents, quote.shares)
     transaction = await ledger.post(
         connection,
         "trade",

@@ -211,14 +211,16 @@ class _Check:
 
     def _market(self, market: Row, trades: list[Row], positions: dict[tuple[str, str, int], Row]) -> None:
         slug, sides = market["slug"], market["outcomes"]
-        book = Book.empty(len(sides), market["virtual_cents"], FEE_BPS)
+        book = Book.empty(market["weights_cents"], FEE_BPS)
+        self._expect(book.outcomes == len(sides), f"{slug} has {len(sides)} sides and {book.outcomes} weights")
         held: dict[tuple[str, int], list[int]] = {}  # cost, shares
         for row in trades:
             what, size, outcome = f"trade {row['trade_id']}", row["size_cents"], row["outcome"]
             side = sides[outcome]["key"]
             message = messages.trade_message(row["wallet"], slug, side, size, row["trade_id"], row["issued_at"])
             self._signed(what, row, message)
-            self._expect(_time(row["at"]) < _time(market["deadline_at"]), f"{what} came after the deadline")
+            opens, closes = _time(market["opens_at"]), _time(market["closes_at"])
+            self._expect(opens <= _time(row["at"]) < closes, f"{what} came while the market took no trades")
             self._posts(
                 f"trade:{row['trade_id']}",
                 {wallet_account(row["wallet"]): -size, market_account(slug): size},

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from core.cup.amounts import CLAIM_CENTS
+from core.cup.books import paper_book
 from core.cup.ledger import MINT, Connection, balance, open_account, post, wallet_account
-from core.mirror.settlement import Book
 
 POSITIONS_SHOWN = 1000
 
@@ -64,7 +64,7 @@ async def summary(connection: Connection, wallet: str) -> Summary:
         score = await cursor.fetchone()
         cursor = await connection.execute(
             "SELECT m.market_id, m.slug, m.outcomes, p.outcome, p.cost_cents, p.shares_cents, p.status, p.paid_cents, "
-            "m.virtual_cents, m.net_cents, m.shares_cents FROM cup_position p JOIN cup_market m USING (slug) "
+            "m.weights_cents, m.net_cents, m.shares_cents FROM cup_position p JOIN cup_market m USING (slug) "
             "WHERE p.wallet = %s ORDER BY (p.status = 'open') DESC, p.opened_at DESC, p.slug, p.outcome LIMIT %s",
             (wallet, POSITIONS_SHOWN),
         )
@@ -74,9 +74,9 @@ async def summary(connection: Connection, wallet: str) -> Summary:
         )
         opened = await cursor.fetchone()
     positions = []
-    for market_id, slug, outcomes, outcome, cost, shares, status, paid, virtual, net, issued in rows:
+    for market_id, slug, outcomes, outcome, cost, shares, status, paid, weights, net, issued in rows:
         is_open = status == "open"
-        book = Book(virtual, 0, tuple(net), tuple(issued))
+        book = paper_book(weights, net, issued)
         positions.append(
             Position(
                 market_id,
@@ -87,7 +87,7 @@ async def summary(connection: Connection, wallet: str) -> Summary:
                 shares,
                 status,
                 0 if is_open else paid - cost,
-                book.payout(outcome, shares) if is_open else paid,
+                book.projected(outcome, cost, shares) if is_open else paid,
             )
         )
     return Summary(held or 0, int(score[0]) if score else 0, int(opened[0]) if opened else 0, tuple(positions))

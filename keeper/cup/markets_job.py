@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from core.cup import books, settling
+from core.market_document import feed_keys
 from keeper.desk import Run
 from keeper.report import Action
 
@@ -25,7 +26,8 @@ async def follow_markets(run: Run) -> None:
         elif run.dry_run:
             run.report.skip("paper markets", "a dry run opens none")
         else:
-            for slug in await books.mirror(connection, now):
+            observed = feed_keys(run.desk.deployment.observation_feeds)
+            for slug in await books.mirror(connection, now, observed):
                 run.report.actions.append(Action("cup-open", slug, "done", "a paper market beside the listed one"))
 
 

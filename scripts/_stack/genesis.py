@@ -20,8 +20,11 @@ from scripts._deploy import safe
 ROOT = Path(__file__).resolve().parents[2]
 SAFE_THRESHOLD_SLOT = 4
 IMPLEMENTATION_SLOT = int.from_bytes(keccak(text="org.zeppelinos.proxy.implementation"))
+ADMIN_SLOT = int.from_bytes(keccak(text="org.zeppelinos.proxy.admin"))
 USDC_NAME_SLOT = 5  # `_name` of LocalUSDC, after what LocalToken keeps
 USDC_IMPLEMENTATION = to_checksum_address(keccak(text="vpm local stack: USDC implementation")[12:])
+# The proxy answers its admin nothing, and a node's eth_call without a sender comes from the zero address.
+USDC_ADMIN = to_checksum_address(keccak(text="vpm local stack: USDC proxy admin")[12:])
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,11 @@ def usdc_contracts(token: str) -> list[Placed]:
     """USDC behind a proxy, as dear as the genuine one: it keeps its name in storage and reads it for its domain."""
     name = b"USD Coin"
     stored = int.from_bytes(name.ljust(31, b"\0") + bytes([2 * len(name)]))  # a short string in one slot
-    storage = {IMPLEMENTATION_SLOT: int(USDC_IMPLEMENTATION, 16), USDC_NAME_SLOT: stored}
+    storage = {
+        IMPLEMENTATION_SLOT: int(USDC_IMPLEMENTATION, 16),
+        ADMIN_SLOT: int(USDC_ADMIN, 16),
+        USDC_NAME_SLOT: stored,
+    }
     return [
         Placed("USDC implementation", USDC_IMPLEMENTATION, compiled_code("LocalUSDC")),
         Placed("USDC", token, compiled_code("LocalUSDCProxy"), storage),

@@ -20,13 +20,13 @@ from eth_utils.crypto import keccak
 from core.cup import betting, books, enrolment, rounds, settling, trading, wallets, wheel
 from core.cup.export import lines
 from core.cup.ledger import Connection
-from core.cup.listing import listing_of
 from core.cup.messages import signature_bytes
 from core.cup.refusal import Refusal
 from core.cup.rounds import BETTING, SPIN
 from core.cup.verify import main as verify_main
 from core.db.engine import connect
-from tests.cup_rig import CHAIN_ID, LIST_AGENT_MARKET, Signer, agent_market_row
+from core.mirror.settlement import Kind
+from tests.cup_rig import CHAIN_ID, LIST_AGENT_MARKET, Signer, agent_market_row, listing_named, specification
 from tests.support.cup_tampering import TAMPERINGS, tampered
 
 LONG = os.environ.get("VPM_TEST_LONG") == "1"
@@ -67,11 +67,11 @@ class Day:
     async def market(self) -> None:
         """One that takes trades for three quarters of an hour."""
         slug = f"market-{int(self.now.timestamp())}"
-        kind, outcomes = self.chance.choice(((0, 2), (1, 4), (2, 2)))
+        kind, outcomes = self.chance.choice(((Kind.THRESHOLD, 2), (Kind.RANGE, 4), (Kind.DIRECTION, 2)))
         opens, closes = (int((self.now + each).timestamp()) for each in (timedelta(), timedelta(minutes=45)))
-        listing = listing_of(keccak(text=slug), kind, outcomes, {"slug": slug}, opens, closes)
-        assert listing is not None
-        row = agent_market_row(slug, kind, outcomes, opens, closes)
+        spec = specification(kind, outcomes, opens, closes)
+        listing = listing_named(slug, spec, outcomes)
+        row = agent_market_row(listing.market_key, spec, outcomes, slug)
         await self.connection.execute(LIST_AGENT_MARKET.encode(), row)
         assert await books.add(self.connection, listing)
         self.open_markets.append(slug)
@@ -79,7 +79,7 @@ class Day:
     async def settle_what_ended(self) -> None:
         for slug in tuple(self.open_markets):
             market = await books.find(self.connection, slug)
-            if market.deadline_at <= self.now:
+            if market.closes_at <= self.now:
                 self.settled += 1
                 winner = None if self.settled % 3 == 2 else self.chance.randrange(len(market.sides))
                 assert await settling.settle(self.connection, slug, winner, self.now) is not None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -19,12 +18,24 @@ from core.cup import books, rounds, trading, wallets, wheel
 from core.cup.ledger import wallet_account
 from core.db.engine import conninfo, make_engine, make_pool
 from core.deployments import load_deployment
+from core.market_document import rendered
+from core.mirror.bet import market_key
+from core.mirror.settlement import Kind
 from keeper.cup.markets_job import follow_markets
 from keeper.cup.roulette_job import spin
 from keeper.desk import ChainDesk, Keeper, Run
 from keeper.report import Report
 from tests.conftest import StartAnvil
-from tests.cup_rig import CHAIN_ID, LIST_AGENT_MARKET, Signer, agent_market_row, now, settings_for
+from tests.cup_rig import (
+    CHAIN_ID,
+    LIST_AGENT_MARKET,
+    WEIGHT,
+    Signer,
+    agent_market_row,
+    now,
+    settings_for,
+    specification,
+)
 
 
 @dataclass
@@ -46,9 +57,15 @@ class Desk:
             await self.rpc.call("evm_increaseTime", [apart_seconds], Any)
             await self.rpc.call("evm_mine", [], Any)
 
-    def list(self, slug: str) -> None:
-        document = json.dumps({"slug": slug, "question": "Q?", "tokenSymbol": "BNKR"})
-        self.sql(LIST_AGENT_MARKET, *agent_market_row(slug, document=document))
+    def list(self, target_musd: int, kind: Kind = Kind.THRESHOLD) -> str:
+        """Lists a market on the deployment's first feed; its id."""
+        source = self.desk.deployment.observation_feeds[0]
+        feed = bytes.fromhex(source.address[2:])
+        target = target_musd * 10**14 if kind is Kind.THRESHOLD else 0
+        spec = specification(kind, feed=feed, target=target)
+        words = rendered(spec, source.key)
+        self.sql(LIST_AGENT_MARKET, *agent_market_row(market_key(words.id), spec, slug=words.id))
+        return words.id
 
     def sql(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
         url = conninfo(self.keeper.settings.database_url.get_secret_value())
@@ -74,23 +91,31 @@ async def desk_at(database_url: str, node_url: str, **changes: Any) -> AsyncIter
 @pytest.mark.proves("cup.markets.decision.mirror", "cup.markets.decision.real_resolution")
 async def test_paper_markets_follow_the_listed_ones(anvil: StartAnvil, fresh_database_url: str) -> None:
     async with desk_at(fresh_database_url, anvil(chain_id=CHAIN_ID).url) as desk:
-        for slug in ("first", "second"):
-            desk.list(slug)
+        first, second = desk.list(100), desk.list(0, Kind.DIRECTION)
         report = await desk.run(follow_markets)
-        assert [(action.kind, action.target) for action in report.actions] == [
-            ("cup-open", "first"),
-            ("cup-open", "second"),
-        ]
+        assert {(action.kind, action.target) for action in report.actions} == {
+            ("cup-open", first),
+            ("cup-open", second),
+        }
         assert (await desk.run(follow_markets)).actions == []
         async with desk.keeper.pool.connection() as connection:
-            market = await books.find(connection, "first")
-        assert (market.market_id, [side.key for side in market.sides]) == ("first", ["yes", "no"])
+            market, rounds_ = await books.find(connection, first), await books.find(connection, second)
+        assert (market.market_id, [side.key for side in market.sides]) == (first, ["yes", "no"])
+        assert market.token_symbol == desk.desk.deployment.observation_feeds[0].key.split("/")[0]
+        assert market.start_at is None
+        assert rounds_.direction
+        assert rounds_.start_at is not None
+        for each in (market, rounds_):
+            # What a listed outcome weighs, times ten, in cents; stakes end when the listed market's do.
+            assert each.book.weights == (WEIGHT * 10 // 10**4,) * 2
+            assert int(each.closes_at.timestamp()) == 4_000_000_000
+            assert each.closes_at < (each.start_at or each.ends_at) <= each.ends_at
         ended = "status = %s, winner = %s, closed_tx = %s, closed_block = 1, closed_at = 1 WHERE slug = %s"
-        desk.sql(f"UPDATE agent_market SET {ended}", 2, 1, b"\x03" * 32, "first")
-        desk.sql(f"UPDATE agent_market SET {ended}", 3, None, b"\x03" * 32, "second")
+        desk.sql(f"UPDATE agent_market SET {ended}", 2, 1, b"\x03" * 32, first)
+        desk.sql(f"UPDATE agent_market SET {ended}", 3, None, b"\x03" * 32, second)
         assert [action.kind for action in (await desk.run(follow_markets)).actions] == ["cup-settle"] * 2
-        found = desk.sql("SELECT slug, status, winner FROM cup_market ORDER BY slug")
-        assert found == [("first", "resolved", 1), ("second", "void", None)]
+        found = desk.sql("SELECT slug, status, winner FROM cup_market")
+        assert set(found) == {(first, "resolved", 1), (second, "void", None)}
         assert (await desk.run(follow_markets)).actions == []
 
 
@@ -98,21 +123,20 @@ async def test_a_listing_that_is_gone_for_good_gives_its_stakes_back(
     anvil: StartAnvil, fresh_database_url: str
 ) -> None:
     async with desk_at(fresh_database_url, anvil(chain_id=CHAIN_ID).url) as desk:
-        for slug in ("gone", "running"):
-            desk.list(slug)
+        gone, running = desk.list(1), desk.list(2)
         await desk.run(follow_markets)
         async with desk.keeper.pool.connection() as connection:
             signer = Signer()
             await wallets.claim(connection, signer.address)
-            for slug in ("gone", "running"):
+            for slug in (gone, running):
                 order = trading.Order(
                     f"on {slug}", signer.address, slug, "yes", 500, "2026-11-21T12:00:00Z", b"\x01" * 65
                 )
                 await trading.place(connection, order, now())
-        desk.sql("UPDATE cup_market SET opens_at = now() - interval '1 h', deadline_at = now() - interval '1 min'")
-        desk.sql("DELETE FROM agent_market WHERE slug = 'gone'")
+        desk.sql("UPDATE cup_market SET opens_at = now() - interval '1 h', closes_at = now() - interval '1 min'")
+        desk.sql("DELETE FROM agent_market WHERE slug = %s", gone)
         assert (await desk.run(follow_markets)).actions == []  # nothing says how far the index is
-        deadline = int(now().timestamp()) - 60
+        closed = int(now().timestamp()) - 60
         desk.sql(
             "INSERT INTO chain_cursor (chain_id, name, start_block, number, hash, finalized_number, state, sources) "
             "VALUES (%s, 'base', 1, 100, %s, 90, 'tail', '{}')",
@@ -122,16 +146,16 @@ async def test_a_listing_that_is_gone_for_good_gives_its_stakes_back(
         blocks = (
             "INSERT INTO chain_block (chain_id, number, hash, timestamp, l1_block_number) VALUES (%s, %s, %s, %s, 1)"
         )
-        desk.sql(blocks, CHAIN_ID, 90, b"\x02" * 32, deadline - 10)
-        desk.sql(blocks, CHAIN_ID, 100, b"\x01" * 32, deadline + 10)
+        desk.sql(blocks, CHAIN_ID, 90, b"\x02" * 32, closed - 10)
+        desk.sql(blocks, CHAIN_ID, 100, b"\x01" * 32, closed + 10)
         assert (await desk.run(follow_markets)).actions == []  # another block may still bring it again
         desk.sql("UPDATE chain_cursor SET finalized_number = 100, state = 'backfill'")
         assert (await desk.run(follow_markets)).actions == []  # nor while the chain is read again
         desk.sql("UPDATE chain_cursor SET state = 'tail'")
         report = await desk.run(follow_markets)
-        assert [(action.kind, action.target) for action in report.actions] == [("cup-settle", "gone")]
-        found = desk.sql("SELECT slug, status FROM cup_market ORDER BY slug")
-        assert found == [("gone", "void"), ("running", "open")]
+        assert [(action.kind, action.target) for action in report.actions] == [("cup-settle", gone)]
+        found = desk.sql("SELECT slug, status FROM cup_market")
+        assert set(found) == {(gone, "void"), (running, "open")}
         found = desk.sql("SELECT balance_cents FROM cup_account WHERE account = %s", wallet_account(signer.address))
         assert found == [(1_000_000 - 500,)]
         assert (await desk.run(follow_markets)).actions == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 from urllib.parse import quote
 
 import psycopg
@@ -14,6 +14,7 @@ import pytest_asyncio
 from api.cup import models
 from core.cup import settling
 from core.db.engine import connect
+from core.mirror.settlement import Kind
 from tests.cup_rig import BASE, Cup, Signer, cup_door, iso, now
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -91,9 +92,8 @@ async def test_meta_stands_in_answers_and_errors(cup: Cup) -> None:
     "cup.markets.decision.direction_rounds",
 )
 async def test_markets_are_listed(cup: Cup) -> None:
-    labels = ["under 50M", "50M to 100M", "over 100M"]
-    ladder = await cup.market(1, 3, labels=labels, closes=timedelta(seconds=100))
-    rounds = await cup.market(2, 2, closes=timedelta(seconds=101))
+    ladder = await cup.market(Kind.RANGE, 3, closes=timedelta(seconds=100))
+    rounds = await cup.market(Kind.DIRECTION, closes=timedelta(seconds=101))
     over = await cup.market(closes=timedelta(seconds=-1))
     later = await cup.market(opened=timedelta(minutes=5))
     for _ in range(26):
@@ -110,12 +110,21 @@ async def test_markets_are_listed(cup: Cup) -> None:
     assert later not in found
     assert found[ladder]["binary"] is False
     assert [each["key"] for each in found[ladder]["outcomes"]] == ["b0", "b1", "b2"]
-    assert [each["label"] for each in found[ladder]["outcomes"]] == labels
+    assert [each["label"] for each in found[ladder]["outcomes"]] == [
+        "Under $100M",
+        "$100M to under $200M",
+        "$200M or more",
+    ]
     assert [each["impliedPct"] for each in found[ladder]["outcomes"]] == [33.33] * 3
     assert (found[ladder]["yesCents"], found[ladder]["noCents"]) == (33.33, 66.67)
     assert found[rounds]["direction"] is True
     assert [each["key"] for each in found[rounds]["outcomes"]] == ["up", "down"]
     assert (found[rounds]["yesCents"], found[rounds]["noCents"]) == (50, 50)
+    for each in (found[ladder], found[rounds]):
+        closes, ends = (datetime.fromisoformat(each[name]) for name in ("deadlineAt", "endsAt"))
+        assert timedelta(minutes=1) < ends - closes
+    assert found[ladder]["startAt"] is None
+    assert found[rounds]["deadlineAt"] < found[rounds]["startAt"] < found[rounds]["endsAt"]
 
 
 @pytest.mark.proves(
@@ -137,6 +146,8 @@ async def test_quote(cup: Cup) -> None:
     assert quote.body["sizePaper"] == 25.5
     assert 25.5 < quote.body["shares"] < 51
     assert quote.body["projectedPayoutPaper"] == 25.5  # alone in the pool
+    assert quote.body["projectedPayoutPerSharePaper"] == pytest.approx(25.5 / quote.body["shares"], abs=1e-6)
+    assert [each["code"] for each in quote.body["warnings"]] == ["first_on_its_side"]
     assert quote.body["poolPaper"] == 0
     wrong = await cup.get(f"/markets/{slug}/quote", side="maybe", sizePaper=1)
     assert (wrong.status, wrong.body["error"], wrong.body["validSides"]) == (422, "invalid_side", ["yes", "no"])

@@ -19,6 +19,7 @@ from core.cup.export import lines
 from core.cup.verify import main as verify_main
 from core.cup.verify import verify
 from core.db.engine import connect
+from core.mirror.settlement import Kind
 from keeper.cup.roulette_job import find_beacon
 from tests.conftest import StartAnvil
 from tests.cup_rig import BASE, Cup, Signer, cup_door, now
@@ -167,7 +168,7 @@ async def test_refused_bets(cup: Cup) -> None:
 
 @pytest.mark.proves("cup.service.decision.export", "cup.service.behaviour.paper_only")
 async def test_the_export_verifies_and_a_tampered_one_does_not(cup: Cup, tmp_path: Path) -> None:
-    slug, void = await cup.market(1, 3), await cup.market()
+    slug, void = await cup.market(Kind.RANGE, 3), await cup.market()
     signers = [await cup.claimed() for _ in range(4)]
     assert (await cup.post("/agent/enroll", signers[0].enrolment())).status == 200
     for position, signer in enumerate(signers):

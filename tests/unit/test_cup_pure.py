@@ -12,15 +12,18 @@ import orjson
 import pytest
 from eth_account import Account
 from eth_account.messages import encode_defunct
-from eth_utils.crypto import keccak
 from hypothesis import given
 from hypothesis import strategies as st
 
 from core.cup import messages, wheel
 from core.cup.amounts import cents_of, percent, text_of
 from core.cup.board import is_week, week_of
-from core.cup.listing import listing_of
-from core.mirror.settlement import Book
+from core.cup.books import FEE_BPS, paper_book
+from core.cup.listing import is_slug, listing_of
+from core.market_document import rendered
+from core.mirror.bet import market_key
+from core.mirror.settlement import Book, Kind
+from tests.cup_rig import specification
 
 WALLET = "0xAbCdEf0123456789aBcDeF0123456789AbCdEf01"
 ISSUED = "2026-11-21T12:00:00Z"
@@ -197,43 +200,58 @@ def test_settling_never_pays_more_than_the_pool_of_each_market(stakes: list[whee
 
 
 @pytest.mark.proves("cup.markets.decision.own_books")
-@given(st.lists(st.tuples(st.integers(0, 2), st.integers(1, 10**6)), max_size=20))
-def test_a_paper_book_pays_out_no_more_than_its_pool(trades: list[tuple[int, int]]) -> None:
-    book = Book.empty(3, 200_000, 0)
-    shares: Counter[int] = Counter()
-    for outcome, cents in trades:
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2), st.integers(1, 10**6)), max_size=20))
+def test_paper_positions_are_paid_by_the_rule_of_the_real_ones(trades: list[tuple[int, int, int]]) -> None:
+    """A position of many trades is kept as two sums; the book's own sums say what they exceed their stakes by."""
+    book = Book.empty((10_000, 20_000, 5_000), FEE_BPS)
+    held: dict[tuple[int, int], list[int]] = {}
+    for wallet, outcome, cents in trades:
         book, got = book.staked(outcome, cents)
         assert got.shares >= cents
-        shares[outcome] += got.shares
-    for outcome, held in shares.items():
-        assert book.payout(outcome, held) <= book.net_pool == sum(cents for _, cents in trades)
+        position = held.setdefault((wallet, outcome), [0, 0])
+        position[0] += cents
+        position[1] += got.shares
+    assert paper_book(book.weights, book.net, book.shares) == book
+    pool = sum(cents for *_, cents in trades)
+    for winner in range(3):
+        paid = {key: book.owed(winner, key[1], *position) for key, position in held.items()}
+        winners = sum(outcome == winner for _, outcome in held)
+        if book.refunds(winner):
+            assert paid == {key: position[0] for key, position in held.items()}
+        else:
+            assert pool - winners < sum(paid.values()) <= pool == book.net_pool
+            assert all(cents >= held[key][0] for key, cents in paid.items() if key[1] == winner)
 
 
 @pytest.mark.parametrize(
-    ("kind", "outcomes", "document", "keys"),
+    ("kind", "outcomes", "keys"),
     [
-        (0, 2, {"outcomes": [{"key": "no"}, {"key": "yes"}]}, ["yes", "no"]),
-        (2, 2, {}, ["up", "down"]),
-        (1, 3, {"labels": ["low", "mid", "high"]}, ["b0", "b1", "b2"]),
-        (1, 2, {"outcomes": [{"key": "lt-50m", "label": "<50M"}, {"key": "ge-50m"}]}, ["lt-50m", "ge-50m"]),
-        (1, 2, {"outcomes": [{"key": "same"}, {"key": "same"}]}, ["b0", "b1"]),
+        (Kind.THRESHOLD, 2, ["yes", "no"]),
+        (Kind.DIRECTION, 2, ["up", "down"]),
+        (Kind.RANGE, 3, ["under-100m", "100m-to-200m", "from-200m"]),
     ],
 )
-def test_listings_become_markets(kind: int, outcomes: int, document: dict[str, object], keys: list[str]) -> None:
-    described = {"slug": "a-slug", "tokenSymbol": "$bnkr", **document}
-    listing = listing_of(keccak(text="a-slug"), kind, outcomes, described, 1, 2)
-    assert listing is not None
-    assert (listing.slug, listing.market_id, listing.token_symbol) == ("a-slug", "a-slug", "BNKR")
+def test_listings_become_markets(kind: Kind, outcomes: int, keys: list[str]) -> None:
+    spec = specification(kind, outcomes, opens=1_800_000_000, closes=1_800_003_600)
+    words = rendered(spec, "bnkr/market_cap")
+    listing = listing_of(market_key(words.id), spec, [10**7 + each for each in range(outcomes)], "bnkr/market_cap")
+    assert (listing.slug, listing.market_id, listing.token_symbol) == (words.id, words.id, "BNKR")
+    assert is_slug(listing.slug)
+    assert (listing.question, listing.short_title) == (words.question, words.short_title)
     assert [side.key for side in listing.sides] == keys
+    assert listing.weights_cents == (10_000,) * outcomes
+    moments = [listing.opens_at, listing.closes_at, *([listing.start_at] if listing.start_at else []), listing.ends_at]
+    starts = [spec.start_at] if kind is Kind.DIRECTION else []
+    assert [each.timestamp() for each in moments] == [spec.opens_at, spec.closes_at, *starts, spec.ends_at]
 
 
-def test_listings_without_words() -> None:
-    key = b"\x07" * 32
-    bare = listing_of(key, 0, 2, None, 1, 2)
-    assert bare is not None
-    assert bare.slug == bare.market_id == "0x" + key.hex()
-    assert listing_of(key, 0, 2, {"slug": "a/b"}, 1, 2) is None
-    assert listing_of(key, 1, 2, {"slug": "a", "outcomes": [{"key": "x\ny"}, {"key": "a b"}]}, 1, 2) is None
+def test_a_listing_of_an_unknown_feed_or_under_another_id_is_shown_by_its_key() -> None:
+    key, spec = b"\x07" * 32, specification()
+    for feed_key in (None, "BNKR/market_cap"):
+        bare = listing_of(key, spec, (1, 10**9), feed_key)
+        assert bare.slug == bare.market_id == "0x" + key.hex()
+        assert is_slug(bare.slug)
+        assert bare.weights_cents == (1, 10**6)
 
 
 def test_weeks() -> None:

@@ -64,7 +64,7 @@ cup_entry = Table(
     Index("ix_cup_entry_account", "account", "transaction_id"),
 )
 
-# A paper market beside a listed agent market. `net_cents` and `shares_cents` are its book, by outcome.
+# A paper market beside a listed agent market. `weights_cents`, `net_cents` and `shares_cents` are its book, by outcome.
 cup_market = Table(
     "cup_market",
     metadata,
@@ -76,24 +76,31 @@ cup_market = Table(
     Column("short_title", Text, nullable=False),
     Column("token_symbol", Text, nullable=False),
     Column("outcomes", JSONB, nullable=False),  # [{key, label, shortLabel}], in the contract's order
-    Column("virtual_cents", BigInteger, nullable=False),
+    Column("weights_cents", ARRAY(BigInteger), nullable=False),  # virtual: before any trade
     Column("net_cents", ARRAY(BigInteger), nullable=False),
     Column("shares_cents", ARRAY(BigInteger), nullable=False),
     Column("trades", Integer, nullable=False, server_default="0"),
     Column("opens_at", UtcDateTime, nullable=False),
-    Column("deadline_at", UtcDateTime, nullable=False),
+    Column("closes_at", UtcDateTime, nullable=False),  # trades before here
+    Column("start_at", UtcDateTime),  # of a direction: what the end is compared with
+    Column("ends_at", UtcDateTime, nullable=False),  # the moment that decides
     Column("status", Text, nullable=False, server_default="open"),
     Column("winner", SmallInteger),
     Column("settled_at", UtcDateTime),
     CheckConstraint("status IN ('open', 'resolved', 'void')", name="status_is_known"),
     CheckConstraint("(status = 'resolved') = (winner IS NOT NULL)", name="resolved_has_a_winner"),
     CheckConstraint("(status = 'open') = (settled_at IS NULL)", name="settled_once"),
-    CheckConstraint("virtual_cents > 0", name="has_virtual_liquidity"),
+    CheckConstraint("0 < ALL (weights_cents)", name="every_outcome_weighs"),
     CheckConstraint(
-        "cardinality(net_cents) = jsonb_array_length(outcomes) AND cardinality(shares_cents) = cardinality(net_cents)",
+        "cardinality(net_cents) = jsonb_array_length(outcomes) AND cardinality(shares_cents) = cardinality(net_cents) "
+        "AND cardinality(weights_cents) = cardinality(net_cents)",
         name="a_book_of_its_outcomes",
     ),
-    Index("ix_cup_market_open", "deadline_at", postgresql_where=text("status = 'open'")),
+    CheckConstraint(
+        "opens_at < closes_at AND closes_at < COALESCE(start_at, ends_at) AND COALESCE(start_at, ends_at) <= ends_at",
+        name="trades_end_before_what_decides",
+    ),
+    Index("ix_cup_market_open", "closes_at", postgresql_where=text("status = 'open'")),
 )
 
 # What a wallet holds of one outcome; a trade adds to it. Settled with its market, once.

@@ -93,12 +93,14 @@ def upgrade() -> None:
         sa.Column("short_title", sa.Text(), nullable=False),
         sa.Column("token_symbol", sa.Text(), nullable=False),
         sa.Column("outcomes", postgresql.JSONB(), nullable=False),
-        sa.Column("virtual_cents", sa.BigInteger(), nullable=False),
+        sa.Column("weights_cents", sa.ARRAY(sa.BigInteger()), nullable=False),
         sa.Column("net_cents", sa.ARRAY(sa.BigInteger()), nullable=False),
         sa.Column("shares_cents", sa.ARRAY(sa.BigInteger()), nullable=False),
         sa.Column("trades", sa.Integer(), server_default="0", nullable=False),
         sa.Column("opens_at", UTC, nullable=False),
-        sa.Column("deadline_at", UTC, nullable=False),
+        sa.Column("closes_at", UTC, nullable=False),
+        sa.Column("start_at", UTC),
+        sa.Column("ends_at", UTC, nullable=False),
         sa.Column("status", sa.Text(), server_default="open", nullable=False),
         sa.Column("winner", sa.SmallInteger()),
         sa.Column("settled_at", UTC),
@@ -107,16 +109,22 @@ def upgrade() -> None:
         sa.CheckConstraint("status IN ('open', 'resolved', 'void')", name="status_is_known"),
         sa.CheckConstraint(
             "cardinality(net_cents) = jsonb_array_length(outcomes) "
-            "AND cardinality(shares_cents) = cardinality(net_cents)",
+            "AND cardinality(shares_cents) = cardinality(net_cents) "
+            "AND cardinality(weights_cents) = cardinality(net_cents)",
             name="a_book_of_its_outcomes",
         ),
-        sa.CheckConstraint("virtual_cents > 0", name="has_virtual_liquidity"),
+        sa.CheckConstraint("0 < ALL (weights_cents)", name="every_outcome_weighs"),
+        sa.CheckConstraint(
+            "opens_at < closes_at AND closes_at < COALESCE(start_at, ends_at) "
+            "AND COALESCE(start_at, ends_at) <= ends_at",
+            name="trades_end_before_what_decides",
+        ),
         sa.PrimaryKeyConstraint("slug", name="pk_cup_market"),
         sa.UniqueConstraint("market_id", name="uq_cup_market_market_id"),
         sa.UniqueConstraint("market_key", name="uq_cup_market_market_key"),
     )
     op.create_index(
-        "ix_cup_market_open", "cup_market", ["deadline_at"], unique=False, postgresql_where=sa.text("status = 'open'")
+        "ix_cup_market_open", "cup_market", ["closes_at"], unique=False, postgresql_where=sa.text("status = 'open'")
     )
     op.create_table(
         "cup_round",

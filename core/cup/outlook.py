@@ -1,0 +1,38 @@
+"""What a paper trade would be paid, and what is allowed but unwise about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final, Literal
+
+from core.cup.books import Market
+
+CLOSES_SOON: Final = timedelta(seconds=120)
+
+Code = Literal["first_on_its_side", "closes_soon"]
+"""Of the agent surface's codes those that can be: paper pays no fee, so a right trade never gets less than it cost, and
+a quote names no wallet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Warning:
+    code: Code
+    message: str
+
+
+def warnings(market: Market, outcome: int, now: datetime) -> list[Warning]:
+    """Of a trade that might be made in this book."""
+    found: list[Warning] = []
+    label = market.sides[outcome].label
+    if market.book.net[outcome] == 0:
+        found.append(
+            Warning(
+                "first_on_its_side",
+                f"Nobody holds {label} yet; if nobody holds anything else in the end, every trade is given back.",
+            )
+        )
+    left = market.closes_at - now
+    if timedelta() < left <= CLOSES_SOON:
+        found.append(Warning("closes_soon", f"Trades end in {int(left.total_seconds())} seconds."))
+    return found
