@@ -47,7 +47,8 @@ def wiped(database_url: str) -> str:
     with psycopg.connect(conninfo(database_url), autocommit=True) as connection:
         connection.execute(
             "DO $$ DECLARE t text; BEGIN FOR t IN SELECT tablename FROM pg_tables WHERE schemaname = 'public'"
-            " AND tablename ~ '^(chain|stock|agent|oracle|token|pauser)_' LOOP EXECUTE 'TRUNCATE ' || t; END LOOP; END $$"
+            " AND tablename ~ '^(chain|stock|agent|oracle|token|pauser)_' LOOP"
+            " EXECUTE 'TRUNCATE ' || t; END LOOP; END $$"
         )
     return database_url
 
