@@ -8,6 +8,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from msgspec import structs
 
 from core.chain.errors import RpcError, RpcErrorKind
 from core.chain.heads import Heads
@@ -563,3 +564,56 @@ async def test_the_lag_is_that_of_the_scrape(wiped: str) -> None:
         assert measured("vpm_index_lag_seconds") >= first + 1.0
         await follower.catch_up()
         assert measured("vpm_index_lag_seconds") < 1.0
+
+
+# ---------------------------------------------------------------- headers that do not belong together
+
+
+async def test_a_header_of_another_fork_between_two_is_a_fault(wiped: str, postgres: TestPostgres) -> None:
+    """Of a block without logs, so that nothing but its hash tells."""
+    chain, crowd = busy_chain("between", 10)
+    for number in range(20):
+        chain.mine([crowd.next(chain.head.world)] if number % 2 else [])
+    node = SimNode(chain)
+    async with following(wiped, node, world_sources(), finality_blocks=10_000) as (follower, _):
+        empty = next(block.header for block in chain.blocks[12:] if not block.logs)
+        other = structs.replace(empty, hash="0x" + "f0" * 32)
+        node.fault = lambda method, answer: (
+            [other if each == empty else each for each in answer] if method == "headers" else answer
+        )
+        with pytest.raises(NodeFault, match="changed at block"):
+            await follower.catch_up()
+        assert (await cursor_row(wiped))["number"] == 0
+        node.fault = lambda _method, answer: answer
+        await follower.catch_up()
+    await same_as_fresh(wiped, postgres, chain)
+
+
+async def test_history_is_not_read_on_top_of_a_replaced_block(wiped: str, postgres: TestPostgres) -> None:
+    """The last blocks were replaced while nobody looked, and so many followed that they are history by now."""
+    chain, crowd = busy_chain("replaced and gone on", 60)
+    node = SimNode(chain)
+    async with following(wiped, node, world_sources(), finality_blocks=FINALITY) as (follower, _):
+        await follower.catch_up()
+        chain.drop(5)
+        grow(chain, crowd, 120)
+        await follower.catch_up()
+    await same_as_fresh(wiped, postgres, chain)
+
+
+async def test_the_last_block_of_a_page_of_history_is_that_of_its_logs(wiped: str, postgres: TestPostgres) -> None:
+    chain, crowd = busy_chain("the last of a page", 100)
+    while not chain.blocks[-1 - FINALITY].logs:
+        grow(chain, crowd, 1)
+    node = SimNode(chain)
+    last = chain.blocks[-1 - FINALITY].header
+    other = structs.replace(last, hash="0x" + "f0" * 32)
+    async with following(wiped, node, world_sources(), finality_blocks=FINALITY) as (follower, _):
+        node.fault = lambda method, answer: (
+            [other if each == last else each for each in answer] if method == "headers" else answer
+        )
+        with pytest.raises(NodeFault, match="another block than its header"):
+            await follower.catch_up()
+        node.fault = lambda _method, answer: answer
+        await follower.catch_up()
+    await same_as_fresh(wiped, postgres, chain)

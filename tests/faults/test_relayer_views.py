@@ -233,3 +233,18 @@ async def test_noops_count_against_the_allowance(rig: Rig, node: HazyNode) -> No
         filled = await noops(rig)
         assert (await rig.read(asked)).nonce == 40
     assert 0 < filled <= 10
+
+
+async def test_nothing_is_final_whose_block_was_not_seen_standing(rig: Rig, node: HazyNode) -> None:
+    """Deep enough, and still the node does not show the block: it may be another by now."""
+    signer = await rig.new_signer()
+    async with replace(rig, finality_blocks=1000).relayer(rig.spec(signer)):
+        mined = await rig.reaches(await rig.ask_for(rig.transfer()), IntentState.MINED)
+    assert mined.block_number is not None
+    node.hidden.add(mined.block_number)
+    await rig.mine(10)
+    async with rig.relayer(rig.spec(signer)):
+        await asyncio.sleep(3.0)
+        assert (await rig.read(mined)).state is IntentState.MINED
+        node.hidden.clear()
+        await rig.reaches(mined, IntentState.FINAL)

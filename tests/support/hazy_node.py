@@ -30,6 +30,7 @@ class HazyNode:
     receipt_delay: tuple[float, float] = (0.0, 0.0)
     views: tuple[int, ...] = (0,)
     lies: list[int] = field(default_factory=list)
+    hidden: set[int] = field(default_factory=set)  # blocks it does not have when asked by number
     pruned: bool = False  # no state but the newest block's
     told_lies: int = 0
     withheld: int = 0
@@ -81,6 +82,8 @@ class HazyNode:
         elif params[at].startswith("0x") and len(params[at]) < 66:
             if int(params[at], 16) > end:
                 return {"result": None} if at == 0 else {"error": _NOT_THERE}
+            if at == 0 and int(params[at], 16) in self.hidden:
+                return {"result": None}
             if self.pruned and at == 1 and int(params[at], 16) < end - 1:
                 return {"error": {"code": -32000, "message": "missing trie node"}}
         return None
