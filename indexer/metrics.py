@@ -22,7 +22,7 @@ REORG_DEPTH = histogram(
     buckets=(1, 2, 4, 8, 16, 32, 64, 128, 512, 2048),
 )
 FAULTS = counter("vpm_index_faults", "Steps that failed and were tried again, by kind", ("chain", "kind"))
-SHORT_ANSWERS = counter("vpm_index_short_answers", "Blocks whose logs a node left out of a range", CHAIN)
+SHORT_ANSWERS = counter("vpm_index_short_answers", "Blocks whose logs a node left out", CHAIN)
 UNPROVED = counter(
     "vpm_index_unproved_blocks", "Blocks at the head whose logs only the node that gave them vouches for", CHAIN
 )

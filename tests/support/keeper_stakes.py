@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from core.mirror.intent import BOUND_ONLY, Intent, idem_hash, intent_hash, market_key
 from eth_account import Account
 
-from core.mirror.intent import BOUND_ONLY, Intent, idem_hash, intent_hash, market_key
 from keeper.desk import abi
 from scripts._stack import wallets
 from tests.support.keeper_rig import Rig
