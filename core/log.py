@@ -104,15 +104,20 @@ def redact_url(url: str) -> str:
     """Scheme, host, port and plain path words; never credentials, query strings or key-like path segments."""
     try:
         parts = urlsplit(url)
-        host = parts.hostname or ""
-        port = f":{parts.port}" if parts.port else ""
+        login, _, hosts = parts.netloc.rpartition("@")
+        shown = ",".join(_host_and_port(host) for host in hosts.split(","))
     except ValueError:
         return REDACTED
-    if ":" in host:
-        host = f"[{host}]"
-    user = f"{REDACTED}@" if parts.username or parts.password else ""
+    user = f"{REDACTED}@" if login else ""
     path = "/".join(REDACTED if _KEY_LIKE.fullmatch(part) else part for part in parts.path.split("/"))
-    return f"{parts.scheme}://{user}{host}{port}{path}{'?' + REDACTED if parts.query else ''}"
+    return f"{parts.scheme}://{user}{shown}{path}{'?' + REDACTED if parts.query else ''}"
+
+
+def _host_and_port(text: str) -> str:
+    """One of the hosts a database URL may name; ValueError when its port is no number."""
+    parts = urlsplit(f"//{text}")
+    host = parts.hostname or ""
+    return (f"[{host}]" if ":" in host else host) + (f":{parts.port}" if parts.port else "")
 
 
 def redact_text(text: str) -> str:

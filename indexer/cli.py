@@ -31,7 +31,10 @@ def main(arguments: list[str] | None = None) -> int:
     commands.add_parser("run", help="follow the chains until stopped (the default)")
     for name, what in (
         ("rebuild", "wipe the projections and fold them again from the raw logs"),
-        ("audit", "compare every market, book and position with the contracts' views; exit code 1 on a mismatch"),
+        (
+            "audit",
+            "compare every market, book, bet and payment with the chain, and look for missing rows; exits 1 if any",
+        ),
     ):
         command = commands.add_parser(name, help=what)
         command.add_argument("--chain", choices=CHAIN_NAMES, help="only this chain")

@@ -113,8 +113,8 @@ class Run:
         """The newest indexed block that can never be undone; None before there is one."""
         if self.index is None:
             return None
-        if self.index.finalized is not None:
-            return min(self.index.finalized, self.index.number)
+        if self.index.finalized is not None and self.index.finalized <= self.index.number:
+            return self.index.finalized  # one above the index says nothing of the block it stands at
         depth = self.keeper.settings.chain(self.desk.name).finality_blocks
         return self.index.number - depth if self.index.number >= depth else None
 

@@ -82,6 +82,7 @@ class OutcomeRef(_Body):
     short_label: str
     lower_usd: float | None
     upper_usd: float | None
+    prior_pct: float = Field(description="Where its price stood before the first bet.")
     start_at: str | None = None
     end_at: str | None = None
 
@@ -163,6 +164,7 @@ class Rung(_Body):
     short_label: str
     lower_usd: float | None
     upper_usd: float | None
+    prior_pct: float
     start_at: str | None
     end_at: str | None
     implied_pct: float

@@ -98,9 +98,10 @@ def outcomes(market: Market) -> list[Json]:
             "shortLabel": each.short_label,
             "lowerUsd": None if each.lower is None else feed_usd(each.lower),
             "upperUsd": None if each.upper is None else feed_usd(each.upper),
+            "priorPct": pct(market.book.weights[at], sum(market.book.weights)),
             **window,
         }
-        for each in market.outcomes
+        for at, each in enumerate(market.outcomes)
     ]
 
 

@@ -156,7 +156,11 @@ class Settling:
         if fault is None:
             await self._bring(contracts, order, payment)
         arrival, is_final = await self._arrival(contracts, payment.payer, payment.nonce, facts.block)
-        arrived = _arrived(contracts, payment, arrival, is_final)
+        if arrival is not None and arrival.value is not None and payment.form is Form.RECEIVE:
+            # Only the contract takes it in this form, and books it in the same call.
+            stake = await self._booked_as(payment)
+            raise trade_refusals.unseen() if stake is None else trade_refusals.has_paid(stake)
+        arrived = _arrived(contracts, arrival, is_final)
         if fault is not None:
             raise trade_refusals.other_use(fault, arrived.tx)
         if arrived.value != order.bet.amount:
@@ -392,14 +396,13 @@ class Arrived:
     tx: bytes
 
 
-def _arrived(contracts: AgentContracts, payment: Payment, arrival: Arrival | None, is_final: bool) -> Arrived:
+def _arrived(contracts: AgentContracts, arrival: Arrival | None, is_final: bool) -> Arrived:
     """What a payment has brought for good; raises as long as that is not known, and when it brought us nothing."""
     if arrival is None:
         raise trade_refusals.unseen()
     if arrival.state is ArrivalState.CANCELED:
         raise trade_refusals.cancelled(arrival.tx)
-    # In the receive form nothing arrives by itself: the stake it made is about to be seen.
-    if arrival.value is None or payment.form is Form.RECEIVE:
+    if arrival.value is None:
         raise trade_refusals.unpaired(arrival.tx)
     if arrival.recipient != contracts.settlement.address.lower():
         raise trade_refusals.elsewhere(arrival.tx)

@@ -151,13 +151,13 @@ class TradeDesk:
         was paid under this key, of which nothing is booked."""
         offered = () if payment is None else (payment.nonce,)
         nonces = tuple(dict.fromkeys((*offered, *past.nonces)))
-        fault: str | None = None
+        fault, forged = None if payment is None else _fault(payment, order), None
         try:
             facts = await read_facts(
                 client, contracts, order.wallet, order.bet.idem_hash, nonces, self._request_seconds
             )
             if payment is not None:
-                fault = await self._fault(payment, order, facts, client, contracts)
+                forged = await self._why_forged(payment, order, facts, client, contracts)
         except RpcError as error:
             log.warning("a trade has no chain", action="agent.no_chain", why=error)
             raise trade_refusals.unavailable("Base cannot be reached") from None
@@ -165,7 +165,7 @@ class TradeDesk:
             return await self._settling.settled_soon(order.request, facts.block)
         # Whatever else is wrong: who has paid is told what became of it, and not asked for more.
         if payment is not None and payment.nonce in facts.used:
-            return await self._settling.astray(contracts, order, payment, facts, past.attempt, fault=fault)
+            return await self._settling.astray(contracts, order, payment, facts, past.attempt, fault=fault or forged)
         for nonce in past.nonces:
             if facts.is_astray(nonce):
                 await self._settling.account_for(contracts, order, nonce, facts.block)
@@ -173,10 +173,7 @@ class TradeDesk:
             raise refusal
         now = self._orders.now(venue.now)
         if payment is not None:
-            try:
-                x402.check_window(payment, now=now, closes_at=order.market.closes_at)
-            except PaymentRejected as why:
-                fault = fault or str(why)
+            fault = fault or _outside_its_window(payment, order, now) or forged
         if payment is None or fault is not None:
             await self._check_twin(order)
             await self._check_lanes(contracts, None)  # nobody is asked to sign what cannot be settled
@@ -190,15 +187,10 @@ class TradeDesk:
         _check_balance(order, facts)
         return await self._settling.settle(client, contracts, order, payment, past.attempt, kit)
 
-    async def _fault(
+    async def _why_forged(
         self, payment: Payment, order: Order, facts: PaymentFacts, client: ChainClient, contracts: AgentContracts
     ) -> str | None:
-        """Why a payment is not this wallet's for this bet, or None. Its window is not looked at: it may be used."""
-        try:
-            x402.check_amount(payment, order.bet.amount)
-            x402.check_bound(payment, order.hash)
-        except PaymentRejected as why:
-            return str(why)
+        """Why the wallet has not signed a payment in the form that its nonce says, or None."""
 
         async def is_signed(form: Form) -> bool:
             digest = x402.digest(payment, contracts.token_facts, contracts.chain_id, form)
@@ -271,6 +263,24 @@ def _offered(
     except PaymentRejected as why:
         return None, str(why)
     return payment, None
+
+
+def _fault(payment: Payment, order: Order) -> str | None:
+    """Why a payment is not for this bet, or None. Its window is another question: what was used has none any more."""
+    try:
+        x402.check_amount(payment, order.bet.amount)
+        x402.check_bound(payment, order.hash)
+    except PaymentRejected as why:
+        return str(why)
+    return None
+
+
+def _outside_its_window(payment: Payment, order: Order, now: int) -> str | None:
+    try:
+        x402.check_window(payment, now=now, closes_at=order.market.closes_at)
+    except PaymentRejected as why:
+        return str(why)
+    return None
 
 
 def _check_balance(order: Order, facts: PaymentFacts) -> None:

@@ -18,7 +18,6 @@ from api.web.templating import Pages
 from core.money import loads
 
 Json = Mapping[str, Any]
-EVEN = 5_000  # hundredths of a percent: where an empty market stands
 
 
 class AgentPages:
@@ -65,14 +64,15 @@ def odds_chart(bundle: Json) -> Chart | None:
         return None
     start = points[0][0]
     end = max(now, points[-1][0])
-    points = [(start, EVEN), *points, (end, present)]
+    prior = int(Decimal(market["outcomes"][0]["priorPct"]) * 100)
+    points = [(start, prior), *points, (end, present)]
     return Chart(
         title=f"Price of {label}",
         said=f"{label} stands at {_pct(present)} after {len(points) - 2} bets.",
         lines=[Line(points, "main")],
         start=start,
         end=end,
-        levels=[Level(present, f"{label} {_pct(present)}", "main"), Level(EVEN, "even", "quiet")],
+        levels=[Level(present, f"{label} {_pct(present)}", "main"), Level(prior, "at first", "quiet")],
         # Five points around, so that a small move does not look like a large one.
         floor=max(0, min(value for _, value in points) - 500),
         ceiling=min(10_000, max(value for _, value in points) + 500),

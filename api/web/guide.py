@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import textwrap
+
 from aiohttp import web
 
+from api.agent.platform import custody
 from api.agent.problems import CATALOGUE, RETRIABLE
 from api.http.rendered import Rendered
 from api.vpm.authorization import NONCE_FORMULA
@@ -13,6 +16,7 @@ from core.config import Settings
 from core.deployments import Deployment
 
 CACHE = "public, max-age=300"
+LINE = 120
 
 
 class Guide:
@@ -22,6 +26,9 @@ class Guide:
             origin=settings.public_url.rstrip("/"),
             base=base,
             stock=stock,
+            custody=_filled(custody(base.contracts["SettlementWallet"].address))
+            if "SettlementWallet" in base.contracts
+            else "",
             catalogue=CATALOGUE,
             retriable=RETRIABLE,
             nonce_formula=NONCE_FORMULA,
@@ -29,3 +36,7 @@ class Guide:
 
     async def get(self, request: web.Request) -> web.StreamResponse:
         return (await Rendered.make(self._body, CACHE, content_type=TEXT)).response(request)
+
+
+def _filled(text: str) -> str:
+    return textwrap.fill(text, LINE, break_long_words=False, break_on_hyphens=False)

@@ -43,24 +43,36 @@ POWERS = (
         "touch a listed market or any money",
     ),
     Power(
-        "The guardian, the Safe", "pause new bets and new markets", "stop a resolution, a payout, a refund or a sweep"
+        "A guardian, a hot key, on both chains",
+        "pause new bets, also right after one of its own",
+        "resume them, or stop a resolution, a payout, a refund or a sweep",
     ),
     Power("The treasury, the Safe", "receive fees and the dust of rounding", "hold anything up by being frozen"),
     Power(
         "Base: the relayer",
-        "settle signed payments, credit late ones",
-        "credit without the payer's signature, twice, or what never arrived",
+        "settle signed payments; with a random nonce it decides what a payment is staked on",
+        "stake a bound payment on another bet, keep money, stake a payment twice",
     ),
-    Power("Base: the lister", "list markets", "change a listed market, or list it again"),
     Power(
-        "Base: the owner, a Safe",
-        "give and take roles",
-        "move a stake, choose an outcome, take fees of open markets",
+        "Base: the creditor",
+        "book payments that reached the contract by themselves; its thief could take those that are not booked yet",
+        "touch anything booked, or credit a payment bound in the receive form",
+    ),
+    Power(
+        "Base: a lister",
+        "list markets on the feeds and within the bounds that the Safe has set",
+        "list on a feed of its own, take stakes while the answer is measured, change a listed market",
+    ),
+    Power(
+        "Base: the Safe",
+        "allow feeds and set bounds for markets to come, give and take roles, resume stakes, and condemn a feed that "
+        "somebody publishes, once and for good: every unsettled stake on it goes back",
+        "move a stake, choose an outcome, cancel one market alone, take fees of open markets",
     ),
     Power(
         "The publisher of our own feeds",
-        "post what it observed, in order",
-        "rewrite or back-date an observation, or post one from the future",
+        "post what it observed, in order; the readings decide, after a dispute window; void by silence",
+        "rewrite or back-date an observation, post one from the future, settle a market before the Safe could object",
     ),
 )
 

@@ -62,6 +62,13 @@ library Pricing {
         return amount * feeBps / BPS;
     }
 
+    /// @notice What the pool receives of a stake in the book, whose amount fits 64 bits.
+    function netOf(uint256 amount, uint256 feeBps) internal pure returns (uint256) {
+        unchecked {
+            return amount - amount * feeBps / BPS;
+        }
+    }
+
     /// @notice The part of a stake that buys shares: what is left after the fee rounded up. At most a unit less than the
     ///         stake less its fee.
     function buying(uint256 amount, uint256 feeBps) internal pure returns (uint256) {
@@ -96,7 +103,10 @@ library Pricing {
 
     /// @notice What a winning bet is paid in a market that does not refund; at least 1.
     function payout(Pool memory p, uint256 net, uint256 shares) internal pure returns (uint256) {
-        if (p.net >= p.winnersShares) return shares * p.net / p.winnersShares; // floor
-        return net + excessOf(net, shares) * (p.net - p.winnersNet) / p.winnersExcess; // floor
+        unchecked {
+            // Nets fit 60 bits and shares 66, so products fit 126; the divisors are not 0, as the title says.
+            if (p.net >= p.winnersShares) return shares * p.net / p.winnersShares; // floor
+            return net + excessOf(net, shares) * (p.net - p.winnersNet) / p.winnersExcess; // floor
+        }
     }
 }

@@ -36,8 +36,8 @@ abstract contract SettlementBooks is ISettlementWallet {
         uint64 staked;
         uint64 netPool;
         uint32 stakes;
-        // What payouts write: winners paid so far.
-        uint128 paidShares;
+        // Once resolved with winners, what payouts write: shares of winners not paid yet, and what winners were paid.
+        uint128 unpaidShares;
         uint128 paidOut;
         Book[8] books;
     }
@@ -68,7 +68,7 @@ abstract contract SettlementBooks is ISettlementWallet {
 
     // ---------------------------------------------------------------- What is owed
 
-    /// What paying reads of a market once for a batch.
+    /// What paying reads of a market once for a batch, and what it has paid.
     struct Settlement {
         bytes32 marketId;
         uint256 index;
@@ -77,6 +77,10 @@ abstract contract SettlementBooks is ISettlementWallet {
         uint8 winner;
         uint256 feeBps;
         Pricing.Pool pool;
+        // What this call has paid so far.
+        uint256 sent;
+        uint256 paidShares; // of winners
+        uint256 paidOut; // to them
     }
 
     function _settlement(bytes32 marketId, Market storage m) internal view returns (Settlement memory s) {
@@ -102,7 +106,7 @@ abstract contract SettlementBooks is ISettlementWallet {
         if (t.status == MarketStatus.Open) revert NotSettled(t.marketId);
         if (t.refunding) return (s.amount, true);
         if (s.outcome != t.winner) return (0, false);
-        return (Pricing.payout(t.pool, s.amount - Pricing.feeOf(s.amount, t.feeBps), s.shares), false);
+        return (Pricing.payout(t.pool, Pricing.netOf(s.amount, t.feeBps), s.shares), false);
     }
 
     // ---------------------------------------------------------------- Reading storage
@@ -117,9 +121,8 @@ abstract contract SettlementBooks is ISettlementWallet {
         if (m.status != MarketStatus.Open) revert AlreadySettled(marketId);
     }
 
-    function _stakeOfMarket(uint256 stakeId) internal view returns (bytes32 marketId, Market storage m, Stake memory s) {
-        s = _stakes[stakeId];
-        if (s.status == StakeStatus.Unknown) revert UnknownStake(stakeId);
+    function _marketOfStake(uint256 stakeId) internal view returns (bytes32 marketId, Market storage m) {
+        if (_stakes[stakeId].status == StakeStatus.Unknown) revert UnknownStake(stakeId);
         marketId = _marketIds[(stakeId >> 32) - 1];
         m = _markets[marketId];
     }
@@ -138,7 +141,8 @@ abstract contract SettlementBooks is ISettlementWallet {
         v.status = m.status;
         v.outcomes = m.outcomes;
         v.winner = m.winner;
-        v.refunding = _settlement(marketId, m).refunding;
+        Settlement memory t = _settlement(marketId, m);
+        v.refunding = t.refunding;
         v.opensAt = m.opensAt;
         v.closesAt = m.closesAt;
         v.feeBps = m.feeBps;
@@ -150,7 +154,7 @@ abstract contract SettlementBooks is ISettlementWallet {
         v.stakes = m.stakes;
         v.staked = m.staked;
         v.netPool = m.netPool;
-        v.paidShares = m.paidShares;
+        if (v.status == MarketStatus.Resolved && !t.refunding) v.paidShares = t.pool.winnersShares - m.unpaidShares;
         v.paidOut = m.paidOut;
     }
 
@@ -177,7 +181,8 @@ abstract contract SettlementBooks is ISettlementWallet {
 
     /// @inheritdoc ISettlementWallet
     function stake(uint256 stakeId) external view returns (StakeView memory v) {
-        (bytes32 marketId, Market storage m, Stake memory s) = _stakeOfMarket(stakeId);
+        (bytes32 marketId, Market storage m) = _marketOfStake(stakeId);
+        Stake memory s = _stakes[stakeId];
         v.marketId = marketId;
         (v.wallet, v.outcome, v.status, v.amount, v.shares) = (s.wallet, s.outcome, s.status, s.amount, s.shares);
         if (s.shares != 0) v.fee = Pricing.feeOf(s.amount, m.feeBps);

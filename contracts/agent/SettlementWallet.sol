@@ -26,12 +26,17 @@ contract SettlementWallet is SettlementBooks, Ownable2Step, EIP712, ReentrancyGu
     bytes32 public constant RELAYER = keccak256("RELAYER");
     bytes32 public constant CREDITOR = keccak256("CREDITOR");
 
-    bytes32 public constant BET_TYPEHASH = keccak256(
+    bytes32 private constant BET_TYPEHASH = keccak256(
         "Bet(bytes32 marketId,uint8 outcome,uint256 amount,uint256 minShares,address wallet,bytes32 idemHash,address builder,bytes32 ref)"
     );
     bytes32 private constant TRANSFER_WITH_AUTHORIZATION_TYPEHASH = keccak256(
         "TransferWithAuthorization(address from,address to,uint256 value,uint256 validAfter,uint256 validBefore,bytes32 nonce)"
     );
+
+    bytes4 private constant TRANSFER_WITH_AUTHORIZATION =
+        bytes4(keccak256("transferWithAuthorization(address,address,uint256,uint256,uint256,bytes32,bytes)"));
+    bytes4 private constant RECEIVE_WITH_AUTHORIZATION =
+        bytes4(keccak256("receiveWithAuthorization(address,address,uint256,uint256,uint256,bytes32,bytes)"));
 
     /// A transfer signed with this `validAfter` (long past, so it delays nothing; no client picks it by chance)
     /// says that its nonce is the hash of a bet and that nobody may stake the payment on any other.
@@ -146,9 +151,11 @@ contract SettlementWallet is SettlementBooks, Ownable2Step, EIP712, ReentrancyGu
         uint80 staked = m.staked;
         uint80 net = m.netPool;
         _liabilities.openStakes -= staked;
-        if (Pricing.refunds(_pool(m, winner))) {
+        Pricing.Pool memory pool = _pool(m, winner);
+        if (Pricing.refunds(pool)) {
             _liabilities.unpaid += staked;
         } else {
+            m.unpaidShares = uint128(pool.winnersShares);
             _liabilities.unpaid += net;
             _liabilities.fees += staked - net;
         }
@@ -214,7 +221,7 @@ contract SettlementWallet is SettlementBooks, Ownable2Step, EIP712, ReentrancyGu
         if (refusal != RefundReason.None) _revertFor(refusal, m, b, shares);
 
         // Some tokens let a spent authorization pass without paying, hence both this and the balances.
-        if (IERC3009(token).authorizationState(b.wallet, a.nonce)) revert AuthorizationAlreadyUsed(b.wallet, a.nonce);
+        if (_isUsed(b.wallet, a.nonce)) revert AuthorizationAlreadyUsed(b.wallet, a.nonce);
         if (a.form == Form.Transfer) booked[b.wallet][a.nonce] = true;
         stakeId = _book(m, b, shares, a.nonce, hash);
         _pull(b.wallet, a);
@@ -232,18 +239,25 @@ contract SettlementWallet is SettlementBooks, Ownable2Step, EIP712, ReentrancyGu
         _requireRole(RELAYER);
     }
 
+    /// Both forms take the same arguments. What the token answers does not matter, what it moved does.
     function _pull(address from, Authorization calldata a) private {
         uint256 before = _balance();
-        if (a.form == Form.Receive) {
-            IERC3009(token)
-                .receiveWithAuthorization(
-                    from, address(this), a.value, a.validAfter, a.validBefore, a.nonce, a.signature
-                );
-        } else {
-            IERC3009(token)
-                .transferWithAuthorization(
-                    from, address(this), a.value, a.validAfter, a.validBefore, a.nonce, a.signature
-                );
+        (bool ok, bytes memory why) = token.call(
+            abi.encodeWithSelector(
+                a.form == Form.Receive ? RECEIVE_WITH_AUTHORIZATION : TRANSFER_WITH_AUTHORIZATION,
+                from,
+                address(this),
+                a.value,
+                a.validAfter,
+                a.validBefore,
+                a.nonce,
+                a.signature
+            )
+        );
+        if (!ok) {
+            assembly ("memory-safe") {
+                revert(add(why, 32), mload(why))
+            }
         }
         uint256 now_ = _balance();
         if (now_ != before + a.value) revert WrongAmountReceived(a.value, now_ > before ? now_ - before : 0);
@@ -257,7 +271,7 @@ contract SettlementWallet is SettlementBooks, Ownable2Step, EIP712, ReentrancyGu
         Market storage m = _known(b.marketId);
         if (a.value == 0 || a.value > type(uint64).max) revert AmountOutOfBounds(a.value, 1, type(uint64).max);
         if (booked[b.wallet][a.nonce]) revert AuthorizationAlreadyBooked(b.wallet, a.nonce);
-        if (!IERC3009(token).authorizationState(b.wallet, a.nonce)) revert AuthorizationNotUsed(b.wallet, a.nonce);
+        if (!_isUsed(b.wallet, a.nonce)) revert AuthorizationNotUsed(b.wallet, a.nonce);
         if (!_isSigned(b.wallet, a)) revert NotSignedBy(b.wallet);
         uint256 unbooked = _unbooked();
         if (unbooked < a.value) revert NothingUnbooked(unbooked, a.value);
@@ -404,32 +418,23 @@ contract SettlementWallet is SettlementBooks, Ownable2Step, EIP712, ReentrancyGu
     function pay(bytes32 marketId, uint256[] calldata stakeIds) external nonReentrant returns (uint256 paid) {
         Market storage m = _known(marketId);
         Settlement memory t = _settlement(marketId, m);
-        Sum memory sum;
-        uint256 balance = _balance();
+        uint256 before = _balance();
         for (uint256 k; k < stakeIds.length; ++k) {
-            Stake memory s = _stakes[stakeIds[k]];
-            (uint256 owed, bool refund) = _owed(t, stakeIds[k], s);
-            if (owed == 0) continue;
-            uint256 gasLeft = gasleft();
-            if (gasLeft < PAY_GAS_NEEDED) revert PayGasTooLow(gasLeft, PAY_GAS_NEEDED);
-            uint256 left = _pay(t, stakeIds[k], s, owed, refund, balance, PAY_GAS, sum);
-            if (left < balance) ++paid;
-            else emit PayoutFailed(marketId, stakeIds[k], s.wallet, owed);
-            balance = left;
+            (, bool ok) = _pay(t, stakeIds[k], true);
+            if (ok) ++paid;
         }
-        _close(m, t, sum);
+        if (paid != 0) _close(m, t, before);
     }
 
     /// @inheritdoc ISettlementWallet
     function claim(uint256 stakeId) external nonReentrant {
-        (bytes32 marketId, Market storage m, Stake memory s) = _stakeOfMarket(stakeId);
+        (bytes32 marketId, Market storage m) = _marketOfStake(stakeId);
         Settlement memory t = _settlement(marketId, m);
-        (uint256 owed, bool refund) = _owed(t, stakeId, s);
+        uint256 before = _balance();
+        (uint256 owed, bool ok) = _pay(t, stakeId, false);
         if (owed == 0) revert NothingOwed(stakeId);
-        Sum memory sum;
-        uint256 balance = _balance();
-        if (_pay(t, stakeId, s, owed, refund, balance, gasleft(), sum) >= balance) revert PaymentFailed(s.wallet, owed);
-        _close(m, t, sum);
+        if (!ok) revert PaymentFailed(_stakes[stakeId].wallet, owed);
+        _close(m, t, before);
     }
 
     /// @inheritdoc ISettlementWallet
@@ -437,50 +442,42 @@ contract SettlementWallet is SettlementBooks, Ownable2Step, EIP712, ReentrancyGu
         uint256 fees = _liabilities.fees;
         if (fees == 0) revert NoFees();
         _liabilities.fees = 0;
-        uint256 balance = _balance();
-        if (_send(treasury, fees, balance, gasleft()) >= balance) revert PaymentFailed(treasury, fees);
+        uint256 before = _balance();
+        if (!_send(treasury, fees, false)) revert PaymentFailed(treasury, fees);
+        _requireSent(before, fees);
         emit FeesSwept(fees);
     }
 
-    /// What a call has paid so far.
-    struct Sum {
-        uint256 sent;
-        uint256 shares; // of winners
-        uint256 won; // by them
-    }
-
-    /// Marks a stake as paid before the money goes, and takes that back if it does not.
-    /// @return left our balance after; it went if that is less
-    function _pay(
-        Settlement memory t,
-        uint256 id,
-        Stake memory s,
-        uint256 owed,
-        bool refund,
-        uint256 balance,
-        uint256 gas_,
-        Sum memory sum
-    ) private returns (uint256 left) {
-        _stakes[id].status = refund ? StakeStatus.Refunded : StakeStatus.Paid;
-        left = _send(s.wallet, owed, balance, gas_);
-        if (left >= balance) {
-            _stakes[id].status = s.status;
-            return left;
+    /// Pays what a stake is owed now, if anything. It is marked as paid before the money goes, and that is taken back if it does not.
+    function _pay(Settlement memory t, uint256 id, bool capped) private returns (uint256 owed, bool ok) {
+        Stake storage stored = _stakes[id];
+        Stake memory s = stored;
+        bool refund;
+        (owed, refund) = _owed(t, id, s);
+        if (owed == 0) return (0, false);
+        stored.status = refund ? StakeStatus.Refunded : StakeStatus.Paid;
+        ok = _send(s.wallet, owed, capped);
+        if (ok) {
+            unchecked {
+                t.sent += owed; // parts of a pot
+                if (!refund) (t.paidShares, t.paidOut) = (t.paidShares + s.shares, t.paidOut + owed);
+            }
+            emit Paid(t.marketId, id, s.wallet, owed, refund);
+        } else {
+            stored.status = s.status;
+            emit PayoutFailed(t.marketId, id, s.wallet, owed);
         }
-        sum.sent += owed;
-        if (!refund) (sum.shares, sum.won) = (sum.shares + s.shares, sum.won + owed);
-        emit Paid(t.marketId, id, s.wallet, owed, refund);
     }
 
     /// Books what a call has paid. Once every winner is paid, what the floors left is nobody's and becomes fees.
-    function _close(Market storage m, Settlement memory t, Sum memory sum) private {
-        if (sum.sent == 0) return;
-        uint256 gone = sum.sent;
-        if (sum.shares != 0) {
-            uint256 paidShares = m.paidShares + sum.shares;
-            uint256 paidOut = m.paidOut + sum.won;
-            (m.paidShares, m.paidOut) = (uint128(paidShares), uint128(paidOut));
-            if (paidShares == t.pool.winnersShares) {
+    function _close(Market storage m, Settlement memory t, uint256 before) private {
+        _requireSent(before, t.sent);
+        uint256 gone = t.sent;
+        if (t.paidShares != 0) {
+            uint256 unpaidShares = m.unpaidShares - t.paidShares;
+            uint256 paidOut = m.paidOut + t.paidOut;
+            (m.unpaidShares, m.paidOut) = (uint128(unpaidShares), uint128(paidOut));
+            if (unpaidShares == 0) {
                 uint256 dust = t.pool.net - paidOut;
                 gone += dust;
                 _liabilities.fees += uint80(dust);
@@ -489,28 +486,44 @@ contract SettlementWallet is SettlementBooks, Ownable2Step, EIP712, ReentrancyGu
         _liabilities.unpaid -= uint80(gone);
     }
 
-    /// Our balance decides whether the money went, not what the token says. A receiver that sends a part back within the call has been
-    /// paid; one that sends back all of it, or more, is owed it still. With a fixed gas none can burn what the next one needs.
-    /// @return left our balance after; nothing went unless that is less
-    function _send(address to, uint256 amount, uint256 balance, uint256 gas_) private returns (uint256 left) {
+    /// In a batch the gas is fixed, so that no receiver can burn what the next one needs, and must be there, so that a starved transfer
+    /// never looks like a refused one. Alone, it is all there is.
+    /// @return ok what the token says; that it is true is for _requireSent
+    function _send(address to, uint256 amount, bool capped) private returns (bool ok) {
+        uint256 gasLimit = gasleft();
+        if (capped) {
+            if (gasLimit < PAY_GAS_NEEDED) revert PayGasTooLow(gasLimit, PAY_GAS_NEEDED);
+            gasLimit = PAY_GAS;
+        }
         address token_ = token;
         bytes4 selector = IERC3009.transfer.selector;
-        // transfer(to, amount). What comes back is not copied, so it cannot be made expensive.
+        // transfer(to, amount). No more than a word of what comes back is copied, so it cannot be made expensive.
         assembly ("memory-safe") {
             let data := mload(0x40)
             mstore(data, selector)
             mstore(add(data, 4), shr(96, shl(96, to))) // nothing is promised about the bits above an address
             mstore(add(data, 36), amount)
-            pop(call(gas_, token_, 0, data, 68, 0, 0))
+            mstore(0, 1) // a token may answer nothing
+            ok := and(call(gasLimit, token_, 0, data, 68, 0, 32), eq(mload(0), 1))
         }
-        left = _balance();
-        if (left + amount < balance) revert WrongAmountSent(amount, balance - left);
+    }
+
+    /// All that was sent must have gone, and nothing more: once for a batch, because asking after each payment costs as much as a
+    /// tenth of it. A token that says otherwise pays nobody, and owes everybody still.
+    function _requireSent(uint256 before, uint256 sent) private view {
+        uint256 left = _balance();
+        if (left + sent != before) revert WrongAmountSent(sent, before > left ? before - left : 0);
     }
 
     // ---------------------------------------------------------------- Internals
 
     function _requireRole(bytes32 role) private view {
         if (!hasRole[role][msg.sender]) revert MissingRole(msg.sender, role);
+    }
+
+    /// Used or cancelled: the token keeps one bit for both.
+    function _isUsed(address from, bytes32 nonce) private view returns (bool) {
+        return IERC3009(token).authorizationState(from, nonce);
     }
 
     function _balance() private view returns (uint256) {

@@ -45,11 +45,11 @@ abstract contract LocalToken is IERC3009 {
         keccak256("EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)");
 
     /// The top bit of a balance marks a frozen account, as in USDC 2.2; the supply stays below it.
-    uint256 private constant FROZEN = 1 << 255;
+    uint256 internal constant FROZEN = 1 << 255;
 
     // ---------------------------------------------------------------- Storage
 
-    mapping(address account => uint256 balanceAndFrozen) private _accounts;
+    mapping(address account => uint256 balanceAndFrozen) internal _accounts;
     mapping(address owner => mapping(address spender => uint256 value)) public allowance;
     mapping(address authorizer => mapping(bytes32 nonce => bool spent)) public authorizationState;
     uint256 public totalSupply;
@@ -57,7 +57,7 @@ abstract contract LocalToken is IERC3009 {
 
     // ---------------------------------------------------------------- Identity
 
-    function name() public pure virtual returns (string memory);
+    function name() public view virtual returns (string memory);
     function symbol() public pure virtual returns (string memory);
     function version() public pure virtual returns (string memory);
 

@@ -90,7 +90,8 @@ interface IMarketLister {
     /// settles it. Openers only; refused while the settler's guardian has stopped new markets.
     function open(OpenParams calldata p) external returns (uint256 marketId, bytes32 specId);
 
-    /// @notice Sets a feed's terms for markets opened from now on. Owner only.
+    /// @notice Sets a feed's terms for markets opened from now on. Owner only. A feed that is allowed must have code, 8 decimals and a
+    /// positive reading of the last days (see FeedCheck; stock feeds rest at weekends); so must it when a market is opened.
     /// @param ticker 1 to 31 bytes
     function setFeed(
         address feed,

@@ -241,7 +241,7 @@ interface IVestedMarkets {
     // ---------------------------------------------------------------- Other
 
     /// @notice Stops or allows new entries and new markets, nothing else. Guardian only.
-    function setEntriesPaused(bool paused) external;
+    function setPaused(bool paused) external;
 
     /// @notice Gives a position, and all it is due, to `to`. Its owner only.
     function transferPosition(uint256 positionId, address to) external;

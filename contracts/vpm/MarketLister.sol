@@ -5,6 +5,7 @@ import {Ownable, Ownable2Step} from "@openzeppelin/contracts/access/Ownable2Step
 import {IERC20} from "@openzeppelin/contracts/token/ERC20/IERC20.sol";
 import {SafeERC20} from "@openzeppelin/contracts/token/ERC20/utils/SafeERC20.sol";
 import {ReentrancyGuardTransient} from "@openzeppelin/contracts/utils/ReentrancyGuardTransient.sol";
+import {FeedCheck} from "../lib/FeedCheck.sol";
 import {IMarketLister} from "./IMarketLister.sol";
 import {IRoundResolver} from "./IRoundResolver.sol";
 import {IVestedMarkets} from "./IVestedMarkets.sol";
@@ -17,6 +18,8 @@ contract MarketLister is IMarketLister, Ownable2Step, ReentrancyGuardTransient {
     uint256 public constant LONGEST_WINDOW = 8 days;
     /// One token: the least seed per leg and the least minimum entry.
     uint256 public constant ONE_TOKEN = 1e6;
+    /// Of the latest reading when a feed is allowed and when a market is opened: feeds rest over weekends and holidays.
+    uint256 public constant MAX_FEED_AGE = 5 days;
     uint256 private constant LONGEST_TICKER = 31;
     uint8 private constant LAST_FAMILY = 2;
 
@@ -60,6 +63,7 @@ contract MarketLister is IMarketLister, Ownable2Step, ReentrancyGuardTransient {
         if (!isOpener[msg.sender]) revert NotOpener(msg.sender);
         Feed memory f = _feeds[p.feed];
         if (!f.allowed) revert FeedNotAllowed(p.feed);
+        FeedCheck.check(p.feed, MAX_FEED_AGE);
         _requireTimes(p, f);
         _requireAmounts(p);
         if (p.family > LAST_FAMILY) revert UnknownFamily(p.family);
@@ -155,6 +159,7 @@ contract MarketLister is IMarketLister, Ownable2Step, ReentrancyGuardTransient {
         if (length == 0 || length > LONGEST_TICKER) revert TickerLength(length, LONGEST_TICKER);
         _requireAge("strike", maxStrikeAge, type(uint32).max);
         _requireAge("final", maxFinalAge, type(uint32).max);
+        if (allowed) FeedCheck.check(feed_, MAX_FEED_AGE);
         _feeds[feed_] = Feed({
             stockToken: stockToken,
             maxStrikeAge: maxStrikeAge,

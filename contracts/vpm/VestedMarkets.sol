@@ -36,7 +36,8 @@ contract VestedMarkets is VestedBooks, ReentrancyGuardTransient {
     bytes32 public constant ENTER_TYPEHASH =
         keccak256("Enter(uint256 marketId,uint8 outcome,uint256 amount,bytes32 salt)");
 
-    /// What one transfer may use, so that a token that calls its receivers cannot let one of them burn a batch's gas.
+    /// What one transfer of a batch may use, so that a token that calls its receivers cannot let one of them burn a batch's gas. A
+    /// call that pays one and reverts on failure forwards all it has: should a token ever need more than this, no money is locked.
     uint256 public constant TRANSFER_GAS = 200_000;
     /// What must remain beside it: 1/63 of it, which a call cannot pass on, and the work after the call.
     uint256 private constant TRANSFER_GAS_RESERVE = 40_000;
@@ -301,7 +302,7 @@ contract VestedMarkets is VestedBooks, ReentrancyGuardTransient {
 
     function _payOrRevert(uint256 positionId, Position p, Snapshot memory snap, Stake memory s, bool settle) private {
         uint256 held = _held();
-        (uint256 total, uint256 left) = _pay(positionId, p, snap, s, settle, held);
+        (uint256 total, uint256 left) = _pay(positionId, p, snap, s, settle, held, false);
         if (total == 0) revert NothingDue(positionId);
         if (left >= held) revert TransferFailed(p.owner(), total);
     }
@@ -317,7 +318,7 @@ contract VestedMarkets is VestedBooks, ReentrancyGuardTransient {
             // Nothing below changes the snapshot of a market.
             if (positionId >> 32 != snap.marketId) snap = _snapshot(positionId >> 32);
             Stake memory s = _stake(snap, positionId, p);
-            (, uint256 left) = _pay(positionId, p, snap, s, snap.status != Status.Open, held);
+            (, uint256 left) = _pay(positionId, p, snap, s, snap.status != Status.Open, held, true);
             unchecked {
                 if (left < held) ++delivered; // at most positionIds.length
             }
@@ -328,12 +329,18 @@ contract VestedMarkets is VestedBooks, ReentrancyGuardTransient {
     /// @dev Sends what is due of the refused part and, if `settle`, of the settlement. It is booked before the transfer and
     /// taken back when the token refuses, so that at no moment the same money is both sent and owed.
     /// @param held our balance before
+    /// @param capped whether the transfer gets a fixed gas, as in a batch
     /// @return total what was due
     /// @return left our balance after; it went if that is less
-    function _pay(uint256 positionId, Position p, Snapshot memory snap, Stake memory s, bool settle, uint256 held)
-        private
-        returns (uint256 total, uint256 left)
-    {
+    function _pay(
+        uint256 positionId,
+        Position p,
+        Snapshot memory snap,
+        Stake memory s,
+        bool settle,
+        uint256 held,
+        bool capped
+    ) private returns (uint256 total, uint256 left) {
         uint256 gross = _reckon(p, snap, s, settle);
         total = gross - s.fee + s.refund;
         if (total == 0) return (0, held);
@@ -345,7 +352,7 @@ contract VestedMarkets is VestedBooks, ReentrancyGuardTransient {
         if (gross != 0) m.pool = pool.pay(s.accepted, gross);
         _totals = totals.settleDebt(total, s.fee);
 
-        left = _send(p.owner(), total, held);
+        left = _send(p.owner(), total, held, capped);
         if (left < held) {
             emit Delivered(positionId, p.owner(), total - s.refund, s.fee, s.refund);
         } else {
@@ -373,9 +380,14 @@ contract VestedMarkets is VestedBooks, ReentrancyGuardTransient {
     /// owner it has frozen. A receiver that sends a part back within the call has been paid; one that sends back all of it,
     /// or more, is owed it still.
     /// @return left our balance after; nothing went unless that is less
-    function _send(address to, uint256 amount, uint256 held) private returns (uint256 left) {
-        uint256 needed = TRANSFER_GAS + TRANSFER_GAS_RESERVE;
-        if (gasleft() < needed) revert NotEnoughGas(gasleft(), needed);
+    function _send(address to, uint256 amount, uint256 held, bool capped) private returns (uint256 left) {
+        uint256 gasLimit = gasleft();
+        if (capped) {
+            // All of it or nothing: a starved transfer would look like a refused one.
+            uint256 needed = TRANSFER_GAS + TRANSFER_GAS_RESERVE;
+            if (gasLimit < needed) revert NotEnoughGas(gasLimit, needed);
+            gasLimit = TRANSFER_GAS;
+        }
         address token_ = token;
         bytes4 selector = IERC3009.transfer.selector;
         // transfer(to, amount). What comes back is not copied, so it cannot be made expensive.
@@ -384,7 +396,7 @@ contract VestedMarkets is VestedBooks, ReentrancyGuardTransient {
             mstore(data, selector)
             mstore(add(data, 4), shr(96, shl(96, to))) // nothing is promised about the bits above an address
             mstore(add(data, 36), amount)
-            pop(call(TRANSFER_GAS, token_, 0, data, 68, 0, 0))
+            pop(call(gasLimit, token_, 0, data, 68, 0, 0))
         }
         left = _held();
         unchecked {
@@ -394,7 +406,7 @@ contract VestedMarkets is VestedBooks, ReentrancyGuardTransient {
 
     function _sendToTreasury(uint256 amount) private {
         uint256 held = _held();
-        if (_send(treasury, amount, held) >= held) revert TransferFailed(treasury, amount);
+        if (_send(treasury, amount, held, false) >= held) revert TransferFailed(treasury, amount);
     }
 
     function _held() private view returns (uint256) {
@@ -429,7 +441,7 @@ contract VestedMarkets is VestedBooks, ReentrancyGuardTransient {
     // ---------------------------------------------------------------- Other
 
     /// @inheritdoc IVestedMarkets
-    function setEntriesPaused(bool paused) external nonReentrant {
+    function setPaused(bool paused) external nonReentrant {
         if (msg.sender != guardian) revert NotGuardian(msg.sender, guardian);
         _totals = _totals.withPaused(paused);
         emit EntriesPaused(paused);

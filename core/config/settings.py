@@ -45,7 +45,8 @@ class ChainSettings:
 class Settings(SettingsBase):
     # Database
     database_url: DatabaseUrl = Field(
-        alias="DATABASE_URL", description="a URL like postgresql://user:password@host:5432/vpm"
+        alias="DATABASE_URL",
+        description="a URL like postgresql://user:password@host:5432/vpm; several hosts as one:5432,two:5432",
     )
     database_read_url: DatabaseUrl | None = Field(
         default=None, alias="DATABASE_READ_URL", description="the URL of a read replica, or leave it unset"

@@ -35,7 +35,15 @@ def _check_url(url: str, schemes: tuple[str, ...]) -> str:
 
 
 def _check_database_url(secret: SecretStr) -> SecretStr:
-    _check_url(secret.get_secret_value(), ("postgresql", "postgres"))
+    """Each host of a URL that names several, a primary and its standbys, must be one."""
+    url = secret.get_secret_value()
+    scheme, separator, rest = url.partition("://")
+    authority, slash, path = rest.partition("/")
+    login, at, hosts = authority.rpartition("@")
+    if "," in hosts and "[" in hosts:
+        raise ValueError("of several hosts each must be a name or an IPv4 address")
+    for host in hosts.split(","):
+        _check_url(f"{scheme}{separator}{login}{at}{host}{slash}{path}", ("postgresql", "postgres"))
     return secret
 
 

@@ -3,11 +3,15 @@ errors.
 
 Pools are small on purpose: more than 8 connections per process cost PostgreSQL more than they give. `autocommit`
 saves a round trip pair where one statement is all; never use it for several statements that belong together.
+
+A URL may name several hosts, `postgresql://user:password@one:5432,two:5432/vpm`: a primary and whoever may take its
+place. Connections then go to the one that can be written to, unless the URL's `target_session_attrs` says otherwise.
 """
 
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import urlencode, urlsplit, urlunsplit
 
 import psycopg
 from psycopg import AsyncConnection
@@ -26,17 +30,50 @@ Pool = AsyncConnectionPool[AsyncConnection[TupleRow]]
 STATEMENT_TIMEOUT_MS = 30_000
 
 
+DEFAULT_PORT = 5432
+WRITABLE = "read-write"
+"""libpq's name for a server that is no standby."""
+
+
 def sqlalchemy_url(url: str) -> URL:
     """The URL for SQLAlchemy: any spelling of PostgreSQL, always through psycopg."""
     try:
-        return make_url(url).set(drivername="postgresql+psycopg")
-    except ArgumentError:
+        parts = urlsplit(url)
+        login, at, hosts = parts.netloc.rpartition("@")
+        if "," not in hosts:
+            return make_url(url).set(drivername="postgresql+psycopg")
+        # SQLAlchemy takes several hosts in the query only.
+        shared = make_url(urlunsplit(parts._replace(netloc=login + at)))
+        return shared.set(
+            drivername="postgresql+psycopg",
+            query={
+                "target_session_attrs": WRITABLE,
+                **shared.query,
+                "host": tuple(_with_port(host) for host in hosts.split(",")),
+            },
+        )
+    except (ArgumentError, ValueError):
         raise ConfigError("DATABASE_URL cannot be read as a URL.") from None
 
 
 def conninfo(url: str) -> str:
     """The URL for psycopg itself."""
-    return sqlalchemy_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
+    target = sqlalchemy_url(url)
+    hosts = target.query.get("host")
+    if not isinstance(hosts, tuple):
+        return target.set(drivername="postgresql").render_as_string(hide_password=False)
+    # libpq takes several hosts in their place only.
+    parts = urlsplit(url)
+    login, at, _ = parts.netloc.rpartition("@")
+    rest = {name: value for name, value in target.query.items() if name != "host"}
+    return urlunsplit(
+        ("postgresql", login + at + ",".join(hosts), parts.path, urlencode(rest, doseq=True), ""),
+    )
+
+
+def _with_port(host: str) -> str:
+    named = urlsplit(f"//{host}")
+    return host if named.port is not None else f"{host}:{DEFAULT_PORT}"
 
 
 def make_engine(

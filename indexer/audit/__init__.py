@@ -1,1 +1,2 @@
-"""Compares every market, book, position and stake in the tables with the contracts' own views at one block."""
+"""Compares every market, book, bet and payment in the tables with the contracts' own views and the token's receipts at
+one block, and finds rows that are missing."""

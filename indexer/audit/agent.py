@@ -59,10 +59,10 @@ async def audit_agent(
     contracts: Mapping[Role, Contract],
     sources: Sources,
     block: str,
-    found: Comparison,
+    comparison: Comparison,
 ) -> None:
     """`block` is the cursor's hash."""
-    audited = _Audit(connection, client, contracts, sources, block, found)
+    audited = _Audit(connection, client, contracts, sources, block, comparison)
     owed = _Owed()
     async with aclosing(audited.markets()) as markets:
         async for row, book in markets:
@@ -103,7 +103,7 @@ class _Audit:
         contracts: Mapping[Role, Contract],
         sources: Sources,
         block: str,
-        found: Comparison,
+        comparison: Comparison,
     ) -> None:
         self._connection = connection
         self._client = client
@@ -111,7 +111,7 @@ class _Audit:
         self._wallet = contracts[Role.WALLET]
         self._sources = sources
         self._block = block
-        self._found = found
+        self._comparison = comparison
 
     # ---------------------------------------------------------------- markets
 
@@ -121,14 +121,16 @@ class _Audit:
         count = await self._client.read(self._wallet.call("marketCount"), self._block)
         row = await (await self._connection.execute("SELECT count(*) FROM agent_market")).fetchone()
         assert row is not None
-        self._found.value("wallet", "", "marketCount", row[0], count)
+        self._comparison.value("wallet", "", "marketCount", row[0], count)
         for at in range(0, count, MARKETS_AT_ONCE):
             some = range(at, min(at + MARKETS_AT_ONCE, count))
             calls = [self._wallet.call("marketIdAt", position) for position in some]
             ids = [each for each in await self._client.read_many(calls, self._block) if not isinstance(each, RpcError)]
             keys = [(each,) for each in ids]
             rows = await rows_by_key(self._connection, agent.MARKET, ("market_id",), keys)
-            self._found.keys("agent market", ((each.index, each.market_id) for each in rows), enumerate(ids, at + 1))
+            self._comparison.keys(
+                "agent market", ((each.index, each.market_id) for each in rows), enumerate(ids, at + 1)
+            )
             outcomes: dict[bytes, list[Any]] = {}
             for outcome in await rows_by_key(self._connection, agent.OUTCOME, ("market_id",), keys):
                 outcomes.setdefault(outcome.market_id, []).append(outcome)
@@ -136,7 +138,7 @@ class _Audit:
                 its = sorted(outcomes.get(market.market_id, []), key=lambda each: each.outcome)
                 expected = [(market.market_id, outcome) for outcome in range(market.outcomes)]
                 ours = [(each.market_id, each.outcome) for each in its]
-                self._found.keys("outcome", ours, expected)
+                self._comparison.keys("outcome", ours, expected)
                 if ours == expected:
                     yield market, book_of(market, its)
 
@@ -165,7 +167,7 @@ class _Audit:
             "paidShares": row.paid_shares,
             "paidOut": row.paid_out,
         }
-        self._found.fields("agent market", key, ours, answer)
+        self._comparison.fields("agent market", key, ours, answer)
         for outcome in range(row.outcomes):
             ours_book = {
                 "net": book.net[outcome],
@@ -174,7 +176,7 @@ class _Audit:
                 "weight": book.weight(outcome),
                 "price": book.price(outcome),
             }
-            self._found.fields("outcome book", f"{key}/{outcome}", ours_book, more[outcome])
+            self._comparison.fields("outcome book", f"{key}/{outcome}", ours_book, more[outcome])
         if Role.AGENT_RESOLVER in self._contracts:
             terms = {
                 "kind": row.kind,
@@ -190,7 +192,7 @@ class _Audit:
                 "target": row.target,
                 "bounds": [int(bound) for bound in row.bounds],
             }
-            self._found.fields("agent terms", key, terms, more[-1])
+            self._comparison.fields("agent terms", key, terms, more[-1])
         if not isinstance(answer, RpcError):
             await self._stakes(row, book, answer["stakes"])
 
@@ -201,13 +203,13 @@ class _Audit:
         rows = await rows_by_key(self._connection, agent.STAKE, ("market_id",), [(market.market_id,)])
         rows.sort(key=lambda row: row.stake_id)
         stated = [market.index << 32 | n for n in range(count)]
-        self._found.keys("stake", (row.stake_id for row in rows), stated)
+        self._comparison.keys("stake", (row.stake_id for row in rows), stated)
         key = "0x" + market.market_id.hex()
         in_book = [row for row in rows if row.outcome is not None]
-        self._found.value("agent market", key, "stakes in the book", market.stakes, len(in_book))
-        self._found.value("agent market", key, "sum of stakes", market.staked, sum(row.amount for row in in_book))
+        self._comparison.value("agent market", key, "stakes in the book", market.stakes, len(in_book))
+        self._comparison.value("agent market", key, "sum of stakes", market.staked, sum(row.amount for row in in_book))
         given_back = sum(row.paid_amount for row in rows if row.status == StakeStatus.REFUNDED)
-        self._found.value("agent market", key, "sum of refunds", market.given_back, given_back)
+        self._comparison.value("agent market", key, "sum of refunds", market.given_back, given_back)
         for at in range(0, len(rows), STAKES_AT_ONCE):
             some = rows[at : at + STAKES_AT_ONCE]
             await self._views(market, book, some)
@@ -243,10 +245,10 @@ class _Audit:
             }
             if row.outcome is not None:
                 ours["outcome"] = row.outcome
-            self._found.fields("stake", row.stake_id, ours, stated)
-            self._found.value("stake", row.stake_id, "stakeOf", first[row.wallet, row.idem_hash], under_key)
+            self._comparison.fields("stake", row.stake_id, ours, stated)
+            self._comparison.value("stake", row.stake_id, "stakeOf", first[row.wallet, row.idem_hash], under_key)
             # The receive form needs no record: nothing but the contract itself can take such a payment.
-            self._found.value("stake", row.stake_id, "booked", not is_marked(row.nonce), booked)
+            self._comparison.value("stake", row.stake_id, "booked", not is_marked(row.nonce), booked)
 
     async def _payments(self, rows: list[Any]) -> None:
         """Each stake against the very authorization that paid for it, which `audit_shared` checks."""
@@ -259,7 +261,7 @@ class _Audit:
             ours = (PAID, row.amount, recipient, True, 1)
             brought = None if value is None else int(value)
             stated = (state, brought, None if paid_to is None else bytes(paid_to), in_time, stakes)
-            self._found.value("stake", row.stake_id, "payment", ours, stated)
+            self._comparison.value("stake", row.stake_id, "payment", ours, stated)
 
     # ---------------------------------------------------------------- what belongs to no market
 
@@ -274,15 +276,15 @@ class _Audit:
         if Role.TOKEN in self._contracts:
             calls.append(self._contracts[Role.TOKEN].call("balanceOf", self._wallet.address))
         stated, paused_there, *more = await self._client.read_many(calls, self._block)
-        self._found.value("wallet", "", "liabilities", ours, stated)
-        self._found.value("wallet", "", "paused", paused, paused_there)
+        self._comparison.value("wallet", "", "liabilities", ours, stated)
+        self._comparison.value("wallet", "", "paused", paused, paused_there)
         if more and not isinstance(stated, RpcError) and not isinstance(more[0], RpcError):
             values = (self._sources.chain_id, self._sources.contracts[Role.WALLET])
             unbooked = await (await self._connection.execute(_UNBOOKED, values)).fetchone()
             assert unbooked is not None
             # Whoever sends the contract money in another way adds to what is there.
             left = more[0] - sum(stated)
-            self._found.value("wallet", "", "unbooked money is there", left >= int(unbooked[0]), True)
+            self._comparison.value("wallet", "", "unbooked money is there", left >= int(unbooked[0]), True)
 
     async def permissions(self) -> None:
         """Roles, feeds and bounds. That none is missing, `audit_shared` sees."""
@@ -295,7 +297,7 @@ class _Audit:
             calls += [lister.call("isLister", address_text(row.account)) for row in by_lister]
         answers = await self._client.read_many(calls, self._block)
         for row, answer in zip(by_wallet + by_lister, answers, strict=lister is not None):
-            self._found.value("role", (row.role, row.account), "allowed", row.allowed, answer)
+            self._comparison.value("role", (row.role, row.account), "allowed", row.allowed, answer)
         if lister is not None:
             await self._listing(lister)
 
@@ -312,7 +314,7 @@ class _Audit:
                 "disputeWindow": row.dispute_window,
                 "voidDelay": row.void_delay,
             }
-            self._found.fields("bounds", "", ours, bounds)
+            self._comparison.fields("bounds", "", ours, bounds)
         for row, answer in zip(feeds, answers, strict=True):
             ours = {
                 "allowed": row.allowed,
@@ -323,4 +325,4 @@ class _Audit:
                 "lag": row.lag,
                 "potCap": row.pot_cap,
             }
-            self._found.fields("agent feed", row.feed, ours, answer)
+            self._comparison.fields("agent feed", row.feed, ours, answer)

@@ -20,6 +20,7 @@ from indexer.audit.shared import audit_shared
 from indexer.audit.stock import audit_stock
 from indexer.errors import NodeFault
 from indexer.sources import Sources
+from indexer.store.tables import Connection
 
 ABI_FOLDER = Path(core.__file__).parent / "abi"
 ABIS = {
@@ -36,43 +37,45 @@ ABIS = {
 
 async def audit(pool: Pool, client: ChainClient, sources: Sources) -> tuple[int, Comparison]:
     """The block compared at and what was found; the outcome is also kept in `chain_audit`."""
-    found = Comparison()
     async with pool.connection() as connection:
         await connection.set_isolation_level(psycopg.IsolationLevel.REPEATABLE_READ)
         try:
             async with connection.transaction():
-                await connection.execute("SET LOCAL statement_timeout = 0")
-                number, digest, now = await _moment(connection, sources)
-                block = "0x" + digest.hex()
-                await _check_node(client, number, block)
-                addresses = dict(sources.contracts)
-                if sources.token is not None:
-                    addresses[Role.TOKEN] = sources.token
-                contracts = {
-                    role: Contract(
-                        "0x" + addresses[role].hex(), Abi(orjson.loads((ABI_FOLDER / f"{name}.json").read_bytes()))
-                    )
-                    for role, name in ABIS.items()
-                    if role in addresses
-                }
-                if Role.SETTLER in contracts:
-                    await audit_stock(connection, client, contracts, sources, block, now, found)
-                if Role.WALLET in contracts:
-                    await audit_agent(connection, client, contracts, sources, block, found)
-                await audit_shared(connection, client, contracts, sources, block, found)
+                number, digest, comparison = await compare(connection, client, sources)
         finally:
             await connection.set_isolation_level(None)
         await connection.execute(
             "INSERT INTO chain_audit (chain_id, block_number, block_hash, compared, mismatches, detail)"
             " VALUES (%s, %s, %s, %s, %s, %s)",
-            (sources.chain_id, number, digest, found.compared, found.mismatches, Jsonb(found.detail)),
+            (sources.chain_id, number, digest, comparison.compared, comparison.mismatches, Jsonb(comparison.detail)),
         )
-    return number, found
+    return number, comparison
 
 
-async def _moment(
-    connection: psycopg.AsyncConnection[tuple[object, ...]], sources: Sources
-) -> tuple[int, bytes, Moment]:
+async def compare(connection: Connection, client: ChainClient, sources: Sources) -> tuple[int, bytes, Comparison]:
+    """The tables as the caller's transaction sees them against the chain at their cursor's block, which is named."""
+    comparison = Comparison()
+    await connection.execute("SET LOCAL statement_timeout = 0")
+    number, digest, now = await _moment(connection, sources)
+    block = "0x" + digest.hex()
+    await _check_node(client, number, block)
+    addresses = dict(sources.contracts)
+    if sources.token is not None:
+        addresses[Role.TOKEN] = sources.token
+    contracts = {
+        role: Contract("0x" + addresses[role].hex(), Abi(orjson.loads((ABI_FOLDER / f"{name}.json").read_bytes())))
+        for role, name in ABIS.items()
+        if role in addresses
+    }
+    if Role.SETTLER in contracts:
+        await audit_stock(connection, client, contracts, sources, block, now, comparison)
+    if Role.WALLET in contracts:
+        await audit_agent(connection, client, contracts, sources, block, comparison)
+    await audit_shared(connection, client, contracts, sources, block, comparison)
+    return number, digest, comparison
+
+
+async def _moment(connection: Connection, sources: Sources) -> tuple[int, bytes, Moment]:
     row = await (
         await connection.execute(
             "SELECT number, hash, l1_block_number, block_time FROM chain_cursor WHERE chain_id = %s",

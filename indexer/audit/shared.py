@@ -54,25 +54,25 @@ async def audit_shared(
     contracts: Mapping[Role, Contract],
     sources: Sources,
     block: str,
-    found: Comparison,
+    comparison: Comparison,
 ) -> None:
     """`block` is the cursor's hash."""
-    await _venues(connection, sources, found)
+    await _venues(connection, sources, comparison)
     values = {"chain": sources.chain_id, "topics": list(FEED_EVENTS)}
-    found.keys("round", [], await _places(connection, _MISSING_ROUNDS, values))
-    found.keys("round", await _places(connection, _BASELESS_ROUNDS, values), [])
+    comparison.keys("round", [], await _places(connection, _MISSING_ROUNDS, values))
+    comparison.keys("round", await _places(connection, _BASELESS_ROUNDS, values), [])
     if Role.PAUSER in contracts:
-        await _guardians(connection, client, contracts[Role.PAUSER], sources, block, found)
+        await _guardians(connection, client, contracts[Role.PAUSER], sources, block, comparison)
     if Role.TOKEN in contracts:
         values = {"chain": sources.chain_id, "topics": [AUTHORIZATION_USED.topic, AUTHORIZATION_CANCELED.topic]}
-        found.keys("authorization", [], await _places(connection, _MISSING_AUTHORIZATIONS, values))
-        await _authorizations(connection, client, contracts[Role.TOKEN], sources, block, found)
+        comparison.keys("authorization", [], await _places(connection, _MISSING_AUTHORIZATIONS, values))
+        await _authorizations(connection, client, contracts[Role.TOKEN], sources, block, comparison)
 
 
 # ---------------------------------------------------------------- rows that follow from raw logs
 
 
-async def _venues(connection: Connection, sources: Sources, found: Comparison) -> None:
+async def _venues(connection: Connection, sources: Sources, comparison: Comparison) -> None:
     """Roles, feeds, bounds, guardians, sweeps: few enough to be folded again whole, and every row is held to it."""
     entities = [STOCK_VENUE] if Role.SETTLER in sources.contracts else []
     entities += [AGENT_VENUE] if Role.WALLET in sources.contracts else []
@@ -85,13 +85,13 @@ async def _venues(connection: Connection, sources: Sources, found: Comparison) -
     for kind in (each for entity in entities for each in VENUE_KINDS[entity]):
         ours = _by_key(kind, [kind.values(row) for row in await all_rows(connection, kind)], sources.chain_id)
         expected = _by_key(kind, folded.get(kind.table.name, []), sources.chain_id)
-        found.keys(kind.table.name, ours, expected)
+        comparison.keys(kind.table.name, ours, expected)
         for key in ours.keys() & expected.keys():
-            found.fields(kind.table.name, key, ours[key], expected[key])
+            comparison.fields(kind.table.name, key, ours[key], expected[key])
     for sweeps, venue in ((stock_fee_sweep, stock_venue), (agent_fee_sweep, agent_venue)):
         swept = await _number(connection, f"SELECT coalesce(sum(amount), 0) FROM {sweeps.name}")  # noqa: S608
         total = await _number(connection, f"SELECT coalesce(sum(fees_swept), 0) FROM {venue.name}")  # noqa: S608
-        found.value(sweeps.name, "", "sum", swept, total)
+        comparison.value(sweeps.name, "", "sum", swept, total)
 
 
 def _by_key(kind: RowKind, rows: Sequence[tuple[Any, ...]], chain_id: int) -> dict[tuple[Any, ...], dict[str, Any]]:
@@ -101,19 +101,19 @@ def _by_key(kind: RowKind, rows: Sequence[tuple[Any, ...]], chain_id: int) -> di
 
 
 async def _guardians(
-    connection: Connection, client: ChainClient, pauser: Contract, sources: Sources, block: str, found: Comparison
+    connection: Connection, client: ChainClient, pauser: Contract, sources: Sources, block: str, comparison: Comparison
 ) -> None:
     rows = [row for row in await all_rows(connection, GUARDIAN) if row.chain_id == sources.chain_id]
     answers = await client.read_many([pauser.call("isGuardian", address_text(row.account)) for row in rows], block)
     for row, answer in zip(rows, answers, strict=True):
-        found.value("guardian", row.account, "allowed", row.allowed, answer)
+        comparison.value("guardian", row.account, "allowed", row.allowed, answer)
 
 
 # ---------------------------------------------------------------- payments
 
 
 async def _authorizations(
-    connection: Connection, client: ChainClient, token: Contract, sources: Sources, block: str, found: Comparison
+    connection: Connection, client: ChainClient, token: Contract, sources: Sources, block: str, comparison: Comparison
 ) -> None:
     """Every row against what the token itself says in the transaction that the row names."""
     query = (
@@ -129,9 +129,9 @@ async def _authorizations(
         receipts = await client.receipts([_hex(row.tx) for row in rows])
         for row, state, receipt in zip(rows, spent, receipts, strict=True):
             key = (row.authorizer, row.nonce)
-            found.value("authorization", key, "spent", True, state)
+            comparison.value("authorization", key, "spent", True, state)
             ours = (row.state, row.value, row.recipient, row.block_number, row.log_index)
-            found.value("authorization", key, "payment", ours, _said(row, receipt, sources))
+            comparison.value("authorization", key, "payment", ours, _said(row, receipt, sources))
 
 
 def _said(row: Any, receipt: Receipt | None, sources: Sources) -> tuple[Any, ...]:

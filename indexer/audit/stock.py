@@ -27,24 +27,26 @@ async def audit_stock(
     sources: Sources,
     block: str,
     now: Moment,
-    found: Comparison,
+    comparison: Comparison,
 ) -> None:
     """`block` is the cursor's hash, `now` what contracts see in it."""
     settler = contracts[Role.SETTLER]
-    await _venue(connection, client, settler, block, found)
+    await _venue(connection, client, settler, block, comparison)
     ids = await (await connection.execute("SELECT market_id FROM stock_market ORDER BY market_id")).fetchall()
     for at in range(0, len(ids), MARKETS_AT_ONCE):
         rows = await rows_by_key(connection, stock.MARKET, ("market_id",), ids[at : at + MARKETS_AT_ONCE])
-        await _markets(client, settler, rows, block, now, found)
+        await _markets(client, settler, rows, block, now, comparison)
         if Role.RESOLVER in contracts:
-            await _specs(client, contracts[Role.RESOLVER], rows, block, found)
+            await _specs(client, contracts[Role.RESOLVER], rows, block, comparison)
         for row in rows:
-            await _positions(connection, client, settler, row, block, now, found)
+            await _positions(connection, client, settler, row, block, now, comparison)
     if Role.LISTER in contracts:
-        await _listing(connection, client, contracts[Role.LISTER], block, found)
+        await _listing(connection, client, contracts[Role.LISTER], block, comparison)
 
 
-async def _venue(connection: Connection, client: ChainClient, settler: Contract, block: str, found: Comparison) -> None:
+async def _venue(
+    connection: Connection, client: ChainClient, settler: Contract, block: str, comparison: Comparison
+) -> None:
     markets = await _number(connection, "SELECT count(*) FROM stock_market")
     paused = await _number(connection, "SELECT count(*) FROM stock_venue WHERE entries_paused")
     swept = await _number(connection, "SELECT coalesce(sum(fees_swept), 0) FROM stock_venue")
@@ -60,11 +62,11 @@ async def _venue(connection: Connection, client: ChainClient, settler: Contract,
     }
     answers = await client.read_many([settler.call(name) for name in ours], block)
     for (name, value), answer in zip(ours.items(), answers, strict=True):
-        found.value("venue", "", name, value, answer)
+        comparison.value("venue", "", name, value, answer)
 
 
 async def _listing(
-    connection: Connection, client: ChainClient, lister: Contract, block: str, found: Comparison
+    connection: Connection, client: ChainClient, lister: Contract, block: str, comparison: Comparison
 ) -> None:
     """What the lister counts, and what it says of openers and feeds. That none of those is missing, `audit_shared`
     sees."""
@@ -75,9 +77,9 @@ async def _listing(
     calls += [lister.call("isOpener", address_text(row.opener)) for row in openers]
     calls += [lister.call("feed", address_text(row.feed)) for row in feeds]
     count, *answers = await client.read_many(calls, block)
-    found.value("lister", "", "listingCount", listed, count)
+    comparison.value("lister", "", "listingCount", listed, count)
     for row, answer in zip(openers, answers[: len(openers)], strict=True):
-        found.value("opener", row.opener, "allowed", row.allowed, answer)
+        comparison.value("opener", row.opener, "allowed", row.allowed, answer)
     for row, answer in zip(feeds, answers[len(openers) :], strict=True):
         ours = {
             "stockToken": address_text(row.stock_token),
@@ -86,11 +88,11 @@ async def _listing(
             "maxFinalAge": row.max_final_age,
             "allowed": row.allowed,
         }
-        found.fields("stock feed", row.feed, ours, answer)
+        comparison.fields("stock feed", row.feed, ours, answer)
 
 
 async def _markets(
-    client: ChainClient, settler: Contract, rows: list[Any], block: str, now: Moment, found: Comparison
+    client: ChainClient, settler: Contract, rows: list[Any], block: str, now: Moment, comparison: Comparison
 ) -> None:
     calls = [settler.call(name, row.market_id) for row in rows for name in ("market", "books", "headroom")]
     answers = await client.read_many(calls, block)
@@ -99,7 +101,7 @@ async def _markets(
         market = market_of(row)
         view = market_view(market, now)
         terms = market.terms
-        found.fields(
+        comparison.fields(
             "market",
             row.market_id,
             {
@@ -125,15 +127,15 @@ async def _markets(
         for side, book in enumerate(view.books):
             ours = {name: getattr(book, name) for name in ("principal", "acc", "capacity", "vested", "demand", "live")}
             answer = books_answer[side] if isinstance(books_answer, list | tuple) else books_answer
-            found.fields("book", f"{row.market_id}/{side}", ours, answer)
-        found.value("headroom", row.market_id, "both", view.headroom, headroom_answer)
+            comparison.fields("book", f"{row.market_id}/{side}", ours, answer)
+        comparison.value("headroom", row.market_id, "both", view.headroom, headroom_answer)
 
 
-async def _specs(client: ChainClient, resolver: Contract, rows: list[Any], block: str, found: Comparison) -> None:
+async def _specs(client: ChainClient, resolver: Contract, rows: list[Any], block: str, comparison: Comparison) -> None:
     registered = [row for row in rows if row.stock_token is not None]
     answers = await client.read_many([resolver.call("spec", row.market_id) for row in registered], block)
     for row, answer in zip(registered, answers, strict=True):
-        found.fields(
+        comparison.fields(
             "spec",
             row.market_id,
             {
@@ -156,7 +158,7 @@ async def _positions(
     market_row: Any,
     block: str,
     now: Moment,
-    found: Comparison,
+    comparison: Comparison,
 ) -> None:
     market, key = market_of(market_row), [(market_row.market_id,)]
     vintages = {
@@ -164,11 +166,11 @@ async def _positions(
     }
     rows = await rows_by_key(connection, stock.POSITION, ("market_id",), key)
     # `_markets` holds both counters to the contract's.
-    found.value("market", market_row.market_id, "vintage rows", len(vintages), market_row.vintages + 1)
-    found.value("market", market_row.market_id, "position rows", len(rows), market_row.positions)
-    _check_order(rows, found)
+    comparison.value("market", market_row.market_id, "vintage rows", len(vintages), market_row.vintages + 1)
+    comparison.value("market", market_row.market_id, "position rows", len(rows), market_row.positions)
+    _check_order(rows, comparison)
     needed = {row.vintage for row in rows}
-    found.keys("vintage", vintages.keys() & needed, needed)
+    comparison.keys("vintage", vintages.keys() & needed, needed)
     rows = [row for row in rows if row.vintage in vintages]
     for at in range(0, len(rows), POSITIONS_AT_ONCE):
         some = rows[at : at + POSITIONS_AT_ONCE]
@@ -176,22 +178,22 @@ async def _positions(
         answers = await client.read_many(calls, block)
         for index, row in enumerate(some):
             position = position_of(row)
-            _position(market, position, vintages[position.vintage], now, answers[3 * index : 3 * index + 3], found)
+            _position(market, position, vintages[position.vintage], now, answers[3 * index : 3 * index + 3], comparison)
 
 
-def _check_order(rows: list[Any], found: Comparison) -> None:
+def _check_order(rows: list[Any], comparison: Comparison) -> None:
     """What was offered ahead of a position shows in no view unless its vintage was rationed, but follows from the ids,
     which count the positions of a side."""
     ahead: dict[tuple[int, int], int] = {}
     for row in sorted(rows, key=lambda row: row.position_id):
         side = row.vintage, row.outcome
         before = 0 if row.vintage == SEED else ahead.get(side, 0)
-        found.value("position", row.position_id, "offered_before", row.offered_before, before)
+        comparison.value("position", row.position_id, "offered_before", row.offered_before, before)
         ahead[side] = before + row.offered
 
 
 def _position(
-    market: Market, position: Position, vintage: Vintage, now: Moment, answers: list[Any], found: Comparison
+    market: Market, position: Position, vintage: Vintage, now: Moment, answers: list[Any], comparison: Comparison
 ) -> None:
     stated, accrued, settled = answers
     view = position_view(market, position, vintage, now)
@@ -213,10 +215,10 @@ def _position(
         ours["claimed"] = position.claimed
     if due.refund:
         ours["refunded"] = position.refunded
-    found.fields("position", position.position_id, ours, stated)
-    found.value("accrued", position.position_id, "accrued", view.accrued, accrued)
+    comparison.fields("position", position.position_id, ours, stated)
+    comparison.value("accrued", position.position_id, "accrued", view.accrued, accrued)
     ours_due = (due.gross, due.fee, due.net, due.refund, due.total, due.deliverable)
-    found.value("settlement", position.position_id, "all", ours_due, settled)
+    comparison.value("settlement", position.position_id, "all", ours_due, settled)
 
 
 def _status(market: Market) -> int:

@@ -33,8 +33,8 @@ NO_REF = bytes(32)
 
 
 @dataclass(slots=True)
-class _Told:
-    """What the contracts said in one transaction of one act on one market, by event."""
+class _Act:
+    """One act on one market, as the contracts logged it in one transaction, by event."""
 
     last: LogRecord
     events: dict[type, Any] = field(default_factory=dict)
@@ -52,8 +52,8 @@ class AgentFold:
         self._stakes: dict[int, Any] = {}
         self._touched_markets: set[bytes] = set()
         self._touched_stakes: set[int] = set()
-        self._openings: dict[bytes, _Told] = {}
-        self._settlings: dict[bytes, _Told] = {}
+        self._openings: dict[bytes, _Act] = {}
+        self._settlings: dict[bytes, _Act] = {}
         self._handlers: dict[type, Callable[[LogRecord, Any], None]] = {
             ev.MarketOpened: self._opening,
             ev.MarketRegistered: self._opening,
@@ -94,28 +94,28 @@ class AgentFold:
         self._handlers[type(log.event)](log, log.event)
 
     def finish(self) -> None:
-        """After the last log of a block. Contradiction when an act was told of by some of its contracts only."""
-        for told in self._openings.values():
-            missing = ", ".join(each.__name__ for each in OPENING if each not in told.events)
-            _require(told.last, not missing, f"a market was opened without {missing}")
-        for told in self._settlings.values():
-            _require(told.last, len(told.events) == 2, "only one of wallet and resolver told of a market's end")
+        """After the last log of a block. Contradiction when an act was logged by some of its contracts only."""
+        for act in self._openings.values():
+            missing = ", ".join(each.__name__ for each in OPENING if each not in act.events)
+            _require(act.last, not missing, f"a market was opened without {missing}")
+        for act in self._settlings.values():
+            _require(act.last, len(act.events) == 2, "only one of wallet and resolver logged a market's end")
         self._openings.clear()
         self._settlings.clear()
 
     def _opening(self, log: LogRecord, e: ev.MarketOpened | ev.MarketRegistered | ev.MarketListed) -> None:
         _require(log, e.market_id not in self._markets, "a market was opened twice")
-        told = self._told(self._openings, log, e.market_id)
-        if len(told.events) == len(OPENING):
-            self._open(*(told.events[each] for each in OPENING))
+        act = self._act(self._openings, log, e.market_id)
+        if len(act.events) == len(OPENING):
+            self._open(*(act.events[each] for each in OPENING))
 
-    def _told(self, acts: dict[bytes, _Told], log: LogRecord, market_id: bytes) -> _Told:
-        """What was told of an act so far, this log included."""
-        told = acts.setdefault(market_id, _Told(log))
-        _require(log, told.last.tx == log.tx, "one act on a market was told of in two transactions")
-        _require(log, type(log.event) not in told.events, f"{type(log.event).__name__} was said twice of one act")
-        told.last, told.events[type(log.event)] = log, log
-        return told
+    def _act(self, acts: dict[bytes, _Act], log: LogRecord, market_id: bytes) -> _Act:
+        """An act as logged so far, this log included."""
+        act = acts.setdefault(market_id, _Act(log))
+        _require(log, act.last.tx == log.tx, "one act on a market was logged in two transactions")
+        _require(log, type(log.event) not in act.events, f"{type(log.event).__name__} was logged twice of one act")
+        act.last, act.events[type(log.event)] = log, log
+        return act
 
     def _open(self, opening: LogRecord, registering: LogRecord, listing: LogRecord) -> None:
         opened: ev.MarketOpened = opening.event
@@ -259,11 +259,11 @@ class AgentFold:
 
     def _agree(self, log: LogRecord, market_id: bytes) -> None:
         """Once wallet and resolver have both spoken, they said the same; the order is theirs."""
-        events = self._told(self._settlings, log, market_id).events
+        events = self._act(self._settlings, log, market_id).events
         if ev.MarketDecided in events and len(events) == 2:
             decided, market = events[ev.MarketDecided].event, self._markets[market_id]
             result = (True, market.void_reason) if decided.is_void else (False, market.winner)
-            _require(log, result == (decided.is_void, decided.code), "wallet and resolver told of different ends")
+            _require(log, result == (decided.is_void, decided.code), "wallet and resolver logged different ends")
 
     def _paid(self, log: LogRecord, e: ev.Paid) -> None:
         stake, market = self._stake(log, e.stake_id), self._market(log, e.market_id)

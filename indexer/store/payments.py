@@ -54,12 +54,12 @@ async def unpaid_stakes(connection: Connection, sources: Sources, logs: Sequence
 async def warn_of_unpaid(connection: Connection, sources: Sources, logs: Sequence[LogRecord]) -> None:
     """The contract checks what it is paid, so this means that the token no longer says what it did, or that whoever
     credits lied. The index follows the contract either way."""
-    found = await unpaid_stakes(connection, sources, logs)
-    if found:
-        metrics.UNPAID_STAKES.labels(sources.name).inc(len(found))
+    unpaid = await unpaid_stakes(connection, sources, logs)
+    if unpaid:
+        metrics.UNPAID_STAKES.labels(sources.name).inc(len(unpaid))
         log.error(
-            f"{len(found)} stakes name a payment that the token did not announce",
+            f"{len(unpaid)} stakes name a payment that the token did not announce",
             action="index.unpaid_stakes",
             chain=sources.name,
-            stakes=[str(each) for each in found[:20]],
+            stakes=[str(each) for each in unpaid[:20]],
         )

@@ -174,8 +174,8 @@ def payload(
 
     chain, chainId; block (the cursor now); at (its time); reorg (blocks were taken back);
     stock (ids of stock markets that changed), agent (ids of agent markets, hex), feeds (proxies, hex),
-    venues ("v" stock, "w" agent). With too many of them, and after a rebuild, `all: true` instead: anything may have
-    changed.
+    venues ("v" stock, "w" agent, "g" the pauser). With too many of them, and after a rebuild, `all: true` instead:
+    anything may have changed.
     """
     head = {
         "chain": sources.name,

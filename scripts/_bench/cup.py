@@ -39,6 +39,8 @@ from core.db.engine import connect
 from core.db.migrate import migrate
 from core.local.postgres import prepare_postgres, start_postgres
 from core.local.process import free_port
+from core.market_document import Specification
+from core.mirror.settlement import Kind
 
 WALLETS = 100_000
 READS = 4_000
@@ -52,11 +54,13 @@ TARGET_MS = 20.0
 _BARE_BOARD = "SELECT wallet, debit_cents FROM cup_score WHERE period = 'all' ORDER BY debit_cents LIMIT 50"
 # A paper market takes trades only beside a listed one that is open.
 _LISTED = (
-    "INSERT INTO agent_market (market_id, kind, feed, target, bounds, early_resolvable, opens_at, closes_at, start_at,"
-    " max_age, void_delay, fee_bps, outcomes, virtual_liquidity, metadata, slug, staked, net_pool, stakes,"
-    " late_payments, paid_out, paid_shares, given_back, status, listed_block, listed_log_index, listed_at, listed_tx,"
-    " updated_block) VALUES (%s, 0, decode(repeat('01', 20), 'hex'), 0, '{}', false, 0, %s, 0, 1, 1, 0, 2, 1, '', %s,"
-    " 0, 0, 0, 0, 0, 0, 0, 1, 1, 0, 1, decode(repeat('02', 32), 'hex'), 1)"
+    "INSERT INTO agent_market (index, market_id, kind, feed, target, bounds, early_resolvable, published, max_age,"
+    " opens_at, closes_at, start_at, ends_at, early_from, settles_after, voids_after, outcomes, weights, fee_bps,"
+    " pot_cap, lister, metadata, staked, net_pool, stakes, late_payments, paid_out, paid_shares, given_back, status,"
+    " listed_block, listed_log_index, listed_at, listed_tx, updated_block) "
+    "VALUES (%s, %s, 0, %s, 1, '{}', false, false, 1, %s, %s, 0, %s, 0, %s, %s, 2, '{10000000, 10000000}', 200,"
+    " 1000000000, decode(repeat('01', 20), 'hex'), '', 0, 0, 0, 0, 0, 0, 0, 1, 1, 0, 1,"
+    " decode(repeat('02', 32), 'hex'), 1)"
 )
 _BARE_TRADE = "INSERT INTO bench_entry (cents) VALUES (100), (-100)"
 _FILL = (
@@ -126,16 +130,22 @@ async def _board(database_url: str, session: aiohttp.ClientSession) -> dict[str,
 
 
 async def _trades(database_url: str, session: aiohttp.ClientSession) -> dict[str, float]:
-    slugs = [f"bench-{number}" for number in range(MARKETS)]
+    slugs = []
     accounts = [Account.create() for _ in range(TRADERS)]
     now = datetime.now(UTC)
+    opens = int(now.timestamp()) - 60
     async with await connect(database_url) as connection:
-        for slug in slugs:
-            ends = int((now + timedelta(hours=1)).timestamp())
-            listing = listing_of(keccak(text=slug), 0, 2, {"slug": slug}, int(now.timestamp()) - 60, ends)
-            assert listing is not None
-            await connection.execute(_LISTED.encode(), (listing.market_key, ends, slug))
+        for number in range(1, MARKETS + 1):
+            key, feed = keccak(text=f"bench-{number}"), b"\x01" * 20
+            times = {"opens_at": opens, "closes_at": opens + 3_600, "ends_at": opens + 7_200}
+            ends = {"settles_after": opens + 7_260, "voids_after": opens + 10_860}
+            spec = Specification(
+                Kind.THRESHOLD, feed, 1, (), False, False, 1, start_at=0, early_from=0, **times, **ends
+            )
+            await connection.execute(_LISTED.encode(), (number, key, feed, *times.values(), *ends.values()))
+            listing = listing_of(key, spec, (10_000_000, 10_000_000), None)
             await books.add(connection, listing)
+            slugs.append(listing.slug)
         for account in accounts:
             await wallets.claim(connection, account.address.lower())
     bodies = [_trade(accounts[n % TRADERS], slugs[n % MARKETS], now) for n in range(TRADES)]

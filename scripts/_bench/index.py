@@ -2,7 +2,8 @@
 
 History: 200,000 events of stock markets in blocks of about a hundred. The bare loop and the indexer take turns on the
 same chain and database server; the indexer writes raw logs, blocks, projections and the cursor. Targets: at least 30%
-of the bare loop's rate, less than 300 MB of memory.
+of the bare loop's rate, less than 300 MB of memory. Then a quarter as many events of agent markets, each stake with its
+payment: the token's logs are paired, and every market is joined from three contracts.
 
 Head: the daemon itself, as production runs it, while 50 events a second arrive. Measured from the moment the node
 announces a block until a reader's query, made at the notification, finds it. Target: 300 ms at the 99th percentile.
@@ -38,9 +39,21 @@ from core.local.packages import REPOSITORY
 from core.local.postgres import PostgresServer, prepare_postgres, start_postgres
 from core.local.process import free_port
 from scripts._bench.index_child import CHAIN_ID
-from scripts._bench.index_load import SETTLER, Venue, emit, place_emitter
+from scripts._bench.index_load import (
+    LISTER,
+    RESOLVER,
+    SETTLER,
+    TOKEN,
+    WALLET,
+    AgentVenue,
+    Elsewhere,
+    Venue,
+    emit,
+    place_emitter,
+)
 
 EVENTS = int(os.environ.get("VPM_BENCH_EVENTS", "200000"))
+AGENT_EVENTS = EVENTS // 4
 ROUNDS = 3
 HEAD_SECONDS = float(os.environ.get("VPM_BENCH_HEAD_SECONDS", "45"))
 HEAD_BLOCK_SECONDS = 0.25
@@ -69,10 +82,11 @@ def main(json_path: Path | None) -> int:
         running = start_postgres(server, Path(folder) / "postgres.log")
         try:
             bare, index = asyncio.run(_history(server, Path(folder)))
+            agent = asyncio.run(_agent_history(server, Path(folder)))
             latencies = asyncio.run(_head(server, Path(folder)))
         finally:
             running.stop()
-    return _report(bare, index, latencies, json_path)
+    return _report(bare, index, agent, latencies, json_path)
 
 
 # ---------------------------------------------------------------- history
@@ -96,6 +110,26 @@ async def _history(server: PostgresServer, folder: Path) -> tuple[list[Run], lis
                 if runs[-1].events != made:
                     raise RuntimeError(f"{what} saw {runs[-1].events} of {made} events")
     return bare, index
+
+
+async def _agent_history(server: PostgresServer, folder: Path) -> list[Run]:
+    async with _chain(folder, None) as options:
+        print(f"making {AGENT_EVENTS:,} events of agent markets ...", flush=True)
+        async with RpcClient((options.url,), chain_id=CHAIN_ID) as rpc:
+            await place_emitter(rpc, (WALLET, RESOLVER, LISTER, TOKEN))
+            venue, number, made = AgentVenue(), 0, 0
+            while made < AGENT_EVENTS:
+                number += 1
+                records = venue.block(number)
+                await emit(rpc, records, to=WALLET)
+                made += sum(len(each.records) if isinstance(each, Elsewhere) else 1 for each in records)
+        runs = []
+        for _ in range(ROUNDS):
+            with _database(server) as url:
+                runs.append(_child("agent", options.url, url))
+            if runs[-1].events != made:
+                raise RuntimeError(f"the indexer saw {runs[-1].events} of {made} events of agent markets")
+    return runs
 
 
 def _child(what: str, rpc_url: str, database_url: str) -> Run:
@@ -269,17 +303,19 @@ def _database(server: PostgresServer) -> Iterator[str]:
             connection.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
 
 
-def _report(bare: list[Run], index: list[Run], latencies: list[float], json_path: Path | None) -> int:
+def _report(bare: list[Run], index: list[Run], agent: list[Run], latencies: list[float], json_path: Path | None) -> int:
     bare_rate = statistics.median(run.rate for run in bare)
     index_rate = statistics.median(run.rate for run in index)
     # Each pair ran one after the other, so a machine that slows down meanwhile weighs on both.
     ratio = statistics.median(ours.rate / theirs.rate for ours, theirs in zip(index, bare, strict=True))
-    peak = max(run.peak_bytes for run in index)
+    agent_rate = statistics.median(run.rate for run in agent)
+    peak = max(run.peak_bytes for run in index + agent)
     ordered = sorted(each * 1000 for each in latencies)
     p50, p99 = (ordered[min(len(ordered) - 1, int(len(ordered) * share))] for share in (0.5, 0.99))
     rows = [
         ("bare loop, events/s", f"{bare_rate:,.0f}", "", True),
         ("indexer, everything written, events/s", f"{index_rate:,.0f}", "", True),
+        ("indexer, agent markets, events/s", f"{agent_rate:,.0f}", "", True),
         ("indexer / bare loop", f"{ratio:.0%}", f">= {TARGET_RATIO:.0%}", ratio >= TARGET_RATIO),
         ("peak memory, MB", f"{peak / 1e6:.0f}", f"< {TARGET_BYTES / 1e6:.0f}", peak < TARGET_BYTES),
         (f"new block to reader, ms, median of {len(ordered)}", f"{p50:.0f}", "", True),
@@ -293,6 +329,7 @@ def _report(bare: list[Run], index: list[Run], latencies: list[float], json_path
             "events": EVENTS,
             "bare_events_per_second": bare_rate,
             "index_events_per_second": index_rate,
+            "agent_events_per_second": agent_rate,
             "ratio": ratio,
             "peak_bytes": peak,
             "visible_ms": {"p50": p50, "p99": p99, "blocks": len(ordered)},

@@ -1,4 +1,5 @@
-"""One measured run in a process of its own, so that its memory is its own too: `bare` or `index`. Prints JSON.
+"""One measured run in a process of its own, so that its memory is its own too: `bare`, `index` (stock markets) or
+`agent`. Prints JSON.
 
 `bare` is the yardstick: pages of logs, two in flight, typed decoding, words sliced by hand, binary COPY into one table,
 one transaction a page. No block hashes, no cursor, no projections, no checks.
@@ -24,21 +25,32 @@ from core.events.stock import ENTERED
 from indexer.chain import ChainFollower
 from indexer.node import RpcNode
 from indexer.sources import Sources
-from scripts._bench.index_load import SETTLER
+from scripts._bench.index_load import LISTER, RESOLVER, SETTLER, TOKEN, WALLET
 
 CHAIN_ID = 31337
 PAGE_BLOCKS = 50
 IN_FLIGHT = 2
 
 
-def sources() -> Sources:
-    return Sources("vpm", CHAIN_ID, 1, "op-stack", {Role.SETTLER: bytes.fromhex(SETTLER[2:])}, None)
+STOCK = Sources("vpm", CHAIN_ID, 1, "op-stack", {Role.SETTLER: bytes.fromhex(SETTLER[2:])}, None)
+AGENT = Sources(
+    "base",
+    CHAIN_ID,
+    1,
+    "op-stack",
+    {
+        Role.WALLET: bytes.fromhex(WALLET[2:]),
+        Role.AGENT_RESOLVER: bytes.fromhex(RESOLVER[2:]),
+        Role.AGENT_LISTER: bytes.fromhex(LISTER[2:]),
+    },
+    bytes.fromhex(TOKEN[2:]),
+)
 
 
-async def index(rpc_url: str, database_url: str) -> tuple[int, float]:
+async def index(rpc_url: str, database_url: str, sources: Sources = STOCK) -> tuple[int, float]:
     """The indexer itself, from the first block to the head."""
     async with RpcClient((rpc_url,), chain_id=CHAIN_ID) as rpc, make_pool(database_url, size=2) as pool:
-        follower = ChainFollower(RpcNode(rpc), sources(), pool, finality_blocks=64)
+        follower = ChainFollower(RpcNode(rpc), sources, pool, finality_blocks=64)
         await follower.open()
         started = time.perf_counter()
         await follower.catch_up()
@@ -137,12 +149,13 @@ def peak_memory_bytes() -> int:
 
 def main() -> int:
     parser = argparse.ArgumentParser()
-    parser.add_argument("what", choices=("bare", "index"))
+    parser.add_argument("what", choices=("bare", "index", "agent"))
     parser.add_argument("rpc_url")
     parser.add_argument("database_url")
     options = parser.parse_args()
-    work = bare if options.what == "bare" else index
-    events, seconds = uvloop.run(work(options.rpc_url, options.database_url))
+    where = (options.rpc_url, options.database_url)
+    work = bare(*where) if options.what == "bare" else index(*where, AGENT if options.what == "agent" else STOCK)
+    events, seconds = uvloop.run(work)
     print(json.dumps({"events": events, "seconds": seconds, "peak_bytes": peak_memory_bytes()}))
     return 0
 

@@ -1,10 +1,10 @@
 """`./vpm bench trade`: how long a paid POST /trade takes, against bare sends on the same chain in the same run.
 
-The API, the relayer and the indexer are the real daemons over PostgreSQL with its durable settings. The bare send is
-the least anybody could do: a transfer signed beforehand goes to the node, and its receipt is asked for every 5 ms. Both
-take turns. First a block is made for each transaction, so that waiting for blocks costs nothing and what is left is
-ours; then a block a second, begun at random moments between blocks. Targets: half of the trades within 150 ms where
-blocks are immediate, and within 150 ms plus the block time where they are not.
+The API, the relayer and the indexer are the real daemons over PostgreSQL with its durable settings. Every other payment
+is in the receive form. The bare send is the least anybody could do: a transfer signed beforehand goes to the node, and
+its receipt is asked for every 5 ms. Both take turns. First a block is made for each transaction, so that waiting for
+blocks costs nothing and what is left is ours; then a block a second, begun at random moments between blocks. Targets:
+half of the trades within 150 ms where blocks are immediate, and within 150 ms plus the block time where they are not.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ import aiohttp
 from core.db.migrate import migrate
 from core.local.postgres import prepare_postgres, start_postgres
 from core.local.process import free_port
+from core.mirror.settlement import Form
 from core.money import USD
 from relayer.signing import Fees, Signer, Unsigned
 from scripts._stack import wallets
@@ -70,7 +71,7 @@ class Bench:
 
     async def prepare(self) -> None:
         played = self._service.chain
-        await asyncio.to_thread(played.list, MARKET, virtual=1_000_000 * USD)
+        await asyncio.to_thread(played.list, MARKET, virtual=2_000 * USD)
         for each in self._payers:
             call = played.contracts.token.call("transfer", each.address, 1_000 * USD)
             await asyncio.to_thread(played.send, call, wallets.DEV[0].address)
@@ -102,7 +103,8 @@ class Bench:
             response, challenge = await self._buyer.post(body)
         if response.status != 402:
             raise RuntimeError(f"no challenge: {challenge}")
-        payment = header(sign(challenge["accepts"][0], who, now=int(time.time())))
+        form = Form(self._next % 2)
+        payment = header(sign(challenge["accepts"][0], who, now=int(time.time()), form=form))
         if at_random:
             await asyncio.sleep(random.random())
         with timed(laps.trade):

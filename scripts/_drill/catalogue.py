@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from scripts._drill import contracts, nodes, processes, storage
+from scripts._drill import contracts, nodes, powers, processes, storage
 from scripts._drill.drill import Drill
 
-# What a deep reorganization takes back cannot be kept, so it comes last.
+# A condemned feed stays so, and what a deep reorganization takes back cannot be kept: they come last.
 DRILLS: dict[str, Drill] = {
     drill.name: drill
-    for drill in (*processes.DRILLS, *storage.DRILLS, *nodes.DRILLS, *contracts.DRILLS, nodes.DEEP_REORG)
+    for drill in (
+        *processes.DRILLS,
+        *storage.DRILLS,
+        *nodes.DRILLS,
+        *contracts.DRILLS,
+        *powers.DRILLS,
+        nodes.DEEP_REORG,
+    )
 }
 
 QUICK = ("kill-indexer", "stop-postgres", "drop-rpc", "reorg", "freeze-owner")

@@ -8,7 +8,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from core.deployments import Deployment, load_deployment, write_deployment
+from core.abi import abi
+from core.chain import Contract
+from core.deployments import Deployment, ObservationSource, load_deployment, write_deployment
 from core.local.anvil import ask
 from keeper.sources.simulated import first_value
 from scripts._deploy.handover import OWNER_KEYS_VARIABLE
@@ -52,7 +54,15 @@ def _stands(chain: LocalChain, state: State) -> bool:
         return False
     known = load_deployment(path)
     there = (ask(chain.url, "eth_getCode", one.address, "latest") != "0x" for one in known.contracts.values())
-    return known.is_deployed and all(there)
+    return known.is_deployed and all(there) and all(_was_allowed(chain, known, one) for one in known.observation_feeds)
+
+
+def _was_allowed(chain: LocalChain, known: Deployment, source: ObservationSource) -> bool:
+    """The last step of a deployment; a feed that was dropped or condemned since keeps its numbers."""
+    lister = Contract(known.contract("AgentLister").address, abi("AgentLister"))
+    call = lister.call("feed", source.address)
+    answer = ask(chain.url, "eth_call", call.parameters(), "latest")
+    return bool(call.function.decode(bytes.fromhex(answer[2:]))["memory_"])
 
 
 def facts(name: str) -> Deployment:

@@ -24,7 +24,7 @@ ADMIN_SLOT = int.from_bytes(keccak(text="org.zeppelinos.proxy.admin"))
 USDC_NAME_SLOT = 5  # `_name` of LocalUSDC, after what LocalToken keeps
 USDC_IMPLEMENTATION = to_checksum_address(keccak(text="vpm local stack: USDC implementation")[12:])
 # The proxy answers its admin nothing, and a node's eth_call without a sender comes from the zero address.
-USDC_ADMIN = to_checksum_address(keccak(text="vpm local stack: USDC proxy admin")[12:])
+USDC_ADMIN = to_checksum_address(keccak(text="vpm local stack: USDC admin")[12:])
 
 
 @dataclass(frozen=True)

@@ -312,7 +312,7 @@ async def check_book(chain: Chain, market: AgentMarket, said: Findings) -> None:
             book.price(outcome),
         )
         call = f"SettlementWallet.outcomeBook(0x{market.key.hex()}, {outcome}) against the fold"
-        said.same(f"net, shares, excess, weight and price of {side}", tuple(stated), ours, call)
+        said.same(f"net, shares, excess, weight and price of {side}", tuple(stated.values()), ours, call)
 
 
 async def check_result(chain: Chain, market: AgentMarket, said: Findings) -> None:
@@ -491,10 +491,9 @@ async def _check_payment(chain: Chain, stake: Seen, said: Findings) -> None:
         said.says("the very transfer that paid for it", False, shown, "there is no such pair before the stake")
     else:
         used, moved = pair
-        right = _is(moved.event, owner, wallet, event.amount) and (moved.block, moved.index) < (
-            stake.block,
-            stake.index,
-        )
+        # In one transaction the contract books first and pulls then; a payment that came by itself is earlier.
+        in_time = moved.tx == stake.tx or (moved.block, moved.index) < (stake.block, stake.index)
+        right = in_time and _is(moved.event, owner, wallet, event.amount)
         detail = f"{moved.event.value} units in {used.tx}, logs {used.index} and {moved.index}"
         said.says("the very transfer that paid for it", right, shown, detail)
     booked = await chain.logs(wallet, _STAKES, [None, None, word(event.wallet)])

@@ -156,7 +156,7 @@ STAGES = [
     Stage("format", "Solidity format", _solidity_format),
     Stage("forge", "every contract test: units, fuzz, invariants", _forge),
     Stage("gas", "no call costs more than it may", _gas),
-    Stage("unit", "Python units and properties", _pytest(["tests/unit", "tests/requirements"], "2")),
+    Stage("unit", "Python units and properties", _pytest(["tests/unit", "tests/guards", "tests/requirements"], "2")),
     Stage("contracts", "contracts against the models and mirrors", _pytest(["tests/contracts"], "0")),
     Stage("integration", "real PostgreSQL and local chains", _steadied(["tests/integration", "tests/faults"], "2")),
     Stage("specs", "every requirement of a finished surface has a test", _requirements),

@@ -89,6 +89,7 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "switch": daemon("scripts._status.switch"),
     "reindex": daemon("scripts._status.reindex"),
     "drill": daemon("scripts._drill"),
+    "mutate": daemon("tests.guards"),
     "sbom": daemon("scripts._vpm.sbom"),
     "advisories": daemon("scripts._vpm.advisories"),
 }

@@ -152,6 +152,21 @@ It touches nothing but what it started, and refuses anything that is not a local
 
 Exit code 0: everything held; 1: something did not; 2: it cannot be run here.""",
     ),
+    "mutate": (
+        "take out one guard at a time and see its tests fail",
+        """\
+./vpm mutate [--only WORD] [--part K/N] [--again] [--list] [--table]
+
+Takes each guard of docs/guards.md, in the daemons and in the contracts, out of a copy of the checkout and runs the
+tests that claim it. A guard whose tests still pass is a survivor: the command names it and fails. Results are kept in
+.vpm/build/guards: a run that was stopped goes on, and only what changed since is tried again.
+
+  --only WORD   guards whose sentence or source file holds this
+  --part K/N    the K-th of N equal parts
+  --again       also guards whose last result still stands
+  --list        list them with their last results
+  --table       write docs/guards.md anew""",
+    ),
     "sbom": (
         "write a CycloneDX bill of materials from the lock files",
         "./vpm sbom [--image] [--output FILE]\n\n--image: only what the container image holds.",

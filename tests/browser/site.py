@@ -138,7 +138,7 @@ def _wait_ready(site: Site) -> None:
 
 def _prepare(site: Site) -> None:
     """One stock market settled and paid, one that ended equal, one past its bell, one live, one open; and agent markets
-    of two kinds, one with bets, and one whose texts would break a page that trusted them."""
+    of two kinds, one with bets, and one whose lister wrote what would break a page that showed it."""
     chain, (a, b, c, *_) = site.stock, wallets.DEV
     chain.push(FLAT_PRICE)
     settled = chain.open_market(strike_in=30, lasts=60)
@@ -185,14 +185,12 @@ def _prepare_agent(site: Site) -> None:
     for value in (80, 82, 81, 84):
         base.observe(value * 10**14)
     closes = base.now + 6 * 3600
-    site.slugs["binary"] = base.list(
-        "bnkr-100m-mcap", metadata={"question": "Will BNKR reach $100M?"}, closes_at=closes
-    )
-    words = {"question": "Where will BNKR be tonight?"}
+    site.slugs["binary"] = base.list("bnkr-100m-mcap", closes_at=closes)
     bounds = [75 * 10**14, 85 * 10**14, 95 * 10**14]
-    site.slugs["range"] = base.list("bnkr-range", kind=1, bounds=bounds, closes_at=closes, metadata=words)
-    texts = {"question": HOSTILE, "shortTitle": HOSTILE, "summary": HOSTILE}
-    site.slugs["hostile"] = base.list("hostile", metadata=texts, closes_at=closes + 30 * 86_400)
+    site.slugs["range"] = base.list("bnkr-range", kind=1, bounds=bounds, closes_at=closes)
+    texts = dict.fromkeys(("id", "slug", "question", "shortTitle", "summary", "series", "headline"), HOSTILE)
+    written = json.dumps({**texts, "links": {"app": HOSTILE, HOSTILE: "https://example.org"}})
+    site.slugs["hostile"] = base.list("hostile", closes_at=closes + 30 * 86_400, known=False, metadata=written)
     asyncio.run(_stake(site, wallets.DEV[3], wallets.DEV[4]))
 
 

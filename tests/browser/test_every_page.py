@@ -8,7 +8,7 @@ import pytest
 
 from scripts._stack import wallets
 from tests.browser.conftest import SIZES, Visit, Visitor
-from tests.browser.site import HOSTILE, Site
+from tests.browser.site import Site
 
 MOST_BYTES = 100_000
 MOST_SHIFT = 0.02
@@ -159,14 +159,15 @@ def test_reading_needs_no_script(site: Site, visitor: Visitor) -> None:
 
 
 @pytest.mark.proves("shared.operation.decision.content_security_policy")
-def test_untrusted_text_is_text(site: Site, visitor: Visitor) -> None:
+def test_nothing_that_a_lister_wrote_is_shown(site: Site, visitor: Visitor) -> None:
+    """What the market asks is said by its specification; an id that it does not give is not shown either."""
     visit = visitor.visit()
+    for path in (path_of(site, "hostile"), "/"):
+        visit.open(path)
+        assert "onerror" not in visit.page.content()
+        assert visit.page.locator("main img").count() == 0
     visit.open(path_of(site, "hostile"))
-    assert visit.page.locator("h1").inner_text() == HOSTILE
-    assert visit.page.title() == f"{HOSTILE}: VPM"
-    assert visit.page.locator("main img").count() == 0
-    visit.open("/")
-    assert HOSTILE in visit.page.locator("#agents").inner_text()
+    assert "BNKR" in visit.page.locator("h1").inner_text()
     visit.clean()
 
 

@@ -75,6 +75,8 @@ def test_a_newcomer_reaches_a_running_deployment_with_the_document_alone(
         "OPENER": wallets.OPENER.address,
         "LISTER": wallets.OPENER.address,
         "PUBLISHER": wallets.PUBLISHER.address,
+        "CREDITOR": wallets.CREDITOR.address,
+        "GUARDIAN": wallets.GUARDIAN.address,
         "RELAYER_1": relay.address,
         "ATTESTER": wallets.ATTESTATION.address,
         "FACTS": str(state.deployments),
@@ -85,7 +87,8 @@ def test_a_newcomer_reaches_a_running_deployment_with_the_document_alone(
         "VPM_PORT": str(port),
         **{f"VPM_{name}_METRICS_PORT": "0" for name in ("API", "INDEXER", "KEEPER", "RELAYER")},
         "VPM_RELAYER_KEYS": f"relay+keeper={relay.private_key},vpm:opener={wallets.OPENER.private_key},"
-        f"base:lister={wallets.OPENER.private_key},base:publisher={wallets.PUBLISHER.private_key}",
+        f"base:lister={wallets.OPENER.private_key},base:publisher={wallets.PUBLISHER.private_key},"
+        f"base:credit={wallets.CREDITOR.private_key}",
         "VPM_ATTESTATION_KEY": wallets.ATTESTATION.private_key,
         "VPM_LOG_FORMAT": "console",
     }
@@ -96,7 +99,9 @@ def test_a_newcomer_reaches_a_running_deployment_with_the_document_alone(
     tail = "\n".join(output.splitlines()[-60:])
     assert code == 0, tail
     assert "--- the end" in output, tail
-    assert output.count("0 wrong") == 2, tail
+    assert output.count("0 wrong") == 3, tail
+    assert output.count("0 wrong, 1 open") == 1, tail
+    assert "the Safe did: allow agent markets on BNKR/market_cap" in output, tail
     assert "is listed in 0x" in output, tail
     assert "nothing needs a look" in output, tail
     assert re.search(r"\d+ claims: \d+ hold, 0 do not hold", output), tail

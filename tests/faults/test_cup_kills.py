@@ -31,11 +31,11 @@ import pytest
 from core.cup import wheel
 from core.db.engine import conninfo
 from core.local.process import free_port
-from core.mirror.bet import market_key
 from tests.cup_rig import BASE, Signer, iso
 from tests.support.agent_chain import AgentChain
 from tests.support.agent_service import AgentService, agent_service
 from tests.support.genesis import Genesis, chain
+from tests.support.played_chain import Reverted
 from tests.support.service import ROOT
 
 LONG = os.environ.get("VPM_TEST_LONG") == "1"
@@ -45,7 +45,7 @@ LONGEST_PAUSE_BETWEEN_KILLS = 6.0
 ROUND_SECONDS = 8.0
 """Betting is cut short, so that rounds end while clients bet on them."""
 TARGET = 100_000_000 * 10**8
-SLUGS = [f"paper-{number}" for number in range(5)]
+MARKETS = [f"paper-{number}" for number in range(5)]
 
 TRY_AGAIN = {429, 503}
 DEFINITE = {
@@ -147,7 +147,7 @@ class Crowd:
 
     def reach(self, moment: int) -> None:
         if self.service.chain.now < moment:
-            with contextlib.suppress(AssertionError):  # a block of its own came in between
+            with contextlib.suppress(ValueError):  # a block of its own came in between
                 self.service.chain.warp_to(moment)
 
     async def kill_at_random(self, kills: Counter[str]) -> None:
@@ -165,10 +165,10 @@ class Crowd:
             for owner, name in victims:
                 await asyncio.to_thread(owner.start, name)
 
-    async def resolve(self, slug: str) -> None:
-        settlement = self.service.chain.contracts.settlement
-        call = settlement.call("resolve(bytes32)", market_key(slug))
-        await asyncio.to_thread(self.service.chain.send, call, self.service.chain.deployment.operator_wallets["lister"])
+    async def resolve(self, market: str) -> None:
+        """On the chain, whose clock goes far ahead of ours for it: paper markets close by ours."""
+        with contextlib.suppress(ValueError, Reverted):  # a block of its own came in between, or the keeper did
+            await asyncio.to_thread(self.service.chain.settle, market, TARGET)
 
     # ------------------------------------------------------------ the database
 
@@ -204,8 +204,8 @@ def service(local_genesis: Genesis, fresh_database_url: str, tmp_path: Path) -> 
     }
     with chain(local_genesis, "base", tmp_path / "anvil.log", block_seconds=1) as base:
         played = AgentChain.on(base.url, base.deployment)
-        for slug in SLUGS:
-            played.list(slug, early=True)
+        for name in MARKETS:
+            played.list(name)
         with agent_service(played, fresh_database_url, local_genesis.deployments, tmp_path, **env) as running:
             running.start("indexer", "keeper", "api")
             yield running
@@ -241,8 +241,9 @@ async def test_the_ledger_stays_exact(
     seed = int(os.environ.get("VPM_TEST_SEED", random.randrange(2**32)))
     print(f"seed {seed}")
     kills: Counter[str] = Counter()
-    crowd = Crowd(service, second, session, random.Random(seed), SLUGS)
-    await crowd.becomes("SELECT count(*) FROM cup_market WHERE starts_with(slug, 'paper-')", len(SLUGS))
+    crowd = Crowd(service, second, session, random.Random(seed), list(service.chain.ids.values()))
+    ours = ", ".join(f"'{slug}'" for slug in crowd.slugs)
+    await crowd.becomes(f"SELECT count(*) FROM cup_market WHERE slug IN ({ours})", len(MARKETS))
     await crowd.becomes("SELECT count(*) > 0 FROM cup_round", True)
 
     going = asyncio.create_task(crowd.rounds_go_round())
@@ -251,8 +252,7 @@ async def test_the_ledger_stays_exact(
     playing = asyncio.gather(*(crowd.client(number, until) for number in range(CLIENTS)))
     try:
         await asyncio.sleep(SECONDS / 2)
-        await asyncio.to_thread(service.chain.observe, TARGET)
-        await crowd.resolve(SLUGS[0])
+        await crowd.resolve(MARKETS[0])
         await asyncio.wait((playing, going, killing), return_when=asyncio.FIRST_COMPLETED)
         for task in (going, killing):
             if task.done():
@@ -264,9 +264,9 @@ async def test_the_ledger_stays_exact(
         with contextlib.suppress(asyncio.CancelledError):
             await killing
     await asyncio.to_thread(service.start, *({"keeper", "api"} - set(service.running)))
-    for slug in SLUGS[1:]:
-        await crowd.resolve(slug)
-    await crowd.becomes("SELECT count(*) FROM cup_market WHERE starts_with(slug, 'paper-') AND status = 'open'", 0)
+    for market in MARKETS[1:]:
+        await crowd.resolve(market)
+    await crowd.becomes(f"SELECT count(*) FROM cup_market WHERE slug IN ({ours}) AND status = 'open'", 0)
     await crowd.becomes("SELECT count(*) FROM cup_bet WHERE status = 'open'", 0)
     going.cancel()
 
@@ -302,7 +302,7 @@ async def the_books_are_exact(crowd: Crowd) -> None:
         "FROM cup_entry e WHERE e.account = a.account)"
     )
     assert await crowd.value(differing) == 0
-    left = "SELECT count(*) FROM cup_account WHERE balance_cents <> 0 AND account ~ '^(market:paper-|round:)'"
+    left = "SELECT count(*) FROM cup_account WHERE balance_cents <> 0 AND account ~ '^(market|round):'"
     assert await crowd.value(left) == 0  # every pool is paid out to the cent
 
 

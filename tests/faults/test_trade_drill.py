@@ -143,7 +143,7 @@ class Drill:
 def service(local_genesis: Genesis, fresh_database_url: str, tmp_path: Path) -> Iterator[AgentService]:
     with chain(local_genesis, "base", tmp_path / "anvil.log", block_seconds=1) as base:
         played = AgentChain.on(base.url, base.deployment)
-        played.list("drill", virtual=1_000_000 * USD)
+        played.list("drill", virtual=2_000 * USD)
         env = {"VPM_RELAYER_LEASE_SECONDS": "2"}
         with agent_service(played, fresh_database_url, local_genesis.deployments, tmp_path, **env) as running:
             running.start("indexer", "relayer", "api")

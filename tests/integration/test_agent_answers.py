@@ -18,7 +18,7 @@ import pytest
 from api.agent import answers, x402
 from core.chain import checksum
 from core.db.engine import conninfo
-from core.mirror.intent import Intent, idem_hash, intent_hash, market_key
+from core.mirror.bet import Bet, bet_hash, idem_hash
 from core.money import USD, loads
 from scripts._stack import wallets
 from tests.support.agent_chain import AgentChain
@@ -37,9 +37,9 @@ def service(
 ) -> Iterator[AgentService]:
     chain = AgentChain.on(base_chain.url, base_chain.deployment)
     folder: Path = tmp_path_factory.mktemp("agent")
-    chain.list("shut", closes_at=chain.now + 60)
-    chain.list("main", fee_bps=150)
-    chain.list("deep", virtual=1_000_000 * USD)
+    chain.list("shut", closes_at=chain.now + 120)
+    chain.list("main")
+    chain.list("deep", virtual=2_000 * USD)
     with agent_service(
         chain, database_url, local_genesis.deployments, folder, VPM_BASE_FINALITY_BLOCKS=str(FINAL_AFTER)
     ) as running:
@@ -67,7 +67,7 @@ async def buyer(service: AgentService) -> AsyncIterator[Buyer]:
 async def test_the_whole_receipt(buyer: Buyer, service: AgentService) -> None:
     """Every key of a real and of a simulated receipt, against the chain where it is on the chain."""
     chain, who = service.chain, DEV[0]
-    body = bet("main", who, "no", 7.123456, ref="campaign-1", builderCode=DEV[7].address)
+    body = bet(chain.ids["main"], who, "no", 7.123456, ref="campaign-1", builderCode=DEV[7].address)
     held = chain.read(chain.contracts.token.call("balanceOf", chain.contracts.settlement.address))
     _, challenge = await buyer.post(body)
     trade_id = challenge["accepts"][0]["extra"]["intentNonce"]
@@ -89,7 +89,7 @@ async def test_the_whole_receipt(buyer: Buyer, service: AgentService) -> None:
     assert paid["replay"] is False
     assert paid["receipt"] == {
         "tradeId": trade_id,
-        "marketId": "main",
+        "marketId": chain.ids["main"],
         "side": "no",
         "sizeUsd": Decimal("7.123456"),
         "simulated": False,
@@ -101,10 +101,15 @@ async def test_the_whole_receipt(buyer: Buyer, service: AgentService) -> None:
             "shares": Decimal(stake["shares"]) / USD,
             "avgPriceCents": paid["receipt"]["position"]["avgPriceCents"],
         },
+        # Alone in its market it would be given back whole.
+        "projectedPayoutUsd": Decimal("7.123456"),
+        "projectedPayoutPerShareUsd": Decimal(7_123_456 * 10**6 // stake["shares"]) / 10**6,
+        "warnings": paid["receipt"]["warnings"],
         "proofUrl": f"{service.api}/proof/{trade_id}",
         "recordedAt": datetime.fromtimestamp(int(block["timestamp"], 16), UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
     }
-    fee = 7_123_456 * 150 // 10_000
+    assert [each["code"] for each in paid["receipt"]["warnings"]] == ["first_on_its_side"]
+    fee = 7_123_456 * 200 // 10_000
     average = Decimal(7_123_456 - fee) * 100 / stake["shares"]
     assert 0 <= average - Decimal(paid["receipt"]["position"]["avgPriceCents"]) < Decimal("0.0001")
     assert settlement == {
@@ -176,7 +181,7 @@ FIELDS = [
 )
 async def test_every_field_of_a_request_is_checked(buyer: Buyer) -> None:
     """A wrong value is named by its field, a right one is taken; optional fields may be null, required ones not."""
-    whole = {name: good for name, _, good in FIELDS}
+    whole: dict[str, Any] = {name: good for name, _, good in FIELDS}
     response, body = await buyer.post(whole)
     assert response.status == 200, body
     for name, wrong, _ in FIELDS:
@@ -195,13 +200,14 @@ async def test_every_field_of_a_request_is_checked(buyer: Buyer) -> None:
 
 @pytest.mark.proves("agent.service.limit.no_max_bet")
 async def test_no_size_is_too_large_for_its_own_sake(buyer: Buyer) -> None:
-    """A million dollars settle like five; beyond the largest quote the missing quote is what is refused."""
-    whole = bet("deep", DEV[5], size=900_000)
-    _, body = await buyer.get("/quote", marketId="deep", sizeUsd=900_000)
+    """Thousands of dollars settle like five, as long as they do not move the price too far; beyond the largest quote
+    the missing quote is what is refused."""
+    whole = bet("deep", DEV[5], size=5_000)
+    _, body = await buyer.get("/quote", marketId="deep", sizeUsd=5_000)
     limits = {"quoteId": body["quote"]["quoteId"], "minSharesOut": body["quote"]["suggestedMinSharesOut"]}
     response, paid = await buyer.buy({**whole, **limits}, DEV[5])
     assert response.status == 200, paid
-    assert paid["receipt"]["sizeUsd"] == 900_000
+    assert paid["receipt"]["sizeUsd"] == 5_000
     for size in (1_000_000_001, 5e30):
         response, refused = await buyer.post(bet("deep", DEV[5], size=size))
         assert (response.status, refused["error"]) == (422, "quote_required")
@@ -240,7 +246,7 @@ async def test_the_order_of_the_checks(buyer: Buyer, service: AgentService) -> N
     used = bet("shut", DEV[4], "yes", 2)
     response, paid = await buyer.buy(used, DEV[4])
     assert response.status == 200, paid
-    service.chain.warp_to(service.chain.now + 100)
+    service.chain.warp_to(service.chain.now + 150)
     async with asyncio.timeout(15):
         while (await buyer.get("/markets/shut"))[1]["market"]["status"] == "open":
             await asyncio.sleep(0.05)
@@ -265,15 +271,17 @@ async def test_the_order_of_the_checks(buyer: Buyer, service: AgentService) -> N
         ({"side": "no"}, 422, "quote_required"),
         ({**lock, "minSharesOut": 10_000}, 422, "quote_mismatch"),
         ({"side": "yes"}, 422, "slippage_exceeded"),
-        ({"minSharesOut": 1, "walletAddress": POOR.address}, 422, "insufficient_balance"),
-        ({"walletAddress": DEV[4].address}, 402, None),
+        ({"minSharesOut": 1, "walletAddress": POOR.address}, 402, None),
     ]
     bad_payment = {"X-PAYMENT": "%%%"}
     for fix, status, code in fixes:
         body = {name: value for name, value in {**body, **fix}.items() if value is not None}
         response, answer = await buyer.post(body, headers=bad_payment)
         assert (response.status, answer.get("error") if status != 402 else None) == (status, code), (body, answer)
-    assert "X-PAYMENT" in answer["error"]  # and the payment is looked at last
+    assert "X-PAYMENT" in answer["error"]  # the payment is looked at then, and the balance last
+    envelope = sign(answer["accepts"][0], POOR, now=service.chain.now)
+    response, answer = await buyer.post(body, headers=header(envelope))
+    assert (response.status, answer["error"]) == (422, "insufficient_balance"), answer
 
 
 @pytest.mark.proves(
@@ -291,8 +299,8 @@ async def test_a_wallet_has_one_book_whoever_brought_its_stakes(buyer: Buyer, se
     response, _ = await buyer.buy(bet("main", partner, "no", 3, builderCode=who.address), partner)
     assert response.status == 200
 
-    brought = Intent(
-        market_id=market_key("main"),
+    brought = Bet(
+        market_id=chain.key("main"),
         outcome=1,
         amount=4 * USD,
         min_shares=0,
@@ -302,7 +310,7 @@ async def test_a_wallet_has_one_book_whoever_brought_its_stakes(buyer: Buyer, se
         ref=b"mention:partner".ljust(32, b"\0"),
     )
     contracts = chain.contracts
-    bound = intent_hash(brought, contracts.chain_id, contracts.settlement.address)
+    bound = bet_hash(brought, contracts.chain_id, contracts.settlement.address)
     _, challenge = await buyer.post(bet("main", who, "no", 4))
     payment = x402.decode(header(sign(challenge["accepts"][0], who, now=chain.now, nonce=bound))["X-PAYMENT"])
     chain.send(contracts.call("settle", brought, payment), partner.address)

@@ -78,7 +78,7 @@ async def test_the_python_client_buys_unchanged(buyer: Buyer, service: AgentServ
     without_ether(service, who)
     client = x402ClientSync()
     register_exact_evm_client(client, Account.from_key(who.private_key))
-    body = bet("official", who, "no", 1)  # what the client pays unasked, by its own default limit
+    body = bet(service.chain.ids["official"], who, "no", 1)  # what the client pays unasked, by its own default limit
 
     def buy() -> tuple[int, Any, str]:
         with x402_requests(client) as session:
@@ -98,7 +98,7 @@ async def test_the_typescript_client_buys_unchanged(buyer: Buyer, service: Agent
     """`@x402/fetch` with `@x402/evm`, run by the environment's Node; it answers a v1 challenge in the v1 form."""
     who = DEV[2]
     without_ether(service, who)
-    body = bet("official", who, "yes", 1)
+    body = bet(service.chain.ids["official"], who, "yes", 1)
     given = {"url": f"{service.api}/trade", "body": body, "privateKey": who.private_key}
     done = await asyncio.to_thread(_run_node, TYPESCRIPT_BUYER, json.dumps(given))
     assert done.returncode == 0, done.stderr

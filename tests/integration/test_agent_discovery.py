@@ -33,11 +33,11 @@ def service(
     chain = AgentChain.on(base_chain.url, base_chain.deployment)
     chain.observe(80_000_000 * 10**8)
     now = chain.now
-    chain.list("bnkr-100m", metadata={"question": "Will BNKR reach $100M by friday?"})
+    chain.list("bnkr-100m")
     chain.list("bnkr-range", kind=1, bounds=BOUNDS, closes_at=now + 90_000)
     chain.list("bnkr-updown", kind=2, closes_at=now + 80_000)
     for at in range(55):
-        chain.list(f"degen-{at}", metadata={"tokenSymbol": "DEGEN"}, closes_at=now + 100_000 + at)
+        chain.list(f"aixbt-{at}", feed="AIXBT/market_cap", target=7_000_000 * 10**8, closes_at=now + 100_000 + at)
     with agent_service(chain, database_url, local_genesis.deployments, tmp_path_factory.mktemp("agent")) as running:
         running.start("indexer", "relayer", "api")
         yield running
@@ -47,7 +47,7 @@ def service(
 async def buyer(service: AgentService) -> AsyncIterator[Buyer]:
     async with aiohttp.ClientSession() as session:
         made = Buyer(session, service)
-        await made.shows("degen-54")
+        await made.shows("aixbt-54")
         yield made
 
 
@@ -68,7 +68,7 @@ async def asked(buyer: Buyer, path: str, model: type[BaseModel], **query: str) -
 async def ids(buyer: Buyer, **query: str) -> list[str]:
     body = await asked(buyer, "/discover", DiscoverBody, **query)
     assert body["count"] == len(body["matches"])
-    return [each["market"]["id"] for each in body["matches"]]
+    return [buyer.service.chain.names[each["market"]["id"]] for each in body["matches"]]
 
 
 async def refused(buyer: Buyer, path: str, status: int, **query: object) -> dict[str, Any]:
@@ -86,19 +86,20 @@ async def test_discover(buyer: Buyer) -> None:
     assert (body["query"], body["silent"], body["count"]) == ("$bnkr", False, 3)
     assert "reason" not in body
     one = (await buyer.get("/markets/bnkr-100m"))[1]["market"]
-    match = next(each for each in body["matches"] if each["market"]["id"] == "bnkr-100m")
+    names = buyer.service.chain.names
+    match = next(each for each in body["matches"] if names[each["market"]["id"]] == "bnkr-100m")
     assert set(one) - {"stats"} == set(match["market"])
-    assert match["market"]["question"] == "Will BNKR reach $100M by friday?"
+    assert match["market"]["question"].startswith("Will BNKR's market cap be $100M or more at ")
     assert match["matchKind"] == "exact"
     assert match["score"] >= 1_000
     assert match["matchedCashtags"] == ["BNKR"]
     assert match["matchedTerms"] == ["bnkr"]
     assert match["reason"] == "cashtag $BNKR"
-    related = (await asked(buyer, "/discover", DiscoverBody, q="reach 100 million"))["matches"]
-    assert [each["market"]["id"] for each in related] == ["bnkr-100m"]
-    # 2 of the 5 words: bnkr, reach, 100m, friday, and the short title says no more.
-    assert (related[0]["matchKind"], related[0]["score"]) == ("related", Decimal("0.5"))
-    assert related[0]["matchedTerms"] == ["100m", "reach"]
+    related = (await asked(buyer, "/discover", DiscoverBody, q="100 million"))["matches"]
+    assert [names[each["market"]["id"]] for each in related] == ["bnkr-100m"]
+    assert related[0]["matchKind"] == "related"
+    assert 0 < related[0]["score"] < 1
+    assert related[0]["matchedTerms"] == ["100m"]
 
 
 @pytest.mark.proves("agent.discover.param.post", "agent.discover.behaviour.silence_gate", "agent.discover.field.reason")
@@ -114,19 +115,20 @@ async def test_posts(buyer: Buyer) -> None:
         quiet = await asked(buyer, "/discover", DiscoverBody, post=post)
         assert (quiet["silent"], quiet["reason"], quiet["count"], quiet["matches"]) == (True, reason, 0, [])
     # The gate reads the post, the query is ranked.
-    both = await asked(buyer, "/discover", DiscoverBody, q="reach 100m", post="will it?")
-    assert (both["query"], [each["market"]["id"] for each in both["matches"]]) == ("reach 100m", ["bnkr-100m"])
+    both = await asked(buyer, "/discover", DiscoverBody, q="100m", post="will it?")
+    assert both["query"] == "100m"
+    assert [buyer.service.chain.names[each["market"]["id"]] for each in both["matches"]] == ["bnkr-100m"]
     assert (await asked(buyer, "/discover", DiscoverBody, q="$BNKR", post="gm"))["silent"] is True
 
 
 @pytest.mark.proves("agent.discover.param.limit", "agent.discover.decision.limit_default_max")
 async def test_limits(buyer: Buyer) -> None:
-    assert len(await ids(buyer, q="$DEGEN")) == 12
-    assert len(await ids(buyer, q="$DEGEN", limit="50")) == 50
+    assert len(await ids(buyer, q="$AIXBT")) == 12
+    assert len(await ids(buyer, q="$AIXBT", limit="50")) == 50
     # Equal pools: the earlier deadline first.
-    assert await ids(buyer, q="$DEGEN", limit="3") == ["degen-0", "degen-1", "degen-2"]
+    assert await ids(buyer, q="$AIXBT", limit="3") == ["aixbt-0", "aixbt-1", "aixbt-2"]
     for limit in ("0", "51", "-1", "x", "1.5", ""):
-        await refused(buyer, "/discover", 400, q="$DEGEN", limit=limit)
+        await refused(buyer, "/discover", 400, q="$AIXBT", limit=limit)
     await refused(buyer, "/discover", 400, q="x" * 501)
     await refused(buyer, "/discover", 400, post="x" * 4_001)
 
@@ -155,7 +157,7 @@ async def test_bets_move_browsing_and_sentiment(buyer: Buyer, service: AgentServ
     assert intel["sentiment"]["directionalBettors"] == 3
     assert intel["sentiment"]["confidence"] == "low"
     assert intel["sentiment"]["score"] > 50
-    assert intel["suggestedBet"]["marketId"] == "bnkr-100m"
+    assert service.chain.names[intel["suggestedBet"]["marketId"]] == "bnkr-100m"
     assert (intel["suggestedBet"]["side"], intel["suggestedBet"]["sideLabel"]) == ("yes", "YES")
 
 

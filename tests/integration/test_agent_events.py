@@ -14,7 +14,6 @@ import pytest
 
 from api.agent.event_models import AgentEvent
 from core.db.engine import make_pool
-from core.mirror.bet import market_key
 from core.outbox import KEEPER, IntentRequest, enqueue
 from scripts._stack import wallets
 from tests.support.agent_chain import AgentChain
@@ -34,8 +33,9 @@ def service(
 ) -> Iterator[AgentService]:
     chain = AgentChain.on(base_chain.url, base_chain.deployment)
     folder: Path = tmp_path_factory.mktemp("events")
-    for name in ("told", "ends", "void"):
-        chain.list(name, early=name == "ends")
+    chain.list("told")
+    chain.list("ends", closes_at=chain.now + 3_600)
+    chain.list("void", closes_at=chain.now + 10 * 86_400)
     with agent_service(
         chain, database_url, local_genesis.deployments, folder, VPM_ALLOW_PRIVATE_WEBHOOKS="1"
     ) as running:
@@ -89,7 +89,7 @@ async def test_a_bet_is_submitted_and_then_placed(buyer: Buyer) -> None:
         assert set(each) == set(AgentEvent.model_json_schema(by_alias=True)["properties"])
         assert (each["wallet"], each["marketId"], each["tradeId"]) == (
             who.address.lower(),
-            "told",
+            buyer.service.chain.ids["told"],
             receipt["tradeId"],
         )
         assert datetime.fromisoformat(each["createdAt"]).tzinfo is not None
@@ -137,7 +137,7 @@ async def test_a_bet_is_submitted_and_then_placed(buyer: Buyer) -> None:
 async def test_from_bets_to_payouts_on_every_channel(buyer: Buyer, service: AgentService, database_url: str) -> None:
     """Two bets of one wallet, one wins; its first payout is refused by the token. Four channels, one sequence."""
     chain, who = service.chain, DEV[2]
-    settlement, token, key = chain.contracts.settlement, chain.contracts.token, market_key("ends")
+    settlement, token, key = chain.contracts.settlement, chain.contracts.token, chain.key("ends")
     follower = Following(f"{service.api}/events", who.address)
     following = asyncio.create_task(follower.run())
     async with receiver() as there, make_pool(database_url, size=1) as pool:
@@ -149,10 +149,7 @@ async def test_from_bets_to_payouts_on_every_channel(buyer: Buyer, service: Agen
             assert response.status == 200, paid
             trades[side] = paid["receipt"]["tradeId"]
         await replayed(buyer, who.address, 4)
-        chain.observe(CAP)
-        chain.ask("evm_increaseTime", 5)
-        chain.ask("evm_mine")
-        chain.send(settlement.call("resolve(bytes32)", key), DEV[7].address)
+        chain.settle("ends", CAP)
         await replayed(buyer, who.address, 7)
         ids = chain.read(settlement.call("stakesOf", key, 0, 10))
         chain.send(token.call("freeze", who.address), who.address)
@@ -235,10 +232,9 @@ async def test_a_void_market_refunds_and_nobody_won(buyer: Buyer, service: Agent
     chain, who = service.chain, DEV[3]
     response, paid = await buyer.buy(bet("void", who, "no"), who)
     assert response.status == 200, paid
-    end = chain.now + 3 * 86_400
-    chain.warp_to(end)
-    key = market_key("void")
-    chain.send(chain.contracts.settlement.call("voidMarket", key, 0), DEV[7].address)
+    chain.warp_to(chain.terms("void")["voidsAfter"] + 1)
+    key = chain.key("void")
+    chain.send(chain.contracts.resolver.call("voidMarket", key), DEV[7].address)
     ids = chain.read(chain.contracts.settlement.call("stakesOf", key, 0, 10))
     chain.send(chain.contracts.settlement.call("pay", key, ids), DEV[7].address)
     events = await replayed(buyer, who.address, 4)

@@ -29,7 +29,7 @@ def service(
 ) -> Iterator[AgentService]:
     chain = AgentChain.on(base_chain.url, base_chain.deployment)
     chain.observe(80_000_000 * 10**8)
-    chain.list("threshold", early=True)
+    chain.list("threshold")
     chain.list("ladder", kind=1, bounds=[50_000_000 * 10**8, 100_000_000 * 10**8])
     chain.list("updown", kind=2)
     # Streams end at once, or each would be waited for.
@@ -61,12 +61,13 @@ def test_every_answer_is_one_the_description_has(service: AgentService) -> None:
         described: dict[str, Any] = json.load(response)
     every = {f"{method.upper()} {path}" for path, methods in described["paths"].items() for method in methods}
     asked = every - {f"GET {PREFIX}/events"}  # a stream stays open
-    real = bet("threshold", DEV[1], size=2)
+    ids = service.chain.ids
+    real = bet(ids["threshold"], DEV[1], size=2)
     seen = generated_requests(
         document,
         known={
-            "id": ["threshold", "ladder"],
-            "marketId": ["threshold"],
+            "id": [ids["threshold"], ids["ladder"]],
+            "marketId": [ids["threshold"]],
             "side": ["yes", "no"],
             "sizeUsd": [1, 2.5, 11],
             "wallet": [DEV[0].address],

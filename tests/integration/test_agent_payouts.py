@@ -17,7 +17,7 @@ from api.agent.render import Links
 from api.agent.switch import Trading
 from core.db.engine import make_engine, make_pool
 from core.db.switches import SwitchWatcher
-from core.mirror.bet import market_key
+from core.market_document import feed_keys
 from core.money import USD, loads
 from scripts._stack import wallets
 from tests.support.agent_chain import AgentChain
@@ -52,10 +52,10 @@ def service(
     }
     with chain(local_genesis, "base", folder / "anvil.log", block_seconds=1) as base:
         played = AgentChain.on(base.url, base.deployment)
-        played.observe(80_000_000 * 10**8)
-        played.list("reached", early=True, fee_bps=FEE_BPS)
-        played.list("forgotten", early=True, fee_bps=FEE_BPS, target=2 * CAP)
-        played.list("late", early=True, fee_bps=FEE_BPS, target=3 * CAP)
+        played.set_bounds(fee_bps=FEE_BPS)
+        played.list("reached", closes_at=played.now + 600)
+        played.list("forgotten", closes_at=played.now + 20_000, target=2 * CAP)
+        played.list("late", closes_at=played.now + 100_000, target=3 * CAP)
         with agent_service(played, database_url, local_genesis.deployments, folder, **env) as running:
             running.start("indexer", "relayer", "api", "keeper")
             yield running
@@ -70,7 +70,7 @@ async def buyer(service: AgentService) -> AsyncIterator[Buyer]:
 
 
 async def exact(buyer: Buyer, path: str) -> Any:
-    async with buyer.session.get(buyer.service.api + path) as response:
+    async with buyer.session.get(buyer.service.api + buyer.named(path)) as response:
         return loads(await response.read())
 
 
@@ -126,7 +126,7 @@ async def test_winners_are_paid_without_a_call_and_everything_adds_up(buyer: Buy
     pool = total - fees
     assert balance(service, settlement.address) - held == total
 
-    played.observe(CAP)  # and from here on nobody does anything but watch
+    played.settle("reached", CAP, resolve=False)  # and from here on nobody does anything but watch
     result = await resolved(buyer, "reached")
     await paid_out(service)
 
@@ -183,7 +183,7 @@ async def test_a_market_nobody_won_gives_every_stake_back_whole(buyer: Buyer, se
     body = bet("forgotten", DEV[4], "no", 9.999999)
     response, paid = await buyer.buy(body, DEV[4])
     assert response.status == 200, paid
-    service.chain.observe(2 * CAP)
+    service.chain.settle("forgotten", 2 * CAP, resolve=False)
     result = await resolved(buyer, "forgotten")
     await paid_out(service)
     assert (result["resolvedOutcome"], result["refunded"], result["payoutPerShareUsd"]) == ("yes", True, None)
@@ -204,13 +204,12 @@ async def test_stats_are_counted_once_a_minute(buyer: Buyer, service: AgentServi
     response, _ = await buyer.buy(bet("late", DEV[5], "yes", 5), DEV[5])
     assert response.status == 200
     service.stop("keeper")
-    played.observe(3 * CAP)
-    played.send(played.contracts.settlement.call("resolve(bytes32)", market_key("late")), DEV[7].address)
+    played.settle("late", 3 * CAP)
     await resolved(buyer, "late")
     played.ask("evm_increaseTime", 900)
     played.ask("evm_mine")
-    ids = played.read(played.contracts.settlement.call("stakesOf", market_key("late"), 0, 10))
-    played.send(played.contracts.settlement.call("pay", market_key("late"), ids), DEV[7].address)
+    ids = played.read(played.contracts.settlement.call("stakesOf", played.key("late"), 0, 10))
+    played.send(played.contracts.settlement.call("pay", played.key("late"), ids), DEV[7].address)
     await paid_out(service)
     _, second = await buyer.get("/stats")
     assert second["stats"] == first["stats"]  # through the door: counted less than a minute ago
@@ -218,9 +217,9 @@ async def test_stats_are_counted_once_a_minute(buyer: Buyer, service: AgentServi
     engine, clock = make_engine(database_url), [1000.0]
     links = Links("http://here", None, played.contracts.settlement.address)
     async with make_pool(database_url, size=1, autocommit=True) as pool:
-        index = AgentIndex(database_url, engine, 8453)
+        index = AgentIndex(database_url, engine, 8453, feed_keys(played.deployment.observation_feeds))
         async with asyncio.timeout(15):
-            while index.venue is None or index.venue.markets[market_key("late")].ending is None:
+            while index.venue is None or index.venue.markets[played.key("late")].ending is None:
                 await index.refresh()
         switch = Trading(False, SwitchWatcher(database_url, pool))
         platform = Platform(engine, pool, index, switch, links, 8453, monotonic=lambda: clock[0])

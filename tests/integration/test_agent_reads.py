@@ -13,6 +13,7 @@ import pytest
 from pydantic import BaseModel
 
 from api.agent import answers
+from core.iso import iso
 from core.mirror.bet import market_key
 from core.money import loads
 from scripts._stack import wallets
@@ -24,6 +25,7 @@ from tests.support.genesis import Genesis, RunningChain
 DEV = wallets.DEV
 CAP = 100_000_000 * 10**8
 BOUNDS = [50_000_000 * 10**8, 100_000_000 * 10**8, 200_000_000 * 10**8]
+BUCKETS = ["under-50m", "50m-to-100m", "100m-to-200m", "from-200m"]
 
 
 @pytest.fixture(scope="module")
@@ -33,8 +35,9 @@ def service(
     chain = AgentChain.on(base_chain.url, base_chain.deployment)
     folder: Path = tmp_path_factory.mktemp("agent")
     chain.observe(80_000_000 * 10**8)
-    chain.list("target", early=True, metadata={"headline": "Is it time?", "sourceUrl": "https://example.org/bnkr"})
-    chain.list("buckets", kind=1, bounds=BOUNDS, metadata={"tokenSymbol": "degen"})
+    chain.observe(80_000_000 * 10**8, "AIXBT/market_cap")
+    chain.list("target")
+    chain.list("buckets", kind=1, bounds=BOUNDS, feed="AIXBT/market_cap")
     chain.list("updown", kind=2)
     with agent_service(chain, database_url, local_genesis.deployments, folder) as running:
         running.start("indexer", "relayer", "api")
@@ -51,7 +54,7 @@ async def buyer(service: AgentService) -> AsyncIterator[Buyer]:
 
 async def exact(buyer: Buyer, path: str, model: type[BaseModel]) -> Any:
     """The body with exact numbers, after it fitted its model: every key there, of its type, null only where allowed."""
-    async with buyer.session.get(buyer.service.api + path) as response:
+    async with buyer.session.get(buyer.service.api + buyer.named(path)) as response:
         raw = await response.read()
         assert response.status == 200, raw
     body = loads(raw)
@@ -84,19 +87,26 @@ async def exact(buyer: Buyer, path: str, model: type[BaseModel]) -> Any:
 )
 async def test_markets(buyer: Buyer, service: AgentService) -> None:
     body = await exact(buyer, "/markets", answers.Markets)
-    found = {each["id"]: each for each in body["markets"]}
+    found = {service.chain.names[each["id"]]: each for each in body["markets"]}
     assert body["count"] == len(found) == 3
     assert body["nextCursor"] is None
     sides = {name: [each["key"] for each in market["outcomes"]] for name, market in found.items()}
-    assert sides == {"target": ["yes", "no"], "buckets": ["b0", "b1", "b2", "b3"], "updown": ["up", "down"]}
+    assert sides == {"target": ["yes", "no"], "buckets": BUCKETS, "updown": ["up", "down"]}
     target = found["target"]
     assert target["category"] == "market_cap"
     assert target["chainId"] == "base"
     assert target["targetMarketCapUsd"] == CAP // 10**8
     assert target["settlement"] == {
         "contract": service.chain.contracts.settlement.address,
-        "marketKey": "0x" + market_key("target").hex(),
+        "marketKey": "0x" + market_key(target["id"]).hex(),
     }
+    terms = service.chain.terms("updown")
+    assert [found["updown"][name] for name in ("startAt", "endsAt", "settlesAfter")] == [
+        iso(terms[name]) for name in ("startAt", "endsAt", "settlesAfter")
+    ]
+    assert target["startAt"] is None
+    assert {outcome["priorPct"] for outcome in target["outcomes"]} == {50}
+    assert target["virtualLiquidityUsd"] == 1_000
     assert [each["lowerUsd"] for each in found["buckets"]["outcomes"]] == [None, *(each // 10**8 for each in BOUNDS)]
     one = await exact(buyer, "/markets/target", answers.OneMarket)
     assert {**one["market"], "stats": None} == {**target, "stats": None}
@@ -112,21 +122,21 @@ async def test_markets(buyer: Buyer, service: AgentService) -> None:
     "agent.markets.decision.type_values",
     "agent.markets.decision.count_is_page",
 )
-async def test_market_filters_and_pages(buyer: Buyer) -> None:
+async def test_market_filters_and_pages(buyer: Buyer, service: AgentService) -> None:
     async def ids(**query: object) -> list[str]:
         _, body = await buyer.get("/markets", **query)
         assert body["count"] == len(body["markets"])
-        return sorted(each["id"] for each in body["markets"])
+        return sorted(service.chain.names[each["id"]] for each in body["markets"])
 
     assert await ids(type="market_cap_range") == ["buckets"]
     assert await ids(type="price_direction") == ["updown"]
-    assert await ids(token="DeGeN") == ["buckets"]
+    assert await ids(token="AiXbT") == ["buckets"]
     assert await ids(ids="target,updown,none") == ["target", "updown"]
     seen, cursor = [], None
     while True:
         query = {"limit": 1} if cursor is None else {"limit": 1, "cursor": cursor}
         _, body = await buyer.get("/markets", **query)
-        seen += [each["id"] for each in body["markets"]]
+        seen += [service.chain.names[each["id"]] for each in body["markets"]]
         cursor = body["nextCursor"]
         if cursor is None:
             break
@@ -139,11 +149,13 @@ async def test_market_filters_and_pages(buyer: Buyer) -> None:
     "agent.research.behaviour.advisory_null",
 )
 @pytest.mark.parametrize("name", ["target", "buckets", "updown"])
-async def test_research(buyer: Buyer, name: str) -> None:
+async def test_research(buyer: Buyer, service: AgentService, name: str) -> None:
     research = (await exact(buyer, f"/markets/{name}/research", answers.ResearchBody))["research"]
     assert research["advisory"] is None
     assert research["observations"][0]["value"] == 80_000_000
-    assert {each["id"] for each in research["related"]} <= {"target", "buckets", "updown"} - {name}
+    related = {service.chain.names[each["id"]] for each in research["related"]}
+    assert related <= {"target", "buckets", "updown"} - {name}
+    assert research["resolutionRules"]["endsAt"] == research["market"]["endsAt"]
     assert (research["ladder"] is None) == (name != "buckets")
     assert (research["tokenSnapshot"] is None) == (name != "target")
 
@@ -160,16 +172,16 @@ async def test_research(buyer: Buyer, name: str) -> None:
 )
 @pytest.mark.parametrize(
     ("name", "side", "size"),
-    [("target", "yes", "1"), ("target", "no", "12.345678"), ("buckets", "b2", "999.99"), ("updown", "up", "10")],
+    [("target", "yes", "1"), ("target", "no", "12.345678"), ("buckets", BUCKETS[2], "999.99"), ("updown", "up", "10")],
 )
 async def test_a_quote_is_what_the_contract_says(
     buyer: Buyer, service: AgentService, name: str, side: str, size: str
 ) -> None:
     path = f"/quote?marketId={name}&side={side}&sizeUsd={size}"
     quote = (await exact(buyer, path, answers.QuoteBody))["quote"]
-    outcome = {"yes": 0, "no": 1, "up": 0, "b2": 2}[side]
+    outcome = {"yes": 0, "no": 1, "up": 0, BUCKETS[2]: 2}[side]
     units = int(Decimal(size) * 10**6)
-    said = service.chain.read(service.chain.contracts.settlement.call("quote", market_key(name), outcome, units))
+    said = service.chain.read(service.chain.contracts.settlement.call("quote", service.chain.key(name), outcome, units))
     shares, fee, before, after = said.values() if isinstance(said, dict) else said
     assert int(quote["estimatedShares"] * 10**6) == shares
     assert int(quote["feeUsd"] * 10**6) == fee
@@ -177,7 +189,7 @@ async def test_a_quote_is_what_the_contract_says(
     assert quote["tier"] == ("locked" if units > 10_000_000 else "simple")
     assert abs(Decimal(quote["impactPct"]) - Decimal(after - before) / 10**16) < Decimal("0.0001")
     if name == "buckets":
-        assert quote["ladder"]["currentBucketKey"] == "b1"
+        assert quote["ladder"]["currentBucketKey"] == BUCKETS[1]
     if name == "target":
         assert quote["tokenSnapshot"]["distanceToTargetPct"] == 25
         assert quote["tokenSnapshot"]["reachedTarget"] is False
@@ -205,6 +217,8 @@ async def test_platform(buyer: Buyer, service: AgentService) -> None:
     assert (poor["canBetMin"], poor["usdcBalanceUsd"]) == (False, 0)
     stats = (await exact(buyer, "/stats", answers.StatsBody))["stats"]
     assert service.chain.contracts.settlement.address in stats["custody"]
+    assert "With a random nonce the relayer decides what a payment is staked on." in stats["custody"]
+    assert "extra.receiveNonce" in stats["custody"]
     health = (await exact(buyer, "/health", answers.HealthBody))["health"]
     assert health["ok"] is True
     assert health["attester"] == wallets.ATTESTATION.address
@@ -244,11 +258,8 @@ async def test_from_bets_to_payouts(buyer: Buyer, service: AgentService) -> None
     pending = (await exact(buyer, "/result?marketId=target", answers.ResultBody))["result"]
     assert (pending["status"], pending["resolvedOutcome"]) == ("pending", None)
 
-    chain.observe(CAP)
-    key = market_key("target")
-    chain.ask("evm_increaseTime", 5)
-    chain.ask("evm_mine")
-    chain.send(chain.contracts.settlement.call("resolve(bytes32)", key), DEV[7].address)
+    key = chain.key("target")
+    chain.settle("target", CAP)
     for _ in range(200):
         result = (await exact(buyer, "/result?marketId=target", answers.ResultBody))["result"]
         if result["status"] == "resolved":

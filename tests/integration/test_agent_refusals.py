@@ -17,6 +17,7 @@ from api.agent.problems import CATALOGUE
 from core.chain import checksum
 from core.db.engine import conninfo
 from core.mirror.bet import idem_hash
+from core.money import USD
 from scripts._stack import wallets
 from tests.support.agent_chain import AgentChain
 from tests.support.agent_service import AgentService, agent_service
@@ -34,8 +35,8 @@ def service(
     chain = AgentChain.on(base_chain.url, base_chain.deployment)
     folder: Path = tmp_path_factory.mktemp("agent")
     chain.list("near")
-    chain.list("small", virtual=1_000_000)
-    chain.list("elsewhere", metadata={"chainId": "solana"})
+    chain.list("small", weights=(1 * USD, 3 * USD))
+    chain.list("elsewhere", known=False)
     with agent_service(chain, database_url, local_genesis.deployments, folder) as running:
         running.start("indexer", "relayer", "api")
         yield running
@@ -147,12 +148,6 @@ REFUSALS: list[Any] = [
         "unsupported_market",
         marks=pytest.mark.proves("agent.trade.error.unsupported_market", "agent.trade.decision.unsupported_rule"),
     ),
-    pytest.param(
-        {"walletAddress": POOR.address},
-        422,
-        "insufficient_balance",
-        marks=pytest.mark.proves("agent.trade.error.insufficient_balance", "agent.trade.decision.balance_rule"),
-    ),
 ]
 
 
@@ -172,9 +167,42 @@ REFUSALS: list[Any] = [
 async def test_a_bet_is_refused(buyer: Buyer, change: dict[str, Any], status: int, code: str) -> None:
     response, body = await buyer.post({**bet("near", DEV[0]), **change})
     check_body(response, body, status, code)
-    if code != "insufficient_balance":  # a simulation asks no balance
-        response, body = await buyer.post({**bet("near", DEV[0]), "simulate": True, **change})
-        check_body(response, body, status, code)
+    response, body = await buyer.post({**bet("near", DEV[0]), "simulate": True, **change})
+    check_body(response, body, status, code)
+
+
+@pytest.mark.proves("agent.trade.error.insufficient_balance", "agent.trade.decision.balance_rule")
+async def test_the_balance_is_looked_at_only_when_a_payment_is_offered(buyer: Buyer, service: AgentService) -> None:
+    """Before that it is a warning: of a quote that names the wallet, and of a simulation."""
+    body = bet("near", POOR)
+    response, challenge = await buyer.post(body)
+    assert response.status == 402, challenge
+    envelope = sign(challenge["accepts"][0], POOR, now=service.chain.now)
+    response, refused = await buyer.post(body, headers=header(envelope))
+    check_body(response, refused, 422, "insufficient_balance")
+    _, simulated = await buyer.post({**body, "simulate": True})
+    _, quoted = await buyer.get("/quote", marketId="near", sizeUsd=5, wallet=POOR.address)
+    for shown in (simulated["receipt"], quoted["quote"]):
+        assert "wallet_underfunded" in [each["code"] for each in shown["warnings"]]
+    _, unnamed = await buyer.get("/quote", marketId="near", sizeUsd=5)
+    assert "wallet_underfunded" not in [each["code"] for each in unnamed["quote"]["warnings"]]
+
+
+@pytest.mark.proves("agent.trade.error.pool_impact_exceeded")
+async def test_a_bet_too_large_is_told_the_largest_that_fits(buyer: Buyer) -> None:
+    response, refused = await buyer.post(bet("small", DEV[0]))
+    check_body(response, refused, 422, "pool_impact_exceeded")
+    largest = refused["details"]["largestSizeUsd"]
+    assert (refused["details"]["limit"], 1 < largest < 5) == ("price", True)
+    assert (await buyer.post(bet("small", DEV[0], size=largest)))[0].status == 402
+    assert (await buyer.post(bet("small", DEV[0], size=round(largest + 0.00001, 6))))[0].status == 422
+    size = 100_000.5  # what the feed's markets may hold is 100,000
+    _, quoted = await buyer.get("/quote", marketId="near", side="no", sizeUsd=size)
+    limits = {"quoteId": quoted["quote"]["quoteId"], "minSharesOut": 1}
+    response, refused = await buyer.post(bet("near", DEV[0], side="no", size=size, **limits))
+    check_body(response, refused, 422, "pool_impact_exceeded")
+    assert refused["details"]["limit"] == "pot_cap"
+    assert 10 < refused["details"]["largestSizeUsd"] < 100_000
 
 
 async def test_what_is_no_json_is_refused(buyer: Buyer, service: AgentService) -> None:

@@ -116,7 +116,7 @@ async def test_a_database_made_anew_shows_the_same(
     """A second service over an empty database, on the same chain: equal positions, results, proofs and replays."""
     bodies = [
         bet("lasting", DEV[2], "no", 3, ref="mention:5", builderCode=DEV[7].address),
-        bet("ladder", DEV[2], "b1", 4),
+        bet("ladder", DEV[2], "50m-to-100m", 4),
         bet("lasting", DEV[2], "yes", 1.5),
     ]
     receipts = []
@@ -152,6 +152,6 @@ async def test_a_database_made_anew_shows_the_same(
 
 async def _comparable(buyer: Buyer, path: str) -> bytes:
     """The body's bytes after `meta`, which says when it was made."""
-    async with buyer.session.get(buyer.service.api + path) as response:
+    async with buyer.session.get(buyer.service.api + buyer.named(path)) as response:
         assert response.status == 200
         return (await response.read()).partition(b'"},')[2]

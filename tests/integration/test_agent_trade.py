@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -14,12 +15,15 @@ from eth_account import Account
 from eth_account.messages import encode_typed_data
 
 from core.chain import checksum
-from core.mirror.bet import idem_hash
+from core.mirror.bet import NONCE_MARK, idem_hash
+from core.mirror.settlement import Form
 from scripts._stack import wallets
 from tests.support.agent_chain import AgentChain
+from tests.support.agent_payments import OWNER_CODE, YES_CODE, spending
 from tests.support.agent_service import AgentService, agent_service
 from tests.support.buyer import Buyer, bet, header, sign
 from tests.support.genesis import Genesis, RunningChain
+from tests.support.played_chain import Reverted
 
 DEV = wallets.DEV
 
@@ -138,7 +142,14 @@ async def test_offer_and_receipt_are_signed(buyer: Buyer, service: AgentService,
         "payTo": contracts.settlement.address,
         "maxTimeoutSeconds": 120,
         "asset": contracts.token_facts.address,
-        "extra": {"name": "USD Coin", "version": "2", "intentNonce": trade_id, "intentValidAfter": "3009"},
+        "extra": {
+            "name": "USD Coin",
+            "version": "2",
+            "intentNonce": trade_id,
+            "intentValidAfter": "3009",
+            "receiveNonce": "0x" + NONCE_MARK.hex() + trade_id[18:],
+            "receivePrimaryType": "ReceiveWithAuthorization",
+        },
     }
     (signed,) = challenge["extensions"]["offer-receipt"]["info"]["offers"]
     assert recovered("Offer", OFFER_FIELDS, signed) == wallets.ATTESTATION.address
@@ -158,16 +169,22 @@ async def test_offer_and_receipt_are_signed(buyer: Buyer, service: AgentService,
     "agent.trade.error.platform_paused",
     "agent.health.decision.ok_false_when",
 )
-async def test_a_bound_payment_can_be_settled_by_anybody(buyer: Buyer, service: AgentService, market: str) -> None:
+@pytest.mark.parametrize("form", list(Form))
+async def test_a_bound_payment_can_be_settled_by_anybody(
+    buyer: Buyer, service: AgentService, market: str, form: Form
+) -> None:
     """With the relayer down the answer holds the call, which a stranger sends; afterwards the key shows the receipt."""
     body = bet(market, DEV[2])
     _, challenge = await buyer.post(body)
     offer = challenge["accepts"][0]
-    nonce = bytes.fromhex(offer["extra"]["intentNonce"][2:])
-    bound = {"nonce": nonce, "validAfter": offer["extra"]["intentValidAfter"]}
-    envelope = sign(offer, DEV[2], now=service.chain.now, **bound)
+    if form is Form.TRANSFER:
+        nonce = bytes.fromhex(offer["extra"]["intentNonce"][2:])
+        bound = {"nonce": nonce, "validAfter": offer["extra"]["intentValidAfter"]}
+        envelope = sign(offer, DEV[2], now=service.chain.now, **bound)
+    else:
+        envelope = sign(offer, DEV[2], now=service.chain.now, form=form)
     response, refused = await buyer.post({**body, "side": "no"}, headers=header(envelope))
-    assert (response.status, "binds it to another bet" in refused["error"]) == (402, True), refused
+    assert (response.status, "another bet" in refused["error"]) == (402, True), refused
     service.stop("relayer")
     try:
         response, refused = await buyer.post(body, headers=header(envelope))
@@ -194,7 +211,7 @@ async def test_a_bound_payment_can_be_settled_by_anybody(buyer: Buyer, service: 
 
 
 @pytest.mark.proves(
-    "agent.trade.answer.decision.trade_id_is_intent_hash",
+    "agent.trade.answer.decision.trade_id_is_bet_hash",
     "agent.trade.decision.replay_before_closed",
     "agent.trade.decision.idem_scope",
     "agent.trade.error.idem_conflict",
@@ -255,27 +272,45 @@ async def test_the_same_key_at_once_settles_once(buyer: Buyer, service: AgentSer
     assert balance - service.chain.read(service.chain.contracts.token.call("balanceOf", DEV[5].address)) == 5_000_000
 
 
-async def test_a_front_run_payment_is_credited(buyer: Buyer, service: AgentService, market: str) -> None:
-    """A stranger sends the authorization straight to the token; the payer's own call still gets its stake."""
+@pytest.mark.proves("agent.trade.payment.decision.receive_form")
+async def test_our_own_clients_pay_in_the_receive_form(buyer: Buyer, service: AgentService, market: str) -> None:
+    """Nothing of it can be sent past us: the token takes it from the contract alone."""
     who, chain = DEV[6], service.chain
     body = bet(market, who)
     _, challenge = await buyer.post(body)
-    envelope = sign(challenge["accepts"][0], who, now=chain.now)
-    given = envelope["payload"]["authorization"]
-    stolen = chain.contracts.token.call(
-        "transferWithAuthorization(address,address,uint256,uint256,uint256,bytes32,bytes)",
-        who.address,
-        chain.contracts.settlement.address,
-        5_000_000,
-        0,
-        int(given["validBefore"]),
-        bytes.fromhex(given["nonce"][2:]),
-        bytes.fromhex(envelope["payload"]["signature"][2:]),
-    )
-    chain.send(stolen, DEV[7].address)
+    envelope = sign(challenge["accepts"][0], who, now=chain.now, form=Form.RECEIVE)
+    with pytest.raises(Reverted):
+        chain.send(spending(chain, envelope, "receiveWithAuthorization"), DEV[7].address)
     response, paid = await buyer.post(body, headers=header(envelope))
     assert response.status == 200, paid
     assert on_chain(service, who.address, body["idemKey"]) != 0
+    response, again = await buyer.post(body, headers=header(envelope))
+    assert (response.status, again["replay"]) == (200, True), again
+
+
+@pytest.mark.proves("agent.trade.payment.decision.receive_form")
+@pytest.mark.parametrize("has_code", [False, True])
+async def test_a_nonce_of_one_form_with_the_signature_of_the_other_is_refused_with_words(
+    buyer: Buyer, service: AgentService, market: str, has_code: bool
+) -> None:
+    who, chain = DEV[5], service.chain
+    if has_code:  # a wallet whose contract takes its owner's signature
+        who = wallets.wallet("an owner's contract")
+        chain.ask("anvil_setCode", who.address, OWNER_CODE)
+        chain.send(chain.contracts.token.call("transfer", who.address, 20_000_000), DEV[0].address)
+    body = bet(market, who)
+    _, challenge = await buyer.post(body)
+    offer = challenge["accepts"][0]
+    marked = bytes.fromhex(offer["extra"]["receiveNonce"][2:])
+    for nonce, signed_as, words in (
+        (marked, Form.TRANSFER, "which take a signature over ReceiveWithAuthorization"),
+        (secrets.token_bytes(32), Form.RECEIVE, "whose nonce must be extra.receiveNonce"),
+    ):
+        envelope = sign(offer, who, now=chain.now, nonce=nonce, form=signed_as)
+        response, refused = await buyer.post(body, headers=header(envelope))
+        assert response.status == 402, refused
+        assert words in refused["error"], refused
+    assert on_chain(service, who.address, body["idemKey"]) == 0
 
 
 @pytest.mark.proves("agent.trade.error.payment_invalid", "agent.trade.payment.decision.payment_invalid_from_chain")
@@ -290,49 +325,25 @@ async def test_a_spent_authorization_is_refused(buyer: Buyer, service: AgentServ
     assert on_chain(service, DEV[0].address, second["idemKey"]) == 0
 
 
-def overtake(service: AgentService, envelope: dict[str, Any], amount: int) -> str:
-    """A stranger's transfer by the same authorization, in the pool ahead of whatever is there; then a block."""
-    chain, given = service.chain, envelope["payload"]["authorization"]
-    stolen = chain.contracts.token.call(
-        "transferWithAuthorization(address,address,uint256,uint256,uint256,bytes32,bytes)",
-        given["from"],
-        chain.contracts.settlement.address,
-        amount,
-        0,
-        int(given["validBefore"]),
-        bytes.fromhex(given["nonce"][2:]),
-        bytes.fromhex(envelope["payload"]["signature"][2:]),
-    )
-    stranger, tip = DEV[6].address, hex(5_000 * 10**9)
-    chain.ask("anvil_setBalance", stranger, hex(10**22))
-    chain.ask("anvil_impersonateAccount", stranger)
-    fees = {"gas": hex(500_000), "maxFeePerGas": tip, "maxPriorityFeePerGas": tip}
-    theirs = chain.ask("eth_sendTransaction", {**stolen.parameters(), "from": stranger, **fees})
-    chain.ask("evm_mine")
-    return str(theirs)
-
-
 async def reverted(buyer: Buyer, service: AgentService, body: dict[str, Any], envelope: dict[str, Any]) -> None:
     """A payment that passes every check before it is sent and fails when it is mined: stakes are paused in the same
     block, just before it. Afterwards they are taken again."""
     chain = service.chain
-    safe = chain.deployment.safe
-    assert safe is not None
-    pause = chain.contracts.settlement.call("setStakesPaused", True)
-    chain.ask("anvil_setBalance", safe.address, hex(10**22))
-    chain.ask("anvil_impersonateAccount", safe.address)
+    guardian, pause = chain.deployment.operator_wallets["guardian"], chain.pauser.call("pause")
+    chain.ask("anvil_setBalance", guardian, hex(10**22))
+    chain.ask("anvil_impersonateAccount", guardian)
     tip = hex(5_000 * 10**9)
     chain.ask("evm_setAutomine", False)
     try:
         paying = asyncio.create_task(buyer.post(body, headers=header(envelope)))
         await asyncio.sleep(1.5)  # ours is in the pool by now
         fees = {"gas": hex(500_000), "maxFeePerGas": tip, "maxPriorityFeePerGas": tip}
-        chain.ask("eth_sendTransaction", {**pause.parameters(), "from": safe.address, **fees})
+        chain.ask("eth_sendTransaction", {**pause.parameters(), "from": guardian, **fees})
         chain.ask("evm_mine")
         response, refused = await paying
     finally:
         chain.ask("evm_setAutomine", True)
-        chain.send(chain.contracts.settlement.call("setStakesPaused", False), safe.address)
+        chain.resume()
     assert (response.status, refused["error"]) == (503, "platform_paused"), refused
     assert chain.ask("eth_getTransactionReceipt", refused["txHash"])["status"] == "0x0"
 
@@ -368,53 +379,11 @@ async def test_the_authorization_of_a_failed_payment_serves_no_other_bet(
     assert (response.status, paid["receipt"]["side"]) == (200, "yes"), paid
 
 
-@pytest.mark.parametrize("api_dies", [False, True])
-async def test_a_payment_overtaken_in_the_same_block_is_credited(
-    buyer: Buyer, service: AgentService, market: str, api_dies: bool
-) -> None:
-    """The stranger's transfer is mined just before our settlement, which fails; the same call still ends in a stake.
-
-    If the API dies meanwhile, a call without the payment is not asked to pay again, and the one with it is credited.
-    """
-    who, chain = DEV[7], service.chain
-    body = bet(market, who, size=4)
-    _, challenge = await buyer.post(body)
-    envelope = sign(challenge["accepts"][0], who, now=chain.now)
-    chain.ask("evm_setAutomine", False)
-    try:
-        paying = asyncio.create_task(buyer.post(body, headers=header(envelope)))
-        await asyncio.sleep(1.5)  # ours is in the pool by now
-        if api_dies:
-            service.kill("api")
-        theirs = overtake(service, envelope, 4_000_000)
-    finally:
-        chain.ask("evm_setAutomine", True)
-    if api_dies:
-        with pytest.raises(aiohttp.ClientError):
-            await paying
-        service.start("api")
-        for _ in range(100):
-            response, refused = await buyer.post(body)
-            if response.status == 422:
-                break
-            assert response.status != 402, "asked to pay a second time"
-            await asyncio.sleep(0.1)
-        assert refused["error"] == "payment_invalid"
-        response, paid = await buyer.post(body, headers=header(envelope))
-    else:
-        response, paid = await paying
-    assert response.status == 200, paid
-    assert chain.ask("eth_getTransactionReceipt", theirs)["status"] == "0x1"
-    stake = on_chain(service, who.address, body["idemKey"])
-    shown = chain.read(chain.contracts.settlement.call("stake", stake))
-    assert (shown["amount"], shown["status"]) == (4_000_000, 1)
-
-
 async def test_a_contract_wallet_pays_by_erc1271(buyer: Buyer, service: AgentService, market: str) -> None:
     """A wallet with code that accepts every signature: the token asks it, and so do we."""
     chain = service.chain
     account = wallets.wallet("a contract wallet")
-    chain.ask("anvil_setCode", account.address, "0x631626ba7e60e01b5f5260205ff3")
+    chain.ask("anvil_setCode", account.address, YES_CODE)
     chain.send(chain.contracts.token.call("transfer", account.address, 20_000_000), DEV[0].address)
     body = bet(market, account)
     _, challenge = await buyer.post(body)

@@ -17,7 +17,7 @@ from core.config import KeeperSettings, load
 from core.cup import books, rounds, trading, wallets, wheel
 from core.cup.ledger import wallet_account
 from core.db.engine import conninfo, make_engine, make_pool
-from core.deployments import load_deployment
+from core.deployments import ObservationSource, load_deployment
 from core.market_document import rendered
 from core.mirror.bet import market_key
 from core.mirror.settlement import Kind
@@ -35,6 +35,15 @@ from tests.cup_rig import (
     now,
     settings_for,
     specification,
+)
+
+SOURCE = ObservationSource(
+    key="BNKR/market_cap",
+    address="0x" + "01" * 20,
+    max_lag_seconds=10,
+    memory_seconds=10,
+    max_age_seconds=3_600,
+    pot_cap_units=10**9,
 )
 
 
@@ -58,12 +67,10 @@ class Desk:
             await self.rpc.call("evm_mine", [], Any)
 
     def list(self, target_musd: int, kind: Kind = Kind.THRESHOLD) -> str:
-        """Lists a market on the deployment's first feed; its id."""
-        source = self.desk.deployment.observation_feeds[0]
-        feed = bytes.fromhex(source.address[2:])
+        """Lists a market on the deployment's feed; its id."""
         target = target_musd * 10**14 if kind is Kind.THRESHOLD else 0
-        spec = specification(kind, feed=feed, target=target)
-        words = rendered(spec, source.key)
+        spec = specification(kind, target=target)
+        words = rendered(spec, SOURCE.key)
         self.sql(LIST_AGENT_MARKET, *agent_market_row(market_key(words.id), spec, slug=words.id))
         return words.id
 
@@ -83,7 +90,9 @@ async def desk_at(database_url: str, node_url: str, **changes: Any) -> AsyncIter
         aiohttp.ClientSession() as http,
         RpcClient((node_url,), chain_id=CHAIN_ID) as rpc,
     ):
-        chain = ChainDesk("base", load_deployment(settings.chain("base").deployment_file), ChainClient(rpc))
+        deployment = load_deployment(settings.chain("base").deployment_file)
+        deployment = deployment.model_copy(update={"observation_feeds": (SOURCE,)})
+        chain = ChainDesk("base", deployment, ChainClient(rpc))
         yield Desk(Keeper(settings, load(KeeperSettings, {}), pool, engine, http, {"base": chain}), chain, rpc)
     await engine.dispose()
 
@@ -101,7 +110,7 @@ async def test_paper_markets_follow_the_listed_ones(anvil: StartAnvil, fresh_dat
         async with desk.keeper.pool.connection() as connection:
             market, rounds_ = await books.find(connection, first), await books.find(connection, second)
         assert (market.market_id, [side.key for side in market.sides]) == (first, ["yes", "no"])
-        assert market.token_symbol == desk.desk.deployment.observation_feeds[0].key.split("/")[0]
+        assert market.token_symbol == "BNKR"
         assert market.start_at is None
         assert rounds_.direction
         assert rounds_.start_at is not None
@@ -110,9 +119,12 @@ async def test_paper_markets_follow_the_listed_ones(anvil: StartAnvil, fresh_dat
             assert each.book.weights == (WEIGHT * 10 // 10**4,) * 2
             assert int(each.closes_at.timestamp()) == 4_000_000_000
             assert each.closes_at < (each.start_at or each.ends_at) <= each.ends_at
-        ended = "status = %s, winner = %s, closed_tx = %s, closed_block = 1, closed_at = 1 WHERE slug = %s"
-        desk.sql(f"UPDATE agent_market SET {ended}", 2, 1, b"\x03" * 32, first)
-        desk.sql(f"UPDATE agent_market SET {ended}", 3, None, b"\x03" * 32, second)
+        ended = (
+            "status = %s, winner = %s, void_reason = %s, closed_tx = listed_tx, closed_block = 1, closed_at = 1 "
+            "WHERE slug = %s"
+        )
+        desk.sql(f"UPDATE agent_market SET {ended}", 2, 1, None, first)
+        desk.sql(f"UPDATE agent_market SET {ended}", 3, None, 5, second)
         assert [action.kind for action in (await desk.run(follow_markets)).actions] == ["cup-settle"] * 2
         found = desk.sql("SELECT slug, status, winner FROM cup_market")
         assert set(found) == {(first, "resolved", 1), (second, "void", None)}

@@ -257,7 +257,7 @@ async def test_refused_trades(cup: Cup) -> None:
     "ending",
     [
         "UPDATE agent_market SET status = 2, winner = 0, closed_tx = listed_tx WHERE slug = %s",
-        "UPDATE agent_market SET status = 3, closed_tx = listed_tx WHERE slug = %s",
+        "UPDATE agent_market SET status = 3, void_reason = 4, closed_tx = listed_tx WHERE slug = %s",
         "DELETE FROM agent_market WHERE slug = %s",
     ],
     ids=["resolved", "void", "taken back"],
@@ -279,6 +279,59 @@ async def test_what_has_ended_on_chain_takes_no_trade_before_it_is_settled_here(
     assert await cup.balance(signer) == 9_995
     again = await cup.post("/trade", placed)  # what was placed in time keeps its receipt
     assert (again.status, again.body["receipt"]["replay"]) == (200, True)
+
+
+async def test_trades_end_with_the_stakes_of_the_listed_market(cup: Cup) -> None:
+    """To the second, and before anything that decides: the listed market is still open and unsettled."""
+    slug, signer = await cup.market(closes=timedelta(seconds=3)), await cup.claimed()
+    soon = await cup.get(f"/markets/{slug}/quote", side="yes", sizePaper=5)
+    assert [each["code"] for each in soon.body["warnings"]] == ["first_on_its_side", "closes_soon"]
+    assert (await cup.post("/trade", signer.trade(slug, "yes", 500))).status == 200
+    closes_at = await cup.value("SELECT closes_at FROM cup_market WHERE slug = %s", slug)
+    await asyncio.sleep((closes_at - now()).total_seconds() + 0.01)
+    dry = {"slug": slug, "side": "yes", "sizePaper": 5, "simulate": True}
+    for answer in (
+        await cup.post("/trade", signer.trade(slug, "yes", 500)),
+        await cup.post("/trade", dry),
+        await cup.get(f"/markets/{slug}/quote", side="yes", sizePaper=5),
+    ):
+        assert (answer.status, answer.body["error"]) == (409, "market_closed")
+    assert await cup.value("SELECT status FROM agent_market WHERE slug = %s", slug) == 1
+    assert await cup.value("SELECT ends_at > now() FROM cup_market WHERE slug = %s", slug)
+
+
+async def test_a_right_trade_never_gets_less_than_it_cost(cup: Cup) -> None:
+    slug = await cup.market()
+    early, late, other = [await cup.claimed() for _ in range(3)]
+    for signer, side, cents in ((early, "yes", 300_00), (late, "yes", 3_000_00)):
+        quoted = (await cup.get(f"/markets/{slug}/quote", side=side, sizePaper=cents / 100)).body
+        assert quoted["projectedPayoutPaper"] == cents / 100  # nobody holds anything else
+        assert (await cup.post("/trade", signer.trade(slug, side, cents))).status == 200
+    quoted = (await cup.get(f"/markets/{slug}/quote", side="no", sizePaper=10)).body
+    assert quoted["projectedPayoutPaper"] == 3_310
+    assert [each["code"] for each in quoted["warnings"]] == ["first_on_its_side"]
+    assert (await cup.post("/trade", other.trade(slug, "no", 10_00))).status == 200
+    projected = [
+        (await cup.get(f"/wallet/{signer.address}")).body["positions"][0]["projectedPayoutPaper"]
+        for signer in (early, late)
+    ]
+    await settle(cup, slug, 0)
+    balances = [await cup.balance(signer) for signer in (early, late, other)]
+    assert balances[0] > 10_000 < balances[1]
+    assert balances[2] == 9_990
+    assert projected == [pytest.approx(balances[0] - 9_700), pytest.approx(balances[1] - 7_000)]
+    assert sum(balances) == pytest.approx(30_000, abs=0.02)  # what no division could share out is the mint's
+
+
+async def test_a_market_without_another_side_gives_its_stakes_back(cup: Cup) -> None:
+    slug, signers = await cup.market(), [await cup.claimed() for _ in range(2)]
+    for signer in signers:
+        assert (await cup.post("/trade", signer.trade(slug, "yes", 700_00))).status == 200
+    await settle(cup, slug, 0)
+    for signer in signers:
+        told = (await cup.get(f"/wallet/{signer.address}")).body
+        assert (told["balancePaper"], told["realizedPnlPaper"]) == (10_000, 0)
+        assert told["positions"][0]["status"] == "refunded"
 
 
 @pytest.mark.parametrize("odd", ["\0", "slug\0", "a b", "\ud800", "é", "../x"])

@@ -46,7 +46,7 @@ def _until(url: str, holds: Callable[[Any], object]) -> None:
         time.sleep(0.2)
 
 
-@pytest.mark.parametrize("name", ["bet", "buy", "paper", "tools"])
+@pytest.mark.parametrize("name", ["bet", "buy", "bound", "paper", "tools"])
 def test_an_example_runs_as_it_stands(ready: dict[str, Any], name: str) -> None:
     wallet = ready["dev_wallets"][0]
     env = {key: value for key, value in os.environ.items() if "proxy" not in key.lower()}
@@ -59,7 +59,13 @@ def test_an_example_runs_as_it_stands(ready: dict[str, Any], name: str) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    said = {"bet": "accepted", "buy": "proof", "paper": "balance 9975", "tools": "place_roulette_bet"}
+    said = {
+        "bet": "accepted",
+        "buy": "proof",
+        "bound": "if it wins",
+        "paper": "balance 9975",
+        "tools": "place_roulette_bet",
+    }
     assert said[name] in done.stdout
 
 

@@ -13,7 +13,7 @@ from core.chain import ChainClient
 from core.chain.rpc import RpcClient
 from core.db.engine import Pool, make_pool
 from indexer.audit.compare import Comparison
-from indexer.audit.run import audit
+from indexer.audit.run import audit, compare
 from indexer.chain import ChainFollower
 from indexer.node import RpcNode
 from indexer.rebuild import rebuild
@@ -85,6 +85,8 @@ async def _busy_history(side: str, database_url: str, running: RunningChain) -> 
             if step % 50 == 49:
                 await follower.catch_up()
                 await check(pool, rpc, sources)
+        if isinstance(players, AgentPlayers):
+            await players.condemn()
         await follower.catch_up()
         found = await check(pool, rpc, sources)
         print(f"{found.compared} numbers compared, {await players.reverted()} of {len(players.sent)} reverted")
@@ -95,17 +97,16 @@ async def _busy_history(side: str, database_url: str, running: RunningChain) -> 
             assert done.logs == len(before["chain_log"])
             assert not differences(await contents(connection), before)
         await check(pool, rpc, sources)
-        for statement in TAMPERING[side]:
-            async with pool.connection() as connection:
+        for statement in (*TAMPERING[side], *SHARED_TAMPERING, *(CANCELED if side == "base" else ())):
+            async with pool.connection() as connection, connection.transaction(force_rollback=True):
                 changed = await connection.execute(statement.encode())
                 assert changed.rowcount == 1, statement
-            _, found = await audit(pool, ChainClient(rpc), sources)
-            assert found.mismatches > 0, statement
-            async with pool.connection() as connection:
-                await rebuild(connection, sources)
+                _, _, found = await compare(connection, ChainClient(rpc), sources)
+                assert found.mismatches > 0, statement
         await check(pool, rpc, sources)
 
 
+# One statement for each way a row can be wrong or gone; every table that is a cache is among them.
 TAMPERING = {
     "stock": (
         "UPDATE stock_market SET acc_up = acc_up + 1 WHERE market_id = 1",
@@ -114,17 +115,69 @@ TAMPERING = {
         "UPDATE stock_position SET offered_before = offered_before + 1000000 WHERE position_id ="
         " (SELECT p.position_id FROM stock_position p JOIN stock_vintage v USING (market_id, vintage)"
         " WHERE v.accepted_up = v.offered_up AND p.outcome = 0 AND v.vintage > 0 LIMIT 1)",
+        "DELETE FROM stock_market WHERE market_id = (SELECT max(market_id) FROM stock_market)",
         "DELETE FROM stock_position WHERE position_id = (SELECT min(position_id) FROM stock_position)",
+        "DELETE FROM stock_position WHERE position_id = (SELECT max(position_id) FROM stock_position)",
+        "DELETE FROM stock_vintage WHERE (market_id, vintage) ="
+        " (SELECT market_id, vintage FROM stock_vintage WHERE vintage > 0 ORDER BY 1, 2 LIMIT 1)",
+        "DELETE FROM stock_opener WHERE opener = (SELECT opener FROM stock_opener LIMIT 1)",
+        "DELETE FROM stock_feed WHERE feed = (SELECT feed FROM stock_feed LIMIT 1)",
+        "DELETE FROM stock_fee_sweep WHERE (block_number, log_index) ="
+        " (SELECT block_number, log_index FROM stock_fee_sweep LIMIT 1)",
+        "DELETE FROM stock_venue",
+        "UPDATE stock_feed SET allowed = NOT allowed WHERE feed = (SELECT feed FROM stock_feed LIMIT 1)",
     ),
     "base": (
         "UPDATE agent_outcome SET shares = shares + 1 WHERE (market_id, outcome) ="
         " (SELECT market_id, outcome FROM agent_outcome LIMIT 1)",
+        "UPDATE agent_outcome SET excess = excess + 1 WHERE (market_id, outcome) ="
+        " (SELECT market_id, outcome FROM agent_outcome LIMIT 1)",
         "UPDATE agent_stake SET wallet = decode(repeat('ab', 20), 'hex') WHERE stake_id ="
         " (SELECT max(stake_id) FROM agent_stake)",
+        "UPDATE agent_stake SET nonce = decode(repeat('ab', 32), 'hex') WHERE stake_id ="
+        " (SELECT max(stake_id) FROM agent_stake)",
+        "UPDATE agent_stake SET nonce = (SELECT nonce FROM agent_stake ORDER BY stake_id LIMIT 1)"
+        " WHERE stake_id = (SELECT max(stake_id) FROM agent_stake)",
         "UPDATE agent_market SET paid_out = paid_out + 1"
         " WHERE market_id = (SELECT market_id FROM agent_market LIMIT 1)",
+        "UPDATE agent_market SET settles_after = settles_after + 1"
+        " WHERE market_id = (SELECT market_id FROM agent_market LIMIT 1)",
+        "DELETE FROM agent_market WHERE market_id = (SELECT market_id FROM agent_market ORDER BY stakes LIMIT 1)",
+        "DELETE FROM agent_market WHERE index = 1",
+        "DELETE FROM agent_outcome WHERE (market_id, outcome) ="
+        " (SELECT market_id, outcome FROM agent_outcome ORDER BY stakes LIMIT 1)",
+        "DELETE FROM agent_stake WHERE stake_id = (SELECT max(stake_id) FROM agent_stake)",
+        "DELETE FROM agent_stake WHERE stake_id = (SELECT min(stake_id) FROM agent_stake WHERE outcome IS NULL)",
+        "DELETE FROM agent_role WHERE (role, account) = (SELECT role, account FROM agent_role LIMIT 1)",
+        "DELETE FROM agent_role WHERE (role, account) = (SELECT role, account FROM agent_role ORDER BY role DESC,"
+        " account DESC LIMIT 1)",
+        "UPDATE agent_role SET allowed = NOT allowed WHERE (role, account) ="
+        " (SELECT role, account FROM agent_role LIMIT 1)",
+        "DELETE FROM agent_feed WHERE feed = (SELECT feed FROM agent_feed LIMIT 1)",
+        "UPDATE agent_feed SET memory = memory - 1 WHERE feed = (SELECT feed FROM agent_feed LIMIT 1)",
+        "UPDATE agent_venue SET void_delay = void_delay + 1",
+        "DELETE FROM agent_venue",
+        "DELETE FROM agent_fee_sweep WHERE (block_number, log_index) ="
+        " (SELECT block_number, log_index FROM agent_fee_sweep LIMIT 1)",
     ),
 }
+SHARED_TAMPERING = (
+    "DELETE FROM token_authorization WHERE (authorizer, nonce) ="
+    " (SELECT authorizer, nonce FROM token_authorization WHERE state = 'paid' LIMIT 1)",
+    "UPDATE token_authorization SET value = value + 1 WHERE (authorizer, nonce) ="
+    " (SELECT authorizer, nonce FROM token_authorization WHERE state = 'paid' LIMIT 1)",
+    "DELETE FROM oracle_round WHERE (block_number, log_index) = (SELECT block_number, log_index FROM oracle_round"
+    " ORDER BY 1 LIMIT 1)",
+    "DELETE FROM pauser_guardian WHERE account = (SELECT account FROM pauser_guardian LIMIT 1)",
+    "UPDATE pauser_guardian SET allowed = NOT allowed WHERE account = (SELECT account FROM pauser_guardian LIMIT 1)",
+    "DELETE FROM pauser_act WHERE (block_number, log_index) = (SELECT block_number, log_index FROM pauser_act LIMIT 1)",
+)
+CANCELED = (
+    "DELETE FROM token_authorization WHERE nonce ="
+    " (SELECT nonce FROM token_authorization WHERE state = 'canceled' LIMIT 1)",
+    "UPDATE token_authorization SET state = 'unpaired' WHERE nonce ="
+    " (SELECT nonce FROM token_authorization WHERE state = 'canceled' LIMIT 1)",
+)
 
 
 REORGS = 60 if os.environ.get("VPM_TEST_LONG") == "1" else 8

@@ -1,4 +1,4 @@
-"""Agent markets with nobody at the wheel: observed, listed, settled early and late, voided, paid."""
+"""Agent markets with nobody at the wheel: observed, listed, settled, disputed, voided, paid."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 
+from core.abi import abi
 from core.local.process import free_port
-from core.market_document import MarketDocument
+from core.market_document import Metadata, Specification, described, feed_keys
 from core.mirror.bet import market_key
-from keeper.desk import abi
+from core.mirror.settlement import Book, MarketStatus, VoidReason
+from keeper.agent.series import Series
 from keeper.report import Report
 from scripts._stack import wallets
 from tests.support.genesis import Genesis
@@ -23,6 +25,11 @@ pytestmark = pytest.mark.timeout(300)
 
 DOLLAR = 10**6
 ANN, BEN, CAT = wallets.DEV[:3]
+MARKETS = 16  # of three tokens four standing series and a round each, and short rounds of the first
+FIELDS = (
+    "kind, feed, target, bounds, early_resolvable, published, max_age, opens_at, closes_at, start_at, ends_at, "
+    "early_from, settles_after, voids_after"
+)
 
 
 @pytest.fixture
@@ -31,12 +38,20 @@ def rig(local_genesis: Genesis, fresh_database_url: str, tmp_path: Path) -> Iter
         yield running
 
 
-def markets(rig: Rig, series: str) -> list[tuple[Any, ...]]:
-    query = (
-        "SELECT slug, document, closes_at, start_at, target, status, winner, void_reason FROM agent_market "
-        "WHERE document->>'series' = %s ORDER BY closes_at, slug"
-    )
-    return rig.rows(query, series)
+class Row:
+    """A row of `agent_market` by the names of its columns."""
+
+    def __init__(self, names: str, values: tuple[Any, ...]) -> None:
+        self.__dict__.update(zip(names.split(", "), values, strict=True))
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(name)
+
+
+def markets(rig: Rig, *series: Series) -> list[Row]:
+    names = f"slug, document, metadata, market_id, weights, fee_bps, {FIELDS}"
+    query = f"SELECT {names} FROM agent_market WHERE document->>'series' = ANY(%s) ORDER BY closes_at, slug"
+    return [Row(names, row) for row in rig.rows(query, list(series))]
 
 
 def one(rig: Rig, slug: str) -> tuple[Any, ...]:
@@ -45,61 +60,147 @@ def one(rig: Rig, slug: str) -> tuple[Any, ...]:
 
 def observe(rig: Rig, key: str, value: int) -> None:
     """A round on an observation feed at the chain's present time, 8 decimals."""
-    feed = next(each for each in rig.deployment("base").observation_feeds if each.key == key)
     data = abi("ObservationFeed").function("post").encode(value, rig.now("base"))
-    rig.send("base", wallets.PUBLISHER.address, feed.address, data)
+    rig.send("base", wallets.PUBLISHER.address, rig.deployment("base").observation_feed(key).address, data)
+
+
+async def listed(rig: Rig, **variables: str) -> None:
+    rig.start("indexer", "relayer", "keeper", VPM_KEEPER_SWEEP_FROM_UNITS="1", **variables)
+    await rig.until(lambda: rig.rows("SELECT count(*) FROM agent_market")[0][0] >= MARKETS, "sixteen markets", 90)
+
+
+async def open_round(rig: Rig, symbol: str, series: Series, seconds: int = 30) -> Row:
+    """A market that takes bets for so long still; the keeper lists one in time."""
+
+    def find() -> list[Row]:
+        now = rig.now("base")
+        return [row for row in markets(rig, series) if row.slug.startswith(symbol) and row.closes_at - now > seconds]
+
+    return (await rig.until(find, f"an open {series} market"))[0]
 
 
 async def test_series_are_listed_settled_and_paid_unattended(rig: Rig) -> None:
-    rig.start("indexer", "relayer", "keeper", VPM_KEEPER_SWEEP_FROM_UNITS="1", VPM_KEEPER_ROUND_SECONDS="3600")
-    count = "SELECT count(*) FROM agent_market"
-    # Three tokens: four standing series and a round each, and short rounds of the first.
-    await rig.until(lambda: rig.rows(count)[0][0] >= 16, "sixteen markets", 60)
-    every = [row for series in ("touch", "day", "far", "ladder", "hour", "quick") for row in markets(rig, series)]
-    for slug, document, *_ in every:
-        parsed = MarketDocument.parse(document)
-        assert parsed.id == slug
-        raw = rig.rows("SELECT metadata, market_id FROM agent_market WHERE slug = %s", slug)[0]
-        assert raw[0] == parsed.canonical()
-        assert bytes(raw[1]) == market_key(slug)
-    assert {len(row[1]["outcomes"]) for row in markets(rig, "ladder")} == {5, 8, 7}
-    assert len(markets(rig, "quick")) >= 1
+    await listed(rig)
+    keys = feed_keys(rig.deployment("base").observation_feeds)
+    for row in markets(rig, *Series):
+        words = described(bytes(row.market_id), Specification.of_row(row), keys[bytes(row.feed)])
+        assert (words.id, words.known) == (row.slug, True)
+        read = Metadata.read(row.document)
+        assert read is not None
+        assert row.metadata == read.canonical()
+        assert market_key(row.slug) == bytes(row.market_id)
+        assert not row.early_resolvable, "the feeds of a local stack have a publisher"
+    assert {len(row.weights) for row in markets(rig, Series.LADDER)} == {5, 8, 7}
 
-    # A target that is reached settles at once, although its deadline is far; the keeper finds the round.
-    touch = next(row for row in markets(rig, "touch") if row[0].startswith("bnkr"))
+    # A round takes bets, closes before its start is measured, and pays after its end and the dispute window.
+    round_ = await open_round(rig, "bnkr", Series.QUICK)
     before = {each.address: usdc(rig, each.address) for each in (ANN, BEN)}
-    stake(rig, ANN, touch[0], 0, 40 * DOLLAR, "a-first-key")
-    stake(rig, BEN, touch[0], 1, 60 * DOLLAR, "b-first-key")
-    rig.stop("keeper")  # its own walk would race this test to the target
-    observe(rig, "BNKR/market_cap", int(touch[4]) + 1)
-    rig.warp("base", rig.now("base") + 3)
+    stake(rig, ANN, round_.slug, 0, 40 * DOLLAR, "a-first-key")
+    stake(rig, BEN, round_.slug, 1, 60 * DOLLAR, "b-first-key")
+    rig.stop("keeper")  # its own walk would race this test
+    rig.warp("base", round_.start_at - 5)
+    observe(rig, "BNKR/market_cap", 80_000_000 * 10**8)
+    with pytest.raises(AssertionError, match="reverted"):
+        stake(rig, CAT, round_.slug, 0, 5 * DOLLAR, "c-too-late")
+    rig.warp("base", round_.ends_at - 5)
+    observe(rig, "BNKR/market_cap", 81_000_000 * 10**8)
+    rig.warp("base", round_.settles_after - 20)
+    await _at_head(rig)
+    waiting = await rig.run("agent-resolve")
+    assert "dispute window" in next(each.reason for each in waiting.skipped if each.target == round_.slug)
+    rig.warp("base", round_.settles_after + 1)
     rig.start("keeper", VPM_KEEPER_SWEEP_FROM_UNITS="1")
-    await rig.until(lambda: one(rig, touch[0])[:2] == (2, 0), "the early resolution")
+    await rig.until(lambda: one(rig, round_.slug)[:2] == (MarketStatus.RESOLVED, 0), "the result")
     await rig.until(lambda: usdc(rig, ANN.address) > before[ANN.address], "the payout")
+    book, _ = Book.empty([int(weight) for weight in round_.weights], round_.fee_bps).staked(0, 40 * DOLLAR)
+    shares = book.shares[0]
+    book, _ = book.staked(1, 60 * DOLLAR)
     assert usdc(rig, BEN.address) == before[BEN.address] - 60 * DOLLAR
-    assert usdc(rig, ANN.address) == before[ANN.address] - 40 * DOLLAR + 98 * DOLLAR  # the pool less 2%, hers alone
+    won = book.owed(0, 0, 40 * DOLLAR, shares)
+    assert usdc(rig, ANN.address) == before[ANN.address] - 40 * DOLLAR + won
 
     # A round whose end nobody observed is void, after a quarter of an hour and two reads.
-    round_ = next(row for row in markets(rig, "hour") if row[0].startswith("aixbt"))
-    stake(rig, CAT, round_[0], 0, 25 * DOLLAR, "c-first-key")
+    round_ = await open_round(rig, "aixbt", Series.HOUR)
+    stake(rig, CAT, round_.slug, 0, 25 * DOLLAR, "c-first-key")
     held = usdc(rig, CAT.address)
     rig.stop("keeper")
-    rig.warp("base", round_[2] + 600 + 30)  # the keeper sleeps through it: no reading within its bound
+    # The keeper sleeps through it: no reading within its bound.
+    rig.warp("base", max(round_.ends_at + round_.max_age, round_.settles_after) + 30)
     rig.start("keeper", VPM_KEEPER_SWEEP_FROM_UNITS="1")
-    sighted = f"SELECT 1 FROM keeper_sighting WHERE subject = 'agent:stale:0x{market_key(round_[0]).hex()}'"
+    sighted = f"SELECT 1 FROM keeper_sighting WHERE subject = 'agent:stale:0x{bytes(round_.market_id).hex()}'"
     await rig.until(lambda: rig.rows(sighted), "a first read")
-    assert one(rig, round_[0])[0] == 1, "one stale read voids nothing"
-    rig.warp("base", round_[2] + 600 + 15 * 60 + 2)
-    await rig.until(lambda: one(rig, round_[0]) == (3, None, 1), "the void")
+    assert one(rig, round_.slug)[0] == MarketStatus.OPEN, "one stale read voids nothing"
+    rig.warp("base", rig.now("base") + 15 * 60 + 2)
+    await rig.until(lambda: one(rig, round_.slug) == (MarketStatus.VOID, None, VoidReason.STALE), "the void")
     await rig.until(lambda: usdc(rig, CAT.address) == held + 25 * DOLLAR, "the refund")
     await rig.until(lambda: rig.rows("SELECT 1 FROM agent_fee_sweep"), "a sweep of fees")
 
-    open_, unpaid, fees = _liabilities(rig)
-    assert unpaid == 0
-    assert usdc(rig, wallet_address(rig)) == open_ + unpaid + fees
     # What was under way while the clock leapt came too late; nothing that settles or pays ever reverts.
     reverted = "SELECT key FROM outbox_intent WHERE outcome = 'reverted' AND kind NOT IN ('observe', 'list')"
     assert rig.rows(reverted) == []
+    rig.stop("keeper")
+    await rig.until(lambda: _liabilities(rig)[1] == 0, "everything paid")
+    assert usdc(rig, wallet_address(rig)) == sum(_liabilities(rig))
+
+
+async def test_a_condemned_feed_gives_every_stake_back_at_once(rig: Rig) -> None:
+    """A lie that was seen in time: the Safe condemns the feed, and the keeper voids what was open on it, hours before
+    its end. Nothing is listed on it any more; the other feeds go on."""
+    await listed(rig)
+    day = await open_round(rig, "aixbt", Series.DAY)
+    stake(rig, CAT, day.slug, 0, 25 * DOLLAR, "c-day-key")
+    held = usdc(rig, CAT.address)
+    deployment = rig.deployment("base")
+    feed, safe = deployment.observation_feed("AIXBT/market_cap").address, deployment.safe
+    assert safe is not None
+    rig.ask("base", "anvil_setBalance", safe.address, hex(10**18))
+    data = abi("AgentLister").function("condemn").encode(feed)
+    rig.send("base", safe.address, deployment.contract("AgentLister").address, data)
+    await rig.until(lambda: one(rig, day.slug) == (MarketStatus.VOID, None, VoidReason.CONDEMNED), "the void")
+    assert rig.now("base") < day.ends_at
+    await rig.until(lambda: usdc(rig, CAT.address) == held + 25 * DOLLAR, "the refund")
+    condemned = bytes.fromhex(feed[2:])
+    open_on_it = "SELECT 1 FROM agent_market WHERE feed = %s AND status = 1"
+    await rig.until(lambda: not rig.rows(open_on_it, condemned), "all of the feed's markets void")
+    assert rig.rows("SELECT 1 FROM agent_market WHERE feed <> %s AND status <> 1", condemned) == []
+    report = await rig.run("agent-list")
+    assert ("AIXBT/market_cap", "the Safe has condemned its feed") in [(e.target, e.reason) for e in report.skipped]
+
+
+async def test_a_winner_whose_row_is_gone_is_paid_all_the_same(rig: Rig) -> None:
+    """The contract owes more than the index knows, and its own views say to whom."""
+    await listed(rig)
+    round_ = await open_round(rig, "bnkr", Series.QUICK)
+    stake(rig, ANN, round_.slug, 0, 40 * DOLLAR, "a-lost-key")
+    stake(rig, BEN, round_.slug, 1, 60 * DOLLAR, "b-lost-key")
+    rig.stop("keeper")
+    held = usdc(rig, ANN.address)
+    rig.warp("base", round_.start_at - 5)
+    observe(rig, "BNKR/market_cap", 80_000_000 * 10**8)
+    rig.warp("base", round_.ends_at - 5)
+    observe(rig, "BNKR/market_cap", 81_000_000 * 10**8)
+    rig.warp("base", round_.settles_after + 1)
+    await _at_head(rig)
+    settled = await rig.run("agent-resolve")
+    assert [each.target for each in settled.actions] == [round_.slug], settled.body()
+    await rig.until(lambda: one(rig, round_.slug)[:2] == (MarketStatus.RESOLVED, 0), "the result")
+    gone = "DELETE FROM agent_stake WHERE wallet = %s RETURNING stake_id"
+    assert len(rig.rows(gone, bytes.fromhex(ANN.address[2:]))) == 1
+
+    async def asked() -> bool:
+        return bool((await rig.run("agent-pay")).actions)
+
+    for _ in range(20):  # the index moves every second; it is compared only where it stands still
+        if await asked():
+            break
+        await asyncio.sleep(0.2)
+    await rig.until(lambda: usdc(rig, ANN.address) > held, "the payout")
+
+
+async def _at_head(rig: Rig) -> None:
+    """Until the index has read what the chain's clock was moved to."""
+    now = rig.now("base")
+    await rig.until(lambda: rig.rows("SELECT 1 FROM chain_cursor WHERE block_time >= %s", now), "the index")
 
 
 def _liabilities(rig: Rig) -> tuple[int, int, int]:
@@ -113,7 +214,7 @@ async def test_the_canary_tells_a_living_service_from_a_dead_one(rig: Rig) -> No
     port = str(free_port())
     rig.extra = {"VPM_PORT": port, "VPM_PUBLIC_URL": f"http://127.0.0.1:{port}", "VPM_KEEPER_CANARY": "1"}
     rig.start("indexer", "relayer", "keeper", VPM_KEEPER_CANARY="0")
-    await rig.until(lambda: rig.rows("SELECT count(*) FROM agent_market")[0][0] >= 16, "markets", 60)
+    await rig.until(lambda: rig.rows("SELECT count(*) FROM agent_market")[0][0] >= MARKETS, "markets", 90)
     rig.stop("keeper")
     rig.start("api")
 

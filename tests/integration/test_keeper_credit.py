@@ -1,9 +1,10 @@
-"""A payment that a stranger sent straight to the token, and whose payer never comes back, is booked by the keeper."""
+"""Payments that came past us and whose payers never come back: the keeper books what they brought, and no more."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+import secrets
+from collections.abc import AsyncIterator, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,21 +18,26 @@ from core.config import Settings
 from core.config.keeping import KeeperSettings
 from core.db.engine import conninfo
 from core.mirror.bet import idem_hash
+from core.mirror.settlement import RefundReason, StakeStatus
+from core.money import USD
 from keeper.report import Report
 from keeper.runner import Runner
 from keeper.schedule import BY_NAME
 from keeper.service import keeping
+from scripts._stack import wallets
 from scripts._stack.wallets import DEV, Wallet
 from tests import waiting
 from tests.support.agent_chain import AgentChain
+from tests.support.agent_payments import balance, nonce_of, offered, spending, together
 from tests.support.agent_service import AgentService, agent_service
 from tests.support.buyer import Buyer, bet, header, sign
 from tests.support.genesis import Genesis, RunningChain
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(300)
 until = partial(waiting.until, seconds=40)
-PAID = 4_000_000
-IN_BOOK, OWED_BACK = 1, 2
+PAID = 4 * USD
+STRANGER = DEV[6]
+UNTIL_FINAL = 70  # blocks; the node calls final what is 64 deep
 
 
 @pytest.fixture(scope="module")
@@ -66,111 +72,196 @@ def rows(service: AgentService, query: str, *values: object) -> list[tuple[Any, 
         return connection.execute(query.encode(), values).fetchall()
 
 
-def stake_of(service: AgentService, who: Wallet, key: str) -> int:
+def payer(service: AgentService, role: str) -> Wallet:
+    who = wallets.wallet(f"{role} {secrets.token_hex(4)}")
+    chain = service.chain
+    chain.send(chain.contracts.token.call("transfer", checksum(who.address), 20 * USD), DEV[0].address)
+    return who
+
+
+def stake_of(service: AgentService, who: Wallet, key: str) -> Any:
+    """What the contract has under a wallet's key; None while it has nothing."""
     contracts = service.chain.contracts
-    return int(service.chain.read(contracts.settlement.call("stakeOf", checksum(who.address), idem_hash(key))))
+    number = service.chain.read(contracts.settlement.call("stakeOf", checksum(who.address), idem_hash(key)))
+    return service.chain.read(contracts.settlement.call("stake", number)) if number else None
 
 
-async def overtaken(service: AgentService, buyer: Buyer, who: Wallet, market: str) -> dict[str, Any]:
-    """A bet whose payment a stranger uses first, in the same block, while the API dies and the payer goes away."""
-    chain, body = service.chain, bet(market, who, size=PAID / 10**6)
+async def overtaken(
+    service: AgentService, buyer: Buyer, who: Wallet, market: str, *, spent: int = PAID, **changes: Any
+) -> tuple[dict[str, Any], Mapping[str, Any]]:
+    """A bet of 4 USDC whose nonce is used on the token first, in the same block and for `spent` units, while the API
+    dies and the payer goes away; the body and the envelope that the API was sent."""
+    chain, body = service.chain, bet(market, who, size=PAID / USD)
     _, challenge = await buyer.post(body)
-    envelope = sign(challenge["accepts"][0], who, now=chain.now)
+    offer = challenge["accepts"][0]
+    envelope = sign(offer, who, now=chain.now, **changes)
+    given = envelope["payload"]["authorization"]
+    nonce = nonce_of(envelope)
+    real = envelope if spent == PAID else sign(offer, who, now=chain.now, nonce=nonce, value=str(spent))
     chain.ask("evm_setAutomine", False)
     try:
         paying = asyncio.create_task(buyer.post(body, headers=header(envelope)))
-        sent = "SELECT 1 FROM outbox_intent WHERE kind = 'settle' AND state = 'sent'"
-        await until(lambda: bool(rows(service, sent)))
-        service.kill("api")
-        given = envelope["payload"]["authorization"]
-        stolen = chain.contracts.token.call(
-            "transferWithAuthorization(address,address,uint256,uint256,uint256,bytes32,bytes)",
-            given["from"],
-            chain.contracts.settlement.address,
-            PAID,
-            int(given["validAfter"]),
-            int(given["validBefore"]),
-            bytes.fromhex(given["nonce"][2:]),
-            bytes.fromhex(envelope["payload"]["signature"][2:]),
+        sent = (
+            "SELECT 1 FROM outbox_intent i JOIN agent_trade t ON t.intent_id = i.id "
+            "WHERE i.kind = 'settle' AND i.state = 'sent' AND t.nonce = %s"
         )
-        stranger, tip = DEV[6].address, hex(5_000 * 10**9)
-        chain.ask("anvil_setBalance", stranger, hex(10**22))
-        chain.ask("anvil_impersonateAccount", stranger)
-        fees = {"gas": hex(500_000), "maxFeePerGas": tip, "maxPriorityFeePerGas": tip}
-        chain.ask("eth_sendTransaction", {**stolen.parameters(), "from": stranger, **fees})
+        await until(lambda: bool(rows(service, sent, nonce)))
+        service.kill("api")
+        offered(chain, spending(chain, real), STRANGER.address)
         chain.ask("evm_mine")
     finally:
         chain.ask("evm_setAutomine", True)
     with pytest.raises(aiohttp.ClientError):
         await paying
+    assert given["from"] == who.address
     used = "SELECT 1 FROM token_authorization WHERE nonce = %s"
-    await until(lambda: bool(rows(service, used, bytes.fromhex(given["nonce"][2:]))))
-    reverted = "SELECT 1 FROM outbox_intent WHERE kind = 'settle' AND outcome = 'reverted'"
-    await until(lambda: bool(rows(service, reverted)))
-    return body
+    await until(lambda: bool(rows(service, used, nonce)))
+    reverted = (
+        "SELECT 1 FROM outbox_intent i JOIN agent_trade t ON t.intent_id = i.id "
+        "WHERE i.outcome = 'reverted' AND t.nonce = %s"
+    )
+    await until(lambda: bool(rows(service, reverted, nonce)))
+    service.start("api")
+    return body, envelope
 
 
-def wait_a_minute(service: AgentService) -> None:
+async def becomes_final(service: AgentService, nonce: bytes) -> None:
+    """A minute passes, and the payment can no longer be undone."""
     service.chain.ask("evm_increaseTime", 61)
-    service.chain.ask("evm_mine")
+    service.chain.mine(UNTIL_FINAL)
+    final = (
+        "SELECT 1 FROM chain_cursor c JOIN token_authorization a USING (chain_id) "
+        "WHERE a.nonce = %s AND a.block_number <= coalesce(c.finalized_number, c.number - 4)"
+    )
+    await until(lambda: bool(rows(service, final, nonce)))
 
 
-async def test_a_payer_who_never_returns_is_credited_once(service: AgentService, buyer: Buyer) -> None:
-    who = DEV[3]
+def of(report: Report, who: Wallet) -> list[tuple[str, str]]:
+    """What a run asked for, for this payer."""
+    return [(each.kind, each.detail) for each in report.actions if who.address.lower() in each.target]
+
+
+def left(report: Report, who: Wallet) -> list[str]:
+    return [each.reason for each in report.skipped if who.address.lower() in each.target]
+
+
+async def test_a_payer_who_never_returns_is_credited_once_and_not_before_it_is_final(
+    service: AgentService, buyer: Buyer
+) -> None:
+    who = payer(service, "away")
     market = service.chain.list("credit-a-stake")
     await buyer.shows(market)
-    body = await overtaken(service, buyer, who, market)
-    assert stake_of(service, who, body["idemKey"]) == 0
+    body, envelope = await overtaken(service, buyer, who, market)
+    assert stake_of(service, who, body["idemKey"]) is None
 
+    service.chain.ask("evm_increaseTime", 61)
+    service.chain.mine()
     early = await job(service)
-    assert early.actions == []
-    assert "to come back" in early.skipped[0].reason
-    wait_a_minute(service)
-    rehearsed = await job(service, dry_run=True)
-    assert [each.status for each in rehearsed.actions] == ["dry-run"]
+    assert (of(early, who), left(early, who)) == ([], []), "a reorganization could still swap it"
+    await becomes_final(service, nonce_of(envelope))
+    assert [each.status for each in (await job(service, dry_run=True)).actions] == ["dry-run"]
     report = await job(service)
-    assert [each.kind for each in report.actions] == ["credit"], report.body()
+    assert [kind for kind, _ in of(report, who)] == ["credit"], report.body()
     assert (await job(service)).actions == [], "asked for once"
-    await until(lambda: stake_of(service, who, body["idemKey"]) != 0)
-    contracts = service.chain.contracts
-    shown = service.chain.read(contracts.settlement.call("stake", stake_of(service, who, body["idemKey"])))
-    assert (shown["amount"], shown["status"]) == (PAID, IN_BOOK)
+    await until(lambda: stake_of(service, who, body["idemKey"]) is not None)
+    shown = stake_of(service, who, body["idemKey"])
+    assert (shown["amount"], shown["status"]) == (PAID, StakeStatus.IN_BOOK)
+    lanes = "SELECT DISTINCT lane_group FROM outbox_intent WHERE kind = 'credit'"
+    assert rows(service, lanes) == [("credit",)], "the creditor's key alone books what came past us"
 
     # The payer who asks after all is told of that stake, and not asked to pay.
-    service.start("api")
-    response, told = await buyer.post(body)
+    response, said = await buyer.post(body)
     for _ in range(50):
         if response.status == 200:
             break
         assert response.status != 402, "asked to pay a second time"
         await asyncio.sleep(0.2)
-        response, told = await buyer.post(body)
-    assert (response.status, told["replay"]) == (200, True)
-    wait_a_minute(service)
+        response, said = await buyer.post(body)
+    assert (response.status, said["replay"]) == (200, True)
+    await becomes_final(service, nonce_of(envelope))
     assert (await job(service)).actions == [], "what is booked is done"
 
 
 async def test_a_stake_that_can_no_longer_be_taken_becomes_a_refund(service: AgentService, buyer: Buyer) -> None:
     """Its market closed meanwhile: the money is booked as owed back, and `agent-pay` sends it."""
-    who = DEV[4]
-    market = service.chain.list("credit-too-late")
+    who = payer(service, "late")
+    closes = service.chain.now + 1_800
+    market = service.chain.list("credit-too-late", closes_at=closes)
     await buyer.shows(market)
-    before = service.chain.read(service.chain.contracts.token.call("balanceOf", who.address))
-    body = await overtaken(service, buyer, who, market)
-    closes = rows(service, "SELECT closes_at FROM agent_market WHERE slug = %s", market)[0][0]
-    service.chain.ask("evm_setNextBlockTimestamp", closes + 1)
-    service.chain.ask("evm_mine")
-    # A week is looked back; the market's life here is longer than that only if a test lists it so.
-    assert closes - rows(service, "SELECT max(at) FROM token_authorization")[0][0] < 7 * 86_400
+    before = balance(service.chain, who.address)
+    body, envelope = await overtaken(service, buyer, who, market)
+    service.chain.warp_to(closes)
+    await becomes_final(service, nonce_of(envelope))
     report = await job(service)
-    assert [each.kind for each in report.actions] == ["credit"], report.body()
-    owed = "SELECT status, amount FROM agent_stake WHERE wallet = %s AND idem_hash = %s"
+    assert [kind for kind, _ in of(report, who)] == ["credit"], report.body()
+    owed = "SELECT status, amount, refund_reason FROM agent_stake WHERE wallet = %s AND idem_hash = %s"
     key = (bytes.fromhex(who.address[2:]), idem_hash(body["idemKey"]))
     await until(lambda: bool(rows(service, owed, *key)))
-    assert rows(service, owed, *key) == [(OWED_BACK, PAID)]
+    assert rows(service, owed, *key) == [(StakeStatus.OWED_BACK, PAID, RefundReason.CLOSED)]
     await job(service, "agent-pay")
-    balance = service.chain.contracts.token.call("balanceOf", who.address)
-    await until(lambda: service.chain.read(balance) == before)
+    await until(lambda: balance(service.chain, who.address) == before)
+
+
+async def test_one_unit_under_the_nonce_of_four_dollars_takes_nobodys_money(
+    service: AgentService, buyer: Buyer
+) -> None:
+    """W1 (a). Somebody's four dollars lie unbooked. A thief has the API take in an authorization of four dollars, and
+    spends its nonce on the token for one unit: the unit goes back, and the four dollars are still their payer's."""
+    market = service.chain.list("credit-one-unit")
+    await buyer.shows(market)
+    victim, thief = payer(service, "victim"), payer(service, "thief")
+    theirs, unbooked = await overtaken(service, buyer, victim, market)
+    await asyncio.sleep(1)
+    await buyer.shows(market)
+    mine, envelope = await overtaken(service, buyer, thief, market, spent=1)
+    service.chain.warp_to(service.chain.now + 61)
+    await becomes_final(service, nonce_of(envelope))
+    await becomes_final(service, nonce_of(unbooked))
+    report = await job(service)
+    ((kind, detail),) = of(report, thief)
+    assert kind == "credit"
+    assert detail.startswith("give back a payment of 1 units"), detail
+    assert [kind for kind, _ in of(report, victim)] == ["credit"]
+    await until(lambda: stake_of(service, thief, mine["idemKey"]) is not None)
+    await until(lambda: stake_of(service, victim, theirs["idemKey"]) is not None)
+    back = stake_of(service, thief, mine["idemKey"])
+    assert (back["amount"], back["status"]) == (1, StakeStatus.OWED_BACK)
+    staked = stake_of(service, victim, theirs["idemKey"])
+    assert (staked["amount"], staked["status"]) == (PAID, StakeStatus.IN_BOOK)
+    reason = "SELECT refund_reason FROM agent_stake WHERE wallet = %s"
+    await until(lambda: bool(rows(service, reason, bytes.fromhex(thief.address[2:]))))
+    assert rows(service, reason, bytes.fromhex(thief.address[2:])) == [(RefundReason.OTHER_AMOUNT,)]
+
+
+async def test_one_transfer_backs_one_authorization(service: AgentService, buyer: Buyer) -> None:
+    """W1 (b). One transaction uses two authorizations of a thief's, both brought to the API for four dollars: one pays
+    us, the other pays herself. One stake comes of it."""
+    chain = service.chain
+    market = chain.list("credit-one-transfer")
+    await buyer.shows(market)
+    thief = payer(service, "thief of two")
+    bodies: list[dict[str, Any]] = []
+    envelopes: list[dict[str, Any]] = []
+    for _ in range(2):
+        body = bet(market, thief, size=PAID / USD, side=("yes", "no")[len(bodies)])
+        _, challenge = await buyer.post(body)
+        bodies.append(body)
+        envelopes.append(sign(challenge["accepts"][0], thief, now=chain.now))
+    offer = challenge["accepts"][0]
+    to_herself = sign(offer, thief, now=chain.now, nonce=nonce_of(envelopes[1]), to=thief.address)
+    together(chain, [spending(chain, envelopes[0]), spending(chain, to_herself)], STRANGER.address, "0x" + "c0de" * 10)
+    for body, envelope in zip(bodies, envelopes, strict=True):
+        response, _ = await buyer.post(body, headers=header(envelope))
+        assert response.status not in (200, 402)
+    await becomes_final(service, nonce_of(envelopes[0]))
+    brought = "SELECT count(*) FROM agent_authorization WHERE wallet = %s"
+    assert rows(service, brought, bytes.fromhex(thief.address[2:])) == [(2,)], "both are on record"
+    first = await job(service)
+    assert len(of(first, thief)) == 1, first.body()
+    await until(lambda: stake_of(service, thief, bodies[0]["idemKey"]) is not None)
+    again = await job(service)
+    assert of(again, thief) == []
+    assert stake_of(service, thief, bodies[1]["idemKey"]) is None
 
 
 async def test_old_price_locks_are_forgotten(service: AgentService) -> None:

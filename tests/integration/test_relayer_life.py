@@ -23,6 +23,7 @@ from core.outbox import (
     history,
     report,
 )
+from relayer.preflight import GAS_CEILINGS
 from relayer.signing import Signer
 from tests import waiting
 from tests.conftest import Anvil, StartAnvil
@@ -49,6 +50,11 @@ def revert_code(data: bytes) -> str:
     return "0x" + (stores + b"\x60" + bytes((len(data),)) + b"\x60\x00\xfd").hex()
 
 
+# An endless loop; a call that succeeds with five million gas or more, and leaves one; and a loop that runs only where a
+# gas price is set, so not while it is only asked.
+BURNS = "0x5b5f56"
+BURNS_FOUR_MILLION = "0x5a624c4b40116014575b5a620f424010600957005b5f5ffd"
+BURNS_WHEN_PAID_FOR = "0x3a600557005b600556"
 # Reverts when slot 0 is set, and sets it: only the first call of a block's worth succeeds.
 ONCE_CODE = "0x" + bytes.fromhex("60005415600c5760006000fd5b600160005500").hex()
 
@@ -139,6 +145,26 @@ async def test_gas_is_estimated_when_not_given(rig: Rig) -> None:
     assert mined.succeeded
     assert mined.gas_used is not None
     assert mined.gas_used > 40_000
+
+
+@pytest.mark.parametrize("kind", sorted(GAS_CEILINGS))
+async def test_a_settlement_never_burns_more_than_its_ceiling(rig: Rig, kind: str) -> None:
+    """A payer with code behaves while it is simulated, where nobody pays for gas, and burns whatever it gets when
+    mined; or burns at once, and then nothing is sent."""
+    signer, ceiling = await rig.new_signer(), GAS_CEILINGS[kind]
+    codes = (BURNS_WHEN_PAID_FOR, BURNS, BURNS_FOUR_MILLION)
+    sly, *others = [await place(rig, code) for code in codes]
+    calls = [rig.transfer(to=target, value_wei=0, gas_limit=None, kind=kind) for target in (sly, *others)]
+    dear = rig.transfer(to=sly, value_wei=0, gas_limit=ceiling + 1, kind=kind)
+    asked = await rig.ask_for_many([*calls, dear])
+    async with rig.relayer(rig.spec(signer)):
+        mined = await rig.reaches(asked[0], *HAS_RESULT)
+        refused = [await rig.reaches(each, IntentState.FAILED) for each in asked[1:]]
+    assert mined.gas_used is not None
+    assert mined.gas_used <= ceiling
+    assert all(each.refused for each in refused)
+    assert refused[-1].reason_code == "too_much_gas"
+    assert await rig.nonce(signer) == 1
 
 
 @pytest.mark.parametrize("gas_limit", [None, 200_000])

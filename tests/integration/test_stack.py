@@ -9,20 +9,31 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import psycopg
 import pytest
+import requests
 
+from core.abi import abi
+from core.chain import Contract
 from core.db.engine import conninfo
 from core.local.anvil import ask
 from core.local.process import free_port
+from core.mirror.settlement import MARGIN, Form
+from scripts._stack import wallets
+from scripts._stack.deploying import MEMORY_SECONDS
+from scripts._stack.payments import bound_header
 from tests.support.genesis import Genesis, RunningChain
 from tests.support.stack import Stack, gone, tree
 
 ROOT = Path(__file__).resolve().parents[2]
 NOTICED_SECONDS = 3.0
+STAKE_USD = 4.0
+
+T = TypeVar("T")
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -56,8 +67,16 @@ def test_up_tells_everything_and_stops_without_a_trace(new_stack: Callable[..., 
     assert ready["base_url"] == f"http://127.0.0.1:{stack.port}"
     assert ready["chains"] == {"base": 8453, "vpm": 4663}
     wanted = {
-        "base": {"USDC", "SettlementWallet", "Safe"},
-        "vpm": {"USDG", "VestedMarkets", "RoundResolver", "MarketLister", "Safe", "NVDA", "NVDA feed"},
+        "base": {
+            "USDC",
+            "SettlementWallet",
+            "FeedResolver",
+            "AgentLister",
+            "Pauser",
+            "ObservationFeed BNKR/market_cap",
+            "Safe",
+        },
+        "vpm": {"USDG", "VestedMarkets", "RoundResolver", "MarketLister", "Pauser", "Safe", "NVDA", "NVDA feed"},
     }
     for name, names in wanted.items():
         url = ready["rpc"][name]
@@ -87,6 +106,100 @@ def _dev_wallets_are_funded(ready: dict[str, Any]) -> None:
             call = {"to": ready["addresses"][name][token], "data": balance_of + wallet["address"][2:]}
             assert int(ask(ready["rpc"][name], "eth_call", call, "latest"), 16) > 0
             assert int(ask(ready["rpc"][name], "eth_getBalance", wallet["address"], "latest"), 16) > 0
+
+
+@pytest.mark.skipif(not os.environ.get("VPM_TEST_LONG"), reason="a round of ten minutes; VPM_TEST_LONG=1 watches one")
+@pytest.mark.timeout(2_400)
+def test_a_round_takes_bets_closes_before_its_start_is_measured_and_pays_after_its_end(
+    new_stack: Callable[..., Stack],
+) -> None:
+    """As a person sees it over the API, by the wall clock."""
+    up, down, late = wallets.DEV[:3]
+    ready = new_stack().ready()
+    api = f"{ready['base_url']}/api/agent/v1"
+    rounds = _until(lambda: [each for each in _get(f"{api}/markets", limit=200)["markets"] if _is_round(each)], 120)
+    market = min(rounds, key=lambda each: str(each["endsAt"]))
+    closes, starts, ends, settles = (
+        _seconds(market[name]) for name in ("deadlineAt", "startAt", "endsAt", "settlesAfter")
+    )
+    assert closes + MARGIN + MEMORY_SECONDS <= starts < ends < settles
+    for who, side, form in ((up, "up", Form.RECEIVE), (down, "down", Form.TRANSFER)):
+        assert _bet(api, market["id"], who, side, form) == (200, None)
+
+    _sleep_until(closes)
+    assert _bet(api, market["id"], late, "up", Form.RECEIVE) == (409, "market_closed")
+    assert _get(f"{api}/result", marketId=market["id"])["result"]["status"] == "pending"
+
+    _sleep_until(settles)
+    result = _until(lambda: _resolved(api, market["id"]), 180)
+    assert _seconds(result["resolvedAt"]) > settles
+    winner = {"up": up, "down": down}.get(result["resolvedOutcome"])
+    for who in (up, down):
+        (position,) = _get(f"{api}/positions", wallet=who.address)["positions"]
+        # Alone on its side a winner is paid the whole net pool; equal readings give both their stakes back.
+        paid = 2 * STAKE_USD * 0.98 if who == winner else 0.0 if winner is not None else STAKE_USD
+        assert position["payoutUsd"] == pytest.approx(paid, abs=0.000_002)
+    _until(lambda: _unpaid(ready) == 0, 120)
+
+
+def _bet(api: str, market: str, who: wallets.Wallet, side: str, form: Form) -> tuple[int, str | None]:
+    """Status and error code of a bet that is paid for as it is asked."""
+    body = {
+        "marketId": market,
+        "side": side,
+        "sizeUsd": STAKE_USD,
+        "idemKey": f"round-{who.role}-{form}",
+        "walletAddress": who.address,
+    }
+    with requests.Session() as session:
+        session.trust_env = False
+        answer = session.post(f"{api}/trade", json=body, timeout=30)
+        if answer.status_code == 402:
+            paid = bound_header(answer.json()["accepts"][0], who, int(time.time()), form)
+            answer = session.post(f"{api}/trade", json=body, headers=paid, timeout=30)
+        return answer.status_code, answer.json().get("error")
+
+
+def _get(url: str, **query: object) -> dict[str, Any]:
+    with requests.Session() as session:
+        session.trust_env = False
+        answer = session.get(url, params={name: str(value) for name, value in query.items()}, timeout=30)
+        answer.raise_for_status()
+        return dict(answer.json())
+
+
+def _is_round(market: dict[str, Any]) -> bool:
+    return market["category"] == "price_direction" and _seconds(market["deadlineAt"]) > time.time() + 60
+
+
+def _resolved(api: str, market: str) -> dict[str, Any] | None:
+    result = _get(f"{api}/result", marketId=market)["result"]
+    return result if result["status"] == "resolved" else None
+
+
+def _unpaid(ready: dict[str, Any]) -> int:
+    """What the settlement wallet still owes to winners."""
+    wallet = Contract(ready["addresses"]["base"]["SettlementWallet"], abi("SettlementWallet"))
+    call = wallet.call("liabilities")
+    answer = call.function.decode(bytes.fromhex(ask(ready["rpc"]["base"], "eth_call", call.parameters(), "latest")[2:]))
+    return int(answer["unpaid"])
+
+
+def _until(holds: Callable[[], T], seconds: float) -> T:
+    """The first truthy answer."""
+    deadline = time.monotonic() + seconds
+    while not (answer := holds()):
+        assert time.monotonic() < deadline, "it did not come in time"
+        time.sleep(0.5)
+    return answer
+
+
+def _sleep_until(moment: int) -> None:
+    time.sleep(max(0.0, moment + 0.5 - time.time()))
+
+
+def _seconds(text: str) -> int:
+    return int(datetime.fromisoformat(text).timestamp())
 
 
 def test_a_killed_part_is_named_and_ends_the_stack(new_stack: Callable[..., Stack]) -> None:

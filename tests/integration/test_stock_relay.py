@@ -230,14 +230,14 @@ async def test_a_bet_the_token_refuses(service: StockService, door: Door, market
 async def test_markets_that_take_no_bets(service: StockService, door: Door, market: int) -> None:
     chain, wallet, safe = service.chain, wallets.DEV[1], service.chain.deployment.safe
     assert safe is not None
-    chain.send(chain.contracts.settler.call("setEntriesPaused", True), safe.address)
+    chain.send(chain.contracts.settler.call("setPaused", True), safe.address)
     try:
         body = chain.signed(wallet, chain.bet(wallet, market))
         await refused(door, body, 409, "market_closed", "paused")
         listed = await door.until("/api/markets", lambda b: b["entriesPaused"])
         assert {each["acceptingBets"] for each in listed["markets"]} == {False}
     finally:
-        chain.send(chain.contracts.settler.call("setEntriesPaused", False), safe.address)
+        chain.send(chain.contracts.settler.call("setPaused", False), safe.address)
     short = chain.open_market(strike_in=60, lasts=60)
     chain.push(FLAT_PRICE)
     chain.warp_to(chain.now + 121)

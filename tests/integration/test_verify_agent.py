@@ -12,19 +12,24 @@ from typing import Any
 
 import aiohttp
 import pytest
-from eth_utils.crypto import keccak
 
+from core.mirror.bet import Bet, bet_hash, idem_hash
+from core.mirror.settlement import Form, Kind
+from core.money import USD
 from scripts._stack import wallets
 from scripts._verify.__main__ import main
-from tests.support.agent_chain import AgentChain
+from tests.support.agent_chain import CAP, HOUR, AgentChain
+from tests.support.agent_payments import spending
 from tests.support.agent_service import AgentService, agent_service
-from tests.support.buyer import Buyer, bet
+from tests.support.buyer import Buyer, bet, sign
 from tests.support.genesis import Genesis, RunningChain
 from tests.support.tampering import changed
+from tests.support.unposted import list_early, push, with_unposted_feed
 
 DEV = wallets.DEV
-CAP = 100_000_000 * 10**8
-BOUNDS = [50_000_000 * 10**8, 100_000_000 * 10**8]
+MILLION = 1_000_000 * 10**8
+BOUNDS = [50 * MILLION, 100 * MILLION]
+MARKETS = ("early", "ladder", "updown", "stale")
 
 
 @dataclass
@@ -32,6 +37,7 @@ class Traded:
     """Markets of every kind, settled and paid, and what the service said of the trades."""
 
     service: AgentService
+    deployments: Path
     challenge: dict[str, Any]
     early: dict[str, Any]
     late: dict[str, Any]
@@ -44,67 +50,117 @@ class Traded:
 def traded(
     base_chain: RunningChain, local_genesis: Genesis, database_url: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Traded]:
-    chain = AgentChain.on(base_chain.url, base_chain.deployment)
     folder: Path = tmp_path_factory.mktemp("verify-agent")
-    chain.observe(80_000_000 * 10**8)
-    chain.list("early", early=True)
-    chain.list("ladder", kind=1, bounds=BOUNDS)
-    chain.list("updown", kind=2)
-    chain.list("stale")
-    with agent_service(chain, database_url, local_genesis.deployments, folder) as running:
+    on = AgentChain.on(base_chain.url, base_chain.deployment)
+    chain, deployments = with_unposted_feed(on, local_genesis.deployments, folder)
+    closes_at = chain.now + HOUR
+    list_early(chain, "early")
+    chain.list("ladder", kind=Kind.RANGE, bounds=BOUNDS, closes_at=closes_at)
+    chain.list("updown", kind=Kind.DIRECTION, closes_at=closes_at)
+    chain.list("stale", feed="AIXBT/market_cap", closes_at=closes_at)  # nobody posts there again
+    with agent_service(chain, database_url, deployments, folder) as running:
         running.start("indexer", "relayer", "api")
-        yield asyncio.run(_trade(running))
+        yield asyncio.run(_trade(running, deployments))
 
 
-async def _trade(service: AgentService) -> Traded:
+async def _trade(service: AgentService, deployments: Path) -> Traded:
     chain = service.chain
     async with aiohttp.ClientSession() as session:
         buyer = Buyer(session, service)
         await buyer.shows("stale")
         _, challenge = await buyer.post(bet("early", DEV[0]))
         bought = [
-            await buyer.buy(bet(market, who, side, size), who)
-            for market, who, side, size in (
-                ("early", DEV[0], "yes", 5),
-                ("early", DEV[1], "no", 7.25),
-                ("early", DEV[2], "yes", 3.000001),
-                ("ladder", DEV[0], "b1", 4),
-                ("ladder", DEV[1], "b0", 4),
-                ("updown", DEV[0], "up", 2),
-                ("updown", DEV[1], "down", 2),
-                ("stale", DEV[0], "yes", 2),
+            await buyer.buy(bet(market, who, side, size), who, form=form)
+            for market, who, side, size, form in (
+                ("early", DEV[0], "yes", 5, Form.TRANSFER),
+                ("early", DEV[1], "no", 7.25, Form.RECEIVE),
+                ("early", DEV[2], "yes", 3.000001, Form.TRANSFER),
+                ("ladder", DEV[0], "50m-to-100m", 4, Form.RECEIVE),
+                ("ladder", DEV[1], "under-50m", 4, Form.TRANSFER),
+                ("updown", DEV[0], "up", 2, Form.TRANSFER),
+                ("updown", DEV[1], "down", 2, Form.RECEIVE),
+                ("stale", DEV[0], "yes", 2, Form.TRANSFER),
             )
         ]
         assert all(response.status == 200 for response, _ in bought), [body for _, body in bought]
-        start = chain.now
-        chain.warp_to(start + 1000)
-        chain.observe(CAP + 1)
-        chain.warp_to(start + 1002)
-        _settle(chain, "early", "resolve(bytes32)")
-        chain.warp_to(start + 3500)
-        chain.observe(70_000_000 * 10**8)
-        chain.warp_to(start + 86_000)
-        chain.observe(90_000_000 * 10**8)
-        chain.warp_to(start + 87_200)
-        for market in ("ladder", "updown"):
-            _settle(chain, market, "resolve(bytes32)")
-        chain.warp_to(start + 3 * 86_400)
-        _settle(chain, "stale", "resolve(bytes32)")
+        _sent_past_us(chain, challenge, "early", DEV[3], 4)
+        _play(chain)
         results = {}
-        for market in ("early", "ladder", "updown", "stale"):
+        for market in MARKETS:
             results[market] = await _until(buyer, "/result", "result", "resolved", marketId=market)
         positions = await _positions(buyer)
         late = bought[1][1]
         _, proof = await buyer.get(f"/proof/{bought[0][1]['receipt']['tradeId']}")
-    return Traded(service, challenge, bought[0][1], late, proof, positions, results)
+    return Traded(service, deployments, challenge, bought[0][1], late, proof, positions, results)
 
 
-def _settle(chain: AgentChain, market: str, call: str) -> None:
+def _play(chain: AgentChain) -> None:
+    """Readings at every moment that decides, then everything is settled and paid by anybody."""
+    updown, ladder = chain.terms("updown"), chain.terms("ladder")
+    chain.warp_to(updown["startAt"] - 5)
+    chain.observe(70 * MILLION)
+    chain.warp_to(chain.terms("early")["earlyFrom"] + 20)
+    push(chain, CAP + 1)
+    chain.warp_to(chain.now + 5)
+    _settle(chain, "early")
+    for ends_at in (updown["endsAt"], ladder["endsAt"]):
+        chain.warp_to(ends_at - 5)
+        chain.observe(90 * MILLION)
+    chain.warp_to(max(chain.terms(each)["settlesAfter"] for each in MARKETS[1:]) + 1)
+    _settle(chain, "ladder")
+    _settle(chain, "updown")
+    _settle(chain, "stale", "voidMarket")
+
+
+def _settle(chain: AgentChain, market: str, call: str = "resolve") -> None:
     """By anybody; then everybody is paid by anybody."""
-    wallet, key = chain.contracts.settlement, keccak(text=market)
-    chain.send(wallet.call(call, key), DEV[7].address)
-    stakes = chain.read(wallet.call("stakesOf", key, 0, 100))
-    chain.send(wallet.call("pay", key, stakes), DEV[7].address)
+    key, settlement = chain.key(market), chain.contracts.settlement
+    chain.send(chain.contracts.resolver.call(call, key), DEV[7].address)
+    stakes = chain.read(settlement.call("stakesOf", key, 0, 100))
+    chain.send(settlement.call("pay", key, stakes), DEV[7].address)
+
+
+def _sent_past_us(
+    chain: AgentChain,
+    challenge: dict[str, Any],
+    market: str,
+    who: wallets.Wallet,
+    usd: int,
+    *,
+    brought: int | None = None,
+) -> str:
+    """A payment that a stranger took to the token, and that CREDITOR books as a bet on the first side; the trade's id.
+
+    brought: what the token really moved, if the same nonce was spent for another amount.
+    """
+    offer = {**challenge["accepts"][0], "maxAmountRequired": str(usd * USD)}
+    now = chain.now
+    promised = sign(offer, who, now=now, nonce=bytes([usd]) * 32)
+    sent = promised if brought is None else sign(offer, who, now=now, nonce=bytes([usd]) * 32, value=str(brought))
+    chain.send(spending(chain, sent), DEV[7].address)
+    made = Bet(chain.key(market), 0, usd * USD, 0, who.address, idem_hash(f"past-us-{usd}"))
+    given = promised["payload"]["authorization"]
+    authorization = (
+        int(Form.TRANSFER),
+        int(given["value"]),
+        int(given["validAfter"]),
+        int(given["validBefore"]),
+        bytes.fromhex(given["nonce"][2:]),
+        bytes.fromhex(promised["payload"]["signature"][2:]),
+    )
+    fields = (
+        made.market_id,
+        made.outcome,
+        made.amount,
+        made.min_shares,
+        made.wallet,
+        made.idem_hash,
+        made.builder,
+        made.ref,
+    )
+    settlement = chain.contracts.settlement
+    chain.send(settlement.call("credit", fields, authorization), wallets.CREDITOR.address)
+    return "0x" + bet_hash(made, chain.contracts.chain_id, settlement.address).hex()
 
 
 async def _until(buyer: Buyer, path: str, part: str, status: str, **query: object) -> dict[str, Any]:
@@ -129,13 +185,13 @@ Verify = Callable[..., tuple[int, dict[str, Any]]]
 
 
 @pytest.fixture
-def verify(traded: Traded, local_genesis: Genesis, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Verify:
+def verify(traded: Traded, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Verify:
     def run(subject: Any, *options: str) -> tuple[int, dict[str, Any]]:
         word = str(subject)
         if isinstance(subject, dict):
             word = str(tmp_path / "document.json")
             Path(word).write_text(json.dumps(subject))
-        where = ["--rpc", traded.service.chain.url, "--deployments", str(local_genesis.deployments)]
+        where = ["--rpc", traded.service.chain.url, "--deployments", str(traded.deployments)]
         signer = ["--attester", wallets.ATTESTATION.address]
         capsys.readouterr()
         code = main([word, *where, *signer, "--json", *options])
@@ -159,7 +215,10 @@ def test_receipts_hold_down_to_the_signature_and_the_payout(traded: Traded, veri
         code, report = verify(document)
         assert code == 0, failing(report)
         assert held(report, "signature is by") == ["holds"]
-        assert held(report, "hash of the signed intent") == ["holds"]
+        assert held(report, "the trade id is the hash of the bet") == ["holds"]
+        assert held(report, "the very transfer that paid for it") == ["holds"]
+        assert held(report, "stakes and refunds booked for that transfer") == ["holds"]
+        assert held(report, "stakes end before anything that decides it is measured") == ["holds"]
         assert held(report, "reached the target") == ["holds"]
     _, report = verify(traded.early)
     assert held(report, "the payment reached the wallet") == ["holds"]
@@ -171,12 +230,49 @@ def test_challenges_proofs_and_positions_hold(traded: Traded, verify: Verify) ->
         assert code == 0, failing(report)
 
 
-@pytest.mark.parametrize("market", ["early", "ladder", "updown", "stale"])
+@pytest.mark.parametrize("market", MARKETS)
 def test_results_of_every_kind_hold(market: str, traded: Traded, verify: Verify) -> None:
     code, report = verify(traded.results[market])
     assert code == 0, failing(report)
-    code, report = verify(market)
+    code, report = verify(traded.service.chain.ids[market])
     assert code == 0, failing(report)
+    assert held(report, "the market's id is the one its specification gives") == ["holds"]
+    assert held(report, "the settlement wallet closed it as the resolver decided") == ["holds"]
+
+
+def test_how_firmly_a_payment_named_its_bet_is_said(traded: Traded, verify: Verify) -> None:
+    _, ordinary = verify(traded.early)
+    assert held(ordinary, "the payer signed an ordinary payment") == ["holds"]
+    _, bound = verify(traded.late)
+    assert held(bound, "the payer's signature is bound to this bet") == ["holds"]
+
+
+def test_a_payment_that_came_by_itself_holds_by_the_transfer_of_before(traded: Traded, verify: Verify) -> None:
+    code, report = verify(traded.service.chain.ids["early"])
+    assert code == 0, failing(report)
+    assert len(held(report, "the very transfer that paid for it")) == 4
+
+
+def test_a_stake_that_the_creditor_made_up_does_not_hold(traded: Traded, verify: Verify) -> None:
+    """Its thief spends a nonce for one unit, and books five dollars of money that somebody else sent past us."""
+    chain = traded.service.chain
+    before = chain.ask("evm_snapshot")
+    try:
+        token, wallet = chain.contracts.token, chain.contracts.settlement.address
+        chain.send(token.call("mint", wallet, 5 * USD), DEV[7].address)
+        chain.list("thieved", closes_at=chain.now + HOUR)
+        trade = _sent_past_us(chain, traded.challenge, "thieved", DEV[4], 5, brought=1)
+        code, report = verify(trade)
+        assert code == 1
+        assert failing(report) == ["the very transfer that paid for it: " + _detail(report)]
+        assert "1 units" in _detail(report)
+    finally:
+        chain.ask("evm_revert", before)
+
+
+def _detail(report: dict[str, Any]) -> str:
+    (detail,) = [one["detail"] for one in report["claims"] if one["claim"] == "the very transfer that paid for it"]
+    return str(detail)
 
 
 def test_a_trade_id_alone_is_enough(traded: Traded, verify: Verify) -> None:
@@ -185,12 +281,12 @@ def test_a_trade_id_alone_is_enough(traded: Traded, verify: Verify) -> None:
 
 
 def test_the_deployment_file_names_the_key_that_has_to_have_signed(
-    traded: Traded, local_genesis: Genesis, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    traded: Traded, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     document = tmp_path / "receipt.json"
     document.write_text(json.dumps(traded.early))
     named = tmp_path / "named"
-    shutil.copytree(local_genesis.deployments, named)
+    shutil.copytree(traded.deployments, named)
     where = ["--rpc", traded.service.chain.url, "--deployments", str(named)]
     assert main([str(document), *where]) == 0
     facts = json.loads((named / "base.json").read_text())
@@ -250,6 +346,12 @@ PROOF = (
     "settlement.blockNumber",
     "settlement.contract",
     "market.id",
+    "market.question",
+    "market.shortTitle",
+    "market.summary",
+    "market.deadlineAt",
+    "market.endsAt",
+    "market.settlesAfter",
 )
 
 
@@ -259,7 +361,9 @@ def test_a_changed_proof_does_not_hold(path: str, traded: Traded, verify: Verify
     assert code == 1, report
 
 
-@pytest.mark.parametrize("field", ["stakedUsd", "shares", "pnlUsd", "side", "status"])
+@pytest.mark.parametrize(
+    "field", ["stakedUsd", "shares", "pnlUsd", "payoutUsd", "side", "status", "question", "endsAt"]
+)
 def test_a_changed_position_does_not_hold(field: str, traded: Traded, verify: Verify) -> None:
     code, report = verify(changed(traded.positions, f"positions.0.{field}"))
     assert code == 1, report
@@ -280,11 +384,11 @@ def test_a_changed_challenge_does_not_hold(field: str, traded: Traded, verify: V
 
 
 def test_a_receipt_signed_by_another_key_does_not_hold(
-    traded: Traded, local_genesis: Genesis, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    traded: Traded, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     document = tmp_path / "receipt.json"
     document.write_text(json.dumps(traded.early))
-    where = ["--rpc", traded.service.chain.url, "--deployments", str(local_genesis.deployments)]
+    where = ["--rpc", traded.service.chain.url, "--deployments", str(traded.deployments)]
     assert main([str(document), *where, "--attester", DEV[5].address]) == 1
     assert "DOES NOT HOLD  the receipt's signature is by" in capsys.readouterr().out
 
@@ -292,4 +396,4 @@ def test_a_receipt_signed_by_another_key_does_not_hold(
 def test_a_trade_that_never_was_cannot_be_asked(verify: Verify) -> None:
     code, report = verify("0x" + "ab" * 32)
     assert code == 2
-    assert "carries the intent hash" in report["error"]
+    assert "carries the bet's hash" in report["error"]

@@ -25,7 +25,7 @@ from core.agent_events.kinds import EventType, source_of
 from core.agent_events.log import Draft
 from core.agent_events.reading import Event, events_from
 from core.db.engine import Pool, make_pool
-from core.mirror.intent import Intent
+from core.mirror.bet import Bet
 from core.outbox import RELAY, IntentRequest
 from tests.support import hostile_endpoint as hostile
 from tests.support.measured import measured
@@ -318,17 +318,15 @@ async def test_the_lease_of_a_process_that_died_ends(pool: Pool, fresh_database_
 async def _callback(pool: Pool, name: str) -> bytes:
     """A trade taken in with a callback, two days ago; its id."""
     trade_id, wallet = keccak(text=name), keccak(text=name)[:20]
-    trade = Intent(bytes(32), 0, 5_000_000, 0, "0x" + wallet.hex(), keccak(text=f"key of {name}"))
+    trade = Bet(bytes(32), 0, 5_000_000, 0, "0x" + wallet.hex(), keccak(text=f"key of {name}"))
     wanted = IntentRequest(f"test:{name}", 8453, RELAY, "settle", "0x" + "11" * 20)
     async with pool.connection() as connection, connection.transaction():
         await trades.take_in(
             connection,
-            trade,
-            trade_id,
+            trades.Brought(trade, trade_id, keccak(text=f"nonce of {name}"), 0, b""),
             wanted,
             after_attempt=0,
-            nonce=keccak(text=f"nonce of {name}"),
-            valid_before=0,
+            has_paid=False,
             quote_id=None,
             callback_url="https://example.org/hook",
         )

@@ -1,62 +1,157 @@
-"""Playing on a local Base: markets, observations."""
+"""Playing on a local Base: markets, observations, results."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-from eth_utils.crypto import keccak
-
-from api.agent.chain import AgentContracts, abi
+from api.agent.chain import AgentContracts
+from core.abi import abi
 from core.chain import Contract
 from core.deployments import Deployment
+from core.market_document import Metadata, Specification, rendered
+from core.mirror.bet import market_key
+from core.mirror.settlement import MARGIN, Kind
 from core.money import USD
 from tests.support.played_chain import PlayedChain
 
 VIRTUAL_LIQUIDITY = 1_000 * USD
+CAP = 100_000_000 * 10**8
+HOUR, DAY = 3_600, 86_400
 
 
+@dataclass(frozen=True)
 class AgentChain(PlayedChain[AgentContracts]):
+    """`ids`: of the markets listed here, by the names the test gives them."""
+
+    ids: dict[str, str] = field(default_factory=dict)
+    numbers: Iterator[int] = field(default_factory=itertools.count)
+
     @classmethod
     def on(cls, url: str, deployment: Deployment) -> AgentChain:
         contracts = AgentContracts.of(deployment)
         assert contracts is not None
         made = cls(url, deployment, contracts)
-        made.ask("evm_mine")  # the saved genesis may be hours old; a block of now makes `now` the present
+        # The saved genesis may be hours old: a block of now makes `now` the present, and the feeds are read again.
+        made.ask("evm_mine")
+        for source in deployment.observation_feeds:
+            made.observe(CAP // 2, source.key)
         return made
 
     @property
-    def feed(self) -> Contract:
-        """The observation feed of a market cap."""
-        source = next(each for each in self.deployment.observation_feeds if each.key.endswith("/market_cap"))
-        return Contract(source.address, abi("ObservationFeed"))
+    def names(self) -> dict[str, str]:
+        """The other way round: what the test calls a market, by its id."""
+        return {identity: name for name, identity in self.ids.items()}
 
-    def observe(self, value: int) -> None:
-        """Posts a value with 8 decimals, observed now."""
-        self.send(self.feed.call("post", value, self.now), self.deployment.operator_wallets["publisher"])
-
-    def list(self, name: str, *, kind: int = 0, metadata: Mapping[str, Any] | None = None, **spec: Any) -> str:
-        """Lists a market, by default a threshold one of 100M that closes in a day; returns its id."""
-        now = self.now
-        words = {"id": name, "slug": name, "question": f"Question of {name}?", "tokenSymbol": "BNKR"}
-        bounds = spec.get("bounds", [])
-        fields = (
-            kind,
-            spec.get("feed", self.feed.address),
-            spec.get("target", 100_000_000 * 10**8 if kind == 0 else 0),
-            bounds,
-            spec.get("early", False),
-            now,
-            spec.get("closes_at", now + 86_400),
-            spec.get("start_at", now + 3600 if kind == 2 else 0),
-            3600,
-            86_400,
-            spec.get("fee_bps", 200),
-            len(bounds) + 1 if kind == 1 else 2,
-            spec.get("virtual", VIRTUAL_LIQUIDITY),
+    def source(self, key: str | None = None) -> Any:
+        """The deployment file's entry of a feed; of the first market cap when none is named."""
+        return next(
+            each
+            for each in self.deployment.observation_feeds
+            if each.key == key or (key is None and each.key.endswith("/market_cap"))
         )
-        key = keccak(text=name)
-        text = json.dumps({**words, **(metadata or {})})
-        self.send(self.contracts.settlement.call("list", key, fields, text), self.deployment.operator_wallets["lister"])
-        return name
+
+    @property
+    def feed(self) -> Contract:
+        return self.feed_of()
+
+    def feed_of(self, key: str | None = None) -> Contract:
+        return Contract(self.source(key).address, abi("ObservationFeed"))
+
+    def observe(self, value: int, key: str | None = None) -> None:
+        """Posts a value with 8 decimals, observed now."""
+        # What was observed in the last block may be too old for the next one, or as old as the last reading.
+        self.warp_to(self.now + 1)
+        self.send(self.feed_of(key).call("post", value, self.now), self.deployment.operator_wallets["publisher"])
+
+    def list(
+        self,
+        name: str,
+        *,
+        kind: int = Kind.THRESHOLD,
+        feed: str | None = None,
+        target: int = CAP,
+        bounds: Sequence[int] = (),
+        opens_at: int = 0,
+        closes_at: int | None = None,
+        start_at: int | None = None,
+        ends_at: int | None = None,
+        weights: Sequence[int] = (),
+        virtual: int = VIRTUAL_LIQUIDITY,
+        known: bool = True,
+        metadata: str | None = None,
+    ) -> str:
+        """Lists a market, by default a threshold one of 100M whose bets end in a day; returns its id.
+
+        feed: its key in the deployment file. virtual: weight of all outcomes together. Every market's bets end in
+        another second, so that no two are the same. known: False lists it under a key that is not its own.
+        metadata: what a hostile lister writes in its place.
+        """
+        now, source = self.now, self.source(feed)
+        chosen = Kind(kind)
+        closes_at = now + DAY + next(self.numbers) if closes_at is None else closes_at
+        begins = closes_at + MARGIN + source.memory_seconds
+        if start_at is None:
+            start_at = begins if chosen is Kind.DIRECTION else 0
+        if ends_at is None:
+            ends_at = start_at + HOUR if chosen is Kind.DIRECTION else begins + closes_at - now + HOUR
+        outcomes = len(bounds) + 1 if chosen is Kind.RANGE else 2
+        level = target if chosen is Kind.THRESHOLD else 0
+        spec = Specification(
+            chosen, bytes.fromhex(source.address[2:]), level, tuple(bounds), False, True, 0, opens_at, closes_at,
+            start_at, ends_at, 0, 0, 0,
+        )  # fmt: skip
+        identity = rendered(spec, source.key).id if known else f"unknown-{name}"
+        fields = (
+            int(chosen), source.address, level, list(bounds), False, opens_at, closes_at, start_at, ends_at,
+            list(weights or (virtual // outcomes,) * outcomes),
+        )  # fmt: skip
+        key = market_key(identity)
+        call = self.contracts.lister.call("list", key, fields, metadata or Metadata(identity).canonical())
+        self.send(call, self.deployment.operator_wallets["lister"])
+        self.ids[name] = identity if known else "0x" + key.hex()
+        return self.ids[name]
+
+    def key(self, name: str) -> bytes:
+        """The contract's id of a market, by its name here or its id."""
+        identity = self.ids.get(name, name)
+        return bytes.fromhex(identity[2:]) if identity.startswith("0x") else market_key(identity)
+
+    def terms(self, name: str) -> Any:
+        """What decides it, as the resolver has it."""
+        return self.read(self.contracts.resolver.call("terms", self.key(name)))
+
+    def settle(self, name: str, value: int, *, resolve: bool = True) -> None:
+        """Lets its feed read this value at its end, and settles it as soon as that counts, or leaves that to others."""
+        terms = self.terms(name)
+        key = next(each.key for each in self.deployment.observation_feeds if each.address.lower() == terms["feed"])
+        if self.now < terms["endsAt"]:
+            self.warp_to(terms["endsAt"] - 60)  # time goes on while this works
+        self.observe(value, key)
+        self.warp_to(max(terms["settlesAfter"], self.now) + 1)
+        if resolve:
+            anybody = self.deployment.operator_wallets["lister"]
+            self.send(self.contracts.resolver.call("resolve(bytes32)", self.key(name)), anybody)
+
+    def set_bounds(self, **changes: int) -> None:
+        """By the Safe, for markets listed from then on."""
+        assert self.deployment.safe is not None
+        bounds = dict(self.read(self.contracts.lister.call("bounds")))
+        for name, value in changes.items():
+            bounds[{"fee_bps": "feeBps"}[name]] = value
+        self.send(self.contracts.lister.call("setBounds", tuple(bounds.values())), self.deployment.safe.address)
+
+    def pause(self) -> None:
+        """By a guardian's hot key."""
+        self.send(self.pauser.call("pause"), self.deployment.operator_wallets["guardian"])
+
+    def resume(self) -> None:
+        """By the Safe."""
+        assert self.deployment.safe is not None
+        self.send(self.pauser.call("resume"), self.deployment.safe.address)
+
+    @property
+    def pauser(self) -> Contract:
+        return Contract(self.deployment.contract("Pauser").address, abi("Pauser"))

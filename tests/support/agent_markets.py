@@ -6,14 +6,57 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from api.agent.facts import Head, Market, Observation, Venue, names_of
-from core.market_words import described
+from api.agent.facts import Head, Market, Observation, Stake, Venue, names_of
+from core.market_document import CATEGORIES, MarketDocument, Specification
+from core.market_words import outcomes_of
 from core.mirror.bet import market_key
-from core.mirror.settlement import Book, Kind
+from core.mirror.settlement import Book, Kind, RefundReason
 from core.money import USD
 
 NOW = 1_900_000_000
 CAP = 100_000_000 * 10**8
+FEED = bytes.fromhex("bb" * 20)
+WEIGHT = 500 * USD
+FEE_BPS = 200
+
+
+def specification(kind: Kind = Kind.THRESHOLD, *, closes_at: int, bounds: tuple[int, ...] = ()) -> Specification:
+    """Of a market that opens at 0 and measures an hour after bets have ended."""
+    begins = closes_at + 3_600
+    return Specification(
+        kind=kind,
+        feed=FEED,
+        target=CAP if kind is Kind.THRESHOLD else 0,
+        bounds=bounds,
+        early_resolvable=False,
+        published=True,
+        max_age=3_600,
+        opens_at=0,
+        closes_at=closes_at,
+        start_at=begins if kind is Kind.DIRECTION else 0,
+        ends_at=begins + 3_600,
+        early_from=0,
+        settles_after=begins + 7_200,
+        voids_after=begins + 90_000,
+    )
+
+
+def words(name: str, spec: Specification, symbol: str, question: str, **changes: Any) -> MarketDocument:
+    made = MarketDocument(
+        id=name,
+        known=True,
+        question=question,
+        short_title=question,
+        summary=question,
+        rules=("What decides.",),
+        category=CATEGORIES[spec.kind],
+        token_symbol=symbol,
+        token_name=symbol,
+        outcomes=outcomes_of(spec.kind, spec.bounds),
+        deadline_label="in time",
+        source="A feed",
+    )
+    return replace(made, **changes)
 
 
 def market(
@@ -27,35 +70,57 @@ def market(
     closes: int = 86_400,
     **more: Any,
 ) -> Market:
-    """An open market. `net`: USD on each outcome; `pool` puts all of it on the first; `closes`: seconds from now."""
+    """An open market. `net`: USD on each outcome; `pool` puts all of it on the first; `closes`: seconds from now;
+    `more`: of its words."""
     bounds = (50_000_000 * 10**8, CAP) if kind is Kind.RANGE else ()
-    count = 3 if kind is Kind.RANGE else 2
-    document = {"id": name, "slug": name, "tokenSymbol": symbol, "question": question, "shortTitle": question, **more}
-    outcomes, texts = described(market_key(name), kind, CAP, bounds, NOW + closes, document)
+    count = len(bounds) + 1 if bounds else 2
+    spec = specification(kind, closes_at=NOW + closes, bounds=bounds)
     staked = tuple(each * USD for each in net or (pool, *(0,) * (count - 1)))
-    book = replace(Book.empty(count, 1_000 * USD, 200), net=staked)
     return Market(
         key=market_key(name),
-        kind=kind,
-        feed="0x" + "bb" * 20,
-        target=CAP,
-        bounds=bounds,
-        early_resolvable=False,
-        opens_at=0,
-        closes_at=NOW + closes,
-        start_at=NOW,
-        book=book,
+        feed="0x" + FEED.hex(),
+        spec=spec,
+        words=words(name, spec, symbol, question, **more),
+        book=replace(Book.empty((WEIGHT,) * count, FEE_BPS), net=staked),
         volume=sum(staked),
+        pot_cap=1_000_000 * USD,
         bets=sum(staked) // (10 * USD),
         outcome_bets=(0,) * count,
         ending=None,
         listed_at=0,
         listed_order=(1, 0),
         version="1-0",
-        document=document,
-        outcomes=outcomes,
-        texts=texts,
+        metadata=None,
     )
+
+
+def stake(outcome: int | None, amount: int, fee: int, shares: int, **changes: Any) -> Stake:
+    """On the market `m`; without an outcome a payment that came too late."""
+    made = Stake(
+        id=1,
+        market_key=market_key("m"),
+        ordinal=0,
+        wallet="0x" + "11" * 20,
+        outcome=outcome,
+        amount=amount,
+        fee=fee,
+        shares=shares,
+        price_after=None,
+        nonce=bytes(32),
+        bet_hash=bytes(32),
+        idem_hash=bytes(32),
+        builder=None,
+        ref=None,
+        refund_reason=RefundReason.CLOSED if outcome is None else None,
+        status=1,
+        block=1,
+        at=1,
+        tx=bytes(32),
+        paid_amount=0,
+        paid_at=None,
+        paid_tx=None,
+    )
+    return replace(made, **changes)
 
 
 def venue(

@@ -22,7 +22,12 @@ def agent_service(
     given = {
         "VPM_BASE_RPC_URLS": chain.url,
         "VPM_BASE_POLL_INTERVAL_MS": "50",
-        "VPM_RELAYER_KEYS": ",".join(f"base:relay+keeper={w.private_key}" for w in wallets.RELAY_LANES[:2]),
+        "VPM_RELAYER_KEYS": ",".join(
+            [
+                *(f"base:relay+keeper={each.private_key}" for each in wallets.RELAY_LANES[:2]),
+                f"base:credit={wallets.CREDITOR.private_key}",
+            ]
+        ),
         "VPM_ATTESTATION_KEY": wallets.ATTESTATION.private_key,
     }
     return serving(AgentService, chain, database_url, deployments, folder, {**given, **env})

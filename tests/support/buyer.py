@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import re
 import secrets
 import time
 from collections.abc import Mapping
@@ -14,6 +15,7 @@ import aiohttp
 from eth_account import Account
 from eth_account.messages import encode_typed_data
 
+from core.mirror.settlement import Form
 from scripts._stack.wallets import Wallet
 from tests.support.agent_chain import AgentChain
 from tests.support.service import Door
@@ -36,10 +38,17 @@ def sign(
     now: int | None = None,
     chain_id: int = 8453,
     nonce: bytes | None = None,
+    form: Form = Form.TRANSFER,
     **changes: Any,
 ) -> dict[str, Any]:
-    """The envelope a payer makes of an offer; `changes` replace fields of the authorization before it is signed."""
+    """The envelope a payer makes of an offer; `changes` replace fields of the authorization before it is signed.
+
+    form: what is signed; the receive form takes the offer's own nonce unless another is given.
+    """
     moment = int(time.time()) if now is None else now
+    if nonce is None and form is Form.RECEIVE:
+        nonce = bytes.fromhex(offer["extra"]["receiveNonce"][2:])
+    primary = {Form.TRANSFER: "TransferWithAuthorization", Form.RECEIVE: offer["extra"]["receivePrimaryType"]}[form]
     authorization = {
         "from": who.address,
         "to": offer["payTo"],
@@ -68,7 +77,7 @@ def sign(
             "chainId": chain_id,
             "verifyingContract": offer["asset"],
         },
-        message_types={"TransferWithAuthorization": [{"name": name, "type": kind} for name, kind in fields]},
+        message_types={primary: [{"name": name, "type": kind} for name, kind in fields]},
         message_data=message,
     )
     signature = Account.sign_message(signable, who.private_key).signature
@@ -81,7 +90,10 @@ def header(envelope: Mapping[str, Any]) -> dict[str, str]:
 
 
 class Buyer:
-    """A client at the door. Each call comes from `ip`, a new one unless given, so limits stay apart."""
+    """A client at the door. Each call comes from `ip`, a new one unless given, so limits stay apart.
+
+    Markets may be named as the test listed them; what is sent is their id.
+    """
 
     def __init__(self, session: aiohttp.ClientSession, service: Selling) -> None:
         self.session = session
@@ -89,13 +101,27 @@ class Buyer:
         self._door = Door(session, service.api)
 
     async def get(self, path: str, *, ip: str | None = None, **query: object) -> tuple[aiohttp.ClientResponse, Any]:
-        return await self._door.get(path, query=query, ip=ip)
+        known = {name: self._ids(value) for name, value in query.items()}
+        return await self._door.get(self.named(path), query=known, ip=ip)
+
+    def named(self, path: str) -> str:
+        """A path with the ids of the markets that it names as the test does."""
+        return _NAMED.sub(self._id, path)
 
     async def post(
         self, body: object, *, headers: Mapping[str, str] | None = None, ip: str | None = None
     ) -> tuple[aiohttp.ClientResponse, Any]:
         """Asks for a trade, or pays for one."""
+        if isinstance(body, dict) and isinstance(body.get("marketId"), str):
+            body = {**body, "marketId": self._ids(body["marketId"])}
         return await self._door.post("/trade", body, headers=headers, ip=ip)
+
+    def _ids(self, text: object) -> object:
+        ids = self.service.chain.ids
+        return ",".join(ids.get(each, each) for each in text.split(",")) if isinstance(text, str) else text
+
+    def _id(self, found: re.Match[str]) -> str:
+        return found[1] + self.service.chain.ids.get(found[2], found[2])
 
     async def buy(self, body: Mapping[str, Any], who: Wallet, **changes: Any) -> tuple[aiohttp.ClientResponse, Any]:
         """Challenge, signature, payment."""
@@ -111,6 +137,9 @@ class Buyer:
         while (await self.get(f"/markets/{market}"))[0].status != 200:
             assert time.monotonic() < deadline, f"{market} never appeared"
             await asyncio.sleep(0.05)
+
+
+_NAMED = re.compile(r"(/markets/|[?&]marketId=)([^/?&]+)")
 
 
 def bet(market: str, who: Wallet, side: str = "yes", size: float = 5, **more: object) -> dict[str, Any]:

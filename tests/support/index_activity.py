@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-from core.mirror.intent import ZERO_ADDRESS, Intent, idem_hash, intent_hash
 from eth_account import Account
 from eth_utils.crypto import keccak
 
@@ -19,6 +18,8 @@ import core
 from core.chain import Abi, ChainClient, Contract
 from core.chain.rpc import RpcClient
 from core.deployments import Deployment, Token
+from core.mirror.bet import ZERO_ADDRESS, Bet, bet_hash, bound_nonce, idem_hash
+from core.mirror.settlement import Form
 from scripts._stack import wallets
 
 UNIT = 10**6
@@ -41,9 +42,27 @@ class Players:
         self.token_facts = token
         self.token = Contract(token.address, abi("LocalUSDG"))
         self.sent: list[str] = []
+        self.pauser = Contract(deployment.contracts["Pauser"].address, abi("Pauser"))
 
     async def prepare(self) -> None:
         await self.ask("anvil_autoImpersonateAccount", True)
+
+    async def by_the_safe(self, contract: Contract, name: str, *arguments: Any) -> None:
+        """What the owner of a contract does; impersonated, it needs a coin for gas."""
+        owner = await self.client.read(contract.call("owner"))
+        await self.ask("anvil_setBalance", owner, hex(10**18))
+        await self.send(owner, contract, name, *arguments)
+
+    async def pause_or_resume(self) -> None:
+        """Mostly resumed, or nothing would happen any more; now and then a guardian comes or goes."""
+        pick = self.rng.random()
+        if pick < 0.3:
+            await self.send(self.deployment.operator_wallets["guardian"], self.pauser, "pause")
+        elif pick < 0.4:
+            who = self.rng.choice(wallets.DEV).address
+            await self.by_the_safe(self.pauser, "setGuardian", who, self.rng.random() < 0.5)
+        else:
+            await self.by_the_safe(self.pauser, "resume")
 
     async def ask(self, method: str, *params: object) -> Any:
         return await self.rpc.call(method, params, object)
@@ -78,7 +97,15 @@ class Players:
             ("validBefore", "uint256"),
             ("nonce", "bytes32"),
         )
-        signed = Account.sign_typed_data(
+        values = (who.address, to, value, valid_after, valid_before, nonce)
+        message = {name: value for (name, _), value in zip(fields, values, strict=True)}
+        return self.signed(who, kind, fields, message)
+
+    def signed(
+        self, who: wallets.Wallet, kind: str, fields: tuple[tuple[str, str], ...], message: dict[str, Any]
+    ) -> bytes:
+        """A signature of typed data under the token's own domain."""
+        made = Account.sign_typed_data(
             who.private_key,
             full_message={
                 "types": {
@@ -97,17 +124,10 @@ class Players:
                     "chainId": self.deployment.chain_id,
                     "verifyingContract": self.token_facts.address,
                 },
-                "message": {
-                    "from": who.address,
-                    "to": to,
-                    "value": value,
-                    "validAfter": valid_after,
-                    "validBefore": valid_before,
-                    "nonce": nonce,
-                },
+                "message": message,
             },
         )
-        return bytes(signed.signature)
+        return bytes(made.signature)
 
 
 class StockPlayers(Players):
@@ -233,119 +253,146 @@ class StockPlayers(Players):
                     return
                 await self.send(owner, self.settler, "transferPosition", position, wallets.DEV[5].address)
             case 4:
-                guardian = await self.client.read(self.settler.call("guardian"))
-                await self.ask("anvil_setBalance", guardian, hex(10**18))
-                await self.send(guardian, self.settler, "setPaused", rng.random() < 0.3)
+                await self.pause_or_resume()
 
 
 class AgentPlayers(Players):
-    """Traffic on Base."""
+    """Traffic on Base. Readings are posted often, since nothing is listed on a feed that is not fresh."""
 
     def __init__(self, rpc: RpcClient, deployment: Deployment, seed: object) -> None:
         super().__init__(rpc, deployment, deployment.token("USDC"), seed)
-        self.wallet = Contract(deployment.contracts["SettlementWallet"].address, abi("SettlementWallet"))
+        address = {name: contract.address for name, contract in deployment.contracts.items()}
+        self.wallet = Contract(address["SettlementWallet"], abi("SettlementWallet"))
+        self.resolver = Contract(address["FeedResolver"], abi("FeedResolver"))
+        self.lister = Contract(address["AgentLister"], abi("AgentLister"))
         self.feeds = [Contract(each.address, abi("ObservationFeed")) for each in deployment.observation_feeds]
-        self.markets: dict[bytes, tuple[int, int]] = {}  # id -> closes, outcomes
+        self.source = deployment.observation_feeds[0]
+        self.markets: dict[bytes, tuple[int, int, int]] = {}  # id -> closes, settles after, outcomes
         self.settled: set[bytes] = set()
-        self.lister = deployment.operator_wallets["lister"]
+        self.lister_key = deployment.operator_wallets["lister"]
         self.publisher = deployment.operator_wallets["publisher"]
+        self.creditor = deployment.operator_wallets["creditor"]
         self.relayer = deployment.operator_wallets["relay 0"]
+        self.past_us: list[tuple[tuple[Any, ...], tuple[Any, ...]]] = []
+
+    async def observe(self) -> None:
+        await self.send(self.publisher, self.feeds[0], "post", self.rng.randint(80, 120) * 10**8, await self.now())
 
     async def list(self, life: int) -> None:
+        """`life`: for how long it takes stakes."""
         rng = self.rng
-        now = await self.now()
+        await self.observe()
+        await self.mine()
+        now, memory = await self.now(), self.source.memory_seconds
         key = keccak(text=f"market {len(self.markets)}")
-        kind = rng.randrange(2)
-        outcomes = 2 if kind == 0 else rng.randint(2, 5)
+        kind = rng.randrange(3)
+        outcomes = rng.randint(2, 5) if kind == 1 else 2
+        closes = now + life
+        starts = closes + 60 + memory + 1 if kind == 2 else 0
+        ends = starts + 2 * memory + life if kind == 2 else closes + life + 60 + memory + 10
         spec = (
             kind,
             self.feeds[0].address,
             100 * 10**8 if kind == 0 else 0,
-            [] if kind == 0 else [(90 + 5 * n) * 10**8 for n in range(outcomes - 1)],
+            [(90 + 5 * n) * 10**8 for n in range(outcomes - 1)] if kind == 1 else [],
             False,
             now,
-            now + life,
-            0,
-            86_400,
-            3_600,
-            200,
-            outcomes,
-            500 * UNIT,
+            closes,
+            starts,
+            ends,
+            [rng.randint(5, 15) * UNIT for _ in range(outcomes)],
         )
-        metadata = orjson.dumps({"slug": f"market-{len(self.markets)}", "question": "Will it?"}).decode()
-        await self.send(self.lister, self.wallet, "list", key, spec, metadata)
-        self.markets[key] = (now + life, outcomes)
+        metadata = orjson.dumps({"id": f"market {len(self.markets)}", "links": {}, "series": ""}).decode()
+        await self.send(self.lister_key, self.lister, "list", key, spec, metadata)
+        terms = await self.client.read(self.lister.call("preview", spec))
+        self.markets[key] = (closes, int(terms["settlesAfter"]), outcomes)
 
     async def step(self) -> None:
         rng = self.rng
-        if len(self.markets) < 2 or rng.random() < 0.06:
+        if len(self.markets) < 2 or rng.random() < 0.08:
             await self.list(rng.randint(600, 6_000))
         for _ in range(rng.randrange(5)):
-            running = [key for key, (closes, _) in self.markets.items() if closes > await self.now() + 10]
+            running = [key for key, (closes, *_) in self.markets.items() if closes > await self.now() + 10]
             await self._stake(rng.choice(running if running and rng.random() < 0.95 else list(self.markets)))
         now = await self.now()
         if rng.random() < 0.4:
-            await self.send(self.publisher, self.feeds[0], "post", rng.randint(80, 120) * 10**8, now)
-        for key, (closes, _) in self.markets.items():
-            if key not in self.settled and now > closes + 3_700 and rng.random() < 0.2:
+            await self.observe()
+        for key, (_, settles, _) in self.markets.items():
+            if key not in self.settled and now > settles and rng.random() < 0.3:
                 self.settled.add(key)
-                name = rng.choice(("resolve(bytes32)", "resolve(bytes32)", "voidMarket"))
-                arguments = (key, 0) if name == "voidMarket" else (key,)
-                await self.send(wallets.DEV[1].address, self.wallet, name, *arguments)
+                name = rng.choice(("resolve", "resolve", "voidMarket"))
+                await self.send(wallets.DEV[1].address, self.resolver, name, key)
         if rng.random() < 0.4:
             await self._pay(rng.choice(list(self.markets)))
-        if rng.random() < 0.05:
-            await self.send(wallets.DEV[1].address, self.wallet, "sweepFees")
-        if rng.random() < 0.05:
-            frozen = wallets.DEV[6].address
-            await self.send(frozen, self.token, rng.choice(("freeze", "unfreeze")), frozen)
+        if self.past_us and rng.random() < 0.5:
+            await self.send(self.creditor, self.wallet, "credit", *self.past_us.pop(0))
+        if rng.random() < 0.2:
+            await self._odds_and_ends()
         await self.mine(rng.choice((1, 5, 60, 600)))
+
+    async def _odds_and_ends(self) -> None:
+        rng = self.rng
+        match rng.randrange(7):
+            case 0:
+                await self.send(wallets.DEV[1].address, self.wallet, "sweepFees")
+            case 1:
+                frozen = wallets.DEV[6].address
+                await self.send(frozen, self.token, rng.choice(("freeze", "unfreeze")), frozen)
+            case 2:
+                await self.pause_or_resume()
+            case 3:
+                await self.by_the_safe(self.lister, "setBounds", (rng.randrange(500), 1, 10**9, 60, 3_600))
+            case 4:
+                await self.by_the_safe(self.lister, "setLister", rng.choice(wallets.DEV).address, rng.random() < 0.5)
+            case 5:
+                role = keccak(text=rng.choice(("RELAYER", "CREDITOR")))
+                who = rng.choice(wallets.DEV).address
+                await self.by_the_safe(self.wallet, "setRole", role, who, rng.random() < 0.5)
+            case 6:
+                await self._cancel(rng.choice(wallets.DEV))
+
+    async def condemn(self) -> None:
+        """The end of everything on the feed: what is open can only be voided from now on."""
+        await self.by_the_safe(self.lister, "condemn", self.feeds[0].address)
+        await self.mine()
+        for key in self.markets.keys() - self.settled:
+            await self.send(wallets.DEV[1].address, self.resolver, "voidMarket", key)
+            self.settled.add(key)
+        await self.mine()
+
+    async def _cancel(self, who: wallets.Wallet) -> None:
+        nonce = self.rng.randbytes(32)
+        fields = (("authorizer", "address"), ("nonce", "bytes32"))
+        message = {"authorizer": who.address, "nonce": nonce}
+        signature = self.signed(who, "CancelAuthorization", fields, message)
+        overload = "cancelAuthorization(address,bytes32,bytes)"
+        await self.send(wallets.DEV[2].address, self.token, overload, who.address, nonce, signature)
 
     async def _stake(self, key: bytes) -> None:
         rng = self.rng
         who = rng.choice(wallets.DEV)
         amount = rng.randint(UNIT, 200 * UNIT)
-        outcome = rng.randrange(self.markets[key][1])
-        intent = Intent(
-            key,
-            outcome,
-            amount,
-            0,
-            who.address,
-            idem_hash(str(rng.random())),
-            rng.choice((ZERO_ADDRESS, wallets.DEV[0].address)),
-        )
-        nonce = intent_hash(intent, self.deployment.chain_id, self.wallet.address)
-        before = await self.now() + 3600
-        signature = self.authorization("TransferWithAuthorization", who, self.wallet.address, amount, 0, before, nonce)
-        intent_values = (
-            intent.market_id,
-            intent.outcome,
-            intent.amount,
-            intent.min_shares,
-            intent.wallet,
-            intent.idem_hash,
-            intent.builder,
-            intent.ref,
-        )
-        if rng.random() < 0.2:
-            # Somebody takes the signature straight to the token; the relayer books what came.
+        outcome = rng.randrange(self.markets[key][2])
+        builder = rng.choice((ZERO_ADDRESS, wallets.DEV[0].address))
+        bet = Bet(key, outcome, amount, 0, who.address, idem_hash(str(rng.random())), builder)
+        values = (key, outcome, amount, 0, who.address, bet.idem_hash, builder, bet.ref)
+        hashed = bet_hash(bet, self.deployment.chain_id, self.wallet.address)
+        form = rng.choice((Form.RECEIVE, Form.TRANSFER))
+        nonce = bound_nonce(hashed) if form is Form.RECEIVE else rng.choice((hashed, rng.randbytes(32)))
+        kind = "ReceiveWithAuthorization" if form is Form.RECEIVE else "TransferWithAuthorization"
+        # Now and then a payment brings another amount than its bet says.
+        paid = amount if rng.random() < 0.8 else amount + UNIT
+        before = await self.now() + 3_600
+        signature = self.authorization(kind, who, self.wallet.address, paid, 0, before, nonce)
+        authorization = (form, paid, 0, before, nonce, signature)
+        if form is Form.TRANSFER and rng.random() < 0.4:
+            # Somebody takes the signature straight to the token; the creditor books what came.
             overload = "transferWithAuthorization(address,address,uint256,uint256,uint256,bytes32,bytes)"
-            await self.send(
-                wallets.DEV[2].address,
-                self.token,
-                overload,
-                who.address,
-                self.wallet.address,
-                amount,
-                0,
-                before,
-                nonce,
-                signature,
-            )
-            await self.send(self.relayer, self.wallet, "credit", intent_values, (0, before, nonce, signature))
+            moved = (who.address, self.wallet.address, paid, 0, before, nonce, signature)
+            await self.send(wallets.DEV[2].address, self.token, overload, *moved)
+            self.past_us.append((values, authorization))
         else:
-            await self.send(self.relayer, self.wallet, "settle", intent_values, (0, before, nonce, signature))
+            await self.send(self.relayer, self.wallet, "settle", values, authorization)
 
     async def _pay(self, key: bytes) -> None:
         try:

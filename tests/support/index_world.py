@@ -30,7 +30,8 @@ def address_of(name: str) -> bytes:
     return hashlib.sha256(name.encode()).digest()[:20]
 
 
-ADDRESSES = {role: address_of(f"contract {role.value}") for role in Role if role not in (Role.FEED, Role.TOKEN)}
+CONTRACTS: tuple[Role, ...] = tuple(role for role in Role if role not in (Role.FEED, Role.TOKEN))
+ADDRESSES = {role: address_of(f"contract {role.value}") for role in CONTRACTS}
 TOKEN = address_of("token")
 FEEDS = tuple(address_of(f"feed {n}") for n in range(2))
 TREASURY = address_of("treasury")
@@ -363,6 +364,13 @@ class World:
         if not self._spend(wallet, uid):
             return None
         return [emission(Role.TOKEN, "AuthorizationCanceled", wallet, uid, address=TOKEN)]
+
+    def _odd_stake(
+        self, _now: Moment, key: bytes, wallet: bytes, amount: int, uid: bytes, moves: tuple[tuple[Any, ...], ...]
+    ) -> list[Emission]:
+        """A stake on the first outcome, by a contract that believed a token which says `moves`."""
+        said = [emission(Role.TOKEN, name, *values, address=TOKEN) for name, *values in moves]
+        return [self._booked(key, wallet, 0, amount, uid), *said]
 
     def _several(self, _now: Moment, moves: tuple[tuple[Any, ...], ...]) -> list[Emission] | None:
         """One call of somebody's own contract that moves money in its own way: each of `moves` is a token's log."""

@@ -130,8 +130,19 @@ class Rig:
     # ---------------------------------------------------------------- the database
 
     def rows(self, query: str, *values: object) -> list[tuple[Any, ...]]:
-        with psycopg.connect(conninfo(self.database_url), autocommit=True) as connection:
+        with self._connect() as connection:
             return connection.execute(query.encode(), values).fetchall()
+
+    def _connect(self) -> psycopg.Connection:
+        """Waits while the database is failing over."""
+        deadline = time.monotonic() + 15
+        while True:
+            try:
+                return psycopg.connect(conninfo(self.database_url), autocommit=True)
+            except psycopg.OperationalError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.2)
 
     async def works(self) -> None:
         """Waits until the index is at the head and the relayer has said which lanes it has."""
@@ -161,7 +172,7 @@ def relayer_keys() -> str:
     keys = [f"vpm:relay+keeper={one.private_key}" for one in wallets.RELAY_LANES[:2]]
     keys += [f"base:relay+keeper={one.private_key}" for one in wallets.RELAY_LANES[2:]]
     keys += [f"vpm:opener={wallets.OPENER.private_key}", f"base:lister={wallets.OPENER.private_key}"]
-    keys += [f"base:publisher={wallets.PUBLISHER.private_key}"]
+    keys += [f"base:publisher={wallets.PUBLISHER.private_key}", f"base:credit={wallets.CREDITOR.private_key}"]
     return ",".join(keys)
 
 

@@ -1,13 +1,14 @@
-"""Stakes on agent markets for tests of the keeper: payments bound to their intent, which anybody may settle."""
+"""Stakes on agent markets for tests of the keeper: payments bound to their bet, which anybody may settle."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from core.mirror.intent import BOUND_ONLY, Intent, idem_hash, intent_hash, market_key
 from eth_account import Account
 
-from keeper.desk import abi
+from core.abi import abi
+from core.mirror.bet import BOUND_ONLY, Bet, bet_hash, idem_hash, market_key
+from core.mirror.settlement import Form
 from scripts._stack import wallets
 from tests.support.keeper_rig import Rig
 
@@ -28,8 +29,8 @@ def stake(rig: Rig, bettor: wallets.Wallet, public_id: str, outcome: int, amount
     """A stake in token units, sent in by another wallet."""
     deployment = rig.deployment("base")
     to, token = wallet_address(rig), deployment.token("USDC")
-    intent = Intent(market_key(public_id), outcome, amount, 0, bettor.address, idem_hash(key))
-    nonce, before = intent_hash(intent, deployment.chain_id, to), rig.now("base") + 3600
+    bet = Bet(market_key(public_id), outcome, amount, 0, bettor.address, idem_hash(key))
+    nonce, before = bet_hash(bet, deployment.chain_id, to), rig.now("base") + 3600
     values = (bettor.address, to, amount, BOUND_ONLY, before, nonce)
     message: dict[str, Any] = {
         "types": {
@@ -48,15 +49,16 @@ def stake(rig: Rig, bettor: wallets.Wallet, public_id: str, outcome: int, amount
         "message": dict(zip(AUTHORIZATION, values, strict=True)),
     }
     signature = bytes(Account.sign_typed_data(bettor.private_key, full_message=message).signature)
-    intent_values = (
-        intent.market_id,
+    bet_values = (
+        bet.market_id,
         outcome,
         amount,
         0,
         bettor.address,
-        intent.idem_hash,
-        intent.builder,
-        intent.ref,
+        bet.idem_hash,
+        bet.builder,
+        bet.ref,
     )
-    data = abi("SettlementWallet").function("settle").encode(intent_values, (BOUND_ONLY, before, nonce, signature))
+    authorization = (int(Form.TRANSFER), amount, BOUND_ONLY, before, nonce, signature)
+    data = abi("SettlementWallet").function("settle").encode(bet_values, authorization)
     rig.send("base", wallets.DEV[6].address, to, data)

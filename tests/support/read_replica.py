@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -14,13 +15,15 @@ import psycopg
 
 from core.db.engine import conninfo
 from core.local.postgres import PostgresServer, forget_postgres, prepare_postgres, start_postgres
-from core.local.process import free_port
+from core.local.process import RunningProcess, free_port
 
 
 @dataclass(frozen=True)
 class Pair:
     primary: PostgresServer
     standby: PostgresServer
+    running: RunningProcess
+    """The primary's process."""
 
     def primary_url(self, database: str) -> str:
         return self.primary.url(database)
@@ -28,6 +31,25 @@ class Pair:
     def standby_url(self, database: str) -> str:
         """Roles and passwords are the primary's."""
         return self.primary.url(database).replace(f":{self.primary.port}/", f":{self.standby.port}/")
+
+    def either_url(self, database: str) -> str:
+        """Both hosts in one URL; connections go to the one that can be written to."""
+        own = f":{self.primary.port}/"
+        return self.primary.url(database).replace(own, f"{own[:-1]},127.0.0.1:{self.standby.port}/")
+
+    def wait_until_synchronous(self, seconds: float = 30.0) -> None:
+        """From then on a commit is answered only when the standby has it, too."""
+        query = "SELECT 1 FROM pg_stat_replication WHERE sync_state IN ('sync', 'quorum') AND state = 'streaming'"
+        deadline = time.monotonic() + seconds
+        with psycopg.connect(conninfo(self.primary_url("postgres")), autocommit=True) as connection:
+            while connection.execute(query.encode()).fetchone() is None:
+                assert time.monotonic() < deadline, "the standby does not follow"
+                time.sleep(0.1)
+
+    def fail_over(self) -> None:
+        """Kills the primary at once and makes the standby the primary."""
+        self.running.kill_program()
+        self._standby("SELECT pg_promote()")
 
     def hold_back(self) -> None:
         """The standby goes on receiving and shows nothing of it."""
@@ -42,9 +64,13 @@ class Pair:
 
 
 @contextmanager
-def replicated(folder: Path) -> Iterator[Pair]:
+def replicated(folder: Path, *, synchronous: bool = False) -> Iterator[Pair]:
     keeping = {"wal_keep_size": "64MB"}
-    primary = prepare_postgres(folder / "primary", free_port(), settings=keeping)
+    if synchronous:
+        # Only the primary waits for a standby; once it is promoted, the standby has none.
+        keeping |= {"synchronous_commit": "on", "fsync": "off", "max_connections": "150"}
+    waiting = {"synchronous_standby_names": "*"} if synchronous else {}
+    primary = prepare_postgres(folder / "primary", free_port(), settings={**keeping, **waiting})
     source = f"host=127.0.0.1 port={primary.port} user=vpm password={primary.password}"
     following = {**keeping, "primary_conninfo": source}
     standby = prepare_postgres(folder / "standby", free_port(), settings=following)
@@ -58,8 +84,12 @@ def replicated(folder: Path) -> Iterator[Pair]:
     with ExitStack() as stack:
         for each in (folder / "primary", folder / "standby"):
             stack.callback(forget_postgres, each)
-        stack.callback(start_postgres(primary, folder / "primary.log").stop)
+        running = start_postgres(primary, folder / "primary.log")
+        stack.callback(running.stop)
         # `postgres_answers` asks with the password the standby was made with; it has the primary's roles.
         followed = PostgresServer(standby.plan, standby.data_dir, standby.port, primary.password)
         stack.callback(start_postgres(followed, folder / "standby.log").stop)
-        yield Pair(primary, followed)
+        pair = Pair(primary, followed, running)
+        if synchronous:
+            pair.wait_until_synchronous()
+        yield pair

@@ -24,12 +24,12 @@ GOLDEN: Mapping[str, list[dict[str, Any]]] = tomllib.loads(
     Path(__file__).with_name("agent_discover_golden.toml").read_text(encoding="utf-8")
 )
 MARKETS = (
-    market("bnkr-100m", "BNKR", "Will BNKR reach $100M market cap by 2026-12-31?", pool=400, tokenName="BankrCoin"),
+    market("bnkr-100m", "BNKR", "Will BNKR reach $100M market cap by 2026-12-31?", pool=400, token_name="BankrCoin"),
     market(
         "bnkr-range", "BNKR", "Where will BNKR market cap be on 2026-12-31?", kind=Kind.RANGE, pool=90, closes=90_000
     ),
     market("degen-updown", "DEGEN", "Will DEGEN be higher in one hour?", kind=Kind.DIRECTION, pool=900, closes=3_600),
-    market("degen-1b", "DEGEN", "Will DEGEN reach $1B?", pool=50, closes=100_000, tokenName="Degen"),
+    market("degen-1b", "DEGEN", "Will DEGEN reach $1B?", pool=50, closes=100_000, token_name="Degen"),
     market("eth-flip", "ETH", "Will Ethereum flip Bitcoin by café résumé day?", pool=700, closes=50_000),
     market("btc-zh", "BTC", "比特币价格会超过多少？", pool=0, closes=60_000),
 )
@@ -106,9 +106,9 @@ def test_browsing_shows_the_most_active_first() -> None:
 
 
 def test_only_markets_that_take_bets_are_found() -> None:
-    closed = replace(MARKETS[0], closes_at=NOW)
-    feedless = replace(MARKETS[1], feed="0x" + "00" * 20)
-    assert open_markets(venue(closed, feedless, MARKETS[2])) == [MARKETS[2]]
+    closed = replace(MARKETS[0], spec=replace(MARKETS[0].spec, closes_at=NOW))
+    unknown = replace(MARKETS[1], words=replace(MARKETS[1].words, known=False))
+    assert open_markets(venue(closed, unknown, MARKETS[2])) == [MARKETS[2]]
 
 
 def test_ways_to_write_an_amount_are_one() -> None:

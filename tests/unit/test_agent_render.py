@@ -1,4 +1,4 @@
-"""Facts as bodies, without I/O: prices, positions, results, cursors, what metadata may and may not say."""
+"""Facts as bodies, without I/O: prices, positions, results, what a bet would be paid, cursors."""
 
 from __future__ import annotations
 
@@ -11,74 +11,33 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.agent import pages, render
+from api.agent import outlook, pages, render
 from api.agent.facts import Ending, Market, Stake
+from api.agent.orders import MAX_POINTS, check_impact, check_open, max_unmoving
 from api.agent.render import Links
 from api.http.problem import Problem
-from core.market_words import described
-from core.mirror.bet import market_key
-from core.mirror.settlement import Book, Kind
+from core.mirror.settlement import Book, Kind, Quote
 from core.money import USD, loads
+from tests.support import agent_markets
+from tests.support.agent_markets import NOW, stake
 
 LINKS = Links("https://example.org", None, "0x" + "aa" * 20)
-CAP = 100_000_000 * 10**8
+EMPTY = Book.empty((500 * USD, 500 * USD), 200)
+THIN = Book.empty((10 * USD, 10 * USD), 200)
+"""As the service lists them: ten dollars of virtual weight on each side."""
 
 
 def market(kind: Kind = Kind.THRESHOLD, book: Book | None = None, **changes: Any) -> Market:
-    bounds = (10 * 10**8, 20 * 10**8) if kind is Kind.RANGE else ()
-    count = 3 if kind is Kind.RANGE else 2
-    outcomes, texts = described(market_key("m"), kind, CAP, bounds, 2_000_000_000, {"id": "m", "tokenSymbol": "X"})
-    made = Market(
-        key=market_key("m"),
-        kind=kind,
-        feed="0x" + "bb" * 20,
-        target=CAP,
-        bounds=bounds,
-        early_resolvable=False,
-        opens_at=0,
-        closes_at=2_000_000_000,
-        start_at=1_900_000_000,
-        book=book or Book.empty(count, 1_000 * USD, 200),
-        volume=0,
-        bets=0,
-        outcome_bets=(0,) * count,
-        ending=None,
-        listed_at=0,
-        listed_order=(1, 0),
-        version="1-0",
-        document={},
-        outcomes=outcomes,
-        texts=texts,
-    )
-    return replace(made, **changes)
+    made = agent_markets.market("m", "X", "Question?", kind=kind)
+    return replace(made, book=book or made.book, **changes)
 
 
-def stake(outcome: int | None, amount: int, fee: int, shares: int) -> Stake:
-    return Stake(
-        id=1,
-        market_key=market_key("m"),
-        wallet="0x" + "11" * 20,
-        outcome=outcome,
-        amount=amount,
-        fee=fee,
-        shares=shares,
-        price_after=None,
-        intent_hash=bytes(32),
-        idem_hash=bytes(32),
-        builder=None,
-        ref=None,
-        status=1,
-        block=1,
-        at=1,
-        tx=bytes(32),
-        paid_amount=0,
-        paid_at=None,
-        paid_tx=None,
-    )
+def held(outcome: int, got: Quote) -> Stake:
+    return stake(outcome, got.amount, got.fee, got.shares)
 
 
 def ending(winner: int | None) -> Ending:
-    return Ending(winner, None, None, None, None, 1, bytes(32))
+    return Ending(winner, None, None, None, 1, bytes(32))
 
 
 def numbers(body: Any) -> Any:
@@ -87,7 +46,7 @@ def numbers(body: Any) -> Any:
 
 @given(st.lists(st.tuples(st.integers(0, 1), st.integers(USD, 10**12)), max_size=8))
 def test_prices_of_two_sides_sum_to_a_hundred(stakes: list[tuple[int, int]]) -> None:
-    book = Book.empty(2, 1_000 * USD, 200)
+    book = EMPTY
     for outcome, amount in stakes:
         book, _ = book.staked(outcome, amount)
     odds = numbers(render.odds(market(book=book)))
@@ -102,57 +61,219 @@ def test_prices_of_two_sides_sum_to_a_hundred(stakes: list[tuple[int, int]]) -> 
     "agent.positions.state.resolved-refunded",
 )
 def test_a_position_through_its_life() -> None:
-    book = Book.empty(2, 1_000 * USD, 200)
-    book, first = book.staked(0, 10 * USD)
+    book, first = EMPTY.staked(0, 10 * USD)
     book, second = book.staked(1, 30 * USD)
-    held = stake(0, 10 * USD, first.fee, first.shares)
-    live = numbers(render.position(market(book=book), held, LINKS)[0])
-    price, most = book.price(0), book.payout(0, first.shares)
+    mine = held(0, first)
+    live = numbers(render.position(market(book=book), mine, LINKS)[0])
+    price, most = book.price(0), book.projected(0, mine.amount, mine.shares)
     assert most == first.net + second.net  # the only holder of its side takes the pool
-    assert live["maxPayoutUsd"] == Decimal(most) / USD
+    assert live["maxPayoutUsd"] == live["projectedPayoutUsd"] == Decimal(most) / USD
+    assert live["payoutUsd"] is None
     assert live["pnlUsd"] == Decimal(most * price // 10**18 - 10 * USD) / USD
     assert live["currentCents"] == Decimal(price // 10**12) / 10**4
     assert live["status"] == "open"
-    won = numbers(render.position(market(book=book, ending=ending(0)), held, LINKS)[0])
+    won = numbers(render.position(market(book=book, ending=ending(0)), mine, LINKS)[0])
     assert (won["status"], won["currentCents"], won["pnlUsd"]) == ("resolved-won", 100, Decimal(most) / USD - 10)
-    lost = numbers(render.position(market(book=book, ending=ending(1)), held, LINKS)[0])
+    assert won["payoutUsd"] == Decimal(most) / USD
+    lost = numbers(render.position(market(book=book, ending=ending(1)), mine, LINKS)[0])
     assert (lost["status"], lost["currentCents"], lost["pnlUsd"]) == ("resolved-lost", 0, -10)
-    void = numbers(render.position(market(book=book, ending=ending(None)), held, LINKS)[0])
+    assert lost["payoutUsd"] == 0
+    void = numbers(render.position(market(book=book, ending=ending(None)), mine, LINKS)[0])
     assert (void["status"], void["pnlUsd"], void["maxPayoutUsd"]) == ("resolved-refunded", 0, 10)
     late = numbers(render.position(market(book=book), stake(None, 5 * USD, 0, 0), LINKS)[0])
     assert (late["status"], late["pnlUsd"], late["side"], late["proofUrl"]) == ("resolved-refunded", 0, "refund", None)
+    assert (late["payoutUsd"], late["projectedPayoutPerShareUsd"]) == (5, None)
 
 
-def test_nobody_on_the_winning_side_is_a_refund() -> None:
-    book, got = Book.empty(2, 1_000 * USD, 200).staked(0, 10 * USD)
-    ended = market(book=book, ending=ending(1))
-    shown = numbers(render.position(ended, stake(0, 10 * USD, got.fee, got.shares), LINKS)[0])
-    assert (shown["status"], shown["pnlUsd"]) == ("resolved-refunded", 0)
+@pytest.mark.parametrize("winner", [1, 0])
+def test_a_market_held_on_one_side_alone_gives_every_stake_back(winner: int) -> None:
+    """Whether nobody backed what won, or nobody backed anything else: the fee goes back, too."""
+    book, got = EMPTY.staked(0, 10 * USD)
+    ended = market(book=book, ending=ending(winner))
+    shown = numbers(render.position(ended, held(0, got), LINKS)[0])
+    assert (shown["status"], shown["pnlUsd"], shown["payoutUsd"]) == ("resolved-refunded", 0, 10)
     result = render.result(ended, LINKS)
-    assert (result["resolvedOutcome"], result["payoutPerShareUsd"], result["refunded"]) == ("no", None, True)
+    assert (result["payoutPerShareUsd"], result["refunded"]) == (None, True)
+
+
+def many_against_few() -> tuple[Book, Quote, Quote, Quote]:
+    """Much on one side, and a little on the other: the pool holds no dollar for every share of the first."""
+    book, early = THIN.staked(0, 100 * USD)
+    book, late = book.staked(0, 100 * USD)
+    book, other = book.staked(1, 5 * USD)
+    assert book.net_pool < book.shares[0]
+    return book, early, late, other
+
+
+@pytest.mark.proves("agent.result.decision.payout_per_share_null", "agent.positions.decision.max_payout")
+def test_where_shares_are_not_paid_alike_there_is_no_payout_per_share_and_positions_have_the_exact_one() -> None:
+    book, early, late, other = many_against_few()
+    ended = market(book=book, ending=ending(0))
+    result = numbers(render.result(ended, LINKS))
+    assert (result["payoutPerShareUsd"], result["refunded"]) == (None, False)
+    paid = [numbers(render.position(ended, held(0, got), LINKS)[0])["payoutUsd"] for got in (early, late)]
+    per_share = [payout / (Decimal(got.shares) / USD) for payout, got in zip(paid, (early, late), strict=True)]
+    assert per_share[0] != per_share[1]
+    for payout, got in zip(paid, (early, late), strict=True):
+        assert payout * USD == book.payout(0, got.amount, got.shares) >= got.net  # never less than stake less fee
+    assert sum(paid) * USD <= book.net_pool
+    # The other side is paid alike: a dollar a share is there.
+    alike = numbers(render.result(market(book=book, ending=ending(1)), LINKS))
+    assert alike["payoutPerShareUsd"] == Decimal(book.net_pool * 10**6 // other.shares) / 10**6
 
 
 @pytest.mark.proves("agent.market.decision.status_values")
 def test_market_status_by_the_chains_clock() -> None:
-    assert market().status(1_999_999_999) == "open"
-    assert market().status(2_000_000_000) == "closed"
+    closes = market().closes_at
+    assert market().status(closes - 1) == "open"
+    assert market().status(closes) == "closed"
     assert market(ending=ending(0)).status(0) == "resolved"
     assert market(ending=ending(None)).status(0) == "void"
 
 
-def test_metadata_cannot_change_what_a_side_means() -> None:
-    swapped = [{"key": "no", "label": "No"}, {"key": "yes", "label": "Yes"}]
-    outcomes, texts = described(b"k" * 32, Kind.THRESHOLD, CAP, (), 1, {"id": "other", "outcomes": swapped})
-    assert [each.key for each in outcomes] == ["yes", "no"]
-    assert texts["id"] == "0x" + (b"k" * 32).hex()  # an id that is not this key's is not believed
-    same = [{"key": "a"}, {"key": "a"}]
-    outcomes, _ = described(b"k" * 32, Kind.RANGE, 0, (1,), 1, {"outcomes": same})
-    assert [each.key for each in outcomes] == ["b0", "b1"]
+def test_bets_end_in_the_very_second_of_the_deadline() -> None:
+    made = market()
+    check_open(made, made.closes_at - 1)
+    with pytest.raises(Problem) as refusal:
+        check_open(made, made.closes_at)
+    assert (refusal.value.status, refusal.value.code) == (409, "market_closed")
+
+
+@pytest.mark.proves("agent.market.decision.times")
+@pytest.mark.parametrize("kind", list(Kind))
+def test_every_body_that_shows_a_market_names_its_times_to_the_second(kind: Kind) -> None:
+    made = market(kind)
+    times = {
+        "deadlineAt": "2030-03-18T17:46:40Z",
+        "startAt": "2030-03-18T18:46:40Z" if kind is Kind.DIRECTION else None,
+        "endsAt": "2030-03-18T19:46:40Z",
+        "settlesAfter": "2030-03-18T20:46:40Z",
+    }
+    assert made.closes_at == NOW + 86_400
+    got = made.book.quote(0, USD)
+    bodies = [
+        render.market_facts(made, LINKS, NOW),
+        render.market_ref(made, agent_markets.venue(made), LINKS),
+        render.rules(made, LINKS),
+        render.result(made, LINKS),
+        render.position(made, held(0, got), LINKS)[0],
+        render.quote(
+            made,
+            0,
+            got,
+            quote_id="q",
+            expires_at="",
+            tier="simple",
+            ahead=outlook.of_quote(made, 0, got),
+            venue=agent_markets.venue(made),
+            links=LINKS,
+        ),
+    ]
+    for body in bodies:
+        assert {name: body[name] for name in times} == times
+
+
+# ---------------------------------------------------------------- what a bet would be paid
+
+
+def codes(ahead: outlook.Outlook) -> list[str]:
+    return [each.code for each in ahead.warnings]
+
+
+@pytest.mark.proves("agent.quote.decision.projected")
+def test_a_quote_is_projected_with_its_own_stake_in_the_book() -> None:
+    book, _ = THIN.staked(1, 50 * USD)
+    made = market(book=book, outcome_bets=(0, 1))
+    got = book.quote(0, 10 * USD)
+    ahead = outlook.of_quote(made, 0, got)
+    assert ahead.payout == book.net_pool + got.net  # the only holder of its side takes the pool
+    assert codes(ahead) == ["first_on_its_side"]
+    body = numbers(ahead.body())
+    assert body["projectedPayoutUsd"] == Decimal(ahead.payout) / USD
+    assert body["projectedPayoutPerShareUsd"] == Decimal(ahead.payout * 10**6 // got.shares) / 10**6
+
+
+def test_a_bet_that_would_be_paid_less_than_its_stake_is_warned_about() -> None:
+    """With next to nothing against it, what it may win does not cover the fee."""
+    book, _ = THIN.staked(0, 100 * USD)
+    book, _ = book.staked(1, 1 * USD)
+    made = market(book=book, outcome_bets=(1, 1))
+    got = book.quote(0, 100 * USD)
+    ahead = outlook.of_quote(made, 0, got)
+    assert got.net <= ahead.payout < got.amount
+    assert codes(ahead) == ["pays_less_than_stake"]
+    after, _ = book.staked(0, 100 * USD)
+    assert codes(outlook.of_position(market(book=after, outcome_bets=(2, 1)), held(0, got), 0)) == codes(ahead)
+
+
+def test_an_empty_wallet_and_the_last_minutes_are_warned_about() -> None:
+    made = market(book=THIN, outcome_bets=(1, 1))
+    got = THIN.quote(0, 10 * USD)
+    closes = made.closes_at
+    assert codes(outlook.of_quote(made, 0, got, now=closes - 121, balance=10 * USD)) == []
+    assert codes(outlook.of_quote(made, 0, got, now=closes - 120, balance=10 * USD - 1)) == [
+        "wallet_underfunded",
+        "closes_soon",
+    ]
+
+
+def test_a_receipt_says_what_stood_when_its_stake_was_made() -> None:
+    """Stakes that came later change nothing in it."""
+    book, got = THIN.staked(0, 10 * USD)
+    totals = {0: (book.net[0], book.shares[0], book.excess[0], 1)}
+    later, _ = book.staked(1, 500 * USD)
+    placed = held(0, got)
+    bodies = [render.receipt(market(book=each), placed, totals, LINKS) for each in (book, later)]
+    assert orjson.dumps(bodies[0]) == orjson.dumps(bodies[1])
+    assert numbers(bodies[0])["projectedPayoutUsd"] == 10  # alone in the market: given back whole
+    assert [each["code"] for each in bodies[0]["warnings"]] == ["first_on_its_side"]
+
+
+# ---------------------------------------------------------------- the largest bet
+
+
+@given(st.lists(st.tuples(st.integers(0, 1), st.integers(USD, 10**9)), max_size=6), st.integers(0, 1))
+def test_the_largest_unmoving_bet_fits_and_one_unit_more_does_not(stakes: list[tuple[int, int]], outcome: int) -> None:
+    book = THIN
+    for side, amount in stakes:
+        book, _ = book.staked(side, amount)
+    most = max_unmoving(book, outcome)
+
+    def moves(amount: int) -> int:
+        got = book.quote(outcome, amount)
+        return got.price_after - got.price_before
+
+    assert moves(most) <= MAX_POINTS
+    assert most == 10**15 or moves(most + 1) > MAX_POINTS
+
+
+@pytest.mark.parametrize(
+    ("volume", "size", "limit", "largest"),
+    [
+        (0, 1_000, "price", None),
+        (990, 11, "pot_cap", 10),
+        (999, 11, "pot_cap", 1),
+        (999.5, 11, "pot_cap", 0),
+    ],
+)
+def test_a_bet_too_large_is_told_the_largest_that_fits(
+    volume: float, size: int, limit: str, largest: int | None
+) -> None:
+    made = market(book=THIN, volume=int(volume * USD), pot_cap=1_000 * USD)
+    with pytest.raises(Problem) as refusal:
+        check_impact(made, 0, THIN.quote(0, size * USD))
+    assert refusal.value.code == "pool_impact_exceeded"
+    details = numbers(refusal.value.extra["details"])
+    assert details["limit"] == limit
+    fits = max_unmoving(THIN, 0) if largest is None else largest * USD
+    assert details["largestSizeUsd"] == Decimal(fits) / USD
+    if fits:
+        check_impact(made, 0, THIN.quote(0, fits))
 
 
 def test_cursors_check_themselves() -> None:
     cursor = pages.cursor_of(market())
-    assert pages.place_of(cursor) == (2_000_000_000, 1, 0)
+    assert pages.place_of(cursor) == (market().closes_at, 1, 0)
     for wrong in ("", "AAAA", cursor[:-2], "A" + cursor[1:], cursor + "AA", "é"):
         with pytest.raises(Problem, match="cursor"):
             pages.place_of(wrong)

@@ -31,9 +31,11 @@ CROWD = Crowd(bettors=30, directional_bettors=30, staked=5_000 * USD, largest=10
 def priced(cents: int, pool: int = 100, kind: Kind = Kind.THRESHOLD, name: str = "m") -> Market:
     """A market whose first side costs this much: its stakes stand in for all of its weight."""
     made = market(name, "X", "?", kind=kind)
-    book = Book(10 * USD, 200, (pool * cents * USD // 100, pool * (100 - cents) * USD // 100), (0, 0))
+    book = replace(
+        Book.empty((5 * USD, 5 * USD), 200), net=(pool * cents * USD // 100, pool * (100 - cents) * USD // 100)
+    )
     total = book.total_weight
-    # The virtual liquidity pulls to the middle; weigh the stakes so that the price comes out as wanted.
+    # The virtual weights pull to the middle; weigh the stakes so that the price comes out as wanted.
     first = total * cents // 100 - 5 * USD
     return replace(made, book=replace(book, net=(first, pool * USD - first)))
 

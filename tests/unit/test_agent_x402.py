@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 from api.agent import x402
 from api.agent.x402 import Payment, PaymentRejected
 from core.deployments import Token
+from core.mirror.bet import bound_nonce
+from core.mirror.settlement import Form
 
 WALLET = "0x" + "11" * 20
 PAY_TO = "0x" + "22" * 20
@@ -84,6 +86,15 @@ def test_no_json_is_a_crash(content: object) -> None:
         x402.decode(header({**envelope(), "payload": content}))
 
 
+CLOSES = NOW + 3_600
+
+
+def checked(payment: Payment, *, now: int = NOW, closes_at: int = CLOSES) -> None:
+    x402.check_parties(payment, wallet=WALLET, pay_to=PAY_TO)
+    x402.check_amount(payment, 5_000_000)
+    x402.check_window(payment, now=now, closes_at=closes_at)
+
+
 @pytest.mark.parametrize(
     ("change", "name"),
     [
@@ -96,21 +107,75 @@ def test_no_json_is_a_crash(content: object) -> None:
     ],
 )
 def test_what_does_not_pay_for_the_offer_is_named(change: dict[str, Any], name: str) -> None:
-    x402.check(decoded(), wallet=WALLET, pay_to=PAY_TO, amount=5_000_000, now=NOW)
+    checked(decoded())
     with pytest.raises(PaymentRejected, match=name):
-        x402.check(decoded(**change), wallet=WALLET, pay_to=PAY_TO, amount=5_000_000, now=NOW)
+        checked(decoded(**change))
 
 
-def test_a_bound_authorization_pays_for_its_own_intent_only() -> None:
-    bound = decoded(validAfter=3009)
-    x402.check(bound, wallet=WALLET, pay_to=PAY_TO, amount=5_000_000, now=NOW)
-    x402.check_bound(bound, b"\x33" * 32)
-    with pytest.raises(PaymentRejected, match="another bet"):
-        x402.check_bound(bound, b"\x34" * 32)
-    x402.check_bound(decoded(), b"\x34" * 32)
+def test_no_payment_is_good_for_longer_than_bets_are_taken() -> None:
+    """But for what payers' clocks differ by; and the last seconds can still be used."""
+    assert [x402.seconds_to_pay(NOW, NOW + left) for left in (3_600, 120, 30, 0, -5)] == [120, 120, 30, 0, 0]
+    checked(decoded(validBefore=NOW + 30 + 60), closes_at=NOW + 30)
+    with pytest.raises(PaymentRejected, match="more than 30 seconds ahead"):
+        checked(decoded(validBefore=NOW + 30 + 61), closes_at=NOW + 30)
+    checked(decoded(validBefore=NOW + 3), closes_at=NOW + 3)
 
 
-def test_the_digest_is_what_wallets_sign() -> None:
+BET = b"\x33" * 32
+MARKED = bound_nonce(BET)
+
+
+@pytest.mark.parametrize(
+    ("nonce", "form"),
+    [
+        (BET, Form.TRANSFER),
+        (b"\x34" * 32, Form.TRANSFER),
+        (MARKED, Form.RECEIVE),
+        (bound_nonce(bytes(32)), Form.RECEIVE),
+    ],
+)
+def test_the_nonces_mark_alone_tells_the_form(nonce: bytes, form: Form) -> None:
+    payment = decoded(nonce="0x" + nonce.hex())
+    assert payment.form is form
+    assert payment.is_bound_to(BET) is (nonce in (BET, MARKED))
+
+
+def test_a_bound_authorization_pays_for_its_own_bet_only() -> None:
+    x402.check_bound(decoded(validAfter=3009), BET)
+    x402.check_bound(decoded(nonce="0x" + MARKED.hex()), BET)
+    x402.check_bound(decoded(), b"\x34" * 32)  # a random nonce is bound to nothing
+    with pytest.raises(PaymentRejected, match="validAfter 3009 binds it to another bet"):
+        x402.check_bound(decoded(validAfter=3009), b"\x34" * 32)
+    with pytest.raises(PaymentRejected, match="mark of bound payments and belongs to another bet"):
+        x402.check_bound(decoded(nonce="0x" + MARKED.hex()), b"\x34" * 32)
+
+
+def test_the_challenge_says_what_either_form_signs() -> None:
+    body = x402.challenge(
+        resource="r",
+        amount=5_000_000,
+        pay_to=PAY_TO,
+        token=TOKEN,
+        description="d",
+        bet_hash=BET,
+        seconds=30,
+        error=None,
+        extensions={},
+    )
+    (offer,) = body["accepts"]
+    assert offer["maxTimeoutSeconds"] == 30
+    assert offer["extra"] == {
+        "name": "USD Coin",
+        "version": "2",
+        "intentNonce": "0x" + BET.hex(),
+        "intentValidAfter": "3009",
+        "receiveNonce": "0x" + MARKED.hex(),
+        "receivePrimaryType": "ReceiveWithAuthorization",
+    }
+
+
+@pytest.mark.parametrize("form", list(Form))
+def test_the_digest_is_what_wallets_sign(form: Form) -> None:
     account = Account.create()
     payment = decoded(**{"from": account.address})
     signable = encode_typed_data(
@@ -121,7 +186,7 @@ def test_the_digest_is_what_wallets_sign() -> None:
             "verifyingContract": TOKEN.address,
         },
         message_types={
-            "TransferWithAuthorization": [
+            {Form.TRANSFER: "TransferWithAuthorization", Form.RECEIVE: "ReceiveWithAuthorization"}[form]: [
                 {"name": "from", "type": "address"},
                 {"name": "to", "type": "address"},
                 {"name": "value", "type": "uint256"},
@@ -140,8 +205,10 @@ def test_the_digest_is_what_wallets_sign() -> None:
         },
     )
     signature = bytes(account.sign_message(signable).signature)
-    digest = x402.digest(payment, TOKEN, 8453)
+    digest = x402.digest(payment, TOKEN, 8453, form)
     assert x402.signer_of(digest, signature) == account.address.lower()
+    (other,) = set(Form) - {form}
+    assert x402.signer_of(x402.digest(payment, TOKEN, 8453, other), signature) != account.address.lower()
     # The other valid s for the same signature is one the token refuses.
     order = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
     high = (order - int.from_bytes(signature[32:64])).to_bytes(32)

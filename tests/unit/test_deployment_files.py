@@ -397,6 +397,22 @@ def test_pods_reach_what_they_need() -> None:
     assert not _lets("relayer", "egress", "api", 8400)
 
 
+def test_the_database_cluster_loses_no_acknowledged_commit_with_one_machine() -> None:
+    cluster = yaml.safe_load((BASE.parent / "postgres" / "cluster.yaml").read_text())
+    schema = json.loads((ROOT / "tests" / "deployment" / "cnpg-cluster.schema.json").read_text())
+    jsonschema.validate(cluster, schema)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({**cluster, "spec": {**cluster["spec"], "instancez": 3}}, schema)
+    spec = cluster["spec"]
+    synchronous = spec["postgresql"]["synchronous"]
+    assert synchronous["dataDurability"] == "required"
+    # With one machine gone there is still a standby to wait for, so bets go on.
+    assert spec["instances"] >= synchronous["number"] + 2
+    assert spec["affinity"]["podAntiAffinityType"] == "required"
+    assert "synchronous_commit" not in spec["postgresql"]["parameters"]
+    assert cluster["metadata"]["namespace"] in (ROOT / "docs" / "operate.md").read_text()
+
+
 def test_only_the_relayer_is_given_keys() -> None:
     for document in PODS:
         text = yaml.safe_dump(document)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import jsonschema
@@ -13,10 +14,21 @@ from core import deployments
 from core.config.settings import REPOSITORY
 from core.deployments import ContractInfo, Deployment, json_schema, load_deployment, write_deployment
 from core.errors import EXIT_CONFIG, DeploymentError
+from core.money import USD
+from scripts._deploy.base import Holders
+from scripts._deploy.siblings import Siblings, create_address
 
 FOLDER = REPOSITORY / "deployments"
 ADDRESS = "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"
 OTHER = "0x5fc5360D0400a0Fd4f2af552ADD042D716F1d168"
+FEED = {
+    "key": "BNKR/market_cap",
+    "address": ADDRESS,
+    "maxLagSeconds": 600,
+    "memorySeconds": 600,
+    "maxAgeSeconds": 3_600,
+    "potCapUnits": 25_000 * USD,
+}
 
 
 @pytest.fixture
@@ -34,6 +46,13 @@ def _load(folder: Path, content: object) -> Deployment:
 def test_base() -> None:
     base = load_deployment(FOLDER / "base.json")
     assert (base.chain_id, base.kind, base.status) == (8453, "op-stack", "not-deployed")
+    assert base.params == {
+        "feeBps": 200,
+        "minWeightUnits": USD,
+        "maxWeightUnits": 1_000 * USD,
+        "disputeWindowSeconds": 3_600,
+        "voidDelaySeconds": 72 * 3_600,
+    }
     usdc = base.token("USDC")
     assert (usdc.address, usdc.decimals, usdc.domain_name, usdc.domain_version) == (ADDRESS, 6, "USD Coin", "2")
 
@@ -97,6 +116,16 @@ def _set(*path: Any, to: Any) -> Any:
         (_set("explorerUrl", to="https://scan.example/"), "explorerUrl"),
         (_set("safe", to={"address": ADDRESS, "threshold": 2, "owners": [OTHER]}), "threshold is higher"),
         (_set("params", "kappa", to=30.5), "params.kappa"),
+        (
+            _set("observationFeeds", to=[FEED | {"memorySeconds": 599}]),
+            "the memory of BNKR/market_cap (599 s) is shorter",
+        ),
+        (_set("observationFeeds", to=[FEED | {"maxLagSeconds": 0}]), "observationFeeds[0].maxLagSeconds"),
+        (_set("observationFeeds", to=[FEED, FEED]), "observation feed BNKR/market_cap is listed twice"),
+        (
+            _set("observationFeeds", to=[{"key": "BNKR/market_cap", "address": ADDRESS}]),
+            "observationFeeds[0].maxLagSeconds",
+        ),
     ],
 )
 def test_refusals_name_the_file_the_place_and_the_fault(tmp_path: Path, vpm: Any, change: Any, said: str) -> None:
@@ -127,6 +156,7 @@ def test_asking_for_what_is_not_there() -> None:
         lambda: vpm.contract("Safe"),
         lambda: vpm.feed("GME"),
         lambda: vpm.param("x"),
+        lambda: vpm.observation_feed("BNKR/market_cap"),
     ):
         with pytest.raises(DeploymentError, match="vpm"):
             ask()
@@ -177,3 +207,44 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path, vpm: Any, monkeypatc
         write_deployment(deployment, tmp_path / "vpm.json")
     assert (tmp_path / "vpm.json").read_bytes() == before
     assert [path.name for path in tmp_path.iterdir()] == ["vpm.json"]
+
+
+# ---------------------------------------------------------------- what the deployment scripts write
+
+
+def test_every_holder_of_a_power_is_named_in_the_file() -> None:
+    a, b, c = (create_address(ADDRESS, number) for number in range(3))
+    holders = Holders(listers=[a], relayers=[b, c], creditors=[a], guardians=[b, c], publisher=c)
+    assert holders.wallets() == {
+        "publisher": c,
+        "lister": a,
+        "creditor": a,
+        "guardian": b,
+        "guardian 1": c,
+        "relay 0": b,
+        "relay 1": c,
+    }
+    assert len(holders.steps()) == len(holders.wallets())
+
+
+def test_the_arguments_of_a_constructor_go_by_their_names() -> None:
+    """Owner and treasury are both addresses: in the wrong order they would change places in silence."""
+    first = create_address(ADDRESS, 7)
+    sent: list[Any] = []
+
+    def deploy(_container: Any, *args: Any) -> Any:
+        sent.append(args)
+        receipt = SimpleNamespace(txn_hash="0x" + "11" * 32, block_number=1, sender=ADDRESS)
+        return SimpleNamespace(address=first, creation_metadata=SimpleNamespace(receipt=receipt))
+
+    sender = SimpleNamespace(address=ADDRESS, nonce=7, deploy=deploy)
+    inputs = [SimpleNamespace(name="owner_"), SimpleNamespace(name="treasury")]
+    constructor = SimpleNamespace(inputs=inputs)
+    project = SimpleNamespace(Wallet=SimpleNamespace(contract_type=SimpleNamespace(constructor=constructor)))
+    new = Siblings(sender, project, ["Wallet"])
+    assert new["Wallet"] == first
+    new.put("Wallet", treasury="t", owner="o")
+    assert sent == [("o", "t")]
+    assert new.deployed["Wallet"].args == {"owner": "o", "treasury": "t"}
+    with pytest.raises(TypeError, match="constructed with owner, treasury, not with owner"):
+        new.put("Wallet", owner="o")

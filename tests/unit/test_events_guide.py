@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 import subprocess
@@ -15,6 +16,7 @@ from api.agent.webhook_dispatcher import RETRIES
 from api.agent.webhook_sending import Signer
 from core.agent_events import payloads
 from core.agent_events.kinds import EventType
+from core.market_document import Specification
 from core.market_words import Outcome
 from core.mirror.settlement import Book, Kind
 
@@ -85,10 +87,11 @@ def test_examples_are_short() -> None:
 MARKET = payloads.Named(
     b"\1" * 32,
     "m",
-    Kind.THRESHOLD,
+    Specification(Kind.THRESHOLD, b"f" * 20, 5, (), False, True, 3600, 10, 1_763_000_000, 0, 1_763_100_000, 0, 7, 8),
     (Outcome("yes", "Yes", "Yes"), Outcome("no", "No", "No")),
-    Book(10**9, 200, (10**6, 10**6), (10**6, 10**6)),
+    Book((10**7, 10**7), 200, (10**6, 10**6), (10**6, 10**6), (0, 0)),
 )
+ONE_SIDED = dataclasses.replace(MARKET, book=Book((10**7, 10**7), 200, (10**6, 10**6), (3 * 10**6, 10**6), (9, 0)))
 TX = b"\2" * 32
 PAYLOADS = {
     EventType.BET_SUBMITTED: payloads.bet_submitted(MARKET, 0, 1, TX),
@@ -115,3 +118,23 @@ def test_every_type_and_every_payload_key_is_documented() -> None:
             assert f"`{key}`" in rows[kind], (kind, key)
     assert len(RETRIES) == 9
     assert "nine more times" in GUIDE
+
+
+def test_what_a_share_is_paid_is_said_only_where_all_are_paid_alike() -> None:
+    def told(market: payloads.Named, winner: int | None) -> object:
+        return json.loads(payloads.market_resolved(market, winner=winner, observed=1, tx=TX, block=1))[
+            "payoutPerShareUsd"
+        ]
+
+    assert told(MARKET, 0) == 2
+    assert told(ONE_SIDED, 0) is None, "the pool holds less than a dollar a share"
+    assert told(ONE_SIDED, 1) == 2
+    assert told(MARKET, None) is None
+
+
+def test_times_are_named_as_the_body_of_a_market_names_them() -> None:
+    for kind in (EventType.BET_PLACED, EventType.MARKET_RESOLVED):
+        told = json.loads(PAYLOADS[kind])
+        assert told["deadlineAt"] == "2025-11-13T02:13:20Z"
+        assert told["endsAt"] == "2025-11-14T06:00:00Z"
+        assert told["settlesAfter"] == "1970-01-01T00:00:07Z"

@@ -55,9 +55,9 @@ def arguments(bet: dict[str, Any] | None = None, authorization: dict[str, Any] |
     return CREDIT.encode(BET | (bet or {}), AUTHORIZATION | (authorization or {}))[4:]
 
 
-def token_call(form: str = WITH_BYTES, *, value: int = 1, **changes: Any) -> TokenCall:
+def token_call(form: str = WITH_BYTES, *, value: int = 1, sender: str = PAYER, **changes: Any) -> TokenCall:
     """A direct call of the token that moves `value`."""
-    fields = {"from": PAYER, "to": "0x" + SETTLEMENT.hex(), "value": value, "after": 7, "before": 8, "nonce": NONCE}
+    fields = {"from": sender, "to": "0x" + SETTLEMENT.hex(), "value": value, "after": 7, "before": 8, "nonce": NONCE}
     parts = (SIGNATURE,) if form == WITH_BYTES else (27, b"\x02" * 32, b"\x03" * 32)
     data = abi("IERC3009").function(form).encode(*(fields | changes).values(), *parts)
     return TokenCall(TOKEN, data)
@@ -110,7 +110,7 @@ def test_both_forms_of_the_token_call_are_read() -> None:
         pytest.param(replace(token_call(), to=bytes(20)), id="a contract in between"),
         pytest.param(replace(token_call(), to=None), id="a contract made by it"),
         pytest.param(token_call(value=2), id="another amount"),
-        pytest.param(token_call(**{"from": OTHER}), id="another payer"),
+        pytest.param(token_call(sender=OTHER), id="another payer"),
         pytest.param(token_call(to=OTHER), id="another recipient"),
         pytest.param(token_call(nonce=KEY), id="another nonce"),
         pytest.param(TokenCall(TOKEN, b"\x00" * 4 + token_call().data[4:]), id="another function"),

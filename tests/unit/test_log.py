@@ -91,6 +91,8 @@ def test_ordinary_fields_are_kept(name: str) -> None:
         ("https://node.example/v2/abcDEF0123456789abcDEF01", "https://node.example/v2/[redacted]"),
         ("https://user:pass@node.example:8545/rpc", "https://[redacted]@node.example:8545/rpc"),
         ("postgresql://vpm:pw@db:5432/vpm?sslmode=require", "postgresql://[redacted]@db:5432/vpm?[redacted]"),
+        ("postgresql://vpm:pw@one:5432,two/vpm", "postgresql://[redacted]@one:5432,two/vpm"),
+        ("postgresql://vpm:pw@one:5432,two:x/vpm", "[redacted]"),
         ("https://node.example/?apikey=1", "https://node.example/?[redacted]"),
         ("http://127.0.0.1:8545", "http://127.0.0.1:8545"),
         ("http://[::1]:8545/x", "http://[::1]:8545/x"),

@@ -43,6 +43,8 @@ OPERATORS = {
         "LISTER",
         "ATTESTER",
         "PUBLISHER",
+        "CREDITOR",
+        "GUARDIAN",
         "RELAYER_1",
     ),
     *("FACTS", "SEND", "STRIKE", "FINAL"),

@@ -1,4 +1,4 @@
-"""The mirror against the contract: random trades over 2 to 16 outcomes and random logarithms, every number to the unit.
+"""The mirror against the contract: random trades over 2 to 8 outcomes and random logarithms, every number to the unit.
 
 Python plays market histories on the mirror and writes what it says; forge replays them on the deployed contract.
 `VPM_TEST_TRADES` overrides how many trades (20,000), `VPM_TEST_SEED` which ones.
@@ -19,7 +19,7 @@ from eth_abi.abi import encode
 
 from core.local.packages import REPOSITORY
 from core.mirror.fixed import WAD, ln_wad
-from core.mirror.settlement import MAX_STAKE, MIN_STAKE, Book
+from core.mirror.settlement import MAX_OUTCOMES, MAX_STAKE, MIN_OUTCOMES, MIN_STAKE, Book
 from tests.unit.settlement_replay import replay
 
 TRADES = int(os.environ.get("VPM_TEST_TRADES", "20000"))
@@ -36,11 +36,11 @@ def spread(rng: random.Random, low: int, high: int) -> int:
 
 
 def market(rng: random.Random) -> tuple[list[int], int]:
-    """One market's history in the replay's words, and how many trades are in it."""
-    outcomes = rng.randint(2, 16)
-    liquidity = spread(rng, 10**6, 10**12)
+    """One market's history in the words that Vectors.t.sol reads, and how many trades are in it."""
+    outcomes = rng.randint(MIN_OUTCOMES, MAX_OUTCOMES)
+    weights = [spread(rng, 1, 2**32 - 1) for _ in range(outcomes)]
     fee_bps = rng.choice((0, 1, 100, 200, 333, 1000))
-    book = Book.empty(outcomes, liquidity, fee_bps)
+    book = Book.empty(weights, fee_bps)
     favourites = rng.sample(range(outcomes), rng.randint(1, outcomes))
     trades = []
     for _ in range(rng.randint(1, 60)):
@@ -49,12 +49,12 @@ def market(rng: random.Random) -> tuple[list[int], int]:
         book, got = book.staked(outcome, amount)
         trades.append((outcome, got))
     winner = rng.choice((None, *range(outcomes), *(o for o, _ in trades)))
-    words = [outcomes, liquidity, fee_bps, outcomes if winner is None else winner, len(trades)]
+    words = [outcomes, fee_bps, outcomes if winner is None else winner, len(trades), *weights]
     for outcome, got in trades:
         words += [outcome, got.amount, got.shares, got.fee, got.price_before, got.price_after]
         words.append(book.owed(winner, outcome, got.amount, got.shares))
-    for net, shares in zip(book.net, book.shares, strict=True):
-        words += [net, shares]
+    for net, shares, excess in zip(book.net, book.shares, book.excess, strict=True):
+        words += [net, shares, excess]
     return [len(words), *words], len(trades)
 
 
@@ -91,11 +91,12 @@ def test_the_contract_equals_the_mirror_on_every_trade(folder: Path) -> None:
     assert int(told[1]) == done >= TRADES
 
 
-@pytest.mark.parametrize("word", [7, 11, -1], ids=["shares", "owed", "book"])
-def test_the_replay_sees_a_number_that_is_off_by_one(word: int, folder: Path) -> None:
-    """One unit more must fail the replay, or it compares nothing. Words 7 and 11 are of the first trade."""
+@pytest.mark.parametrize("word", ["shares", "owed", "excess"])
+def test_the_replay_sees_a_number_that_is_off_by_one(word: str, folder: Path) -> None:
+    """One unit more must fail the replay, or it compares nothing. Shares and what is owed are of the first trade."""
     history, _ = market(random.Random(f"{SEED} off by one"))
-    position = 1 + word if word > 0 else len(history) + word
+    first_trade = 1 + 4 + history[1]
+    position = {"shares": first_trade + 2, "owed": first_trade + 6, "excess": len(history) - 1}[word]
     history[position] += 1
     write(folder / "trades-0.bin", history)
     with pytest.raises(AssertionError, match="Differs"):
@@ -114,13 +115,22 @@ def test_the_logarithm_equals_soladys(folder: Path) -> None:
 
 
 def test_vectors_go_where_they_should() -> None:
-    """Every number of outcomes, wins, voids and markets without a winning stake."""
+    """Every number of outcomes, voids, and of resolved markets both payout rules and both ways of refunding."""
     rng = random.Random(SEED)
     outcomes, endings = set(), set()
-    for _ in range(400):
-        (_, n, _, _, winner, trades, *rest), _ = market(rng)
+    for _ in range(600):
+        (_, n, _, winner, trades, *rest), _ = market(rng)
         outcomes.add(n)
-        held = {rest[7 * k] for k in range(trades)}
-        endings.add("void" if winner == n else "won" if winner in held else "nobody won")
-    assert outcomes == set(range(2, 17))
-    assert endings == {"void", "won", "nobody won"}
+        staked_on = {rest[n + 7 * k] for k in range(trades)}
+        books = rest[n + 7 * trades :]
+        pool = sum(books[::3])
+        if winner == n:
+            endings.add("void")
+        elif winner not in staked_on:
+            endings.add("nobody won")
+        elif staked_on == {winner}:
+            endings.add("nobody lost")
+        else:
+            endings.add("shares alike" if pool >= books[3 * winner + 1] else "stake and a part of what was lost")
+    assert outcomes == set(range(MIN_OUTCOMES, MAX_OUTCOMES + 1))
+    assert endings == {"void", "nobody won", "nobody lost", "shares alike", "stake and a part of what was lost"}

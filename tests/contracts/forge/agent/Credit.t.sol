@@ -1,9 +1,20 @@
 // SPDX-License-Identifier: MIT
 pragma solidity 0.8.37;
 
+import {ISettlementWallet} from "../../../../contracts/agent/ISettlementWallet.sol";
 import {IERC3009} from "../../../../contracts/lib/IERC3009.sol";
-import {ISettlementWallet} from "../../../../contracts/settlement/ISettlementWallet.sol";
+import {Vm} from "../Base.sol";
 import {OnOpenZeppelin, OnUsdc, OnUsdg, SmartWallet, WalletBase} from "./WalletBase.sol";
+
+/// Everything an attacker does to the token, in one transaction.
+contract Batch {
+    function run(address target, bytes[] calldata calls) external {
+        for (uint256 k; k < calls.length; ++k) {
+            (bool ok,) = target.call(calls[k]);
+            require(ok, "a call of the batch failed");
+        }
+    }
+}
 
 /// Payments that reach the contract without passing through it.
 abstract contract CreditSuite is WalletBase {
@@ -12,33 +23,35 @@ abstract contract CreditSuite is WalletBase {
         uint256 indexed stakeId,
         address indexed wallet,
         uint256 amount,
-        uint8 reason,
-        bytes32 intentHash,
+        ISettlementWallet.RefundReason reason,
+        bytes32 nonce,
+        bytes32 betHash,
         bytes32 idemHash
     );
 
-    ISettlementWallet.Intent internal i;
+    ISettlementWallet.Bet internal b;
     ISettlementWallet.Authorization internal a;
 
     function setUp() public virtual override {
         super.setUp();
-        i = intent(LATE, YES, 10e6, alice);
-        a = authorize(ALICE_KEY, i, freshNonce());
+        b = bet(LATE, YES, 10e6, alice);
+        a = authorize(ALICE_KEY, b, freshNonce());
     }
 
     function test_aFrontRunPaymentIsBookedExactlyOnce() public {
-        frontRun(i, a);
+        frontRun(alice, a);
         vm.assertEq(liability(), 0);
         vm.prank(RELAYER);
         vm.expectRevert(abi.encodeWithSelector(ISettlementWallet.AuthorizationAlreadyUsed.selector, alice, a.nonce));
-        wallet.settle(i, a);
+        wallet.settle(b, a);
 
         (uint256 shares,,,) = wallet.quote(LATE, YES, 10e6);
         uint256 id = credited();
         ISettlementWallet.StakeView memory s = wallet.stake(id);
-        vm.assertEq(uint256(s.status), 1);
+        vm.assertTrue(s.status == ISettlementWallet.StakeStatus.InBook);
         vm.assertEq(s.shares, shares);
-        vm.assertEq(wallet.stakeOf(alice, i.idemHash), id);
+        vm.assertEq(wallet.stakeOf(alice, b.idemHash), id);
+        vm.assertTrue(wallet.booked(alice, a.nonce));
         vm.assertEq(liability(), 10e6);
 
         // Not again, even with unbooked money of somebody else around and another key.
@@ -46,17 +59,17 @@ abstract contract CreditSuite is WalletBase {
         bytes memory booked =
             abi.encodeWithSelector(ISettlementWallet.AuthorizationAlreadyBooked.selector, alice, a.nonce);
         refused(booked);
-        i.idemHash = "other";
-        i.marketId = EARLY;
+        b.idemHash = "other";
+        b.marketId = EARLY;
         refused(booked);
         solvent();
     }
 
     function test_aSettledPaymentIsNotCredited() public {
         vm.prank(RELAYER);
-        wallet.settle(i, a);
+        wallet.settle(b, a);
         token.mint(address(wallet), 10e6);
-        i.idemHash = "other";
+        b.idemHash = "other";
         refused(abi.encodeWithSelector(ISettlementWallet.AuthorizationAlreadyBooked.selector, alice, a.nonce));
     }
 
@@ -73,64 +86,56 @@ abstract contract CreditSuite is WalletBase {
         refused(abi.encodeWithSelector(ISettlementWallet.NothingUnbooked.selector, 10e6 - 1, 10e6));
     }
 
-    /// Another payer's unbooked money would cover it, so no stranger and not its signer may credit, in bound mode neither.
-    function test_onlyTheRelayerCredits() public {
-        ISettlementWallet.Intent memory mine = intent(LATE, YES, 10e6, bob);
-        ISettlementWallet.Authorization memory cancelled = authorize(BOB_KEY, mine, wallet.intentHash(mine));
-        frontRun(i, a); // alice's money, not yet booked
+    /// Unbooked money is somebody's, so no stranger, not its signer and not the relayer may credit; a bound payment is no exception.
+    function test_onlyTheCreditorCredits() public {
+        ISettlementWallet.Bet memory mine = bet(LATE, YES, 10e6, bob);
+        ISettlementWallet.Authorization memory cancelled = authorizeBound(BOB_KEY, mine);
+        frontRun(alice, a); // alice's money, not yet booked
         cancel(BOB_KEY, cancelled.nonce);
-        vm.prank(bob);
-        vm.expectRevert(abi.encodeWithSelector(ISettlementWallet.MissingRole.selector, bob, "RELAYER"));
-        wallet.credit(mine, cancelled);
-        vm.prank(STRANGER);
-        vm.expectRevert(abi.encodeWithSelector(ISettlementWallet.MissingRole.selector, STRANGER, "RELAYER"));
-        wallet.credit(i, a);
-        vm.assertEq(uint256(wallet.stake(credited()).status), 1);
-    }
-
-    /// The relayer's worst mistake: what is owed stays covered, and money put in makes the other payer whole.
-    function test_aWrongCreditLeavesTheBooksCovered() public {
-        ISettlementWallet.Intent memory wrong = intent(LATE, YES, 10e6, bob);
-        ISettlementWallet.Authorization memory cancelled = authorize(BOB_KEY, wrong, freshNonce());
-        frontRun(i, a);
-        cancel(BOB_KEY, cancelled.nonce);
-        vm.prank(RELAYER);
-        wallet.credit(wrong, cancelled);
-        solvent();
-        refused(abi.encodeWithSelector(ISettlementWallet.NothingUnbooked.selector, 0, 10e6));
-        token.mint(address(wallet), 10e6);
-        credited();
-        solvent();
+        address[6] memory others = [bob, alice, RELAYER, SAFE, LISTER, STRANGER];
+        for (uint256 k; k < others.length; ++k) {
+            bytes memory why = abi.encodeWithSelector(ISettlementWallet.MissingRole.selector, others[k], CREDITOR_ROLE);
+            vm.prank(others[k]);
+            vm.expectRevert(why);
+            wallet.credit(mine, cancelled);
+            vm.prank(others[k]);
+            vm.expectRevert(why);
+            wallet.credit(b, a);
+        }
+        vm.assertTrue(inBook(credited()));
     }
 
     function test_creditChecksTheSignature() public {
-        frontRun(i, a);
+        frontRun(alice, a);
         bytes memory notSigned = abi.encodeWithSelector(ISettlementWallet.NotSignedBy.selector, alice);
         bytes memory good = a.signature;
-        a.signature = authorize(BOB_KEY, i, a.nonce).signature;
+        a.signature = authorize(BOB_KEY, b, a.nonce).signature;
         refused(notSigned);
         a.signature = "";
         refused(notSigned);
         a.signature = good;
-        i.amount -= 1; // not what was signed
+        a.value -= 1; // not what was signed
         refused(notSigned);
-        i.amount += 1;
+        a.value += 1;
         a.validBefore += 1;
         refused(notSigned);
         a.validBefore -= 1;
+        a.validAfter = 1;
+        refused(notSigned);
+        a.validAfter = 0;
         credited();
     }
 
     function test_creditChecksTheWallet() public {
-        frontRun(i, a);
-        i.wallet = bob; // bob never used that nonce
+        frontRun(alice, a);
+        b.wallet = bob; // bob never used that nonce
         refused(abi.encodeWithSelector(ISettlementWallet.AuthorizationNotUsed.selector, bob, a.nonce));
     }
 
     /// A signature that recovers to nobody is not nobody's: whatever a token says about the zero address, it has signed nothing.
     function test_nobodyHasSignedNothing() public {
-        frontRun(i, a);
-        i.wallet = address(0);
+        frontRun(alice, a);
+        b.wallet = address(0);
         a.signature = new bytes(65);
         vm.mockCall(
             address(token), abi.encodeCall(IERC3009.authorizationState, (address(0), a.nonce)), abi.encode(true)
@@ -139,174 +144,464 @@ abstract contract CreditSuite is WalletBase {
     }
 
     function test_amountsThatCannotBe() public {
-        i.amount = 0;
+        a.value = 0;
         refused(abi.encodeWithSelector(ISettlementWallet.AmountOutOfBounds.selector, 0, 1, type(uint64).max));
-        i.amount = uint256(type(uint64).max) + 1;
-        refused(abi.encodeWithSelector(ISettlementWallet.AmountOutOfBounds.selector, i.amount, 1, type(uint64).max));
+        a.value = uint256(type(uint64).max) + 1;
+        refused(abi.encodeWithSelector(ISettlementWallet.AmountOutOfBounds.selector, a.value, 1, type(uint64).max));
     }
+
+    // The receive form has no door here
+
+    /// A payment in the receive form leaves no record, so what paid in it must never be credited: not by its nonce in the other form,
+    /// not by its own signature, however much money of others is here.
+    function test_aReceivedPaymentIsNeverCredited() public {
+        a = authorizeReceive(ALICE_KEY, b);
+        vm.prank(STRANGER);
+        wallet.settle(b, a);
+        token.mint(address(wallet), 100e6);
+        refused(abi.encodeWithSelector(ISettlementWallet.ReceiveFormIsNeverCredited.selector));
+        a.form = ISettlementWallet.Form.Transfer;
+        refused(abi.encodeWithSelector(ISettlementWallet.NonceIsMarked.selector, a.nonce));
+        a = authorize(ALICE_KEY, b, a.nonce); // her own signature of the other form over the same nonce
+        refused(abi.encodeWithSelector(ISettlementWallet.NonceIsMarked.selector, a.nonce));
+        vm.assertEq(liability(), 10e6);
+        vm.assertEq(unbooked(), 100e6);
+    }
+
+    function test_theReceiveFormIsNotCreditedWhateverItsNonce() public {
+        frontRun(alice, a);
+        a.form = ISettlementWallet.Form.Receive;
+        refused(abi.encodeWithSelector(ISettlementWallet.ReceiveFormIsNeverCredited.selector));
+        a.form = ISettlementWallet.Form.Transfer;
+        credited();
+    }
+
+    /// A payer who signs a plain transfer with a marked nonce has given it away; nobody else loses by it.
+    function test_aTransferWithAMarkedNonceIsNobodysToBook() public {
+        a = authorize(ALICE_KEY, b, wallet.boundNonce(b));
+        frontRun(alice, a);
+        refused(abi.encodeWithSelector(ISettlementWallet.NonceIsMarked.selector, a.nonce));
+        vm.prank(RELAYER);
+        vm.expectRevert(abi.encodeWithSelector(ISettlementWallet.NonceIsMarked.selector, a.nonce));
+        wallet.settle(b, a);
+        vm.prank(STRANGER);
+        ISettlementWallet.Authorization memory received = authorizeReceive(ALICE_KEY, b);
+        vm.expectRevert(abi.encodeWithSelector(ISettlementWallet.AuthorizationAlreadyUsed.selector, alice, a.nonce));
+        wallet.settle(b, received);
+        vm.assertEq(unbooked(), 10e6);
+    }
+
+    // The payment stolen by its nonce: W1
+
+    /// Alice hands in an authorization of 4 USDC and spends its nonce on the token for one unit. Bob's payment is unbooked at that moment.
+    /// With a creditor who looks at what the nonce brought, she gets one unit back and Bob keeps his 10 USDC.
+    function test_aNonceSpentForOneUnitIsWorthOneUnit() public {
+        vm.recordLogs();
+        ISettlementWallet.Bet memory bobs = bet(LATE, NO, 10e6, bob);
+        ISettlementWallet.Authorization memory his = authorize(BOB_KEY, bobs, freshNonce());
+        frontRun(bob, his);
+        b = bet(LATE, YES, 4e6, alice);
+        a = authorize(ALICE_KEY, b, freshNonce());
+        ISettlementWallet.Authorization memory spent =
+            authorization(ALICE_KEY, alice, 1, ISettlementWallet.Form.Transfer, a.nonce, 0);
+        frontRun(alice, spent);
+
+        Vm.Log[] memory logs = vm.getRecordedLogs();
+        vm.assertEq(broughtBy(logs, alice, a.nonce), 1);
+        vm.assertEq(broughtBy(logs, bob, his.nonce), 10e6);
+        honestCredit(logs, bobs, his);
+        vm.assertTrue(inBook(wallet.stakeOf(bob, bobs.idemHash)));
+        // Not what was handed in, but what was really used, with its own signature.
+        vm.expectEmit(true, true, true, true, address(wallet));
+        emit RefundBooked(
+            LATE,
+            uint256(2) << 32 | 1,
+            alice,
+            1,
+            ISettlementWallet.RefundReason.OtherAmount,
+            a.nonce,
+            wallet.betHash(b),
+            b.idemHash
+        );
+        vm.prank(CREDITOR);
+        uint256 id = wallet.credit(b, spent);
+        vm.assertEq(wallet.stake(id).payable_, 1);
+        vm.assertEq(wallet.stake(id).amount, 1);
+        vm.assertEq(unbooked(), 0);
+        vm.assertEq(wallet.pay(LATE, ids(id)), 1);
+        vm.assertEq(token.balanceOf(alice), 1e16);
+        // Her nonce is booked now, so the 4 USDC can never be.
+        token.mint(address(wallet), 50e6);
+        refused(abi.encodeWithSelector(ISettlementWallet.AuthorizationAlreadyBooked.selector, alice, a.nonce));
+        solvent();
+    }
+
+    /// The same the other way: more came than the bet says, and all of it goes back.
+    function test_aNonceSpentForMoreGoesBackWhole() public {
+        ISettlementWallet.Authorization memory spent =
+            authorization(ALICE_KEY, alice, 25e6, ISettlementWallet.Form.Transfer, a.nonce, 0);
+        frontRun(alice, spent);
+        vm.prank(CREDITOR);
+        uint256 id = wallet.credit(b, spent);
+        vm.assertEq(wallet.stake(id).payable_, 25e6);
+        vm.assertEq(wallet.market(LATE).staked, 0);
+        vm.assertEq(wallet.pay(LATE, ids(id)), 1);
+        vm.assertEq(token.balanceOf(alice), 1e16);
+    }
+
+    /// After such a refund the wallet's other bets go on.
+    function test_thePayerOfAnotherAmountGoesOn() public {
+        ISettlementWallet.Authorization memory spent =
+            authorization(ALICE_KEY, alice, 1, ISettlementWallet.Form.Transfer, a.nonce, 0);
+        frontRun(alice, spent);
+        vm.prank(CREDITOR);
+        wallet.credit(b, spent);
+        settle(LATE, YES, 10e6, ALICE_KEY);
+        b = bet(LATE, NO, 10e6, alice);
+        a = authorizeReceive(ALICE_KEY, b);
+        vm.prank(STRANGER);
+        vm.assertTrue(inBook(wallet.settle(b, a)));
+    }
+
+    /// What the thief of CREDITOR takes: all unbooked money, through a nonce of his own that brought one unit; never a unit of what is
+    /// booked. Putting money in makes the payer whole.
+    function test_aDishonestCreditorTakesAllUnbookedMoneyAndNoMore() public {
+        settle(LATE, NO, 500e6, CAROL_KEY);
+        frontRun(alice, a); // 10 USDC of Alice's, unbooked
+        bytes32 nonce = freshNonce();
+        ISettlementWallet.Authorization memory one =
+            authorization(BOB_KEY, bob, 1, ISettlementWallet.Form.Transfer, nonce, 0);
+        frontRun(bob, one);
+        vm.assertEq(unbooked(), 10e6 + 1);
+
+        ISettlementWallet.Bet memory his = bet(LATE, YES, 10e6 + 2, bob);
+        ISettlementWallet.Authorization memory more = authorize(BOB_KEY, his, nonce);
+        vm.startPrank(CREDITOR);
+        vm.expectRevert(abi.encodeWithSelector(ISettlementWallet.NothingUnbooked.selector, 10e6 + 1, 10e6 + 2));
+        wallet.credit(his, more);
+        (his.amount, his.marketId) = (10e6 + 1, LATE);
+        his.outcome = 7; // no such outcome: owed back at once
+        uint256 id = wallet.credit(his, authorize(BOB_KEY, his, nonce));
+        vm.stopPrank();
+        uint256 before = token.balanceOf(bob);
+        wallet.pay(LATE, ids(id));
+        vm.assertEq(token.balanceOf(bob), before + 10e6 + 1);
+        vm.assertEq(unbooked(), 0);
+        vm.assertEq(liability(), 500e6);
+        solvent();
+        refused(abi.encodeWithSelector(ISettlementWallet.NothingUnbooked.selector, 0, 10e6));
+        token.mint(address(wallet), 10e6);
+        credited();
+        solvent();
+    }
+
+    /// Alice brings an authorization of 10 USDC. In one transaction she cancels its nonce, sends 10 USDC plainly, and spends another
+    /// nonce for 10 USDC: three transfers' worth of noise, and only the last two stand side by side.
+    function test_onlyAPairInTheLogIsAPayment() public {
+        ISettlementWallet.Bet memory second = bet(LATE, NO, 10e6, alice);
+        ISettlementWallet.Authorization memory used = authorize(ALICE_KEY, second, freshNonce());
+        Batch batch = new Batch();
+        vm.prank(alice);
+        token.transfer(address(batch), 10e6);
+        bytes[] memory calls = new bytes[](3);
+        calls[0] = abi.encodeCall(
+            token.cancelAuthorization,
+            (alice, a.nonce, signed(ALICE_KEY, keccak256(abi.encode(CANCEL_TYPEHASH, alice, a.nonce))))
+        );
+        calls[1] = abi.encodeCall(token.transfer, (address(wallet), 10e6));
+        calls[2] = abi.encodeWithSignature(
+            "transferWithAuthorization(address,address,uint256,uint256,uint256,bytes32,bytes)",
+            alice,
+            address(wallet),
+            used.value,
+            used.validAfter,
+            used.validBefore,
+            used.nonce,
+            used.signature
+        );
+        vm.recordLogs();
+        batch.run(address(token), calls);
+        Vm.Log[] memory logs = vm.getRecordedLogs();
+        vm.assertEq(broughtBy(logs, alice, a.nonce), 0);
+        vm.assertEq(broughtBy(logs, alice, used.nonce), 10e6);
+        honestCredit(logs, b, a);
+        vm.assertEq(wallet.stakeOf(alice, b.idemHash), 0);
+        honestCredit(logs, second, used);
+        vm.assertTrue(inBook(wallet.stakeOf(alice, second.idemHash)));
+        vm.assertEq(unbooked(), 10e6); // the plain transfer pays for nothing
+    }
+
+    /// Two payers' payments in one transaction: each pair is one payer's.
+    function test_twoPaymentsInOneTransactionAreTwoPairs() public {
+        ISettlementWallet.Bet memory bobs = bet(LATE, NO, 10e6, bob);
+        ISettlementWallet.Authorization memory his = authorize(BOB_KEY, bobs, freshNonce());
+        bytes[] memory calls = new bytes[](2);
+        calls[0] = transferCall(alice, a);
+        calls[1] = transferCall(bob, his);
+        vm.recordLogs();
+        new Batch().run(address(token), calls);
+        Vm.Log[] memory logs = vm.getRecordedLogs();
+        honestCredit(logs, bobs, his);
+        honestCredit(logs, b, a);
+        vm.assertTrue(inBook(wallet.stakeOf(alice, b.idemHash)));
+        vm.assertTrue(inBook(wallet.stakeOf(bob, bobs.idemHash)));
+        vm.assertEq(unbooked(), 0);
+    }
+
+    /// A wallet contract's signature carries the nonce of Alice's payment. Its own nonce was cancelled; it gets nothing.
+    function test_anothersNonceInsideASignatureIsNoPayment() public {
+        SmartWallet smart = new SmartWallet(carol);
+        ISettlementWallet.Bet memory thief = bet(LATE, YES, 10e6, address(smart));
+        ISettlementWallet.Authorization memory bait = authorize(CAROL_KEY, thief, freshNonce());
+        vm.recordLogs();
+        token.cancelAuthorization(
+            address(smart),
+            bait.nonce,
+            signed(CAROL_KEY, keccak256(abi.encode(CANCEL_TYPEHASH, address(smart), bait.nonce)))
+        );
+        frontRun(alice, a);
+        bait.signature = abi.encodePacked(bait.signature, new bytes(31), a.nonce);
+        Vm.Log[] memory logs = vm.getRecordedLogs();
+        vm.assertEq(broughtBy(logs, address(smart), bait.nonce), 0);
+        honestCredit(logs, thief, bait);
+        vm.assertEq(wallet.stakeOf(address(smart), thief.idemHash), 0);
+        honestCredit(logs, b, a);
+        vm.assertTrue(inBook(wallet.stakeOf(alice, b.idemHash)));
+    }
+
+    // Who signs how
 
     function test_aContractWalletIsCredited() public {
         SmartWallet smart = new SmartWallet(carol);
         token.mint(address(smart), 10e6);
-        i.wallet = address(smart);
-        a = authorize(CAROL_KEY, i, freshNonce());
-        frontRun(i, a);
-        smart.revoke();
+        b.wallet = address(smart);
+        a = authorize(CAROL_KEY, b, freshNonce());
+        frontRun(address(smart), a);
+        smart.revoke(true);
         refused(abi.encodeWithSelector(ISettlementWallet.NotSignedBy.selector, address(smart)));
-        vm.etch(address(smart), address(new SmartWallet(carol)).code);
-        vm.store(address(smart), bytes32(0), bytes32(0));
-        vm.assertEq(uint256(wallet.stake(credited()).status), 1);
+        smart.revoke(false);
+        vm.assertTrue(inBook(credited()));
     }
 
     /// The account became a contract after it signed and paid; its own key still says whose money it is.
     function test_anAccountThatBecameAContractIsCredited() public {
-        frontRun(i, a);
+        frontRun(alice, a);
         vm.etch(alice, hex"60006000fd");
-        vm.assertEq(uint256(wallet.stake(credited()).status), 1);
+        vm.assertTrue(inBook(credited()));
     }
 
     function test_shortSignaturesAreCredited() public {
-        frontRun(i, a);
+        frontRun(alice, a);
         (bytes32 r, bytes32 s, uint8 v) = split(a.signature);
         a.signature = abi.encodePacked(r, bytes32(uint256(s) | (v == 28 ? 1 << 255 : 0)));
-        vm.assertEq(uint256(wallet.stake(credited()).status), 1);
+        vm.assertTrue(inBook(credited()));
     }
 
     // What cannot be a stake any more goes back
 
     function test_whilePausedItGoesBack() public {
-        frontRun(i, a);
+        frontRun(alice, a);
         vm.prank(GUARDIAN);
-        wallet.setStakesPaused(true);
-        goesBack(1);
+        pauser.pause();
+        goesBack(ISettlementWallet.RefundReason.Paused);
     }
 
     function test_beforeTheOpeningItGoesBack() public {
-        ISettlementWallet.MarketSpec memory s = thresholdSpec(false);
-        s.opensAt = uint64(T0 + 100);
-        list("later", s);
-        i.marketId = "later";
-        frontRun(i, a);
-        goesBack(2);
+        b.marketId = "later";
+        later();
+        frontRun(alice, a);
+        goesBack(ISettlementWallet.RefundReason.NotOpen);
+    }
+
+    function later() private {
+        vm.prank(address(lister));
+        ISettlementWallet.OpenParams memory p;
+        (p.opensAt, p.closesAt, p.feeBps, p.potCap) = (uint64(T0 + 100), uint64(CLOSE), FEE_BPS, POT_CAP);
+        p.weights = new uint32[](2);
+        (p.weights[0], p.weights[1]) = (WEIGHT, WEIGHT);
+        wallet.open("later", p);
     }
 
     function test_afterTheCloseItGoesBack() public {
-        frontRun(i, a);
+        frontRun(alice, a);
         vm.warp(CLOSE);
-        goesBack(3);
+        goesBack(ISettlementWallet.RefundReason.Closed);
     }
 
     function test_afterTheResultItGoesBack() public {
         settle(LATE, YES, 10e6, BOB_KEY);
-        frontRun(i, a);
-        feed.push(TARGET, CLOSE);
-        vm.warp(CLOSE + 1);
-        wallet.resolve(LATE);
+        settle(LATE, NO, 10e6, BOB_KEY);
+        frontRun(alice, a);
+        feed.push(TARGET, END);
+        vm.warp(END + 1);
+        resolver.resolve(LATE);
         uint256 pool = wallet.market(LATE).netPool;
-        goesBack(3);
+        goesBack(ISettlementWallet.RefundReason.Closed);
         vm.assertEq(wallet.market(LATE).netPool, pool);
     }
 
-    function test_afterAnEarlyResultItGoesBack() public {
-        i.marketId = EARLY;
-        frontRun(i, a);
-        feed.push(TARGET, T0 + 10);
-        vm.warp(T0 + 11);
-        wallet.resolve(EARLY);
-        goesBack(3);
+    function test_afterAVoidItGoesBack() public {
+        b.marketId = POSTED;
+        frontRun(alice, a);
+        vm.prank(SAFE);
+        lister.condemn(address(posted));
+        resolver.voidMarket(POSTED);
+        goesBack(ISettlementWallet.RefundReason.Closed);
     }
 
     function test_unknownOutcomesGoBack() public {
-        i.outcome = 2;
-        frontRun(i, a);
-        goesBack(4);
+        b.outcome = 2;
+        frontRun(alice, a);
+        goesBack(ISettlementWallet.RefundReason.Outcome);
     }
 
     function test_amountsOutOfBoundsGoBack() public {
-        i.amount = 1e6 - 1;
-        a = authorize(ALICE_KEY, i, freshNonce());
-        frontRun(i, a);
-        goesBack(5);
-        i = intent(LATE, YES, 1e15 + 1, alice);
-        a = authorize(ALICE_KEY, i, freshNonce());
-        frontRun(i, a);
-        goesBack(5);
+        b.amount = 1e6 - 1;
+        a = authorize(ALICE_KEY, b, freshNonce());
+        frontRun(alice, a);
+        goesBack(ISettlementWallet.RefundReason.Amount);
+        b = bet(LATE, YES, wallet.MAX_STAKE() + 1, alice);
+        a = authorize(ALICE_KEY, b, freshNonce());
+        frontRun(alice, a);
+        goesBack(ISettlementWallet.RefundReason.Amount);
+    }
+
+    function test_whatTheFullPotCannotHoldGoesBack() public {
+        vm.prank(SAFE);
+        lister.setFeed(address(feed), true, MEMORY, MAX_AGE, 15e6);
+        list("small", thresholdSpec(false));
+        settle("small", NO, 6e6, BOB_KEY);
+        b.marketId = "small";
+        frontRun(alice, a);
+        goesBack(ISettlementWallet.RefundReason.PotFull);
     }
 
     function test_aSecondPaymentForAUsedKeyGoesBack() public {
         vm.prank(RELAYER);
-        uint256 first = wallet.settle(i, a);
-        a = authorize(ALICE_KEY, i, freshNonce());
-        frontRun(i, a);
-        goesBack(6);
-        vm.assertEq(wallet.stakeOf(alice, i.idemHash), first);
+        uint256 first = wallet.settle(b, a);
+        a = authorize(ALICE_KEY, b, freshNonce());
+        frontRun(alice, a);
+        goesBack(ISettlementWallet.RefundReason.KeyUsed);
+        vm.assertEq(wallet.stakeOf(alice, b.idemHash), first);
     }
 
     function test_aRefundUsesItsKey() public {
-        frontRun(i, a);
+        frontRun(alice, a);
         vm.warp(CLOSE);
-        uint256 id = goesBack(3);
-        vm.assertEq(wallet.stakeOf(alice, i.idemHash), id);
-        i.marketId = EARLY;
-        a = authorize(ALICE_KEY, i, freshNonce());
+        uint256 id = goesBack(ISettlementWallet.RefundReason.Closed);
+        vm.assertEq(wallet.stakeOf(alice, b.idemHash), id);
+        b.marketId = EARLY;
+        a = authorize(ALICE_KEY, b, freshNonce());
         vm.warp(T0);
         vm.prank(RELAYER);
-        vm.expectRevert(abi.encodeWithSelector(ISettlementWallet.IdempotencyKeyUsed.selector, alice, i.idemHash, id));
-        wallet.settle(i, a);
+        vm.expectRevert(abi.encodeWithSelector(ISettlementWallet.IdempotencyKeyUsed.selector, alice, b.idemHash, id));
+        wallet.settle(b, a);
     }
 
     function test_aBoundPaymentIsStakedAsSignedOrGoesBack() public {
-        a = authorize(ALICE_KEY, i, wallet.intentHash(i), BOUND_ONLY);
-        frontRun(i, a);
+        a = authorizeBound(ALICE_KEY, b);
+        frontRun(alice, a);
         uint256 snapshot = vm.snapshotState();
-        vm.assertEq(uint256(wallet.stake(credited()).status), 1);
+        vm.assertTrue(inBook(credited()));
         vm.revertToState(snapshot);
-        i.outcome = NO;
-        goesBack(7);
+        b.outcome = NO;
+        goesBack(ISettlementWallet.RefundReason.Bound);
     }
 
     function test_minSharesHoldsForACreditToo() public {
-        (i.minShares,,,) = wallet.quote(LATE, YES, 10e6);
-        frontRun(i, a);
+        (b.minShares,,,) = wallet.quote(LATE, YES, 10e6);
+        frontRun(alice, a);
         settle(LATE, YES, 10e6, BOB_KEY);
-        goesBack(8);
+        goesBack(ISettlementWallet.RefundReason.Shares);
     }
 
     /// The refund is owed at once, whole and outside the book, and paid while the market is still open.
-    function goesBack(uint8 reason) private returns (uint256 id) {
+    function goesBack(ISettlementWallet.RefundReason reason) private returns (uint256 id) {
         uint256 before = token.balanceOf(alice);
         uint256 owed = liability();
-        uint256 staked = wallet.market(i.marketId).staked;
-        uint256 expected = uint256(wallet.market(i.marketId).index) << 32 | wallet.stakeCount(i.marketId);
+        uint256 staked = wallet.market(b.marketId).staked;
+        uint256 expected = uint256(wallet.market(b.marketId).index) << 32 | wallet.stakeCount(b.marketId);
         vm.expectEmit(true, true, true, true, address(wallet));
-        emit RefundBooked(i.marketId, expected, alice, i.amount, reason, wallet.intentHash(i), i.idemHash);
+        emit RefundBooked(b.marketId, expected, alice, b.amount, reason, a.nonce, wallet.betHash(b), b.idemHash);
         id = credited();
         vm.assertEq(id, expected);
-        vm.assertEq(wallet.market(i.marketId).staked, staked);
-        vm.assertEq(liability(), owed + i.amount);
-        vm.assertEq(wallet.stake(id).payable_, i.amount);
+        vm.assertEq(wallet.market(b.marketId).staked, staked);
+        vm.assertEq(liability(), owed + b.amount);
+        vm.assertEq(wallet.stake(id).payable_, b.amount);
         vm.assertEq(wallet.stake(id).fee, 0);
+        vm.assertTrue(wallet.stake(id).status == ISettlementWallet.StakeStatus.OwedBack);
         solvent();
         uint256 snapshot = vm.snapshotState();
         vm.prank(STRANGER);
-        vm.assertEq(wallet.pay(i.marketId, ids(id)), 1);
-        vm.assertEq(token.balanceOf(alice), before + i.amount);
+        vm.assertEq(wallet.pay(b.marketId, ids(id)), 1);
+        vm.assertEq(token.balanceOf(alice), before + b.amount);
         vm.assertEq(liability(), owed);
-        vm.assertEq(uint256(wallet.stake(id).status), 4);
-        vm.assertEq(wallet.pay(i.marketId, ids(id)), 0);
+        vm.assertTrue(wallet.stake(id).status == ISettlementWallet.StakeStatus.Refunded);
+        vm.assertEq(wallet.pay(b.marketId, ids(id)), 0);
         solvent();
+        vm.revertToState(snapshot);
+        vm.prank(STRANGER);
+        wallet.claim(id);
+        vm.assertEq(token.balanceOf(alice), before + b.amount);
         vm.revertToState(snapshot);
     }
 
+    /// What an honest creditor does: it books what the pair in the log brought, and nothing without a pair.
+    function honestCredit(
+        Vm.Log[] memory logs,
+        ISettlementWallet.Bet memory bet_,
+        ISettlementWallet.Authorization memory auth
+    ) private {
+        if (broughtBy(logs, bet_.wallet, auth.nonce) != auth.value) return;
+        vm.prank(CREDITOR);
+        wallet.credit(bet_, auth);
+    }
+
+    /// AuthorizationUsed of this payer and nonce, directly before the Transfer from the payer to us.
+    function broughtBy(Vm.Log[] memory logs, address payer, bytes32 nonce) private view returns (uint256) {
+        for (uint256 k; k + 1 < logs.length; ++k) {
+            Vm.Log memory used = logs[k];
+            Vm.Log memory moved = logs[k + 1];
+            if (used.emitter != address(token) || moved.emitter != address(token)) continue;
+            if (used.topics[0] != IERC3009.AuthorizationUsed.selector) continue;
+            if (moved.topics[0] != IERC3009.Transfer.selector) continue;
+            if (used.topics[1] != word(payer) || used.topics[2] != nonce) continue;
+            if (moved.topics[1] != word(payer) || moved.topics[2] != word(address(wallet))) continue;
+            return abi.decode(moved.data, (uint256));
+        }
+        return 0;
+    }
+
+    function word(address account) private pure returns (bytes32) {
+        return bytes32(uint256(uint160(account)));
+    }
+
+    function transferCall(address payer, ISettlementWallet.Authorization memory auth)
+        private
+        view
+        returns (bytes memory)
+    {
+        return abi.encodeWithSignature(
+            "transferWithAuthorization(address,address,uint256,uint256,uint256,bytes32,bytes)",
+            payer,
+            address(wallet),
+            auth.value,
+            auth.validAfter,
+            auth.validBefore,
+            auth.nonce,
+            auth.signature
+        );
+    }
+
     function credited() private returns (uint256) {
-        vm.prank(RELAYER);
-        return wallet.credit(i, a);
+        vm.prank(CREDITOR);
+        return wallet.credit(b, a);
     }
 
     function refused(bytes memory why) private {
-        vm.prank(RELAYER);
+        vm.prank(CREDITOR);
         vm.expectRevert(why);
-        wallet.credit(i, a);
+        wallet.credit(b, a);
     }
 
     function split(bytes memory signature) private pure returns (bytes32 r, bytes32 s, uint8 v) {

@@ -1,101 +1,115 @@
 // SPDX-License-Identifier: MIT
 pragma solidity 0.8.37;
 
-import {ISettlementWallet} from "../../../../contracts/settlement/ISettlementWallet.sol";
-import {OnUsdc} from "./WalletBase.sol";
+import {IAgentLister} from "../../../../contracts/agent/IAgentLister.sol";
+import {ISettlementWallet} from "../../../../contracts/agent/ISettlementWallet.sol";
+import {LocalUSDC} from "../../../../contracts/local/LocalUSDC.sol";
+import {LocalUSDCProxy} from "../../../../contracts/local/LocalUSDCProxy.sol";
+import {LocalUSDG} from "../../../../contracts/local/LocalUSDG.sol";
+import {WalletBase} from "./WalletBase.sol";
+
+interface VmStore {
+    function store(address target, bytes32 slot, bytes32 value) external;
+}
 
 /// What calls cost as transactions of their own (isolated, so every account and slot is cold), execution only: without the base cost
-/// and calldata. On the local USDC. Each row is logged as `GAS|token|row|gas|limit` and fails above its limit, which is what it
-/// costs, so that a row that grows is noticed; a row that shrinks asks for a lower limit.
+/// and calldata. On USDC behind its proxy, as local chains have it. Each row is logged as `GAS|token|row|gas|limit` and fails above its limit,
+/// which is what it costs, so that a row that grows is noticed; a row that shrinks asks for a lower limit.
 /// forge-config: default.isolate = true
-contract Gas is OnUsdc {
-    bytes32 private constant SIXTEEN = "16";
+contract Gas is WalletBase {
+    bytes32 private constant EIGHT = "8";
     event log(string line);
 
+    function newToken() internal virtual override returns (address proxy) {
+        proxy = address(new LocalUSDCProxy());
+        VmStore(address(vm))
+            .store(
+                proxy,
+                keccak256("org.zeppelinos.proxy.implementation"),
+                bytes32(uint256(uint160(address(new LocalUSDC()))))
+            );
+    }
+
+    function tokenName() internal pure virtual returns (string memory) {
+        return "USDC";
+    }
+
     function test_settleIntoAWarmMarket() public {
-        settle(LATE, YES, 10e6, ALICE_KEY);
-        settle(LATE, YES, 10e6, BOB_KEY);
-        ISettlementWallet.Intent memory i = intent(LATE, YES, 10e6, alice);
-        ISettlementWallet.Authorization memory a = authorize(ALICE_KEY, i, freshNonce());
-        measure("settle into a warm market", 182_400, RELAYER, abi.encodeCall(wallet.settle, (i, a)));
+        warm();
+        ISettlementWallet.Bet memory b = bet(LATE, YES, 10e6, alice);
+        ISettlementWallet.Authorization memory a = authorize(ALICE_KEY, b, freshNonce());
+        measure("settle into a warm market", 195_000, RELAYER, address(wallet), abi.encodeCall(wallet.settle, (b, a)));
     }
 
     function test_settleBoundByAStranger() public {
-        settle(LATE, YES, 10e6, ALICE_KEY);
-        ISettlementWallet.Intent memory i = intent(LATE, YES, 10e6, bob);
-        ISettlementWallet.Authorization memory a = authorize(BOB_KEY, i, wallet.intentHash(i));
-        measure("settle bound, by a stranger", 180_000, STRANGER, abi.encodeCall(wallet.settle, (i, a)));
+        warm();
+        ISettlementWallet.Bet memory b = bet(LATE, YES, 10e6, bob);
+        ISettlementWallet.Authorization memory a = authorizeBound(BOB_KEY, b);
+        measure(
+            "settle bound, by a stranger", 193_000, STRANGER, address(wallet), abi.encodeCall(wallet.settle, (b, a))
+        );
+    }
+
+    function test_settleReceiveForm() public {
+        warm();
+        ISettlementWallet.Bet memory b = bet(LATE, YES, 10e6, bob);
+        ISettlementWallet.Authorization memory a = authorizeReceive(BOB_KEY, b);
+        measure("settle in the receive form", 170_000, STRANGER, address(wallet), abi.encodeCall(wallet.settle, (b, a)));
     }
 
     function test_credit() public {
-        settle(LATE, YES, 10e6, ALICE_KEY);
-        ISettlementWallet.Intent memory i = intent(LATE, YES, 10e6, bob);
-        ISettlementWallet.Authorization memory a = authorize(BOB_KEY, i, freshNonce());
-        frontRun(i, a);
-        measure("credit", 143_000, RELAYER, abi.encodeCall(wallet.credit, (i, a)));
+        warm();
+        ISettlementWallet.Bet memory b = bet(LATE, YES, 10e6, bob);
+        ISettlementWallet.Authorization memory a = authorize(BOB_KEY, b, freshNonce());
+        frontRun(bob, a);
+        measure("credit", 170_000, CREDITOR, address(wallet), abi.encodeCall(wallet.credit, (b, a)));
     }
 
     function test_resolveAGivenRound() public {
-        settle(LATE, YES, 10e6, ALICE_KEY);
+        warm();
         settle(LATE, NO, 10e6, BOB_KEY);
-        uint80 round = tape();
-        vm.warp(CLOSE + 1);
-        measure(
-            "resolve a wallet market with a given round",
-            51_800,
-            STRANGER,
-            abi.encodeWithSignature("resolve(bytes32,uint80)", LATE, round)
-        );
+        resolution("resolve a wallet market with a given round", 90_000, LATE, tape(), 0);
     }
 
-    function test_resolveARangeOfSixteen() public {
-        ISettlementWallet.MarketSpec memory s = rangeSpec();
-        s.outcomes = 16;
-        s.bounds = new int256[](15);
-        for (uint256 k; k < 15; ++k) {
-            s.bounds[k] = int256(10e8 * (k + 1));
+    function test_resolveARangeOfEight() public {
+        IAgentLister.MarketSpec memory s = rangeSpec();
+        s.weights = new uint32[](8);
+        s.bounds = new int256[](7);
+        for (uint256 k; k < 8; ++k) {
+            s.weights[k] = WEIGHT;
+            if (k != 7) s.bounds[k] = int256(20e8 * (k + 1));
         }
-        list(SIXTEEN, s);
-        settle(SIXTEEN, 9, 10e6, ALICE_KEY);
-        uint80 round = tape();
-        vm.warp(CLOSE + 1);
-        measure(
-            "resolve a range of 16 with a given round",
-            75_200,
-            STRANGER,
-            abi.encodeWithSignature("resolve(bytes32,uint80)", SIXTEEN, round)
-        );
+        list(EIGHT, s);
+        settle(EIGHT, 5, 10e6, ALICE_KEY);
+        settle(EIGHT, 6, 10e6, ALICE_KEY);
+        resolution("resolve a range of 8 with a given round", 90_000, EIGHT, tape(), 0);
     }
 
     function test_resolveEarly() public {
         settle(EARLY, YES, 10e6, ALICE_KEY);
-        uint80 round = tape();
-        vm.warp(CLOSE + 1);
-        measure(
-            "resolve early with a given round",
-            53_200,
-            STRANGER,
-            abi.encodeWithSignature("resolve(bytes32,uint80)", EARLY, round)
-        );
+        settle(EARLY, NO, 10e6, ALICE_KEY);
+        resolution("resolve early with a given round", 90_000, EARLY, tape(), 0);
     }
 
     function test_resolveDirection() public {
         settle(UPDOWN, YES, 10e6, ALICE_KEY);
-        uint80 round = tape();
-        vm.warp(CLOSE + 1);
-        measure(
-            "resolve a direction, finding the start",
-            109_100,
-            STRANGER,
-            abi.encodeWithSignature("resolve(bytes32,uint80)", UPDOWN, round)
-        );
+        settle(UPDOWN, NO, 10e6, ALICE_KEY);
+        resolution("resolve a direction, finding the start", 150_000, UPDOWN, tape(), 0);
+    }
+
+    function test_resolvePublished() public {
+        settle(POSTED, YES, 10e6, ALICE_KEY);
+        settle(POSTED, NO, 10e6, ALICE_KEY);
+        vm.warp(END - 60);
+        vm.prank(PUBLISHER);
+        uint80 round = posted.post(100e8, uint64(END - 60));
+        resolution("resolve on a feed with a publisher, a given round", 90_000, POSTED, round, 0);
     }
 
     function test_resolveFinding() public {
-        settle(LATE, YES, 10e6, ALICE_KEY);
+        warm();
         tape();
-        vm.warp(CLOSE + 1);
-        measure("resolve, finding the round", 56_700, STRANGER, abi.encodeWithSignature("resolve(bytes32)", LATE));
+        resolution("resolve, finding the round", 90_000, LATE, 0, 0);
     }
 
     function test_payFifty() public {
@@ -107,11 +121,10 @@ contract Gas is OnUsdc {
         }
         settle(LATE, NO, 100e6, ALICE_KEY);
         uint80 round = tape();
-        vm.warp(CLOSE + 1);
-        wallet.resolve(LATE, round);
-        measure(
-            "pay a stake, in a batch of 50 (each)", 39_400, STRANGER, abi.encodeCall(wallet.pay, (LATE, stakes)), 50
-        );
+        vm.warp(END + 2 hours);
+        resolver.resolveWith(LATE, round, 0);
+        bytes memory data = abi.encodeCall(wallet.pay, (LATE, stakes));
+        measure("pay a stake, in a batch of 50 (each)", 40_000, STRANGER, address(wallet), data, 50);
         vm.assertGt(token.balanceOf(vm.addr(0xFACE + 49)), 0);
     }
 
@@ -120,32 +133,45 @@ contract Gas is OnUsdc {
         for (uint256 k; k < 400; ++k) {
             metadata[k] = "x";
         }
-        ISettlementWallet.MarketSpec memory s = thresholdSpec(true);
         measure(
             "list a binary market with 400 bytes of metadata",
-            122_000,
+            260_000,
             LISTER,
-            abi.encodeCall(wallet.list, ("m", s, string(metadata)))
+            address(lister),
+            abi.encodeCall(lister.list, ("m", thresholdSpec(true), string(metadata)))
         );
     }
 
-    /// A round every ten minutes until the deadline; the last is in effect there and over the target.
+    /// Both books have been written, and the payers' wallets hold something: as in a market that is on its way.
+    function warm() private {
+        settle(LATE, YES, 10e6, ALICE_KEY);
+        settle(LATE, YES, 10e6, BOB_KEY);
+    }
+
+    /// A round every ten minutes until the end; the last is in effect there and over the target.
     function tape() private returns (uint80 last) {
-        for (uint256 t = T0; t <= CLOSE; t += 10 minutes) {
-            last = feed.push(t == CLOSE ? int256(101e8) : int256(90e8), t);
+        for (uint256 t = T0 + 10 minutes; t <= END; t += 10 minutes) {
+            last = feed.push(t == END ? int256(101e8) : int256(90e8), t);
         }
     }
 
-    function measure(string memory name, uint256 most, address caller, bytes memory data) private {
-        measure(name, most, caller, data, 1);
+    function resolution(string memory name, uint256 most, bytes32 id, uint80 end, uint80 start) private {
+        vm.warp(END + 2 hours);
+        measure(name, most, STRANGER, address(resolver), abi.encodeCall(resolver.resolveWith, (id, end, start)));
     }
 
-    function measure(string memory name, uint256 most, address caller, bytes memory data, uint256 parts) private {
+    function measure(string memory name, uint256 most, address caller, address to, bytes memory data) private {
+        measure(name, most, caller, to, data, 1);
+    }
+
+    function measure(string memory name, uint256 most, address caller, address to, bytes memory data, uint256 parts)
+        private
+    {
         vm.prank(caller);
-        (bool ok,) = address(wallet).call(data);
+        (bool ok,) = to.call(data);
         vm.assertTrue(ok, name);
         uint256 used = (vm.lastCallGas().gasTotalUsed - intrinsic(data)) / parts;
-        string memory line = string.concat("GAS|USDC|", name, "|", decimal(used), "|", decimal(most));
+        string memory line = string.concat("GAS|", tokenName(), "|", name, "|", decimal(used), "|", decimal(most));
         emit log(line);
         vm.assertLe(used, most, line);
     }
@@ -162,5 +188,16 @@ contract Gas is OnUsdc {
         for (uint256 k; k < data.length; ++k) {
             gas += data[k] == 0 ? 4 : 16;
         }
+    }
+}
+
+/// forge-config: default.isolate = true
+contract Probe is Gas {
+    function newToken() internal override returns (address) {
+        return address(new LocalUSDG());
+    }
+
+    function tokenName() internal pure override returns (string memory) {
+        return "USDG";
     }
 }

@@ -11,14 +11,14 @@ import {World} from "./World.sol";
 contract Worlds is Base {
     World[] public worlds;
 
-    constructor() {
-        worlds.push(new World(address(new LocalUSDC()), block.timestamp));
-        worlds.push(new World(address(new LocalUSDG()), block.timestamp));
-        worlds.push(new World(address(new OzToken()), block.timestamp));
-        worlds.push(new World(address(new PickyToken()), block.timestamp));
+    constructor(bool honest) {
+        worlds.push(new World(address(new LocalUSDC()), block.timestamp, honest));
+        worlds.push(new World(address(new LocalUSDG()), block.timestamp, honest));
+        worlds.push(new World(address(new OzToken()), block.timestamp, honest));
+        worlds.push(new World(address(new PickyToken()), block.timestamp, honest));
         for (uint256 k; k < worlds.length; ++k) {
             for (uint256 j = 1; j < 4; ++j) {
-                worlds[k].list(uint256(keccak256(abi.encode(k, j))));
+                worlds[k].list(uint256(keccak256(abi.encode(k, j))) & ~uint256(1));
             }
         }
     }
@@ -38,20 +38,27 @@ contract Worlds is Base {
         chosen(w).list(mix(seed));
     }
 
-    function stake(uint256 w, uint256 seed, bool bound_) external after_(w) {
-        chosen(w).stake(mix(seed), bound_);
+    /// Two at a time, so that there is something to settle.
+    function stake(uint256 w, uint256 seed) external after_(w) {
+        chosen(w).stake(mix(seed));
+        chosen(w).stake(mix(~seed));
     }
 
-    function stakeAgain(uint256 w, uint256 seed, bool bound_) external after_(w) {
-        chosen(w).stake(mix(~seed), bound_);
+    function stakeAgain(uint256 w, uint256 seed) external after_(w) {
+        chosen(w).stake(mix(~seed));
+        chosen(w).stake(mix(mix(seed)));
     }
 
-    function frontRun(uint256 w, uint256 seed, bool bound_, bool atOnce) external after_(w) {
-        chosen(w).frontRun(mix(seed), bound_, atOnce);
+    function frontRun(uint256 w, uint256 seed) external after_(w) {
+        chosen(w).frontRun(mix(seed));
     }
 
     function creditPending(uint256 w, uint256 seed) external after_(w) {
         chosen(w).creditPending(mix(seed));
+    }
+
+    function creditLie(uint256 w, uint256 seed) external after_(w) {
+        chosen(w).creditLie(mix(seed));
     }
 
     function cancel(uint256 w, uint256 seed) external after_(w) {
@@ -62,12 +69,18 @@ contract Worlds is Base {
         chosen(w).observe(mix(seed));
     }
 
+    function publish(uint256 w, uint256 seed) external after_(w) {
+        chosen(w).publish(mix(seed));
+    }
+
     /// Time is one for all; a round everywhere, now and then as old as the time that went by.
     function wait(uint256 seed) external after_(seed) {
         seed = mix(seed);
         for (uint256 k; k < worlds.length; ++k) {
             worlds[k].wait(seed);
-            if (seed % 8 != 0) worlds[k].observe(seed);
+            if (seed % 8 == 0) continue;
+            worlds[k].observe(seed);
+            worlds[k].publish(seed);
         }
     }
 
@@ -91,8 +104,16 @@ contract Worlds is Base {
         chosen(w).freeze(mix(seed), thaw || seed % 3 != 0);
     }
 
-    function pause(uint256 w, uint8 on) external after_(w) {
-        chosen(w).pause(on % 16 == 0);
+    function pause(uint256 w, uint256 seed) external after_(w) {
+        chosen(w).pause(mix(seed));
+    }
+
+    function safe(uint256 w, uint256 seed) external after_(w) {
+        chosen(w).safe(mix(seed));
+    }
+
+    function meddle(uint256 w, uint256 seed) external after_(w) {
+        chosen(w).meddle(mix(seed));
     }
 
     function donate(uint256 w, uint256 seed) external after_(w) {
@@ -118,39 +139,48 @@ contract PickyToken is LocalUSDC {
     }
 }
 
-/// `balance >= liabilities()`, and every unit accounted for, after every call of a random sequence: four tokens, payees frozen
-/// and refusing, front-run payments booked at once, late or never, cancelled authorizations, donations, pauses, every way to settle.
-contract SettlementInvariants is Base {
+/// After every call of a random sequence: balance >= liabilities(), and every unit accounted for; one stake a payment, one payment a stake,
+/// no market paid beyond its pool. Four tokens, payees frozen and refusing, every key adversarial.
+abstract contract SettlementInvariants is Base {
     Worlds private worlds;
 
-    function setUp() public {
+    function start(bool honest) internal {
         vm.warp(1_800_000_000);
-        worlds = new Worlds();
+        worlds = new Worlds(honest);
         targetContract(address(worlds));
     }
 
-    function invariant_everyUnitIsAccountedFor() public view {
+    function everyUnitIsAccountedFor() internal view {
         for (uint256 k; k < worlds.count(); ++k) {
             worlds.worlds(k).check();
         }
     }
 
-    /// At the end of each sequence: the totals are what the single stakes add up to, and the paths that matter were taken.
+    /// At the end of each sequence: the totals are what the single stakes add up to; and the paths that were taken, on the console.
     function afterInvariant() public {
         address console = 0x000000000000000000636F6e736F6c652e6c6f67;
-        string[12] memory paths = [
+        string[21] memory paths = [
+            "listed",
+            "not listed",
             "settled",
-            "settled by a stranger",
+            "settled bound",
+            "settled in the receive form",
             "front-run",
+            "given away",
             "credited",
             "credited as a refund",
+            "credited a lie",
+            "unbooked money was gone",
             "cancelled",
+            "published",
             "resolved",
             "resolved by a round",
             "voided",
+            "condemned",
             "paid",
+            "claimed",
             "swept",
-            "listed"
+            "refused at a door"
         ];
         for (uint256 k; k < paths.length; ++k) {
             uint256 sum;
@@ -163,5 +193,27 @@ contract SettlementInvariants is Base {
         for (uint256 k; k < worlds.count(); ++k) {
             worlds.worlds(k).recount();
         }
+    }
+}
+
+/// With an honest creditor, unbooked money is also its payer's: every payment that is here can be credited, and nothing else.
+contract InvariantsWithAnHonestCreditor is SettlementInvariants {
+    function setUp() public {
+        start(true);
+    }
+
+    function invariant_unbookedMoneyIsItsPayers() public view {
+        everyUnitIsAccountedFor();
+    }
+}
+
+/// With a dishonest one, unbooked money is lost, and nothing of what is booked.
+contract InvariantsWithADishonestCreditor is SettlementInvariants {
+    function setUp() public {
+        start(false);
+    }
+
+    function invariant_whatIsBookedIsCovered() public view {
+        everyUnitIsAccountedFor();
     }
 }

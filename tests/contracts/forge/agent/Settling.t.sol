@@ -1,149 +1,216 @@
 // SPDX-License-Identifier: MIT
 pragma solidity 0.8.37;
 
-import {LocalFeed} from "../../../../contracts/local/LocalFeed.sol";
+import {Ownable} from "@openzeppelin/contracts/access/Ownable.sol";
+
+import {IAgentLister} from "../../../../contracts/agent/IAgentLister.sol";
+import {IFeedResolver} from "../../../../contracts/agent/IFeedResolver.sol";
+import {ISettlementWallet} from "../../../../contracts/agent/ISettlementWallet.sol";
+import {ObservationFeed} from "../../../../contracts/feeds/ObservationFeed.sol";
 import {GuardedRead} from "../../../../contracts/lib/GuardedRead.sol";
-import {ISettlementWallet} from "../../../../contracts/settlement/ISettlementWallet.sol";
-import {ObservationFeed} from "../../../../contracts/settlement/ObservationFeed.sol";
 import {OnUsdc} from "./WalletBase.sol";
 
 /// Every kind of market, settled and voided by a stranger from rounds alone.
 contract SettlingTest is OnUsdc {
-    event MarketResolved(bytes32 indexed marketId, uint8 outcome, int256 observed, uint80 round, uint256 observedAt);
+    event MarketResolved(bytes32 indexed marketId, uint8 outcome);
     event MarketVoided(bytes32 indexed marketId, uint8 reason);
+    event MarketDecided(
+        bytes32 indexed marketId, bool isVoid, uint8 code, IFeedResolver.Reading end, IFeedResolver.Reading start
+    );
 
-    // Threshold, decided at the deadline
+    IFeedResolver.Reading private none;
 
-    function test_thresholdTakesTheRoundInEffectAtTheDeadline() public {
-        uint80 before = feed.push(120e8, CLOSE - 100);
-        uint80 last = feed.push(TARGET - 1, CLOSE);
-        uint80 later = feed.push(150e8, CLOSE + 1);
-        vm.warp(CLOSE);
-        tooEarly(LATE, last, CLOSE + 1);
-        vm.warp(CLOSE + 2);
-        notInEffect(LATE, before, CLOSE);
-        notInEffect(LATE, later, CLOSE);
-        bothWays(LATE, last, NO, TARGET - 1, CLOSE);
+    // Threshold, decided at the end
+
+    function test_thresholdTakesTheRoundInEffectAtTheEnd() public {
+        uint80 before = feed.push(120e8, END - 100);
+        uint80 last = feed.push(TARGET - 1, END);
+        uint80 later = feed.push(150e8, END + 1);
+        vm.warp(END);
+        tooEarly(LATE, last, END + 1);
+        vm.warp(END + 2);
+        notInEffect(LATE, before, END);
+        notInEffect(LATE, later, END);
+        bothWays(LATE, last, NO, TARGET - 1, END);
     }
 
     function test_thresholdAtTheTargetIsYes() public {
-        uint80 round = feed.push(TARGET, CLOSE - 5);
-        vm.warp(CLOSE + 1);
-        bothWays(LATE, round, YES, TARGET, CLOSE - 5);
+        uint80 round = feed.push(TARGET, END - 5);
+        vm.warp(END + 1);
+        bothWays(LATE, round, YES, TARGET, END - 5);
     }
 
     function test_aMarketIsSettledOnce() public {
-        uint80 round = feed.push(TARGET, CLOSE);
-        vm.warp(CLOSE + 1);
-        wallet.resolve(LATE, round);
+        uint80 round = feed.push(TARGET, END);
+        vm.warp(END + 1);
+        resolver.resolveWith(LATE, round, 0);
         bytes memory again = abi.encodeWithSelector(ISettlementWallet.AlreadySettled.selector, LATE);
         vm.expectRevert(again);
-        wallet.resolve(LATE, round);
+        resolver.resolveWith(LATE, round, 0);
         vm.expectRevert(again);
-        wallet.resolve(LATE);
-        vm.warp(CLOSE + VOID_DELAY + 1);
+        resolver.resolve(LATE);
+        vm.warp(END + VOID_DELAY + 1);
         vm.expectRevert(again);
-        wallet.voidMarket(LATE, round);
+        resolver.voidWith(LATE, round, 0);
+        vm.expectRevert(again);
+        resolver.voidMarket(LATE);
+        vm.assertTrue(isResolved(LATE, YES));
+    }
+
+    /// The settler hears an outcome from the resolver alone.
+    function test_onlyTheResolverNamesAnOutcome() public {
+        address[8] memory others = [SAFE, LISTER, RELAYER, CREDITOR, GUARDIAN, PUBLISHER, address(lister), STRANGER];
+        for (uint256 k; k < others.length; ++k) {
+            bytes memory why =
+                abi.encodeWithSelector(ISettlementWallet.NotResolver.selector, others[k], address(resolver));
+            vm.startPrank(others[k]);
+            vm.expectRevert(why);
+            wallet.resolve(LATE, YES);
+            vm.expectRevert(why);
+            wallet.voidMarket(LATE, 1);
+            vm.stopPrank();
+        }
+        vm.prank(address(resolver));
+        vm.expectRevert(abi.encodeWithSelector(ISettlementWallet.UnknownOutcome.selector, 2, 2));
+        wallet.resolve(LATE, 2);
+        vm.prank(address(resolver));
+        vm.expectRevert(abi.encodeWithSelector(ISettlementWallet.UnknownMarket.selector, bytes32("new")));
+        wallet.resolve("new", 0);
     }
 
     // Threshold, resolvable early
 
     function test_aCrossingResolvesAtOnce() public {
-        feed.push(90e8, T0 + 10);
-        uint80 round = feed.push(TARGET, T0 + 20);
-        feed.push(80e8, T0 + 30);
-        vm.warp(T0 + 40);
+        feed.push(90e8, EARLY_FROM + 10);
+        uint80 round = feed.push(TARGET, EARLY_FROM + 20);
+        feed.push(80e8, EARLY_FROM + 30);
+        vm.warp(EARLY_FROM + 40);
         // The contract looks at the latest round only; the crossing must be named.
-        vm.expectRevert(abi.encodeWithSelector(ISettlementWallet.TooEarly.selector, EARLY, CLOSE + 601));
-        wallet.resolve(EARLY);
-        resolves(EARLY, round, YES, TARGET, T0 + 20);
+        vm.expectRevert(tooEarlyError(EARLY, END + 601));
+        resolver.resolve(EARLY);
+        resolves(EARLY, round, YES, TARGET, EARLY_FROM + 20);
     }
 
     function test_aLatestCrossingIsFound() public {
-        uint80 round = feed.push(TARGET, T0 + 20);
-        vm.warp(T0 + 20);
-        tooEarly(EARLY, round, CLOSE + 601); // its second is not over
-        vm.warp(T0 + 21);
-        bothWays(EARLY, round, YES, TARGET, T0 + 20);
+        uint80 round = feed.push(TARGET, EARLY_FROM + 20);
+        vm.warp(EARLY_FROM + 20);
+        tooEarly(EARLY, round, END + 601); // its second is not over
+        vm.warp(EARLY_FROM + 21);
+        bothWays(EARLY, round, YES, TARGET, EARLY_FROM + 20);
     }
 
-    function test_crossingsOutsideTheLifeDoNotCount() public {
-        ISettlementWallet.MarketSpec memory s = thresholdSpec(true);
-        s.opensAt = uint64(T0 + 100);
-        list("later", s);
-        uint80 before = feed.push(TARGET, T0 + 99);
-        vm.warp(T0 + 200);
-        tooEarly("later", before, CLOSE + 601);
-        uint80 low = feed.push(TARGET - 1, T0 + 150);
-        tooEarly("later", low, CLOSE + 601);
-        feed.push(TARGET - 1, CLOSE);
-        uint80 after_ = feed.push(TARGET, CLOSE + 1);
-        vm.warp(CLOSE + 601);
-        notInEffect("later", after_, CLOSE);
-        resolvesFound("later", NO);
+    /// W2: in the seconds between a crossing and its resolution stakes were taken. A crossing while stakes are open, or one that a reading
+    /// of the time before still shapes, settles nothing now.
+    function test_aCrossingBeforeTheIntervalDecidesNothing() public {
+        uint80 atOpening = feed.push(TARGET, T0 + 5);
+        uint80 whileOpen = feed.push(TARGET, CLOSE - 1);
+        uint80 atClose = feed.push(TARGET, CLOSE);
+        uint80 remembered = feed.push(TARGET, EARLY_FROM - 1);
+        vm.warp(EARLY_FROM + 100);
+        uint80[4] memory rounds = [atOpening, whileOpen, atClose, remembered];
+        for (uint256 k; k < 4; ++k) {
+            tooEarly(EARLY, rounds[k], END + 601);
+        }
+        vm.expectRevert(tooEarlyError(EARLY, END + 601));
+        resolver.resolve(EARLY);
+        vm.warp(CLOSE);
+        settleRefusedAsClosed();
+        uint80 counts = feed.push(TARGET, EARLY_FROM);
+        vm.warp(EARLY_FROM + 1);
+        resolves(EARLY, counts, YES, TARGET, EARLY_FROM);
     }
 
-    function test_aCrossingAtTheOpeningAndAtTheCloseCounts() public {
-        uint80 opening = feed.push(TARGET, T0);
-        uint80 closing = feed.push(TARGET, CLOSE);
-        vm.warp(T0 + 1);
+    function settleRefusedAsClosed() private {
+        ISettlementWallet.Bet memory b = bet(EARLY, YES, 10e6, alice);
+        ISettlementWallet.Authorization memory a = authorize(ALICE_KEY, b, freshNonce());
+        vm.prank(RELAYER);
+        vm.expectRevert(abi.encodeWithSelector(ISettlementWallet.Closed.selector, EARLY, CLOSE));
+        wallet.settle(b, a);
+    }
+
+    /// No moment has both: stakes open and a round that settles.
+    function testFuzz_stakesAreOverBeforeAnythingCanSettle(uint256 at_, int256 value) public {
+        at_ = bound(at_, T0, CLOSE - 1);
+        value = int256(bound(uint256(value), 1, 1e12));
+        uint80 round = feed.push(value, at_);
+        vm.warp(bound(at_ + 1, T0, CLOSE - 1));
+        bytes32[4] memory all = [EARLY, LATE, RANGED, UPDOWN];
+        for (uint256 k; k < 4; ++k) {
+            uint256 due = resolver.terms(all[k]).settlesAfter + 1;
+            tooEarly(all[k], round, due);
+            vm.expectRevert(tooEarlyError(all[k], due));
+            resolver.voidMarket(all[k]);
+        }
+    }
+
+    function test_crossingsOutsideTheIntervalDoNotCount() public {
+        uint80 low = feed.push(TARGET - 1, EARLY_FROM + 50);
+        vm.warp(EARLY_FROM + 100);
+        tooEarly(EARLY, low, END + 601);
+        feed.push(TARGET - 1, END);
+        uint80 after_ = feed.push(TARGET, END + 1);
+        vm.warp(END + 601);
+        notInEffect(EARLY, after_, END);
+        resolvesFound(EARLY, NO);
+    }
+
+    function test_aCrossingAtBothEndsOfTheIntervalCounts() public {
+        uint80 first = feed.push(TARGET, EARLY_FROM);
+        vm.warp(EARLY_FROM + 1);
         uint256 snapshot = vm.snapshotState();
-        resolves(EARLY, opening, YES, TARGET, T0);
+        resolves(EARLY, first, YES, TARGET, EARLY_FROM);
         vm.revertToState(snapshot);
-        vm.warp(CLOSE + 1);
-        bothWays(EARLY, closing, YES, TARGET, CLOSE);
+        uint80 last = feed.push(TARGET, END);
+        vm.warp(END + 1);
+        bothWays(EARLY, last, YES, TARGET, END);
     }
 
     function test_noWaitsForTheChallengeDelay() public {
-        uint80 crossing = feed.push(TARGET, T0 + 20);
-        uint80 last = feed.push(TARGET - 1, CLOSE - 10);
-        vm.warp(CLOSE + 600);
-        tooEarly(EARLY, last, CLOSE + 601);
-        vm.expectRevert(abi.encodeWithSelector(ISettlementWallet.TooEarly.selector, EARLY, CLOSE + 601));
-        wallet.voidMarket(EARLY, last);
+        uint80 crossing = feed.push(TARGET, EARLY_FROM + 20);
+        uint80 last = feed.push(TARGET - 1, END - 10);
+        vm.warp(END + 600);
+        tooEarly(EARLY, last, END + 601);
+        vm.expectRevert(tooEarlyError(EARLY, END + 601));
+        resolver.voidWith(EARLY, last, 0);
         uint256 snapshot = vm.snapshotState();
-        resolves(EARLY, crossing, YES, TARGET, T0 + 20);
+        resolves(EARLY, crossing, YES, TARGET, EARLY_FROM + 20);
         vm.revertToState(snapshot);
-        vm.warp(CLOSE + 601);
-        bothWays(EARLY, last, NO, TARGET - 1, CLOSE - 10);
+        vm.warp(END + 601);
+        bothWays(EARLY, last, NO, TARGET - 1, END - 10);
     }
 
-    function test_aCrossingFoundOnlyAtTheDeadlineIsYes() public {
-        feed.push(TARGET, CLOSE - 10);
-        feed.push(TARGET - 1, CLOSE + 5); // the latest
-        vm.warp(CLOSE + 601);
+    function test_aCrossingFoundOnlyAtTheEndIsYes() public {
+        feed.push(TARGET, END - 10);
+        feed.push(TARGET - 1, END + 5); // the latest
+        vm.warp(END + 601);
         resolvesFound(EARLY, YES);
     }
 
-    function test_metBeforeItOpenedVoids() public {
-        ISettlementWallet.MarketSpec memory s = thresholdSpec(true);
-        s.opensAt = uint64(T0 + 100);
-        s.maxAge = 2 days;
-        list("met", s);
-        uint80 round = feed.push(TARGET, T0 + 99);
-        vm.warp(CLOSE + 601);
-        vm.expectEmit(true, true, true, true, address(wallet));
-        emit MarketVoided("met", 6);
-        wallet.resolve("met", round);
-        vm.assertEq(uint256(wallet.market("met").status), 3);
+    /// Over the target when the interval began and silent since: nobody crossed anything.
+    function test_metBeforeItsIntervalVoids() public {
+        vm.prank(SAFE);
+        lister.setFeed(address(feed), true, MEMORY, 2 days, POT_CAP);
+        list("met", thresholdSpec(true));
+        uint80 round = feed.push(TARGET, EARLY_FROM - 1);
+        vm.warp(END + 601);
+        voidsByResolving("met", round, IFeedResolver.VoidReason.MetBeforeStart);
     }
 
     function test_aCrossingInAnAbandonedPhaseDoesNotCount() public {
-        feed.push(90e8, T0 + 5);
         feed.startPhase();
-        feed.push(91e8, T0 + 10);
-        uint80 stray = feed.pushInto(1, TARGET, T0 + 20);
-        vm.warp(T0 + 30);
-        tooEarly(EARLY, stray, CLOSE + 601);
+        feed.push(91e8, EARLY_FROM + 10);
+        uint80 stray = feed.pushInto(1, TARGET, EARLY_FROM + 20);
+        vm.warp(EARLY_FROM + 30);
+        tooEarly(EARLY, stray, END + 601);
     }
 
     function test_aRoundThatIsNotThereIsNoCrossing() public {
-        vm.warp(T0 + 30);
-        tooEarly(EARLY, uint80(1 << 64 | 7), CLOSE + 601);
-        vm.expectRevert(abi.encodeWithSelector(ISettlementWallet.TooEarly.selector, EARLY, CLOSE + 601));
-        wallet.resolve(EARLY);
-        uint80 negative = feed.push(-1, T0 + 20);
-        tooEarly(EARLY, negative, CLOSE + 601);
+        vm.warp(EARLY_FROM + 30);
+        tooEarly(EARLY, uint80(1 << 64 | 7), END + 601);
+        vm.expectRevert(tooEarlyError(EARLY, END + 601));
+        resolver.resolve(EARLY);
+        uint80 negative = feed.push(-1, EARLY_FROM + 20);
+        tooEarly(EARLY, negative, END + 601);
     }
 
     // Range
@@ -152,9 +219,9 @@ contract SettlingTest is OnUsdc {
         int256[8] memory values = [int256(1), 50e8 - 1, 50e8, 100e8 - 1, 100e8, 200e8 - 1, 200e8, 1e18];
         uint256 snapshot = vm.snapshotState();
         for (uint256 k; k < 8; ++k) {
-            uint80 round = feed.push(values[k], CLOSE - 1);
-            vm.warp(CLOSE + 1);
-            bothWays(RANGED, round, uint8(k / 2), values[k], CLOSE - 1);
+            uint80 round = feed.push(values[k], END - 1);
+            vm.warp(END + 1);
+            bothWays(RANGED, round, uint8(k / 2), values[k], END - 1);
             vm.revertToState(snapshot);
         }
     }
@@ -162,248 +229,400 @@ contract SettlingTest is OnUsdc {
     // Direction
 
     function test_directions() public {
-        feed.push(100e8, START);
+        uint80 start = feed.push(100e8, START);
         uint256 snapshot = vm.snapshotState();
-        uint80 round = feed.push(100e8 + 1, CLOSE);
-        vm.warp(CLOSE + 1);
-        bothWays(UPDOWN, round, 0, 100e8 + 1, CLOSE);
-        vm.revertToState(snapshot);
-        round = feed.push(100e8 - 1, CLOSE);
-        vm.warp(CLOSE + 1);
-        bothWays(UPDOWN, round, 1, 100e8 - 1, CLOSE);
+        for (uint8 k; k < 2; ++k) {
+            int256 value = k == 0 ? int256(100e8 + 1) : int256(100e8 - 1);
+            uint80 end = feed.push(value, END);
+            vm.warp(END + 1);
+            decidedBothWays(UPDOWN, end, start, false, k, reading(end, value, END), reading(start, 100e8, START));
+            vm.revertToState(snapshot);
+        }
+    }
+
+    /// W2 of rounds: nothing said before the start's memory can be known from what is read at the start.
+    function test_aRoundTakesNoStakesOnceItsStartIsMeasured() public {
+        uint256 closes = wallet.market(UPDOWN).closesAt;
+        vm.assertLe(closes + MARGIN, START - MEMORY);
+        vm.warp(START - MEMORY);
+        ISettlementWallet.Bet memory b = bet(UPDOWN, YES, 10e6, alice);
+        ISettlementWallet.Authorization memory a = authorizeReceive(ALICE_KEY, b);
+        vm.expectRevert(abi.encodeWithSelector(ISettlementWallet.Closed.selector, UPDOWN, closes));
+        wallet.settle(b, a);
+    }
+
+    function test_theStartMayBeNamedAndMustBeProven() public {
+        uint80 before = feed.push(99e8, START - 10);
+        uint80 start = feed.push(100e8, START);
+        uint80 end = feed.push(101e8, END);
+        vm.warp(END + 1);
+        vm.expectRevert(abi.encodeWithSelector(IFeedResolver.NotInEffect.selector, before, START));
+        resolver.resolveWith(UPDOWN, end, before);
+        vm.expectRevert(abi.encodeWithSelector(IFeedResolver.NotInEffect.selector, end, START));
+        resolver.resolveWith(UPDOWN, end, end);
+        resolver.resolveWith(UPDOWN, end, start);
+        vm.assertTrue(isResolved(UPDOWN, YES));
     }
 
     function test_aTieVoids() public {
         feed.push(100e8, START);
         feed.push(101e8, START + 1);
-        uint80 round = feed.push(100e8, CLOSE);
-        vm.warp(CLOSE + 1);
+        uint80 round = feed.push(100e8, END);
+        vm.warp(END + 1);
         nothingToVoidFor(UPDOWN, round);
-        voidsByResolving(UPDOWN, round, 5);
+        voidsByResolving(UPDOWN, round, IFeedResolver.VoidReason.Tie);
     }
 
     function test_theSameRoundVoids() public {
-        ISettlementWallet.MarketSpec memory s = directionSpec();
-        s.maxAge = 2 days;
-        list("slow", s);
+        vm.prank(SAFE);
+        lister.setFeed(address(feed), true, MEMORY, 2 days, POT_CAP);
+        list("slow", directionSpec());
         uint80 round = feed.push(100e8, START);
-        vm.warp(CLOSE + 1);
-        voidsByResolving("slow", round, 5);
+        vm.warp(END + 1);
+        voidsByResolving("slow", round, IFeedResolver.VoidReason.Tie);
     }
 
     function test_aStartThatCannotCountVoids() public {
-        uint80 end = feed.push(100e8, CLOSE); // nothing at the start
-        vm.warp(CLOSE + 1);
-        vm.expectRevert(abi.encodeWithSelector(ISettlementWallet.NoReading.selector, address(feed), START, uint8(4)));
-        wallet.resolve(UPDOWN, end);
-        voids(UPDOWN, end, 3);
+        feed.setRound(uint80(1 << 64 | 1), 0, 0); // nothing at the start
+        uint80 end = feed.push(100e8, END);
+        vm.warp(END + 1);
+        vm.expectRevert(noReading(START, 4));
+        resolver.resolveWith(UPDOWN, end, 0);
+        voids(UPDOWN, end, IFeedResolver.VoidReason.NoReading);
     }
 
     function test_aStaleStartVoids() public {
         uint80 start = feed.push(99e8, START - MAX_AGE - 1);
-        uint80 end = feed.push(100e8, CLOSE);
-        vm.warp(CLOSE + 1);
-        vm.expectRevert(abi.encodeWithSelector(ISettlementWallet.ReadingTooOld.selector, start, MAX_AGE + 1, MAX_AGE));
-        wallet.resolve(UPDOWN, end);
-        voids(UPDOWN, end, 1);
-        vm.assertEq(uint256(wallet.market(UPDOWN).status), 3);
+        uint80 end = feed.push(100e8, END);
+        vm.warp(END + 1);
+        vm.expectRevert(abi.encodeWithSelector(IFeedResolver.ReadingTooOld.selector, start, MAX_AGE + 1, MAX_AGE));
+        resolver.resolveWith(UPDOWN, end, 0);
+        decidedVoid(UPDOWN, end, start, IFeedResolver.VoidReason.Stale, none, reading(start, 99e8, START - MAX_AGE - 1));
     }
 
     function test_aBadStartVoids() public {
         uint80 start = feed.push(0, START);
-        uint80 end = feed.push(100e8, CLOSE);
-        vm.warp(CLOSE + 1);
-        vm.expectRevert(abi.encodeWithSelector(ISettlementWallet.ReadingNotPositive.selector, start, int256(0)));
-        wallet.resolve(UPDOWN, end);
-        voids(UPDOWN, 0, 2);
+        uint80 end = feed.push(100e8, END);
+        vm.warp(END + 1);
+        vm.expectRevert(abi.encodeWithSelector(IFeedResolver.ReadingNotPositive.selector, start, int256(0)));
+        resolver.resolveWith(UPDOWN, end, 0);
+        decidedVoid(UPDOWN, end, start, IFeedResolver.VoidReason.BadAnswer, none, reading(start, 0, START));
     }
 
-    // Faults of the deadline reading
+    // Faults of the reading at the end
 
     function test_staleness() public {
-        uint80 round = feed.push(TARGET, CLOSE - MAX_AGE - 1);
-        vm.warp(CLOSE);
-        vm.expectRevert(abi.encodeWithSelector(ISettlementWallet.TooEarly.selector, LATE, CLOSE + 1));
-        wallet.voidMarket(LATE, round);
-        vm.warp(CLOSE + 1);
-        vm.expectRevert(abi.encodeWithSelector(ISettlementWallet.ReadingTooOld.selector, round, MAX_AGE + 1, MAX_AGE));
-        wallet.resolve(LATE, round);
-        voids(LATE, round, 1);
+        uint80 round = feed.push(TARGET, END - MAX_AGE - 1);
+        vm.warp(END);
+        vm.expectRevert(tooEarlyError(LATE, END + 1));
+        resolver.voidWith(LATE, round, 0);
+        vm.warp(END + 1);
+        vm.expectRevert(abi.encodeWithSelector(IFeedResolver.ReadingTooOld.selector, round, MAX_AGE + 1, MAX_AGE));
+        resolver.resolveWith(LATE, round, 0);
+        decidedVoid(LATE, round, 0, IFeedResolver.VoidReason.Stale, reading(round, TARGET, END - MAX_AGE - 1), none);
     }
 
     function test_aReadingJustYoungEnoughCounts() public {
-        uint80 round = feed.push(TARGET, CLOSE - MAX_AGE);
-        vm.warp(CLOSE + 1);
+        uint80 round = feed.push(TARGET, END - MAX_AGE);
+        vm.warp(END + 1);
         nothingToVoidFor(LATE, round);
-        bothWays(LATE, round, YES, TARGET, CLOSE - MAX_AGE);
+        bothWays(LATE, round, YES, TARGET, END - MAX_AGE);
     }
 
     function test_badAnswersVoidAtOnce() public {
         uint256 snapshot = vm.snapshotState();
         int256[2] memory bad = [int256(0), -1];
         for (uint256 k; k < 2; ++k) {
-            uint80 round = feed.push(bad[k], CLOSE);
-            vm.warp(CLOSE + 1);
-            vm.expectRevert(abi.encodeWithSelector(ISettlementWallet.ReadingNotPositive.selector, round, bad[k]));
-            wallet.resolve(LATE);
-            voids(LATE, round, 2);
+            uint80 round = feed.push(bad[k], END);
+            vm.warp(END + 1);
+            vm.expectRevert(abi.encodeWithSelector(IFeedResolver.ReadingNotPositive.selector, round, bad[k]));
+            resolver.resolve(LATE);
+            voids(LATE, round, IFeedResolver.VoidReason.BadAnswer);
             vm.revertToState(snapshot);
         }
     }
 
     function test_noRoundAtAllVoids() public {
-        feed.push(TARGET, CLOSE + 1);
-        vm.warp(CLOSE + 2);
-        voids(LATE, 0, 3);
+        feed.setRound(uint80(1 << 64 | 1), 0, 0);
+        feed.push(TARGET, END + 1);
+        vm.warp(END + 2);
+        decidedVoid(LATE, 0, 0, IFeedResolver.VoidReason.NoReading, none, none);
     }
 
     function test_aVoidNeedsTheRightRound() public {
-        uint80 old = feed.push(TARGET, CLOSE - 2 * MAX_AGE);
-        feed.push(TARGET, CLOSE - 1);
-        vm.warp(CLOSE + 1);
-        vm.expectRevert(abi.encodeWithSelector(ISettlementWallet.NotInEffect.selector, old, CLOSE));
-        wallet.voidMarket(LATE, old);
+        uint80 old = feed.push(TARGET, END - 2 * MAX_AGE);
+        feed.push(TARGET, END - 1);
+        vm.warp(END + 1);
+        vm.expectRevert(abi.encodeWithSelector(IFeedResolver.NotInEffect.selector, old, END));
+        resolver.voidWith(LATE, old, 0);
         nothingToVoidFor(LATE, 0);
     }
 
     function test_anUnreadableFeedProvesNothing() public {
-        vm.warp(CLOSE + 1); // an empty feed in its first phase cannot be read
-        bytes memory noReading =
-            abi.encodeWithSelector(ISettlementWallet.NoReading.selector, address(feed), CLOSE, uint8(2));
-        vm.expectRevert(noReading);
-        wallet.resolve(LATE);
-        vm.expectRevert(noReading);
-        wallet.voidMarket(LATE, 0);
-        vm.expectRevert(abi.encodeWithSelector(ISettlementWallet.NotInEffect.selector, 1, CLOSE));
-        wallet.voidMarket(LATE, 1);
-        vm.warp(CLOSE + VOID_DELAY);
-        vm.expectRevert(noReading);
-        wallet.voidMarket(LATE, 0);
-        vm.warp(CLOSE + VOID_DELAY + 1);
-        voids(LATE, 0, 4);
+        feed.startPhase(); // a new aggregator without a round cannot be read
+        vm.warp(END + 1);
+        vm.expectRevert(noReading(END, 2));
+        resolver.resolve(LATE);
+        vm.expectRevert(noReading(END, 2));
+        resolver.voidMarket(LATE);
+        vm.expectRevert(abi.encodeWithSelector(IFeedResolver.NotInEffect.selector, 1, END));
+        resolver.voidWith(LATE, 1, 0);
+        vm.warp(END + VOID_DELAY);
+        vm.expectRevert(noReading(END, 2));
+        resolver.voidMarket(LATE);
+        vm.warp(END + VOID_DELAY + 1);
+        decidedVoid(LATE, 0, 0, IFeedResolver.VoidReason.Timeout, none, none);
     }
 
     /// 63/64 of a starved call must not turn a round that is there into one that is absent.
     function test_starvedReadsFakeNothing() public {
-        feed.push(90e8, CLOSE - 10);
-        uint80 last = feed.push(TARGET, CLOSE);
-        vm.warp(CLOSE + 1);
+        feed.push(90e8, END - 10);
+        uint80 last = feed.push(TARGET, END);
+        vm.warp(END + 1);
         for (uint256 gas_ = 60_000; gas_ < 700_000; gas_ += 9_973) {
             uint256 snapshot = vm.snapshotState();
-            (bool ok,) =
-                address(wallet).call{gas: gas_}(abi.encodeWithSignature("resolve(bytes32,uint80)", LATE, last - 1));
+            (bool ok,) = address(resolver).call{gas: gas_}(abi.encodeCall(resolver.resolveWith, (LATE, last - 1, 0)));
             vm.assertFalse(ok);
-            (ok,) = address(wallet).call{gas: gas_}(abi.encodeCall(wallet.voidMarket, (LATE, 0)));
+            (ok,) = address(resolver).call{gas: gas_}(abi.encodeCall(resolver.voidMarket, (LATE)));
             vm.assertFalse(ok);
-            (ok,) = address(wallet).call{gas: gas_}(abi.encodeWithSignature("resolve(bytes32)", LATE));
-            if (ok) vm.assertEq(uint256(wallet.market(LATE).winner), YES);
+            (ok,) = address(resolver).call{gas: gas_}(abi.encodeCall(resolver.resolve, (LATE)));
+            if (ok) vm.assertTrue(isResolved(LATE, YES));
             vm.revertToState(snapshot);
         }
         vm.expectRevert();
-        wallet.resolve{gas: GuardedRead.GAS_NEEDED}(LATE, last);
+        resolver.resolveWith{gas: GuardedRead.GAS_NEEDED}(LATE, last, 0);
     }
 
-    // Our own feed, which takes observations a little late
+    // A feed that somebody posts to
+
+    /// W5: the lie stands on the feed and settles nothing before the lag and the dispute window are over, in none of the ways there are.
+    function test_aPublishersLieWaitsForTheDisputeWindow() public {
+        settle(POSTED, NO, 100e6, ALICE_KEY);
+        uint256 lied = EARLY_FROM + 100;
+        vm.warp(lied);
+        uint80 lie = post(TARGET * 10, lied);
+        uint256 due = END + LAG + DISPUTE + 1;
+        tooEarly(POSTED, lie, due);
+        vm.expectRevert(tooEarlyError(POSTED, due));
+        resolver.resolve(POSTED);
+        vm.warp(END);
+        uint80 last = post(TARGET * 10, END);
+        vm.warp(due - 1);
+        tooEarly(POSTED, last, due);
+        vm.expectRevert(tooEarlyError(POSTED, due));
+        resolver.voidMarket(POSTED);
+        vm.warp(due);
+        bothWays(POSTED, last, YES, TARGET * 10, END);
+    }
+
+    /// And in that window the Safe stops it for everybody: the market voids and every stake goes back whole.
+    function test_condemningVoidsEveryUnsettledMarketOnTheFeed() public {
+        IAgentLister.MarketSpec memory s = rangeSpec();
+        s.feed = address(posted);
+        list("other", s);
+        uint256 a = settle(POSTED, NO, 100e6, ALICE_KEY);
+        uint256 c = settle(POSTED, YES, 1e6, BOB_KEY);
+        uint256 d = settle("other", 3, 7e6, CAROL_KEY);
+        vm.warp(END);
+        uint80 lie = post(TARGET * 10, END);
+        vm.warp(END + LAG + DISPUTE);
+        vm.prank(SAFE);
+        lister.condemn(address(posted));
+        vm.warp(END + LAG + DISPUTE + 1);
+        bytes memory condemned = abi.encodeWithSelector(IFeedResolver.FeedIsCondemned.selector, posted);
+        vm.expectRevert(condemned);
+        resolver.resolveWith(POSTED, lie, 0);
+        vm.expectRevert(condemned);
+        resolver.resolve(POSTED);
+        decidedVoid(POSTED, lie, 0, IFeedResolver.VoidReason.Condemned, none, none);
+        resolver.voidMarket("other");
+        vm.assertEq(wallet.pay(POSTED, ids(a, c)), 2);
+        vm.assertEq(wallet.pay("other", ids(d)), 1);
+        vm.assertEq(token.balanceOf(alice), 1e16);
+        vm.assertEq(token.balanceOf(bob), 1e16);
+        vm.assertEq(token.balanceOf(carol), 1e16);
+        vm.assertEq(token.balanceOf(address(wallet)), 0);
+    }
+
+    /// Condemning acts on what is unsettled, at once, and on no other feed.
+    function test_condemningTouchesNothingElse() public {
+        list("done", postedSpec());
+        vm.warp(END);
+        post(TARGET, END);
+        feed.push(TARGET, END);
+        vm.warp(END + LAG + DISPUTE + 1);
+        resolver.resolve("done");
+        vm.prank(SAFE);
+        lister.condemn(address(posted));
+        vm.expectRevert(abi.encodeWithSelector(ISettlementWallet.AlreadySettled.selector, bytes32("done")));
+        resolver.voidMarket("done");
+        vm.assertTrue(isResolved("done", YES));
+        resolver.voidMarket(POSTED); // while another of the same feed voids
+        nothingToVoidFor(LATE, 0);
+        resolver.resolve(LATE);
+        vm.assertTrue(isResolved(LATE, YES));
+    }
+
+    function test_condemningIsPossibleFromTheFirstSecond() public {
+        uint256 id = settle(POSTED, NO, 100e6, ALICE_KEY);
+        address[6] memory others = [LISTER, RELAYER, CREDITOR, GUARDIAN, PUBLISHER, STRANGER];
+        for (uint256 k; k < others.length; ++k) {
+            vm.prank(others[k]);
+            vm.expectRevert(abi.encodeWithSelector(Ownable.OwnableUnauthorizedAccount.selector, others[k]));
+            lister.condemn(address(posted));
+        }
+        vm.prank(SAFE);
+        lister.condemn(address(posted));
+        resolver.voidMarket(POSTED);
+        wallet.claim(id);
+        vm.assertEq(token.balanceOf(alice), 1e16);
+    }
+
+    /// A publisher who falls silent voids what it should have decided; so says the powers table.
+    function test_aSilentPublisherVoidsAndCannotChoose() public {
+        settle(POSTED, YES, 10e6, ALICE_KEY);
+        vm.warp(END + LAG + DISPUTE + 1);
+        voids(POSTED, 0, IFeedResolver.VoidReason.Stale);
+    }
 
     function test_anObservationFeedIsWaitedFor() public {
-        ObservationFeed own = new ObservationFeed(OWNER, "BNKR / USD market cap", 120);
-        vm.prank(OWNER);
-        own.setPublisher(RELAYER);
-        ISettlementWallet.MarketSpec memory s = thresholdSpec(false);
-        s.feed = address(own);
-        list("own", s);
-        s.earlyResolvable = true;
-        list("own early", s);
-        vm.warp(CLOSE - 50);
-        vm.prank(RELAYER);
-        uint80 first = own.post(TARGET - 1, uint64(CLOSE - 60));
-        vm.warp(CLOSE + 120);
-        tooEarly("own", first, CLOSE + 121);
-        vm.prank(RELAYER);
-        uint80 last = own.post(TARGET, uint64(CLOSE));
-        vm.warp(CLOSE + 121);
-        notInEffect("own", first, CLOSE);
-        bothWays("own", last, YES, TARGET, CLOSE);
-        vm.assertEq(wallet.market("own early").settlesAfter, CLOSE + 600);
-        resolvesFound("own early", YES);
+        vm.warp(END - 50);
+        uint80 first = post(TARGET - 1, END - 60);
+        vm.warp(END + LAG);
+        tooEarly(POSTED, first, END + LAG + DISPUTE + 1);
+        uint80 last = post(TARGET, END); // the latest second it can still be posted in
+        vm.warp(END + LAG + DISPUTE + 1);
+        notInEffect(POSTED, first, END);
+        bothWays(POSTED, last, YES, TARGET, END);
     }
 
+    /// A feed that takes readings late and has no publisher is waited for as long, and its early NO longer than the challenge delay.
     function test_aLongLagOutlastsTheChallengeDelay() public {
-        ObservationFeed own = new ObservationFeed(OWNER, "m", 900);
-        ISettlementWallet.MarketSpec memory s = thresholdSpec(true);
-        s.feed = address(own);
-        list("own", s);
-        vm.assertEq(wallet.market("own").settlesAfter, CLOSE + 900);
+        vm.mockCall(address(feed), abi.encodeWithSignature("maxLag()"), abi.encode(900));
+        vm.prank(SAFE);
+        lister.setFeed(address(feed), true, 900, MAX_AGE, POT_CAP);
+        list("early", thresholdSpec(true));
+        list("late", thresholdSpec(false));
+        vm.assertEq(resolver.terms("early").settlesAfter, END + 900);
+        vm.assertEq(resolver.terms("late").settlesAfter, END + 900);
+    }
+
+    function post(int256 value, uint256 at_) private returns (uint80) {
+        vm.prank(PUBLISHER);
+        return posted.post(value, uint64(at_));
     }
 
     // Helpers
 
+    function reading(uint80 round, int256 answer, uint256 at_) private pure returns (IFeedResolver.Reading memory) {
+        return IFeedResolver.Reading(round, answer, uint64(at_));
+    }
+
     /// Settles by the given round, and again with the rounds found by the contract, with the same result.
     function bothWays(bytes32 m, uint80 round, uint8 outcome, int256 observed, uint256 at_) private {
+        decidedBothWays(m, round, 0, false, outcome, reading(round, observed, at_), none);
+        vm.assertTrue(isResolved(m, outcome));
+    }
+
+    function decidedVoid(
+        bytes32 m,
+        uint80 end,
+        uint80 start,
+        IFeedResolver.VoidReason reason,
+        IFeedResolver.Reading memory endReading,
+        IFeedResolver.Reading memory startReading
+    ) private {
+        decidedBothWays(m, end, start, true, uint8(reason), endReading, startReading);
+        vm.assertTrue(isVoid(m));
+    }
+
+    function decidedBothWays(
+        bytes32 m,
+        uint80 end,
+        uint80 start,
+        bool isVoid_,
+        uint8 code,
+        IFeedResolver.Reading memory endReading,
+        IFeedResolver.Reading memory startReading
+    ) private {
         uint256 snapshot = vm.snapshotState();
-        vm.expectEmit(true, true, true, true, address(wallet));
-        emit MarketResolved(m, outcome, observed, round, at_);
-        vm.prank(STRANGER);
-        wallet.resolve(m);
-        vm.revertToState(snapshot);
-        resolves(m, round, outcome, observed, at_);
+        for (uint256 k; k < 2; ++k) {
+            vm.revertToState(snapshot);
+            snapshot = vm.snapshotState();
+            vm.expectEmit(true, true, true, true, address(resolver));
+            emit MarketDecided(m, isVoid_, code, endReading, startReading);
+            vm.expectEmit(true, true, true, true, address(wallet));
+            if (isVoid_) emit MarketVoided(m, code);
+            else emit MarketResolved(m, code);
+            vm.prank(STRANGER);
+            if (isVoid_ && k == 0) resolver.voidMarket(m);
+            else if (isVoid_) resolver.voidWith(m, end, start);
+            else if (k == 0) resolver.resolve(m);
+            else resolver.resolveWith(m, end, start);
+        }
     }
 
     function resolves(bytes32 m, uint80 round, uint8 outcome, int256 observed, uint256 at_) private {
-        vm.expectEmit(true, true, true, true, address(wallet));
-        emit MarketResolved(m, outcome, observed, round, at_);
+        vm.expectEmit(true, true, true, true, address(resolver));
+        emit MarketDecided(m, false, outcome, reading(round, observed, at_), none);
         vm.prank(STRANGER);
-        wallet.resolve(m, round);
-        vm.assertEq(uint256(wallet.market(m).status), 2);
-        vm.assertEq(uint256(wallet.market(m).winner), outcome);
+        resolver.resolveWith(m, round, 0);
+        vm.assertTrue(isResolved(m, outcome));
     }
 
     function resolvesFound(bytes32 m, uint8 outcome) private {
         vm.prank(STRANGER);
-        wallet.resolve(m);
-        vm.assertEq(uint256(wallet.market(m).status), 2);
-        vm.assertEq(uint256(wallet.market(m).winner), outcome);
+        resolver.resolve(m);
+        vm.assertTrue(isResolved(m, outcome));
     }
 
-    function voidsByResolving(bytes32 m, uint80 round, uint8 reason) private {
+    function voidsByResolving(bytes32 m, uint80 round, IFeedResolver.VoidReason reason) private {
         uint256 snapshot = vm.snapshotState();
         vm.expectEmit(true, true, true, true, address(wallet));
-        emit MarketVoided(m, reason);
-        wallet.resolve(m);
+        emit MarketVoided(m, uint8(reason));
+        resolver.resolve(m);
         vm.revertToState(snapshot);
         vm.expectEmit(true, true, true, true, address(wallet));
-        emit MarketVoided(m, reason);
+        emit MarketVoided(m, uint8(reason));
         vm.prank(STRANGER);
-        wallet.resolve(m, round);
-        vm.assertEq(uint256(wallet.market(m).status), 3);
+        resolver.resolveWith(m, round, 0);
+        vm.assertTrue(isVoid(m));
     }
 
     /// By the named round, and again with the round found.
-    function voids(bytes32 m, uint80 round, uint8 reason) private {
+    function voids(bytes32 m, uint80 round, IFeedResolver.VoidReason reason) private {
         uint256 snapshot = vm.snapshotState();
         vm.expectEmit(true, true, true, true, address(wallet));
-        emit MarketVoided(m, reason);
-        wallet.voidMarket(m, 0);
+        emit MarketVoided(m, uint8(reason));
+        resolver.voidMarket(m);
         vm.revertToState(snapshot);
         vm.expectEmit(true, true, true, true, address(wallet));
-        emit MarketVoided(m, reason);
+        emit MarketVoided(m, uint8(reason));
         vm.prank(STRANGER);
-        wallet.voidMarket(m, round);
-        vm.assertEq(uint256(wallet.market(m).status), 3);
+        resolver.voidWith(m, round, 0);
+        vm.assertTrue(isVoid(m));
+    }
+
+    function tooEarlyError(bytes32 m, uint256 notBefore) private pure returns (bytes memory) {
+        return abi.encodeWithSelector(IFeedResolver.TooEarly.selector, m, notBefore);
     }
 
     function tooEarly(bytes32 m, uint80 round, uint256 notBefore) private {
-        vm.expectRevert(abi.encodeWithSelector(ISettlementWallet.TooEarly.selector, m, notBefore));
-        wallet.resolve(m, round);
+        vm.expectRevert(tooEarlyError(m, notBefore));
+        resolver.resolveWith(m, round, 0);
+    }
+
+    function noReading(uint256 moment, uint8 problem) private view returns (bytes memory) {
+        return abi.encodeWithSelector(IFeedResolver.NoReading.selector, address(feed), moment, problem);
     }
 
     function notInEffect(bytes32 m, uint80 round, uint256 moment) private {
-        vm.expectRevert(abi.encodeWithSelector(ISettlementWallet.NotInEffect.selector, round, moment));
-        wallet.resolve(m, round);
+        vm.expectRevert(abi.encodeWithSelector(IFeedResolver.NotInEffect.selector, round, moment));
+        resolver.resolveWith(m, round, 0);
     }
 
     function nothingToVoidFor(bytes32 m, uint80 round) private {
-        vm.expectRevert(abi.encodeWithSelector(ISettlementWallet.NothingToVoidFor.selector, m));
-        wallet.voidMarket(m, round);
+        vm.expectRevert(abi.encodeWithSelector(IFeedResolver.NothingToVoidFor.selector, m));
+        resolver.voidWith(m, round, 0);
     }
 }

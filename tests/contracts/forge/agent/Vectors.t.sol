@@ -3,9 +3,8 @@ pragma solidity 0.8.37;
 
 import {FixedPointMathLib} from "solady/src/utils/FixedPointMathLib.sol";
 
-import {LocalFeed} from "../../../../contracts/local/LocalFeed.sol";
-import {ISettlementWallet} from "../../../../contracts/settlement/ISettlementWallet.sol";
-import {SettlementWallet} from "../../../../contracts/settlement/SettlementWallet.sol";
+import {ISettlementWallet} from "../../../../contracts/agent/ISettlementWallet.sol";
+import {SettlementWallet} from "../../../../contracts/agent/SettlementWallet.sol";
 import {Base} from "../Base.sol";
 
 /// Delivers every authorization unread: signatures are other tests' matter, and the slowest part of twenty thousand stakes.
@@ -49,9 +48,9 @@ contract Vectors is Base {
     function setUp() public {
         vm.warp(T0);
         token = new TrustingToken();
-        wallet = new SettlementWallet(address(token), address(this), address(0x7E));
-        wallet.setRole(wallet.LISTER(), address(this), true);
-        wallet.setRole(wallet.RELAYER(), address(this), true);
+        address me = address(this); // lister, resolver, guardian and owner
+        wallet = new SettlementWallet(address(token), me, me, me, me, address(0x7E));
+        wallet.setRole(wallet.RELAYER(), me, true);
     }
 
     function test_tradesEqualTheMirror() public {
@@ -88,31 +87,24 @@ contract Vectors is Base {
         }
     }
 
-    /// [outcomes, virtual liquidity, fee, winner or outcomes for a void, trades, then of each trade: outcome, amount, shares,
-    /// fee, price before, price after, owed at the end; then of each outcome: net, shares]
+    /// [outcomes, fee, winner or outcomes for a void, trades, a weight for each outcome, then of each trade: outcome, amount, shares,
+    /// fee, price before, price after, owed at the end; then of each outcome: net, shares, excess]
     function replayMarket(uint256[] calldata h) external returns (uint256 trades) {
         vm.warp(T0);
-        LocalFeed feed = new LocalFeed();
         bytes32 id = bytes32(++_markets);
-        wallet.list(id, spec(address(feed), h[0], h[1], h[2]), "");
-        trades = h[4];
+        uint256 outcomes = h[0];
+        trades = h[3];
+        wallet.open(id, params(h[1], h[4:4 + outcomes]));
+        uint256 first = 4 + outcomes;
         for (uint256 k; k < trades; ++k) {
-            trade(id, k, h[5 + 7 * k:12 + 7 * k]);
+            trade(id, k, h[first + 7 * k:first + 7 * k + 7]);
         }
-        for (uint256 o; o < h[0]; ++o) {
-            (uint256 net, uint256 shares,,) = wallet.outcomeBook(id, uint8(o));
-            same("net", o, net, h[5 + 7 * trades + 2 * o]);
-            same("shares of the outcome", o, shares, h[6 + 7 * trades + 2 * o]);
-        }
-        if (trades == 0) return 0;
-        // Outcome k holds values from k * 10 to k * 10 + 10.
-        vm.warp(CLOSE + 1);
-        feed.push(h[3] == h[0] ? int256(0) : int256(h[3] * 10e8 + 1), CLOSE);
-        if (h[3] == h[0]) wallet.voidMarket(id, 0);
-        else wallet.resolve(id);
+        sameBooks(id, outcomes, h[first + 7 * trades:]);
+        if (h[2] == outcomes) wallet.voidMarket(id, 4);
+        else wallet.resolve(id, uint8(h[2]));
         uint256[] memory stakes = wallet.stakesOf(id, 0, trades);
         for (uint256 k; k < trades; ++k) {
-            same("owed", k, wallet.stake(stakes[k]).payable_, h[11 + 7 * k]);
+            same("owed", k, wallet.stake(stakes[k]).payable_, h[first + 7 * k + 6]);
         }
         wallet.pay(id, stakes);
         (uint256 open, uint256 unpaid, uint256 fees) = wallet.liabilities();
@@ -121,30 +113,37 @@ contract Vectors is Base {
         same("left over", trades, token.balanceOf(address(wallet)), 0);
     }
 
+    function sameBooks(bytes32 id, uint256 outcomes, uint256[] calldata books) private view {
+        for (uint256 o; o < outcomes; ++o) {
+            ISettlementWallet.BookView memory book = wallet.outcomeBook(id, uint8(o));
+            same("net", o, book.net, books[3 * o]);
+            same("shares of the outcome", o, book.shares, books[3 * o + 1]);
+            same("excess", o, book.excess, books[3 * o + 2]);
+        }
+    }
+
     function trade(bytes32 id, uint256 number, uint256[] calldata t) private {
         (uint256 shares, uint256 fee, uint256 before, uint256 after_) = wallet.quote(id, uint8(t[0]), t[1]);
         same("fee", number, fee, t[3]);
         same("price before", number, before, t[4]);
         same("price after", number, after_, t[5]);
-        ISettlementWallet.Intent memory i;
-        (i.marketId, i.outcome, i.amount, i.minShares, i.wallet) = (id, uint8(t[0]), t[1], shares, address(0xA11CE));
-        i.idemHash = keccak256(abi.encode(id, number));
+        ISettlementWallet.Bet memory b;
+        (b.marketId, b.outcome, b.amount, b.minShares, b.wallet) = (id, uint8(t[0]), t[1], shares, address(0xA11CE));
+        b.idemHash = keccak256(abi.encode(id, number));
         ISettlementWallet.Authorization memory a;
-        a.nonce = i.idemHash;
-        same("shares", number, wallet.stake(wallet.settle(i, a)).shares, t[2]);
+        (a.value, a.nonce) = (t[1], b.idemHash);
+        same("shares", number, wallet.stake(wallet.settle(b, a)).shares, t[2]);
     }
 
-    function spec(address feed, uint256 outcomes, uint256 liquidity, uint256 feeBps)
+    function params(uint256 feeBps, uint256[] calldata weights)
         private
         pure
-        returns (ISettlementWallet.MarketSpec memory s)
+        returns (ISettlementWallet.OpenParams memory p)
     {
-        (s.kind, s.feed, s.opensAt, s.closesAt) = (1, feed, uint64(T0), uint64(CLOSE));
-        (s.maxAge, s.voidDelay, s.feeBps, s.outcomes) = (1 hours, 3 days, uint16(feeBps), uint8(outcomes));
-        s.virtualLiquidity = uint64(liquidity);
-        s.bounds = new int256[](outcomes - 1);
-        for (uint256 k; k < outcomes - 1; ++k) {
-            s.bounds[k] = int256((k + 1) * 10e8);
+        (p.opensAt, p.closesAt, p.feeBps, p.potCap) = (uint64(T0), uint64(CLOSE), uint16(feeBps), 1e18);
+        p.weights = new uint32[](weights.length);
+        for (uint256 k; k < weights.length; ++k) {
+            p.weights[k] = uint32(weights[k]);
         }
     }
 

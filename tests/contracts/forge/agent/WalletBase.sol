@@ -1,22 +1,33 @@
 // SPDX-License-Identifier: MIT
 pragma solidity 0.8.37;
 
-import {IERC3009} from "../../../../contracts/lib/IERC3009.sol";
+import {AgentLister} from "../../../../contracts/agent/AgentLister.sol";
+import {FeedResolver} from "../../../../contracts/agent/FeedResolver.sol";
+import {IAgentLister} from "../../../../contracts/agent/IAgentLister.sol";
+import {IFeedResolver} from "../../../../contracts/agent/IFeedResolver.sol";
+import {ISettlementWallet} from "../../../../contracts/agent/ISettlementWallet.sol";
+import {SettlementWallet} from "../../../../contracts/agent/SettlementWallet.sol";
+import {ObservationFeed} from "../../../../contracts/feeds/ObservationFeed.sol";
 import {LocalFeed} from "../../../../contracts/local/LocalFeed.sol";
 import {LocalUSDC} from "../../../../contracts/local/LocalUSDC.sol";
 import {LocalUSDG} from "../../../../contracts/local/LocalUSDG.sol";
-import {ISettlementWallet} from "../../../../contracts/settlement/ISettlementWallet.sol";
-import {SettlementWallet} from "../../../../contracts/settlement/SettlementWallet.sol";
+import {IERC3009} from "../../../../contracts/lib/IERC3009.sol";
+import {Pauser} from "../../../../contracts/lib/Pauser.sol";
 import {Base} from "../Base.sol";
 import {OzToken} from "./OzToken.sol";
 
-/// What the three tokens have in common beside EIP-3009.
+/// What the tokens have in common beside EIP-3009.
 interface ITestToken is IERC3009 {
     function mint(address to, uint256 value) external;
     function freeze(address account) external;
     function unfreeze(address account) external;
     function DOMAIN_SEPARATOR() external view returns (bytes32);
     function cancelAuthorization(address authorizer, bytes32 nonce, bytes calldata signature) external;
+}
+
+interface VmCreate {
+    function computeCreateAddress(address deployer, uint256 nonce) external pure returns (address);
+    function getNonce(address account) external view returns (uint64);
 }
 
 /// A wallet contract: whatever its owner's key signs is its signature, until it says no.
@@ -28,10 +39,11 @@ contract SmartWallet {
         owner = owner_;
     }
 
-    function revoke() external {
-        revoked = true;
+    function revoke(bool revoked_) external {
+        revoked = revoked_;
     }
 
+    /// What follows the first 65 bytes is not looked at: such signatures may carry anything.
     function isValidSignature(bytes32 hash, bytes calldata signature) external view returns (bytes4) {
         (bytes32 r, bytes32 s) = abi.decode(signature[:64], (bytes32, bytes32));
         bool valid = !revoked && ecrecover(hash, uint8(signature[64]), r, s) == owner;
@@ -39,34 +51,79 @@ contract SmartWallet {
     }
 }
 
-/// A settlement wallet with its roles, one feed and three markets, on one of three tokens.
-abstract contract WalletBase is Base {
+/// The four contracts of the settlement wallet, wired as they are deployed.
+struct Deployed {
+    SettlementWallet wallet;
+    FeedResolver resolver;
+    AgentLister lister;
+    Pauser pauser;
+}
+
+/// They know each other, so the later addresses are worked out beforehand.
+abstract contract Deployer is Base {
+    function deployAll(address token, address safe, address treasury, IAgentLister.Bounds memory bounds)
+        internal
+        returns (Deployed memory d)
+    {
+        uint64 nonce = VmCreate(address(vm)).getNonce(address(this));
+        address resolverAt = VmCreate(address(vm)).computeCreateAddress(address(this), nonce + 1);
+        address listerAt = VmCreate(address(vm)).computeCreateAddress(address(this), nonce + 2);
+        address pauserAt = VmCreate(address(vm)).computeCreateAddress(address(this), nonce + 3);
+        d.wallet = new SettlementWallet(token, listerAt, resolverAt, pauserAt, safe, treasury);
+        d.resolver = new FeedResolver(address(d.wallet), listerAt);
+        d.lister = new AgentLister(address(d.wallet), address(d.resolver), safe, bounds);
+        d.pauser = new Pauser(address(d.wallet), safe);
+    }
+}
+
+/// A settlement wallet with its lister, resolver and pauser, two feeds and four markets, on one of three tokens.
+abstract contract WalletBase is Deployer {
     uint256 internal constant T0 = 1_800_000_000;
-    uint256 internal constant CLOSE = T0 + 1 days;
-    uint256 internal constant START = T0 + 1 hours;
+    uint256 internal constant CLOSE = T0 + 11 hours;
+    uint256 internal constant START = T0 + 12 hours;
+    uint256 internal constant END = T0 + 1 days;
+    uint256 internal constant MARGIN = 60;
+    uint32 internal constant MEMORY = 10 minutes;
+    uint256 internal constant EARLY_FROM = CLOSE + MARGIN + MEMORY;
+    uint256 internal constant CHALLENGE = 10 minutes;
     uint32 internal constant MAX_AGE = 1 hours;
+    uint32 internal constant LAG = 120;
+    uint32 internal constant DISPUTE = 1 hours;
     uint32 internal constant VOID_DELAY = 3 days;
+    uint64 internal constant POT_CAP = 1e18;
+    uint16 internal constant FEE_BPS = 200;
     int256 internal constant TARGET = 100e8;
     uint256 internal constant BOUND_ONLY = 3009;
+    uint32 internal constant WEIGHT = 10e6;
+    bytes8 internal constant MARK = bytes8(keccak256("service-settlement-bound-payment"));
 
     bytes32 internal constant EARLY = keccak256("early-threshold");
     bytes32 internal constant LATE = keccak256("threshold");
     bytes32 internal constant RANGED = keccak256("range");
     bytes32 internal constant UPDOWN = keccak256("direction");
+    bytes32 internal constant POSTED = keccak256("threshold on a feed with a publisher");
 
     uint8 internal constant YES = 0;
     uint8 internal constant NO = 1;
 
+    bytes32 internal constant RELAYER_ROLE = keccak256("RELAYER");
+    bytes32 internal constant CREDITOR_ROLE = keccak256("CREDITOR");
+
     bytes32 internal constant TRANSFER_TYPEHASH = keccak256(
         "TransferWithAuthorization(address from,address to,uint256 value,uint256 validAfter,uint256 validBefore,bytes32 nonce)"
     );
+    bytes32 internal constant RECEIVE_TYPEHASH = keccak256(
+        "ReceiveWithAuthorization(address from,address to,uint256 value,uint256 validAfter,uint256 validBefore,bytes32 nonce)"
+    );
     bytes32 internal constant CANCEL_TYPEHASH = keccak256("CancelAuthorization(address authorizer,bytes32 nonce)");
 
-    address internal constant OWNER = address(0x0E);
+    address internal constant SAFE = address(0x5AFE);
     address internal constant TREASURY = address(0x7E);
     address internal constant LISTER = address(0x11);
     address internal constant RELAYER = address(0x12);
     address internal constant GUARDIAN = address(0x13);
+    address internal constant CREDITOR = address(0x14);
+    address internal constant PUBLISHER = address(0x15);
     address internal constant STRANGER = address(0x99);
 
     uint256 internal constant ALICE_KEY = 0xA11CE;
@@ -75,7 +132,11 @@ abstract contract WalletBase is Base {
 
     ITestToken internal token;
     LocalFeed internal feed;
+    ObservationFeed internal posted;
     SettlementWallet internal wallet;
+    FeedResolver internal resolver;
+    AgentLister internal lister;
+    Pauser internal pauser;
     address internal alice = vm.addr(ALICE_KEY);
     address internal bob = vm.addr(BOB_KEY);
     address internal carol = vm.addr(CAROL_KEY);
@@ -87,16 +148,28 @@ abstract contract WalletBase is Base {
         vm.warp(T0);
         token = ITestToken(newToken());
         feed = new LocalFeed();
-        wallet = new SettlementWallet(address(token), OWNER, TREASURY);
-        vm.startPrank(OWNER);
-        wallet.setRole(wallet.LISTER(), LISTER, true);
-        wallet.setRole(wallet.RELAYER(), RELAYER, true);
-        wallet.setRole(wallet.GUARDIAN(), GUARDIAN, true);
+        feed.push(90e8, T0);
+        posted = new ObservationFeed(SAFE, "BNKR / USD market cap", LAG);
+        vm.prank(SAFE);
+        posted.setPublisher(PUBLISHER);
+        vm.prank(PUBLISHER);
+        posted.post(90e8, uint64(T0));
+
+        Deployed memory d = deployAll(address(token), SAFE, TREASURY, defaultBounds());
+        (wallet, resolver, lister, pauser) = (d.wallet, d.resolver, d.lister, d.pauser);
+        vm.startPrank(SAFE);
+        wallet.setRole(RELAYER_ROLE, RELAYER, true);
+        wallet.setRole(CREDITOR_ROLE, CREDITOR, true);
+        pauser.setGuardian(GUARDIAN, true);
+        lister.setLister(LISTER, true);
+        lister.setFeed(address(feed), true, MEMORY, MAX_AGE, POT_CAP);
+        lister.setFeed(address(posted), true, MEMORY, MAX_AGE, POT_CAP);
         vm.stopPrank();
         list(EARLY, thresholdSpec(true));
         list(LATE, thresholdSpec(false));
         list(RANGED, rangeSpec());
         list(UPDOWN, directionSpec());
+        list(POSTED, postedSpec());
         token.mint(alice, 1e16);
         token.mint(bob, 1e16);
         token.mint(carol, 1e16);
@@ -104,75 +177,114 @@ abstract contract WalletBase is Base {
 
     // Markets
 
-    function thresholdSpec(bool early) internal view returns (ISettlementWallet.MarketSpec memory s) {
-        s = plainSpec();
+    function defaultBounds() internal pure returns (IAgentLister.Bounds memory) {
+        return IAgentLister.Bounds({
+            feeBps: FEE_BPS, minWeight: 1e6, maxWeight: 1e9, disputeWindow: DISPUTE, voidDelay: VOID_DELAY
+        });
+    }
+
+    function thresholdSpec(bool early) internal view returns (IAgentLister.MarketSpec memory s) {
+        s = plainSpec(2);
         s.target = TARGET;
         s.earlyResolvable = early;
     }
 
+    function postedSpec() internal view returns (IAgentLister.MarketSpec memory s) {
+        s = thresholdSpec(false);
+        s.feed = address(posted);
+    }
+
     /// Buckets under 50, 50 to 100, 100 to 200, 200 and over.
-    function rangeSpec() internal view returns (ISettlementWallet.MarketSpec memory s) {
-        s = plainSpec();
-        s.kind = 1;
-        s.outcomes = 4;
+    function rangeSpec() internal view returns (IAgentLister.MarketSpec memory s) {
+        s = plainSpec(4);
+        s.kind = IFeedResolver.Kind.Range;
         s.bounds = new int256[](3);
         (s.bounds[0], s.bounds[1], s.bounds[2]) = (50e8, 100e8, 200e8);
     }
 
-    function directionSpec() internal view returns (ISettlementWallet.MarketSpec memory s) {
-        s = plainSpec();
-        s.kind = 2;
+    function directionSpec() internal view returns (IAgentLister.MarketSpec memory s) {
+        s = plainSpec(2);
+        s.kind = IFeedResolver.Kind.Direction;
         s.startAt = uint64(START);
     }
 
-    function plainSpec() private view returns (ISettlementWallet.MarketSpec memory s) {
+    function plainSpec(uint256 outcomes) private view returns (IAgentLister.MarketSpec memory s) {
         s.feed = address(feed);
         s.opensAt = uint64(T0);
         s.closesAt = uint64(CLOSE);
-        s.maxAge = MAX_AGE;
-        s.voidDelay = VOID_DELAY;
-        s.feeBps = 200;
-        s.outcomes = 2;
-        s.virtualLiquidity = 1_000e6;
+        s.endsAt = uint64(END);
+        s.weights = new uint32[](outcomes);
+        for (uint256 k; k < outcomes; ++k) {
+            s.weights[k] = WEIGHT;
+        }
     }
 
-    function list(bytes32 id, ISettlementWallet.MarketSpec memory s) internal {
+    function list(bytes32 id, IAgentLister.MarketSpec memory s) internal {
         vm.prank(LISTER);
-        wallet.list(id, s, '{"slug":"m"}');
+        lister.list(id, s, '{"id":"m"}');
     }
 
     // Payments
 
-    function intent(bytes32 marketId, uint8 outcome, uint256 amount, address payer)
+    function bet(bytes32 marketId, uint8 outcome, uint256 amount, address payer)
         internal
-        returns (ISettlementWallet.Intent memory i)
+        returns (ISettlementWallet.Bet memory b)
     {
-        (i.marketId, i.outcome, i.amount, i.wallet) = (marketId, outcome, amount, payer);
-        i.idemHash = keccak256(abi.encode("key", ++_serial));
-        i.builder = address(0xB1);
-        i.ref = "ref";
+        (b.marketId, b.outcome, b.amount, b.wallet) = (marketId, outcome, amount, payer);
+        b.idemHash = keccak256(abi.encode("key", ++_serial));
+        b.builder = address(0xB1);
+        b.ref = "ref";
     }
 
-    function authorize(uint256 key, ISettlementWallet.Intent memory i, bytes32 nonce)
+    /// A transfer with any nonce.
+    function authorize(uint256 key, ISettlementWallet.Bet memory b, bytes32 nonce)
         internal
         view
         returns (ISettlementWallet.Authorization memory)
     {
-        return authorize(key, i, nonce, 0);
+        return authorize(key, b, nonce, 0);
     }
 
-    function authorize(uint256 key, ISettlementWallet.Intent memory i, bytes32 nonce, uint256 validAfter)
+    function authorize(uint256 key, ISettlementWallet.Bet memory b, bytes32 nonce, uint256 validAfter)
         internal
         view
-        returns (ISettlementWallet.Authorization memory a)
+        returns (ISettlementWallet.Authorization memory)
     {
-        a.validAfter = validAfter;
+        return authorization(key, b.wallet, b.amount, ISettlementWallet.Form.Transfer, nonce, validAfter);
+    }
+
+    /// A transfer bound to one bet: its nonce is the bet's hash.
+    function authorizeBound(uint256 key, ISettlementWallet.Bet memory b)
+        internal
+        view
+        returns (ISettlementWallet.Authorization memory)
+    {
+        return authorize(key, b, wallet.betHash(b), BOUND_ONLY);
+    }
+
+    /// The receive form, whose nonce is the bet's hash under the mark.
+    function authorizeReceive(uint256 key, ISettlementWallet.Bet memory b)
+        internal
+        view
+        returns (ISettlementWallet.Authorization memory)
+    {
+        return authorization(key, b.wallet, b.amount, ISettlementWallet.Form.Receive, wallet.boundNonce(b), 0);
+    }
+
+    function authorization(
+        uint256 key,
+        address payer,
+        uint256 value,
+        ISettlementWallet.Form form,
+        bytes32 nonce,
+        uint256 validAfter
+    ) internal view returns (ISettlementWallet.Authorization memory a) {
+        (a.form, a.value, a.validAfter, a.nonce) = (form, value, validAfter, nonce);
         a.validBefore = T0 + 365 days;
-        a.nonce = nonce;
-        bytes32 structHash = keccak256(
-            abi.encode(TRANSFER_TYPEHASH, i.wallet, address(wallet), i.amount, validAfter, a.validBefore, nonce)
+        bytes32 typehash = form == ISettlementWallet.Form.Receive ? RECEIVE_TYPEHASH : TRANSFER_TYPEHASH;
+        a.signature = signed(
+            key, keccak256(abi.encode(typehash, payer, address(wallet), value, validAfter, a.validBefore, nonce))
         );
-        a.signature = signed(key, structHash);
     }
 
     function signed(uint256 key, bytes32 structHash) internal view returns (bytes memory) {
@@ -185,19 +297,19 @@ abstract contract WalletBase is Base {
         return keccak256(abi.encode("nonce", ++_serial));
     }
 
-    /// The standard flow: a random nonce, sent by the relayer.
+    /// As x402 clients pay: a transfer with a random nonce, sent by the relayer.
     function settle(bytes32 marketId, uint8 outcome, uint256 amount, uint256 key) internal returns (uint256 stakeId) {
-        ISettlementWallet.Intent memory i = intent(marketId, outcome, amount, vm.addr(key));
-        ISettlementWallet.Authorization memory a = authorize(key, i, freshNonce());
+        ISettlementWallet.Bet memory b = bet(marketId, outcome, amount, vm.addr(key));
+        ISettlementWallet.Authorization memory a = authorize(key, b, freshNonce());
         vm.prank(RELAYER);
-        return wallet.settle(i, a);
+        return wallet.settle(b, a);
     }
 
     /// Somebody hands the authorization to the token before the relayer does.
-    function frontRun(ISettlementWallet.Intent memory i, ISettlementWallet.Authorization memory a) internal {
+    function frontRun(address payer, ISettlementWallet.Authorization memory a) internal {
         vm.prank(STRANGER);
         token.transferWithAuthorization(
-            i.wallet, address(wallet), i.amount, a.validAfter, a.validBefore, a.nonce, a.signature
+            payer, address(wallet), a.value, a.validAfter, a.validBefore, a.nonce, a.signature
         );
     }
 
@@ -210,13 +322,33 @@ abstract contract WalletBase is Base {
     // Looking
 
     function solvent() internal view {
-        (uint256 open, uint256 unpaid, uint256 fees) = wallet.liabilities();
-        vm.assertGe(token.balanceOf(address(wallet)), open + unpaid + fees, "insolvent");
+        vm.assertGe(token.balanceOf(address(wallet)), liability(), "insolvent");
     }
 
     function liability() internal view returns (uint256) {
         (uint256 open, uint256 unpaid, uint256 fees) = wallet.liabilities();
         return open + unpaid + fees;
+    }
+
+    function unbooked() internal view returns (uint256) {
+        return token.balanceOf(address(wallet)) - liability();
+    }
+
+    function isOpen(bytes32 id) internal view returns (bool) {
+        return wallet.market(id).status == ISettlementWallet.MarketStatus.Open;
+    }
+
+    function isVoid(bytes32 id) internal view returns (bool) {
+        return wallet.market(id).status == ISettlementWallet.MarketStatus.Void;
+    }
+
+    function isResolved(bytes32 id, uint8 winner) internal view returns (bool) {
+        ISettlementWallet.MarketView memory m = wallet.market(id);
+        return m.status == ISettlementWallet.MarketStatus.Resolved && m.winner == winner;
+    }
+
+    function inBook(uint256 id) internal view returns (bool) {
+        return wallet.stake(id).status == ISettlementWallet.StakeStatus.InBook;
     }
 
     function ids(uint256 a) internal pure returns (uint256[] memory list_) {

@@ -4,8 +4,8 @@ pragma solidity 0.8.37;
 import {Ownable} from "@openzeppelin/contracts/access/Ownable.sol";
 
 import {RoundFinder} from "../../../../contracts/lib/RoundFinder.sol";
-import {IObservationFeed} from "../../../../contracts/settlement/IObservationFeed.sol";
-import {ObservationFeed} from "../../../../contracts/settlement/ObservationFeed.sol";
+import {IObservationFeed} from "../../../../contracts/feeds/IObservationFeed.sol";
+import {ObservationFeed} from "../../../../contracts/feeds/ObservationFeed.sol";
 import {Base} from "../Base.sol";
 import {FinderProbe} from "./Probe.sol";
 

@@ -85,7 +85,7 @@ contract CreateTest is VpmBase {
 
     function test_create_failsWhilePaused() external {
         vm.prank(GUARDIAN);
-        markets.setEntriesPaused(true);
+        markets.setPaused(true);
         refuse(terms(), abi.encodeWithSelector(IVestedMarkets.EntriesArePaused.selector, GUARDIAN));
     }
 

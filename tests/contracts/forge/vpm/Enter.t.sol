@@ -124,10 +124,10 @@ contract EnterTest is VpmBase {
 
     function test_enter_failsWhilePaused() external {
         vm.prank(GUARDIAN);
-        markets.setEntriesPaused(true);
+        markets.setPaused(true);
         refuse(market, UP, ONE, abi.encodeWithSelector(IVestedMarkets.EntriesArePaused.selector, GUARDIAN));
         vm.prank(GUARDIAN);
-        markets.setEntriesPaused(false);
+        markets.setPaused(false);
         enter(ALICE, market, UP, ONE);
     }
 

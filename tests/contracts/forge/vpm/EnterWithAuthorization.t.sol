@@ -135,11 +135,11 @@ contract EnterWithAuthorizationTest is SignedEntries {
         token.mint(e.from, 5 * ONE);
         bytes memory signature = sign(e, KEY);
         vm.prank(GUARDIAN);
-        markets.setEntriesPaused(true);
+        markets.setPaused(true);
         vm.expectRevert(abi.encodeWithSelector(IVestedMarkets.EntriesArePaused.selector, GUARDIAN));
         send(e, signature);
         vm.prank(GUARDIAN);
-        markets.setEntriesPaused(false);
+        markets.setPaused(false);
         vm.warp(FREEZE);
         vm.expectRevert(abi.encodeWithSelector(IVestedMarkets.MarketFrozen.selector, market, FREEZE, FREEZE));
         send(e, signature);

@@ -68,7 +68,7 @@ contract Handler is SignedEntries {
 
     function pauseEntries(uint8 on) external counted {
         vm.prank(GUARDIAN);
-        markets.setEntriesPaused(on % 8 == 0);
+        markets.setPaused(on % 8 == 0);
     }
 
     /// What the reentering actor tries whenever the token calls it.

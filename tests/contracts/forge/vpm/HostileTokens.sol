@@ -30,7 +30,8 @@ contract LyingToken is LocalUSDC {
         Less, // moves one unit less
         More, // moves one unit more
         Refuses, // says no, moves nothing
-        BurnsGas
+        BurnsGas,
+        Dear // honest, and needs 400,000 gas for it
     }
 
     Mode public mode;
@@ -53,9 +54,15 @@ contract LyingToken is LocalUSDC {
     function _move(address from, address to, uint256 value) internal override {
         if (mode == Mode.Silent) return;
         if (mode == Mode.BurnsGas) while (gasleft() > 100) {}
+        if (mode == Mode.Dear) burn(400_000);
         if (mode == Mode.Less) value -= 1;
         if (mode == Mode.More) value += 1;
         super._move(from, to, value);
+    }
+
+    function burn(uint256 amount) private view {
+        uint256 until = gasleft() - amount;
+        while (gasleft() > until) {}
     }
 }
 

@@ -69,7 +69,7 @@ contract LessonsTest is VpmBase {
         token.mint(address(markets), 20e6);
         fund(CAROL, 10e6);
         vm.prank(GUARDIAN);
-        markets.setEntriesPaused(true);
+        markets.setPaused(true);
 
         bytes memory why = abi.encodeWithSelector(IVestedMarkets.EntriesArePaused.selector, GUARDIAN);
         vm.expectRevert(why);

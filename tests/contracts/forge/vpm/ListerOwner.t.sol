@@ -2,6 +2,8 @@
 pragma solidity 0.8.37;
 
 import {Ownable} from "@openzeppelin/contracts/access/Ownable.sol";
+import {FeedCheck} from "../../../../contracts/lib/FeedCheck.sol";
+import {LocalFeed} from "../../../../contracts/local/LocalFeed.sol";
 import {IMarketLister} from "../../../../contracts/vpm/IMarketLister.sol";
 import {MarketLister} from "../../../../contracts/vpm/MarketLister.sol";
 import {FullStack} from "./FullStack.sol";
@@ -23,8 +25,9 @@ contract ListerOwnerTest is FullStack {
         new MarketLister(address(markets), address(1), address(0), 30, 200, 1);
     }
 
-    function test_setFeed_keepsAndTells(address feed_, address stock_, uint32 a, uint32 b, bool allowed) external {
-        vm.assume(feed_ != address(0) && stock_ != address(0) && a != 0 && b != 0);
+    function test_setFeed_keepsAndTells(address stock_, uint32 a, uint32 b, bool allowed) external {
+        vm.assume(stock_ != address(0) && a != 0 && b != 0);
+        address feed_ = address(feed);
         vm.expectEmit(true, true, true, true, address(lister));
         emit IMarketLister.FeedSet(feed_, stock_, "AAPL", a, b, allowed);
         vm.prank(OWNER);
@@ -35,6 +38,41 @@ contract ListerOwnerTest is FullStack {
         vm.assertEq(f.maxStrikeAge, a);
         vm.assertEq(f.maxFinalAge, b);
         vm.assertEq(f.allowed, allowed);
+    }
+
+    /// Hole W7: an address without code was allowed, and so was a feed that says nothing.
+    function test_setFeed_allowsOnlyFeedsThatRead() external {
+        refuse(address(0xFEED), abi.encodeWithSelector(FeedCheck.FeedHasNoCode.selector, address(0xFEED)));
+        refuse(address(stock), abi.encodeWithSelector(FeedCheck.FeedDecimalsMustBe8.selector, address(stock)));
+        LocalFeed empty = new LocalFeed();
+        refuse(address(empty), abi.encodeWithSelector(FeedCheck.FeedUnreadable.selector, address(empty)));
+        empty.push(0, START);
+        refuse(address(empty), abi.encodeWithSelector(FeedCheck.FeedNotPositive.selector, address(empty), 0));
+        empty.push(100e8, START + 1);
+        refuse(address(empty), abi.encodeWithSelector(FeedCheck.FeedUnreadable.selector, address(empty)));
+        vm.warp(START + 1 + 5 days);
+        allow(address(empty));
+        vm.warp(START + 2 + 5 days);
+        refuse(
+            address(empty), abi.encodeWithSelector(FeedCheck.FeedNotFresh.selector, address(empty), 5 days + 1, 5 days)
+        );
+    }
+
+    /// Taking a feed off the list does not depend on the feed.
+    function test_setFeed_takesABrokenFeedOff() external {
+        vm.prank(OWNER);
+        lister.setFeed(address(0xFEED), address(stock), "TSLA", 1, 1, false);
+        vm.assertFalse(lister.feed(address(0xFEED)).allowed);
+    }
+
+    function refuse(address feed_, bytes memory why) private {
+        vm.expectRevert(why);
+        allow(feed_);
+    }
+
+    function allow(address feed_) private {
+        vm.prank(OWNER);
+        lister.setFeed(feed_, address(stock), "TSLA", 1, 1, true);
     }
 
     function test_setFeed_failsForWhatMakesNoSense() external {

@@ -2,6 +2,7 @@
 pragma solidity 0.8.37;
 
 import {LocalToken} from "../../../../contracts/local/LocalToken.sol";
+import {FeedCheck} from "../../../../contracts/lib/FeedCheck.sol";
 import {IMarketLister} from "../../../../contracts/vpm/IMarketLister.sol";
 import {IRoundResolver} from "../../../../contracts/vpm/IRoundResolver.sol";
 import {IVestedMarkets} from "../../../../contracts/vpm/IVestedMarkets.sol";
@@ -79,6 +80,19 @@ contract OpenTest is FullStack {
         refuse(listing(), abi.encodeWithSelector(IMarketLister.FeedNotAllowed.selector, address(feed)));
     }
 
+    /// Hole W7: the feed is looked at again for every market.
+    function test_open_failsForAFeedThatNoLongerReads() external {
+        vm.warp(START - 60 + 5 days);
+        IMarketLister.OpenParams memory p = listing();
+        (p.strikeTime, p.finalTime) = (p.strikeTime + 10 days, p.finalTime + 10 days);
+        vm.prank(OPENER);
+        lister.open(p);
+        vm.warp(START - 59 + 5 days);
+        refuse(p, abi.encodeWithSelector(FeedCheck.FeedNotFresh.selector, address(feed), 5 days + 1, 5 days));
+        feed.push(-1, START);
+        refuse(p, abi.encodeWithSelector(FeedCheck.FeedNotPositive.selector, address(feed), -1));
+    }
+
     function test_open_failsForTimesOutOfOrder(uint64 time) external {
         IMarketLister.OpenParams memory p = listing();
         p.strikeTime = uint64(bound(time, 0, START));
@@ -126,7 +140,7 @@ contract OpenTest is FullStack {
 
     function test_open_failsWhilePaused() external {
         vm.prank(GUARDIAN);
-        markets.setEntriesPaused(true);
+        markets.setPaused(true);
         refuse(listing(), abi.encodeWithSelector(IVestedMarkets.EntriesArePaused.selector, GUARDIAN));
     }
 

@@ -117,7 +117,7 @@ contract PowersTest is FullStack {
 
     function test_powers_guardianOnlyPauses() external {
         vm.startPrank(GUARDIAN);
-        markets.setEntriesPaused(true);
+        markets.setPaused(true);
         vm.expectRevert(abi.encodeWithSelector(IVestedMarkets.NotLister.selector, GUARDIAN, address(lister)));
         markets.create(terms());
         vm.expectRevert(abi.encodeWithSelector(IMarketLister.NotOpener.selector, GUARDIAN));

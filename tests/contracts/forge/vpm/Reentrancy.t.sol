@@ -73,7 +73,7 @@ contract ReentrancyTest is VpmBase {
         if (which == 6) return abi.encodeCall(markets.voidMarket, (market));
         if (which == 7) return abi.encodeCall(markets.claimResidue, (market));
         if (which == 8) return abi.encodeCall(markets.sweepFees, ());
-        if (which == 9) return abi.encodeCall(markets.setEntriesPaused, (true));
+        if (which == 9) return abi.encodeCall(markets.setPaused, (true));
         if (which == 10) return abi.encodeCall(markets.transferPosition, (own, ALICE));
         if (which == 11) return abi.encodeCall(markets.create, (terms()));
         return abi.encodeCall(markets.enterWithAuthorization, (ALICE, market, UP, 1e6, 0, FREEZE, 0, ""));

@@ -76,7 +76,7 @@ contract ResolveTest is VpmBase {
     function test_resolve_goesOnWhilePausedAndFrozen() external {
         enter(ALICE, market, UP, ONE);
         vm.prank(GUARDIAN);
-        markets.setEntriesPaused(true);
+        markets.setPaused(true);
         token.setPaused(true);
         token.freeze(ALICE);
         resolve(market, UP);

@@ -1,0 +1,108 @@
+"""Drills on the powers of guardians and of the Safe."""
+
+from __future__ import annotations
+
+import secrets
+
+from scripts._drill.drill import Drill, Held, bet_taken, require
+from scripts._drill.fleet import CHAIN_IDS, Fleet
+from scripts._drill.load import Load
+from scripts._stack import wallets
+
+ETH = 10**18
+_STAKES = "SELECT count(*) FROM agent_stake s JOIN agent_market m USING (market_id) WHERE m.feed = %s"
+
+
+async def pause_bets(fleet: Fleet, load: Load) -> Held:
+    """A guardian stops both sides with one hot key; only the Safe lets them go on."""
+    for chain in CHAIN_IDS:
+        await _pauser(fleet, chain, "pause", wallets.GUARDIAN.address)
+    try:
+        refused = await fleet.until(lambda: _door_says(load, "platform_paused"), "agent bets refused", 60, pause=0.5)
+        resumed = True
+        try:
+            await _pauser(fleet, "base", "resume", wallets.GUARDIAN.address)
+        except Exception:  # the node refuses to send what reverts, in words of its own
+            resumed = False
+        require(not resumed, "a guardian resumed")
+    finally:
+        for chain in CHAIN_IDS:
+            safe = fleet.deployment(chain).safe
+            assert safe is not None
+            await _pauser(fleet, chain, "resume", safe.address)
+    took = await bet_taken(fleet, load, 60)
+    before = len(load.taken("agent"))
+    agent = await fleet.until(lambda: len(load.taken("agent")) > before, "an agent bet taken", 90)
+    return Held(
+        f"the door refused agent bets {refused:.1f} s after the guardian's pause, and a guardian could not resume; a "
+        f"stock bet was confirmed {took:.1f} s after the Safe did, an agent bet {agent:.1f} s later",
+        took + agent,
+    )
+
+
+async def condemn_feed(fleet: Fleet, load: Load) -> Held:
+    """The publisher of one feed lied: the Safe condemns it while bets on it are open."""
+    *others, source = fleet.deployment("base").observation_feeds
+    feed = bytes.fromhex(source.address[2:])
+    await fleet.until(lambda: _count(fleet, feed, " AND m.status = 1") > 0, f"a bet on {source.key}", 180)
+    lister, safe = fleet.contract("base", "AgentLister"), fleet.deployment("base").safe
+    assert safe is not None
+    await fleet.rpc("base", "anvil_setBalance", safe.address, hex(ETH))
+    await fleet.send("base", lister.address, lister.call("condemn", source.address).data, safe.address)
+    left = " AND (m.status = 1 OR m.void_reason = 7) AND s.status <> 4"
+    took = await fleet.until(lambda: _count(fleet, feed, left) == 0, f"every stake on {source.key} given back", 180)
+    short = _count(fleet, feed, " AND m.void_reason = 7 AND s.paid_amount <> s.amount")
+    require(short == 0, f"{short} stakes were not given back whole")
+    back = _count(fleet, feed, " AND m.void_reason = 7")
+    going_on = bytes.fromhex(others[0].address[2:])
+    still = fleet.rows("SELECT count(*) FROM agent_market WHERE feed = %s AND status = 1", going_on)[0][0]
+    require(still > 0, f"markets on {others[0].key} ended too")
+    return Held(
+        f"{back} stakes on {source.key} were given back whole within {took:.1f} s; markets on other feeds went on", took
+    )
+
+
+async def _pauser(fleet: Fleet, chain: str, call: str, sender: str) -> None:
+    await fleet.rpc(chain, "anvil_setBalance", sender, hex(ETH))
+    pauser = fleet.contract(chain, "Pauser")
+    await fleet.send(chain, pauser.address, pauser.call(call).data, sender)
+
+
+async def _door_says(load: Load, code: str) -> bool:
+    """Whether a bet on the newest market is answered so."""
+    status, listed = await load.call("GET", "/api/agent/v1/markets?limit=1")
+    if status != 200 or not listed["markets"]:
+        return False
+    market = listed["markets"][0]
+    body = {
+        "marketId": market["id"],
+        "side": market["outcomes"][0]["key"],
+        "sizeUsd": 1,
+        "idemKey": f"drill-{secrets.token_hex(8)}",
+        "walletAddress": load.bettors[0].address,
+    }
+    _, answer = await load.call("POST", "/api/agent/v1/trade", body)
+    return isinstance(answer, dict) and answer.get("error") == code
+
+
+def _count(fleet: Fleet, feed: bytes, condition: str) -> int:
+    """Stakes and refunds on a feed."""
+    return int(fleet.rows(f"{_STAKES}{condition}", feed)[0][0])
+
+
+DRILLS = (
+    Drill(
+        "pause-bets",
+        "a guardian stops new bets on both chains",
+        "bets are refused with words, the guardian cannot resume; they are taken within 90 s of the Safe's word",
+        "pause-and-resume",
+        pause_bets,
+    ),
+    Drill(
+        "condemn-feed",
+        "the Safe condemns a feed whose publisher lied, with bets on it open",
+        "every stake on it goes back whole within 180 s; other feeds go on",
+        "a-publisher-lies",
+        condemn_feed,
+    ),
+)

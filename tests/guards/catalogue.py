@@ -1,0 +1,319 @@
+"""The list of guards: those of the contracts from `tests/contracts/guards.py`, those of the daemons here."""
+
+from __future__ import annotations
+
+from tests.contracts import guards as contracts
+from tests.guards.guard import Guard
+
+DECISIONS = "tests/unit/test_relayer_decisions.py"
+SOURCES = "tests/unit/test_keeper_sources.py"
+SETTLING = "tests/unit/test_keeper_settling.py"
+TARGETS = "tests/unit/test_webhook_targets.py"
+LINEAGE = "tests/unit/test_index_decisions.py"
+CREDITING = "tests/unit/test_keeper_crediting.py"
+CUP = "tests/unit/test_cup_pure.py"
+
+RELAYER = (
+    Guard(
+        "a lane signs although what is in flight may cost more than its key holds",
+        "relayer/gate.py",
+        "standing.balance_wei == 0 or standing.balance_wei < standing.worst_cost_wei",
+        "standing.balance_wei == 0",
+        (f"{DECISIONS}::test_gate",),
+    ),
+    Guard(
+        "a lane goes on spending beyond its allowance for an hour",
+        "relayer/gate.py",
+        "if standing.spent_wei + standing.expected_wei >= standing.hourly_limit_wei:",
+        "if standing.spent_wei >= standing.hourly_limit_wei:",
+        (f"{DECISIONS}::test_gate",),
+    ),
+    Guard(
+        "a lane signs while the base fee is above the cap, so that nothing it signs can be mined",
+        "relayer/gate.py",
+        "if standing.base_fee_wei > standing.fee_cap_wei:",
+        "if False:",
+        (f"{DECISIONS}::test_gate",),
+    ),
+    Guard(
+        "more is in flight than a node keeps for one sender",
+        "relayer/gate.py",
+        "if standing.in_flight >= standing.max_in_flight:",
+        "if standing.in_flight > standing.max_in_flight:",
+        (f"{DECISIONS}::test_gate",),
+    ),
+    Guard(
+        "a fee is raised above the operator's cap",
+        "relayer/fees.py",
+        "    if least.max_fee_wei > cap:\n        return None\n",
+        "",
+        (f"{DECISIONS}::test_bump", f"{DECISIONS}::test_a_bump_satisfies_every_node_and_stays_within_the_cap"),
+    ),
+    Guard(
+        "a replacement offers less than an eighth more, and every node refuses it",
+        "relayer/fees.py",
+        "return value + -(-value // 8) + (1 if value == 0 else 0)",
+        "return value + value // 8",
+        (f"{DECISIONS}::test_bump", f"{DECISIONS}::test_a_bump_satisfies_every_node_and_stays_within_the_cap"),
+    ),
+    Guard(
+        "a nonce that nobody owns is left free, and nothing after it is ever mined",
+        "relayer/nonces.py",
+        "holes=tuple(nonce for nonce in gone if nonce not in done),",
+        "holes=(),",
+        (f"{DECISIONS}::test_reconcile",),
+    ),
+    Guard(
+        "after a deep reorganization the nonce of an ended intent stays free",
+        "relayer/nonces.py",
+        "reopened=tuple(nonce for nonce in gone if nonce in done),",
+        "reopened=(),",
+        (f"{DECISIONS}::test_reconcile",),
+    ),
+    Guard(
+        "an intent whose deadline has passed is sent",
+        "relayer/preflight.py",
+        "if candidate.not_after is not None and chain_time > candidate.not_after:",
+        "if False:",
+        (f"{DECISIONS}::test_refused_without_asking_a_node",),
+    ),
+    Guard(
+        "an intent is sent although the one it depends on failed",
+        "relayer/preflight.py",
+        "if candidate.depends_on_state in (IntentState.FAILED, IntentState.REPLACED) or (",
+        "if False and (",
+        (f"{DECISIONS}::test_refused_without_asking_a_node",),
+    ),
+    Guard(
+        "a transaction past its time stays in the queue and may land late",
+        "relayer/flight.py",
+        "    if (late or flight.doomed is not None) and not flight.cancelling:\n        return Step.CANCEL\n",
+        "",
+        (f"{DECISIONS}::test_next_step",),
+    ),
+    Guard(
+        "a process that was stopped for longer than its lease goes on writing",
+        "relayer/hold.py",
+        "        if not self.valid:\n",
+        "        if False:\n",
+        ("tests/integration/test_relayer_life.py",),
+    ),
+    Guard(
+        "one key named twice makes two lanes that fight over its nonces",
+        "relayer/keys.py",
+        "found += [group for group in key.groups if group not in found]",
+        "found += list(key.groups)",
+        ("tests/unit/test_relayer_keys.py",),
+    ),
+)
+
+INDEXER = (
+    Guard(
+        "a reorganization undoes blocks that another node still has",
+        "indexer/lineage.py",
+        "    if fork.ancestor is not None and ancestor_hash != fork.ancestor.hash:\n        return False\n",
+        "",
+        (f"{LINEAGE}::test_another_node_confirms_only_the_same_fork",),
+    ),
+    Guard(
+        "a node that merely lags counts as one that confirms a reorganization",
+        "indexer/lineage.py",
+        "return fork.replaced is None or replaced_hash != fork.replaced.hash",
+        "return True",
+        (f"{LINEAGE}::test_another_node_confirms_only_the_same_fork",),
+    ),
+    Guard(
+        "a reorganization goes back below what the chain called final",
+        "indexer/lineage.py",
+        "return finalized if finalized is not None and finalized <= cursor else cursor - finality_blocks",
+        "return cursor - finality_blocks",
+        (f"{LINEAGE}::test_how_far_back_is_what_the_chain_calls_final_or_so_many_blocks",),
+    ),
+    Guard(
+        "a page that a node refused is asked for again, as wide, for ever",
+        "indexer/backfill.py",
+        "self.ceiling = max(1, min(self.ceiling, blocks - 1, blocks // 2))",
+        "self.ceiling = max(1, self.ceiling)",
+        (
+            f"{LINEAGE}::test_a_width_stays_within_its_bounds",
+            f"{LINEAGE}::test_a_width_once_refused_is_regained",
+            f"{LINEAGE}::test_a_width_finds_the_pages_it_aims_at",
+        ),
+    ),
+    Guard(
+        "a bloom filter denies logs that are there",
+        "indexer/bloom.py",
+        "for at in (0, 2, 4):",
+        "for at in (0, 2, 6):",
+        (f"{LINEAGE}::test_a_bloom_never_denies_a_log_that_is_there", "tests/unit/test_index_payments.py", LINEAGE),
+    ),
+)
+
+KEEPER = (
+    Guard(
+        "a market is settled within a minute of its bell, before a round of the final second is in a block",
+        "keeper/stock/settling.py",
+        "if now < facts.final_time + AFTER_BELL_SECONDS:",
+        "if now < facts.final_time:",
+        (SETTLING,),
+    ),
+    Guard(
+        "a stale market is voided before its feed had time to print",
+        "keeper/stock/settling.py",
+        "            if left > 0:\n",
+        "            if False:\n",
+        (SETTLING,),
+    ),
+    Guard(
+        "one read is enough to give money back for want of a reading",
+        "keeper/stock/settling.py",
+        "            if not facts.agreed:\n",
+        "            if False:\n",
+        (SETTLING,),
+    ),
+    Guard(
+        "money is given back although another node has the reading",
+        "keeper/opinions.py",
+        '        if self.contrary:\n            return f", yet not by {_names(self.contrary)}"\n',
+        "",
+        (SETTLING,),
+    ),
+    Guard(
+        "nodes that are away are not waited for before money is given back",
+        "keeper/opinions.py",
+        "if self.silent and not self.echoing and not waited_long:",
+        "if False:",
+        (SETTLING,),
+    ),
+    Guard(
+        "a paused oracle's market is voided before its day is over",
+        "keeper/stock/settling.py",
+        "if now <= facts.final_time + PAUSE_PATIENCE:",
+        "if now <= facts.final_time:",
+        (SETTLING,),
+    ),
+    Guard(
+        "two sources that disagree are believed",
+        "keeper/sources/agreement.py",
+        "if (high.value - low.value) * BPS > low.value * bounds.agree_within_bps:",
+        "if False:",
+        (SOURCES,),
+    ),
+    Guard(
+        "of two configured sources one alone is believed",
+        "keeper/sources/agreement.py",
+        "    if len(sane) == 1:\n",
+        "    if False:\n",
+        (SOURCES,),
+    ),
+    Guard(
+        "a single source leaps and is believed",
+        "keeper/sources/agreement.py",
+        "if moved * BPS > last.answer * bounds.max_move_bps:",
+        "if False:",
+        (SOURCES,),
+    ),
+    Guard(
+        "an observation from the future is posted",
+        "keeper/sources/agreement.py",
+        "if sample.observed_at > now:",
+        "if False:",
+        (SOURCES,),
+    ),
+    Guard(
+        "an observation too old for its feed is posted",
+        "keeper/sources/agreement.py",
+        "if now - sample.observed_at > max_lag:",
+        "if False:",
+        (SOURCES,),
+    ),
+    Guard(
+        "a payment is credited on a bet of another payer, or of another payment",
+        "keeper/agent/crediting.py",
+        "    if not is_for(brought, payment):\n",
+        "    if False:\n",
+        (CREDITING,),
+    ),
+    Guard(
+        "a payment is credited with the amount that was signed instead of the one that came",
+        "keeper/agent/crediting.py",
+        "if amounts == (payment.value, payment.value):",
+        "if True:",
+        (CREDITING,),
+    ),
+    Guard(
+        "any call is taken for the token's own when it is read for what was signed",
+        "keeper/agent/crediting.py",
+        "    if used.to != token:\n        return None\n",
+        "",
+        (CREDITING,),
+    ),
+    Guard(
+        "a payer has no minute to come back before the keeper books the payment",
+        "keeper/agent/crediting.py",
+        'return f"its payer has {left} s to come back" if left > 0 else None',
+        "return None",
+        (CREDITING,),
+    ),
+)
+
+API = (
+    Guard(
+        "a webhook is sent to an address that is not public",
+        "api/agent/webhook_targets.py",
+        "if not found or not (allow_private or all(map(is_public, found))):",
+        "if not found:",
+        (f"{TARGETS}::test_a_name_of_a_private_address_is_refused",),
+    ),
+    Guard(
+        "an IPv6 address that carries a private IPv4 one is taken for public",
+        "api/agent/webhook_targets.py",
+        "if isinstance(address, ipaddress.IPv6Address) and (address not in _PUBLIC_V6 or address.scope_id):",
+        "if False:",
+        (TARGETS,),
+    ),
+    Guard(
+        "a cloud's own addresses are taken for public",
+        "api/agent/webhook_targets.py",
+        "return not any(address.version == network.version and address in network for network in _REFUSED)",
+        "return True",
+        (TARGETS,),
+    ),
+    Guard(
+        "a webhook is sent without TLS",
+        "api/agent/webhook_targets.py",
+        'if url.scheme != "https":',
+        "if False:",
+        (TARGETS,),
+    ),
+    Guard(
+        "a webhook is sent to a port below 1024 that is none of the web's",
+        "api/agent/webhook_targets.py",
+        "if port not in WEB_PORTS and port < LOWEST_OPEN_PORT:",
+        "if False:",
+        (TARGETS,),
+    ),
+    Guard(
+        "the other of a signature's two forms, which anybody can make, counts as another signature",
+        "api/vpm/authorization.py",
+        "if not 0 < int.from_bytes(signature[32:64]) <= _HALF_ORDER:",
+        "if not 0 < int.from_bytes(signature[32:64]):",
+        ("tests/integration/test_stock_relay.py",),
+    ),
+)
+
+CORE = (
+    Guard(
+        "a spin's pocket depends on words that favour the low numbers",
+        "core/cup/wheel.py",
+        "if word < _FAIR_BELOW:",
+        "if True:",
+        (CUP,),
+    ),
+)
+
+CONTRACTS = tuple(
+    Guard(each.name, each.source, each.code, each.without, (f"{each.suite}::{each.test}",)) for each in contracts.GUARDS
+)
+
+GUARDS = (*RELAYER, *INDEXER, *KEEPER, *API, *CORE, *CONTRACTS)

@@ -1,0 +1,509 @@
+"""Whose a payment is, whatever is done to it past us: attacked as a stranger would, with the real services.
+
+Strangers have their own keys, the public API, direct calls of the token and higher tips. A payment is its payer's in
+every order of events, no stake is made of anybody else's money, and nobody whose authorization was used is asked to pay
+again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import psycopg
+import pytest
+
+from core.chain import Call, checksum
+from core.db.engine import conninfo
+from core.mirror.bet import idem_hash
+from core.mirror.settlement import Form, RefundReason, StakeStatus
+from core.money import USD
+from scripts._stack import wallets
+from scripts._stack.wallets import DEV, Wallet
+from tests import waiting
+from tests.support.agent_chain import AgentChain
+from tests.support.agent_payments import (
+    YES_CODE,
+    balance,
+    cancelling,
+    keeper_job,
+    nonce_of,
+    offered,
+    spending,
+    together,
+)
+from tests.support.agent_service import AgentService, agent_service
+from tests.support.buyer import Buyer, bet, header, sign
+from tests.support.genesis import Genesis, RunningChain
+
+pytestmark = pytest.mark.timeout(300)
+until = partial(waiting.until, seconds=40)
+
+STRANGER = DEV[7]
+FINALITY_BLOCKS = 64
+"""What anvil calls finalized lies two epochs of 32 blocks behind its head."""
+PAY_AGAIN = ("sign a", "sign again", "fresh one", "new authorization", "fresh nonce")
+
+
+@pytest.fixture(scope="module")
+def service(
+    base_chain: RunningChain, local_genesis: Genesis, database_url: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[AgentService]:
+    chain = AgentChain.on(base_chain.url, base_chain.deployment)
+    folder: Path = tmp_path_factory.mktemp("payments")
+    with agent_service(chain, database_url, local_genesis.deployments, folder) as running:
+        running.start("indexer", "relayer", "api")
+        yield running
+
+
+@pytest.fixture
+async def buyer(service: AgentService) -> AsyncIterator[Buyer]:
+    async with aiohttp.ClientSession() as session:
+        yield Buyer(session, service)
+
+
+@pytest.fixture
+async def market(buyer: Buyer, service: AgentService) -> str:
+    """A market of the test's own."""
+    name = service.chain.list(f"m-{secrets.token_hex(4)}")
+    await buyer.shows(name)
+    return name
+
+
+@dataclass(frozen=True)
+class Offer:
+    """A bet, what the API asks for it, and the payment its payer signs for it."""
+
+    who: Wallet
+    body: dict[str, Any]
+    offer: Mapping[str, Any]
+    envelope: Mapping[str, Any]
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return header(self.envelope)
+
+    @property
+    def key(self) -> bytes:
+        return idem_hash(self.body["idemKey"])
+
+
+def payer(service: AgentService, role: str, *, usd: int = 20) -> Wallet:
+    """A wallet of the test's own, so that no limit or stake of another test counts for it."""
+    who = wallets.wallet(f"{role} {secrets.token_hex(4)}")
+    chain = service.chain
+    chain.send(chain.contracts.token.call("transfer", checksum(who.address), usd * USD), DEV[0].address)
+    return who
+
+
+async def asked(
+    buyer: Buyer, who: Wallet, market: str, size: float = 4, *, signature: bytes | None = None, **body: Any
+) -> Offer:
+    """What somebody would send to bet. `signature`: instead of the key's."""
+    trade = bet(market, who, size=size, **body)
+    response, challenge = await buyer.post(trade)
+    assert response.status == 402, challenge
+    offer = challenge["accepts"][0]
+    envelope = sign(offer, who, now=buyer.service.chain.now)
+    if signature is not None:
+        envelope["payload"]["signature"] = "0x" + signature.hex()
+    return Offer(who, trade, offer, envelope)
+
+
+def rows(service: AgentService, query: str, *values: object) -> list[tuple[Any, ...]]:
+    with psycopg.connect(conninfo(service.env["DATABASE_URL"]), autocommit=True) as connection:
+        return connection.execute(query.encode(), values).fetchall()
+
+
+async def never_asked_again(buyer: Buyer, service: AgentService, mine: Offer, *, pays: bool = True) -> dict[str, Any]:
+    """Sends the very request until it is answered by a receipt or for good; no answer on the way asks for money. The
+    chain goes on meanwhile, so what is not final yet becomes so."""
+    deadline = time.monotonic() + 60
+    while True:
+        response, body = await buyer.post(mine.body, headers=mine.headers if pays else None)
+        assert response.status != 402, body
+        said = f"{body.get('message', '')} {body.get('hint', '')}".lower()
+        assert not any(each in said for each in PAY_AGAIN), body
+        if response.status == 200 or body["retriable"] is False:
+            return dict(body)
+        assert time.monotonic() < deadline, body
+        service.chain.mine()
+        await asyncio.sleep(0.2)
+
+
+async def taken_in(buyer: Buyer, service: AgentService, offers: Sequence[Offer]) -> list[asyncio.Task[Any]]:
+    """Pays, with nothing mined: returns when the relayer has sent the transactions of all."""
+    paying = [asyncio.create_task(buyer.post(each.body, headers=each.headers)) for each in offers]
+    sent = (
+        "SELECT count(*) FROM outbox_intent i JOIN agent_trade t ON t.intent_id = i.id WHERE i.state = 'sent' AND (%s)"
+    )
+    named = " OR ".join(["t.idem_hash = %s"] * len(offers))
+    query = sent.replace("%s", named, 1)
+    await until(lambda: rows(service, query, *(each.key for each in offers))[0][0] == len(offers))
+    return paying
+
+
+async def overtaken(
+    buyer: Buyer, service: AgentService, offers: Sequence[Offer], calls: Sequence[Call]
+) -> list[tuple[aiohttp.ClientResponse, Any]]:
+    """Payments are taken in, and calls of strangers with higher tips are mined in the same block before them."""
+    chain = service.chain
+    chain.ask("evm_setAutomine", False)
+    try:
+        paying = await taken_in(buyer, service, offers)
+        theirs = [offered(chain, call, wallets.wallet(f"sender {at}").address) for at, call in enumerate(calls)]
+        chain.ask("evm_mine")
+        answers = await asyncio.gather(*paying)
+    finally:
+        chain.ask("evm_setAutomine", True)
+    for transaction in theirs:
+        chain.receipt(transaction)  # each landed
+    return answers
+
+
+def stake_of(service: AgentService, mine: Offer) -> Mapping[str, Any] | None:
+    """What the contract has booked under the key of a bet."""
+    settlement = service.chain.contracts.settlement
+    number = service.chain.read(settlement.call("stakeOf", checksum(mine.who.address), mine.key))
+    return None if number == 0 else dict(service.chain.read(settlement.call("stake", number)))
+
+
+def is_staked(service: AgentService, mine: Offer, amount: int) -> bool:
+    booked = stake_of(service, mine)
+    return booked is not None and (booked["status"], booked["amount"]) == (StakeStatus.IN_BOOK, amount)
+
+
+def unbooked(service: AgentService) -> int:
+    """Money in the contract that is nobody's stake, payout or fee."""
+    chain = service.chain
+    owed = chain.read(chain.contracts.settlement.call("liabilities"))
+    held = balance(chain, chain.contracts.settlement.address)
+    return held - sum(owed.values() if isinstance(owed, dict) else owed)
+
+
+async def bury(service: AgentService) -> None:
+    """Makes the head final, and waits until the index holds what does."""
+    head = service.chain.block
+    service.chain.mine(FINALITY_BLOCKS + 1)
+    await until(lambda: bool(rows(service, "SELECT 1 FROM chain_cursor WHERE finalized_number >= %s", head)))
+
+
+async def settle_down(service: AgentService) -> None:
+    """Lets every payment become final and old enough, and the keeper book what it may, until there is nothing left."""
+    chain = service.chain
+    chain.ask("evm_increaseTime", 61)
+    await bury(service)
+    for _ in range(6):
+        report = await keeper_job(service)
+        assert report.ok, report.body()
+        if not report.actions:
+            return
+        await until(
+            lambda: (
+                not rows(
+                    service,
+                    "SELECT 1 FROM outbox_intent WHERE kind = 'credit' AND outcome IS NULL "
+                    "AND state NOT IN ('final', 'failed', 'replaced')",
+                )
+            )
+        )
+        await bury(service)
+
+
+# ---------------------------------------------------------------- W1
+
+
+@pytest.mark.proves("agent.trade.payment.decision.used_is_its_payers")
+async def test_a_payment_of_one_unit_is_never_credited_as_four_dollars(
+    buyer: Buyer, service: AgentService, market: str
+) -> None:
+    """W1 (a). The API takes in 4 USDC; its payer spends the very nonce on 1 unit first. Beside it lie 4 USDC of
+    somebody else, whose payment a stranger sent past us in the same block."""
+    thief, victim = payer(service, "thief"), payer(service, "victim")
+    theirs, hers = await asked(buyer, thief, market), await asked(buyer, victim, market, side="no")
+    nonce = nonce_of(theirs.envelope)
+    one_unit = sign(theirs.offer, thief, now=service.chain.now, nonce=nonce, value="1")
+    chain, before = service.chain, balance(service.chain, thief.address)
+    answers = await overtaken(
+        buyer, service, [theirs, hers], [spending(chain, one_unit), spending(chain, hers.envelope)]
+    )
+    assert {response.status for response, _ in answers} == {429}, answers
+    assert unbooked(service) == 4 * USD + 1
+
+    refused = await never_asked_again(buyer, service, theirs)
+    assert refused["error"] == "payment_invalid"
+    assert "brought 0.000001 USDC" in refused["message"]
+    await settle_down(service)
+    assert stake_of(service, theirs) is None or not is_staked(service, theirs, 4 * USD)
+    paid = await never_asked_again(buyer, service, hers)
+    assert (paid["receipt"]["sizeUsd"], paid["receipt"]["side"]) == (4, "no")
+    assert is_staked(service, hers, 4 * USD)
+    # The unit goes back against the signature that brought it, and is all the thief gets.
+    assert (stake_of(service, theirs) or {}).get("amount") == 1
+    await keeper_job(service, "agent-pay")
+    await until(lambda: balance(chain, thief.address) == before)
+    assert unbooked(service) == 0
+    refunded = await never_asked_again(buyer, service, theirs)
+    assert "another amount" in refunded["message"]
+
+
+@pytest.mark.proves("agent.trade.payment.decision.used_is_its_payers")
+async def test_one_transfer_pays_for_one_authorization(buyer: Buyer, service: AgentService, market: str) -> None:
+    """W1 (b). Two authorizations of 4 USDC are used in one transaction, and one of them pays us; beside it lie 4 USDC
+    of somebody else. The other paid the thief, and a plain transfer of 4 USDC stands in the transaction, too."""
+    thief, victim, accomplice = payer(service, "thief"), payer(service, "victim"), wallets.wallet("accomplice").address
+    first, second = await asked(buyer, thief, market), await asked(buyer, thief, market, side="no")
+    hers = await asked(buyer, victim, market)
+    chain = service.chain
+    chain.send(spending(chain, hers.envelope), STRANGER.address)
+    # The API has taken in nothing of the second yet: its payer brings it afterwards.
+    away = sign(second.offer, thief, now=chain.now, nonce=nonce_of(second.envelope), to=accomplice)
+    caller = wallets.wallet(f"many calls {market}").address
+    chain.send(chain.contracts.token.call("transfer", caller, 4 * USD), DEV[0].address)
+    plain = chain.contracts.token.call("transfer", chain.contracts.settlement.address, 4 * USD)
+    together(chain, [spending(chain, first.envelope), spending(chain, away), plain], STRANGER.address, caller)
+    assert unbooked(service) == 12 * USD
+
+    response, refused = await buyer.post(second.body, headers=second.headers)
+    assert (response.status, refused["error"]) == (429, "rate_limited"), refused
+    paid = await never_asked_again(buyer, service, first)
+    assert paid["receipt"]["sizeUsd"] == 4
+    await settle_down(service)
+    response, refused = await buyer.post(second.body, headers=second.headers)
+    assert (response.status, refused["retriable"]) == (429, True), refused
+    assert stake_of(service, second) is None
+    assert is_staked(service, first, 4 * USD)
+    paid = await never_asked_again(buyer, service, hers)
+    assert is_staked(service, hers, 4 * USD)
+    assert unbooked(service) == 4 * USD, "the plain transfer is nobody's stake"
+
+
+async def test_a_use_and_a_transfer_beside_each_other_must_be_one_payment(
+    buyer: Buyer, service: AgentService, market: str
+) -> None:
+    """A used authorization of one payer directly before a transfer of another is nobody's payment."""
+    thief, victim = payer(service, "thief"), payer(service, "victim")
+    theirs, hers = await asked(buyer, thief, market), await asked(buyer, victim, market)
+    chain = service.chain
+    away = sign(theirs.offer, thief, now=chain.now, nonce=nonce_of(theirs.envelope), value="0")
+    caller = wallets.wallet(f"many calls {market}").address
+    together(chain, [spending(chain, away), spending(chain, hers.envelope)], STRANGER.address, caller)
+    await settle_down(service)
+    response, refused = await buyer.post(theirs.body, headers=theirs.headers)
+    assert response.status in (422, 429), refused
+    assert not is_staked(service, theirs, 4 * USD)
+    await never_asked_again(buyer, service, hers)
+    assert is_staked(service, hers, 4 * USD)
+
+
+async def test_a_signature_that_embeds_somebody_elses_nonce_finds_nothing(
+    buyer: Buyer, service: AgentService, market: str
+) -> None:
+    """A contract wallet's signature may hold any word; only the decoded nonce of its own payment counts."""
+    victim = payer(service, "victim")
+    hers = await asked(buyer, victim, market, side="no")
+    account, chain = payer(service, "contract"), service.chain
+    chain.ask("anvil_setCode", account.address, YES_CODE)
+    embedding = nonce_of(hers.envelope) * 3 + hers.key
+    theirs = await asked(buyer, account, market, signature=embedding)
+    one_unit = sign(theirs.offer, account, now=chain.now, nonce=nonce_of(theirs.envelope), value="1")
+    await overtaken(buyer, service, [theirs, hers], [spending(chain, one_unit), spending(chain, hers.envelope)])
+    await settle_down(service)
+    assert not is_staked(service, theirs, 4 * USD)
+    await never_asked_again(buyer, service, hers)
+    assert is_staked(service, hers, 4 * USD)
+    assert unbooked(service) in (0, 1, 4 * USD, 4 * USD + 1)  # of the test before: a plain transfer is nobody's
+
+
+async def test_two_payers_racing_both_have_their_stake(buyer: Buyer, service: AgentService, market: str) -> None:
+    one, other = payer(service, "one"), payer(service, "other")
+    offers = [await asked(buyer, one, market), await asked(buyer, other, market)]
+    chain = service.chain
+    await overtaken(buyer, service, offers, [spending(chain, each.envelope) for each in offers])
+    answers = await asyncio.gather(*(never_asked_again(buyer, service, each) for each in offers))
+    assert [each["receipt"]["sizeUsd"] for each in answers] == [4, 4]
+    assert all(is_staked(service, each, 4 * USD) for each in offers)
+
+
+# ---------------------------------------------------------------- the honest payer, coming back
+
+
+@pytest.mark.proves("agent.trade.payment.decision.used_is_its_payers", "agent.trade.payment.decision.never_sign_again")
+@pytest.mark.parametrize("comes_back", ["with it", "without it", "never", "late", "after the keeper"])
+async def test_a_payment_sent_past_us_is_its_payers_stake(
+    buyer: Buyer, service: AgentService, market: str, comes_back: str
+) -> None:
+    who, chain = payer(service, "honest"), service.chain
+    mine = await asked(buyer, who, market)
+    answers = await overtaken(buyer, service, [mine], [spending(chain, mine.envelope)])
+    response, refused = answers[0]
+    assert (response.status, refused["retriable"]) == (429, True), refused
+    assert "arrived by itself" in refused["message"]
+    if comes_back == "without it":
+        response, refused = await buyer.post(mine.body)
+        assert (response.status, refused["error"]) == (429, "rate_limited"), refused
+    if comes_back == "late":
+        chain.ask("evm_increaseTime", 600)
+        chain.mine()
+    if comes_back in ("never", "after the keeper", "without it"):
+        await settle_down(service)
+    if comes_back != "never":
+        paid = await never_asked_again(buyer, service, mine, pays=comes_back != "without it")
+        assert paid["receipt"]["sizeUsd"] == 4
+    assert is_staked(service, mine, 4 * USD)
+
+
+async def test_a_payment_first_brought_after_it_was_used_is_kept_for_its_bet(
+    buyer: Buyer, service: AgentService, market: str
+) -> None:
+    """The API had never seen it. One call is enough: the keeper books it, though nobody comes back."""
+    who, chain = payer(service, "honest"), service.chain
+    mine = await asked(buyer, who, market)
+    chain.send(spending(chain, mine.envelope), STRANGER.address)
+    response, refused = await buyer.post(mine.body, headers=mine.headers)
+    assert (response.status, refused["retriable"]) == (429, True), refused
+    # Nor does it serve another bet meanwhile, whoever holds it; nor is its payer asked for another payment.
+    response, other = await buyer.post({**mine.body, "side": "no"}, headers=mine.headers)
+    assert (response.status, other["error"]) == (422, "payment_invalid"), other
+    response, refused = await buyer.post(mine.body)
+    assert (response.status, refused["retriable"]) == (429, True), refused
+    await settle_down(service)
+    assert is_staked(service, mine, 4 * USD)
+
+
+async def test_what_was_paid_is_accounted_for_before_a_bet_is_refused(buyer: Buyer, service: AgentService) -> None:
+    """The market closes before its payer comes: she is told of her money, which goes back, and not of the market."""
+    chain, who = service.chain, payer(service, "honest")
+    market = chain.list(f"m-{secrets.token_hex(4)}", closes_at=chain.now + 300)
+    await buyer.shows(market)
+    before = balance(chain, who.address)
+    mine = await asked(buyer, who, market)
+    chain.send(spending(chain, mine.envelope), STRANGER.address)
+    chain.warp_to(chain.now + 400)
+    refused = await never_asked_again(buyer, service, mine)
+    assert refused["error"] == "payment_invalid"
+    assert "the market had closed" in refused["message"]
+    booked = rows(service, "SELECT refund_reason, amount FROM agent_stake WHERE idem_hash = %s", mine.key)
+    assert booked == [(RefundReason.CLOSED, 4 * USD)]
+    await keeper_job(service, "agent-pay")
+    await until(lambda: balance(chain, who.address) == before)
+
+
+@pytest.mark.proves("agent.trade.payment.decision.never_sign_again")
+async def test_only_a_cancelled_authorization_asks_for_a_fresh_one(
+    buyer: Buyer, service: AgentService, market: str
+) -> None:
+    """And not before the index holds the cancellation; then the same key takes another payment."""
+    who, chain = payer(service, "honest"), service.chain
+    mine = await asked(buyer, who, market)
+    service.stop("indexer")
+    chain.send(cancelling(chain, who, nonce_of(mine.envelope)), STRANGER.address)
+    response, refused = await buyer.post(mine.body, headers=mine.headers)
+    assert (response.status, refused["retriable"]) == (429, True), refused
+    assert "not seen yet" in refused["message"]
+    service.start("indexer")
+    for _ in range(100):
+        response, refused = await buyer.post(mine.body, headers=mine.headers)
+        if response.status == 422:
+            break
+        assert response.status == 429, refused
+        await asyncio.sleep(0.1)
+    assert refused["error"] == "payment_invalid"
+    assert "cancelled by its signer" in refused["message"]
+    assert "Sign a new authorization" in refused["hint"]
+    response, paid = await buyer.buy(mine.body, who)
+    assert response.status == 200, paid
+    assert is_staked(service, mine, 4 * USD)
+
+
+async def test_an_authorization_that_has_paid_pays_for_nothing_else(
+    buyer: Buyer, service: AgentService, market: str
+) -> None:
+    for form in Form:
+        who = payer(service, "honest")
+        mine = await asked(buyer, who, market)
+        envelope = sign(mine.offer, who, now=service.chain.now, form=form)
+        response, paid = await buyer.post(mine.body, headers=header(envelope))
+        assert response.status == 200, paid
+        response, refused = await buyer.post({**mine.body, "idemKey": "another-key-0001"}, headers=header(envelope))
+        said = f"{refused['message']} {refused['hint']}".lower()
+        assert (response.status, refused["error"]) == (422, "payment_invalid"), refused
+        assert not any(each in said for each in PAY_AGAIN), refused
+
+
+# ---------------------------------------------------------------- gas
+
+
+BURNS_ALWAYS = "0x5b5f56"  # an endless loop
+# Burns what it is given where it is paid for (a gas price is set), and accepts for nothing where it is only asked.
+BURNS_WHEN_MINED = "0x3a600e57631626ba7e60e01b5f5260205ff35b600e56"
+
+
+@pytest.mark.proves("agent.trade.payment.decision.gas_ceiling")
+async def test_a_payer_with_code_burns_no_more_than_a_settlements_ceiling(
+    buyer: Buyer, service: AgentService, market: str
+) -> None:
+    """Where the burning shows beforehand nothing is sent; where it shows in the block alone, it is capped."""
+    chain, ceiling = service.chain, 600_000
+    spent = "SELECT coalesce(max(gas_used), 0), count(gas_used) FROM outbox_intent i JOIN agent_trade t "
+    spent += "ON t.intent_id = i.id WHERE t.wallet = %s"
+    for code, is_sent in ((BURNS_WHEN_MINED, True), (BURNS_ALWAYS, False)):
+        account = payer(service, "burner")
+        chain.ask("anvil_setCode", account.address, YES_CODE)
+        theirs = await asked(buyer, account, market, signature=b"\x12" * 65)
+        chain.ask("anvil_setCode", account.address, code)
+        response, refused = await buyer.post(theirs.body, headers=theirs.headers)
+        assert response.status != 200, refused
+        gas, sent = rows(service, spent, bytes.fromhex(account.address[2:]))[0]
+        assert gas <= ceiling
+        if not is_sent:
+            assert sent == 0
+        assert stake_of(service, theirs) is None
+
+
+# ---------------------------------------------------------------- W2, as far as the API shows it
+
+
+@pytest.mark.proves(
+    "agent.market.decision.times", "agent.quote.decision.ends_with_stakes", "agent.trade.payment.decision.timeout_120"
+)
+@pytest.mark.parametrize("kind", [0, 2])
+async def test_bets_end_in_the_second_that_the_market_names(buyer: Buyer, service: AgentService, kind: int) -> None:
+    """Before anything that decides is measured; no quote, lock or payment outlives it."""
+    chain, who = service.chain, payer(service, "honest", usd=100)
+    name = chain.list(f"m-{secrets.token_hex(4)}", kind=kind, closes_at=chain.now + 600)
+    await buyer.shows(name)
+    side = "yes" if kind == 0 else "up"
+    closes = chain.terms(name)["startAt" if kind == 2 else "endsAt"]  # what decides
+    market = (await buyer.get(f"/markets/{name}"))[1]["market"]
+    deadline = rows(service, "SELECT closes_at FROM agent_market WHERE market_id = %s", chain.key(name))[0][0]
+    assert market["deadlineAt"] == time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(deadline))
+    assert deadline < closes
+    chain.warp_to(deadline - 30)
+    await until(lambda: rows(service, "SELECT block_time FROM chain_cursor")[0][0] >= deadline - 30)
+    await asyncio.sleep(0.3)
+    _, quoted = await buyer.get("/quote", marketId=name, side=side, sizeUsd=20)
+    assert "closes_soon" in [each["code"] for each in quoted["quote"]["warnings"]], quoted
+    left = rows(service, "SELECT max(extract(epoch FROM expires_at - created_at)) FROM agent_quote WHERE quote_id = %s",
+                quoted["quote"]["quoteId"])[0][0]  # fmt: skip
+    assert left <= 30
+    response, challenge = await buyer.post(bet(name, who, side=side))
+    assert response.status == 402, challenge
+    assert challenge["accepts"][0]["maxTimeoutSeconds"] <= 30
+    chain.warp_to(deadline)
+    await until(lambda: rows(service, "SELECT block_time FROM chain_cursor")[0][0] >= deadline)
+    await asyncio.sleep(0.3)
+    for answer in (
+        await buyer.get("/quote", marketId=name, side=side, sizeUsd=1),
+        await buyer.post(bet(name, who, side=side)),
+    ):
+        response, refused = answer
+        assert (response.status, refused["error"]) == (409, "market_closed"), refused
+    assert (await buyer.get(f"/markets/{name}"))[1]["market"]["status"] == "closed"

@@ -1,0 +1,188 @@
+"""Payments in the index: what an attacker does to somebody's authorization is what the tables say of it, also after a
+reorganization, a rebuild, and on a database that has seen nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from eth_utils.crypto import keccak
+
+from core.db.engine import Pool
+from core.events import Role
+from core.metrics import REGISTRY
+from indexer.chain import ChainFollower
+from indexer.rebuild import rebuild
+from indexer.sources import Sources
+from tests.conftest import TestPostgres
+from tests.support.index_chain import SimChain, SimNode, world_sources
+from tests.support.index_tables import contents, differences, following, fresh_index, wipe
+from tests.support.index_world import ADDRESSES, Crowd, address_of
+
+USD = 10**6
+OURS = ADDRESSES[Role.WALLET]
+MARKET = keccak(text="market")
+ALICE, MALLORY = address_of("alice"), address_of("mallory")
+ONE, TWO = b"1" * 32, b"2" * 32
+
+USED, MOVED, CANCELED = "AuthorizationUsed", "Transfer", "AuthorizationCanceled"
+
+
+@dataclass
+class Indexed:
+    """A chain in memory and the index that follows it."""
+
+    chain: SimChain
+    crowd: Crowd
+    node: SimNode
+    sources: Sources
+    follower: ChainFollower
+    pool: Pool
+
+    async def mine(self, what: str, *args: Any) -> None:
+        """One transaction in a block of its own, indexed."""
+        block = self.chain.mine([self.crowd.tx(what, *args)])
+        assert block.txs, f"{what} reverted"
+        await self.follower.catch_up()
+
+    async def became(self) -> dict[tuple[bytes, bytes], tuple[str, int | None]]:
+        """State and value by payer and nonce."""
+        async with self.pool.connection() as connection:
+            rows = await connection.execute("SELECT authorizer, nonce, state, value FROM token_authorization")
+            return {
+                (bytes(payer), bytes(nonce)): (state, None if value is None else int(value))
+                for payer, nonce, state, value in await rows.fetchall()
+            }
+
+
+@pytest.fixture
+async def indexed(database_url: str) -> AsyncIterator[Indexed]:
+    chain, crowd, sources = SimChain(), Crowd("payments"), world_sources()
+    node = SimNode(chain)
+    chain.mine([crowd.tx("list", MARKET, 10_000, 2, "{}")])
+    async with following(database_url, node, sources) as (follower, pool):
+        async with pool.connection() as connection:
+            await wipe(connection)
+        await follower.open()
+        await follower.catch_up()
+        yield Indexed(chain, crowd, node, sources, follower, pool)
+
+
+async def same_as_fresh(indexed: Indexed, postgres: TestPostgres) -> None:
+    async with indexed.pool.connection() as connection:
+        ours = await contents(connection)
+        await rebuild(connection, indexed.sources)
+        assert not differences(await contents(connection), ours)
+    other = postgres.create()
+    try:
+        assert not differences(await fresh_index(other, indexed.node, indexed.sources), ours)
+    finally:
+        postgres.drop(other)
+
+
+async def test_what_strangers_do_to_an_authorization_is_what_it_brought(
+    indexed: Indexed, postgres: TestPostgres
+) -> None:
+    three, four, five = b"3" * 32, b"4" * 32, b"5" * 32
+    # One unit by the nonce of a bet of 4 USD, and 4 USD of the attacker's own beside it.
+    paid = ((USED, ALICE, ONE), (MOVED, ALICE, OURS, 1), (USED, MALLORY, ONE), (MOVED, MALLORY, OURS, 4 * USD))
+    await indexed.mine("several", paid)
+    # One transfer for two authorizations of one transaction.
+    await indexed.mine("several", ((USED, ALICE, TWO), (USED, ALICE, three), (MOVED, ALICE, OURS, 4 * USD)))
+    # A cancellation, and a plain transfer of the same amount after it.
+    await indexed.mine("several", ((CANCELED, ALICE, four), (MOVED, ALICE, OURS, 4 * USD)))
+    # The payer's money goes elsewhere, the same amount comes by a plain transfer.
+    elsewhere = ((USED, ALICE, five), (MOVED, ALICE, address_of("shop"), 9 * USD), (MOVED, ALICE, OURS, 9 * USD))
+    await indexed.mine("several", elsewhere)
+    assert await indexed.became() == {
+        (ALICE, ONE): ("paid", 1),
+        (MALLORY, ONE): ("paid", 4 * USD),
+        (ALICE, TWO): ("unpaired", None),
+        (ALICE, three): ("paid", 4 * USD),
+        (ALICE, four): ("canceled", None),
+        (ALICE, five): ("unpaired", None),
+    }
+    await same_as_fresh(indexed, postgres)
+
+
+async def test_a_cancellation_is_known_of_somebody_who_never_paid(indexed: Indexed, postgres: TestPostgres) -> None:
+    await indexed.mine("cancel", address_of("stranger"), ONE)
+    assert await indexed.became() == {(address_of("stranger"), ONE): ("canceled", None)}
+    await same_as_fresh(indexed, postgres)
+
+
+async def test_a_use_that_brought_us_nothing_is_not_followed(indexed: Indexed) -> None:
+    """The token's users are many; of them only those who paid us in the same transaction are looked at."""
+    shop = address_of("shop")
+    await indexed.mine("several", ((USED, ALICE, ONE), (MOVED, ALICE, shop, USD)))
+    assert await indexed.became() == {}
+    # In one block with a payment of the same payer, where the node is asked for the payer's authorizations.
+    crowd = indexed.crowd
+    indexed.chain.mine(
+        [
+            crowd.tx("several", ((USED, ALICE, TWO), (MOVED, ALICE, shop, USD))),
+            crowd.tx("direct", ALICE, 5 * USD, b"3" * 32),
+        ]
+    )
+    await indexed.follower.catch_up()
+    assert await indexed.became() == {(ALICE, b"3" * 32): ("paid", 5 * USD)}
+
+
+async def test_a_reorganized_payment_is_what_it_brought_in_the_end(indexed: Indexed, postgres: TestPostgres) -> None:
+    """Four dollars become one unit under the same nonce: what the tables say is the chain's, not the first block's."""
+    await indexed.mine("direct", ALICE, 4 * USD, ONE)
+    assert await indexed.became() == {(ALICE, ONE): ("paid", 4 * USD)}
+    indexed.chain.drop(1)
+    indexed.chain.mine([indexed.crowd.tx("several", ((USED, ALICE, ONE), (MOVED, ALICE, OURS, 1)))])
+    await indexed.mine("direct", MALLORY, USD, TWO)
+    assert await indexed.became() == {(ALICE, ONE): ("paid", 1), (MALLORY, TWO): ("paid", USD)}
+    indexed.chain.drop(2)
+    indexed.chain.mine([indexed.crowd.tx("cancel", ALICE, ONE)])
+    await indexed.mine("direct", MALLORY, USD, TWO)
+    assert await indexed.became() == {(ALICE, ONE): ("canceled", None), (MALLORY, TWO): ("paid", USD)}
+    await same_as_fresh(indexed, postgres)
+
+
+def alarms() -> float:
+    return REGISTRY.get_sample_value("vpm_index_unpaid_stakes_total", {"chain": "base"}) or 0.0
+
+
+async def test_what_is_paid_for_raises_no_alarm(indexed: Indexed) -> None:
+    before = alarms()
+    await indexed.mine("stake", MARKET, ALICE, 0, 5 * USD, ONE)
+    await indexed.mine("direct", ALICE, 7 * USD, TWO)
+    await indexed.mine("credit", MARKET, ALICE, 1, 7 * USD, TWO)
+    await indexed.mine("direct", ALICE, 9 * USD, b"3" * 32)
+    await indexed.mine("credit", MARKET, ALICE, 1, 8 * USD, b"3" * 32)  # another amount: it goes back
+    assert alarms() == before
+
+
+SAID = {
+    "nothing": (),
+    "another amount": ((USED, ALICE, ONE), (MOVED, ALICE, OURS, 4 * USD)),
+    "another payer": ((USED, MALLORY, ONE), (MOVED, MALLORY, OURS, 5 * USD)),
+    "another nonce": ((USED, ALICE, TWO), (MOVED, ALICE, OURS, 5 * USD)),
+    "something between": ((USED, ALICE, ONE), (MOVED, ALICE, address_of("x"), 1), (MOVED, ALICE, OURS, 5 * USD)),
+    "the other way round": ((MOVED, ALICE, OURS, 5 * USD), (USED, ALICE, ONE)),
+    "a cancellation": ((CANCELED, ALICE, ONE), (MOVED, ALICE, OURS, 5 * USD)),
+}
+
+
+@pytest.mark.parametrize("said", SAID.values(), ids=SAID.keys())
+async def test_a_stake_whose_payment_the_token_does_not_announce_is_an_alarm(
+    indexed: Indexed, said: tuple[tuple[Any, ...], ...]
+) -> None:
+    before = alarms()
+    await indexed.mine("odd_stake", MARKET, ALICE, 5 * USD, ONE, said)
+    assert alarms() == before + 1
+    await indexed.mine("stake", MARKET, ALICE, 0, 5 * USD, b"9" * 32)
+    assert alarms() == before + 1, "the index goes on"
+
+
+async def test_two_stakes_for_one_payment_are_an_alarm(indexed: Indexed) -> None:
+    before = alarms()
+    await indexed.mine("stake", MARKET, ALICE, 0, 5 * USD, ONE)
+    await indexed.mine("odd_stake", MARKET, ALICE, 5 * USD, ONE, ())
+    assert alarms() == before + 1

@@ -1,0 +1,117 @@
+"""What strangers and payers can do with a payment past the API: on the token, with their own keys and higher tips."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from eth_account import Account
+from eth_account.messages import encode_typed_data
+
+from core.chain import Call
+from core.config import Settings
+from core.config.keeping import KeeperSettings
+from keeper.report import Report
+from keeper.runner import Runner
+from keeper.schedule import BY_NAME
+from keeper.service import keeping
+from scripts._stack.wallets import Wallet
+from tests.support.agent_chain import AgentChain
+from tests.support.agent_service import AgentService
+
+STRANGER_TIP = 5_000 * 10**9
+_SPEND = "{}(address,address,uint256,uint256,uint256,bytes32,bytes)"
+
+# Makes every call that its calldata lists, each as two bytes of length, twenty of address and the data; or none at all.
+MANY_CALLS_CODE = (
+    "0x5f"  # p = 0
+    "5b803614603057"  # while p != calldatasize
+    "803560f01c816002013560601c"  # length, target
+    "8183601601" + "5f37"  # data to memory
+    "5f5f835f5f855af115603257"  # call, or fail
+    "5001601601600156"  # p += length + 22
+    "5b00"
+    "5b5f5ffd"
+)
+# isValidSignature by the key whose address this stands at.
+OWNER_CODE = (
+    "0x6004355f52"  # the hash
+    "60a43560f81c602052606435604052608435606052"  # v, r, s
+    "6020608060805f60015afa50"  # ecrecover
+    "6080513014631626ba7e0260e01b5f5260205ff3"  # the magic value if it is us
+)
+# isValidSignature that takes anything.
+YES_CODE = "0x631626ba7e60e01b5f5260205ff3"
+
+
+def spending(chain: AgentChain, envelope: Mapping[str, Any], function: str = "transferWithAuthorization") -> Call:
+    """The call of the token that uses an authorization, past everybody."""
+    given = envelope["payload"]["authorization"]
+    return chain.contracts.token.call(
+        _SPEND.format(function),
+        given["from"],
+        given["to"],
+        int(given["value"]),
+        int(given["validAfter"]),
+        int(given["validBefore"]),
+        bytes.fromhex(given["nonce"][2:]),
+        bytes.fromhex(envelope["payload"]["signature"][2:]),
+    )
+
+
+def offered(chain: AgentChain, call: Call, sender: str) -> str:
+    """Puts a transaction into the pool ahead of whatever is there; its hash."""
+    chain.ask("anvil_setBalance", sender, hex(10**22))
+    chain.ask("anvil_impersonateAccount", sender)
+    fees = {"gas": hex(1_500_000), "maxFeePerGas": hex(STRANGER_TIP), "maxPriorityFeePerGas": hex(STRANGER_TIP)}
+    return str(chain.ask("eth_sendTransaction", {**call.parameters(), "from": sender, **fees}))
+
+
+def together(chain: AgentChain, calls: Sequence[Call], sender: str, at: str) -> dict[str, Any]:
+    """All calls in one transaction, by a contract put at `at`; the receipt."""
+    chain.ask("anvil_setCode", at, MANY_CALLS_CODE)
+    data = b"".join(len(each.data).to_bytes(2) + bytes.fromhex(each.to[2:]) + each.data for each in calls)
+    chain.ask("anvil_setBalance", sender, hex(10**22))
+    chain.ask("anvil_impersonateAccount", sender)
+    sent = chain.ask(
+        "eth_sendTransaction", {"from": sender, "to": at, "data": "0x" + data.hex(), "gas": hex(2_000_000)}
+    )
+    return chain.receipt(sent)
+
+
+def cancelling(chain: AgentChain, who: Wallet, nonce: bytes) -> Call:
+    """The call of the token that cancels an authorization, signed by its signer."""
+    facts = chain.contracts.token_facts
+    signable = encode_typed_data(
+        domain_data={
+            "name": facts.domain_name,
+            "version": facts.domain_version,
+            "chainId": chain.contracts.chain_id,
+            "verifyingContract": facts.address,
+        },
+        message_types={
+            "CancelAuthorization": [{"name": "authorizer", "type": "address"}, {"name": "nonce", "type": "bytes32"}]
+        },
+        message_data={"authorizer": who.address, "nonce": nonce},
+    )
+    signature = bytes(Account.sign_message(signable, who.private_key).signature)
+    return chain.contracts.token.call("cancelAuthorization(address,bytes32,bytes)", who.address, nonce, signature)
+
+
+def nonce_of(envelope: Mapping[str, Any]) -> bytes:
+    return bytes.fromhex(envelope["payload"]["authorization"]["nonce"][2:])
+
+
+def balance(chain: AgentChain, owner: str) -> int:
+    return int(chain.read(chain.contracts.token.call("balanceOf", owner)))
+
+
+async def keeper_job(service: AgentService, name: str = "agent-credit") -> Report:
+    """Runs one of the keeper's jobs in this process, as the daemon would."""
+    settings = Settings.model_validate({k: v for k, v in service.env.items() if k in _aliases(Settings)})
+    async with keeping(settings, KeeperSettings.model_validate({})) as keeper:
+        return await Runner(keeper).run(BY_NAME[name])
+
+
+def _aliases(settings: Any) -> set[str]:
+    return {each.alias for each in settings.model_fields.values()}

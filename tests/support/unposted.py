@@ -1,0 +1,71 @@
+"""A feed that nobody posts to, as Chainlink's are, on a local Base: what early-resolvable markets stand on."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+from eth_utils.crypto import keccak
+
+from core.abi import abi
+from core.chain import Contract, checksum
+from core.deployments import ObservationSource, write_deployment
+from core.market_document import Metadata, Specification, rendered
+from core.mirror.bet import market_key
+from core.mirror.settlement import MARGIN, Kind
+from core.money import USD
+from scripts._stack import wallets
+from scripts._stack.genesis import compiled_code
+from tests.support.agent_chain import CAP, HOUR, AgentChain
+
+KEY = "DEGEN/market_cap"
+_SOURCE = ObservationSource(
+    key=KEY,
+    address=checksum("0x" + keccak(text="a feed that nobody posts to")[12:].hex()),
+    max_lag_seconds=1,
+    memory_seconds=10,
+    max_age_seconds=24 * HOUR,
+    pot_cap_units=100_000 * USD,
+)
+
+
+def with_unposted_feed(chain: AgentChain, deployments: Path, folder: Path) -> tuple[AgentChain, Path]:
+    """The chain that knows the feed, which the Safe has allowed, and a folder of deployment files that names it: a test
+    that lists on it starts its daemons with that folder."""
+    chain.ask("anvil_setCode", _SOURCE.address, compiled_code("LocalFeed"))
+    sources = (*chain.deployment.observation_feeds, _SOURCE)
+    deployment = chain.deployment.model_copy(update={"observation_feeds": sources})
+    made = replace(chain, deployment=deployment)
+    push(made, CAP // 2)
+    given = (_SOURCE.address, True, _SOURCE.memory_seconds, _SOURCE.max_age_seconds, _SOURCE.pot_cap_units)
+    assert deployment.safe is not None
+    made.send(made.contracts.lister.call("setFeed", *given), deployment.safe.address)
+    copied = folder / "deployments"
+    shutil.copytree(deployments, copied)
+    write_deployment(deployment, copied / f"{deployment.network}.json")
+    return made, copied
+
+
+def push(chain: AgentChain, value: int) -> None:
+    """A reading of now."""
+    chain.ask("evm_mine")
+    feed = Contract(_SOURCE.address, abi("LocalFeed"))
+    chain.send(feed.call("push", value, chain.now), wallets.DEPLOYER.address)
+
+
+def list_early(chain: AgentChain, name: str, *, stakes_seconds: int = HOUR, target: int = CAP) -> str:
+    """Lists a market that a reading at or over the target settles at once; its id."""
+    closes_at = chain.now + stakes_seconds
+    ends_at = closes_at + MARGIN + _SOURCE.memory_seconds + stakes_seconds
+    feed = bytes.fromhex(_SOURCE.address[2:])
+    times = {"opens_at": 0, "closes_at": closes_at, "start_at": 0, "ends_at": ends_at}
+    derived = {"early_from": closes_at + MARGIN + _SOURCE.memory_seconds, "settles_after": 0, "voids_after": 0}
+    spec = Specification(Kind.THRESHOLD, feed, target, (), True, False, 0, **times, **derived)
+    identity = rendered(spec, KEY).id
+    weights = (10 * USD, 10 * USD)
+    fields = (int(Kind.THRESHOLD), _SOURCE.address, target, (), True, 0, closes_at, 0, ends_at, weights)
+    listing = chain.contracts.lister.call("list", market_key(identity), fields, Metadata(identity).canonical())
+    chain.send(listing, chain.deployment.operator_wallets["lister"])
+    chain.ids[name] = identity
+    return identity

@@ -1,0 +1,83 @@
+"""What a payer whose authorization was used is told: never to pay again, unless it was cancelled."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from api.agent import trade_refusals
+from api.agent.problems import CATALOGUE, RETRIABLE
+from api.http.problem import Problem
+from core.mirror.settlement import RefundReason
+from core.outbox import Intent, IntentState, Outcome
+from tests.support.agent_markets import stake
+
+TX = b"\x07" * 32
+PAY_AGAIN = ("sign a", "sign again", "sign one", "fresh one", "new authorization", "fresh nonce")
+
+
+def words(refusal: Problem) -> str:
+    return f"{refusal.message} {refusal.extra.get('hint', CATALOGUE[refusal.code].hint)}".lower()
+
+
+def intent(reason_code: str | None, *, reason: str = "The token said no.") -> Intent:
+    now = datetime.now(UTC)
+    return Intent(
+        id=1, key="k", chain_id=1, group="relay", kind="settle", state=IntentState.FAILED, outcome=Outcome.REVERTED,
+        reason_code=reason_code, reason=reason, nonce=1, tx_hash=TX, block_number=1, gas_used=1, fee_wei=1,
+        not_after=None, created_at=now, state_at=now,
+    )  # fmt: skip
+
+
+USED = [
+    trade_refusals.unseen(),
+    trade_refusals.unpaired(TX),
+    trade_refusals.arriving(5_000_000, TX),
+    trade_refusals.refused(intent("AuthorizationAlreadyUsed")),
+    trade_refusals.refused(intent("AuthorizationUsedOrCanceled")),
+    trade_refusals.refused(intent("AuthorizationAlreadyBooked")),
+    trade_refusals.settling(None),
+    trade_refusals.unknown("0x", None),
+]
+SETTLED = [
+    trade_refusals.spoken_for(),
+    trade_refusals.elsewhere(TX),
+    trade_refusals.other_amount(1, 5_000_000, TX),
+    trade_refusals.other_use("another size.", TX),
+    trade_refusals.has_paid(None),
+    trade_refusals.has_paid(stake(0, 1, 0, 1)),
+    *(trade_refusals.refunded(stake(None, 1, 0, 0, refund_reason=why)) for why in list(RefundReason)[1:]),
+    trade_refusals.refused(intent("NotSignedBy")),
+    trade_refusals.refused(intent(None)),
+]
+
+
+@pytest.mark.parametrize("refusal", USED, ids=lambda each: each.message[:40])
+def test_as_long_as_it_is_not_known_what_became_of_it_the_answer_can_be_asked_for_again(refusal: Problem) -> None:
+    assert refusal.code in RETRIABLE
+    assert not any(each in words(refusal) for each in PAY_AGAIN)
+    assert "again" in words(refusal)
+
+
+@pytest.mark.parametrize("refusal", SETTLED, ids=lambda each: each.message[:40])
+def test_what_was_used_up_asks_for_no_other_payment(refusal: Problem) -> None:
+    assert refusal.code == "payment_invalid"
+    assert not any(each in words(refusal) for each in PAY_AGAIN)
+
+
+def test_only_a_cancelled_authorization_asks_for_a_fresh_one() -> None:
+    refusal = trade_refusals.cancelled(TX)
+    assert (refusal.code, refusal.extra["txHash"]) == ("payment_invalid", "0x" + TX.hex())
+    assert "sign a new authorization" in words(refusal)
+
+
+def test_the_catalogues_own_hint_asks_for_no_other_payment() -> None:
+    assert not any(each in CATALOGUE["payment_invalid"].hint.lower() for each in PAY_AGAIN)
+
+
+@pytest.mark.parametrize("reason", list(RefundReason)[1:])
+def test_every_refund_says_why(reason: RefundReason) -> None:
+    said = trade_refusals.refunded(stake(None, 2_500_000, 0, 0, refund_reason=reason))
+    assert "2.5 USDC" in said.message
+    assert "given back whole" in said.message

@@ -1,0 +1,40 @@
+"""DATABASE_URL with one host and with several, as SQLAlchemy and libpq read it."""
+
+from __future__ import annotations
+
+import pytest
+from psycopg.conninfo import conninfo_to_dict
+from sqlalchemy import create_engine
+
+from core.config import Settings, load
+from core.db.engine import conninfo, sqlalchemy_url
+from core.errors import ConfigError
+
+SEVERAL = "postgres://vpm:p%40ss@one:5433,two/vpm?sslmode=require"
+
+
+def test_one_host_stays_as_it_is() -> None:
+    assert conninfo("postgres://vpm:p%40ss@one/vpm") == "postgresql://vpm:p%40ss@one/vpm"
+
+
+@pytest.mark.parametrize("url", [SEVERAL, SEVERAL + "&target_session_attrs=prefer-standby"])
+def test_both_readers_see_the_same_hosts_and_want_the_same_one(url: str) -> None:
+    libpq = conninfo_to_dict(conninfo(url))
+    _, arguments = create_engine(sqlalchemy_url(url)).dialect.create_connect_args(sqlalchemy_url(url))
+    for read in (libpq, arguments):
+        assert (read["host"], read["port"]) == ("one,two", "5433,5432")
+        assert (read["user"], read["password"], read["sslmode"]) == ("vpm", "p@ss", "require")
+        assert read["target_session_attrs"] == ("read-write" if url == SEVERAL else "prefer-standby")
+    assert libpq["dbname"] == arguments["dbname"] == "vpm"
+
+
+def test_settings_take_several_hosts() -> None:
+    assert load(Settings, {"DATABASE_URL": SEVERAL}).database_url.get_secret_value() == SEVERAL
+
+
+@pytest.mark.parametrize(
+    "hosts", ["one:x,two", "one,,two", "one,two:99999", "[::1]:5432,two", "one:5432,"], ids=lambda hosts: hosts
+)
+def test_a_host_that_is_none_is_refused_by_name_of_the_variable(hosts: str) -> None:
+    with pytest.raises(ConfigError, match="DATABASE_URL"):
+        load(Settings, {"DATABASE_URL": f"postgresql://vpm:pw@{hosts}/vpm"})
