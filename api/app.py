@@ -5,6 +5,7 @@ To add a surface, write a context manager that takes a `Context` and yields a `S
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
@@ -28,6 +29,7 @@ TITLE = "VPM"
 SURFACES: tuple[MakeSurface, ...] = (stock_surface, agent_surface, cup_surface)
 
 # How long open requests may take once the service was told to stop; a relay answer takes up to 10 s.
+IDLE_SECONDS = 75.0
 SHUTDOWN_SECONDS = 12.0
 BACKLOG = 1024
 # What a documented request may need at most: 4,500 characters of query in escaped UTF-8, and a payment header with a
@@ -46,8 +48,11 @@ async def make_app(context: Context, surfaces: Sequence[MakeSurface] = SURFACES)
 
 
 @asynccontextmanager
-async def serve(app: web.Application, host: str, port: int, *, reuse_port: bool = False) -> AsyncIterator[int]:
-    """Serves until the context is left; yields the port, which may have been asked for as 0."""
+async def serve(
+    app: web.Application, host: str, port: int, *, reuse_port: bool = False, idle_seconds: float = IDLE_SECONDS
+) -> AsyncIterator[int]:
+    """Serves until the context is left; yields the port, which may have been asked for as 0. A connection that asks
+    nothing for `idle_seconds` is ended, whether it asked before or never."""
     # No access log: it would hold the addresses people ask about.
     runner = web.AppRunner(
         app,
@@ -66,9 +71,28 @@ async def serve(app: web.Application, host: str, port: int, *, reuse_port: bool 
             raise ConfigError(
                 f"{host}:{port} cannot be listened on: {error.strerror or error}.", hint="Set VPM_HOST or VPM_PORT."
             ) from None
-        yield int(runner.addresses[0][1])
+        ending = asyncio.create_task(_end_idle(runner, idle_seconds))
+        try:
+            yield int(runner.addresses[0][1])
+        finally:
+            ending.cancel()
+            await asyncio.gather(ending, return_exceptions=True)
     finally:
         await runner.cleanup()
+
+
+async def _end_idle(runner: web.AppRunner, seconds: float) -> None:
+    """aiohttp ends a connection that has been answered, and none that never finished asking."""
+    loop = asyncio.get_running_loop()
+    since: dict[web.RequestHandler, float] = {}
+    while True:
+        await asyncio.sleep(seconds / 4)
+        server = runner.server
+        idle = [] if server is None else [each for each in server.connections if each._current_request is None]
+        since = {each: since.get(each, loop.time()) for each in idle}
+        for each, began in since.items():
+            if loop.time() - began >= seconds:
+                each.force_close()
 
 
 def supports_reuse_port() -> bool:

@@ -183,6 +183,7 @@ def _tell_ready(daemon: Daemon) -> None:
     if path:
         content = {"daemon": daemon.name, "pid": os.getpid(), "metrics": f"{daemon.health.url}/metrics"}
         partial = Path(f"{path}.{os.getpid()}")
+        partial.touch(mode=0o600)
         partial.write_text(json.dumps(content))
         partial.replace(path)
     address = os.environ.get("NOTIFY_SOCKET")

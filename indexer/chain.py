@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from core.chain.errors import RpcError
 from core.db.engine import Pool
@@ -22,10 +22,11 @@ from indexer.fetch import Fetcher, Replaced
 from indexer.lineage import Fork, common_ancestor, confirms, lowest_ancestor
 from indexer.logs import Page
 from indexer.node import Node
+from indexer.proof import Witness
 from indexer.sources import Sources
 from indexer.store import lookup
 from indexer.store.cursor import Cursor, note_head, note_state, open_cursor
-from indexer.store.steps import append, rewind
+from indexer.store.steps import append, mend, rewind
 from indexer.store.tables import Connection
 from indexer.wire import Header
 
@@ -42,6 +43,35 @@ PRUNE_SECONDS = 60.0
 RATE_SECONDS = 10.0
 LONGEST_LINKED_GAP = 2_048
 """A finalized block further behind than this does not keep history from being read in pages."""
+
+
+RECHECK_SECONDS = 15.0
+RECHECK_BLOCKS = 2_000
+"""Of history, each time."""
+RECHECK_AFTER = 4
+"""So many blocks later a node's search has what it lacked at the head."""
+
+
+@dataclass(slots=True)
+class Recheck:
+    """How far committed blocks were compared with the nodes again."""
+
+    looked_at: float = field(default_factory=time.monotonic)
+    recent_until: int | None = None
+    history_until: int | None = None
+    width: int = RECHECK_BLOCKS
+
+    def recent(self, cursor: int, lowest: int) -> tuple[int, int] | None:
+        """The next of the newest blocks; what was left behind further than one look reaches is history."""
+        last = cursor - RECHECK_AFTER
+        until = self.recent_until if self.recent_until is not None else last - LINKED_AT_ONCE
+        first = max(lowest, until + 1, last - 4 * LINKED_AT_ONCE)
+        return None if first > last else (first, min(last, first + LINKED_AT_ONCE - 1))
+
+    def history(self, newest: int, lowest: int) -> tuple[int, int] | None:
+        """The next page up to `newest`, beginning again at the lowest block once through."""
+        first = lowest if self.history_until is None or self.history_until >= newest else self.history_until + 1
+        return None if first > newest else (first, min(newest, first + self.width - 1))
 
 
 @dataclass(slots=True)
@@ -66,7 +96,10 @@ class ChainFollower:
         self._pool = pool
         self._finality_blocks = finality_blocks
         self._bloom = BloomTest(sources)
-        self._fetcher = Fetcher(node, sources, self._bloom)
+        self._fetcher = Fetcher(node, sources, self._bloom, Witness(node, sources.name))
+        self._recheck = Recheck()
+        self._level_at = time.time()
+        metrics.LAG_SECONDS.labels(sources.name).set_function(lambda: max(0.0, time.time() - self._level_at))
         self._width = Width()
         self._linked_at_once = LINKED_AT_ONCE
         self._finalized: int | None = None
@@ -105,8 +138,10 @@ class ChainFollower:
                 await read_past(connection, self.node, self.sources, self._at())
             self._feeds_complete = True
         await self._in_state("tail")
+        self._level_at = time.time()
         self._measure()
         await self._prune()
+        await self._look_again()
 
     async def _forward(self, head: Header) -> None:
         cursor = self._at()
@@ -171,6 +206,46 @@ class ChainFollower:
         metrics.EVENTS.labels(self.sources.name).inc(len(page.logs))
         metrics.BLOCKS.labels(self.sources.name).inc(page.end.number - cursor.number)
         metrics.INDEXED.labels(self.sources.name).set(page.end.number)
+
+    # ---------------------------------------------------------------- what was committed and is not whole
+
+    async def _look_again(self) -> None:
+        """Compares blocks the cursor has passed with the nodes: the newest once more when nodes have had time to take
+        in what they lacked, and history a page at a time, over and over. What is missing is put in."""
+        now, cursor = time.monotonic(), self._at()
+        if now - self._recheck.looked_at < RECHECK_SECONDS:
+            return
+        self._recheck.looked_at = now
+        lowest = self.sources.start_block
+        recent = self._recheck.recent(cursor.number, lowest)
+        history = self._recheck.history(cursor.number - RECHECK_AFTER, lowest)
+        try:
+            if recent is not None and self.head is not None:
+                await self._put_in_missing(await self._fetcher.linked(*recent, None, self.head))
+                self._recheck.recent_until = recent[1]
+            if history is not None:
+                await self._put_in_missing(await self._fetcher.settled(*history))
+                self._recheck.history_until = history[1]
+        except (RpcError, NodeFault) as error:  # the tables are no worse than before
+            if isinstance(error, RpcError) and error.kind in TOO_MUCH:
+                self._recheck.width = max(1, self._recheck.width // 2)
+            log.info(error.message, action="index.not_compared", chain=self.sources.name)
+
+    async def _put_in_missing(self, page: Page) -> None:
+        async with self._pool.connection() as connection:
+            stored = await lookup.places_of_logs(connection, self.sources.chain_id, page.first, page.end.number)
+            missing = [log for log in page.logs if (log.block, log.index) not in stored]
+            if not missing:
+                return
+            log.warning(
+                "logs were missing in blocks that were read before; they are put in",
+                action="index.mended",
+                chain=self.sources.name,
+                logs=len(missing),
+                blocks=sorted({each.block for each in missing})[:20],
+            )
+            await mend(connection, self.sources, self._at(), page, missing)
+        metrics.MENDED.labels(self.sources.name).inc(len(missing))
 
     # ---------------------------------------------------------------- reorganizations
 
@@ -273,7 +348,6 @@ class ChainFollower:
         if self.head is not None and self.cursor is not None:
             lag = max(0, self.head.number - self.cursor.number)
             metrics.LAG_BLOCKS.labels(self.sources.name).set(lag)
-            metrics.LAG_SECONDS.labels(self.sources.name).set(max(0.0, time.time() - self.head.timestamp) if lag else 0)
         now = time.monotonic()
         if now - self._rate.since >= RATE_SECONDS:
             metrics.EVENT_RATE.labels(self.sources.name).set(self._rate.per_second(now))

@@ -24,6 +24,7 @@ from indexer.fetch import Fetcher
 from indexer.fold.shared import FeedRounds, rounds
 from indexer.logs import Page
 from indexer.node import Node
+from indexer.proof import Witness
 from indexer.sources import Sources
 from indexer.store.cursor import Cursor, feeds_json, known_feeds
 from indexer.store.tables import Connection, begin_writing, copy_rows, store
@@ -77,7 +78,7 @@ async def read_past(connection: Connection, node: Node, sources: Sources, cursor
     if cursor.number >= sources.start_block:
         log.info("reading past rounds of new feeds", action="index.new_feeds", chain=sources.name, feeds=len(missing))
         added = replace(sources, contracts={}, token=None, feeds={each: sources.feeds[each] for each in missing})
-        fetcher = Fetcher(node, added, BloomTest(added))
+        fetcher = Fetcher(node, added, BloomTest(added), Witness(node, added.name))
         async for page in pages(fetcher, sources.start_block, cursor.number, Width()):
             await _write(connection, added, cursor, page)
     await connection.execute(

@@ -2,8 +2,9 @@
 
 Two ways, for two situations:
 - `linked`: at the head. Every header is read, must name its predecessor, and every log must be of these very blocks. A
-  block whose bloom allows logs of ours, but for which the node gave none, is asked for again by its hash.
-- `settled`: deep in history. Only logs and the last header are read; what is missing there shows when logs are folded.
+  block that holds logs of ours, or whose bloom allows some, is compared with a second node or with its receipts.
+- `settled`: deep in history. Only logs and the last header are read, and compared with the second node's, or where
+  there is none with the receipts of a few of the blocks.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from core.chain.errors import RpcError, RpcErrorKind
 from core.events.token import TRANSFER
 from indexer import metrics
 from indexer.bloom import BloomTest
@@ -21,6 +23,7 @@ from indexer.errors import NodeFault
 from indexer.fold.payments import relevant
 from indexer.logs import BlockInfo, Page
 from indexer.node import SENDERS_AT_ONCE, Node
+from indexer.proof import DISTRUSTED_AT_ONCE, Witness, merged
 from indexer.sources import Filter, Sources
 from indexer.wire import Header, WireLog
 
@@ -38,6 +41,7 @@ class Fetcher:
     node: Node
     sources: Sources
     bloom: BloomTest
+    witness: Witness
 
     async def linked(self, first: int, last: int, parent: bytes | None, head: Header) -> Page:
         """The blocks `first` to `last`, whose predecessor must be `parent`. Replaced when it is not."""
@@ -58,22 +62,22 @@ class Fetcher:
 
     async def settled(self, first: int, last: int) -> Page:
         """The same for blocks that are final, with as few questions as possible."""
+        if self.witness.distrusts:
+            return await self._distrusted(first, last)
         (end,), logs = await asyncio.gather(self._present([last]), self._logs(first, last))
         hashes = block_hashes(logs, first, last)
         if hashes.get(last, end.hash) != end.hash:
             raise NodeFault(f"A node's logs of block {last} are of another block than its header.")
-        if not logs:
-            await self._confirm_empty(first, last)
         blocks = await self._blocks_of(logs, hashes)
         blocks[last] = end.info(self.sources.l1_blocks)
         return self._page(first, tuple(blocks[number] for number in sorted(blocks)), blocks, logs)
 
-    async def _confirm_empty(self, first: int, last: int) -> None:
-        """A node that lost its logs answers like one that has none: where there is another node, it must agree."""
-        for node in self.node.opinions()[1:]:
-            if await node.logs(self.sources.main_filter, first, last):
-                metrics.SHORT_ANSWERS.labels(self.sources.name).inc()
-                raise NodeFault(f"One node has no logs of blocks {first} to {last}, another has some.")
+    async def _distrusted(self, first: int, last: int) -> Page:
+        """History of a node that was seen to leave logs out: read as carefully as the head."""
+        if last - first >= DISTRUSTED_AT_ONCE:
+            raise RpcError(RpcErrorKind.RANGE_TOO_WIDE, "History of a node that left out logs is read in small pages.")
+        (end,) = await self._present([last])
+        return await self.linked(first, last, None, end)
 
     def _page(
         self, first: int, remembered: tuple[BlockInfo, ...], blocks: Mapping[int, BlockInfo], logs: Sequence[WireLog]
@@ -131,10 +135,20 @@ class Fetcher:
     async def _logs(self, first: int, last: int) -> list[WireLog]:
         """The same, and the authorizations that may have made the transfers."""
         logs = await self._ours_and_payments(first, last)
+        if len(self.node.opinions()) > 1:
+            logs = await self.witness.of_page(self._filters, first, last, logs)
+        else:
+            await self.witness.sample(self._filters, logs)
         found = []
         for chosen in self._authorization_filters(self._payments_in(logs)):
-            found += await self.node.logs(chosen, first, last)
-        return logs + found
+            for node in self.node.opinions():
+                found += await node.logs(chosen, first, last)
+        return logs + merged(found)
+
+    @property
+    def _filters(self) -> list[Filter]:
+        payments = self.sources.transfer_filter
+        return [self.sources.main_filter] if payments is None else [self.sources.main_filter, payments]
 
     async def _authorizations_of(self, headers: Mapping[int, Header], logs: Sequence[WireLog]) -> list[WireLog]:
         """Authorizations in the blocks of `logs` that may have made its transfers, asked for block by block."""
@@ -145,10 +159,10 @@ class Fetcher:
 
         async def ask(header: Header, transfers: list[WireLog]) -> list[WireLog]:
             async with gate:
-                found = []
-                for chosen in self._authorization_filters(transfers):
-                    found += await self.node.logs_of_block(chosen, header.hash)
-                return _of_block(found, header)
+                filters = self._authorization_filters(transfers)
+                found = [log for chosen in filters for log in await self.node.logs_of_block(chosen, header.hash)]
+                proved = await self.witness.whole(header, filters, found)
+                return _of_block(found if proved is None else proved, header)
 
         parts = await asyncio.gather(*(ask(headers[int(number, 16)], some) for number, some in by_block.items()))
         return [log for part in parts for log in part]
@@ -167,35 +181,35 @@ class Fetcher:
         ]
 
     async def _complete(self, headers: Sequence[Header], logs: list[WireLog]) -> list[WireLog]:
-        """Asks again, by hash, for blocks that may hold logs the range did not give."""
-        payments = {log.block_number for log in self._payments_in(logs)}
-        token = None if self.sources.token is None else "0x" + self.sources.token.hex()
-        ours = {log.block_number for log in logs if log.address.lower() != token}
-        questions: list[tuple[Header, Filter]] = []
-        for header in headers:
-            bits = None if header.logs_bloom is None else int(header.logs_bloom, 16)
-            if header.number_hex not in ours and (bits is None or self.bloom.allows_ours(bits)):
-                questions.append((header, self.sources.main_filter))
-            transfers = self.sources.transfer_filter
-            if (
-                transfers is not None
-                and header.number_hex not in payments
-                and (bits is None or self.bloom.allows_payment(bits))
-            ):
-                questions.append((header, transfers))
-        if not questions:
-            return logs
+        """The same logs with those that were left out: every block that has logs of ours, or may by its bloom, is
+        compared. Where nobody else can be asked, one of which nothing was given is asked for again by its hash."""
+        given: dict[str, list[WireLog]] = {}
+        for log in logs:
+            given.setdefault(log.block_number, []).append(log)
+        doubted = [header for header in headers if header.number_hex in given or self._may_hold_ours(header)]
         gate = asyncio.Semaphore(HASH_QUESTIONS_AT_ONCE)
 
-        async def again(header: Header, chosen: Filter) -> list[WireLog]:
+        async def proved(header: Header) -> list[WireLog]:
+            ours = given.pop(header.number_hex, [])
             async with gate:
-                found = await self.node.logs_of_block(chosen, header.hash)
-            if found and header.logs_bloom is not None:
-                metrics.SHORT_ANSWERS.labels(self.sources.name).inc()
-            return _of_block(found, header)
+                whole = await self.witness.whole(header, self._filters, ours)
+                if whole is None:
+                    metrics.UNPROVED.labels(self.sources.name).inc()
+                    whole = ours or await self._again(header)
+            return _of_block(whole, header)
 
-        parts = await asyncio.gather(*(again(*each) for each in questions))
-        return logs + [log for part in parts for log in part]
+        parts = await asyncio.gather(*(proved(header) for header in doubted))
+        return [log for part in parts for log in part]
+
+    def _may_hold_ours(self, header: Header) -> bool:
+        bits = None if header.logs_bloom is None else int(header.logs_bloom, 16)
+        return bits is None or self.bloom.allows_ours(bits) or self.bloom.allows_payment(bits)
+
+    async def _again(self, header: Header) -> list[WireLog]:
+        found = [log for chosen in self._filters for log in await self.node.logs_of_block(chosen, header.hash)]
+        if found:
+            metrics.SHORT_ANSWERS.labels(self.sources.name).inc()
+        return found
 
 
 def _of_block(logs: list[WireLog], header: Header) -> list[WireLog]:

@@ -7,7 +7,9 @@ CHAIN = ("chain",)
 HEAD = gauge("vpm_index_head_block", "Newest block a node told of", CHAIN)
 INDEXED = gauge("vpm_index_block", "Last block in the tables", CHAIN)
 LAG_BLOCKS = gauge("vpm_index_lag_blocks", "Blocks known and not in the tables yet", CHAIN)
-LAG_SECONDS = gauge("vpm_index_lag_seconds", "Age of the head while blocks are missing, else 0", CHAIN)
+LAG_SECONDS = gauge(
+    "vpm_index_lag_seconds", "Since when the tables have not held all that the nodes told of, as of the scrape", CHAIN
+)
 EVENTS = counter("vpm_index_events", "Logs written", CHAIN)
 BLOCKS = counter("vpm_index_blocks", "Blocks passed", CHAIN)
 EVENT_RATE = gauge("vpm_index_events_per_second", "Logs written a second, over ten seconds or the backfill", CHAIN)
@@ -20,7 +22,11 @@ REORG_DEPTH = histogram(
     buckets=(1, 2, 4, 8, 16, 32, 64, 128, 512, 2048),
 )
 FAULTS = counter("vpm_index_faults", "Steps that failed and were tried again, by kind", ("chain", "kind"))
-SHORT_ANSWERS = counter("vpm_index_short_answers", "Blocks whose logs a node left out of a range", CHAIN)
+SHORT_ANSWERS = counter("vpm_index_short_answers", "Blocks whose logs a node left out", CHAIN)
+UNPROVED = counter(
+    "vpm_index_unproved_blocks", "Blocks at the head whose logs only the node that gave them vouches for", CHAIN
+)
+MENDED = counter("vpm_index_mended_logs", "Logs that were missing in committed blocks, and were put in", CHAIN)
 UNPAID_STAKES = counter(
     "vpm_index_unpaid_stakes", "Stakes and refunds booked for a payment that the token did not announce", CHAIN
 )

@@ -11,10 +11,11 @@ from typing import Any, Protocol
 from core.chain.errors import RpcError, RpcErrorKind
 from core.chain.rpc import RpcClient
 from indexer.sources import Filter
-from indexer.wire import Header, WireLog
+from indexer.wire import Header, ReceiptLogs, WireLog
 
 _MAYBE_HEADER: Any = Header | None
 _LOGS: Any = list[WireLog]
+_RECEIPTS: Any = list[ReceiptLogs]
 
 # A live node refuses filters with very many topics.
 SENDERS_AT_ONCE = 200
@@ -37,6 +38,9 @@ class Node(Protocol):
     async def logs_of_block(self, chosen: Filter, block_hash: str) -> list[WireLog]:
         """Logs of exactly one block."""
 
+    async def receipt_logs(self, block_hash: str) -> list[WireLog] | None:
+        """Every log of a block, whoever's, from its receipts; None when the node does not have them."""
+
     def opinions(self) -> Sequence[Node]:
         """Each node by itself, at most two: what both say is believed where a mistake would be costly."""
 
@@ -47,6 +51,8 @@ class RpcNode:
     def __init__(self, rpc: RpcClient) -> None:
         self._rpc = rpc
         self._has_finalized = True
+        self._has_receipts = True
+        self._opinions: tuple[RpcNode, ...] = ()
 
     async def head(self) -> Header:
         return await self._rpc.call("eth_getBlockByNumber", ["latest", False], Header)
@@ -87,7 +93,21 @@ class RpcNode:
         found: list[WireLog] = await self._rpc.call("eth_getLogs", [{**chosen, "blockHash": block_hash}], _LOGS)
         return found
 
+    async def receipt_logs(self, block_hash: str) -> list[WireLog] | None:
+        if not self._has_receipts:
+            return None
+        try:
+            receipts = await self._rpc.optional("eth_getBlockReceipts", [block_hash], _RECEIPTS)
+        except RpcError as error:
+            if error.kind not in (RpcErrorKind.INVALID_PARAMS, RpcErrorKind.METHOD_MISSING):
+                raise
+            self._has_receipts = False
+            return None
+        return None if receipts is None else [log for receipt in receipts for log in receipt.logs]
+
     def opinions(self) -> Sequence[Node]:
         if len(self._rpc.labels) == 1:
             return (self,)
-        return RpcNode(self._rpc.pinned(0)), RpcNode(self._rpc.pinned(1))
+        if not self._opinions:
+            self._opinions = (RpcNode(self._rpc.pinned(0)), RpcNode(self._rpc.pinned(1)))
+        return self._opinions

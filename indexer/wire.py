@@ -45,3 +45,9 @@ class WireLog(msgspec.Struct, frozen=True, rename="camel", gc=False):
     log_index: str
     block_timestamp: str | None = None
     removed: bool = False
+
+
+class ReceiptLogs(msgspec.Struct, frozen=True, gc=False):
+    """A receipt, of which only the logs are read."""
+
+    logs: tuple[WireLog, ...]

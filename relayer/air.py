@@ -76,7 +76,7 @@ class Air:
     def reopened(self, flight: Flight) -> None:
         self._move(flight, IntentState.SENT)
         flight.outcome = flight.block_number = flight.block_hash = None
-        flight.last_sent_at = flight.used_at_block = None
+        flight.last_sent_at = flight.used_since = flight.asked_at = flight.taker = None
         self.unmined[flight.nonce] = flight
         self._show()
 

@@ -15,9 +15,10 @@ from relayer.feed import ChainFeed
 from relayer.gate import Standing, gate
 from relayer.policy import LanePolicy
 from relayer.preflight import Checked, Terms, check
-from relayer.rows import Candidate
+from relayer.rows import Candidate, Former
 from relayer.sending import Sender
 from relayer.store import LaneStore
+from relayer.takers import find_taker
 
 log = get_logger(__name__)
 
@@ -106,6 +107,8 @@ class Assigner:
         by_id = {each.intent_id: each for each in candidates}
         if checked.out_of_funds is not None:
             log.warning(checked.out_of_funds, action="relayer.lane_short", lane=self._air.lane, chain=self._air.chain)
+        if checked.doubted:
+            await self._resolve(checked, by_id)
         until = time.monotonic() + self._policy.defer_seconds
         for intent_id, why in checked.deferred.items():
             self._deferred[intent_id] = until
@@ -123,6 +126,44 @@ class Assigner:
                 flights = await self._store.sign(checked.ready)
                 self._air.signed(flights, [by_id[each.intent_id].age_seconds for each in flights])
             self._sender.push(flights)
+
+    async def _resolve(self, checked: Checked, by_id: dict[int, Candidate]) -> None:
+        """What had a nonce and would be refused now: landed after all, refused for certain, or not known yet."""
+        former = await self._store.former([each.intent_id for each in checked.doubted])
+        for refusal in checked.doubted:
+            signed = former.get(refusal.intent_id, [])
+            try:
+                landed = await self._landed(signed)
+                if landed is None and await self._displaced(signed):
+                    checked.refused.append(refusal)
+                    continue
+            except RpcError as error:
+                checked.deferred[refusal.intent_id] = error.message
+                continue
+            checked.deferred[refusal.intent_id] = f"It may have landed under an earlier nonce. {refusal.reason}"
+            if landed is not None and landed.lane_id == self._store.lease.lane_id:
+                async with self._air.writing:
+                    flight = await self._store.take_back(refusal.intent_id, landed)
+                    if flight is not None:
+                        self._air.signed([flight], [by_id[refusal.intent_id].age_seconds])
+
+    async def _landed(self, signed: list[Former]) -> Former | None:
+        """The one of these that is in a block, asked of every node."""
+        for position in range(len(self._feed.client.rpc.labels)):
+            receipts = await self._feed.client.pinned(position).receipts(["0x" + each.hash.hex() for each in signed])
+            for each, receipt in zip(signed, receipts, strict=True):
+                if receipt is not None:
+                    return each
+        return None
+
+    async def _displaced(self, signed: list[Former]) -> bool:
+        """True when foreign transactions, too deep to be undone, have the nonces of all of these."""
+        head, own = self._feed.head.number, {each.hash for each in signed}
+        for address, nonce in sorted({(each.address, each.nonce) for each in signed}):
+            taker = await find_taker(self._feed.client, "0x" + address.hex(), nonce, head)
+            if taker is None or taker.tx_hash in own or head - taker.block_number < self._feed.finality_blocks:
+                return False
+        return True
 
     async def look_after(self) -> None:
         """Reads the balance and the hour's spending, and publishes the lane's status, for ever."""

@@ -16,6 +16,8 @@ log = get_logger(__name__)
 # A gap in the heads we saw longer than this is not walked; every mined block is then compared again.
 WALKED_BLOCKS = 256
 FEE_BLOCKS = 10
+# So long every answer must be of a lower head before the chain is believed to have become shorter.
+BEHIND_SECONDS = 10.0
 
 
 class ChainFeed:
@@ -25,7 +27,14 @@ class ChainFeed:
     """
 
     def __init__(
-        self, client: ChainClient, name: str, chain_id: int, *, finality_blocks: int, poll_seconds: float
+        self,
+        client: ChainClient,
+        name: str,
+        chain_id: int,
+        *,
+        finality_blocks: int,
+        poll_seconds: float,
+        behind_seconds: float = BEHIND_SECONDS,
     ) -> None:
         self.client = client
         self.name = name
@@ -35,6 +44,8 @@ class ChainFeed:
         self.reorgs = 0
         self.down_since: float | None = None
         self._poll_seconds = poll_seconds
+        self._behind_seconds = behind_seconds
+        self._behind_since: float | None = None
         self._head: Block | None = None
         self._market: FeeMarket | None = None
         self._hashes: dict[int, str] = {}
@@ -101,18 +112,40 @@ class ChainFeed:
         if self._head is not None and head.hash == self._head.hash:
             return
         if self._head is not None:
-            if head.number < self._head.number and self._hashes.get(head.number) == head.hash:
-                return  # a node that lags behind the one we asked before; its chain is ours
+            if head.number < self._head.number and await self._lags(head, self._head):
+                return
             await self._link(head)
         self._hashes[head.number] = head.hash
         self._market = await self._fees(head)
-        self._head = head
+        self._head, self._behind_since = head, None
         self._forget_old()
         measures.HEAD.labels(self.name).set(head.number)
         measures.BASE_FEE.labels(self.name).set(self._market.base_fee_wei / 1e9)
         async with self._changed:
             self.sequence += 1
             self._changed.notify_all()
+
+    async def _lags(self, lower: Block, ours: Block) -> bool:
+        """Is a lower head than ours only that of a node that is behind?"""
+        known = self._hashes.get(lower.number)
+        if known is not None:
+            self._behind_since = None
+            return known == lower.hash
+        standing = [await self._standing(position, ours.number) for position in range(len(self.client.rpc.labels))]
+        if any(each is not None for each in standing):
+            self._behind_since = None
+            return ours.hash in standing
+        if self._behind_since is None:
+            self._behind_since = time.monotonic()
+        return time.monotonic() - self._behind_since < self._behind_seconds
+
+    async def _standing(self, position: int, number: int) -> str | None:
+        """The hash of a block as one node has it; None when it has none, or does not answer."""
+        try:
+            block = await self.client.pinned(position).block(number)
+        except RpcError:
+            return None
+        return None if block is None else block.hash
 
     async def _link(self, head: Block) -> None:
         """Makes what we remember consistent with the new head: fetches the blocks between, drops what no longer is."""

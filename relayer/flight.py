@@ -8,6 +8,7 @@ from enum import StrEnum
 from core.outbox.states import IntentState, Outcome
 from relayer.fees import FeeMarket
 from relayer.signing import Fees
+from relayer.takers import Taker
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +27,9 @@ class Flight:
     """An intent with a nonce, from its signature until its block is final. Held by the lane's holder, mirrored in rows.
 
     attempts: oldest first. state_since, last_sent_at: monotonic seconds. doomed: why the call must not or cannot be
-    mined any more, as (code, sentence); then its nonce is taken by a no-op. used_at_block: the head when the nonce was
-    first seen used without a receipt of ours.
+    mined any more, as (code, sentence); then its nonce is taken by a no-op. used_since: when the nonce was first seen
+    used without a receipt of ours. taker: the foreign transaction that has it, once found. asked_at: when it was last
+    looked for. landed: it was our own that was found, and only its receipt is late.
     """
 
     intent_id: int
@@ -45,7 +47,10 @@ class Flight:
     last_sent_at: float | None = None
     replaced_at: float | None = None
     doomed: tuple[str, str] | None = None
-    used_at_block: int | None = None
+    used_since: float | None = None
+    asked_at: float | None = None
+    taker: Taker | None = None
+    landed: bool = False
     outcome: Outcome | None = None
     block_number: int | None = None
     block_hash: bytes | None = None
@@ -69,11 +74,15 @@ class Step(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Patience:
     """resend_after_seconds: before bytes are offered again. bump_after_seconds: before fees rise for a line that does
-    not move although blocks come. bump_after_blocks: at least so many blocks must have passed it by."""
+    not move although blocks come. bump_after_blocks: at least so many blocks must have passed it by.
+    doubt_after_seconds: how long a receipt may be late before somebody else is looked for. believe_after_seconds: how
+    long nodes must say the same of the key's nonces before anything is given up or paid for it."""
 
     resend_after_seconds: float
     bump_after_seconds: float
     bump_after_blocks: int = 2
+    doubt_after_seconds: float = 2.0
+    believe_after_seconds: float = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,12 +129,13 @@ def next_step(flight: Flight, line: Line, patience: Patience) -> Step:
     return Step.KEEP
 
 
-def nonce_was_taken(flight: Flight, *, head: int, finality_blocks: int) -> bool:
-    """True once a nonce used without a receipt of ours may be given up: a foreign transaction has it.
+def nonce_was_taken(flight: Flight, *, head: int, finality_blocks: int, now: float, patience: Patience) -> bool:
+    """True once the nonce may be given up: the foreign transaction that has it is known, and stands deep enough.
 
     Before finality a reorg could bring our bytes back to life, and the intent would land twice; unless the contract
-    itself refuses that, in which case two blocks rule out a node that merely had no receipt yet.
+    itself refuses that, in which case two blocks will do.
     """
-    if flight.used_at_block is None:
+    if flight.taker is None or flight.used_since is None or now - flight.used_since < patience.believe_after_seconds:
         return False
-    return head - flight.used_at_block >= (min(2, finality_blocks) if flight.replay_safe else finality_blocks)
+    depth = head - flight.taker.block_number
+    return depth >= (min(2, finality_blocks) if flight.replay_safe else finality_blocks)

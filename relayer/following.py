@@ -14,14 +14,15 @@ from core.outbox.states import Outcome, settled_state
 from relayer import measures
 from relayer.air import Air
 from relayer.feed import ChainFeed
-from relayer.fees import bump, quote
+from relayer.fees import bump, expected_price, quote
 from relayer.flight import Attempt, Flight, Line, Step, next_step, nonce_was_taken
-from relayer.nonces import drift, reconcile
+from relayer.nonces import Reconciled, drift, reconcile
 from relayer.policy import LanePolicy
 from relayer.rows import Mined, attempt_of
 from relayer.sending import Sender
 from relayer.signing import Fees, Signed, Unsigned
 from relayer.store import LaneStore
+from relayer.takers import find_taker
 
 log = get_logger(__name__)
 
@@ -29,6 +30,8 @@ LOOK_AGAIN_SECONDS = 1.0
 # Rows in one database transaction, and replacements signed at one look.
 ROWS = 500
 REPLACEMENTS = 200
+# Takers of nonces looked for at one look; each costs about ten questions.
+SEARCHES = 10
 
 T = TypeVar("T")
 
@@ -50,6 +53,7 @@ class Follower:
         self._reorgs = feed.reorgs
         self._moved_at: tuple[float, int] | None = None
         self._latest = -1
+        self._repair_wanted_since: float | None = None
 
     async def run(self) -> None:
         sequence = -1
@@ -102,6 +106,8 @@ class Follower:
             if standing == "0x" + block_hash.hex():
                 air.verified.add(key)
                 continue
+            if standing is None and number <= self._feed.head.number:
+                continue  # this node is behind: a block it does not have yet was not undone
             async with air.writing:
                 await self._store.mark_dropped(air.mined[key])
                 flights = air.dropped(key)
@@ -121,6 +127,10 @@ class Follower:
         used = [flight for nonce, flight in self._air.unmined.items() if nonce < latest]
         for part in _parts(used, ROWS):
             found = await self._receipts(part)
+            for node in self._nodes()[1:]:
+                late = [each for each in part if each.nonce not in found and each.used_since is not None]
+                if late:
+                    found |= await self._receipts(late, node)
             mined = [await self._mined(flight, *found[flight.nonce]) for flight in part if flight.nonce in found]
             if mined:
                 async with self._air.writing:
@@ -130,14 +140,17 @@ class Follower:
                     for each in mined:
                         self._land(each)
             await self._give_up_taken([flight for flight in part if flight.nonce not in found])
-        for nonce, flight in self._air.unmined.items():
-            if nonce >= latest:
-                flight.used_at_block = None
+        unproven = [each for each in used if each.state.in_flight and each.asked_at is not None]
+        measures.UNPROVEN.labels(self._air.chain, self._air.lane).set(
+            sum(1 for each in unproven if each.taker is None and not each.landed)
+        )
 
-    async def _receipts(self, flights: Sequence[Flight]) -> dict[int, tuple[Attempt, Receipt]]:
+    async def _receipts(
+        self, flights: Sequence[Flight], client: ChainClient | None = None
+    ) -> dict[int, tuple[Attempt, Receipt]]:
         """By nonce, the attempt that was mined."""
         asked = [(flight, attempt) for flight in flights for attempt in flight.attempts]
-        receipts = await self._client.receipts(["0x" + attempt.hash.hex() for _, attempt in asked])
+        receipts = await (client or self._client).receipts(["0x" + attempt.hash.hex() for _, attempt in asked])
         return {
             flight.nonce: (attempt, receipt)
             for (flight, attempt), receipt in zip(asked, receipts, strict=True)
@@ -182,7 +195,7 @@ class Follower:
     def _land(self, mined: Mined) -> None:
         flight = mined.flight
         flight.outcome, flight.block_number, flight.block_hash = mined.outcome, mined.block_number, mined.block_hash
-        flight.used_at_block = None
+        flight.used_since = flight.asked_at = flight.taker = None
         self._air.landed_in(flight, mined.fee_wei)
         if mined.outcome is not Outcome.SUCCEEDED:
             log.warning(
@@ -196,13 +209,26 @@ class Follower:
             )
 
     async def _give_up_taken(self, flights: Sequence[Flight]) -> None:
-        """Nonces used without a receipt of ours: after finality their intents go back to the queue."""
-        taken = []
+        """Nonces used without a receipt of ours: once a foreign transaction is known to have one, and stands deep
+        enough, its intent goes back to the queue. A receipt that is only late proves nothing."""
+        now, patience = asyncio.get_running_loop().time(), self._policy.patience
         for flight in flights:
-            if flight.used_at_block is None:
-                flight.used_at_block = self._feed.head.number
-            if nonce_was_taken(flight, head=self._feed.head.number, finality_blocks=self._feed.finality_blocks):
-                taken.append(flight)
+            if flight.used_since is None:
+                flight.used_since = now
+        await self._name_takers(
+            [each for each in flights if now - (each.used_since or now) >= patience.doubt_after_seconds]
+        )
+        taken = [
+            each
+            for each in flights
+            if nonce_was_taken(
+                each,
+                head=self._feed.head.number,
+                finality_blocks=self._feed.finality_blocks,
+                now=now,
+                patience=patience,
+            )
+        ]
         if not taken:
             return
         async with self._air.writing:
@@ -215,8 +241,26 @@ class Follower:
             action="relayer.nonce_taken",
             chain=self._air.chain,
             lane=self._air.lane,
-            nonces=[flight.nonce for flight in taken[:20]],
+            nonces={flight.nonce: "0x" + flight.taker.tx_hash.hex() for flight in taken[:20] if flight.taker},
         )
+
+    async def _name_takers(self, flights: Sequence[Flight]) -> None:
+        """Finds the foreign transactions that have these nonces, and forgets those whose blocks no longer stand."""
+        now = asyncio.get_running_loop().time()
+        for flight in flights:
+            if flight.taker is not None:
+                standing = await self._feed.hash_of(flight.taker.block_number)
+                if standing is not None and standing != "0x" + flight.taker.block_hash.hex():
+                    flight.taker = flight.asked_at = flight.used_since = None
+        again = self._policy.patience.resend_after_seconds
+        due = [
+            each for each in flights if each.taker is None and (each.asked_at is None or now - each.asked_at >= again)
+        ]
+        for flight in due[:SEARCHES]:
+            flight.asked_at = now
+            found = await find_taker(self._client, self._address, flight.nonce, self._feed.head.number)
+            flight.landed = found is not None and found.tx_hash in {each.hash for each in flight.attempts}
+            flight.taker = None if flight.landed else found
 
     async def _end_final(self) -> None:
         """Ends what is in blocks too deep to be undone."""
@@ -233,47 +277,110 @@ class Follower:
 
     # What the lane must repair
 
-    async def repair(self, latest: int) -> None:
-        """Makes the lane's nonces agree with the chain's: goes on after foreign ones, fills what nobody owns."""
+    async def repair(self, latest: int) -> bool:
+        """Makes the lane's nonces agree with the chain's: goes on after foreign ones, fills what nobody owns. False
+        when something seems to be wrong and is not yet certain: a count of one node at one moment moves nothing."""
+        async with self._air.writing:
+            if self._in_order(latest):
+                self._repair_wanted_since = None
+                return True
+            agreed = await self._agreed_count()
+            if agreed is None or not await self._believed(agreed):
+                return agreed is not None and self._in_order(agreed)
+            return await self._repair(agreed)
+
+    def _in_order(self, latest: int) -> bool:
+        """Every nonce the chain has not used is an intent's."""
         air = self._air
-        async with air.writing:
-            waiting = sum(1 for nonce in air.unmined if nonce >= latest)
-            if latest <= air.next_nonce and waiting == air.next_nonce - latest:
-                return  # every nonce the chain has not used is an intent's
-            held = {*air.unmined, *(flight.nonce for flights in air.mined.values() for flight in flights)}
-            if latest <= air.next_nonce and held.issuperset(range(latest, air.next_nonce)):
-                return  # the node's count lags behind receipts it gave
-            ended = await self._store.ended_from(latest)
-            found = await self._receipts(ended)
-            if found:
-                return  # the node's count lags behind its own receipts
-            wanted = reconcile(
-                latest=latest,
-                next_nonce=air.next_nonce,
-                highest_row=air.next_nonce - 1 if air.next_nonce else None,
-                live=held,
-                ended=[flight.nonce for flight in ended],
-            )
-            said = drift(air.next_nonce, wanted)
-            if said is not None:
-                log.warning(said, action="relayer.nonces_repaired", chain=air.chain, lane=air.lane)
-            if latest > air.next_nonce:
-                measures.FOREIGN.labels(air.chain, air.lane).inc(latest - air.next_nonce)
-            if ended:
-                await self._store.mark_dropped(ended)
-                for flight in ended:
-                    air.reopened(flight)
-                self._sender.push(ended)
-            fillers = self._noops(wanted.holes[:REPLACEMENTS])
-            flights = await self._store.fill_holes(fillers, wanted.next_nonce)
-            air.next_nonce = wanted.next_nonce
-            air.load(flights)
+        waiting = sum(1 for nonce in air.unmined if nonce >= latest)
+        if latest <= air.next_nonce and waiting == air.next_nonce - latest:
+            return True
+        # Or the node's count lags behind receipts it gave.
+        return latest <= air.next_nonce and self._held().issuperset(range(latest, air.next_nonce))
+
+    def _held(self) -> set[int]:
+        air = self._air
+        return {*air.unmined, *(flight.nonce for flights in air.mined.values() for flight in flights)}
+
+    async def _agreed_count(self) -> int | None:
+        """The key's count at our head, when every node that can say says the same."""
+        head, said = self._feed.head.number, set()
+        for client in self._nodes():
+            try:
+                said.add(await client.nonce(self._address, head))
+            except RpcError:
+                continue  # it is down, or has not seen this block
+        return said.pop() if len(said) == 1 else None
+
+    async def _believed(self, latest: int) -> bool:
+        """The count asks for a repair. It is believed when the transaction before it is found, or after a while."""
+        if self._in_order(latest):
+            self._repair_wanted_since = None
+            return False
+        now = asyncio.get_running_loop().time()
+        if self._repair_wanted_since is None:
+            self._repair_wanted_since = now
+        if now - self._repair_wanted_since >= self._policy.patience.believe_after_seconds:
+            return True
+        if latest <= self._air.next_nonce:
+            return False
+        return await find_taker(self._client, self._address, latest - 1, self._feed.head.number) is not None
+
+    def _nodes(self) -> list[ChainClient]:
+        """The chain through each of its URLs alone."""
+        return [self._client.pinned(position) for position in range(len(self._client.rpc.labels))]
+
+    async def _repair(self, latest: int) -> bool:
+        air = self._air
+        ended = await self._store.ended_from(latest)
+        for node in self._nodes():
+            if ended and await self._receipts(ended, node):
+                return False  # the node's count lags behind its own receipts
+        wanted = reconcile(
+            latest=latest,
+            next_nonce=air.next_nonce,
+            highest_row=air.next_nonce - 1 if air.next_nonce else None,
+            live=self._held(),
+            ended=[flight.nonce for flight in ended],
+        )
+        fillers = self._noops(wanted)
+        if not fillers and not ended and wanted.next_nonce == air.next_nonce:
+            return True
+        said = drift(air.next_nonce, wanted)
+        if said is not None:
+            log.warning(said, action="relayer.nonces_repaired", chain=air.chain, lane=air.lane)
+        if latest > air.next_nonce:
+            measures.FOREIGN.labels(air.chain, air.lane).inc(latest - air.next_nonce)
+        if ended:
+            await self._store.mark_dropped(ended)
+            for flight in ended:
+                air.reopened(flight)
+            self._sender.push(ended)
+        flights = await self._store.fill_holes(fillers, wanted.next_nonce)
+        air.next_nonce = wanted.next_nonce
+        air.load(flights)
         measures.HOLES.labels(air.chain, air.lane).inc(len(flights))
         self._sender.push(flights)
+        return True
 
-    def _noops(self, nonces: Sequence[int]) -> list[Signed]:
-        fees = quote(self._policy.fees, self._feed.market)
-        return [] if fees is None else [self._sign_noop(nonce, fees) for nonce in nonces]
+    def _noops(self, wanted: Reconciled) -> list[Signed]:
+        """For the holes, as many as the hour's gas still pays for."""
+        market = self._feed.market
+        fees = quote(self._policy.fees, market)
+        if fees is None or not wanted.holes:
+            return []
+        left = self._policy.gas_per_hour_wei - self._air.spent_wei - self._air.expected_gas_wei(market)
+        paid = max(0, left) // max(1, self._noop_gas * expected_price(fees, market))
+        if paid < len(wanted.holes):
+            log.warning(
+                "the hour's gas does not pay for every nonce to be filled",
+                action="relayer.noops_over_allowance",
+                chain=self._air.chain,
+                lane=self._air.lane,
+                holes=len(wanted.holes),
+                paid=paid,
+            )
+        return [self._sign_noop(nonce, fees) for nonce in wanted.holes[: min(paid, REPLACEMENTS)]]
 
     def _sign_noop(self, nonce: int, fees: Fees) -> Signed:
         lease = self._store.lease

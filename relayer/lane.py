@@ -29,6 +29,8 @@ log = get_logger(__name__)
 FIRST_PAUSE_SECONDS = 0.5
 LONGEST_PAUSE_SECONDS = 15.0
 NOOP_GAS_MARGIN_PERCENT = 30
+# While the nodes do not agree on the key's nonces.
+LOOK_AGAIN_SECONDS = 0.5
 
 
 class Lane:
@@ -127,7 +129,11 @@ class Lane:
         sender = Sender(self.hold, client, self._store, air, policy)
         follower = Follower(self._feed, self._store, air, sender, policy=policy, noop_gas=noop_gas)
         await self._store.set_next_nonce(owned)
-        await follower.repair(latest)
+        air.spent_wei = await self._store.spent_wei(3600)
+        while not await follower.repair(latest):
+            self.hold.check()
+            await asyncio.sleep(LOOK_AGAIN_SECONDS)
+            latest = await client.nonce(self.name)
         sender.push(flight for nonce, flight in air.unmined.items() if nonce >= latest)
         assigner = Assigner(self._feed, self._store, air, sender, policy=policy, claims=self._claims)
         return air, follower, sender, assigner

@@ -17,6 +17,10 @@ CANCELS = counter("vpm_relayer_cancels", "No-ops signed to take the nonce of a c
 RESENDS = counter("vpm_relayer_resends", "Transactions offered again unchanged", ("chain", "lane"))
 HOLES = counter("vpm_relayer_holes", "Nonces without an owner, filled with no-ops", ("chain", "lane"))
 FOREIGN = counter("vpm_relayer_foreign", "Nonces used by somebody else with our key", ("chain", "lane"))
+UNPROVEN = gauge(
+    "vpm_relayer_unproven", "Nonces that were used without a receipt of ours, by a transaction nobody has named yet",
+    ("chain", "lane"),
+)  # fmt: skip
 DROPPED = counter("vpm_relayer_dropped", "Mined transactions that a reorg undid", ("chain", "lane"))
 REORGS = counter("vpm_relayer_reorgs", "Reorgs seen", ("chain",))
 QUEUED = gauge("vpm_relayer_queued", "Intents waiting for a lane", ("chain", "group"))

@@ -36,12 +36,18 @@ class Terms:
 
 @dataclass(slots=True)
 class Checked:
-    """ready keeps the order asked. deferred: nothing is known yet (a node failed, fees are above their own cap)."""
+    """ready keeps the order asked. deferred: nothing is known yet (a node failed, fees are above their own cap).
+    doubted: to be refused, unless it turns out that a transaction signed for it before has landed."""
 
     ready: list[Prepared] = field(default_factory=list)
     refused: list[Refusal] = field(default_factory=list)
+    doubted: list[Refusal] = field(default_factory=list)
     deferred: dict[int, str] = field(default_factory=dict)
     out_of_funds: str | None = None
+
+    def refuse(self, candidate: Candidate, code: str, reason: str) -> None:
+        """What had a nonce may be refused only because it landed ("already spent"): that is for the chain to say."""
+        (self.doubted if candidate.had_nonce else self.refused).append(Refusal(candidate.intent_id, code, reason))
 
 
 async def check(client: ChainClient, sender: bytes, candidates: Sequence[Candidate], terms: Terms) -> Checked:
@@ -51,7 +57,7 @@ async def check(client: ChainClient, sender: bytes, candidates: Sequence[Candida
     for each in candidates:
         refusal = refused_unasked(each, terms.chain_time)
         if refusal is not None:
-            checked.refused.append(refusal)
+            checked.refuse(each, refusal.code, refusal.reason)
         else:
             asked.append(each)
     requests = [_request(each, sender, terms.max_gas) for each in asked]
@@ -97,9 +103,9 @@ def _judge(checked: Checked, candidate: Candidate, answer: str | RpcError, terms
         match fate(answer.kind):
             case "revert":
                 reason = explain(answer, terms.errors)
-                checked.refused.append(Refusal(candidate.intent_id, reason.name or "reverted", reason.message))
+                checked.refuse(candidate, reason.name or "reverted", reason.message)
             case "refuse":
-                checked.refused.append(Refusal(candidate.intent_id, answer.kind.value, answer.message))
+                checked.refuse(candidate, answer.kind.value, answer.message)
             case "funds":
                 checked.out_of_funds = answer.message
                 checked.deferred[candidate.intent_id] = answer.message
@@ -111,7 +117,7 @@ def _judge(checked: Checked, candidate: Candidate, answer: str | RpcError, terms
     gas = needed if candidate.gas_limit is not None else min(with_margin(needed), max(needed, most))
     if gas > most:
         sentence = f"It needs {needed} gas, more than the {most} that it may use of ours."
-        checked.refused.append(Refusal(candidate.intent_id, "too_much_gas", sentence))
+        checked.refuse(candidate, "too_much_gas", sentence)
         return
     fees = quote(terms.policy, terms.market, candidate.max_fee_cap_wei)
     if fees is None:

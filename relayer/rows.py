@@ -24,7 +24,7 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A queued intent as the preflight needs it."""
+    """A queued intent as the preflight needs it. had_nonce: it was signed before, and gave that nonce up."""
 
     intent_id: int
     kind: str
@@ -39,6 +39,7 @@ class Candidate:
     age_seconds: float
     depends_on_state: IntentState | None
     depends_on_outcome: Outcome | None
+    had_nonce: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,16 @@ class Refusal:
     intent_id: int
     code: str
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Former:
+    """A transaction signed for an intent that is in the queue again."""
+
+    lane_id: int
+    address: bytes
+    nonce: int
+    hash: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,11 +112,18 @@ FROM outbox_transaction t JOIN outbox_intent i ON i.id = t.intent_id
 WHERE i.id = ANY(%s) AND t.nonce = i.nonce AND t.lane_id = i.lane_id
 ORDER BY t.intent_id, t.signed_at, t.max_fee_wei
 """
+FORMER = b"""
+SELECT t.intent_id, t.lane_id, l.address, t.nonce, t.hash
+FROM outbox_transaction t JOIN outbox_lane l ON l.id = t.lane_id
+WHERE t.intent_id = ANY(%s) ORDER BY t.intent_id, t.nonce, t.signed_at
+"""
+TAKEN_BACK = b"SELECT " + _FLIGHT_COLUMNS + b" FROM outbox_intent WHERE id = %s"
 # Group by group, so that each comes from its index in order however many wait.
 QUEUED = b"""
 SELECT next.* FROM unnest(%(groups)s::text[]) AS g (name) CROSS JOIN LATERAL (
     SELECT i.id, i.kind, i.to_address, i.data, i.value_wei, i.gas_limit, i.max_fee_cap_wei, i.simulate, i.replay_safe,
-        i.not_after, extract(epoch FROM clock_timestamp() - i.state_at)::float8, d.state, d.outcome, i.priority
+        i.not_after, extract(epoch FROM clock_timestamp() - i.state_at)::float8, d.state, d.outcome,
+        EXISTS (SELECT FROM outbox_transaction t WHERE t.intent_id = i.id), i.priority
     FROM outbox_intent i LEFT JOIN outbox_intent d ON d.id = i.depends_on
     WHERE i.state = 'queued' AND i.chain_id = %(chain_id)s AND i.lane_group = g.name AND i.id <> ALL(%(excluded)s)
         AND (i.depends_on IS NULL OR d.state IN ('final', 'failed', 'replaced')
@@ -154,4 +172,5 @@ def candidate_of_row(row: tuple[Any, ...]) -> Candidate:
         age_seconds=row[10],
         depends_on_state=None if row[11] is None else IntentState(row[11]),
         depends_on_outcome=None if row[12] is None else Outcome(row[12]),
+        had_nonce=row[13],
     )

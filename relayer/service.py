@@ -22,7 +22,7 @@ from core.errors import ConfigError
 from core.health import Check
 from core.log import get_logger
 from core.outbox.lanes import LaneStatus
-from relayer.feed import ChainFeed
+from relayer.feed import BEHIND_SECONDS, ChainFeed
 from relayer.hold import Hold
 from relayer.keys import lane_specs, read_keys
 from relayer.lane import Lane
@@ -47,6 +47,7 @@ class ChainPlan:
     policy: LanePolicy
     rpc_timeout_seconds: float = 10.0
     ws_urls: tuple[str, ...] = field(default=(), repr=False)
+    behind_seconds: float = BEHIND_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +144,7 @@ async def relaying(
                 chain.chain_id,
                 finality_blocks=chain.finality_blocks,
                 poll_seconds=chain.poll_seconds,
+                behind_seconds=chain.behind_seconds,
             )
             followed[chain.name] = Followed(feed, chain.policy, Heads(chain.ws_urls, chain.poll_seconds))
         yield Relayer(url, pool, followed, specs, lease_seconds=lease_seconds)

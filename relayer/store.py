@@ -25,8 +25,11 @@ from relayer.rows import (
     ATTEMPTS_OF,
     ENDED,
     FLIGHTS,
+    FORMER,
     QUEUED,
+    TAKEN_BACK,
     Candidate,
+    Former,
     Lease,
     Mined,
     Prepared,
@@ -128,6 +131,32 @@ class LaneStore:
             row = await cursor.fetchone()
         return int(row[0]) if row else 0
 
+    async def former(self, intent_ids: Sequence[int]) -> dict[int, list[Former]]:
+        """What was ever signed for these intents, by this lane or another."""
+        async with self._pool.connection() as connection:
+            rows = await (await connection.execute(FORMER, (list(intent_ids),))).fetchall()
+        found: dict[int, list[Former]] = {}
+        for intent_id, lane_id, address, nonce, digest in rows:
+            found.setdefault(intent_id, []).append(Former(lane_id, bytes(address), nonce, bytes(digest)))
+        return found
+
+    async def take_back(self, intent_id: int, former: Former) -> Flight | None:
+        """A queued intent has its old nonce again, whose transaction landed; None when it is no longer queued."""
+        async with self._fenced() as (connection, _):
+            done = await connection.execute(
+                "UPDATE outbox_intent i SET state = 'signed', lane_id = %(lane)s, nonce = %(nonce)s,"
+                " tx_hash = %(hash)s, reason_code = NULL, reason = NULL, state_at = clock_timestamp()"
+                " WHERE i.id = %(id)s AND i.state = 'queued' AND NOT EXISTS ("
+                "SELECT FROM outbox_intent o WHERE o.lane_id = %(lane)s AND o.nonce = %(nonce)s)",
+                {"id": intent_id, "lane": self.lease.lane_id, "nonce": former.nonce, "hash": former.hash},
+            )
+            if done.rowcount != 1:
+                return None
+            row = await (await connection.execute(TAKEN_BACK, (intent_id,))).fetchone()
+            attempts = await (await connection.execute(ATTEMPTS_OF, ([intent_id],))).fetchall()
+        assert row is not None
+        return flight_of_row(row, [attempt_of_row(each[1:]) for each in attempts])
+
     # Before the chain
 
     async def refuse(self, refusals: Sequence[Refusal]) -> list[int]:
@@ -216,7 +245,8 @@ class LaneStore:
     async def _store_signed(self, connection: Connection, flights: Sequence[Flight]) -> None:
         await connection.execute(
             "UPDATE outbox_intent i SET state = 'signed', lane_id = %s, nonce = u.nonce, tx_hash = u.hash, "
-            "state_at = clock_timestamp() FROM unnest(%s::bigint[], %s::bigint[], %s::bytea[]) AS u (id, nonce, hash) "
+            "reason = NULL, state_at = clock_timestamp() "
+            "FROM unnest(%s::bigint[], %s::bigint[], %s::bytea[]) AS u (id, nonce, hash) "
             "WHERE i.id = u.id AND i.state = 'queued'",
             (
                 self.lease.lane_id,
@@ -318,12 +348,22 @@ class LaneStore:
             )
 
     async def requeue(self, flights: Sequence[Flight]) -> None:
-        """Their nonces went to foreign transactions: queued again, to get new ones."""
+        """Their nonces went to foreign transactions, named in the history: queued again, to get new ones."""
         async with self._fenced() as (connection, _):
             await connection.execute(
-                "UPDATE outbox_intent SET state = 'queued', lane_id = NULL, nonce = NULL, tx_hash = NULL, "
-                "state_at = clock_timestamp() WHERE id = ANY(%s) AND lane_id = %s AND state IN ('signed', 'sent')",
-                ([each.intent_id for each in flights], self.lease.lane_id),
+                "UPDATE outbox_intent i SET state = 'queued', lane_id = NULL, nonce = NULL, tx_hash = NULL, "
+                "reason = u.reason, state_at = clock_timestamp() "
+                "FROM unnest(%s::bigint[], %s::text[]) AS u (id, reason)"
+                " WHERE i.id = u.id AND i.lane_id = %s AND i.state IN ('signed', 'sent')",
+                (
+                    [each.intent_id for each in flights],
+                    [
+                        f"Nonce {each.nonce} went to another transaction of its key, 0x{each.taker.tx_hash.hex()}."
+                        for each in flights
+                        if each.taker is not None
+                    ],
+                    self.lease.lane_id,
+                ),
             )
 
     async def fill_holes(self, signed: Sequence[Signed], next_nonce: int) -> list[Flight]:

@@ -35,7 +35,13 @@ ETHER = 10**18
 
 QUICK = LanePolicy(
     fees=FeePolicy(cap_wei=500 * GWEI),
-    patience=Patience(resend_after_seconds=0.6, bump_after_seconds=2.0, bump_after_blocks=2),
+    patience=Patience(
+        resend_after_seconds=0.6,
+        bump_after_seconds=2.0,
+        bump_after_blocks=2,
+        doubt_after_seconds=0.3,
+        believe_after_seconds=0.6,
+    ),
     gas_per_hour_wei=1000 * ETHER,
     watch_seconds=0.5,
     defer_seconds=0.3,
@@ -102,6 +108,7 @@ class Rig:
             poll_seconds=self.poll_seconds,
             policy=policy or self.policy,
             ws_urls=self.ws_urls,
+            behind_seconds=1.0,
         )
         async with relaying(self.database_url, [plan], specs, lease_seconds=lease_seconds) as relayer:
             tasks = {name: asyncio.create_task(work, name=name) for name, work in relayer.works().items()}

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
+from api.agent.counterfactual import counterfactual
 from api.agent.x402 import Payment
 from core.abi import abi
 from core.chain import Abi, Call, ChainClient, Contract, RpcError, RpcErrorKind, checksum
@@ -139,9 +140,18 @@ async def read_facts(
 async def accepts_signature(
     client: ChainClient, wallet: str, digest: bytes, signature: bytes, timeout_seconds: float
 ) -> bool:
-    """Whether the contract at `wallet` takes the signature (ERC-1271). RpcError when the chain cannot be asked."""
-    call = Contract(checksum(wallet), _ERC1271).call("isValidSignature", digest, signature)
+    """Whether the contract at `wallet` takes the signature (ERC-1271), also one that its factory has yet to make
+    (ERC-6492). RpcError when the chain cannot be asked."""
+    made_by = counterfactual(signature)
+    inner = signature if made_by is None else made_by.signature
+    call = Contract(checksum(wallet), _ERC1271).call("isValidSignature", digest, inner)
     try:
+        if made_by is not None:
+            trial = made_by.trial(wallet, call.data)
+            answer = await client.rpc.call(
+                "eth_call", [{"data": "0x" + trial.hex()}, "latest"], str, timeout_seconds=timeout_seconds
+            )
+            return bytes.fromhex(answer[2:])[:4] == _MAGIC_1271
         raw = await client.simulate(call, timeout_seconds=timeout_seconds)
     except RpcError as error:
         if error.retriable:

@@ -75,11 +75,13 @@ class WebhookRequest(BaseModel):
         description="Where to, an https URL.", json_schema_extra={"format": "uri"}
     )
     message: Annotated[str, Field(min_length=1, max_length=4096)] = Field(
-        description="Four lines: `Service webhook registration`, `Wallet: <lower-case>`, `URL: <url>`, "
+        description="Five lines: `Service webhook registration`, `Service: <origin of this service>`, "
+        "`Wallet: <lower-case>`, `URL: <url>`, "
         "`Issued: <ISO-8601>` within 10 minutes."
     )
     signature: Annotated[str, Field(min_length=1, max_length=4096)] = Field(
-        description="EIP-191 of `message` by the wallet, as hex; or what its contract takes (ERC-1271)."
+        description="EIP-191 of `message` by the wallet, as hex; or what its contract takes (ERC-1271), also before it "
+        "is deployed (ERC-6492)."
     )
 
 

@@ -1,7 +1,8 @@
-"""That whoever registers a webhook owns the wallet: a dated text that names both, signed by the wallet."""
+"""That whoever registers a webhook owns the wallet: a dated text that names service, wallet and URL, signed by it."""
 
 from __future__ import annotations
 
+import contextlib
 import re
 from datetime import UTC, datetime, timedelta
 
@@ -19,44 +20,58 @@ log = get_logger(__name__)
 TITLE = "Service webhook registration"
 VALID_FOR = timedelta(minutes=10)
 _FORM = re.compile(
-    re.escape(TITLE) + r"\nWallet: (?P<wallet>0x[0-9a-f]{40})\nURL: (?P<url>[^\n]+)\nIssued: (?P<issued>[^\n]+)"
+    re.escape(TITLE) + r"\nService: (?P<service>[^\n]+)\nWallet: (?P<wallet>0x[0-9a-f]{40})\nURL: (?P<url>[^\n]+)"
+    r"\nIssued: (?P<issued>[^\n]+)"
 )
-HINT = "Sign the four lines with personal_sign: title, `Wallet: <lower-case>`, `URL: <url>`, `Issued: <ISO-8601 now>`."
 
 
-def registration_message(wallet: str, url: str, issued: str) -> str:
-    return f"{TITLE}\nWallet: {wallet}\nURL: {url}\nIssued: {issued}"
+def registration_message(service: str, wallet: str, url: str, issued: str) -> str:
+    return f"{TITLE}\nService: {service}\nWallet: {wallet}\nURL: {url}\nIssued: {issued}"
 
 
-def check_message(message: str, *, wallet: str, url: str, now: datetime) -> None:
-    """422 unless the text is about this wallet and URL and is at most ten minutes old."""
+def check_message(message: str, *, service: str, wallet: str, url: str, now: datetime) -> None:
+    """422 unless the text is about this service, wallet and URL and is at most ten minutes old."""
     found = _FORM.fullmatch(message)
-    if found is None:
-        raise _unproven("The message is not the four lines of a registration.")
-    if found["wallet"] != wallet:
-        raise _unproven("The message names another wallet.")
-    if found["url"] != url:
-        raise _unproven("The message names another URL.")
-    try:
-        issued = datetime.fromisoformat(found["issued"])
-    except ValueError:
-        raise _unproven("The message's time is not ISO-8601.") from None
-    if issued.tzinfo is None:
+    issued = None
+    with contextlib.suppress(ValueError):
+        issued = None if found is None else datetime.fromisoformat(found["issued"])
+    if issued is not None and issued.tzinfo is None:
         issued = issued.replace(tzinfo=UTC)
-    if abs(now - issued) > VALID_FOR:
-        raise _unproven("The message was not issued within 10 minutes of now.")
+    if found is None:
+        why = "The message is not the five lines of a registration."
+    elif found["service"] != service:
+        why = "The message names another service."
+    elif found["wallet"] != wallet:
+        why = "The message names another wallet."
+    elif found["url"] != url:
+        why = "The message names another URL."
+    elif issued is None:
+        why = "The message's time is not ISO-8601."
+    elif abs(now - issued) > VALID_FOR:
+        why = "The message was not issued within 10 minutes of now."
+    else:
+        return
+    raise unproven(why, service=service, wallet=wallet, url=url, now=now)
 
 
 async def check_signature(
-    client: ChainClient | None, *, wallet: str, message: str, signature: str, timeout_seconds: float
+    client: ChainClient | None,
+    *,
+    service: str,
+    wallet: str,
+    url: str,
+    message: str,
+    signature: str,
+    timeout_seconds: float,
+    now: datetime,
 ) -> None:
-    """422 unless the wallet signed: its key (EIP-191), or its contract says so (ERC-1271)."""
+    """422 unless the wallet signed: its key (EIP-191), or its contract says so (ERC-1271), also one that is not
+    deployed yet (ERC-6492)."""
     try:
         raw = bytes.fromhex(signature.removeprefix("0x"))
     except ValueError:
-        raise _unproven("The signature is not hexadecimal.") from None
-    signable = encode_defunct(text=message)
-    digest = keccak(b"\x19" + signable.version + signable.header + signable.body)
+        raise unproven("The signature is not hexadecimal.", service=service, wallet=wallet, url=url, now=now) from None
+    digest = digest_of(message)
     if len(raw) == 65 and raw[64] in (0, 1):
         raw = raw[:64] + bytes([raw[64] + 27])
     if signer_of(digest, raw) == wallet:
@@ -68,8 +83,19 @@ async def check_signature(
         except RpcError as error:
             log.warning("a signature has no chain", action="agent.no_chain", why=error)
             raise problem("internal_error", "Base cannot be asked about this signature now.") from None
-    raise _unproven("The signature is not the wallet's over this message.")
+    raise unproven(
+        "The signature is not the wallet's over this message.", service=service, wallet=wallet, url=url, now=now
+    )
 
 
-def _unproven(why: str) -> Exception:
-    return problem("invalid_wallet", why, hint=HINT)
+def digest_of(message: str) -> bytes:
+    """What personal_sign signs."""
+    signable = encode_defunct(text=message)
+    return keccak(b"\x19" + signable.version + signable.header + signable.body)
+
+
+def unproven(why: str, *, service: str, wallet: str, url: str, now: datetime) -> Exception:
+    """422 with the exact text that would be accepted now."""
+    text = registration_message(service, wallet, url, now.isoformat(timespec="seconds"))
+    hint = f"Sign exactly these five lines with personal_sign, and send them as `message`:\n{text}"
+    return problem("invalid_wallet", why, hint=hint, details={"message": text})

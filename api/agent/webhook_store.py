@@ -69,6 +69,16 @@ class TooManyWebhooks(Exception):
     """The wallet has as many as it may."""
 
 
+async def use_message(connection: Connection, wallet: bytes, digest: bytes) -> bool:
+    """Notes that the wallet's message was used; False when it was before. By what was signed, since a signature can be
+    written in more than one way."""
+    await connection.execute("DELETE FROM agent_webhook_message WHERE used_at < now() - interval '1 hour'")
+    done = await connection.execute(
+        "INSERT INTO agent_webhook_message (wallet, digest) VALUES (%s, %s) ON CONFLICT DO NOTHING", (wallet, digest)
+    )
+    return done.rowcount == 1
+
+
 async def register(connection: Connection, wallet: bytes, url: str) -> Endpoint:
     """A new registration, in the caller's transaction. The same wallet's same URL takes the old one's place: new id,
     new secret, and it goes on where the old one was."""

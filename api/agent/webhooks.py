@@ -16,7 +16,7 @@ from api.agent import webhook_store as store
 from api.agent.event_bodies import event_body
 from api.agent.event_models import BODY_LIMIT, WebhookPath, WebhookRequest
 from api.agent.models import checked_wallet
-from api.agent.ownership import check_message, check_signature
+from api.agent.ownership import check_message, check_signature, digest_of, unproven
 from api.agent.problems import problem
 from api.agent.render import Links
 from api.agent.reply import reply
@@ -62,22 +62,30 @@ class Webhooks:
         who = caller_ip(request, self._settings)
         await self._limits.take(REGISTRATIONS, "agent-webhooks", who, "Ten webhooks a minute can be registered.")
         private = self._settings.allow_private_webhooks
+        now, service = datetime.now(UTC), self._links.origin
         try:
             url = checked_url(wanted.url, allow_private=private)
-            check_message(wanted.message, wallet=wallet, url=wanted.url, now=datetime.now(UTC))
+            check_message(wanted.message, service=service, wallet=wallet, url=wanted.url, now=now)
             await check_signature(
                 self._client,
+                service=service,
                 wallet=wallet,
+                url=wanted.url,
                 message=wanted.message,
                 signature=wanted.signature,
                 timeout_seconds=self._settings.rpc_request_path_timeout_seconds,
+                now=now,
             )
             await resolve(url, allow_private=private)
         except TargetRefused as why:
             raise _refused(str(why)) from None
         try:
             async with asyncio.timeout(SECONDS), self._pool.connection() as connection, connection.transaction():
-                made = await store.register(connection, bytes.fromhex(wallet[2:]), wanted.url)
+                owner = bytes.fromhex(wallet[2:])
+                if not await store.use_message(connection, owner, digest_of(wanted.message)):
+                    used = "The message was used before: a registration is signed anew each time."
+                    raise unproven(used, service=service, wallet=wallet, url=wanted.url, now=now)
+                made = await store.register(connection, owner, wanted.url)
                 # Whoever sends is told at once.
                 await connection.execute("SELECT pg_notify(%s, %s)", (event_log.CHANNEL, wallet[2:]))
         except store.TooManyWebhooks:

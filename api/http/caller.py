@@ -3,24 +3,48 @@
 from __future__ import annotations
 
 import ipaddress
+import re
+from collections.abc import Sequence
 
 from aiohttp import web
 
+from api.http.problem import Problem
 from core.config import Settings
+
+_BRACKETED = re.compile(r"\[([^\]]*)\](?::\d+)?")
+_IPV4_AND_PORT = re.compile(r"([^:]*):\d+")
 
 
 def caller_ip(request: web.Request, settings: Settings) -> str:
     """The caller's address for rate limits; an IPv6 caller is its /64, which is what one customer is given.
 
-    Behind a trusted proxy it is the last entry of X-Forwarded-For, the one that proxy wrote: earlier ones are the
-    caller's own words.
+    Behind a trusted proxy it is the last entry of the last X-Forwarded-For line, the one that proxy wrote: all before
+    it are the caller's own words.
     """
     address = request.remote or ""
     if settings.trust_proxy:
-        forwarded = request.headers.get("X-Forwarded-For", "")
-        address = forwarded.rpartition(",")[2].strip() or address
+        address = last_forwarded(request.headers.getall("X-Forwarded-For", ())) or address
+    return bucket(address)
+
+
+def is_local(who: str) -> bool:
+    """Is this bucket the machine itself?"""
+    return who == "unknown" or ipaddress.ip_network(who).is_loopback
+
+
+def last_forwarded(lines: Sequence[str]) -> str:
+    """The address that whoever spoke to us last put down, without a port; empty when nobody did."""
+    entry = lines[-1].rpartition(",")[2].strip().strip('"') if lines else ""
+    for form in (_BRACKETED, _IPV4_AND_PORT):
+        if (found := form.fullmatch(entry)) is not None:
+            return found[1]
+    return entry
+
+
+def bucket(address: str) -> str:
+    """What callers are counted by. Addresses nobody can read share one."""
     try:
-        parsed = ipaddress.ip_address(address)
+        parsed = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
         return "unknown"
     if isinstance(parsed, ipaddress.IPv6Address):
@@ -30,8 +54,13 @@ def caller_ip(request: web.Request, settings: Settings) -> str:
 
 
 def blocked_region(request: web.Request, settings: Settings) -> str | None:
-    """The caller's region when it is blocked; None when it is not, or nobody trustworthy says."""
+    """The caller's region when it is blocked; None when it is not, or nobody trustworthy says.
+
+    Problem 400 for a region told twice: one of the two is the caller's own."""
     if not settings.trust_proxy:
         return None
-    region = request.headers.get(settings.region_header, "").strip().upper()
+    told = request.headers.getall(settings.region_header, ())
+    if len(told) > 1:
+        raise Problem(400, "invalid_request", f"The header {settings.region_header} was sent more than once.")
+    region = told[0].strip().upper() if told else ""
     return region if region in settings.blocked_regions else None

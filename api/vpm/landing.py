@@ -18,7 +18,10 @@ from core.chain.wire import data_bytes, quantity
 from core.db.schema.index_shared import token_authorization
 from core.events import topic_of
 
-AUTHORIZATION_USED = "0x" + topic_of("AuthorizationUsed(address indexed authorizer, bytes32 indexed nonce)").hex()
+_SPENT_BY = ("AuthorizationUsed", "AuthorizationCanceled")
+SPENT_TOPICS = tuple(
+    "0x" + topic_of(f"{each}(address indexed authorizer, bytes32 indexed nonce)").hex() for each in _SPENT_BY
+)
 
 # A bet is valid for an hour at most, so its landing lies no further back. Ranges are kept to what nodes answer.
 _LONGEST_SEARCH_BLOCKS = 40_000
@@ -71,10 +74,34 @@ async def read_facts(client: ChainClient, contracts: StockContracts, bet: Bet, t
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Landing:
+    """How an authorization was spent: in `tx` on this very bet, `elsewhere` on something else or by cancelling it.
+    Neither: the nodes asked do not have the block yet, or it was long ago."""
+
+    tx: bytes | None = None
+    elsewhere: bool = False
+
+
+async def is_spent(client: ChainClient, contracts: StockContracts, bet: Bet, timeout_seconds: float) -> bool:
+    """True as soon as one node says that the bet's authorization is used. RpcError when no node can say."""
+    call = contracts.token.call("authorizationState", bet.signer, bet.nonce)
+    nodes = [client.pinned(position) for position in range(len(client.rpc.labels))]
+    answers = await asyncio.gather(
+        *(node.read(call, timeout_seconds=timeout_seconds) for node in nodes), return_exceptions=True
+    )
+    said = [each for each in answers if not isinstance(each, BaseException)]
+    if not said:
+        for each in answers:
+            assert isinstance(each, BaseException)
+            raise each
+    return any(said)
+
+
 async def find_landing(
     engine: AsyncEngine, client: ChainClient, contracts: StockContracts, bet: Bet, head: int, timeout_seconds: float
-) -> bytes | None:
-    """The transaction that spent the bet's authorization on an entry, found in the index, else by logs; or None."""
+) -> Landing:
+    """What spent the bet's authorization, found in the index, else by logs of the chain."""
     query = select(token_authorization.c.tx).where(
         token_authorization.c.nonce == bet.nonce,
         token_authorization.c.authorizer == bytes.fromhex(bet.signer[2:]),
@@ -84,10 +111,10 @@ async def find_landing(
         async with asyncio.timeout(timeout_seconds), engine.connect() as connection:
             found = await connection.scalar(query)
         if found is not None:
-            return bytes(found)
+            return Landing(bytes(found))
     except UNREADABLE:
         pass  # then the chain itself must tell
-    topics = (AUTHORIZATION_USED, _topic(bet.signer), "0x" + bet.nonce.hex())
+    topics = (SPENT_TOPICS, _topic(bet.signer), "0x" + bet.nonce.hex())
     lowest = max(0, head - _LONGEST_SEARCH_BLOCKS)
     while head >= lowest:
         since = max(lowest, head - _SEARCH_STEP_BLOCKS + 1)
@@ -95,11 +122,13 @@ async def find_landing(
         for log in logs:
             receipt = await client.receipt(log.transaction_hash)
             if receipt is not None and position_in(receipt, contracts, bet) is not None:
-                return data_bytes(log.transaction_hash)
+                return Landing(data_bytes(log.transaction_hash))
+            if receipt is None:
+                return Landing()  # its receipt is late
         if logs:
-            return None  # spent on something else, or cancelled
+            return Landing(elsewhere=True)
         head = since - 1
-    return None
+    return Landing()
 
 
 def position_in(receipt: Receipt, contracts: StockContracts, bet: Bet) -> int | None:

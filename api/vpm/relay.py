@@ -28,7 +28,7 @@ from api.vpm import bets
 from api.vpm.authorization import Bet, recovered, with_usual_v
 from api.vpm.bets import BetKey, KnownBet
 from api.vpm.chain import STOCK_TOKEN_SYMBOL, StockContracts
-from api.vpm.landing import ChainFacts, find_landing, position_in, read_facts
+from api.vpm.landing import ChainFacts, find_landing, is_spent, position_in, read_facts
 from api.vpm.models.relay import RelayRequest
 from core.chain import ChainClient, ContractReverted, RpcError, checksum
 from core.config import Settings
@@ -154,6 +154,10 @@ class Relay:
             raise _off(kit) from None
         if facts.market is not None:
             _check_amount(bet.amount, max(LEAST_BET, facts.market["minEntry"]), min(MOST_BET, facts.market["maxEntry"]))
+        if facts.authorization_used and matches and (known is None or not known.may_land):
+            self._check_domain(bet, body, contracts)
+            if (booked := await self._booked(bet, kit, visit)) is not None:
+                return booked  # whatever has closed or expired since: the chain has it
         now = self._now(facts.timestamp)
         _check_window(bet, now)
         _check_market(bet, facts, now)
@@ -176,7 +180,7 @@ class Relay:
         if known is not None and known.may_land:
             raise await self._used(bet, known, kit)
         if facts.authorization_used:
-            return await self._landed_unseen(bet, kit, facts, client, contracts, visit)
+            raise Problem(409, "already_used", "This signature was already used or cancelled; sign a new bet.")
         if facts.balance < bet.amount:
             has, needs = decimal_text(facts.balance), decimal_text(bet.amount)
             raise Problem(
@@ -184,7 +188,12 @@ class Relay:
                 "insufficient_balance",
                 f"The wallet holds {has} USDG on this chain, and the bet is {needs}. Add USDG and send the body again.",
             )
-        await self._simulate(bet, signature, contracts, client, kit)
+        try:
+            await self._simulate(bet, signature, contracts, client, kit)
+        except Problem as refusal:
+            if refusal.status == 422 and (booked := await self._booked(bet, kit, visit)) is not None:
+                return booked
+            raise
         return await self._send(bet, signature, known, kit, contracts, visit)
 
     @contextlib.contextmanager
@@ -256,30 +265,31 @@ class Relay:
             )
         return Problem(409, "already_used", message, extra=extra)
 
-    async def _landed_unseen(
-        self,
-        bet: Bet,
-        kit: dict[str, Any],
-        facts: ChainFacts,
-        client: ChainClient,
-        contracts: StockContracts,
-        visit: _Visit,
-    ) -> web.StreamResponse:
-        """The authorization is spent, and no transaction of ours is known to have done it."""
+    async def _booked(self, bet: Bet, kit: dict[str, Any], visit: _Visit) -> web.StreamResponse | None:
+        """Asked before a bet is said to be refused or not sent: the answer to one that the chain has; None for one it
+        certainly does not have. When it may, nobody is told that it does not."""
+        client, contracts = self._client, self._contracts
+        if client is None or contracts is None:
+            raise _failed(kit)
         seconds = self._settings.rpc_request_path_timeout_seconds
         try:
-            async with asyncio.timeout(2 * seconds):
-                tx = await find_landing(self._engine, client, contracts, bet, facts.block, seconds)
+            async with asyncio.timeout(3 * seconds):
+                if not await is_spent(client, contracts, bet, seconds):
+                    return None
+                head = await client.head(timeout_seconds=seconds)
+                landing = await find_landing(self._engine, client, contracts, bet, head.number, seconds)
         except (RpcError, TimeoutError):
             raise _failed(kit) from None
-        if tx is None:
-            raise Problem(409, "already_used", "This signature was already used or cancelled; sign a new bet.")
+        if landing.elsewhere:
+            return None
+        if landing.tx is None:
+            raise _failed(kit)
         try:
             async with asyncio.timeout(3), self._pool.connection() as connection:
-                await bets.remember_landed(connection, _key(bet), bet.market_id, _body_hash(kit), tx)
+                await bets.remember_landed(connection, _key(bet), bet.market_id, _body_hash(kit), landing.tx)
         except UNREADABLE as error:
             log.warning("a landed bet could not be written down", action="relay.no_database", why=error)
-        return await self._confirmed(bet, "0x" + tx.hex(), None, kit, visit)
+        return await self._confirmed(bet, "0x" + landing.tx.hex(), None, kit, visit)
 
     # ------------------------------------------------------------ sending
 
@@ -355,6 +365,10 @@ class Relay:
         if intent.succeeded:
             assert intent.tx_hash_hex is not None
             return await self._confirmed(bet, intent.tx_hash_hex, intent.block_number, kit, visit)
+        if (intent.refused or intent.outcome is not None) and (
+            booked := await self._booked(bet, kit, visit)
+        ) is not None:
+            return booked
         if intent.outcome is not None and intent.outcome.value == "reverted":
             assert intent.tx_hash_hex is not None
             return _answer(bet, intent.tx_hash_hex, "reverted", kit, block=intent.block_number)

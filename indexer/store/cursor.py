@@ -82,6 +82,16 @@ async def known_feeds(connection: Connection, chain_id: int) -> dict[bytes, Feed
     }
 
 
+async def keep(connection: Connection, cursor: Cursor) -> None:
+    """Locks the cursor where it is, for a change of blocks it has passed."""
+    done = await connection.execute(
+        "SELECT FROM chain_cursor WHERE chain_id = %s AND number = %s AND hash IS NOT DISTINCT FROM %s FOR UPDATE",
+        (cursor.chain_id, cursor.number, cursor.hash),
+    )
+    if await done.fetchone() is None:
+        raise CursorMoved(f"The cursor of chain {cursor.chain_id} is no longer at block {cursor.number}.")
+
+
 async def advance(connection: Connection, cursor: Cursor, end: BlockInfo) -> Cursor:
     """Moves the cursor forward to `end`, inside the transaction that writes what lies between."""
     moved = Cursor(cursor.chain_id, cursor.start_block, end.number, end.hash, cursor.finalized)

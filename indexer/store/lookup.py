@@ -16,6 +16,15 @@ async def blocks_below(connection: Connection, chain_id: int, top: int, limit: i
     return [BlockInfo(*row) for row in await rows.fetchall()]
 
 
+async def places_of_logs(connection: Connection, chain_id: int, first: int, last: int) -> set[tuple[int, int]]:
+    """Block and index of every log in the tables between two blocks."""
+    rows = await connection.execute(
+        "SELECT block_number, log_index FROM chain_log WHERE chain_id = %s AND block_number BETWEEN %s AND %s",
+        (chain_id, first, last),
+    )
+    return {(number, index) for number, index in await rows.fetchall()}
+
+
 async def first_block_after(connection: Connection, chain_id: int, number: int) -> BlockInfo | None:
     """The lowest remembered block above `number`."""
     rows = await connection.execute(

@@ -19,7 +19,7 @@ from indexer.errors import CursorMoved
 from indexer.fold.shared import APPENDED
 from indexer.logs import BlockInfo, LogRecord, Page
 from indexer.sources import Sources
-from indexer.store.cursor import Cursor, advance, retreat
+from indexer.store.cursor import Cursor, advance, keep, retreat
 from indexer.store.folding import Changed, Folding, fold_logs, forget
 from indexer.store.payments import warn_of_unpaid
 from indexer.store.tables import Connection, begin_writing, copy_rows
@@ -84,6 +84,41 @@ async def rewind(connection: Connection, sources: Sources, cursor: Cursor, ances
         end = ancestor or BlockInfo(moved.number, b"", 0, 0)
         await notify(connection, CHANNEL, payload(sources, end, changed, reorg=True))
     return moved
+
+
+async def mend(
+    connection: Connection, sources: Sources, cursor: Cursor, page: Page, missing: Sequence[LogRecord]
+) -> None:
+    """Puts logs into blocks the cursor has passed, and folds again whatever they are about."""
+    chain_id, numbers = sources.chain_id, {log.block for log in missing}
+    async with connection.transaction():
+        await begin_writing(connection)
+        await keep(connection, cursor)
+        for block in page.blocks:
+            if block.number in numbers:
+                await _remember(connection, chain_id, block)
+        await _write_logs(connection, chain_id, list(missing))
+        entities = sorted({log.entity for log in missing if log.entity is not None})
+        await forget(connection, chain_id, entities)
+        changed = await refold(connection, sources, entities)
+        alone = await fold_logs(connection, chain_id, sources.feeds, [log for log in missing if log.entity is None])
+        changed.feeds |= alone.feeds
+        _mark(changed, entities)
+        await agent_events.tell(connection, sources, list(missing))
+        await notify(connection, CHANNEL, payload(sources, page.end, changed, everything=True))
+
+
+async def _remember(connection: Connection, chain_id: int, block: BlockInfo) -> None:
+    row = await (
+        await connection.execute(
+            "INSERT INTO chain_block (chain_id, number, hash, timestamp, l1_block_number) VALUES (%s, %s, %s, %s, %s)"
+            " ON CONFLICT (chain_id, number) DO UPDATE SET number = excluded.number RETURNING hash",
+            (chain_id, block.number, block.hash, block.timestamp, block.l1_number),
+        )
+    ).fetchone()
+    assert row is not None
+    if row[0] != block.hash:
+        raise CursorMoved(f"Block {block.number} is another one than the tables have.")
 
 
 async def refold(connection: Connection, sources: Sources, entities: Sequence[bytes]) -> Changed:

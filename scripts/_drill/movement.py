@@ -25,6 +25,14 @@ ELSEWHERE: dict[str, tuple[str, str]] = {
         "integration/test_webhook_dispatch.py"
         "::test_a_webhook_that_only_fails_is_switched_off_and_comes_back_by_the_handshake",
     ),
+    "vpm_index_mended_logs_total": (
+        "logs must be missing in blocks that were committed",
+        "faults/test_index_nodes.py::test_a_wrong_block_that_was_committed_heals",
+    ),
+    "vpm_index_unproved_blocks_total": (
+        "a single node must offer no receipts of blocks",
+        "faults/test_index_nodes.py::test_a_wrong_block_that_was_committed_heals",
+    ),
     "vpm_keeper_tidied_rows_total": (
         "nothing of a run is old enough to be removed",
         "integration/test_keeper_tidy.py::test_a_busy_past_is_thinned_out_and_everything_goes_on",
@@ -32,6 +40,10 @@ ELSEWHERE: dict[str, tuple[str, str]] = {
     "vpm_relayer_cancels_total": (
         "an intent must expire, or cost too much, between its signature and its block",
         "integration/test_relayer_repair.py::test_an_intent_late_in_the_air_is_cancelled_and_can_never_land",
+    ),
+    "vpm_relayer_unproven": (
+        "no node may keep the state of the block in which a nonce was used",
+        "faults/test_relayer_views.py::test_without_proof_a_nonce_is_not_given_up",
     ),
     "vpm_relayer_holes_total": (
         "rows of the outbox are missing only after a partial restore",

@@ -7,6 +7,7 @@ import json
 import shutil
 import subprocess
 import sys
+from dataclasses import dataclass
 
 from scripts._drill.drill import Drill, Held, bet_taken, reads_served, require
 from scripts._drill.fleet import CHAIN_IDS, ROOT, Fleet
@@ -69,21 +70,69 @@ async def _undone(fleet: Fleet) -> int:
 
 
 async def reorg(fleet: Fleet, load: Load) -> Held:
-    """The last blocks of both chains are replaced by empty ones: bets in them have to be sent again."""
+    """The last blocks of both chains are replaced by empty ones: bets in them have to be sent again. Afterwards every
+    transaction that stood in a replaced block stands in another, and the outbox says in which."""
     before = await _undone(fleet)
     bets = [await load.stock(), await load.agent()]
+    young = {chain: await _young(fleet, chain) for chain in CHAIN_IDS}
     for chain in CHAIN_IDS:
         await fleet.rpc(chain, "anvil_reorg", SHALLOW, [])
+    gone = [each for chain, some in young.items() for each in some if await _replaced(fleet, chain, each)]
+    require(bool(gone), "no transaction of ours stood in a replaced block: there was nothing to undo")
     took = max(await asyncio.gather(*(fleet.indexed(chain) for chain in CHAIN_IDS)))
     undone = await _undone(fleet) - before
     require(undone >= len(CHAIN_IDS), f"{undone} reorganizations were noticed, of {len(CHAIN_IDS)}")
-    again = await fleet.until(lambda: not _sent(fleet), "every transaction mined again", 60)
+    again = await fleet.until(lambda: _stand_anew(fleet, gone), "every undone transaction in another block", 60)
+    again += await fleet.until(lambda: not _sent(fleet), "every transaction mined again", 60)
     taken = sum(one is not None and one.told is Told.TAKEN for one in bets)
     return Held(
-        f"{SHALLOW} blocks of both chains were replaced; undone after {took:.1f} s, {taken} fresh bets mined again "
-        f"after {again:.1f} s",
+        f"{SHALLOW} blocks of both chains were replaced; undone after {took:.1f} s, {len(gone)} transactions "
+        f"({taken} of them fresh bets) stood in other blocks after {again:.1f} s",
         took + again,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """An intent's transaction and the block it was in."""
+
+    chain: str
+    intent: int
+    block: int
+    block_hash: str
+
+
+async def _young(fleet: Fleet, chain: str) -> list[Placed]:
+    """What of ours is in the last blocks."""
+    head = int((await fleet.head(chain))["number"], 16)
+    rows = await fleet.ask_database(
+        "SELECT id, block_number, encode(block_hash, 'hex') FROM outbox_intent WHERE chain_id = %s"
+        " AND outcome = 'succeeded' AND block_number > %s",
+        CHAIN_IDS[chain],
+        head - SHALLOW,
+    )
+    return [Placed(chain, intent, block, "0x" + digest) for intent, block, digest in rows]
+
+
+async def _replaced(fleet: Fleet, chain: str, placed: Placed) -> bool:
+    standing = await fleet.rpc(chain, "eth_getBlockByNumber", hex(placed.block), False)
+    return standing is None or standing["hash"] != placed.block_hash
+
+
+async def _stand_anew(fleet: Fleet, gone: list[Placed]) -> bool:
+    """Whether each is in a block that stands, and the outbox names that very block."""
+    for placed in gone:
+        ((tx, block, digest),) = await fleet.ask_database(
+            "SELECT encode(tx_hash, 'hex'), block_number, encode(block_hash, 'hex') FROM outbox_intent WHERE id = %s",
+            placed.intent,
+        )
+        receipt = await fleet.rpc(placed.chain, "eth_getTransactionReceipt", "0x" + tx)
+        if block is None or receipt is None or receipt["blockHash"] != "0x" + digest:
+            return False
+        standing = await fleet.rpc(placed.chain, "eth_getBlockByNumber", hex(block), False)
+        if standing is None or standing["hash"] != "0x" + digest or standing["hash"] == placed.block_hash:
+            return False
+    return True
 
 
 def _sent(fleet: Fleet) -> int:

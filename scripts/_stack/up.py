@@ -100,6 +100,8 @@ def _write_whole(path: Path, ready: dict[str, Any]) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = path.with_name(path.name + ".new")
+        temporary.unlink(missing_ok=True)
+        temporary.touch(mode=0o600)  # it holds keys and the database's password
         temporary.write_text(json.dumps(ready, indent=2) + "\n")
         temporary.replace(path)
     except OSError as error:

@@ -8,22 +8,28 @@ from typing import Any
 
 import psycopg
 import pytest
+from msgspec import structs
 
 from core.chain.errors import RpcError, RpcErrorKind
 from core.chain.heads import Heads
 from core.config import Settings
 from core.db.engine import conninfo
+from core.events import topic_of
 from core.events.stock import ENTERED
 from indexer.chain import ChainFollower
-from indexer.errors import BeyondFinality, CursorMoved, NodeFault
+from indexer.errors import BeyondFinality, Contradiction, CursorMoved, NodeFault
+from indexer.proof import Witness
 from indexer.service import ChainService
 from indexer.wire import WireLog
 from tests.conftest import TestPostgres
 from tests.support.index_chain import SimChain, SimNode, world_sources
 from tests.support.index_tables import contents, differences, following, fresh_index
 from tests.support.index_world import Crowd
+from tests.support.measured import measured
 
 FINALITY = 16
+ANSWER = "0x" + topic_of("AnswerUpdated(int256 indexed current, uint256 indexed roundId, uint256 updatedAt)").hex()
+PAUSED = "0x" + topic_of("EntriesPaused(bool paused)").hex()
 
 
 def busy_chain(seed: object, blocks: int) -> tuple[SimChain, Crowd]:
@@ -42,7 +48,8 @@ def wiped(database_url: str) -> str:
     with psycopg.connect(conninfo(database_url), autocommit=True) as connection:
         connection.execute(
             "DO $$ DECLARE t text; BEGIN FOR t IN SELECT tablename FROM pg_tables WHERE schemaname = 'public'"
-            " AND tablename ~ '^(chain|stock|agent|oracle|token)_' LOOP EXECUTE 'TRUNCATE ' || t; END LOOP; END $$"
+            " AND tablename ~ '^(chain|stock|agent|oracle|token|pauser)_' LOOP"
+            " EXECUTE 'TRUNCATE ' || t; END LOOP; END $$"
         )
     return database_url
 
@@ -102,11 +109,14 @@ async def test_logs_left_out_of_a_range_at_the_head_are_found_by_the_bloom(wiped
 
 async def test_an_empty_page_of_history_must_be_confirmed_by_the_other_node(wiped: str, postgres: TestPostgres) -> None:
     chain, _ = busy_chain("empty", 120)
-    node = SimNode(chain, others=(SimNode(chain),))
+    other = SimNode(chain)
+    node = SimNode(chain, others=(other,))
     empty = [True]
     node.fault = lambda method, answer: [] if method == "logs" and empty[0] else answer
+    for each in (node, other):
+        without_receipts(each)
     async with following(wiped, node, world_sources(), finality_blocks=FINALITY) as (follower, _):
-        with pytest.raises(NodeFault, match="another has some"):
+        with pytest.raises(NodeFault, match="disagree on the logs"):
             await follower.catch_up()
         assert (await cursor_row(wiped))["number"] == 0
         empty[0] = False
@@ -400,7 +410,9 @@ async def test_logs_that_keep_contradicting_halt_the_chain_until_they_stop(wiped
         await follower.catch_up()
         service = ChainService(settings.chain("base"), settings, pool)
         node.fault = lambda method, answer: (
-            [log for log in answer if log.topics[0] != entered] if method.startswith("logs") else answer
+            [log for log in answer if log.topics[0] != entered]
+            if method.startswith("logs")
+            else (None if method == "receipts" else answer)
         )
         while not any(log.topics[0] == entered for log in chain.head.logs):
             grow(chain, crowd, 1)
@@ -422,3 +434,186 @@ async def _until_state(url: str, state: str) -> None:
     async with asyncio.timeout(20):
         while (await cursor_row(url))["state"] != state:
             await asyncio.sleep(0.05)
+
+
+# ---------------------------------------------------------------- one log of several left out
+
+
+def leaving_out(node: SimNode, every: int, *methods: str) -> list[WireLog]:
+    """Makes a node leave one log in `every` out of those answers, always the same ones; they are collected."""
+    gone: list[WireLog] = []
+
+    def fault(method: str, answer: Any) -> Any:
+        if method not in methods or answer is None:
+            return answer
+        kept = [log for log in answer if int(log.transaction_hash[-4:], 16) % every or not int(log.log_index, 16)]
+        gone.extend(log for log in answer if log not in kept)
+        return kept
+
+    node.fault = fault
+    return gone
+
+
+async def test_one_log_left_out_at_the_head_is_found_in_the_receipts(wiped: str, postgres: TestPostgres) -> None:
+    chain, crowd = busy_chain("one of several", 20)
+    node = SimNode(chain)
+    async with following(wiped, node, world_sources(), finality_blocks=10_000) as (follower, _):
+        gone = leaving_out(node, 3, "logs", "logs_of_block")
+        for _ in range(15):
+            await follower.catch_up()
+            grow(chain, crowd, 3)
+        await follower.catch_up()
+    assert len({log.topics[0] for log in gone}) >= 8
+    await same_as_fresh(wiped, postgres, chain)
+
+
+async def test_one_log_left_out_at_the_head_is_found_at_a_second_node(wiped: str, postgres: TestPostgres) -> None:
+    chain, crowd = busy_chain("of two nodes", 20)
+    other = SimNode(chain)
+    node = SimNode(chain, others=(other,))
+    async with following(wiped, node, world_sources(), finality_blocks=10_000) as (follower, _):
+        gone = leaving_out(node, 3, "logs", "logs_of_block")
+        for _ in range(10):
+            await follower.catch_up()
+            grow(chain, crowd, 3)
+        await follower.catch_up()
+    assert gone
+    assert "receipts" not in node.asked + other.asked
+    await same_as_fresh(wiped, postgres, chain)
+
+
+async def test_receipts_with_a_gap_prove_nothing() -> None:
+    chain, _ = busy_chain("gaps", 30)
+    block = next(block for block in chain.blocks if len(block.logs) > 2)
+    node = SimNode(chain)
+    witness = Witness(node, "base")
+    assert await witness.receipts(block.header.hash) == list(block.logs)
+    node.fault = lambda _method, answer: [answer[0], *answer[2:]]
+    assert await witness.receipts(block.header.hash) is None
+
+
+@pytest.mark.parametrize("whole_receipts", [True, False])
+async def test_history_of_two_nodes_is_compared(wiped: str, postgres: TestPostgres, whole_receipts: bool) -> None:
+    chain, _ = busy_chain("compared", 120)
+    node = SimNode(chain, others=(SimNode(chain),))
+    async with following(wiped, node, world_sources(), finality_blocks=FINALITY) as (follower, _):
+        gone = leaving_out(node, 20, "logs", "logs_of_block")
+        if not whole_receipts:
+            for each in (node, *node.others):
+                without_receipts(each)
+            with pytest.raises(NodeFault, match="disagree on the logs"):
+                await follower.catch_up()
+            assert (await cursor_row(wiped))["number"] == 0
+            node.fault = lambda _method, answer: answer
+        await follower.catch_up()
+    assert gone
+    await same_as_fresh(wiped, postgres, chain)
+
+
+def without_receipts(node: SimNode) -> None:
+    before = node.fault
+    node.fault = lambda method, answer: None if method == "receipts" else before(method, answer)
+
+
+async def test_history_of_one_node_is_sampled_and_then_read_block_by_block(wiped: str, postgres: TestPostgres) -> None:
+    chain, _ = busy_chain("sampled", 200)
+    node = SimNode(chain)
+    async with following(wiped, node, world_sources(), finality_blocks=FINALITY) as (follower, _):
+        gone = leaving_out(node, 3, "logs", "logs_of_block")
+        assert await insist(follower, NodeFault, Contradiction, tries=20) >= 1
+    assert gone
+    await same_as_fresh(wiped, postgres, chain)
+
+
+@pytest.mark.parametrize("finality_blocks", [FINALITY, 10_000], ids=["history", "head"])
+async def test_a_wrong_block_that_was_committed_heals(wiped: str, postgres: TestPostgres, finality_blocks: int) -> None:
+    """A single node without receipts lacked logs when the blocks were new; some time later it has them."""
+    mended = measured("vpm_index_mended_logs_total")
+    chain, crowd = busy_chain("heals", 90)
+    node = SimNode(chain)
+    lost = {ANSWER, PAUSED}
+    whole = [False]
+
+    def fault(method: str, answer: Any) -> Any:
+        if method == "receipts":
+            return None
+        if method in ("logs", "logs_of_block") and not whole[0]:
+            return [log for log in answer if log.topics[0] not in lost]
+        return answer
+
+    node.fault = fault
+    async with following(wiped, node, world_sources(), finality_blocks=finality_blocks) as (follower, _):
+        await follower.catch_up()
+        whole[0] = True
+        for _ in range(12):
+            follower._recheck.looked_at = float("-inf")
+            grow(chain, crowd, 1)
+            await follower.catch_up()
+    assert measured("vpm_index_mended_logs_total") > mended
+    await same_as_fresh(wiped, postgres, chain)
+
+
+async def test_the_lag_is_that_of_the_scrape(wiped: str) -> None:
+    """The indexer hangs in a question: nobody measures anything any more, and the lag grows all the same."""
+    chain, _ = busy_chain("stuck", 20)
+    node = SimNode(chain)
+    async with following(wiped, node, world_sources(), finality_blocks=FINALITY) as (follower, _):
+        await follower.catch_up()
+        first = measured("vpm_index_lag_seconds")
+        await asyncio.sleep(1.2)
+        assert measured("vpm_index_lag_seconds") >= first + 1.0
+        await follower.catch_up()
+        assert measured("vpm_index_lag_seconds") < 1.0
+
+
+# ---------------------------------------------------------------- headers that do not belong together
+
+
+async def test_a_header_of_another_fork_between_two_is_a_fault(wiped: str, postgres: TestPostgres) -> None:
+    """Of a block without logs, so that nothing but its hash tells."""
+    chain, crowd = busy_chain("between", 10)
+    for number in range(20):
+        chain.mine([crowd.next(chain.head.world)] if number % 2 else [])
+    node = SimNode(chain)
+    async with following(wiped, node, world_sources(), finality_blocks=10_000) as (follower, _):
+        empty = next(block.header for block in chain.blocks[12:] if not block.logs)
+        other = structs.replace(empty, hash="0x" + "f0" * 32)
+        node.fault = lambda method, answer: (
+            [other if each == empty else each for each in answer] if method == "headers" else answer
+        )
+        with pytest.raises(NodeFault, match="changed at block"):
+            await follower.catch_up()
+        assert (await cursor_row(wiped))["number"] == 0
+        node.fault = lambda _method, answer: answer
+        await follower.catch_up()
+    await same_as_fresh(wiped, postgres, chain)
+
+
+async def test_history_is_not_read_on_top_of_a_replaced_block(wiped: str, postgres: TestPostgres) -> None:
+    """The last blocks were replaced while nobody looked, and so many followed that they are history by now."""
+    chain, crowd = busy_chain("replaced and gone on", 60)
+    node = SimNode(chain)
+    async with following(wiped, node, world_sources(), finality_blocks=FINALITY) as (follower, _):
+        await follower.catch_up()
+        chain.drop(5)
+        grow(chain, crowd, 120)
+        await follower.catch_up()
+    await same_as_fresh(wiped, postgres, chain)
+
+
+async def test_the_last_block_of_a_page_of_history_is_that_of_its_logs(wiped: str, postgres: TestPostgres) -> None:
+    chain, crowd = busy_chain("the last of a page", 100)
+    while not chain.blocks[-1 - FINALITY].logs:
+        grow(chain, crowd, 1)
+    node = SimNode(chain)
+    last = chain.blocks[-1 - FINALITY].header
+    other = structs.replace(last, hash="0x" + "f0" * 32)
+    async with following(wiped, node, world_sources(), finality_blocks=FINALITY) as (follower, _):
+        node.fault = lambda method, answer: (
+            [other if each == last else each for each in answer] if method == "headers" else answer
+        )
+        with pytest.raises(NodeFault, match="another block than its header"):
+            await follower.catch_up()
+        node.fault = lambda _method, answer: answer
+        await follower.catch_up()
+    await same_as_fresh(wiped, postgres, chain)

@@ -52,7 +52,7 @@ def test_every_answer_is_documented(service: AgentService) -> None:
     known = {
         "wallet": [DEV[1].address],
         "id": ids,
-        f"POST {API}/webhooks": [registration(DEV[2], "http://127.0.0.1:9/")],
+        f"POST {API}/webhooks": [registration(DEV[2], "http://127.0.0.1:9/", service=service.url)],
     }
     seen = generated_requests(
         document,

@@ -10,9 +10,12 @@ from typing import Any
 
 import aiohttp
 import pytest
+from eth_abi.abi import encode
 from eth_account import Account
 from eth_account.messages import encode_defunct
+from eth_utils.crypto import keccak
 
+from api.agent.ownership import registration_message
 from scripts._stack import wallets
 from tests.support.agent_chain import AgentChain
 from tests.support.agent_service import AgentService, agent_service
@@ -96,7 +99,7 @@ async def _register(buyer: Buyer, body: Any, ip: str = "10.9.0.1") -> tuple[int,
 async def test_the_life_of_a_webhook(buyer: Buyer) -> None:
     who = DEV[1]
     async with receiver() as there:
-        status, body = await _register(buyer, registration(who, there.url))
+        status, body = await _register(buyer, registration(who, there.url, service=buyer.service.url))
         assert status == 201, body
         assert body["meta"]["version"] == "service-agent-api-v1"
         hook = body["webhook"]
@@ -146,7 +149,7 @@ async def test_the_life_of_a_webhook(buyer: Buyer) -> None:
 )
 async def test_what_does_not_prove_ownership_is_refused(buyer: Buyer) -> None:
     who, url = DEV[2], "http://127.0.0.1:9/hook"
-    good = registration(who, url)
+    good = registration(who, url, service=buyer.service.url)
     bodies = [
         ({**good, "extra": 1}, 400, "invalid_request"),
         *(({name: value for name, value in good.items() if name != left}, 400, "invalid_request") for left in good),
@@ -158,11 +161,23 @@ async def test_what_does_not_prove_ownership_is_refused(buyer: Buyer) -> None:
         ({**good, "wallet": DEV[3].address}, 422, "invalid_wallet"),
         ({**good, "url": url + "2"}, 422, "invalid_wallet"),
         ({**good, "message": good["message"] + "\n"}, 422, "invalid_wallet"),
-        ({**good, "signature": registration(DEV[3], url)["signature"]}, 422, "invalid_wallet"),
+        (
+            {**good, "signature": registration(DEV[3], url, service=buyer.service.url)["signature"]},
+            422,
+            "invalid_wallet",
+        ),
         ({**good, "signature": good["signature"][:-2]}, 422, "invalid_wallet"),
         ({**good, "signature": "hello"}, 422, "invalid_wallet"),
-        (registration(who, url, issued=datetime.now(UTC) - timedelta(minutes=11)), 422, "invalid_wallet"),
-        (registration(who, url, issued=datetime.now(UTC) + timedelta(minutes=11)), 422, "invalid_wallet"),
+        (
+            registration(who, url, service=buyer.service.url, issued=datetime.now(UTC) - timedelta(minutes=11)),
+            422,
+            "invalid_wallet",
+        ),
+        (
+            registration(who, url, service=buyer.service.url, issued=datetime.now(UTC) + timedelta(minutes=11)),
+            422,
+            "invalid_wallet",
+        ),
     ]
     for number, (body, status, code) in enumerate(bodies):
         got, answer = await _register(buyer, body, f"10.9.1.{number}")
@@ -170,6 +185,69 @@ async def test_what_does_not_prove_ownership_is_refused(buyer: Buyer) -> None:
         assert (status != 400) or answer["issues"], answer
     status, _ = await _register(buyer, [good], "10.9.2.1")
     assert status == 400
+
+
+async def test_a_message_registers_once_and_a_refusal_shows_what_would_be_accepted(buyer: Buyer) -> None:
+    who, url = DEV[2], "http://127.0.0.1:9/hook"
+    good = registration(who, url, service=buyer.service.url)
+    elsewhere = registration(who, url, service="https://elsewhere.example")
+    status, answer = await _register(buyer, elsewhere, "10.9.3.1")
+    assert (status, answer["error"]) == (422, "invalid_wallet"), answer
+    text = answer["details"]["message"]
+    assert text in answer["hint"]
+    signature = Account.sign_message(encode_defunct(text=text), who.private_key).signature
+    shown = {**good, "message": text, "signature": "0x" + bytes(signature).hex()}
+    assert (await _register(buyer, shown, "10.9.3.2"))[0] == 201
+    status, answer = await _register(buyer, good, "10.9.3.3")
+    assert status == 201, answer
+    removed = await buyer.session.delete(f"{buyer.service.api}/webhooks/{answer['webhook']['id']}")
+    assert removed.status == 200
+    # Whoever saw the request go by cannot bring the webhook back, nor with the other form of the same signature.
+    raw = bytes.fromhex(good["signature"][2:])
+    order = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
+    mirrored = raw[:32] + (order - int.from_bytes(raw[32:64])).to_bytes(32) + bytes([55 - raw[64]])
+    for again in (good, {**good, "signature": "0x" + mirrored.hex()}):
+        status, answer = await _register(buyer, again, "10.9.3.4")
+        assert (status, answer["error"]) == (422, "invalid_wallet"), answer
+
+
+async def test_a_contract_wallet_that_is_not_deployed_yet_registers(buyer: Buyer) -> None:
+    """ERC-6492: the signature says which factory makes the wallet, and is tried as if it had been called."""
+    chain, url = buyer.service.chain, "http://127.0.0.1:9/hook"
+    factory = "0x" + "fa" * 20
+    made = deployed_by(factory)
+    chain.ask("anvil_setCode", factory, factory_code(ACCEPTS_ALL))
+    chain.ask("anvil_setNonce", factory, "0x1")
+    message = registration_message(buyer.service.url, made, url, datetime.now(UTC).isoformat())
+    wrapped = encode(["address", "bytes", "bytes"], [factory, b"", b"signed"]) + bytes.fromhex("6492" * 16)
+    body = {"wallet": made, "url": url, "message": message, "signature": "0x" + wrapped.hex()}
+    status, answer = await _register(buyer, body, "10.9.4.1")
+    assert status == 201, answer
+    assert chain.ask("eth_getCode", made, "latest") == "0x"
+    chain.ask("anvil_setCode", factory, factory_code(bytes.fromhex("00")))  # makes a wallet that accepts nothing
+    chain.ask("anvil_setNonce", factory, "0x1")
+    message = registration_message(buyer.service.url, made, url, (datetime.now(UTC) + timedelta(seconds=1)).isoformat())
+    status, answer = await _register(buyer, {**body, "message": message}, "10.9.4.2")
+    assert (status, answer["error"]) == (422, "invalid_wallet"), answer
+
+
+# Answers any call with ERC-1271's magic value.
+ACCEPTS_ALL = bytes.fromhex("631626ba7e60e01b60005260206000f3")
+
+
+def factory_code(runtime: bytes) -> str:
+    """Runtime code that creates a contract with this runtime code, at its nonce's address."""
+    init = bytes.fromhex("60") + bytes([len(runtime)]) + bytes.fromhex("600c60003960") + bytes([len(runtime)])
+    init += bytes.fromhex("6000f3") + runtime
+    assert len(init) == 12 + len(runtime)
+    head = bytes.fromhex("60") + bytes([len(init)]) + bytes.fromhex("601160003960") + bytes([len(init)])
+    head += bytes.fromhex("60006000f05000")
+    return "0x" + (head + b"\0" * (0x11 - len(head)) + init).hex()
+
+
+def deployed_by(factory: str) -> str:
+    """Where a contract's first creation goes (its nonce is 1)."""
+    return "0x" + keccak(b"\xd6\x94" + bytes.fromhex(factory[2:]) + b"\x01")[12:].hex()
 
 
 async def test_registering_again_rotates_the_secret(buyer: Buyer) -> None:

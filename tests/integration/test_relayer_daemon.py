@@ -27,6 +27,8 @@ async def test_a_relayer_process_from_start_to_an_orderly_end(relayers: Relayers
     await rig.ask_for(rig.transfer(group="nobody"))
     process = relayers.start()
     url = await relayers.metrics_of(process)
+    ready = relayers.folder / "ready-0.json"
+    assert ready.stat().st_mode & 0o777 == 0o600
     await rig.reaches(asked, IntentState.FINAL)
     async with aiohttp.ClientSession() as session:
 

@@ -79,6 +79,34 @@ async def test_a_stuck_transaction_is_replaced_by_one_that_pays_enough(rig: Rig)
     assert await rig.balances([each.to for each in requests]) == [1, 1, 1]
 
 
+async def test_the_first_of_two_signatures_is_found_when_it_is_the_one_mined(rig: Rig) -> None:
+    signer = await rig.new_signer()
+    request = rig.transfer()
+    asked = await rig.ask_for(request)
+    async with rig.relayer(rig.spec(signer)):
+        await in_pool(rig, signer, 1)
+        first = await rig.reaches(asked, IntentState.SENT)
+        raw = await rig.ask("eth_getRawTransactionByHash", first.tx_hash_hex)
+
+        async def replaced() -> bool:
+            await rig.ask("anvil_setNextBlockBaseFeePerGas", hex(100 * GWEI))
+            await rig.ask("anvil_dropAllTransactions")
+            await rig.mine()
+            await asyncio.sleep(0.5)  # a signature for this block is made, and none is mined by the next one
+            return (await rig.read(asked)).tx_hash != first.tx_hash
+
+        await until(replaced, what="a second signature")
+    await rig.ask("anvil_dropAllTransactions")
+    await rig.ask("anvil_setNextBlockBaseFeePerGas", hex(1))
+    await rig.ask("eth_sendRawTransaction", raw)
+    await rig.mine()
+    async with rig.relayer(rig.spec(signer)):
+        (done,) = await mined(rig, asked)
+    assert done.tx_hash == first.tx_hash
+    assert done.outcome is Outcome.SUCCEEDED
+    assert await rig.balance(request.to) == 1
+
+
 async def test_a_wiped_mempool_is_filled_again(rig: Rig) -> None:
     signer = await rig.new_signer()
     requests = [rig.transfer() for _ in range(5)]

@@ -370,6 +370,22 @@ async def test_a_bet_that_landed_without_us_is_found(service: StockService, door
     assert entries_of(service, bet) == 1
 
 
+async def test_a_bet_that_the_chain_has_is_told_whatever_has_closed_since(service: StockService, door: Door) -> None:
+    chain, wallet = service.chain, wallets.wallet("sent it herself before the bell")
+    chain.send(chain.contracts.token.call("mint", wallet.address, 50 * USDG), wallets.DEPLOYER.address)
+    short = chain.open_market(strike_in=60, lasts=60)
+    chain.push(FLAT_PRICE)
+    bet = chain.bet(wallet, short)
+    body = chain.signed(wallet, bet)
+    call = bet.call(chain.contracts.settler, bytes.fromhex(body["signature"][2:]))
+    receipt = chain.send(call, wallets.DEV[5].address)
+    chain.warp_to(chain.now + 121)
+    response, answer = await door.post("/api/relay/enter", body)
+    assert (response.status, answer.get("receipt")) == (200, "confirmed"), answer
+    assert answer["txHash"] == receipt["transactionHash"]
+    assert entries_of(service, bet) == 1
+
+
 @pytest.mark.proves("stock.relay.error.already_used")
 async def test_a_cancelled_authorization_is_used_up(service: StockService, door: Door, market: int) -> None:
     chain, wallet = service.chain, wallets.wallet("changed her mind")

@@ -155,6 +155,33 @@ async def test_a_bet_mined_after_the_bell_is_reverted(service: StockService, doo
     assert (response.status, answer["error"]) == (409, "market_closed")
 
 
+async def test_a_bet_that_somebody_else_brought_first_is_confirmed(
+    service: StockService, door: Door, market: int
+) -> None:
+    """A stranger copies the call out of the pool and pays more: ours reverts, and the bet is on the chain."""
+    chain, wallet = service.chain, bettor(service, "copied from the pool")
+    bet = chain.bet(wallet, market)
+    body = chain.signed(wallet, bet)
+    posting = asyncio.create_task(door.post("/api/relay/enter", body))
+
+    def waiting() -> bool:
+        return int(chain.ask("txpool_status")["pending"], 16) > 0
+
+    deadline = time.monotonic() + 10
+    while not await asyncio.to_thread(waiting):
+        assert time.monotonic() < deadline, "nothing was sent"
+        await asyncio.sleep(0.05)
+    call = bet.call(chain.contracts.settler, bytes.fromhex(body["signature"][2:]))
+    fees = {"maxFeePerGas": hex(400 * 10**9), "maxPriorityFeePerGas": hex(300 * 10**9), "gas": hex(900_000)}
+    chain.ask("anvil_impersonateAccount", wallets.DEV[5].address)
+    copied = chain.ask("eth_sendTransaction", {**call.parameters(), "from": wallets.DEV[5].address, **fees})
+    response, answer = await mine_until(service, posting)
+    assert chain.ask("eth_getTransactionReceipt", copied)["status"] == "0x1"
+    assert (response.status, answer.get("receipt")) == (200, "confirmed"), answer
+    assert answer["txHash"] == copied
+    assert answer["positionId"] is not None
+
+
 @pytest.mark.proves("stock.relay.error.relay_failed", "stock.relay.behaviour.same_body_never_twice")
 async def test_a_relayer_killed_while_sending(service: StockService, door: Door, market: int) -> None:
     chain, wallet = service.chain, bettor(service, "trusts the retry")

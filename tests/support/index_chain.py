@@ -127,6 +127,10 @@ class SimNode:
         found = [log for log in block.logs if _matches(log, chosen)]
         return self._answer("logs_of_block", found)  # type: ignore[no-any-return]
 
+    async def receipt_logs(self, block_hash: str) -> list[WireLog] | None:
+        block = next((block for block in self.chain.blocks if block.header.hash == block_hash), None)
+        return self._answer("receipts", None if block is None else list(block.logs))  # type: ignore[no-any-return]
+
     def opinions(self) -> Sequence[SimNode]:
         return (self, *self.others)
 

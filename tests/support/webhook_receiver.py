@@ -93,9 +93,11 @@ async def receiver() -> AsyncIterator[Receiver]:
         await runner.cleanup()
 
 
-def registration(who: Wallet, url: str, *, issued: datetime | None = None, **changes: Any) -> dict[str, Any]:
+def registration(
+    who: Wallet, url: str, *, service: str, issued: datetime | None = None, **changes: Any
+) -> dict[str, Any]:
     """A signed body; `changes` replace its fields afterwards."""
-    message = registration_message(who.address.lower(), url, (issued or datetime.now(UTC)).isoformat())
+    message = registration_message(service, who.address.lower(), url, (issued or datetime.now(UTC)).isoformat())
     signature = Account.sign_message(encode_defunct(text=message), who.private_key).signature
     body = {"wallet": who.address, "url": url, "message": message, "signature": "0x" + bytes(signature).hex()}
     return {**body, **changes}
@@ -103,7 +105,9 @@ def registration(who: Wallet, url: str, *, issued: datetime | None = None, **cha
 
 async def registered(buyer: Buyer, who: Wallet, url: str) -> dict[str, Any]:
     """The webhook as the 201 shows it, secret and all."""
-    async with buyer.session.post(f"{buyer.service.api}/webhooks", json=registration(who, url)) as response:
+    async with buyer.session.post(
+        f"{buyer.service.api}/webhooks", json=registration(who, url, service=buyer.service.url)
+    ) as response:
         body = await response.json()
         assert response.status == 201, body
         return dict(body["webhook"])

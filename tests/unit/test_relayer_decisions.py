@@ -18,6 +18,7 @@ from relayer.nonces import Reconciled, drift, reconcile
 from relayer.preflight import fate, refused_unasked, with_margin
 from relayer.rows import Candidate
 from relayer.signing import Fees
+from relayer.takers import Taker
 
 POLICY = FeePolicy(cap_wei=1000, min_priority_wei=2, max_priority_wei=50)
 
@@ -135,6 +136,7 @@ def line(**changes: object) -> Line:
     return replace(made, **changes)  # type: ignore[arg-type]
 
 
+FOREIGN = Taker(b"f" * 32, 100, b"b" * 32)
 CANCEL = Attempt(b"c" * 32, b"raw", Fees(240, 12), 21_000, is_cancel=True)
 
 
@@ -202,20 +204,24 @@ def test_next_step(given_flight: Flight, given_line: Line, expected: Step) -> No
 
 
 @pytest.mark.parametrize(
-    ("used_at", "head", "replay_safe", "expected"),
+    ("taker", "head", "replay_safe", "used_since", "expected"),
     [
-        (None, 1_000, False, False),
-        (100, 163, False, False),
-        (100, 164, False, True),
-        (100, 101, True, False),
-        (100, 102, True, True),
+        pytest.param(None, 1_000, False, 0.0, False, id="nobody is known to have it"),
+        pytest.param(None, 1_000, True, 0.0, False, id="nor if a second landing were refused"),
+        pytest.param(FOREIGN, 163, False, 0.0, False, id="not final"),
+        pytest.param(FOREIGN, 164, False, 0.0, True, id="final"),
+        pytest.param(FOREIGN, 101, True, 0.0, False, id="one block deep"),
+        pytest.param(FOREIGN, 102, True, 0.0, True, id="two blocks deep, and a second landing is refused"),
+        pytest.param(FOREIGN, 999, True, 95.1, False, id="blocks came faster than nodes agree"),
+        pytest.param(FOREIGN, 999, False, None, False, id="the nonce is not used"),
     ],
 )
-def test_a_taken_nonce_is_given_up_after_finality(
-    used_at: int | None, head: int, replay_safe: bool, expected: bool
+def test_a_nonce_is_given_up_only_to_a_known_transaction_that_stands(
+    taker: Taker | None, head: int, replay_safe: bool, used_since: float | None, expected: bool
 ) -> None:
-    taken = flight(used_at_block=used_at, replay_safe=replay_safe)
-    assert nonce_was_taken(taken, head=head, finality_blocks=64) is expected
+    taken = flight(taker=taker, used_since=used_since, replay_safe=replay_safe)
+    found = nonce_was_taken(taken, head=head, finality_blocks=64, now=100.0, patience=PATIENCE)
+    assert found is expected
 
 
 STANDING = Standing(

@@ -92,6 +92,15 @@ agent_webhook = Table(
     Index("ix_agent_webhook_attempt_at", "attempt_at", postgresql_where=text("status <> 'disabled'")),
 )
 
+# Registration messages that were used: each of a wallet's is accepted once. They expire after ten minutes anyway.
+agent_webhook_message = Table(
+    "agent_webhook_message",
+    metadata,
+    Column("wallet", Address, primary_key=True),
+    Column("digest", Hash32, primary_key=True),
+    Column("used_at", UtcDateTime, nullable=False, server_default=func.now()),
+)
+
 # Events given up after the last attempt. They stay in the log, and `/events/replay` has them.
 agent_webhook_dead = Table(
     "agent_webhook_dead",

@@ -1,0 +1,60 @@
+"""Signatures of contract wallets that are not deployed yet (ERC-6492): factory, its call, and the signature itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from eth_abi.abi import decode
+from eth_abi.exceptions import DecodingError
+
+MARK = bytes.fromhex("6492" * 16)
+# Where the wallet's answer goes in memory: behind everything that is copied there.
+_ANSWER_AT = 0x8000
+_LONGEST_CALL = 0x7000
+
+
+@dataclass(frozen=True, slots=True)
+class Counterfactual:
+    factory: bytes
+    factory_call: bytes
+    signature: bytes
+
+    def trial(self, wallet: str, question: bytes) -> bytes:
+        """Code for an `eth_call` without a target: calls the factory, then asks the wallet, and returns its first word,
+        or zero when it reverts. Nothing of it stays on the chain."""
+        first, second = len(self.factory_call).to_bytes(2), len(question).to_bytes(2)
+        answer = _ANSWER_AT.to_bytes(2)
+
+        def code(at: int) -> bytes:
+            return b"".join(
+                (
+                    _copy(first, at),  # the factory's call into memory
+                    bytes.fromhex("6000600061") + first + bytes.fromhex("60006000"),
+                    b"\x73" + self.factory + bytes.fromhex("5af150"),  # CALL, whatever becomes of it
+                    _copy(second, at + len(self.factory_call)),  # the question
+                    bytes.fromhex("602061") + answer + b"\x61" + second + bytes.fromhex("6000"),
+                    b"\x73" + bytes.fromhex(wallet[2:]) + bytes.fromhex("5afa"),  # STATICCALL
+                    b"\x61" + answer + bytes.fromhex("5102"),  # its answer, times its success
+                    bytes.fromhex("60005260206000f3"),
+                )
+            )
+
+        return code(len(code(0))) + self.factory_call + question
+
+
+def counterfactual(signature: bytes) -> Counterfactual | None:
+    """What the signature wraps; None for one of another kind."""
+    if not signature.endswith(MARK):
+        return None
+    try:
+        factory, call, inner = decode(["address", "bytes", "bytes"], signature[: -len(MARK)])
+    except (DecodingError, OverflowError):
+        return None
+    if len(call) + len(inner) > _LONGEST_CALL:
+        return None
+    return Counterfactual(bytes.fromhex(factory[2:]), call, inner)
+
+
+def _copy(length: bytes, at: int) -> bytes:
+    """CODECOPY to the start of memory."""
+    return b"\x61" + length + b"\x61" + at.to_bytes(2) + bytes.fromhex("600039")

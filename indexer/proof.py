@@ -1,0 +1,146 @@
+"""Is what a node gave of a block all there is? Another node says, or the block's receipts.
+
+A node's search for logs is an index of its own, and may lack what the node's blocks have. A block's receipts cannot:
+their logs are numbered through, so one that is missing between two others shows.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from core.chain.errors import RpcError, RpcErrorKind
+from indexer import metrics
+from indexer.errors import NodeFault
+from indexer.node import Node
+from indexer.sources import Filter
+from indexer.wire import Header, WireLog
+
+SAMPLED_BLOCKS = 2
+"""Blocks of a page of history that are compared with their receipts where there is no second node."""
+DISTRUSTED_AT_ONCE = 256
+"""Blocks in a page of history once its node has left a log out: then every one of them is looked at."""
+
+
+@dataclass(slots=True)
+class Witness:
+    """Asks for proof of one chain's blocks. `distrusts`: its only node was seen to leave logs out of history."""
+
+    node: Node
+    chain: str
+    distrusts: bool = False
+    _chance: random.Random = field(default_factory=random.Random)
+
+    async def whole(self, header: Header, filters: Sequence[Filter], given: Sequence[WireLog]) -> list[WireLog] | None:
+        """All logs of the block that the filters choose; None when nobody but the node that gave them can say."""
+        logs = await self._of_nodes(header, filters)
+        if logs is None:
+            receipts = await self.receipts(header.hash)
+            if receipts is None:
+                return None
+            logs = [log for log in receipts if any(chosen_by(log, each) for each in filters)]
+        if len({_place(log) for log in given}) < len(given):
+            raise NodeFault(f"A node gave logs of block {header.number} twice.")
+        together = merged([*given, *logs])
+        if len(together) > len(given):
+            metrics.SHORT_ANSWERS.labels(self.chain).inc()
+        return together
+
+    async def _of_nodes(self, header: Header, filters: Sequence[Filter]) -> list[WireLog] | None:
+        """What two nodes give of the block, together; None when there are no two that can say."""
+        nodes = self.node.opinions()
+        if len(nodes) < 2:
+            return None
+        found: list[WireLog] = []
+        for node in nodes:
+            for chosen in filters:
+                try:
+                    found += await node.logs_of_block(chosen, header.hash)
+                except RpcError:
+                    return None
+        return found
+
+    async def receipts(self, block_hash: str) -> list[WireLog] | None:
+        """Every log of a block, from its receipts; None when no node offers them."""
+        for node in self.node.opinions():
+            try:
+                logs = await node.receipt_logs(block_hash)
+            except RpcError as error:
+                if error.kind is RpcErrorKind.RATE_LIMITED:
+                    raise
+                continue
+            if logs is not None and _numbered_through(logs, block_hash):
+                return logs
+        return None
+
+    async def of_page(self, filters: Sequence[Filter], first: int, last: int, logs: list[WireLog]) -> list[WireLog]:
+        """A page of history: compared with the other node's, where there is one, and put right from the receipts of the
+        blocks they disagree on."""
+        for node in self.node.opinions()[1:]:
+            theirs = [log for chosen in filters for log in await node.logs(chosen, first, last)]
+            ours = {_place(log) for log in logs}
+            more = [log for log in theirs if _place(log) not in ours]
+            disputed = {log.block_hash for log in more}
+            disputed |= {log.block_hash for log in logs if _place(log) not in {_place(each) for each in theirs}}
+            if not disputed:
+                continue
+            metrics.SHORT_ANSWERS.labels(self.chain).inc()
+            logs = [log for log in logs if log.block_hash not in disputed]
+            for block_hash in sorted(disputed):
+                receipts = await self.receipts(block_hash)
+                if receipts is None:
+                    raise NodeFault(
+                        f"Two nodes disagree on the logs of blocks {first} to {last}, and neither gives receipts of"
+                        f" block {block_hash}."
+                    )
+                logs += [log for log in receipts if any(chosen_by(log, each) for each in filters)]
+        return logs
+
+    async def sample(self, filters: Sequence[Filter], logs: Sequence[WireLog]) -> None:
+        """Compares a few blocks of a page with their receipts. NodeFault when one has more: from then on all are."""
+        by_block: dict[str, list[WireLog]] = {}
+        for log in logs:
+            by_block.setdefault(log.block_hash, []).append(log)
+        chosen = self._chance.sample(sorted(by_block), min(SAMPLED_BLOCKS, len(by_block)))
+        for block_hash in chosen:
+            receipts = await self.receipts(block_hash)
+            wanted = [log for log in receipts or () if any(chosen_by(log, each) for each in filters)]
+            if {_place(log) for log in wanted} - {_place(log) for log in by_block[block_hash]}:
+                metrics.SHORT_ANSWERS.labels(self.chain).inc()
+                self.distrusts = True
+                raise NodeFault(
+                    f"A node left out logs of block {by_block[block_hash][0].block_number}; its history is now read"
+                    " block by block."
+                )
+
+
+def chosen_by(log: WireLog, chosen: Filter) -> bool:
+    """Would a node answer this filter with this log?"""
+    addresses = chosen["address"]
+    if log.address.lower() not in ([addresses] if isinstance(addresses, str) else addresses):
+        return False
+    for position, wanted in enumerate(chosen["topics"]):
+        if wanted is not None and (
+            position >= len(log.topics) or log.topics[position] not in ([wanted] if isinstance(wanted, str) else wanted)
+        ):
+            return False
+    return True
+
+
+def merged(logs: Iterable[WireLog]) -> list[WireLog]:
+    """Each log once; NodeFault when two nodes tell of different ones at the same place."""
+    found: dict[tuple[str, int], WireLog] = {}
+    for log in logs:
+        other = found.setdefault(_place(log), log)
+        if (other.address.lower(), other.topics, other.data) != (log.address.lower(), log.topics, log.data):
+            raise NodeFault(f"Two nodes tell of different logs {int(log.log_index, 16)} of block {log.block_number}.")
+    return list(found.values())
+
+
+def _place(log: WireLog) -> tuple[str, int]:
+    return log.block_hash, int(log.log_index, 16)
+
+
+def _numbered_through(logs: Sequence[WireLog], block_hash: str) -> bool:
+    return all(log.block_hash == block_hash and int(log.log_index, 16) == at for at, log in enumerate(logs))

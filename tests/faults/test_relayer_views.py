@@ -1,0 +1,250 @@
+"""A load-balanced node: receipts that come late, views some blocks apart, a nonce told wrongly once.
+
+Not seen is not absent: nothing lands twice, nothing that landed is called failed, and no ether is spent on a nonce that
+only one answer spoke of. Every draw comes from a printed seed (`VPM_TEST_SEED` repeats it).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import secrets
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+import pytest
+
+from core.outbox import Intent, IntentState, Outcome, history
+from relayer.feed import ChainFeed
+from relayer.fees import FeePolicy
+from relayer.rows import Prepared
+from relayer.signing import Fees
+from tests.conftest import Anvil, StartAnvil
+from tests.relayer_rig import GWEI, QUICK, Rig, rigged, until
+from tests.support.hazy_node import HazyNode, hazy_node
+
+SEED = int(os.environ.get("VPM_TEST_SEED", random.randrange(2**32)))
+# Reverts when slot 0 is set, and sets it: as a token does with an authorization.
+ONCE_CODE = "0x" + bytes.fromhex("60005415600c5760006000fd5b600160005500").hex()
+
+
+@pytest.fixture(scope="module")
+def chain(module_anvil: StartAnvil) -> Anvil:
+    return module_anvil(chain_id=31340, block_time_seconds=0.5)
+
+
+@pytest.fixture
+async def node(chain: Anvil) -> AsyncIterator[HazyNode]:
+    print(f"seed {SEED}")
+    async with hazy_node(chain.url, SEED) as node:
+        yield node
+
+
+@pytest.fixture
+async def rig(fresh_database_url: str, node: HazyNode) -> AsyncIterator[Rig]:
+    """The rig itself speaks to the chain directly; only its relayers meet the hazy node."""
+    async with rigged(fresh_database_url, node.target, 31340) as rig:
+        yield replace(rig, rpc_url=node.url)
+
+
+async def steps_of(rig: Rig, intent: Intent) -> list[str]:
+    async with rig.pool.connection() as connection:
+        return [step.to_state.value for step in await history(connection, intent.id)]
+
+
+async def noops(rig: Rig) -> int:
+    async with rig.pool.connection() as connection:
+        row = await (await connection.execute("SELECT count(*) FROM outbox_intent WHERE kind = 'noop'")).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+@pytest.mark.parametrize("delay", [(0.7, 4.0), (4.0, 10.0)])
+async def test_late_receipts_are_waited_for(rig: Rig, node: HazyNode, delay: tuple[float, float]) -> None:
+    """With and without a contract that refuses a second landing; the finality depth is 3 blocks, or 1.5 seconds."""
+    node.receipt_delay = delay
+    signer = await rig.new_signer()
+    requests = [rig.transfer(replay_safe=number % 2 == 0) for number in range(6)]
+    once = [rig.transfer(to="0x" + secrets.token_hex(20), value_wei=0, gas_limit=None, replay_safe=True)]
+    await rig.ask("anvil_setCode", once[0].to, ONCE_CODE)
+    async with rig.relayer(rig.spec(signer)):
+        asked = await rig.ask_for_many(requests + once)
+        done = [await rig.reaches(each, IntentState.FINAL, IntentState.FAILED, seconds=40) for each in asked]
+    assert node.withheld > 5
+    assert [each.reason for each in done] == [None] * 7
+    assert [each.outcome for each in done] == [Outcome.SUCCEEDED] * 7
+    assert await rig.balances([each.to for each in requests]) == [1] * 6
+    assert await rig.nonce(signer) == 7
+    for each in asked:
+        assert "queued" not in (await steps_of(rig, each))[1:]
+
+
+async def test_three_nodes_up_to_five_blocks_apart(rig: Rig, node: HazyNode) -> None:
+    node.receipt_delay, node.views = (0.0, 2.0), (0, 2, 5)
+    signers = [await rig.new_signer() for _ in range(2)]
+    requests = [rig.transfer() for _ in range(60)]
+    async with rig.relayer(*(rig.spec(each) for each in signers)):
+        asked = []
+        for start in range(0, 60, 12):
+            asked += await rig.ask_for_many(requests[start : start + 12])
+            await asyncio.sleep(1.0)
+        done = [await rig.reaches(each, IntentState.FINAL, IntentState.FAILED, seconds=60) for each in asked]
+        paths = [await steps_of(rig, each) for each in asked]
+    assert [each.outcome for each in done] == [Outcome.SUCCEEDED] * 60
+    assert await rig.balances([each.to for each in requests]) == [1] * 60
+    assert await noops(rig) == 0
+    # None was said to be undone: there was no reorg.
+    assert all(path.count("mined") == 1 for path in paths)
+
+
+@pytest.mark.parametrize("lie", [3, -2])
+async def test_one_answer_about_a_nonce_moves_nothing(rig: Rig, node: HazyNode, lie: int) -> None:
+    signer = await rig.new_signer()
+    async with rig.relayer(rig.spec(signer)):
+        first = await rig.ask_for_many([rig.transfer() for _ in range(3)])
+        for each in first:
+            await rig.reaches(each, IntentState.FINAL)
+        node.lies.append(lie)
+
+        async def lied() -> bool:
+            return node.told_lies == 1
+
+        await until(lied, what="the lie")
+        await asyncio.sleep(2.0)
+        last = await rig.reaches(await rig.ask_for(rig.transfer()), IntentState.FINAL)
+        assert [await steps_of(rig, each) for each in first] == [["queued", "signed", "sent", "mined", "final"]] * 3
+    assert last.nonce == 3
+    assert await noops(rig) == 0
+
+
+async def test_a_lie_at_the_start_moves_nothing(rig: Rig, node: HazyNode) -> None:
+    signer = await rig.new_signer()
+    async with rig.relayer(rig.spec(signer)):
+        await rig.reaches(await rig.ask_for(rig.transfer()), IntentState.FINAL)
+    node.lies.append(4)
+    async with rig.relayer(rig.spec(signer)):
+        done = await rig.reaches(await rig.ask_for(rig.transfer()), IntentState.FINAL)
+    assert node.told_lies == 1
+    assert done.nonce == 1
+    assert await noops(rig) == 0
+
+
+async def test_a_foreign_transaction_is_named_before_its_nonce_is_given_up(rig: Rig, node: HazyNode) -> None:
+    """Another transaction of the same key takes the nonce of one that may land twice: its hash is written down."""
+    signer = await rig.new_signer()
+    await rig.ask("evm_setIntervalMining", 0)
+    try:
+        async with rig.relayer(rig.spec(signer)):
+            request = rig.transfer(replay_safe=False)
+            asked = await rig.reaches(await rig.ask_for(request), IntentState.SENT)
+            await rig.ask("anvil_dropAllTransactions")
+            foreign = await rig.ask("eth_sendRawTransaction", "0x" + rig.sign(signer, 0, gwei=400).hex())
+            await rig.mine()
+            await rig.ask("evm_setIntervalMining", 1)
+            done = await rig.reaches(asked, IntentState.FINAL)
+    finally:
+        await rig.ask("evm_setIntervalMining", 1)
+    assert done.nonce == 1
+    assert await rig.balance(request.to) == 1
+    async with rig.pool.connection() as connection:
+        reasons = [each.reason for each in await history(connection, asked.id) if each.to_state is IntentState.QUEUED]
+    assert reasons[1] is not None
+    assert str(foreign) in reasons[1]
+
+
+async def test_without_proof_a_nonce_is_not_given_up(rig: Rig, node: HazyNode) -> None:
+    """The node keeps no state of old blocks, so nobody can say who took the nonce: unknown, not requeued."""
+    node.pruned = True
+    signer = await rig.new_signer()
+    await rig.ask("evm_setIntervalMining", 0)
+    try:
+        asked = await rig.ask_for(rig.transfer(replay_safe=True))
+        async with rig.relayer(rig.spec(signer)):
+            await rig.reaches(asked, IntentState.SENT)
+        await rig.ask("anvil_dropAllTransactions")
+        await rig.ask("eth_sendRawTransaction", "0x" + rig.sign(signer, 0, gwei=400).hex())
+        await rig.mine(20)
+        async with rig.relayer(rig.spec(signer)):
+            for _ in range(8):
+                await rig.mine()
+                await asyncio.sleep(0.3)
+            assert (await rig.read(asked)).state is IntentState.SENT
+            node.pruned = False
+            await rig.ask("evm_setIntervalMining", 1)
+            done = await rig.reaches(asked, IntentState.FINAL)
+    finally:
+        await rig.ask("evm_setIntervalMining", 1)
+    assert done.nonce == 1
+
+
+async def test_what_had_a_nonce_is_never_refused_for_having_landed(rig: Rig, node: HazyNode) -> None:
+    """An intent back in the queue whose own transaction landed after all (an older relayer gave it up too soon): the
+    contract refuses it as spent, and it ends as what it is, mined."""
+    signer = await rig.new_signer()
+    target = "0x" + secrets.token_hex(20)
+    await rig.ask("anvil_setCode", target, ONCE_CODE)
+    asked = await rig.ask_for(rig.transfer(to=target, value_wei=0, gas_limit=None, replay_safe=True))
+    async with rig.relayer(rig.spec(signer)):
+        landed = await rig.reaches(asked, IntentState.MINED, IntentState.FINAL)
+    await rig.ask("anvil_mine", hex(1))
+    async with rig.pool.connection() as connection:
+        await connection.execute("ALTER TABLE outbox_intent DISABLE TRIGGER outbox_intent_moved")
+        await connection.execute(
+            "UPDATE outbox_intent SET state = 'queued', lane_id = NULL, nonce = NULL, tx_hash = NULL, outcome = NULL, "
+            "block_number = NULL, block_hash = NULL, gas_used = NULL, fee_wei = NULL, mined_at = NULL WHERE id = %s",
+            (asked.id,),
+        )
+        await connection.execute("ALTER TABLE outbox_intent ENABLE TRIGGER outbox_intent_moved")
+    async with rig.relayer(rig.spec(signer)):
+        done = await rig.reaches(asked, IntentState.FINAL, IntentState.FAILED)
+    assert done.reason is None
+    assert done.state is IntentState.FINAL
+    assert done.tx_hash == landed.tx_hash
+    assert await rig.nonce(signer) == 1
+
+
+async def test_a_node_that_lags_from_the_first_look_is_no_reorg(rig: Rig, node: HazyNode) -> None:
+    async with rigged(rig.database_url, node.url, 31340) as behind:
+        feed = ChainFeed(behind.client, "test", 31340, finality_blocks=8, poll_seconds=0.1)
+        await rig.mine(8)
+        await feed.poll()
+        head = feed.head
+        node.views = (5,)
+        await feed.poll()
+        assert feed.head == head
+        assert feed.reorgs == 0
+
+
+async def test_noops_count_against_the_allowance(rig: Rig, node: HazyNode) -> None:
+    """Nonces nobody owns are filled only as far as the hour's gas goes."""
+    signer = await rig.new_signer()
+    store = await rig.dead_holder(signer, next_nonce=40)
+    asked = await rig.ask_for(rig.transfer())
+    (candidate,) = await store.queued(1, [])
+    await store.sign([Prepared(candidate, 21_000, Fees(50 * GWEI, GWEI))])
+    async with rig.pool.connection() as connection:
+        await connection.execute("UPDATE outbox_lane SET holder = NULL, lease_until = NULL")
+    market = await rig.client.fee_history(1)
+    fees = FeePolicy(cap_wei=500 * GWEI, min_priority_wei=GWEI, max_priority_wei=GWEI)
+    gas_wei = 21_000 * (market.base_fees_wei[-1] + GWEI)
+    async with rig.relayer(rig.spec(signer), policy=replace(QUICK, fees=fees, gas_per_hour_wei=8 * gas_wei)):
+        await asyncio.sleep(4.0)
+        filled = await noops(rig)
+        assert (await rig.read(asked)).nonce == 40
+    assert 0 < filled <= 10
+
+
+async def test_nothing_is_final_whose_block_was_not_seen_standing(rig: Rig, node: HazyNode) -> None:
+    """Deep enough, and still the node does not show the block: it may be another by now."""
+    signer = await rig.new_signer()
+    async with replace(rig, finality_blocks=1000).relayer(rig.spec(signer)):
+        mined = await rig.reaches(await rig.ask_for(rig.transfer()), IntentState.MINED)
+    assert mined.block_number is not None
+    node.hidden.add(mined.block_number)
+    await rig.mine(10)
+    async with rig.relayer(rig.spec(signer)):
+        await asyncio.sleep(3.0)
+        assert (await rig.read(mined)).state is IntentState.MINED
+        node.hidden.clear()
+        await rig.reaches(mined, IntentState.FINAL)

@@ -1,0 +1,86 @@
+"""Limits by address hold whatever a caller writes into its headers, and whatever wallets it names."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import AsyncIterator
+
+import aiohttp
+import pytest
+from aiohttp import web
+
+from api.agent.models import TradeRequest
+from api.agent.trade_rates import TradeRates
+from api.app import serve
+from api.http.caller import blocked_region, caller_ip
+from api.http.limits import RateLimits
+from api.http.problem import Problem
+from core.config import Settings
+
+
+@pytest.fixture
+async def url() -> AsyncIterator[str]:
+    """A door that only counts: by the address, and as the trade endpoint does before it asks anybody anything."""
+    settings = Settings(DATABASE_URL="postgresql://nobody@127.0.0.1/none", VPM_TRUST_PROXY="1")  # type: ignore[arg-type]
+    rates = TradeRates(RateLimits("memory://"), settings)
+
+    async def who(request: web.Request) -> web.Response:
+        try:
+            return web.json_response(
+                {"who": caller_ip(request, settings), "blocked": blocked_region(request, settings)}
+            )
+        except Problem as problem:
+            return web.json_response({"error": problem.code}, status=problem.status)
+
+    async def trade(request: web.Request) -> web.Response:
+        try:
+            await rates.unpaid(request, await TradeRequest.read(request, allow_private=False))
+        except Problem as problem:
+            return web.json_response({"error": problem.code}, status=problem.status, headers=problem.headers)
+        return web.json_response({})
+
+    app = web.Application()
+    app.router.add_get("/who", who)
+    app.router.add_post("/trade", trade)
+    async with serve(app, "127.0.0.1", 0) as port:
+        yield f"http://127.0.0.1:{port}"
+
+
+async def test_a_second_line_is_the_callers_own_words_only_before_the_proxys(url: str) -> None:
+    lines = [("X-Forwarded-For", "10.0.0.1"), ("X-Forwarded-For", "10.0.0.2, 203.0.113.9:4711")]
+    async with aiohttp.ClientSession() as session, session.get(f"{url}/who", headers=lines) as response:
+        assert (await response.json())["who"] == "203.0.113.9"
+
+
+async def test_a_region_told_twice_is_refused(url: str) -> None:
+    async with aiohttp.ClientSession() as session:
+        for lines, status, blocked in (
+            ([("CF-IPCountry", "DE")], 200, None),
+            ([("CF-IPCountry", "US")], 200, "US"),
+            ([("CF-IPCountry", "DE"), ("CF-IPCountry", "US")], 400, None),
+            ([("CF-IPCountry", "US"), ("CF-IPCountry", "DE")], 400, None),
+        ):
+            async with session.get(f"{url}/who", headers=lines) as response:
+                assert response.status == status
+                assert (await response.json()).get("blocked") == blocked
+
+
+async def test_one_address_with_many_wallets_is_stopped(url: str) -> None:
+    statuses = []
+    async with aiohttp.ClientSession() as session:
+        for number in range(80):
+            body = {
+                "marketId": "any",
+                "side": "yes",
+                "sizeUsd": 5,
+                "walletAddress": "0x" + secrets.token_hex(20),
+                "idemKey": f"key-{number}-{secrets.token_hex(8)}",
+            }
+            # The caller adds what it likes before; the proxy writes the address and the port it came from.
+            headers = {"X-Forwarded-For": f"10.0.0.{number}, 203.0.113.9:{40_000 + number}"}
+            async with session.post(f"{url}/trade", json=body, headers=headers) as response:
+                statuses.append(response.status)
+                assert response.status != 429 or int(response.headers["Retry-After"]) > 0
+        async with session.post(f"{url}/trade", json=body, headers={"X-Forwarded-For": "203.0.113.10"}) as response:
+            assert response.status == 200
+    assert statuses == [200] * 60 + [429] * 20

@@ -1,0 +1,47 @@
+"""Which of the addresses in a request is the caller's."""
+
+from __future__ import annotations
+
+import pytest
+
+from api.http.caller import bucket, is_local, last_forwarded
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        pytest.param([], "", id="nobody said"),
+        pytest.param(["203.0.113.9"], "203.0.113.9", id="one"),
+        pytest.param(["10.0.0.1, 203.0.113.9"], "203.0.113.9", id="the last of several: the proxy's own"),
+        pytest.param(["10.0.0.1", "203.0.113.9"], "203.0.113.9", id="the last line"),
+        pytest.param(["10.0.0.1, 10.0.0.2", "10.0.0.3 ,203.0.113.9"], "203.0.113.9", id="the last of the last line"),
+        pytest.param(["203.0.113.9:4711"], "203.0.113.9", id="a port"),
+        pytest.param(["[2001:db8::1]:4711"], "2001:db8::1", id="IPv6 with a port"),
+        pytest.param(["[2001:db8::1]"], "2001:db8::1", id="IPv6 in brackets"),
+        pytest.param(["2001:db8::1"], "2001:db8::1", id="IPv6"),
+        pytest.param(['"[2001:db8::1]:4711"'], "2001:db8::1", id="quoted"),
+    ],
+)
+def test_the_last_entry_of_the_last_line_is_the_callers(lines: list[str], expected: str) -> None:
+    assert last_forwarded(lines) == expected
+
+
+@pytest.mark.parametrize(
+    ("address", "expected"),
+    [
+        ("203.0.113.9", "203.0.113.9"),
+        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
+        ("::ffff:203.0.113.9", "203.0.113.9"),
+        ("fe80::1%eth0", "fe80::/64"),
+        ("not an address", "unknown"),
+        ("", "unknown"),
+    ],
+)
+def test_callers_are_counted_by_what_one_customer_has(address: str, expected: str) -> None:
+    assert bucket(address) == expected
+
+
+def test_only_the_machine_itself_is_local() -> None:
+    assert is_local(bucket("127.0.0.1"))
+    assert is_local(bucket("::1")) is False  # its /64 is more than the machine
+    assert not is_local(bucket("203.0.113.9"))
