@@ -231,7 +231,7 @@ async def test_hostile_text_is_only_text(buyer: Buyer) -> None:
     ):
         body = await asked(buyer, "/discover", DiscoverBody, q=hostile)
         assert body["query"] == hostile
-        assert {each["market"]["id"] for each in body["matches"]} >= set(plain)
+        assert {buyer.service.chain.names[each["market"]["id"]] for each in body["matches"]} >= set(plain)
     assert await ids(buyer, q="bnkr") == plain
 
 

@@ -387,6 +387,9 @@ async def test_what_was_paid_is_accounted_for_before_a_bet_is_refused(buyer: Buy
     mine = await asked(buyer, who, market)
     chain.send(spending(chain, mine.envelope), STRANGER.address)
     chain.warp_to(chain.now + 400)
+    async with asyncio.timeout(15):
+        while (await buyer.get(f"/markets/{market}"))[1]["market"]["status"] != "closed":
+            await asyncio.sleep(0.05)
     refused = await never_asked_again(buyer, service, mine)
     assert refused["error"] == "payment_invalid"
     assert "the market had closed" in refused["message"]
