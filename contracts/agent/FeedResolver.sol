@@ -229,7 +229,11 @@ contract FeedResolver is IFeedResolver {
     }
 
     /// `round` is in effect at `moment`, so it is not later.
-    function _faultOf(Terms memory t, RoundFinder.Round memory round, uint256 moment) private pure returns (VoidReason) {
+    function _faultOf(Terms memory t, RoundFinder.Round memory round, uint256 moment)
+        private
+        pure
+        returns (VoidReason)
+    {
         if (round.answer <= 0) return VoidReason.BadAnswer;
         return moment - round.updatedAt > t.maxAge ? VoidReason.Stale : VoidReason.None;
     }

@@ -66,7 +66,12 @@ interface IAgentLister {
     /// @param spec with `opensAt` as it counts
     /// @param metadata canonical JSON: id, series, links; only in the log, and nothing in it decides anything
     event MarketListed(
-        bytes32 indexed marketId, address indexed feed, address indexed lister, MarketSpec spec, MarketTerms terms, string metadata
+        bytes32 indexed marketId,
+        address indexed feed,
+        address indexed lister,
+        MarketSpec spec,
+        MarketTerms terms,
+        string metadata
     );
     event BoundsSet(Bounds bounds);
     event FeedSet(

@@ -184,15 +184,7 @@ contract SettlementWallet is SettlementBooks, Ownable2Step, EIP712, ReentrancyGu
         return _hashTypedData(
             keccak256(
                 abi.encode(
-                    BET_TYPEHASH,
-                    b.marketId,
-                    b.outcome,
-                    b.amount,
-                    b.minShares,
-                    b.wallet,
-                    b.idemHash,
-                    b.builder,
-                    b.ref
+                    BET_TYPEHASH, b.marketId, b.outcome, b.amount, b.minShares, b.wallet, b.idemHash, b.builder, b.ref
                 )
             )
         );
@@ -398,13 +390,7 @@ contract SettlementWallet is SettlementBooks, Ownable2Step, EIP712, ReentrancyGu
         if (from == address(0)) return false;
         bytes32 structHash = keccak256(
             abi.encode(
-                TRANSFER_WITH_AUTHORIZATION_TYPEHASH,
-                from,
-                address(this),
-                a.value,
-                a.validAfter,
-                a.validBefore,
-                a.nonce
+                TRANSFER_WITH_AUTHORIZATION_TYPEHASH, from, address(this), a.value, a.validAfter, a.validBefore, a.nonce
             )
         );
         bytes32 digest = keccak256(abi.encodePacked(hex"1901", IDomain(token).DOMAIN_SEPARATOR(), structHash));

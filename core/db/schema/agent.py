@@ -51,10 +51,10 @@ agent_trade = Table(
     Index("ix_agent_trade_intent_id", "intent_id"),
 )
 
-# What an authorization was first brought to pay for. A failed transaction shows it to everybody, and a random nonce says
-# nothing of the bet it is to pay for: so it serves that one and no other, as long as it lives. `arguments` is that bet and
-# the authorization, ABI-encoded as `settle` and `credit` both take them: what books the payment should it come by itself.
-# Only what its payer signed is written here. Never removed.
+# What an authorization was first brought to pay for. A failed transaction shows it to everybody, and a random nonce
+# says nothing of the bet it is to pay for: so it serves that one and no other, as long as it lives. `arguments` is that
+# bet and the authorization, ABI-encoded as `settle` and `credit` both take them: what books the payment should it come
+# by itself. Only what its payer signed is written here. Never removed.
 agent_authorization = Table(
     "agent_authorization",
     metadata,
