@@ -4,7 +4,7 @@ Execution gas of the call as its own transaction with cold storage, without the 
 tokens, compiled as deployed. "Known best" is the strongest public implementation of the same mechanism measured the
 same way; the settlement wallet has no such peer. The figures come from the forge tests named Gas, which log
 `GAS|token|call|gas|limit` and fail above that limit, which is what the call cost when it was written: no row grows
-unnoticed. The dearer token counts. `./vpm test` runs this as a stage.
+unnoticed. `./vpm test` runs this as a stage.
 """
 
 from __future__ import annotations
