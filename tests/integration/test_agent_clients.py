@@ -119,14 +119,16 @@ async def test_the_typescript_client_buys_unchanged(buyer: Buyer, service: Agent
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of a library the package loads
+@pytest.mark.parametrize("kind", ["OfficialTrader", "BoundTrader"])
 async def test_the_demo_of_the_local_stack_trades(
-    buyer: Buyer, service: AgentService, monkeypatch: pytest.MonkeyPatch
+    buyer: Buyer, service: AgentService, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    """Its agents buy by the official client as well, in both tiers, and pass over markets that are about to close."""
+    """Its agents buy by the official client and in the receive form, in both tiers, and pass over markets that are
+    about to close."""
     from scripts._demo import agent
 
-    who, dice = wallets.BETTORS[0], random.Random(7)
-    trader = await asyncio.to_thread(agent.Trader, service.url, who)
+    who, dice = wallets.BETTORS[0 if kind == "OfficialTrader" else 1], random.Random(7)
+    trader = await asyncio.to_thread(getattr(agent, kind), service.url, who)
     for size in (5, 25):
         monkeypatch.setattr(agent, "SIZES_USD", (size,))
         assert await asyncio.to_thread(trader.trade, dice)
