@@ -528,7 +528,7 @@ async def test_history_of_one_node_is_sampled_and_then_read_block_by_block(wiped
 @pytest.mark.parametrize("finality_blocks", [FINALITY, 10_000], ids=["history", "head"])
 async def test_a_wrong_block_that_was_committed_heals(wiped: str, postgres: TestPostgres, finality_blocks: int) -> None:
     """A single node without receipts lacked logs when the blocks were new; some time later it has them."""
-    mended = measured("vpm_index_mended_logs_total")
+    mended, unproved = measured("vpm_index_mended_logs_total"), measured("vpm_index_unproved_blocks_total")
     chain, crowd = busy_chain("heals", 90)
     node = SimNode(chain)
     lost = {ANSWER, PAUSED}
@@ -550,6 +550,7 @@ async def test_a_wrong_block_that_was_committed_heals(wiped: str, postgres: Test
             grow(chain, crowd, 1)
             await follower.catch_up()
     assert measured("vpm_index_mended_logs_total") > mended
+    assert measured("vpm_index_unproved_blocks_total") > unproved
     await same_as_fresh(wiped, postgres, chain)
 
 

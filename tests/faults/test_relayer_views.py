@@ -23,6 +23,7 @@ from relayer.signing import Fees
 from tests.conftest import Anvil, StartAnvil
 from tests.relayer_rig import GWEI, QUICK, Rig, rigged, until
 from tests.support.hazy_node import HazyNode, hazy_node
+from tests.support.measured import measured
 
 SEED = int(os.environ.get("VPM_TEST_SEED", random.randrange(2**32)))
 # Reverts when slot 0 is set, and sets it: as a token does with an authorization.
@@ -170,6 +171,7 @@ async def test_without_proof_a_nonce_is_not_given_up(rig: Rig, node: HazyNode) -
                 await rig.mine()
                 await asyncio.sleep(0.3)
             assert (await rig.read(asked)).state is IntentState.SENT
+            assert measured("vpm_relayer_unproven") == 1
             node.pruned = False
             await rig.ask("evm_setIntervalMining", 1)
             done = await rig.reaches(asked, IntentState.FINAL)
