@@ -29,7 +29,7 @@ def caller_ip(request: web.Request, settings: Settings) -> str:
 
 def is_local(who: str) -> bool:
     """Is this bucket the machine itself?"""
-    return who == "unknown" or ipaddress.ip_network(who).is_loopback
+    return who != "unknown" and ipaddress.ip_network(who).is_loopback
 
 
 def last_forwarded(lines: Sequence[str]) -> str:

@@ -107,7 +107,49 @@ RELAYER = (
     ),
 )
 
+VIEWS = "tests/faults/test_relayer_views.py"
+REPAIR = "tests/integration/test_relayer_repair.py"
+NODES = "tests/faults/test_index_nodes.py"
+
+RELAYER_ON_CHAIN = (
+    Guard(
+        "a transaction counts as final although its block was never seen standing",
+        "relayer/following.py",
+        "keys = [key for key in self._air.mined if key[0] <= deep and key in self._air.verified]",
+        "keys = [key for key in self._air.mined if key[0] <= deep]",
+        (f"{VIEWS}::test_nothing_is_final_whose_block_was_not_seen_standing",),
+    ),
+    Guard(
+        "only the newest signature's receipt is asked for, and an older one that was mined is never found",
+        "relayer/following.py",
+        "asked = [(flight, attempt) for flight in flights for attempt in flight.attempts]",
+        "asked = [(flight, flight.attempts[-1]) for flight in flights]",
+        (f"{REPAIR}::test_the_first_of_two_signatures_is_found_when_it_is_the_one_mined",),
+    ),
+)
+
 INDEXER = (
+    Guard(
+        "a header of another fork between two is taken for one of the chain",
+        "indexer/fetch.py",
+        "            if after.parent_hash != one.hash:\n",
+        "            if False:\n",
+        (f"{NODES}::test_a_header_of_another_fork_between_two_is_a_fault",),
+    ),
+    Guard(
+        "history is read on top of a block that the chain has replaced",
+        "indexer/chain.py",
+        "            if header is None or not _is(header, cursor):\n                raise Replaced\n",
+        "            pass\n",
+        (f"{NODES}::test_history_is_not_read_on_top_of_a_replaced_block",),
+    ),
+    Guard(
+        "the last block of a page of history is another than that of its logs",
+        "indexer/fetch.py",
+        "if hashes.get(last, end.hash) != end.hash:",
+        "if False:",
+        (f"{NODES}::test_the_last_block_of_a_page_of_history_is_that_of_its_logs",),
+    ),
     Guard(
         "a reorganization undoes blocks that another node still has",
         "indexer/lineage.py",
@@ -259,6 +301,20 @@ KEEPER = (
 
 API = (
     Guard(
+        "a name that changes its mind between the check and the connection is followed to where it leads then",
+        "api/agent/webhook_targets.py",
+        "hostname=host, host=str(self._address), port=port",
+        "hostname=host, host=socket.gethostbyname(host), port=port",
+        ("tests/integration/test_webhook_pinning.py",),
+    ),
+    Guard(
+        "a caller behind the proxy chooses the address that it is counted by",
+        "api/http/caller.py",
+        'entry = lines[-1].rpartition(",")[2].strip().strip(\'"\') if lines else ""',
+        'entry = lines[0].partition(",")[0].strip().strip(\'"\') if lines else ""',
+        ("tests/unit/test_caller.py",),
+    ),
+    Guard(
         "a webhook is sent to an address that is not public",
         "api/agent/webhook_targets.py",
         "if not found or not (allow_private or all(map(is_public, found))):",
@@ -316,4 +372,4 @@ CONTRACTS = tuple(
     Guard(each.name, each.source, each.code, each.without, (f"{each.suite}::{each.test}",)) for each in contracts.GUARDS
 )
 
-GUARDS = (*RELAYER, *INDEXER, *KEEPER, *API, *CORE, *CONTRACTS)
+GUARDS = (*RELAYER, *RELAYER_ON_CHAIN, *INDEXER, *KEEPER, *API, *CORE, *CONTRACTS)

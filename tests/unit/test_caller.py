@@ -45,3 +45,4 @@ def test_only_the_machine_itself_is_local() -> None:
     assert is_local(bucket("127.0.0.1"))
     assert is_local(bucket("::1")) is False  # its /64 is more than the machine
     assert not is_local(bucket("203.0.113.9"))
+    assert not is_local(bucket("nobody can read this"))
