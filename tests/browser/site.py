@@ -60,13 +60,13 @@ class Site:
 
     def until(self, path: str, holds: Any, seconds: float = 40.0) -> Any:
         """The first body of `path` for which `holds(body)`."""
-        deadline = time.monotonic() + seconds
+        deadline, body = time.monotonic() + seconds, None
         while True:
             with contextlib.suppress(OSError):
                 body = self.get(path)
                 if holds(body):
                     return body
-            assert time.monotonic() < deadline, f"{path} never came to that"
+            assert time.monotonic() < deadline, f"{path} never came to that: {str(body)[:2000]}"
             for name, process in self.running.items():
                 assert process.alive(), f"{name} ended:\n{process.tail(30)}"
             time.sleep(0.2)
@@ -177,7 +177,7 @@ def _prepare(site: Site) -> None:
     site.until(
         f"/api/markets/{settled}", lambda body: all(p["payoutTx"] for p in body["positions"] if p["side"] == "UP")
     )
-    site.until("/api/agent/v1/markets", lambda body: body["count"] >= 3)
+    site.until("/api/agent/v1/markets", lambda body: body["count"] >= 2)  # the hostile one is not sold
 
 
 def _prepare_agent(site: Site) -> None:

@@ -132,7 +132,7 @@ def test_reading_needs_no_script(site: Site, visitor: Visitor) -> None:
         for text in texts:
             assert text in body, f"{name}: {text}"
 
-    shows("home", "AAPL", "TSLA", "Will BNKR reach $100M?", "bell in")
+    shows("home", "AAPL", "TSLA", "Will BNKR's market cap be $100M or more", "bell in")
     (solvency,) = site.get("/api/proof")["solvency"]
     holds, owes = (f"{int(solvency[each]) / 10**6:,.2f}" for each in ("balance", "liabilities"))
     assert page.locator("#solvency").inner_text().startswith(f"The stock contract holds {holds} USDG and owes {owes}.")
