@@ -228,16 +228,15 @@ async def test_a_bet_the_token_refuses(service: StockService, door: Door, market
     "stock.markets.field.entriesPaused",
 )
 async def test_markets_that_take_no_bets(service: StockService, door: Door, market: int) -> None:
-    chain, wallet, safe = service.chain, wallets.DEV[1], service.chain.deployment.safe
-    assert safe is not None
-    chain.send(chain.contracts.settler.call("setPaused", True), safe.address)
+    chain, wallet = service.chain, wallets.DEV[1]
+    chain.pause()
     try:
         body = chain.signed(wallet, chain.bet(wallet, market))
         await refused(door, body, 409, "market_closed", "paused")
         listed = await door.until("/api/markets", lambda b: b["entriesPaused"])
         assert {each["acceptingBets"] for each in listed["markets"]} == {False}
     finally:
-        chain.send(chain.contracts.settler.call("setPaused", False), safe.address)
+        chain.resume()
     short = chain.open_market(strike_in=60, lasts=60)
     chain.push(FLAT_PRICE)
     chain.warp_to(chain.now + 121)

@@ -142,16 +142,3 @@ class AgentChain(PlayedChain[AgentContracts]):
         for name, value in changes.items():
             bounds[{"fee_bps": "feeBps"}[name]] = value
         self.send(self.contracts.lister.call("setBounds", tuple(bounds.values())), self.deployment.safe.address)
-
-    def pause(self) -> None:
-        """By a guardian's hot key."""
-        self.send(self.pauser.call("pause"), self.deployment.operator_wallets["guardian"])
-
-    def resume(self) -> None:
-        """By the Safe."""
-        assert self.deployment.safe is not None
-        self.send(self.pauser.call("resume"), self.deployment.safe.address)
-
-    @property
-    def pauser(self) -> Contract:
-        return Contract(self.deployment.contract("Pauser").address, abi("Pauser"))

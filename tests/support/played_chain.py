@@ -6,7 +6,8 @@ import time
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from core.chain import Call
+from core.abi import abi
+from core.chain import Call, Contract
 from core.deployments import Deployment
 from core.local.anvil import ask
 
@@ -77,3 +78,18 @@ class PlayedChain(Generic[K]):
         if found["status"] != "0x1":
             raise Reverted(transaction)
         return dict(found)
+
+    # ------------------------------------------------------------ pausing stakes
+
+    def pause(self) -> None:
+        """By a guardian's hot key."""
+        self.send(self.pauser.call("pause"), self.deployment.operator_wallets["guardian"])
+
+    def resume(self) -> None:
+        """By the Safe."""
+        assert self.deployment.safe is not None
+        self.send(self.pauser.call("resume"), self.deployment.safe.address)
+
+    @property
+    def pauser(self) -> Contract:
+        return Contract(self.deployment.contract("Pauser").address, abi("Pauser"))
