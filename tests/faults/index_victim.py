@@ -14,7 +14,7 @@ from indexer import backfill
 from indexer.chain import ChainFollower
 from indexer.errors import CursorMoved
 from indexer.node import RpcNode
-from scripts._bench.index_child import CHAIN_ID, sources
+from scripts._bench.index_child import CHAIN_ID, STOCK
 
 LOGS_PER_PAGE = 150
 POLL_SECONDS = 0.01
@@ -28,7 +28,7 @@ def follow(rpc_url: str, database_url: str) -> None:
 
 async def _follow(rpc_url: str, database_url: str) -> None:
     async with RpcClient((rpc_url,), chain_id=CHAIN_ID) as rpc, make_pool(database_url, size=2) as pool:
-        follower = ChainFollower(RpcNode(rpc), sources(), pool, finality_blocks=64)
+        follower = ChainFollower(RpcNode(rpc), STOCK, pool, finality_blocks=64)
         reopen = True
         while True:
             try:

@@ -25,7 +25,7 @@ from core.db.engine import conninfo
 from core.local.anvil import AnvilOptions
 from indexer import backfill
 from indexer.node import RpcNode
-from scripts._bench.index_child import CHAIN_ID, sources
+from scripts._bench.index_child import CHAIN_ID, STOCK
 from scripts._bench.index_load import Venue, emit, place_emitter
 from tests.conftest import StartAnvil, TestPostgres
 from tests.faults import index_victim
@@ -134,7 +134,7 @@ async def _compare(chain: AnvilOptions, postgres: TestPostgres, url: str) -> Non
     other = postgres.create()
     try:
         async with RpcClient((chain.url,), chain_id=CHAIN_ID) as rpc:
-            theirs = await fresh_index(other, RpcNode(rpc), sources())
+            theirs = await fresh_index(other, RpcNode(rpc), STOCK)
     finally:
         postgres.drop(other)
     async with await psycopg.AsyncConnection.connect(conninfo(url)) as connection:

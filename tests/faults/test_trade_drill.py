@@ -43,7 +43,9 @@ EACH_STARTS_WITH = 1_000 * USD
 
 STAKED = (
     "0x"
-    + keccak(text="Staked(bytes32,uint256,address,uint8,uint256,uint256,uint256,bytes32,bytes32,address,bytes32)").hex()
+    + keccak(
+        text="Staked(bytes32,uint256,address,uint8,uint256,uint256,uint256,bytes32,bytes32,bytes32,address,bytes32)"
+    ).hex()
 )
 AUTHORIZATION_USED = "0x" + keccak(text="AuthorizationUsed(address,bytes32)").hex()
 
@@ -223,13 +225,13 @@ def the_chain_agrees(drill: Drill, contract_before: int) -> None:
     spent: Counter[str] = Counter()
     found: Counter[tuple[str, str]] = Counter()
     for entry in logs(settlement, STAKED):
-        # outcome, amount, fee, shares, intentHash, idemHash, builder, ref: one word each
-        words = [entry["data"][2 + 64 * at : 66 + 64 * at] for at in range(8)]
-        wallet, key = "0x" + entry["topics"][3][26:], words[5]
+        # outcome, amount, fee, shares, nonce, betHash, idemHash, builder, ref: one word each
+        words = [entry["data"][2 + 64 * at : 66 + 64 * at] for at in range(9)]
+        wallet, key = "0x" + entry["topics"][3][26:], words[6]
         found[wallet, key] += 1
         spent[wallet] += int(words[1], 16)
         receipt = wanted[wallet, key]
-        assert (receipt["tradeId"], receipt["txHash"]) == ("0x" + words[4], entry["transactionHash"])
+        assert (receipt["tradeId"], receipt["txHash"]) == ("0x" + words[5], entry["transactionHash"])
     assert set(found) == set(wanted), "a trade with a receipt is not on chain, or the other way round"
     assert set(found.values()) == {1}, "a trade settled twice"
     assert len(logs(token, AUTHORIZATION_USED)) == len(wanted), "a second authorization of a trade was used"

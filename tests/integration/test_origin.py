@@ -58,7 +58,7 @@ async def door(service: StockService) -> AsyncIterator[Door]:
     async with aiohttp.ClientSession() as session:
         door = Door(session, service.url)
         await door.until("/api/markets/1", lambda b: len(b["positions"]) == 3)
-        await door.until(f"{AGENT}/markets/on-the-origin", bool)
+        await door.until(f"{AGENT}/markets", lambda b: b["count"] == 1)
         yield door
     await asyncio.sleep(0.1)  # for connections that were cut in the middle of a body to be gone
 
@@ -312,13 +312,15 @@ async def test_what_comes_from_a_chain_tells_how_fresh_it_is(
         assert body["readAt"] <= (datetime.now(UTC)).timestamp() + 1, path
         assert body.get("stale", body.get("status")) in (False, "live", "ok"), path
     wallet = BETTOR.lower()
+    _, listed = await door.get(f"{AGENT}/markets")
+    market = listed["markets"][0]["id"]
     for path in (
         "/markets",
-        "/markets/on-the-origin",
-        "/markets/on-the-origin/research",
-        "/quote?marketId=on-the-origin&sizeUsd=5",
+        f"/markets/{market}",
+        f"/markets/{market}/research",
+        f"/quote?marketId={market}&sizeUsd=5",
         f"/positions?wallet={wallet}",
-        "/result?marketId=on-the-origin",
+        f"/result?marketId={market}",
         "/discover",
         "/sentiment?token=BNKR",
         "/stats",
