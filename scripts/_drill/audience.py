@@ -51,7 +51,8 @@ class Audience:
         url = f"http://127.0.0.1:{self._runner.addresses[0][1]}/hook"
         made = None
         while made is None:
-            message = registration_message(self._who.address.lower(), url, datetime.now(UTC).isoformat())
+            service = self._load.fleet.base_urls[0]
+            message = registration_message(service, self._who.address.lower(), url, datetime.now(UTC).isoformat())
             signed = Account.sign_message(encode_defunct(text=message), self._who.private_key).signature
             body = {"wallet": self._who.address, "url": url, "message": message, "signature": "0x" + signed.hex()}
             status, answer = await self._load.call("POST", f"{API}/webhooks", body)
