@@ -13,10 +13,11 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import aiohttp
@@ -84,9 +85,10 @@ class Fleet:
     session: aiohttp.ClientSession
     api_ports: list[int]
     patience: float = 1.0  # for a machine that is busy with other things: every wait may take so many times as long
+    common: Mapping[str, str] = field(default_factory=dict)  # variables of every daemon, over the usual ones
     running: dict[str, RunningProcess] = field(default_factory=dict)
     kept_down: set[str] = field(default_factory=set)
-    extra: dict[str, dict[str, str]] = field(default_factory=dict)  # variables of one daemon, over the common ones
+    extra: dict[str, dict[str, str]] = field(default_factory=dict)  # variables of one daemon, over all others
     arguments: dict[str, tuple[str, ...]] = field(default_factory=dict)  # of one daemon's command
     heard: Callable[[str, str], None] | None = None  # is told every scrape: instance and text
     restarts: int = 0
@@ -133,6 +135,7 @@ class Fleet:
             "VPM_LOG_FORMAT": "console",
             "VPM_STOP_GRACE_SECONDS": "5",
             **secrets.get(daemon, {}),
+            **self.common,
             **self.extra.get(name, {}),
         }
 
@@ -344,8 +347,17 @@ def children(pid: int) -> list[int]:
 
 
 @asynccontextmanager
-async def fleet(folder: Path, genesis: State, size: Size, *, patience: float = 1.0) -> AsyncIterator[Fleet]:
-    """Everything up and at the head of both chains. `folder` is emptied of logs and data of an earlier run."""
+async def fleet(
+    folder: Path,
+    genesis: State,
+    size: Size,
+    *,
+    patience: float = 1.0,
+    proxy: Callable[[str], Proxy] = Proxy,
+    common: Mapping[str, str] = MappingProxyType({}),
+) -> AsyncIterator[Fleet]:
+    """Everything up and at the head of both chains. `folder` is emptied of logs and data of an earlier run. `proxy`
+    makes what stands before each chain; `common` are variables of every daemon, over the usual ones."""
     shutil.rmtree(folder, ignore_errors=True)
     os.makedirs(folder)
     (folder / "sources.toml").touch()
@@ -363,7 +375,7 @@ async def fleet(folder: Path, genesis: State, size: Size, *, patience: float = 1
             stack.callback(chains[name].stop)
             urls[name] = options.url
             require_local(name, options.url, load_deployment(genesis.deployment(name)))
-            proxies[name] = await stack.enter_async_context(Proxy(options.url))
+            proxies[name] = await stack.enter_async_context(proxy(options.url))
         server = await asyncio.to_thread(prepare_postgres, folder / "postgres", free_port(), max_connections=200)
         postgres = await asyncio.to_thread(start_postgres, server, folder / "postgres.log")
         database_url = server.url("vpm")
@@ -371,7 +383,19 @@ async def fleet(folder: Path, genesis: State, size: Size, *, patience: float = 1
         session = await stack.enter_async_context(aiohttp.ClientSession())
         ports = [free_port() for _ in range(size.api)]
         made = Fleet(
-            folder, genesis, size, server, database_url, chains, urls, proxies, postgres, session, ports, patience
+            folder,
+            genesis,
+            size,
+            server,
+            database_url,
+            chains,
+            urls,
+            proxies,
+            postgres,
+            session,
+            ports,
+            patience,
+            common,
         )
         stack.callback(made.stop_all)
         for name in size.names():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from enum import StrEnum
-from typing import Any
+from typing import Any, Self
 
 import aiohttp
 import orjson
@@ -32,7 +32,7 @@ class Proxy:
         self._runner: web.AppRunner | None = None
         self._session: aiohttp.ClientSession | None = None
 
-    async def __aenter__(self) -> Proxy:
+    async def __aenter__(self) -> Self:
         self._session = aiohttp.ClientSession()
         app = web.Application(client_max_size=64 * 2**20)
         app.router.add_post("/", self._serve)

@@ -22,7 +22,7 @@ from relayer.rows import Prepared
 from relayer.signing import Fees
 from tests.conftest import Anvil, StartAnvil
 from tests.relayer_rig import GWEI, QUICK, Rig, rigged, until
-from tests.support.hazy_node import HazyNode, hazy_node
+from tests.support.hazy_node import HazyNode
 from tests.support.measured import measured
 
 SEED = int(os.environ.get("VPM_TEST_SEED", random.randrange(2**32)))
@@ -38,7 +38,7 @@ def chain(module_anvil: StartAnvil) -> Anvil:
 @pytest.fixture
 async def node(chain: Anvil) -> AsyncIterator[HazyNode]:
     print(f"seed {SEED}")
-    async with hazy_node(chain.url, SEED) as node:
+    async with HazyNode(chain.url, SEED) as node:
         yield node
 
 

@@ -1,62 +1,59 @@
 """A node behind a load balancer, made from one real chain: receipts come late, each call is answered from another view
-of the chain's end, and a nonce may be told wrongly once."""
+of the chain's end, logs are left out, and a nonce may be told wrongly once."""
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import random
 import time
-from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
 from typing import Any
 
-import aiohttp
 import orjson
 from aiohttp import web
 
+from scripts._drill.proxy import Proxy
+
 _STATE = {"eth_call": 1, "eth_getTransactionCount": 1, "eth_getBalance": 1, "eth_getCode": 1, "eth_estimateGas": 1}
 _NOT_THERE = {"code": -32000, "message": "header not found"}
+_HEAD_SECONDS = 0.05  # so long a look at the head serves: many calls come at once
 
 
-@dataclass
-class HazyNode:
-    """receipt_delay: seconds from when a receipt exists until it is given, drawn for each transaction. views: how far
-    behind the head the nodes behind it stand; each call meets one of them. lies: what to add to the next answers to
-    `eth_getTransactionCount` of the newest block, one each."""
+class HazyNode(Proxy):
+    """A proxy that answers rightly, but not all at once and not always the same.
 
-    target: str
-    chance: random.Random
-    receipt_delay: tuple[float, float] = (0.0, 0.0)
-    views: tuple[int, ...] = (0,)
-    lies: list[int] = field(default_factory=list)
-    hidden: set[int] = field(default_factory=set)  # blocks it does not have when asked by number
-    pruned: bool = False  # no state but the newest block's
-    told_lies: int = 0
-    withheld: int = 0
-    port: int = 0
-    _since: dict[str, tuple[float, float]] = field(default_factory=dict)
+    receipt_delay: seconds from when a receipt exists until it is given, drawn for each transaction. views: how far
+    behind the head the nodes behind it stand; each call meets one of them. logs_lost: the share of logs that an answer
+    to eth_getLogs leaves out, drawn anew each time. lies: what to add to the next answers to `eth_getTransactionCount`
+    of the newest block, one each.
+    """
 
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+    def __init__(self, target: str, seed: int) -> None:
+        super().__init__(target, seed)
+        self.receipt_delay = (0.0, 0.0)
+        self.views: tuple[int, ...] = (0,)
+        self.logs_lost = 0.0
+        self.lies: list[int] = []
+        self.hidden: set[int] = set()  # blocks it does not have when asked by number
+        self.pruned = False  # no state but the newest block's
+        self.told_lies = 0
+        self.withheld = 0
+        self.lost = 0
+        self._since: dict[str, tuple[float, float]] = {}
+        self._head = (0.0, 0)
 
-    async def handle(self, request: web.Request) -> web.StreamResponse:
+    async def _serve(self, request: web.Request) -> web.StreamResponse:
         asked = orjson.loads(await request.read())
         calls = asked if isinstance(asked, list) else [asked]
-        async with aiohttp.ClientSession() as session:
-            answers = [await self._answer(session, call) for call in calls]
+        answers = [await self._answer(call) for call in calls]
         body = orjson.dumps(answers if isinstance(asked, list) else answers[0])
         return web.Response(body=body, content_type="application/json")
 
-    async def _answer(self, session: aiohttp.ClientSession, call: dict[str, Any]) -> dict[str, Any]:
+    async def _answer(self, call: dict[str, Any]) -> dict[str, Any]:
         method, params = call["method"], list(call.get("params", ()))
-        end = await self._end(session)
+        end = await self._end()
         newest = _STATE.get(method) is not None and params[_STATE[method] :] == ["latest"]
         refused = self._shifted(method, params, end)
         if refused is not None:
             return {"jsonrpc": "2.0", "id": call["id"], **refused}
-        answer = await _ask(session, self.target, {**call, "params": params})
+        answer = await self._ask({**call, "params": params})
         result: Any = answer.get("result")
         if method == "eth_getTransactionReceipt" and result and self._hidden(params[0], result, end):
             answer["result"] = None
@@ -64,11 +61,18 @@ class HazyNode:
         if method == "eth_getTransactionCount" and newest and self.lies:
             answer["result"] = hex(max(0, int(result, 16) + self.lies.pop(0)))
             self.told_lies += 1
+        if method == "eth_getLogs" and result and self.logs_lost:
+            answer["result"] = [log for log in result if self._dice.random() >= self.logs_lost]
+            self.lost += len(result) - len(answer["result"])
         return answer
 
-    async def _end(self, session: aiohttp.ClientSession) -> int:
-        ask = {"jsonrpc": "2.0", "id": 1, "method": "eth_blockNumber", "params": []}
-        return max(0, int((await _ask(session, self.target, ask))["result"], 16) - self.chance.choice(self.views))
+    async def _end(self) -> int:
+        looked, head = self._head
+        if time.monotonic() - looked > _HEAD_SECONDS:
+            ask = {"jsonrpc": "2.0", "id": 1, "method": "eth_blockNumber", "params": []}
+            head = int((await self._ask(ask))["result"], 16)
+            self._head = (time.monotonic(), head)
+        return max(0, head - self._dice.choice(self.views))
 
     def _shifted(self, method: str, params: list[Any], end: int) -> dict[str, Any] | None:
         """Puts this view's end in the place of "latest"; an answer when the view has no such block."""
@@ -91,26 +95,11 @@ class HazyNode:
     def _hidden(self, digest: str, receipt: dict[str, Any], end: int) -> bool:
         if int(receipt["blockNumber"], 16) > end:
             return True
-        since, delay = self._since.setdefault(digest, (time.monotonic(), self.chance.uniform(*self.receipt_delay)))
+        since, delay = self._since.setdefault(digest, (time.monotonic(), self._dice.uniform(*self.receipt_delay)))
         return time.monotonic() - since < delay
 
-
-async def _ask(session: aiohttp.ClientSession, target: str, body: dict[str, Any]) -> dict[str, Any]:
-    async with session.post(target, json=body) as response:
-        answer: dict[str, Any] = orjson.loads(await response.read())
-    return answer
-
-
-@contextlib.asynccontextmanager
-async def hazy_node(target: str, seed: int) -> AsyncIterator[HazyNode]:
-    node = HazyNode(target, random.Random(seed))
-    app = web.Application(client_max_size=2**26)
-    app.router.add_post("/", node.handle)
-    runner = web.AppRunner(app, access_log=None)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    node.port = runner.addresses[0][1]
-    try:
-        yield node
-    finally:
-        await asyncio.shield(runner.cleanup())
+    async def _ask(self, body: dict[str, Any]) -> dict[str, Any]:
+        assert self._session is not None
+        async with self._session.post(self.target, json=body) as response:
+            answer: dict[str, Any] = orjson.loads(await response.read())
+        return answer
