@@ -17,7 +17,8 @@ from scripts._stack.options import StackError
 
 @dataclass(frozen=True)
 class State:
-    """Layout: postgres/ (data), chains/ (saved chains), deployments/ (generated files), logs/, remembered.json."""
+    """A stack's folder: postgres/ (data), chains/ (saved chains), deployments/ (generated files), logs/, and what it
+    remembers and tells in remembered.json and ready.json."""
 
     root: Path
 
@@ -36,6 +37,11 @@ class State:
     @property
     def ape(self) -> Path:
         return self.root / "ape"
+
+    @property
+    def ready(self) -> Path:
+        """What the running stack told of itself; what a stopped one left behind."""
+        return self.root / "ready.json"
 
     def chain(self, name: str) -> Path:
         return self.root / "chains" / f"{name}.json"
@@ -93,6 +99,18 @@ def exclusive(root: Path) -> Iterator[State]:
         except OSError as error:
             raise StackError(f"cannot write to the state folder {root}: {explain(error)}") from None
         yield state
+
+
+def running(root: Path) -> bool:
+    """Whether a stack holds the folder now."""
+    try:
+        with (root / "lock").open() as handle:
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    return False
 
 
 def explain(error: OSError) -> str:

@@ -65,8 +65,8 @@ async def _until_stopped(options: Options, state: State, stop: asyncio.Event) ->
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError, Exception):
                 await task
-        if options.ready_file:
-            options.ready_file.unlink(missing_ok=True)
+        for told in _told(options, state):
+            told.unlink(missing_ok=True)
         if supervisor.names:
             print("\n  stopping ...", end="", flush=True)
             await supervisor.stop()
@@ -90,9 +90,14 @@ async def _bring_up(options: Options, state: State, supervisor: Supervisor) -> N
             chains[chain.name] = await start_chain(chain, fork, state, supervisor)
     await deploy_all(chains, state)
     ready = await start_daemons(options, state, database_url, chains, supervisor)
-    if options.ready_file:
-        _write_whole(options.ready_file, ready)
+    for told in _told(options, state):
+        _write_whole(told, ready)
     print(_screen(ready, supervisor, state, time.monotonic() - began), flush=True)
+
+
+def _told(options: Options, state: State) -> list[Path]:
+    """Where the stack tells what it is: always in its folder, where `vpm status` and its like find it."""
+    return [state.ready, *([options.ready_file] if options.ready_file else [])]
 
 
 def _write_whole(path: Path, ready: dict[str, Any]) -> None:

@@ -6,12 +6,14 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
 
 from core.chain import RpcError
 from core.chain.rpc import RpcClient
+from core.config import environment
 from core.errors import VpmError
 from scripts._verify import attestation, proof, relay, stock, trade
 from scripts._verify.chain import Chain
@@ -25,9 +27,12 @@ CANNOT_ASK = 2
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="vpm verify", description="Check what the service says against a node.")
     parser.add_argument("subject", help="a JSON file, a URL, a path of the service, or an id")
-    parser.add_argument("--rpc", required=True, help="a node of the chain it is about")
-    parser.add_argument("--deployments", type=Path, default=ROOT / "deployments", help="folder of deployment files")
-    parser.add_argument("--service", help="where a path such as /api/proof is fetched")
+    parser.add_argument("--rpc", help="a node of the chain it is about; else the first of the service's own settings")
+    given = environment(os.environ).values
+    folder = Path(given.get("VPM_DEPLOYMENTS_DIR") or ROOT / "deployments")
+    parser.add_argument("--deployments", type=Path, default=folder, help="folder of deployment files")
+    service = given.get("VPM_PUBLIC_URL")
+    parser.add_argument("--service", default=service, help="where a path such as /api/proof is fetched")
     parser.add_argument("--attester", help="the address that has to have signed offers and receipts")
     parser.add_argument("--block", type=int, help="read the chain at this block instead of the newest")
     parser.add_argument("--json", action="store_true", help="the claims as JSON")
@@ -55,7 +60,7 @@ def main(argv: list[str] | None = None) -> int:
 
 async def run(options: argparse.Namespace) -> tuple[Chain, Subject, Findings]:
     subject, said = subject_of(options.subject, options.service), Findings()
-    async with RpcClient([options.rpc], chain_id=None, timeout_seconds=30.0) as rpc:
+    async with RpcClient([options.rpc or _configured(subject.kind)], chain_id=None, timeout_seconds=30.0) as rpc:
         chain = await Chain.at(rpc, options.deployments, options.block)
         if chain.name != subject.kind.chain:
             wanted = "Base" if subject.kind.chain == "base" else "the stock chain"
@@ -73,6 +78,14 @@ async def run(options: argparse.Namespace) -> tuple[Chain, Subject, Findings]:
     if not said.claims:
         raise NotCheckable("The document claims nothing that could be checked.")
     return chain, subject, said
+
+
+def _configured(kind: Kind) -> str:
+    name = "VPM_BASE_RPC_URLS" if kind.chain == "base" else "VPM_STOCK_RPC_URLS"
+    urls = str(environment(os.environ).values.get(name, ""))
+    if not urls:
+        raise NotCheckable(f"Which node is to be asked? Say --rpc URL, or set {name}.")
+    return urls.partition(",")[0].strip()
 
 
 async def _check(chain: Chain, subject: Subject, said: Findings, attester: str | None) -> None:

@@ -9,6 +9,10 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from scripts._stack.found import Stack
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -58,7 +62,34 @@ def screenshots(argv: list[str]) -> int:
 def verify(argv: list[str]) -> int:
     if argv[:1] == ["cup"]:
         return _module("core.cup.verify", argv[1:])
+    if "--rpc" not in argv:
+        _meet_the_local_stack()
     return _module("scripts._verify", argv)
+
+
+def status(argv: list[str]) -> int:
+    stack = None if {"--ready", "--database"} & set(argv) else _meet_the_local_stack()
+    return _module("scripts._status", [*argv, "--ready", str(stack.ready_file)] if stack else argv)
+
+
+def here(package: str, *words: str) -> Callable[[list[str]], int]:
+    """A command about one service: the local stack, if nothing else is set and it is running."""
+
+    def run(argv: list[str]) -> int:
+        _meet_the_local_stack()
+        return _module(package, [*words, *argv])
+
+    return run
+
+
+def _meet_the_local_stack() -> Stack | None:
+    from scripts._stack.found import local_stack
+
+    stack = local_stack(os.environ)
+    if stack is not None:
+        print(f"Nothing else is set: this is about the local stack at {stack.base_url}.", file=sys.stderr)
+        os.environ.update(stack.variables)
+    return stack
 
 
 def daemon(package: str, *words: str) -> Callable[[list[str]], int]:
@@ -81,13 +112,13 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "relayer": daemon("relayer"),
     "keeper": daemon("keeper"),
     "api": daemon("api"),
-    "rebuild": daemon("indexer", "rebuild"),
-    "audit": daemon("indexer", "audit"),
+    "rebuild": here("indexer", "rebuild"),
+    "audit": here("indexer", "audit"),
     "config": daemon("core.config"),
     "verify": verify,
-    "status": daemon("scripts._status"),
-    "switch": daemon("scripts._status.switch"),
-    "reindex": daemon("scripts._status.reindex"),
+    "status": status,
+    "switch": here("scripts._status.switch"),
+    "reindex": here("scripts._status.reindex"),
     "drill": daemon("scripts._drill"),
     "mutate": daemon("tests.guards"),
     "sbom": daemon("scripts._vpm.sbom"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+_HERE = "\n\nWith no such setting it is about the local stack, if one runs in this checkout."
+
 OVERVIEW = """\
 vpm - on-chain-first prediction markets, on one origin
 
@@ -46,8 +48,7 @@ Lint, types, import rules, Solidity format, contract tests (forge), Python tests
 chains, browser tests where Chromium is installed, and the requirements check; then one summary. Exit code 0 only if
 every stage passed.
 
-  --only STAGE        run only this stage (repeatable); --list names them. The stage `forge`, every Solidity test, runs
-                      only when asked for: compiling it takes ten minutes and more
+  --only STAGE        run only this stage (repeatable); --list names them
   -- PYTEST_ARGS      handed to pytest
 
 Environment: VPM_TEST_DATABASE_URL uses a running PostgreSQL; VPM_TEST_FORK_BASE and VPM_TEST_FORK_VPM run the contract
@@ -95,11 +96,12 @@ Each prints a table and, with --json, writes the figures to a file. Compare rati
     "api": ("serve the HTTP surfaces", "./vpm api [--workers N]\n\nA daemon; settings: ./vpm config."),
     "rebuild": (
         "refold every projection from the raw logs",
-        "./vpm rebuild\n\nThe database in DATABASE_URL; nothing is fetched again. ./vpm audit compares with the chain.",
+        "./vpm rebuild\n\nThe database in DATABASE_URL; nothing is fetched again. ./vpm audit compares with the chain."
+        + _HERE,
     ),
     "audit": (
         "compare every market and position with the contracts",
-        "./vpm audit\n\nAsks the contracts' views at one block; exit code 1 and a list when anything differs.",
+        "./vpm audit\n\nAsks the contracts' views at one block; exit code 1 and a list when anything differs." + _HERE,
     ),
     "status": (
         "one look at everything that runs",
@@ -110,7 +112,8 @@ Daemons and who leads, heads and lags, lanes with balances, queues, jobs, last a
 what needs a look. From PostgreSQL (DATABASE_URL, --database, or the ready file of a local stack), and from the daemons'
 metrics ports where they are given. It changes nothing.
 
-Exit code 0: nothing needs a look; 1: something does; 2: the database cannot be read.""",
+Exit code 0: nothing needs a look; 1: something does; 2: the database cannot be read."""
+        + _HERE,
     ),
     "switch": (
         "turn an operator's switch on or off",
@@ -119,7 +122,8 @@ Exit code 0: nothing needs a look; 1: something does; 2: the database cannot be 
 
 trading_paused refuses every real trade of the agent API; cup_halted refuses real trades and bets in the tournament of
 every wallet that is not enrolled, and of the operator's own fleets in any case. Every process sees a change within two
-seconds. Without a name it lists them. Needs DATABASE_URL.""",
+seconds. Without a name it lists them. In the database of DATABASE_URL."""
+        + _HERE,
     ),
     "reindex": (
         "read one chain again from its first block",
@@ -186,7 +190,7 @@ Exit code 0: none is known; 1: some are; 69: the database cannot be asked, which
     "verify": (
         "check what the service says against a node",
         """\
-./vpm verify SUBJECT --rpc URL [--deployments DIR] [--service URL] [--attester ADDRESS] [--block N] [--json]
+./vpm verify SUBJECT [--rpc URL] [--deployments DIR] [--service URL] [--attester ADDRESS] [--block N] [--json]
 ./vpm verify cup FILE
 
 SUBJECT is a JSON file, a URL, a path of the service (with --service) or an id: a trade receipt, a 402 challenge, a
@@ -195,8 +199,9 @@ markets; a trade id, an agent market's id, a stock market's or position's number
 
 Nothing is asked but the node: books are folded again from the logs, the rounds in effect found again, outcomes, payouts
 and deliveries worked out, and signatures recovered. Each claim is listed with whether it holds and the call that shows
-it. Addresses come from the deployment files: --deployments .vpm/state/deployments for the local stack.
+it. Addresses come from the deployment files. With nothing else set, a local stack that runs in this checkout is asked.
 
+  --rpc URL           a node of the chain it is about; else the first in VPM_BASE_RPC_URLS or VPM_STOCK_RPC_URLS
   --attester ADDRESS  who has to have signed offers and receipts, as the service publishes it
   --block N           read the chain at this block
 

@@ -125,15 +125,15 @@ async def quietly(bet: Callable[..., Awaitable[object]], load: Load, turn: int) 
 
 
 async def kill_every_few_seconds(running: Fleet, chance: random.Random) -> Counter[str]:
-    """SIGKILL for one of any daemon; the fleet starts it again. Ends by being cancelled."""
+    """SIGKILL for any daemon that lives; the fleet starts it again. Ends by being cancelled."""
     kills: Counter[str] = Counter()
+    began = time.monotonic()
     try:
         while True:
-            await asyncio.sleep(KILL_SECONDS)
-            name = chance.choice(sorted(running.running))
-            if running.running[name].alive():
-                await asyncio.to_thread(running.kill, name)
+            await asyncio.sleep(max(0.0, began + KILL_SECONDS * (kills.total() + 1) - time.monotonic()))
+            name = chance.choice(sorted(name for name, each in running.running.items() if each.alive()))
             kills[name.rpartition("-")[0]] += 1
+            running.kill(name)
     except asyncio.CancelledError:
         return kills
 

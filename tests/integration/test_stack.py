@@ -7,6 +7,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from datetime import datetime
@@ -25,6 +26,7 @@ from core.local.process import free_port
 from core.mirror.settlement import MARGIN, Form
 from scripts._stack import wallets
 from scripts._stack.deploying import MEMORY_SECONDS
+from scripts._stack.found import local_stack
 from scripts._stack.payments import bound_header
 from tests.support.genesis import Genesis, RunningChain
 from tests.support.stack import Stack, gone, tree
@@ -91,12 +93,21 @@ def test_up_tells_everything_and_stops_without_a_trace(new_stack: Callable[..., 
         assert connection.execute("SELECT count(*) FROM alembic_version").fetchone() is not None
     _dev_wallets_are_funded(ready)
 
+    found = local_stack({}, stack.state)
+    assert found is not None, "commands in the checkout would not find it"
+    audit = [sys.executable, "-m", "indexer", "audit"]
+    said = subprocess.run(
+        audit, env={"PATH": os.environ["PATH"], **found.variables}, cwd=ROOT, check=False, capture_output=True
+    )
+    assert said.returncode == 0, said.stdout + said.stderr
+
     family = tree(stack.process.pid)
     ports = [int(url.rsplit(":", 1)[1]) for url in ready["rpc"].values()]
     assert stack.stop(signal.SIGINT) == 0
     assert gone(family, 1)
     assert not any(_listening(port) for port in ports)
     assert not stack.ready_file.exists()
+    assert local_stack({}, stack.state) is None
 
 
 def _dev_wallets_are_funded(ready: dict[str, Any]) -> None:
