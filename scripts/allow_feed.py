@@ -6,6 +6,7 @@ keys are known (VPM_SAFE_OWNER_KEYS), executes it.
 """
 
 from pathlib import Path
+from typing import Any
 
 import click
 from ape import Contract, accounts, project
@@ -26,7 +27,7 @@ from scripts._deploy.session import open_session, plain_refusals
 @click.option("--drop", is_flag=True, help="take it off the list instead; markets already listed go on")
 @click.option("--send", is_flag=True, help="execute with the keys in VPM_SAFE_OWNER_KEYS; without it only print")
 @plain_refusals
-def cli(provider, facts, alias, keys, drop, send):
+def cli(provider: Any, facts: str, alias: str, keys: tuple[str, ...], drop: bool, send: bool) -> None:
     """Allow feeds for agent markets, or take them off the list."""
     deployment = load_deployment(Path(facts))
     session = open_session(provider, accounts, alias, send, deployment.chain_id)
@@ -34,7 +35,7 @@ def cli(provider, facts, alias, keys, drop, send):
     if drop and not keys:
         raise click.UsageError("--drop needs --feed KEY")
     sources = [deployment.observation_feed(key) for key in keys] or deployment.observation_feeds
-    owner = deployment.safe.address
+    owner = feeds.safe_of(deployment)
     made = [feeds.drop(lister, one) if drop else feeds.allow(lister, one, owner) for one in sources]
     calls = [(call.what, call) for call in made if call is not None]
     if not calls:

@@ -1,6 +1,7 @@
 """Compares what stands on chain with its deployment file: `ape run check_wiring --network URL --facts FILE`."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 from ape import Contract, project
@@ -15,7 +16,7 @@ from scripts._deploy.session import plain_refusals
 @network_option()
 @click.option("--facts", required=True, help="the network's deployment file")
 @plain_refusals
-def cli(provider, facts):
+def cli(provider: Any, facts: str) -> None:
     """Check code, constructor facts, bounds, feeds, owners and powers; exit code 1 when anything differs."""
     findings = wiring.check(provider, project, Contract, load_deployment(Path(facts)))
     for one in findings:

@@ -6,6 +6,7 @@ be used again. Prints what the Safe's owners have to sign; a local stack, whose 
 """
 
 from pathlib import Path
+from typing import Any
 
 import click
 from ape import Contract, accounts, project
@@ -23,12 +24,12 @@ from scripts._deploy.session import open_session, plain_refusals
 @click.option("--feed", "key", required=True, help="which, like BNKR/market_cap")
 @click.option("--send", is_flag=True, help="execute with the keys in VPM_SAFE_OWNER_KEYS; without it only print")
 @plain_refusals
-def cli(provider, facts, alias, key, send):
+def cli(provider: Any, facts: str, alias: str, key: str, send: bool) -> None:
     """Condemn a feed for good."""
     deployment = load_deployment(Path(facts))
     session = open_session(provider, accounts, alias, send, deployment.chain_id)
     lister = feeds.lister_of(project, deployment)
-    owner = deployment.safe.address
+    owner = feeds.safe_of(deployment)
     call = feeds.condemn(lister, deployment.observation_feed(key), owner)
     if call is None:
         click.echo(f"nothing to do: {key} is condemned already")

@@ -1,6 +1,7 @@
 """Deploys the Base side: `ape run deploy_base --network URL --account ALIAS --facts deployments/base.json ...`."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 from ape import Contract, accounts, project
@@ -26,27 +27,27 @@ from scripts._deploy.session import plain_refusals
 @click.option("--pot-cap", type=int, default=25_000, show_default=True, help="what each market may hold, USD")
 @plain_refusals
 def cli(
-    network,
-    provider,
-    alias,
-    send,
-    facts,
-    out,
-    safe,
-    safe_owners,
-    threshold,
-    listers,
-    relayers,
-    creditors,
-    guardians,
-    publisher,
-    attester,
-    feeds,
-    lag,
-    memory,
-    max_age,
-    pot_cap,
-):
+    network: Any,
+    provider: Any,
+    alias: str,
+    send: bool,
+    facts: str,
+    out: str | None,
+    safe: str | None,
+    safe_owners: tuple[str, ...],
+    threshold: int,
+    listers: tuple[str, ...],
+    relayers: tuple[str, ...],
+    creditors: tuple[str, ...],
+    guardians: tuple[str, ...],
+    publisher: str,
+    attester: str | None,
+    feeds: tuple[str, ...],
+    lag: int,
+    memory: int | None,
+    max_age: int,
+    pot_cap: int,
+) -> None:
     """Deploy the settlement wallet with its three siblings and one feed per --observe, owned by a Safe."""
     plan = flow.prepare(provider, accounts, project, Contract, Path(facts), Path(out or facts), alias, send)
     roles = base.roles(feeds)

@@ -1,6 +1,7 @@
 """Deploys the stock markets: `ape run deploy_stock --network URL --account ALIAS --facts deployments/vpm.json ...`."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 from ape import Contract, accounts, project
@@ -16,7 +17,19 @@ from scripts._deploy.session import plain_refusals
 @click.option("--opener", "openers", multiple=True, help="an account that may list markets (repeatable)")
 @click.option("--guardian", "guardians", multiple=True, help="an account that may stop new bets (repeatable)")
 @plain_refusals
-def cli(network, provider, alias, send, facts, out, safe, safe_owners, threshold, openers, guardians):
+def cli(
+    network: Any,
+    provider: Any,
+    alias: str,
+    send: bool,
+    facts: str,
+    out: str | None,
+    safe: str | None,
+    safe_owners: tuple[str, ...],
+    threshold: int,
+    openers: tuple[str, ...],
+    guardians: tuple[str, ...],
+) -> None:
     """Deploy VestedMarkets, RoundResolver, MarketLister and Pauser, owned by a Safe."""
     plan = flow.prepare(provider, accounts, project, Contract, Path(facts), Path(out or facts), alias, send)
     steps = [f"allow {one.ticker} with feed {one.proxy}" for one in plan.facts.feeds]

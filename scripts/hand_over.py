@@ -5,6 +5,7 @@ Prints each transaction for the owners to sign in their own wallets; a local sta
 """
 
 from pathlib import Path
+from typing import Any
 
 import click
 from ape import Contract, accounts, project
@@ -21,7 +22,7 @@ from scripts._deploy.session import Refused, open_session, plain_refusals
 @click.option("--account", "alias", required=True, help="the alias of the ape account that pays the gas")
 @click.option("--send", is_flag=True, help="execute with the keys in VPM_SAFE_OWNER_KEYS; without it only print")
 @plain_refusals
-def cli(provider, facts, alias, send):
+def cli(provider: Any, facts: str, alias: str, send: bool) -> None:
     """Hand ownership to the Safe."""
     deployment = load_deployment(Path(facts))
     if deployment.safe is None:

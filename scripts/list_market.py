@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import click
 from ape import Contract, accounts, project
@@ -33,7 +34,7 @@ def _utc(text: str) -> int:
 @click.option("--family", type=click.Choice(sorted(FAMILIES)), default="daily", show_default=True)
 @click.option("--send", is_flag=True, help="really send; without it a live network sees a dry run")
 @plain_refusals
-def cli(provider, facts, alias, ticker, strike, final, family, send):
+def cli(provider: Any, facts: str, alias: str, ticker: str, strike: str, final: str, family: str, send: bool) -> None:
     """List a market, seeding both of its legs from the opener's tokens."""
     deployment = load_deployment(Path(facts))
     session = open_session(provider, accounts, alias, send, deployment.chain_id)

@@ -6,6 +6,7 @@ Pausing stops new bets and new stock markets, and nothing else: what is staked s
 """
 
 from pathlib import Path
+from typing import Any
 
 import click
 from ape import Contract, accounts, project
@@ -23,7 +24,7 @@ from scripts._deploy.session import Refused, open_session, plain_refusals
 @click.option("--resume", is_flag=True, help="take bets again; the Safe only")
 @click.option("--send", is_flag=True, help="really send; without it a live network only sees what would be done")
 @plain_refusals
-def cli(provider, facts, alias, resume, send):
+def cli(provider: Any, facts: str, alias: str, resume: bool, send: bool) -> None:
     """Stop new bets, or take them again."""
     deployment = load_deployment(Path(facts))
     session = open_session(provider, accounts, alias, send, deployment.chain_id)

@@ -102,7 +102,8 @@ async def _history(server: PostgresServer, folder: Path) -> tuple[list[Run], lis
                 records = venue.block(number)
                 await emit(rpc, records)
                 made += len(records)
-        bare, index = [], []
+        bare: list[Run] = []
+        index: list[Run] = []
         for _ in range(ROUNDS):
             for what, runs in (("bare", bare), ("index", index)):
                 with _database(server) as url:

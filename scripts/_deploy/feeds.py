@@ -46,7 +46,12 @@ def is_as_recorded(feed: Any, source: ObservationSource) -> bool:
     return bool(feed.allowed) and numbers == recorded
 
 
-def lister_of(project: Any, deployment: Deployment) -> Any:
+def safe_of(deployment: Deployment) -> str:
     if deployment.safe is None or not deployment.is_deployed:
         raise Refused(f"the deployment file says that {deployment.network} is not deployed.")
+    return deployment.safe.address
+
+
+def lister_of(project: Any, deployment: Deployment) -> Any:
+    safe_of(deployment)
     return project.AgentLister.at(deployment.contract("AgentLister").address)

@@ -97,5 +97,7 @@ def import_account(ape_folder: Path, alias: str, wallet: wallets.Wallet) -> None
         return
     path.parent.mkdir(parents=True, exist_ok=True)
     # Few iterations: this keystore hides a key that is public anyway, and every script start decrypts it.
-    keystore = Account.encrypt(wallet.private_key, PASSPHRASE, kdf="pbkdf2", iterations=1_000)
+    keystore = Account.encrypt(
+        bytes.fromhex(wallet.private_key.removeprefix("0x")), PASSPHRASE, kdf="pbkdf2", iterations=1_000
+    )
     path.write_text(json.dumps({**keystore, "address": wallet.address.removeprefix("0x").lower()}))

@@ -62,7 +62,6 @@ def launch(argv: list[str]) -> int:
         return 130
     python = str(VENV / "bin" / "python")
     os.execve(python, [python, "-m", "scripts._vpm.cli", *argv], environment())
-    return 1  # not reached
 
 
 def environment() -> dict[str, str]:
@@ -293,8 +292,13 @@ def _looks_offline(output: str) -> bool:
         "Failed to establish a new connection",
         "Temporary failure in name resolution",
         "Name or service not known",
+        "ENOTFOUND",
+        "ECONNREFUSED",
+        "EAI_AGAIN",
+        "ETIMEDOUT",
+        "ConnectTimeoutError",
+        "No matching distribution",
     )
-    signs += ("ENOTFOUND", "ECONNREFUSED", "EAI_AGAIN", "ETIMEDOUT", "ConnectTimeoutError", "No matching distribution")
     return any(sign in output for sign in signs)
 
 

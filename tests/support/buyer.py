@@ -22,10 +22,13 @@ from tests.support.service import Door
 
 
 class Selling(Protocol):
-    """What a buyer needs to know of a service: the address of its API, and the chain by whose clock she signs."""
+    """What a buyer needs to know of a service: its address, its API's, and the chain by whose clock she signs."""
 
     @property
     def api(self) -> str: ...
+
+    @property
+    def url(self) -> str: ...
 
     @property
     def chain(self) -> AgentChain: ...

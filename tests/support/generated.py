@@ -47,7 +47,10 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from hypothesis.errors import Unsatisfiable
 from schemathesis import Case, GenerationMode, checks
+from schemathesis.core.result import Ok
 from schemathesis.schemas import APIOperation
+
+AnyCase = Case[Any]
 
 SECONDS = 30
 MOST_BOUNDARY_CASES = 400
@@ -89,7 +92,7 @@ def generated_requests(
     document_url: str,
     *,
     known: Known | None = None,
-    headers: Callable[[Case], Mapping[str, str]] | None = None,
+    headers: Callable[[AnyCase], Mapping[str, str]] | None = None,
     not_errors: Iterable[Refusal] = (),
     examples: int = 40,
     only: Collection[str] | None = None,
@@ -103,8 +106,9 @@ def generated_requests(
         schema = schemathesis.openapi.from_dict(described.json())
         schema.config.update(base_url=server)
         asking = _Asking(session, seen, headers, frozenset(not_errors))
-        for found in schema.get_all_operations():
-            operation = found.ok()
+        for result in schema.get_all_operations():
+            assert isinstance(result, Ok), f"the document cannot be read: {result.err()}"
+            operation = result.ok()
             if only is None or operation.label in only:
                 _ask(asking, operation, known or {}, examples)
     return seen
@@ -114,10 +118,10 @@ def generated_requests(
 class _Asking:
     session: requests.Session
     seen: Seen
-    headers: Callable[[Case], Mapping[str, str]] | None
+    headers: Callable[[AnyCase], Mapping[str, str]] | None
     not_errors: frozenset[Refusal]
 
-    def call(self, case: Case) -> None:
+    def call(self, case: AnyCase) -> None:
         number = next(_callers)
         headers = {"X-Forwarded-For": f"10.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}"}
         if self.headers is not None:
@@ -152,7 +156,7 @@ def _ask(asking: _Asking, operation: APIOperation[Any, Any, Any, Any], known: Kn
         _random(asking, operation.as_strategy(generation_mode=GenerationMode.NEGATIVE), examples)
 
 
-def _random(asking: _Asking, cases: st.SearchStrategy[Case], examples: int) -> None:
+def _random(asking: _Asking, cases: st.SearchStrategy[AnyCase], examples: int) -> None:
     # Never shrunk: the curl command is enough to repeat it, and each try is a request.
     @settings(
         max_examples=examples,
@@ -163,14 +167,14 @@ def _random(asking: _Asking, cases: st.SearchStrategy[Case], examples: int) -> N
         phases=[Phase.generate],
     )
     @given(case=cases)
-    def call(case: Case) -> None:
+    def call(case: AnyCase) -> None:
         asking.call(case)
 
     call()
 
 
 @st.composite
-def _filled(draw: st.DrawFn, case: Case, known: Known) -> Case:
+def _filled(draw: st.DrawFn, case: AnyCase, known: Known) -> AnyCase:
     """The request with each part that `known` names replaced by a value from there, most of the time.
 
     A whole body mostly stays as it was given; now and then one field of it is replaced.

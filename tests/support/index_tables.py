@@ -13,9 +13,9 @@ from psycopg.rows import TupleRow
 from core.db.engine import Pool, make_pool
 from core.db.schema import index_agent, index_shared, index_stock
 from core.db.schema.index import chain_log
-from core.projections.stock import position_of, vintage_of
+from core.projections.stock import market_of, position_of, vintage_of
 from indexer.chain import ChainFollower
-from indexer.fold.stock import MARKET, POSITION, VINTAGE, market_of
+from indexer.fold.stock import MARKET, POSITION, VINTAGE
 from indexer.node import Node
 from indexer.sources import Sources
 from indexer.store.tables import all_rows
