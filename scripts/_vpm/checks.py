@@ -19,12 +19,16 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 # Replays of files that a Python test generates first; those tests run forge themselves.
 GENERATED_FIRST = "tests/contracts/forge/{history/Histories.t.sol,agent/Vectors.t.sol}"
 
+
+QUICK = ("lint", "types", "imports", "unit")  # what needs no chain, database or compiler
+_PROFILE = {"FOUNDRY_PROFILE": "long" if os.environ.get("VPM_TEST_LONG") else "quick"}
 
 FEW = 3  # more failures than this are not a matter of luck
 
@@ -42,14 +46,21 @@ def main(argv: list[str]) -> int:
     rest = argv[argv.index("--") + 1 :] if "--" in argv else []
     own = argv[: argv.index("--")] if "--" in argv else argv
     parser = argparse.ArgumentParser(prog="vpm test", add_help=False)
+    parser.add_argument("paths", nargs="*", type=Path)
     parser.add_argument("--only", action="append", choices=[s.name for s in STAGES])
+    parser.add_argument("--quick", action="store_true")
     parser.add_argument("--list", action="store_true")
     args = parser.parse_args(own)
+    if args.paths and (args.only or args.quick):
+        parser.error("name paths, or choose stages, not both")
+    if args.paths:
+        return _just(args.paths, rest)
     if args.list:
         for stage in STAGES:
             print(f"{stage.name:<12} {stage.what}")
         return 0
-    chosen = [s for s in STAGES if not args.only or s.name in args.only]
+    names = set(args.only or ()) | (set(QUICK) if args.quick else set())
+    chosen = [s for s in STAGES if not names or s.name in names]
     results: list[tuple[Stage, int, float]] = []
     for stage in chosen:
         print(f"\n=== {stage.name}: {stage.what}", flush=True)
@@ -64,6 +75,16 @@ def main(argv: list[str]) -> int:
     failed = sum(1 for _, code, _ in results if code != 0)
     print(f"stages: {len(results) - failed} passed, {failed} failed")
     return 1 if failed else 0
+
+
+def _just(paths: Sequence[Path], extra: Sequence[str]) -> int:
+    """These and nothing else: Solidity tests by forge, all others by pytest."""
+    solidity = [each for each in paths if each.name.endswith(".t.sol")]
+    python = [each for each in paths if each not in solidity]
+    runs = [partial(_call, forge(), "test", "--match-path", each, env=_PROFILE) for each in solidity]
+    if python:
+        runs.append(partial(_call, sys.executable, "-m", "pytest", *python, *extra))
+    return _both(*runs)
 
 
 def _call(*argv: str | Path, env: dict[str, str] | None = None) -> int:
@@ -98,9 +119,8 @@ def _solidity_format(_: Sequence[str]) -> int:
 
 
 def _forge(_: Sequence[str]) -> int:
-    profile = "long" if os.environ.get("VPM_TEST_LONG") else "quick"
     without_gas = ("--no-match-contract", "^Gas")  # a stage of its own, on the pipeline that is deployed
-    return _call(forge(), "test", "--no-match-path", GENERATED_FIRST, *without_gas, env={"FOUNDRY_PROFILE": profile})
+    return _call(forge(), "test", "--no-match-path", GENERATED_FIRST, *without_gas, env=_PROFILE)
 
 
 def _gas(_: Sequence[str]) -> int:

@@ -42,12 +42,15 @@ To start over, stop the stack and delete the state folder.""",
     "test": (
         "run everything the project is checked by",
         """\
-./vpm test [--only STAGE]... [--list] [-- PYTEST_ARGS...]
+./vpm test [--quick] [--only STAGE]... [--list] [-- PYTEST_ARGS...]
+./vpm test PATH... [-- PYTEST_ARGS...]
 
 Lint, types, import rules, Solidity format, contract tests (forge), Python tests on a real PostgreSQL and forked local
 chains, browser tests where Chromium is installed, and the requirements check; then one summary. Exit code 0 only if
 every stage passed.
 
+  PATH                run just this: a Python or Solidity test file, a folder, or a test as file.py::name
+  --quick             lint, types, import rules and unit tests: what needs no chain, database or compiler
   --only STAGE        run only this stage (repeatable); --list names them
   -- PYTEST_ARGS      handed to pytest
 
