@@ -1,9 +1,13 @@
-"""Where the pinned npm packages keep the binary for this machine."""
+"""Where the pinned npm packages keep the binary for this machine; Foundry's may stand on PATH instead."""
 
 from __future__ import annotations
 
+import json
 import platform
+import shutil
+import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 from core.errors import ProcessError
@@ -25,10 +29,38 @@ def machine() -> tuple[str, str]:
 
 
 def foundry_binary(tool: str, node_modules: Path = NODE_MODULES) -> Path:
-    """anvil, forge or cast for this machine."""
+    """anvil, forge or cast for this machine: the npm package's, or where npm has none, the one on PATH."""
     system, processor = machine()
     package = f"{tool}-{system}-{'amd64' if processor == 'x64' else 'arm64'}"
-    return _existing(node_modules / "@foundry-rs" / package / "bin" / tool)
+    packaged = node_modules / "@foundry-rs" / package / "bin" / tool
+    return packaged if packaged.exists() else _on_path(tool)
+
+
+@cache
+def _on_path(tool: str) -> Path:
+    """Of the very version the packages are pinned to; another one may mine or print otherwise."""
+    pinned = foundry_version()
+    found = shutil.which(tool)
+    if found is None or pinned not in version_of(found):
+        raise ProcessError(
+            f"There is no {tool} {pinned} on this machine.",
+            hint=f"./vpm up installs the pinned packages; where npm has none, put Foundry {pinned} on PATH.",
+        )
+    return Path(found)
+
+
+def foundry_version() -> str:
+    packages = json.loads((REPOSITORY / "package.json").read_text())["optionalDependencies"]
+    return str(packages["@foundry-rs/anvil-linux-amd64"])
+
+
+def version_of(program: str) -> str:
+    """What it says of itself; empty if it cannot be run."""
+    try:
+        asked = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=20, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return asked.stdout
 
 
 def postgres_package(node_modules: Path = NODE_MODULES) -> Path:

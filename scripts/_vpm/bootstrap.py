@@ -32,6 +32,7 @@ LOCKS = Path(__file__).resolve().parent / "locks"
 OLDEST_PYTHON = (3, 11)
 NEWEST_PYTHON = (3, 13)
 OLDEST_NODE = 18
+FOUNDRY = ("anvil", "forge", "cast")
 
 
 class SetupError(Exception):
@@ -172,9 +173,9 @@ def _node() -> None:
 
 
 def _machine_has_node() -> bool:
-    if not shutil.which("npm") or not shutil.which("node"):
+    if not shutil.which("npm"):
         return False
-    shown = subprocess.run(["node", "--version"], capture_output=True, text=True, check=False).stdout
+    shown = _output(["node", "--version"])
     major = shown.lstrip("v").split(".")[0]
     return major.isdigit() and int(major) >= OLDEST_NODE
 
@@ -190,16 +191,17 @@ def _npm_packages() -> None:
 
 
 def _foundry_for_this_machine() -> None:
-    """The lock holds Foundry's binaries for Linux on x86-64; other machines get theirs by exact version."""
-    system = {"Linux": "linux", "Darwin": "darwin"}.get(platform.system(), platform.system().lower())
-    machine = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
-    wanted = json.loads((ROOT / "package.json").read_text())["optionalDependencies"]
-    locked = [name for name in wanted if name.startswith("@foundry-rs/")]
-    names = {name.replace("linux-amd64", f"{system}-{machine}"): wanted[name] for name in locked}
-    missing = [f"{name}@{version}" for name, version in names.items() if not (ROOT / "node_modules" / name).exists()]
+    """npm has Foundry for Linux on x86-64, which the lock holds; other machines bring the pinned version on PATH."""
+    if all((ROOT / "node_modules" / "@foundry-rs" / f"{tool}-linux-amd64").exists() for tool in FOUNDRY):
+        return
+    pinned = json.loads((ROOT / "package.json").read_text())["optionalDependencies"]["@foundry-rs/anvil-linux-amd64"]
+    missing = [tool for tool in FOUNDRY if pinned not in _output([tool, "--version"])]
     if missing:
-        command = ["npm", "install", "--no-save", "--ignore-scripts", "--no-audit", "--no-fund", *missing]
-        _run(command, f"install Foundry for {system} on {machine}", env=environment())
+        raise SetupError(
+            f"npm has no Foundry for {platform.system()} on {platform.machine()}, and there is no "
+            f"{' and no '.join(missing)} {pinned} on PATH. Install Foundry {pinned} "
+            f"(foundryup --install {pinned}) and start again."
+        )
 
 
 def _solc() -> None:
@@ -269,6 +271,14 @@ def _only_one_at_a_time():  # type: ignore[no-untyped-def]
             print("  · another vpm is setting up this checkout; waiting for it", flush=True)
             fcntl.flock(handle, fcntl.LOCK_EX)
         yield
+
+
+def _output(argv: list[str]) -> str:
+    """What a program says; nothing if it is not there."""
+    try:
+        return subprocess.run(argv, capture_output=True, text=True, check=False).stdout
+    except OSError:
+        return ""
 
 
 def _run(argv: list[str], what: str, hint: str = "", env: dict[str, str] | None = None) -> None:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import shutil
 import subprocess
 import sys
@@ -21,6 +20,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+
+from core.local.packages import foundry_binary
 
 ROOT = Path(__file__).resolve().parents[2]
 # Replays of files that a Python test generates first; those tests run forge themselves.
@@ -81,7 +82,7 @@ def _just(paths: Sequence[Path], extra: Sequence[str]) -> int:
     """These and nothing else: Solidity tests by forge, all others by pytest."""
     solidity = [each for each in paths if each.name.endswith(".t.sol")]
     python = [each for each in paths if each not in solidity]
-    runs = [partial(_call, forge(), "test", "--match-path", each, env=_PROFILE) for each in solidity]
+    runs = [partial(_call, foundry_binary("forge"), "test", "--match-path", each, env=_PROFILE) for each in solidity]
     if python:
         runs.append(partial(_call, sys.executable, "-m", "pytest", *python, *extra))
     return _both(*runs)
@@ -94,12 +95,6 @@ def _call(*argv: str | Path, env: dict[str, str] | None = None) -> int:
 def _both(*calls: Callable[[], int]) -> int:
     """Run all of them even if one fails, so that one run shows everything."""
     return max([abs(call()) for call in calls], default=0)
-
-
-def forge() -> Path:
-    system = {"Linux": "linux", "Darwin": "darwin"}[platform.system()]
-    machine = {"x86_64": "amd64", "aarch64": "arm64", "arm64": "arm64"}[platform.machine()]
-    return ROOT / "node_modules" / "@foundry-rs" / f"forge-{system}-{machine}" / "bin" / "forge"
 
 
 def _lint(_: Sequence[str]) -> int:
@@ -115,12 +110,12 @@ def _imports(_: Sequence[str]) -> int:
 
 
 def _solidity_format(_: Sequence[str]) -> int:
-    return _call(forge(), "fmt", "--check", "contracts", "tests/contracts/forge")
+    return _call(foundry_binary("forge"), "fmt", "--check", "contracts", "tests/contracts/forge")
 
 
 def _forge(_: Sequence[str]) -> int:
     without_gas = ("--no-match-contract", "^Gas")  # a stage of its own, on the pipeline that is deployed
-    return _call(forge(), "test", "--no-match-path", GENERATED_FIRST, *without_gas, env=_PROFILE)
+    return _call(foundry_binary("forge"), "test", "--no-match-path", GENERATED_FIRST, *without_gas, env=_PROFILE)
 
 
 def _gas(_: Sequence[str]) -> int:

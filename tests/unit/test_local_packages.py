@@ -1,0 +1,67 @@
+"""Foundry's programs: the npm package's where there is one, else the pinned version on PATH, and no other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from core.errors import ProcessError
+from core.local import packages
+from core.local.packages import foundry_binary, foundry_version
+from scripts._vpm import bootstrap
+
+
+@pytest.fixture
+def on_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The only folder of PATH, empty."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", str(folder))
+    packages._on_path.cache_clear()
+    yield folder
+    packages._on_path.cache_clear()
+
+
+def program(folder: Path, name: str, version: str) -> Path:
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\necho '{name} Version: {version}-v{version}'\n")
+    path.chmod(0o755)
+    return path
+
+
+def test_the_package_goes_before_path(on_path: Path, tmp_path: Path) -> None:
+    system, processor = packages.machine()
+    name = f"anvil-{system}-{'amd64' if processor == 'x64' else 'arm64'}"
+    packaged = program(tmp_path / "@foundry-rs" / name / "bin", "anvil", foundry_version())
+    program(on_path, "anvil", foundry_version())
+    assert foundry_binary("anvil", tmp_path) == packaged
+
+
+def test_without_a_package_the_pinned_version_on_path_serves(on_path: Path, tmp_path: Path) -> None:
+    own = program(on_path, "anvil", foundry_version())
+    assert foundry_binary("anvil", tmp_path) == own
+
+
+@pytest.mark.parametrize("version", [None, "1.0.0"])
+def test_another_version_does_not(on_path: Path, tmp_path: Path, version: str | None) -> None:
+    if version is not None:
+        program(on_path, "anvil", version)
+    with pytest.raises(ProcessError, match=f"no anvil {foundry_version()}") as error:
+        foundry_binary("anvil", tmp_path)
+    assert "on PATH" in (error.value.hint or "")
+
+
+def test_the_first_start_says_what_is_missing(on_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a machine for which npm has none; what it is pinned to stands in package.json."""
+    (tmp_path / "package.json").write_text((bootstrap.ROOT / "package.json").read_text())
+    monkeypatch.setattr(bootstrap, "ROOT", tmp_path)
+    program(on_path, "anvil", foundry_version())
+    program(on_path, "forge", "1.0.0")
+    with pytest.raises(bootstrap.SetupError, match="no forge and no cast"):
+        bootstrap._foundry_for_this_machine()
+    program(on_path, "forge", foundry_version())
+    program(on_path, "cast", foundry_version())
+    bootstrap._foundry_for_this_machine()
