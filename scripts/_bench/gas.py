@@ -17,7 +17,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from scripts._vpm.checks import ROOT, forge
+from scripts._vpm.checks import ROOT
 
 TESTS = "tests/contracts/forge/**/Gas.t.sol"
 
@@ -51,7 +51,7 @@ LINE = re.compile(r"GAS\|\w+\|([^|]+)\|(\d+)\|(\d+)")
 
 def main(json_path: Path | None) -> int:
     done = subprocess.run(
-        [str(forge()), "test", "--match-path", TESTS, "-vv"],
+        [str(foundry_binary("forge")), "test", "--match-path", TESTS, "-vv"],
         cwd=ROOT,
         env={**os.environ, "FOUNDRY_PROFILE": "default", "FOUNDRY_SPARSE_MODE": "true"},
         capture_output=True,
