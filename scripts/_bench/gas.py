@@ -17,8 +17,6 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from scripts._vpm.checks import ROOT
-
 TESTS = "tests/contracts/forge/**/Gas.t.sol"
 
 
@@ -52,7 +50,7 @@ LINE = re.compile(r"GAS\|\w+\|([^|]+)\|(\d+)\|(\d+)")
 def main(json_path: Path | None) -> int:
     done = subprocess.run(
         [str(foundry_binary("forge")), "test", "--match-path", TESTS, "-vv"],
-        cwd=ROOT,
+        cwd=REPOSITORY,
         env={**os.environ, "FOUNDRY_PROFILE": "default", "FOUNDRY_SPARSE_MODE": "true"},
         capture_output=True,
         text=True,
