@@ -17,6 +17,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from core.local.packages import REPOSITORY, foundry_binary
+
 TESTS = "tests/contracts/forge/**/Gas.t.sol"
 
 
