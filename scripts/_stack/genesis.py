@@ -77,5 +77,13 @@ def _safe_code(artifact: str) -> str:
 
 def compiled_code(name: str) -> str:
     """The runtime bytecode ape compiled for one of our local contracts."""
-    manifest = json.loads((ROOT / ".build" / "__local__.json").read_text())
-    return str(manifest["contractTypes"][name]["runtimeBytecode"]["bytecode"])
+    return str(_compiled(name)["runtimeBytecode"]["bytecode"])
+
+
+def creation_code(name: str) -> bytes:
+    """What makes one of our local contracts that has a constructor."""
+    return bytes.fromhex(str(_compiled(name)["deploymentBytecode"]["bytecode"]).removeprefix("0x"))
+
+
+def _compiled(name: str) -> Any:
+    return json.loads((ROOT / ".build" / "__local__.json").read_text())["contractTypes"][name]

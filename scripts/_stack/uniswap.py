@@ -1,0 +1,224 @@
+"""Uniswap v3 on a local chain: the genuine factory, router and position manager, from their published npm artifacts.
+
+The protocol's core is licensed for others to deploy only under terms of its own; nothing of it is copied into this
+repository. The bytecode is read from `node_modules` and runs on local chains and in tests alone.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from eth_abi.abi import encode
+from eth_utils.address import to_checksum_address
+
+from core.chain import Abi, Call, Contract
+from core.local.packages import NODE_MODULES
+from core.mirror.uniswap import sqrt_price_at
+from core.mirror.uniswap.ticks import MAX_TICK
+from scripts._stack.chain_setup import ETH_EACH, MINED_WITHIN_SECONDS, Node
+from scripts._stack.options import StackError
+
+SPACINGS = {500: 10, 3_000: 60, 10_000: 200}
+"""Of the fees the factory knows from the start; the 0.01% of the live one was enabled later."""
+MAX_UINT128 = 2**128 - 1
+MAX_UINT256 = 2**256 - 1
+_GAS = 30_000_000
+_FOREVER = 2**40  # a deadline that no local chain reaches
+
+
+class Artifact(NamedTuple):
+    """A contract as its package publishes it."""
+
+    abi: Abi
+    creation: bytes
+
+    @classmethod
+    def of(cls, package: str, name: str, node_modules: Path = NODE_MODULES) -> Artifact:
+        path = node_modules / "@uniswap" / package / "artifacts" / "contracts" / f"{name}.sol" / f"{name}.json"
+        if not path.exists():
+            raise StackError(f"{path} is missing; `./vpm up` installs the pinned packages.")
+        made = json.loads(path.read_text())
+        return cls(Abi(made["abi"]), bytes.fromhex(made["bytecode"][2:]))
+
+
+@cache
+def artifact(name: str) -> Artifact:
+    package = "v3-core" if name in ("UniswapV3Factory", "UniswapV3Pool") else "v3-periphery"
+    return Artifact.of(package, name)
+
+
+def pool_abi() -> Abi:
+    return artifact("UniswapV3Pool").abi
+
+
+ERC20 = Abi(
+    [
+        {
+            "type": "function",
+            "name": name,
+            "inputs": [{"name": "", "type": each} for each in inputs],
+            "outputs": [{"name": "", "type": output}],
+        }
+        for name, inputs, output in (
+            ("approve", ("address", "uint256"), "bool"),
+            ("transfer", ("address", "uint256"), "bool"),
+            ("balanceOf", ("address",), "uint256"),
+        )
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Actor:
+    """An account of a local node that sends and waits; the node signs for it."""
+
+    node: Node
+    address: str
+
+    @classmethod
+    def funded(cls, node: Node, address: str) -> Actor:
+        node.ask("anvil_setBalance", address, hex(ETH_EACH))
+        return cls(node, to_checksum_address(address))
+
+    def send(self, call: Call, value_wei: int = 0) -> dict[str, Any]:
+        """The receipt of a call that was carried out."""
+        return self._sent({**call.parameters(), "value": hex(value_wei)}, call.function.name)
+
+    def deploy(self, name: str, creation: bytes, types: list[str], values: list[Any]) -> str:
+        receipt = self._sent({"data": "0x" + (creation + encode(types, values)).hex()}, f"the creation of {name}")
+        return to_checksum_address(receipt["contractAddress"])
+
+    def read(self, call: Call) -> Any:
+        return call.function.decode(bytes.fromhex(self.node.ask("eth_call", call.parameters(), "latest")[2:]))
+
+    def _sent(self, transaction: dict[str, Any], what: str) -> dict[str, Any]:
+        self.node.ask("anvil_impersonateAccount", self.address)
+        sent = self.node.ask("eth_sendTransaction", {**transaction, "from": self.address, "gas": hex(_GAS)})
+        deadline = time.monotonic() + MINED_WITHIN_SECONDS
+        while (receipt := self.node.ask("eth_getTransactionReceipt", sent)) is None:
+            if time.monotonic() > deadline:
+                raise StackError(f"{what} was not mined within {MINED_WITHIN_SECONDS} s.")
+            time.sleep(0.05)
+        if receipt["status"] != "0x1":
+            raise StackError(f"{what} reverted on the local chain.")
+        return dict(receipt)
+
+
+class PoolKey(NamedTuple):
+    """Which pool of the factory: its tokens in order, and its fee."""
+
+    token0: str
+    token1: str
+    fee_pips: int
+
+    @classmethod
+    def of(cls, one: str, other: str, fee_pips: int) -> PoolKey:
+        low, high = sorted((to_checksum_address(one), to_checksum_address(other)), key=lambda each: int(each, 16))
+        return cls(low, high, fee_pips)
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """Uniswap v3 as it stands on a local chain."""
+
+    factory: str
+    router: str
+    positions: str
+    weth: str
+    spacings: dict[int, int] = field(default_factory=lambda: dict(SPACINGS))
+
+    @classmethod
+    def deploy(cls, who: Actor, weth: str) -> Exchange:
+        factory = who.deploy("the factory", artifact("UniswapV3Factory").creation, [], [])
+        pair = ["address", "address"]
+        router = who.deploy("the router", artifact("SwapRouter").creation, pair, [factory, weth])
+        nobody = to_checksum_address("0x" + "00" * 20)  # the descriptor draws pictures of positions; none is needed
+        manager = artifact("NonfungiblePositionManager").creation
+        positions = who.deploy("the position manager", manager, [*pair, "address"], [factory, weth, nobody])
+        return cls(factory, router, positions, to_checksum_address(weth))
+
+    def enable_fee(self, who: Actor, fee_pips: int, spacing: int) -> None:
+        """The factory's owner, who deployed it, adds a fee, as was done for 0.01% on the live one."""
+        who.send(Contract(self.factory, artifact("UniswapV3Factory").abi).call("enableFeeAmount", fee_pips, spacing))
+        self.spacings[fee_pips] = spacing
+
+    def pool(self, who: Actor, key: PoolKey) -> str:
+        """The address of a pool that was made."""
+        made = Contract(self.factory, artifact("UniswapV3Factory").abi)
+        return to_checksum_address(who.read(made.call("getPool", key.token0, key.token1, key.fee_pips)))
+
+    def open_pool(self, who: Actor, key: PoolKey, sqrt_price: int) -> str:
+        who.send(self._manager().call("createAndInitializePoolIfNecessary", *key, sqrt_price))
+        return self.pool(who, key)
+
+    def approve(self, who: Actor, *tokens: str) -> None:
+        for token in tokens:
+            for spender in (self.router, self.positions):
+                who.send(Contract(token, ERC20).call("approve", spender, MAX_UINT256))
+
+    def provide(
+        self, who: Actor, key: PoolKey, lower: int, upper: int, amount0: int, amount1: int
+    ) -> tuple[int, dict[str, Any]]:
+        """A position between two ticks from at most these amounts; its number and the receipt."""
+        given = {
+            **key._asdict(),
+            "lower": lower,
+            "upper": upper,
+            "wanted0": amount0,
+            "wanted1": amount1,
+            "least0": 0,
+            "least1": 0,
+            "to": who.address,
+            "deadline": _FOREVER,
+        }
+        receipt = who.send(self._manager().call("mint", tuple(given.values())))
+        topic = "0x" + artifact("NonfungiblePositionManager").abi.event("IncreaseLiquidity").topic.hex()
+        number = next(int(log["topics"][1], 16) for log in receipt["logs"] if log["topics"][0] == topic)
+        return number, receipt
+
+    def provide_everywhere(self, who: Actor, key: PoolKey, amount0: int, amount1: int) -> tuple[int, dict[str, Any]]:
+        edge = MAX_TICK // self.spacings[key.fee_pips] * self.spacings[key.fee_pips]
+        return self.provide(who, key, -edge, edge, amount0, amount1)
+
+    def withdraw(self, who: Actor, position: int, liquidity: int) -> dict[str, Any]:
+        """Liquidity out of a position; the tokens stay owed to it until they are collected."""
+        return who.send(self._manager().call("decreaseLiquidity", (position, liquidity, 0, 0, _FOREVER)))
+
+    def collect(self, who: Actor, position: int) -> dict[str, Any]:
+        return who.send(self._manager().call("collect", (position, who.address, MAX_UINT128, MAX_UINT128)))
+
+    def swap(
+        self, who: Actor, key: PoolKey, zero_for_one: bool, amount: int, limit: int = 0, value_wei: int = 0
+    ) -> dict[str, Any]:
+        """An amount in; a negative one is an amount out, for whatever it takes."""
+        pair = (key.token0, key.token1) if zero_for_one else (key.token1, key.token0)
+        router = Contract(self.router, artifact("SwapRouter").abi)
+        common = (*pair, key.fee_pips, who.address, _FOREVER)
+        if amount > 0:
+            return who.send(router.call("exactInputSingle", (*common, amount, 0, limit)), value_wei)
+        return who.send(router.call("exactOutputSingle", (*common, -amount, MAX_UINT256, limit)), value_wei)
+
+    def _manager(self) -> Contract:
+        return Contract(self.positions, artifact("NonfungiblePositionManager").abi)
+
+
+def grow(who: Actor, pool: str, cardinality: int) -> dict[str, Any]:
+    """Room for so many observations; 22,000 gas each, so at most a thousand at a time."""
+    receipt: dict[str, Any] = {}
+    abi = pool_abi()
+    reached = int(who.read(Contract(pool, abi).call("slot0"))[4])
+    while reached < cardinality:
+        reached = min(reached + 1_000, cardinality)
+        receipt = who.send(Contract(pool, abi).call("increaseObservationCardinalityNext", reached))
+    return receipt
+
+
+def sqrt_price_of(price: float) -> int:
+    """The square-root price nearest below a price of token1 units per token0 unit; good enough to open a pool at."""
+    return sqrt_price_at(round(math.log(price) / math.log(1.0001)))

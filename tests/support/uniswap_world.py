@@ -1,0 +1,183 @@
+"""A pool on a local chain and its mirror, played together: each step is done on both and every number compared."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from core.chain import Contract
+from core.mirror.uniswap import Pool, PoolError, TooOld
+from core.mirror.uniswap.ticks import MAX_SQRT_PRICE, MAX_TICK, MIN_SQRT_PRICE, sqrt_price_at
+from scripts._stack.chain_setup import Node
+from scripts._stack.genesis import creation_code
+from scripts._stack.uniswap import Actor, Exchange, PoolKey, grow, pool_abi
+
+SUPPLY = 2**120
+
+
+@dataclass
+class World:
+    """A fresh exchange with one pool. `now` is the time of the next block."""
+
+    who: Actor
+    exchange: Exchange
+    key: PoolKey
+    address: str
+    mirror: Pool
+    now: int
+    positions: dict[int, tuple[int, int, int]] = field(default_factory=dict)  # number: lower, upper, liquidity
+    compared: int = 0
+
+    @classmethod
+    def make(cls, url: str, fee_pips: int, sqrt_price: int) -> World:
+        node = Node(url)
+        node.ask("evm_setAutomine", True)
+        who = Actor.funded(node, "0x00000000000000000000000000000000000A11CE")
+        code = creation_code("LocalAgentToken")
+        made = [
+            who.deploy(name, code, ["string", "string", "uint256"], [name, name, SUPPLY]) for name in ("One", "Two")
+        ]
+        exchange = Exchange.deploy(who, made[0])
+        key = PoolKey.of(*made, fee_pips)
+        exchange.approve(who, *made)
+        begin = int(node.ask("eth_getBlockByNumber", "latest", False)["timestamp"], 16) + 100
+        node.ask("evm_setNextBlockTimestamp", begin)
+        address = exchange.open_pool(who, key, sqrt_price)
+        mirror = Pool.at(sqrt_price, fee_pips, exchange.spacings[fee_pips], begin)
+        world = cls(who, exchange, key, address, mirror, begin)
+        world.compare()
+        return world
+
+    @property
+    def node(self) -> Node:
+        return self.who.node
+
+    # ---------------------------------------------------------------- Steps, on both
+
+    def wait(self, seconds: int) -> None:
+        self.now += seconds
+
+    def provide(self, lower: int, upper: int, amount0: int, amount1: int) -> None:
+        self._next_block()
+        number, receipt = self.exchange.provide(self.who, self.key, lower, upper, amount0, amount1)
+        event = self._event(receipt, "Mint")
+        assert self.mirror.mint(lower, upper, event["amount"], self.now) == (event["amount0"], event["amount1"])
+        self.positions[number] = (lower, upper, event["amount"])
+        self.compare()
+
+    def withdraw(self, number: int, part: float) -> None:
+        lower, upper, liquidity = self.positions[number]
+        out = max(1, int(liquidity * part))
+        self._next_block()
+        event = self._event(self.exchange.withdraw(self.who, number, out), "Burn")
+        assert self.mirror.burn(lower, upper, out, self.now) == (event["amount0"], event["amount1"])
+        if out == liquidity:
+            del self.positions[number]
+        else:
+            self.positions[number] = (lower, upper, liquidity - out)
+        self.compare()
+
+    def swap(self, zero_for_one: bool, amount: int, limit: int | None = None) -> None:
+        try:
+            swapped = self.mirror.copy().swap(zero_for_one, amount, self.now, limit)
+        except (PoolError, ArithmeticError):
+            return  # the real one is not asked for what cannot be
+        if swapped.amount0 == 0 or swapped.amount1 == 0:
+            return  # the router does not take a swap that moves nothing
+        if amount < 0 and limit is None and min(swapped.amount0, swapped.amount1) != amount:
+            return  # nor one that cannot give the whole output
+        self._next_block()
+        receipt = self.exchange.swap(self.who, self.key, zero_for_one, amount, limit or 0)
+        event = self._event(receipt, "Swap")
+        swapped = self.mirror.swap(zero_for_one, amount, self.now, limit)
+        assert (swapped.amount0, swapped.amount1) == (event["amount0"], event["amount1"])
+        assert (self.mirror.sqrt_price, self.mirror.liquidity, self.mirror.tick) == (
+            event["sqrtPriceX96"],
+            event["liquidity"],
+            event["tick"],
+        )
+        self.compare()
+
+    def grow(self, cardinality: int) -> None:
+        self._next_block()
+        grow(self.who, self.address, cardinality)
+        self.mirror.grow(cardinality)
+        self.compare()
+
+    # ---------------------------------------------------------------- Comparing
+
+    def compare(self) -> None:
+        """Everything the contract shows of itself against the mirror."""
+        pool = Contract(self.address, pool_abi())
+        price, tick, index, cardinality, following, _, _ = self.who.read(pool.call("slot0"))
+        mirror = self.mirror
+        assert (price, tick) == (mirror.sqrt_price, mirror.tick)
+        history = mirror.history
+        assert (index, cardinality, following) == (history.index, history.cardinality, history.cardinality_next)
+        assert self.who.read(pool.call("liquidity")) == mirror.liquidity
+        assert self.who.read(pool.call("feeGrowthGlobal0X128")) == mirror.fee_growth0
+        assert self.who.read(pool.call("feeGrowthGlobal1X128")) == mirror.fee_growth1
+        self.compared += 1
+
+    def compare_history(self, dice: random.Random, moments: int, head: int) -> None:
+        """What `observe` answers at a block of `head`, for moments all over the past and beyond its end."""
+        oldest = self.mirror.history.oldest.at
+        times = [dice.randint(oldest, head) for _ in range(moments)] + [oldest, head, self.mirror.history.newest.at]
+        answer = self._observe([head - at for at in times])
+        for at, tick, slowness in zip(times, *answer, strict=True):
+            assert tuple(self.mirror.observe(at, head)) == (tick, slowness)
+        self.compared += len(times)
+
+    def too_old(self, at: int, head: int) -> bool:
+        """Whether the contract refuses a moment; the mirror has to as well."""
+        try:
+            self.mirror.observe(at, head)
+        except TooOld:
+            with pytest.raises(ValueError, match="OLD"):
+                self._observe([head - at])
+            return True
+        self._observe([head - at])
+        return False
+
+    def _observe(self, seconds_ago: list[int]) -> Any:
+        return self.who.read(Contract(self.address, pool_abi()).call("observe", seconds_ago))
+
+    def _next_block(self) -> None:
+        latest = int(self.node.ask("eth_getBlockByNumber", "latest", False)["timestamp"], 16)
+        self.now = max(self.now, latest + 1)
+        self.node.ask("evm_setNextBlockTimestamp", self.now)
+
+    def head(self) -> int:
+        return int(self.node.ask("eth_getBlockByNumber", "latest", False)["timestamp"], 16)
+
+    def _event(self, receipt: dict[str, Any], name: str) -> dict[str, Any]:
+        event = pool_abi().event(name)
+        for log in receipt["logs"]:
+            if log["topics"][0] == "0x" + event.topic.hex():
+                topics = [bytes.fromhex(each[2:]) for each in log["topics"]]
+                return event.decode(topics, bytes.fromhex(log["data"][2:]))
+        raise AssertionError(f"no {name} in the receipt")
+
+
+def any_ticks(dice: random.Random, world: World) -> tuple[int, int]:
+    """Two ends of a position: often near the price, sometimes everywhere."""
+    spacing = world.mirror.spacing
+    edge = MAX_TICK // spacing
+    if dice.random() < 0.15:
+        return -edge * spacing, edge * spacing
+    middle = world.mirror.tick // spacing
+    width = int(10 ** dice.uniform(0, 3.5))
+    lower = min(max(middle + dice.randint(-width, width), -edge), edge - 1)
+    return lower * spacing, min(lower + 1 + int(10 ** dice.uniform(0, 3.5)), edge) * spacing
+
+
+def any_limit(dice: random.Random, world: World, zero_for_one: bool) -> int | None:
+    if dice.random() < 0.6:
+        return None
+    away = int(10 ** dice.uniform(0, 4.5))
+    if zero_for_one:
+        return max(MIN_SQRT_PRICE + 1, sqrt_price_at(max(world.mirror.tick - away, -MAX_TICK)))
+    return min(MAX_SQRT_PRICE - 1, sqrt_price_at(min(world.mirror.tick + 1 + away, MAX_TICK)))
