@@ -67,6 +67,12 @@ def verify(argv: list[str]) -> int:
     return _module("scripts._verify", argv)
 
 
+def feed(argv: list[str]) -> int:
+    if argv[:1] == ["cost"] and "--rpc" not in argv:
+        _meet_the_local_stack()
+    return _module("scripts._feed", argv)
+
+
 def status(argv: list[str]) -> int:
     stack = None if {"--ready", "--database"} & set(argv) else _meet_the_local_stack()
     return _module("scripts._status", [*argv, "--ready", str(stack.ready_file)] if stack else argv)
@@ -116,6 +122,7 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "audit": here("indexer", "audit"),
     "config": daemon("core.config"),
     "verify": verify,
+    "feed": feed,
     "status": status,
     "switch": here("scripts._status.switch"),
     "reindex": here("scripts._status.reindex"),

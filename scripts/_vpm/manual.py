@@ -211,6 +211,27 @@ it. Addresses come from the deployment files. With nothing else set, a local sta
 Exit code 0: everything holds; 1: something does not; 2: it cannot be asked; 3: nothing fails, but something cannot be
 told from the chain. 'cup FILE' recomputes the tournament from an answer of /api/cup/v1/export.""",
     ),
+    "feed": (
+        "what it costs to move a pool's price, and what may stand on it",
+        """\
+./vpm feed cost POOL [POOL] [--rpc URL] [--window SECONDS] [--sigma PERCENT] [--own-share PERCENT]
+                [--quote TOKEN] [--deployments DIR] [--json]
+./vpm feed table [--write]
+
+'cost' reads a live pool of a token and USDC, or one of the token and WETH and then one of WETH and USDC, and prints
+what moving its mean price costs, while nobody arbitrages and where every block is arbitraged; what pushing its
+liquidity out of range costs; and the most that a market on it may hold. docs/pool-feeds.md explains each number.
+
+  --rpc URL            a node of the chain; else the first in VPM_BASE_RPC_URLS, else the local stack's
+  --window SECONDS     of the feed (default 1800)
+  --sigma PERCENT      volatility for a year, instead of what the pools' own past shows
+  --own-share PERCENT  of the depth that may be one attacker's own (default 50)
+  --quote TOKEN        the token that counts as one USD; else USDC of the chain's deployment file
+
+'table' prints the same for pools of round sizes; --write puts it into docs/pool-feeds.md.
+
+Exit code 0: told; 2: it cannot be told.""",
+    ),
     "config": ("list every setting, or check them with --check", "./vpm config [--check]"),
 }
 

@@ -13,7 +13,7 @@ from core.mirror.uniswap import Pool, PoolError, TooOld
 from core.mirror.uniswap.ticks import MAX_SQRT_PRICE, MAX_TICK, MIN_SQRT_PRICE, sqrt_price_at
 from scripts._stack.chain_setup import Node
 from scripts._stack.genesis import creation_code
-from scripts._stack.uniswap import Actor, Exchange, PoolKey, grow, pool_abi
+from scripts._stack.uniswap import ERC20, Actor, Exchange, PoolKey, grow, pool_abi
 
 SUPPLY = 2**120
 
@@ -41,7 +41,7 @@ class World:
             who.deploy(name, code, ["string", "string", "uint256"], [name, name, SUPPLY]) for name in ("One", "Two")
         ]
         exchange = Exchange.deploy(who, made[0])
-        key = PoolKey.of(*made, fee_pips)
+        key = PoolKey.of(made[0], made[1], fee_pips)
         exchange.approve(who, *made)
         begin = int(node.ask("eth_getBlockByNumber", "latest", False)["timestamp"], 16) + 100
         node.ask("evm_setNextBlockTimestamp", begin)
@@ -144,6 +144,9 @@ class World:
 
     def _observe(self, seconds_ago: list[int]) -> Any:
         return self.who.read(Contract(self.address, pool_abi()).call("observe", seconds_ago))
+
+    def balance(self, token: str) -> int:
+        return int(self.who.read(Contract(token, ERC20).call("balanceOf", self.who.address)))
 
     def _next_block(self) -> None:
         latest = int(self.node.ask("eth_getBlockByNumber", "latest", False)["timestamp"], 16)

@@ -1,0 +1,105 @@
+"""`vpm feed cost POOL [POOL]` and `vpm feed table`: see the manual. Exit codes: 0 told, 2 it cannot be told."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import sys
+from pathlib import Path
+
+from eth_utils.address import is_address
+
+from core.chain import ChainClient, RpcError
+from core.chain.rpc import RpcClient
+from core.config import environment
+from core.errors import VpmError
+from core.local.packages import REPOSITORY
+from core.pools.cost import SAFE_SHARE
+from scripts._feed import table
+from scripts._feed.report import SAFES_FLOOR, Asked, CannotSay, Report, lines, report
+from scripts._verify.chain import deployments_in
+
+CANNOT_SAY = 2
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="vpm feed")
+    commands = parser.add_subparsers(dest="command", required=True)
+    _cost_options(commands.add_parser("cost", help="what it costs to move a pool's reading, and the cap that follows"))
+    written = commands.add_parser("table", help="the same for pools of round sizes, as the guide shows it")
+    written.add_argument("--write", action="store_true", help="into docs/pool-feeds.md")
+    options = parser.parse_args(argv)
+    if options.command == "table":
+        return table.main(write=options.write)
+    try:
+        told = asyncio.run(_told(options))
+    except RpcError as error:
+        print(f"vpm feed cost: the node could not be asked: {error.sentence()}", file=sys.stderr)
+        return CANNOT_SAY
+    except VpmError as error:
+        print(f"vpm feed cost: {error.sentence()}", file=sys.stderr)
+        return CANNOT_SAY
+    print(json.dumps(told.body(), indent=2) if options.json else "\n".join(lines(told)))
+    return 0
+
+
+def _cost_options(parser: argparse.ArgumentParser) -> None:
+    given = environment(os.environ).values
+    folder = Path(given.get("VPM_DEPLOYMENTS_DIR") or REPOSITORY / "deployments")
+    parser.add_argument("pools", nargs="+", metavar="POOL", help="token/USDC alone, or token/WETH and then WETH/USDC")
+    parser.add_argument("--rpc", help="a node of the chain; else the first in VPM_BASE_RPC_URLS")
+    parser.add_argument("--window", type=int, default=SAFES_FLOOR, metavar="SECONDS", help="of the feed (default 1800)")
+    parser.add_argument("--sigma", type=float, metavar="PERCENT", help="volatility for a year instead of the measured")
+    parser.add_argument(
+        "--own-share",
+        type=float,
+        default=100 * SAFE_SHARE,
+        metavar="PERCENT",
+        help="of the depth that may be one attacker's own (default 50)",
+    )
+    parser.add_argument("--quote", metavar="TOKEN", help="what counts as one USD; else USDC of the deployment file")
+    parser.add_argument("--deployments", type=Path, default=folder, help="folder of deployment files")
+    parser.add_argument("--json", action="store_true")
+
+
+async def _told(options: argparse.Namespace) -> Report:
+    if len(options.pools) > 2:
+        raise CannotSay("A feed has one pool or two.", hint="token/USDC alone, or token/WETH and then WETH/USDC.")
+    for address in (*options.pools, *([options.quote] if options.quote else [])):
+        if not is_address(address):
+            raise CannotSay(f"{address} is not an address.", hint="An address is 0x and 40 hexadecimal digits.")
+    if options.window < 60:
+        raise CannotSay(f"The window is {options.window} s.", hint="Give at least 60.")
+    if not 0 <= options.own_share < 100:
+        raise CannotSay(f"The own share is {options.own_share:g}%.", hint="Give 0 to less than 100.")
+    if options.sigma is not None and not options.sigma > 0:
+        raise CannotSay(f"The volatility is {options.sigma:g}%.", hint="Give a positive one, for a year.")
+    configured = str(environment(os.environ).values.get("VPM_BASE_RPC_URLS", ""))
+    url = options.rpc or configured.partition(",")[0].strip()
+    if not url:
+        raise CannotSay("Which node is to be asked?", hint="Say --rpc URL, or set VPM_BASE_RPC_URLS.")
+    async with RpcClient([url], chain_id=None, timeout_seconds=30.0) as rpc:
+        client = ChainClient(rpc)
+        asked = Asked(
+            tuple(options.pools),
+            options.quote or _usdc(await client.chain_id(), options.deployments),
+            options.window,
+            None if options.sigma is None else options.sigma / 100,
+            options.own_share / 100,
+        )
+        return await report(client, asked)
+
+
+def _usdc(chain_id: int, folder: Path) -> str:
+    known = deployments_in(folder).get(chain_id)
+    if known is None or "USDC" not in known.tokens:
+        raise CannotSay(
+            f"No deployment file in {folder} names USDC on chain {chain_id}.", hint="Say --quote TOKEN, its address."
+        )
+    return known.token("USDC").address
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,180 @@
+"""`vpm feed cost` against genuine pools on a local chain: what it reads is what they hold, and what it says a push
+costs is what the same swaps cost there."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import random
+from dataclasses import dataclass
+
+import pytest
+
+from core.chain import ChainClient
+from core.chain.rpc import RpcClient
+from core.mirror.uniswap import sqrt_price_at
+from core.mirror.uniswap.ticks import MAX_TICK
+from core.pools.cost import SECONDS_PER_YEAR, Source, moved
+from core.pools.live import read_pool
+from scripts._feed.__main__ import main
+from scripts._stack import contracts
+from scripts._stack.genesis import creation_code
+from scripts._stack.uniswap import PoolKey
+from tests.conftest import StartAnvil
+from tests.support.uniswap_world import World
+
+STEP, STEPS, DEVIATION = 60, 150, 0.002
+YEARLY = DEVIATION * math.sqrt(SECONDS_PER_YEAR / STEP)
+
+
+@dataclass(frozen=True)
+class Played:
+    """A pool with a past of `STEPS` minutes in which its price wandered, and one of its token1 and a dollar."""
+
+    url: str
+    world: World
+    dollar: str
+    dollar_pool: str
+
+
+@pytest.fixture(scope="module")
+def played(module_anvil: StartAnvil) -> Played:
+    asyncio.run(contracts.compile_all())
+    url = module_anvil().url
+    world = World.make(url, 3_000, sqrt_price_at(-30_000))
+    world.grow(400)
+    edge = MAX_TICK // 60 * 60
+    world.provide(-edge, edge, 10**24, 10**24)
+    world.provide(-36_000, -24_000, 10**25, 10**25)
+    world.provide(-30_600, -29_400, 10**24, 10**24)
+    dice = random.Random("wandering")
+    began = world.now
+    for step in range(1, STEPS + 1):
+        world.now = began + step * STEP
+        to = moved(world.mirror.sqrt_price, dice.gauss(0, DEVIATION))
+        world.swap(to < world.mirror.sqrt_price, 10**26, to)
+    world.wait(STEP)
+    who, exchange = world.who, world.exchange
+    code = creation_code("LocalAgentToken")
+    dollar = who.deploy("Dollar", code, ["string", "string", "uint256"], ["Dollar", "USD", 2**120])
+    exchange.approve(who, dollar)
+    key = PoolKey.of(world.key.token1, dollar, 500)
+    pool = exchange.open_pool(who, key, sqrt_price_at(80_000 if key.token1 == dollar else -80_000))
+    exchange.provide_everywhere(who, key, 10**26, 10**26)
+    return Played(url, world, dollar, pool)
+
+
+def told(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str, str]:
+    code = main(["cost", *argv])
+    said = capsys.readouterr()
+    return code, said.out, said.err
+
+
+async def test_what_it_reads_is_the_pool(played: Played) -> None:
+    async with RpcClient([played.url], chain_id=None) as rpc:
+        client = ChainClient(rpc)
+        live = await read_pool(client, played.world.address, await client.head())
+    mirror = played.world.mirror
+    assert (live.pool.sqrt_price, live.pool.tick, live.pool.liquidity) == (
+        mirror.sqrt_price,
+        mirror.tick,
+        mirror.liquidity,
+    )
+    near = [tick for tick in mirror.initialized if abs(tick) < 100_000]
+    assert live.pool.initialized == near == [-36_000, -30_600, -29_400, -24_000]
+    assert live.pool.ticks == {tick: mirror.ticks[tick] for tick in near}
+    assert (live.cardinality, live.cardinality_next) == (mirror.history.cardinality, 400)
+    assert (live.oldest_at, live.newest_at) == (mirror.history.oldest.at, mirror.history.newest.at)
+
+
+@pytest.mark.parametrize("move", [0.005, -0.05, 0.2])
+def test_what_a_push_costs_is_what_it_costs_on_the_chain(played: Played, move: float) -> None:
+    world = played.world
+    before, saved = world.mirror.copy(), world.node.ask("evm_snapshot")
+    source = Source("", before.copy(), 1e-18 * 1.0001**before.tick, 1e-18)
+    start = before.sqrt_price
+    lost0 = lost1 = 0
+    for to in (moved(start, move), start):
+        world.wait(2)
+        balances = _balances(world)
+        world.swap(to < world.mirror.sqrt_price, 10**27, to)
+        lost0, lost1 = (
+            lost + was - now for lost, was, now in zip((lost0, lost1), balances, _balances(world), strict=True)
+        )
+    real = source.lost(lost0, lost1)
+    kept = source.lost(*before.copy().swap_to(moved(start, move), world.now)[:2])
+    assert source.held(move) == pytest.approx(min(real, kept), rel=1e-9)
+    assert real > 0
+    world.node.ask("evm_revert", saved)
+    world.mirror = before
+
+
+def _balances(world: World) -> tuple[int, int]:
+    return world.balance(world.key.token0), world.balance(world.key.token1)
+
+
+def test_one_pool_by_its_own_past(played: Played, capsys: pytest.CaptureFixture[str]) -> None:
+    world = played.world
+    given = (world.address, "--rpc", played.url, "--quote", world.key.token1, "--window", "600")
+    code, out, _ = told(capsys, *given, "--json")
+    body = json.loads(out)
+    assert code == 0
+    assert body["token"] == world.key.token0
+    assert body["priceUsd"] == pytest.approx(1.0001**world.mirror.tick, rel=1e-3)
+    assert 0.5 * YEARLY < body["volatilityPerYear"] < 1.3 * YEARLY
+    assert [row["move"] for row in body["moves"]] == [0.005, 0.01, 0.05, 0.2]
+    assert all(row["nobodyArbitragesUsd"] <= row["everyBlockUsd"] for row in body["moves"])
+    assert body["cap"]["usd"] == math.floor(min(body["cap"]["byPushesUsd"], body["cap"]["byPushingLiquidityOutUsd"]))
+    assert body["pools"][0]["pushLiquidityOut"]["seconds"] > 0
+    code, out, _ = told(capsys, *given)
+    assert code == 0
+    assert f"cap of a market: {body['cap']['usd']:,} USD" in out
+    assert "history: 2.5 h; room for 400 observations (growing to 400); the last is" in out
+
+
+def test_a_given_volatility_and_share_make_the_cap(played: Played, capsys: pytest.CaptureFixture[str]) -> None:
+    world = played.world
+    given = (world.address, "--rpc", played.url, "--quote", world.key.token1, "--json", "--sigma", "300")
+    half, none = (json.loads(told(capsys, *given, "--own-share", share)[1]) for share in ("50", "0"))
+    assert half["volatilityFrom"] == "given"
+    assert half["cap"]["byPushesUsd"] == pytest.approx(none["cap"]["byPushesUsd"] / 2, rel=1e-3)
+    assert half["cap"]["sd"] == pytest.approx(3 / math.sqrt(SECONDS_PER_YEAR) * math.sqrt(600), rel=1e-3)
+
+
+def test_two_pools_price_the_token_through_the_one_between(played: Played, capsys: pytest.CaptureFixture[str]) -> None:
+    world = played.world
+    pools = (world.address, played.dollar_pool)
+    code, out, err = told(capsys, *pools, "--rpc", played.url, "--quote", played.dollar, "--sigma", "200", "--json")
+    assert code == 0, err
+    body = json.loads(out)
+    assert body["priceUsd"] == pytest.approx(1.0001 ** (world.mirror.tick + 80_000), rel=1e-3)
+    assert body["cap"]["reach"] == pytest.approx(
+        0.0035 / (2 / math.sqrt(SECONDS_PER_YEAR) * math.sqrt(1_800)), rel=1e-3
+    )
+    weaker = min(0.003 * body["pools"][0]["depthUsd"], 0.0005 * body["pools"][1]["depthUsd"])
+    assert 0 < body["cap"]["resistanceUsd"] < weaker / 2
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (["0x12"], "0x12 is not an address"),
+        (["{token}", "--quote", "{quote}"], "does not answer as a pool with the interface of Uniswap v3"),
+        (["{pool}", "--quote", "{dollar}"], "neither is the token that counts as one USD"),
+        (["{pool}", "{pool}", "{pool}"], "A feed has one pool or two"),
+        (["{pool}", "--quote", "{quote}", "--window", "86400"], "their volatility cannot be measured"),
+        (["{pool}"], "names USDC on chain 31337"),
+        (["{pool}", "--quote", "{quote}", "--own-share", "100"], "The own share is 100%"),
+        (["{pool}", "--quote", "{quote}", "--sigma", "0"], "The volatility is 0%"),
+        (["{pool}", "--quote", "{quote}", "--window", "5"], "The window is 5 s"),
+    ],
+)
+def test_what_it_cannot_tell_it_says_why(
+    played: Played, capsys: pytest.CaptureFixture[str], argv: list[str], said: str
+) -> None:
+    key = played.world.key
+    names = {"pool": played.world.address, "token": key.token0, "quote": key.token1, "dollar": played.dollar}
+    code, out, err = told(capsys, *(word.format(**names) for word in argv), "--rpc", played.url)
+    assert (code, out) == (2, "")
+    assert said in err

@@ -1,0 +1,129 @@
+"""What pushes cost and what may stand on a pool, from pools made by hand."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from core.mirror.uniswap import Pool, sqrt_price_at
+from core.pools.cost import (
+    BLOCK_SECONDS,
+    FULL_REACH,
+    SECONDS_PER_YEAR,
+    Source,
+    cap_factor,
+    least_window,
+    pot_cap,
+    sigma_of,
+)
+from scripts._feed import table
+from tests.support.pool_attacker import pool_of
+
+SIGMA = 2.0 / math.sqrt(SECONDS_PER_YEAR)
+HALF_HOUR = 1_800
+E18 = 10**18
+
+
+def everywhere(dollars: int, fee_pips: int = 3_000) -> Source:
+    return Source("", pool_of(fee_pips, False, dollars * E18 // 2), 1 / E18, 1 / E18)
+
+
+def within(dollars: int, ticks: int, rest: int = 0) -> Source:
+    """All liquidity so near the price, but for `rest` of it, in dollars of the same size, which is everywhere."""
+    pool = Pool.at(sqrt_price_at(0), 3_000, 60, 1)
+    pool.mint(-ticks, ticks, dollars * E18, 1)
+    if rest:
+        pool.mint(-887_220, 887_220, rest * E18, 1)
+    return Source("", pool, 1 / E18, 1 / E18)
+
+
+def test_half_a_percent_on_a_million_costs_seven_dollars_while_nobody_arbitrages() -> None:
+    assert everywhere(1_000_000).cheapest_held(0.005) == pytest.approx(6.9, abs=0.1)
+
+
+def test_a_push_is_taken_back_or_sold_elsewhere_whichever_is_cheaper() -> None:
+    pool = everywhere(1_000_000, 10_000)
+    assert pool.held(0.005) == pytest.approx(100 * pool.depth() * 0.005 * (0.01 + 0.0025), rel=0.02)  # sold elsewhere
+    assert pool.held(0.2) == pytest.approx(2 * 0.01 * 500_000 * (math.exp(0.1) - 1), rel=0.1)  # two fees
+
+
+def test_inside_the_band_nobody_undoes_a_push_and_beyond_it_everybody_does() -> None:
+    source = everywhere(1_000_000)
+    blocks = HALF_HOUR // BLOCK_SECONDS
+    assert source.repeated(0.002, blocks) == source.repeated(0.002, 1)
+    assert source.repeated(0.006, blocks) > 100 * source.repeated(0.006, 1)
+
+
+def test_a_pools_fee_and_depth_make_its_cap_and_the_attackers_part_is_left_out() -> None:
+    source = everywhere(10_000_000)
+    cap = pot_cap([source], SIGMA, 4 * HALF_HOUR, own_share=0.0)
+    assert cap.factor == 50
+    assert cap.sd == pytest.approx(SIGMA * math.sqrt(4 * HALF_HOUR / 3))
+    assert cap.dollars == pytest.approx(50 * 0.003 * source.depth() * cap.sd)
+    assert pot_cap([source], SIGMA, 4 * HALF_HOUR, own_share=0.75).dollars == pytest.approx(cap.dollars / 4)
+
+
+def test_of_two_pools_in_a_row_the_weaker_one_decides() -> None:
+    weak, strong = everywhere(1_000_000), everywhere(100_000_000)
+    alone = pot_cap([weak], SIGMA, 14_400).resistance
+    assert 0.98 * alone < pot_cap([weak, strong], SIGMA, 14_400).resistance < alone
+    assert pot_cap([weak, weak], SIGMA, 14_400).resistance == pytest.approx(alone / 2)
+    assert pot_cap([weak, weak], SIGMA, 14_400).reach == pytest.approx(2 * pot_cap([weak], SIGMA, 14_400).reach)
+
+
+def test_a_window_that_is_short_for_the_fee_lowers_the_cap() -> None:
+    source = everywhere(1_000_000, 10_000)
+    long_enough = least_window([source], SIGMA)
+    assert pot_cap([source], SIGMA, long_enough).window_is_long_enough
+    assert pot_cap([source], SIGMA, long_enough).factor == 50
+    assert pot_cap([source], SIGMA, long_enough // 4).factor == 10
+    assert pot_cap([source], SIGMA, long_enough // 16).dollars == 0
+    assert [cap_factor(each) for each in (FULL_REACH, 0.21, 0.35, 0.5, 0.61)] == [50, 20, 10, 4, 0]
+
+
+def test_liquidity_that_ends_can_be_pushed_out_and_limits_the_cap() -> None:
+    narrow = within(50_000_000, 120)
+    out = narrow.push_out(HALF_HOUR)
+    assert out is not None
+    assert abs(out.tick) in (120, 121)
+    assert out.seconds == 1  # one block with hardly any liquidity is enough
+    assert out.held == out.repeated == pytest.approx(narrow.cheapest_held(0.012), rel=0.02)
+    cap = pot_cap([narrow], SIGMA, 40 * HALF_HOUR, own_share=0.0)
+    assert cap.by_push_out == pytest.approx(out.held)
+    assert cap.dollars == pytest.approx(out.held)
+    assert cap.by_pushes > out.held
+
+
+def test_a_tenth_of_it_elsewhere_cannot_be_pushed_under_the_floor() -> None:
+    assert within(9, 120, rest=1).push_out(HALF_HOUR) is None
+    assert everywhere(1_000_000).push_out(HALF_HOUR) is None
+
+
+def test_unless_part_of_it_is_the_attackers_own_which_he_withdraws_first() -> None:
+    assert within(9, 120, rest=1).push_out(HALF_HOUR, own_share=0.5) is not None
+    assert within(4, 120, rest=1).push_out(HALF_HOUR, own_share=0.5) is None
+    alone, half = (within(50_000_000, 120).push_out(HALF_HOUR, own_share=share) for share in (0.0, 0.5))
+    assert alone is not None
+    assert half is not None
+    assert half.held == pytest.approx(alone.held / 2)
+
+
+def test_a_twentieth_of_it_elsewhere_has_to_be_reached_for_a_part_of_the_window() -> None:
+    out = within(19, 120, rest=1).push_out(HALF_HOUR)
+    assert out is not None
+    assert out.seconds == math.ceil(HALF_HOUR * 9 / 19)
+    assert out.repeated > 100 * out.held
+
+
+def test_volatility_is_that_of_the_price_not_of_its_means() -> None:
+    # Means over spans of a path that wanders by one a second, worked out by hand: 0.5, 1.5 and 3 differ by 1 and 1.5.
+    assert sigma_of([0.5, 1.5, 3.0], 2) == pytest.approx(math.sqrt((1 + 2.25) / 2 * 3 / 4))
+    with pytest.raises(ValueError, match="three spans"):
+        sigma_of([1.0, 2.0], 60)
+
+
+def test_the_guide_shows_what_the_code_says() -> None:
+    page = table.PAGE.read_text()
+    shown = page.partition(table.BEGIN)[2].partition(table.END)[0].strip().splitlines()
+    assert shown == table.rows()
