@@ -1,5 +1,9 @@
 """What the chain says about a bet: the facts it is checked against, its landing by the authorization's nonce, and the
-position it made."""
+position it made.
+
+The nodes behind one address stand some blocks apart, and each question may meet another of them. So whether a bet is
+not on the chain is asked of a block that is named, no older than any that was heard of, and never of "latest".
+"""
 
 from __future__ import annotations
 
@@ -15,6 +19,7 @@ from api.vpm.authorization import Bet
 from api.vpm.chain import StockContracts
 from core.chain import Call, ChainClient, Receipt, RpcError, RpcErrorKind, checksum
 from core.chain.wire import data_bytes, quantity
+from core.db.schema.index import chain_cursor
 from core.db.schema.index_shared import token_authorization
 from core.events import topic_of
 
@@ -76,44 +81,75 @@ async def read_facts(client: ChainClient, contracts: StockContracts, bet: Bet, t
 
 @dataclass(frozen=True, slots=True)
 class Landing:
-    """How an authorization was spent: in `tx` on this very bet, `elsewhere` on something else or by cancelling it.
-    Neither: the nodes asked do not have the block yet, or it was long ago."""
+    """How a bet stands on the chain: in `tx`, or certainly `absent`. Neither: the nodes that were asked do not have its
+    block yet, or it was long ago."""
 
     tx: bytes | None = None
-    elsewhere: bool = False
+    absent: bool = False
 
 
-async def is_spent(client: ChainClient, contracts: StockContracts, bet: Bet, timeout_seconds: float) -> bool:
-    """True as soon as one node says that the bet's authorization is used. RpcError when no node can say."""
-    call = contracts.token.call("authorizationState", bet.signer, bet.nonce)
-    nodes = [client.pinned(position) for position in range(len(client.rpc.labels))]
-    answers = await asyncio.gather(
-        *(node.read(call, timeout_seconds=timeout_seconds) for node in nodes), return_exceptions=True
-    )
-    said = [each for each in answers if not isinstance(each, BaseException)]
-    if not said:
-        for each in answers:
-            assert isinstance(each, BaseException)
-            raise each
-    return any(said)
+_UNKNOWN, _ABSENT = Landing(), Landing(absent=True)
 
 
-async def find_landing(
-    engine: AsyncEngine, client: ChainClient, contracts: StockContracts, bet: Bet, head: int, timeout_seconds: float
+async def landing_of(
+    engine: AsyncEngine,
+    client: ChainClient,
+    contracts: StockContracts,
+    bet: Bet,
+    timeout_seconds: float,
+    *,
+    seen: int = 0,
+    spent: bool = False,
+    refused: Call | None = None,
 ) -> Landing:
-    """What spent the bet's authorization, found in the index, else by logs of the chain."""
-    query = select(token_authorization.c.tx).where(
+    """Whether the chain has a bet, by the index, else by the authorization's state in a block that is named.
+
+    seen: a block that was heard of: older views prove nothing. spent: a node said that the authorization is used.
+    refused: the call, when a node refused it; it must be refused on the very block that does not have the bet, for the
+    node may have refused it because it saw a later block, in which the bet is.
+    """
+    found, indexed = await _indexed(engine, bet, timeout_seconds)
+    if found is not None:
+        return Landing(found)
+    block = max(seen, indexed)
+    try:
+        async with asyncio.timeout(4 * timeout_seconds):
+            if spent or not block:
+                block = max(block, (await client.head(timeout_seconds=timeout_seconds)).number)
+            if not spent:
+                state = contracts.token.call("authorizationState", bet.signer, bet.nonce)
+                asked = [state] if refused is None else [state, refused]
+                is_spent, *again = await client.read_many(asked, block, timeout_seconds=timeout_seconds)
+                if not _answered(is_spent):
+                    return _ABSENT if all(map(_is_refusal, again)) else _UNKNOWN
+            return await _by_logs(client, contracts, bet, block)
+    except (RpcError, TimeoutError):
+        return _UNKNOWN
+
+
+def _is_refusal(answer: Any) -> bool:
+    return isinstance(answer, RpcError) and answer.kind is RpcErrorKind.REVERTED
+
+
+async def _indexed(engine: AsyncEngine, bet: Bet, timeout_seconds: float) -> tuple[bytes | None, int]:
+    """The transaction that spent the bet's authorization on the contract, by the index, and its last block; 0 when it
+    cannot be asked: then the chain itself must tell."""
+    spent = select(token_authorization.c.tx).where(
         token_authorization.c.nonce == bet.nonce,
         token_authorization.c.authorizer == bytes.fromhex(bet.signer[2:]),
         token_authorization.c.recipient == bytes.fromhex(bet.settler[2:]),
     )
+    query = select(spent.scalar_subquery(), chain_cursor.c.number).where(chain_cursor.c.chain_id == bet.chain_id)
     try:
         async with asyncio.timeout(timeout_seconds), engine.connect() as connection:
-            found = await connection.scalar(query)
-        if found is not None:
-            return Landing(bytes(found))
+            row = (await connection.execute(query)).one_or_none()
     except UNREADABLE:
-        pass  # then the chain itself must tell
+        return None, 0
+    return (None, 0) if row is None else (None if row[0] is None else bytes(row[0]), max(0, row[1]))
+
+
+async def _by_logs(client: ChainClient, contracts: StockContracts, bet: Bet, head: int) -> Landing:
+    """What spent the bet's authorization, found by logs of the chain."""
     topics = (SPENT_TOPICS, _topic(bet.signer), "0x" + bet.nonce.hex())
     lowest = max(0, head - _LONGEST_SEARCH_BLOCKS)
     while head >= lowest:
@@ -124,11 +160,11 @@ async def find_landing(
             if receipt is not None and position_in(receipt, contracts, bet) is not None:
                 return Landing(data_bytes(log.transaction_hash))
             if receipt is None:
-                return Landing()  # its receipt is late
+                return _UNKNOWN  # its receipt is late
         if logs:
-            return Landing(elsewhere=True)
+            return _ABSENT  # spent on something else, or cancelled
         head = since - 1
-    return Landing()
+    return _UNKNOWN
 
 
 def position_in(receipt: Receipt, contracts: StockContracts, bet: Bet) -> int | None:

@@ -28,9 +28,9 @@ from api.vpm import bets
 from api.vpm.authorization import Bet, recovered, with_usual_v
 from api.vpm.bets import BetKey, KnownBet
 from api.vpm.chain import STOCK_TOKEN_SYMBOL, StockContracts
-from api.vpm.landing import ChainFacts, find_landing, is_spent, position_in, read_facts
+from api.vpm.landing import ChainFacts, landing_of, position_in, read_facts
 from api.vpm.models.relay import RelayRequest
-from core.chain import ChainClient, ContractReverted, RpcError, checksum
+from core.chain import Call, ChainClient, ContractReverted, RpcError, checksum
 from core.config import Settings
 from core.db.engine import Pool
 from core.db.types import bytes_of
@@ -52,6 +52,10 @@ RECEIPT_WAIT_SECONDS = 10.0
 CLOCK_SLACK_SECONDS = 60
 BODY_LIMIT = 16 * 1024
 OPEN_STATUS = 1  # IVestedMarkets.Status.Open
+
+_SPENT = "AuthorizationSpent"
+# Why the relayer may refuse a bet that no node refused.
+_UNSIMULATED = ("too_much_gas", "gas_limit", "tx_invalid")
 
 # Bets checked at once by one process; more are answered `busy`. Those that wait for their block do not count.
 MOST_IN_HAND = 64
@@ -156,11 +160,19 @@ class Relay:
             _check_amount(bet.amount, max(LEAST_BET, facts.market["minEntry"]), min(MOST_BET, facts.market["maxEntry"]))
         if facts.authorization_used and matches and (known is None or not known.may_land):
             self._check_domain(bet, body, contracts)
-            if (booked := await self._booked(bet, kit, visit)) is not None:
+            if (booked := await self._booked(bet, kit, visit, seen=facts.block, spent=True)) is not None:
                 return booked  # whatever has closed or expired since: the chain has it
         now = self._now(facts.timestamp)
-        _check_window(bet, now)
-        _check_market(bet, facts, now)
+        try:
+            _check_window(bet, now)
+            _check_market(bet, facts, now)
+        except Problem:
+            # What a node said of the market may be newer than what one said of the authorization.
+            if matches and not facts.authorization_used and facts.market is not None:
+                self._check_domain(bet, body, contracts)
+                if (booked := await self._booked(bet, kit, visit, seen=facts.block)) is not None:
+                    return booked
+            raise
         if facts.signer_has_code:
             raise Problem(
                 400,
@@ -181,18 +193,15 @@ class Relay:
             raise await self._used(bet, known, kit)
         if facts.authorization_used:
             raise Problem(409, "already_used", "This signature was already used or cancelled; sign a new bet.")
-        if facts.balance < bet.amount:
-            has, needs = decimal_text(facts.balance), decimal_text(bet.amount)
-            raise Problem(
-                422,
-                "insufficient_balance",
-                f"The wallet holds {has} USDG on this chain, and the bet is {needs}. Add USDG and send the body again.",
-            )
         try:
-            await self._simulate(bet, signature, contracts, client, kit)
+            _check_balance(bet, facts)
+            await self._simulate(bet.call(contracts.settler, signature), client, kit)
         except Problem as refusal:
-            if refusal.status == 422 and (booked := await self._booked(bet, kit, visit)) is not None:
-                return booked
+            if refusal.status == 422:
+                spent = refusal.extra.get("reason") == _SPENT
+                booked = await self._booked(bet, kit, visit, seen=facts.block, spent=spent, refused=True)
+                if booked is not None:
+                    return booked
             raise
         return await self._send(bet, signature, known, kit, contracts, visit)
 
@@ -265,22 +274,24 @@ class Relay:
             )
         return Problem(409, "already_used", message, extra=extra)
 
-    async def _booked(self, bet: Bet, kit: dict[str, Any], visit: _Visit) -> web.StreamResponse | None:
+    async def _booked(
+        self,
+        bet: Bet,
+        kit: dict[str, Any],
+        visit: _Visit,
+        *,
+        seen: int = 0,
+        spent: bool = False,
+        refused: bool = False,
+    ) -> web.StreamResponse | None:
         """Asked before a bet is said to be refused or not sent: the answer to one that the chain has; None for one it
-        certainly does not have. When it may, nobody is told that it does not."""
+        certainly does not have. When it may, nobody is told that it does not. See `landing_of`; refused: by a node."""
         client, contracts = self._client, self._contracts
         if client is None or contracts is None:
             raise _failed(kit)
-        seconds = self._settings.rpc_request_path_timeout_seconds
-        try:
-            async with asyncio.timeout(3 * seconds):
-                if not await is_spent(client, contracts, bet, seconds):
-                    return None
-                head = await client.head(timeout_seconds=seconds)
-                landing = await find_landing(self._engine, client, contracts, bet, head.number, seconds)
-        except (RpcError, TimeoutError):
-            raise _failed(kit) from None
-        if landing.elsewhere:
+        call, seconds = _call(kit, contracts) if refused else None, self._settings.rpc_request_path_timeout_seconds
+        landing = await landing_of(self._engine, client, contracts, bet, seconds, seen=seen, spent=spent, refused=call)
+        if landing.absent:
             return None
         if landing.tx is None:
             raise _failed(kit)
@@ -293,13 +304,9 @@ class Relay:
 
     # ------------------------------------------------------------ sending
 
-    async def _simulate(
-        self, bet: Bet, signature: bytes, contracts: StockContracts, client: ChainClient, kit: dict[str, Any]
-    ) -> None:
+    async def _simulate(self, call: Call, client: ChainClient, kit: dict[str, Any]) -> None:
         try:
-            await client.simulate(
-                bet.call(contracts.settler, signature), timeout_seconds=self._settings.rpc_request_path_timeout_seconds
-            )
+            await client.simulate(call, timeout_seconds=self._settings.rpc_request_path_timeout_seconds)
         except ContractReverted as reverted:
             raise Problem(
                 422,
@@ -365,10 +372,17 @@ class Relay:
         if intent.succeeded:
             assert intent.tx_hash_hex is not None
             return await self._confirmed(bet, intent.tx_hash_hex, intent.block_number, kit, visit)
-        if (intent.refused or intent.outcome is not None) and (
-            booked := await self._booked(bet, kit, visit)
-        ) is not None:
-            return booked
+        if intent.refused or intent.outcome is not None:
+            booked = await self._booked(
+                bet,
+                kit,
+                visit,
+                seen=intent.block_number or 0,
+                spent=intent.reason_code == _SPENT,
+                refused=intent.refused and intent.reason_code not in _UNSIMULATED,
+            )
+            if booked is not None:
+                return booked
         if intent.outcome is not None and intent.outcome.value == "reverted":
             assert intent.tx_hash_hex is not None
             return _answer(bet, intent.tx_hash_hex, "reverted", kit, block=intent.block_number)
@@ -452,6 +466,21 @@ def _check_amount(amount: int, least: int, most: int) -> None:
             f"A bet here is from {decimal_text(least)} to {decimal_text(most)} USDG, and this one is "
             f"{decimal_text(amount)}.",
             extra={"minEntry": str(least), "maxEntry": str(most)},
+        )
+
+
+def _call(kit: Mapping[str, Any], contracts: StockContracts) -> Call:
+    """The call of an escape kit."""
+    return Call(kit["to"], bytes_of(kit["data"]), contracts.settler.abi.function("enterWithAuthorization"))
+
+
+def _check_balance(bet: Bet, facts: ChainFacts) -> None:
+    if facts.balance < bet.amount:
+        has, needs = decimal_text(facts.balance), decimal_text(bet.amount)
+        raise Problem(
+            422,
+            "insufficient_balance",
+            f"The wallet holds {has} USDG on this chain, and the bet is {needs}. Add USDG and send the body again.",
         )
 
 

@@ -4,6 +4,7 @@ of the chain's end, logs are left out, and a nonce may be told wrongly once."""
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 import orjson
@@ -20,15 +21,17 @@ class HazyNode(Proxy):
     """A proxy that answers rightly, but not all at once and not always the same.
 
     receipt_delay: seconds from when a receipt exists until it is given, drawn for each transaction. views: how far
-    behind the head the nodes behind it stand; each call meets one of them. logs_lost: the share of logs that an answer
-    to eth_getLogs leaves out, drawn anew each time. lies: what to add to the next answers to `eth_getTransactionCount`
-    of the newest block, one each.
+    behind the head the nodes behind it stand; each call meets one of them. lag_of: how far behind the node of a
+    certain call stands, told by its method and parameters; None: any of the views. logs_lost: the share of logs that an
+    answer to eth_getLogs leaves out, drawn anew each time. lies: what to add to the next answers to
+    `eth_getTransactionCount` of the newest block, one each.
     """
 
     def __init__(self, target: str, seed: int) -> None:
         super().__init__(target, seed)
         self.receipt_delay = (0.0, 0.0)
         self.views: tuple[int, ...] = (0,)
+        self.lag_of: Callable[[str, list[Any]], int | None] = lambda _method, _params: None
         self.logs_lost = 0.0
         self.lies: list[int] = []
         self.hidden: set[int] = set()  # blocks it does not have when asked by number
@@ -48,7 +51,7 @@ class HazyNode(Proxy):
 
     async def _answer(self, call: dict[str, Any]) -> dict[str, Any]:
         method, params = call["method"], list(call.get("params", ()))
-        end = await self._end()
+        end = await self._end(method, params)
         newest = _STATE.get(method) is not None and params[_STATE[method] :] == ["latest"]
         refused = self._shifted(method, params, end)
         if refused is not None:
@@ -66,13 +69,14 @@ class HazyNode(Proxy):
             self.lost += len(result) - len(answer["result"])
         return answer
 
-    async def _end(self) -> int:
+    async def _end(self, method: str, params: list[Any]) -> int:
         looked, head = self._head
         if time.monotonic() - looked > _HEAD_SECONDS:
             ask = {"jsonrpc": "2.0", "id": 1, "method": "eth_blockNumber", "params": []}
             head = int((await self._ask(ask))["result"], 16)
             self._head = (time.monotonic(), head)
-        return max(0, head - self._dice.choice(self.views))
+        lag = self.lag_of(method, params)
+        return max(0, head - (self._dice.choice(self.views) if lag is None else lag))
 
     def _shifted(self, method: str, params: list[Any], end: int) -> dict[str, Any] | None:
         """Puts this view's end in the place of "latest"; an answer when the view has no such block."""

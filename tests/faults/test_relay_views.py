@@ -1,0 +1,195 @@
+"""The public door on a load-balanced node whose views of the chain are some blocks apart.
+
+A bet that is on the chain is never said to be refused or not sent, whichever view answered: then its bettor would sign
+another. What the node behind a call has not seen yet is unknown, and the same body is asked for again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import aiohttp
+import pytest
+
+from api.vpm.authorization import Bet
+from core.chain import Call
+from scripts._stack import wallets
+from tests.support.genesis import Genesis, RunningChain
+from tests.support.hazy_node import HazyNode
+from tests.support.service import Door
+from tests.support.stock_chain import FLAT_PRICE, USDG, StockChain
+from tests.support.stock_service import StockService, stock_service
+
+pytestmark = pytest.mark.timeout(180)
+
+DAY = 86_400
+BEHIND = 5
+STRANGER = wallets.DEV[5].address
+
+
+@pytest.fixture(scope="module")
+def service(
+    local_genesis: Genesis, stock_chain: RunningChain, database_url: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[StockService]:
+    chain = StockChain.on(stock_chain.url, stock_chain.deployment)
+    folder = tmp_path_factory.mktemp("relay-views")
+    with stock_service(chain, database_url, local_genesis.deployments, folder) as service:
+        chain.push(FLAT_PRICE)
+        service.start("indexer", "relayer")
+        yield service
+
+
+@pytest.fixture
+async def node(service: StockService) -> AsyncIterator[HazyNode]:
+    """What the API alone asks; the indexer and the relayer are at the chain itself."""
+    async with HazyNode(service.chain.url, 7) as node:
+        await asyncio.to_thread(service.start, "api", VPM_STOCK_RPC_URLS=node.url)
+        yield node
+        await asyncio.to_thread(service.stop, "api")
+
+
+@pytest.fixture
+async def door(service: StockService, node: HazyNode) -> AsyncIterator[Door]:
+    async with aiohttp.ClientSession() as session:
+        yield Door(session, service.url)
+
+
+@pytest.fixture(scope="module")
+def market(service: StockService) -> int:
+    return service.chain.open_market(strike_in=3 * DAY, lasts=DAY)
+
+
+@pytest.fixture(params=["with the index", "without the index"])
+def has_index(request: pytest.FixtureRequest, service: StockService) -> Iterator[bool]:
+    """Without it nothing but the node can tell of the bet."""
+    there = request.param == "with the index"
+    if not there:
+        service.stop("indexer")
+    yield there
+    if not there:
+        service.start("indexer")
+
+
+def bettor(service: StockService, name: str, usd: int = 50) -> wallets.Wallet:
+    wallet = wallets.wallet(f"{name} {random.randrange(2**32)}")
+    service.chain.send(service.chain.contracts.token.call("mint", wallet.address, usd * USDG), STRANGER)
+    for _ in range(BEHIND):
+        service.chain.mine()  # the views that lag know of the wallet's money
+    return wallet
+
+
+def behind(*calls: Call) -> Any:
+    """Only these calls meet the node that lags."""
+    selectors = {call.data[:4].hex() for call in calls}
+
+    def lag_of(method: str, params: list[Any]) -> int:
+        asked = method == "eth_call" and params[0].get("data", params[0].get("input", ""))[2:10] in selectors
+        return BEHIND if asked else 0
+
+    return lag_of
+
+
+async def landed(service: StockService, bet: Bet, body: dict[str, Any], *, indexed: bool) -> str:
+    """Somebody else brings the bet: it is on the chain from now on. Its transaction."""
+    call = bet.call(service.chain.contracts.settler, bytes.fromhex(body["signature"][2:]))
+    receipt = service.chain.send(call, STRANGER)
+    if indexed:
+        await asyncio.sleep(1.5)
+    return str(receipt["transactionHash"])
+
+
+async def told_in_the_end(node: HazyNode, door: Door, body: dict[str, Any], transaction: str, *, indexed: bool) -> None:
+    """Never that it was refused; what became of it, at once where the index knows, and else as soon as the nodes do."""
+    response, answer = await door.post("/api/relay/enter", body)
+    if response.status != 200 and not indexed:
+        assert (response.status, answer["error"]) == (502, "relay_failed"), answer
+        assert "Send the same body again" in answer["message"]
+        node.lag_of = lambda _method, _params: 0
+        response, answer = await door.post("/api/relay/enter", body)
+    assert (response.status, answer.get("receipt")) == (200, "confirmed"), answer
+    assert answer["txHash"] == transaction
+
+
+async def test_the_contract_refuses_what_it_has_and_the_next_view_knows_nothing_of_it(
+    service: StockService, node: HazyNode, door: Door, market: int, has_index: bool
+) -> None:
+    """The simulation meets the newest view, the question for the authorization one that lags."""
+    chain, wallet = service.chain, bettor(service, "brought by a stranger")
+    bet = chain.bet(wallet, market)
+    body = chain.signed(wallet, bet)
+    transaction = await landed(service, bet, body, indexed=has_index)
+    node.lag_of = behind(chain.contracts.token.call("authorizationState", wallet.address, bet.nonce))
+    await told_in_the_end(node, door, body, transaction, indexed=has_index)
+
+
+async def test_the_relayer_refuses_what_landed_and_the_doors_own_view_lags(
+    service: StockService, node: HazyNode, door: Door, market: int, has_index: bool
+) -> None:
+    """Everything the door asks lags, so that the bet is queued; the relayer sees that it is spent."""
+    chain, wallet = service.chain, bettor(service, "seen by the relayer alone")
+    bet = chain.bet(wallet, market)
+    body = chain.signed(wallet, bet)
+    transaction = await landed(service, bet, body, indexed=has_index)
+    node.lag_of = lambda _method, _params: BEHIND
+    await told_in_the_end(node, door, body, transaction, indexed=has_index)
+
+
+@pytest.mark.parametrize("newest", ["all but the authorization", "the balance alone"])
+async def test_the_money_is_gone_because_the_bet_has_it(
+    service: StockService, node: HazyNode, door: Door, market: int, has_index: bool, newest: str
+) -> None:
+    """The balance is that of the newest view, the authorization's state that of one that lags."""
+    chain, wallet = service.chain, bettor(service, "bet all she had", usd=5)
+    bet = chain.bet(wallet, market, amount=5 * USDG)
+    body = chain.signed(wallet, bet)
+    transaction = await landed(service, bet, body, indexed=has_index)
+    token = chain.contracts.token
+    if newest == "the balance alone":
+        held = behind(token.call("balanceOf", wallet.address))
+        node.lag_of = lambda method, params: BEHIND - held(method, params)
+    else:
+        node.lag_of = behind(token.call("authorizationState", wallet.address, bet.nonce))
+    await told_in_the_end(node, door, body, transaction, indexed=has_index)
+
+
+async def test_a_used_authorization_stays_used_though_the_next_view_knows_nothing_of_it(
+    service: StockService, node: HazyNode, door: Door, market: int, has_index: bool
+) -> None:
+    """The first question meets the newest view, every later one a view that lags."""
+    chain, wallet = service.chain, bettor(service, "first seen and then not")
+    bet = chain.bet(wallet, market)
+    body = chain.signed(wallet, bet)
+    transaction = await landed(service, bet, body, indexed=has_index)
+    state = chain.contracts.token.call("authorizationState", wallet.address, bet.nonce).data[:4].hex()
+    met = 0
+
+    def lag_of(method: str, params: list[Any]) -> int:
+        nonlocal met
+        if method == "eth_call" and params[0].get("data", params[0].get("input", ""))[2:10] == state:
+            met += 1
+        return 0 if met <= 1 else BEHIND
+
+    node.lag_of = lag_of
+    await told_in_the_end(node, door, body, transaction, indexed=has_index)
+
+
+async def test_what_every_view_refuses_is_refused(
+    service: StockService, node: HazyNode, door: Door, market: int
+) -> None:
+    """And nothing of it is on the chain: unknown is not the answer to everything."""
+    chain, wallet = service.chain, bettor(service, "frozen")
+    token, deployer = chain.contracts.token, wallets.DEPLOYER.address
+    chain.send(token.call("freeze", wallet.address), deployer)
+    node.views = (0, 1, BEHIND)
+    body = chain.signed(wallet, chain.bet(wallet, market))
+    async with asyncio.timeout(60):
+        while True:
+            response, answer = await door.post("/api/relay/enter", body)
+            if (response.status, answer.get("error")) == (422, "simulation_failed"):
+                break
+            assert (response.status, answer["error"]) == (502, "relay_failed"), answer
+            chain.mine()  # until the views that lag have seen the freeze, too
+    chain.send(token.call("unfreeze", wallet.address), deployer)
