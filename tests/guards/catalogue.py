@@ -299,7 +299,61 @@ KEEPER = (
     ),
 )
 
+TAKING_IN = "tests/integration/test_agent_taking_in.py"
+DISPATCH = "tests/integration/test_webhook_dispatch.py"
+RELAY_VIEWS = "tests/faults/test_relay_views.py"
+
 API = (
+    Guard(
+        "one authorization pays for two trades that two processes take in at once",
+        "api/agent/store.py",
+        "    if await brought_for(connection, brought.wallet, brought.nonce) != brought.bet_hash:\n"
+        "        raise BroughtForAnother\n",
+        "",
+        (f"{TAKING_IN}::test_one_authorization_pays_for_one_of_many_trades",),
+    ),
+    Guard(
+        "the same bet under two keys is taken in twice by two processes that look at the same moment",
+        "api/agent/store.py",
+        '    await connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 8453))", (trade.wallet,))\n',
+        "",
+        (f"{TAKING_IN}::test_of_many_twins_one_is_on_its_way",),
+    ),
+    Guard(
+        "a payment is sent after its authorization has ended, and gas goes to what can only fail",
+        "api/agent/settling.py",
+        "not_after=payment.valid_before if is_new else None,",
+        "not_after=None,",
+        ("tests/integration/test_agent_payments.py::test_a_payment_whose_window_passed_in_the_queue_is_never_sent",),
+    ),
+    Guard(
+        "two processes send the same webhook its events at once",
+        "api/agent/webhook_store.py",
+        " AND (w.lease IS NULL OR w.lease_until < now())",
+        "",
+        (f"{DISPATCH}::test_the_lease_of_a_process_that_died_ends",),
+    ),
+    Guard(
+        "a process that was too slow moves a webhook on that another has taken over",
+        "api/agent/webhook_store.py",
+        'WHERE id = %s AND lease = %s"',
+        'WHERE id = %s AND %s::uuid IS NOT NULL"',
+        (f"{DISPATCH}::test_the_lease_of_a_process_that_died_ends",),
+    ),
+    Guard(
+        "a bet that is on the chain is refused because the node that was asked has not seen its block",
+        "api/vpm/landing.py",
+        "await client.read_many(asked, block, timeout_seconds=timeout_seconds)",
+        'await client.read_many(asked, "latest", timeout_seconds=timeout_seconds)',
+        (f"{RELAY_VIEWS}::test_the_money_is_gone_because_the_bet_has_it",),
+    ),
+    Guard(
+        "a node refuses a bet for having it, and an older view is believed that it has it not",
+        "api/vpm/landing.py",
+        "return _ABSENT if all(map(_is_refusal, again)) else _UNKNOWN",
+        "return _ABSENT",
+        (f"{RELAY_VIEWS}::test_the_money_is_gone_because_the_bet_has_it",),
+    ),
     Guard(
         "a name that changes its mind between the check and the connection is followed to where it leads then",
         "api/agent/webhook_targets.py",
@@ -358,6 +412,23 @@ API = (
     ),
 )
 
+SCRIPTS = (
+    Guard(
+        "everybody on the machine reads the keys and the database's password in the ready file",
+        "scripts/_stack/up.py",
+        "temporary.touch(mode=0o600)",
+        "temporary.touch()",
+        ("tests/unit/test_stack_ready_file.py",),
+    ),
+    Guard(
+        "a ready file is written into one that was left behind, which anybody may read",
+        "scripts/_stack/up.py",
+        "        temporary.unlink(missing_ok=True)\n",
+        "",
+        ("tests/unit/test_stack_ready_file.py",),
+    ),
+)
+
 CORE = (
     Guard(
         "a spin's pocket depends on words that favour the low numbers",
@@ -372,4 +443,4 @@ CONTRACTS = tuple(
     Guard(each.name, each.source, each.code, each.without, (f"{each.suite}::{each.test}",)) for each in contracts.GUARDS
 )
 
-GUARDS = (*RELAYER, *RELAYER_ON_CHAIN, *INDEXER, *KEEPER, *API, *CORE, *CONTRACTS)
+GUARDS = (*RELAYER, *RELAYER_ON_CHAIN, *INDEXER, *KEEPER, *API, *CORE, *SCRIPTS, *CONTRACTS)

@@ -441,6 +441,36 @@ async def test_an_authorization_that_has_paid_pays_for_nothing_else(
         assert not any(each in said for each in PAY_AGAIN), refused
 
 
+# ---------------------------------------------------------------- too late
+
+
+async def test_a_payment_whose_window_passed_in_the_queue_is_never_sent(
+    buyer: Buyer, service: AgentService, market: str
+) -> None:
+    """The relayer dies and comes back after the authorization's end: no gas goes to what can only fail, and the payer,
+    whose money never moved, is asked afresh."""
+    who, chain = payer(service, "waits"), service.chain
+    mine = await asked(buyer, who, market)
+    ends = int(mine.envelope["payload"]["authorization"]["validBefore"])
+    service.kill("relayer")
+    try:
+        response, pending = await buyer.post(mine.body, headers=mine.headers)
+        assert (response.status, pending["retriable"]) == (429, True), pending
+        chain.warp_to(ends + 1)
+        chain.mine()
+    finally:
+        service.start("relayer")
+    query = (
+        "SELECT i.state, i.reason_code, i.not_after, i.nonce FROM outbox_intent i JOIN agent_trade t "
+        "ON t.intent_id = i.id WHERE t.idem_hash = %s"
+    )
+    await until(lambda: rows(service, query, mine.key)[0][0] not in ("queued", "signed", "sent"))
+    assert rows(service, query, mine.key) == [("failed", "expired", ends, None)]
+    response, paid = await buyer.buy(mine.body, who)
+    assert response.status == 200, paid
+    assert is_staked(service, mine, 4 * USD)
+
+
 # ---------------------------------------------------------------- gas
 
 

@@ -66,6 +66,7 @@ def new_stack(local_genesis: Genesis, tmp_path: Path) -> Iterator[Callable[..., 
 def test_up_tells_everything_and_stops_without_a_trace(new_stack: Callable[..., Stack]) -> None:
     stack = new_stack()
     ready = stack.ready()
+    assert stack.ready_file.stat().st_mode & 0o777 == 0o600, "it holds keys and the database's password"
     assert ready["base_url"] == f"http://127.0.0.1:{stack.port}"
     assert ready["chains"] == {"base": 8453, "vpm": 4663}
     wanted = {

@@ -1,0 +1,80 @@
+"""Payments of one wallet taken in by several processes at once: what each row lock stops."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from eth_utils.crypto import keccak
+
+from api.agent import store
+from core.db.engine import Pool, make_pool
+from core.mirror.bet import Bet
+from core.outbox import RELAY, Asked, IntentRequest
+
+AT_ONCE = 6
+WALLET = "0x" + "31" * 20
+BET = Bet(bytes(32), 0, 5_000_000, 0, WALLET, keccak(text="a key"))
+
+
+@pytest.fixture
+async def pool(fresh_database_url: str) -> AsyncIterator[Pool]:
+    async with make_pool(fresh_database_url, size=AT_ONCE + 1, autocommit=True) as made:
+        yield made
+
+
+async def take_in(pool: Pool, number: int, bet: Bet, nonce: bytes) -> Asked | None:
+    """As the API does it, and slow to commit: whoever comes meanwhile must wait, or sees nothing of it."""
+    wanted = IntentRequest(f"test:{number}", 8453, RELAY, "settle", "0x" + "11" * 20)
+    brought = store.Brought(bet, keccak(text=f"bet {bet.idem_hash.hex()}"), nonce, 0, b"")
+    async with pool.connection() as connection, connection.transaction():
+        asked = await store.take_in(
+            connection, brought, wanted, after_attempt=0, has_paid=False, quote_id=None, callback_url=None
+        )
+        await asyncio.sleep(0.2)
+    return asked
+
+
+async def all_at_once(pool: Pool, bets: list[Bet], nonces: list[bytes]) -> list[Any]:
+    calls = [take_in(pool, number, bet, nonce) for number, (bet, nonce) in enumerate(zip(bets, nonces, strict=True))]
+    return await asyncio.gather(*calls, return_exceptions=True)
+
+
+async def counted(pool: Pool, table: str) -> int:
+    async with pool.connection() as connection:
+        row = await (await connection.execute(f"SELECT count(*) FROM {table}".encode())).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def other_keys() -> list[Bet]:
+    return [replace(BET, idem_hash=keccak(text=f"key {number}")) for number in range(AT_ONCE)]
+
+
+async def test_one_authorization_pays_for_one_of_many_trades(pool: Pool) -> None:
+    """Different amounts, so that none is another's twin: the authorization alone is what they share."""
+    bets = [replace(bet, amount=bet.amount + number) for number, bet in enumerate(other_keys())]
+    told = await all_at_once(pool, bets, [keccak(text="one nonce")] * AT_ONCE)
+    assert sum(isinstance(each, Asked) for each in told) == 1, told
+    assert sum(isinstance(each, store.BroughtForAnother) for each in told) == AT_ONCE - 1, told
+    for table in ("agent_authorization", "agent_trade", "outbox_intent"):
+        assert await counted(pool, table) == 1, table
+
+
+async def test_of_many_twins_one_is_on_its_way(pool: Pool) -> None:
+    """The same bet under many keys, each with an authorization of its own."""
+    told = await all_at_once(pool, other_keys(), [keccak(text=f"nonce {number}") for number in range(AT_ONCE)])
+    assert sum(isinstance(each, Asked) for each in told) == 1, told
+    assert sum(isinstance(each, store.TwinInFlight) for each in told) == AT_ONCE - 1, told
+    assert await counted(pool, "outbox_intent") == 1
+
+
+async def test_one_key_is_attempted_once(pool: Pool) -> None:
+    """The same call many times: one is made, the others know that another was first."""
+    told = await all_at_once(pool, [BET] * AT_ONCE, [keccak(text="one nonce")] * AT_ONCE)
+    assert sum(isinstance(each, Asked) for each in told) == 1, told
+    assert told.count(None) == AT_ONCE - 1, told
+    assert await counted(pool, "outbox_intent") == 1

@@ -1,0 +1,41 @@
+"""The file in which `vpm up` tells where everything is: whole or absent, and nobody else's to read."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from scripts._stack.options import StackError
+from scripts._stack.up import _write_whole
+
+
+@pytest.fixture
+def _open_umask() -> Iterator[None]:
+    """As open as a machine may be set."""
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+@pytest.mark.usefixtures("_open_umask")
+def test_nobody_else_reads_the_ready_file(tmp_path: Path) -> None:
+    """It holds keys and the database's password, whatever the umask and whatever stood there before."""
+    path = tmp_path / "told" / "ready.json"
+    for number in range(2):
+        _write_whole(path, {"number": number})
+        assert json.loads(path.read_text()) == {"number": number}
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        path.chmod(0o666)
+        path.with_name("ready.json.new").write_text("left by a start that was killed")
+        path.with_name("ready.json.new").chmod(0o666)
+
+
+def test_where_it_cannot_be_written_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StackError, match="cannot write the ready file"):
+        _write_whole(tmp_path / "file" / "ready.json", {})
