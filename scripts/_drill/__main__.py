@@ -50,6 +50,7 @@ def main(argv: list[str] | None = None) -> int:
     if options.list:
         for drill in DRILLS.values():
             print(f"{drill.name:<14} {drill.breaks}\n{'':<14} expected: {drill.expected}")
+            print(f"{'':<14} afterwards: {drill.afterwards}")
         return 0
     names = list(DRILLS) if options.all else list(QUICK) if options.quick else options.names
     unknown = [name for name in names if name not in DRILLS]

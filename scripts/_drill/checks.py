@@ -6,10 +6,9 @@ import asyncio
 import json
 import sys
 
-from core.chain import checksum
-from core.mirror.bet import idem_hash
 from scripts._drill.fleet import CHAIN_IDS, ROOT, DidNotHappen, Fleet
 from scripts._drill.load import Load, Promise, Told
+from scripts._drill.witness import times_there
 
 SETTLED_WITHIN_SECONDS = 90.0
 
@@ -54,19 +53,7 @@ async def _kept(fleet: Fleet, one: Promise) -> list[str]:
     """A bet that was taken happened once; one that was refused never did."""
     if one.told is Told.WAITING:
         return []
-    if one.surface == "stock":
-        used = await fleet.read(
-            "vpm", fleet.token("vpm").call("authorizationState", one.wallet.address, bytes.fromhex(one.key[2:]))
-        )
-        times = int(bool(used))
-    elif one.surface == "agent":
-        call = fleet.contract("base", "SettlementWallet").call(
-            "stakeOf", checksum(one.wallet.address), idem_hash(one.key)
-        )
-        times = int(await fleet.read("base", call) != 0)
-    else:
-        rows = await fleet.ask_database("SELECT count(*) FROM cup_trade WHERE trade_id = %s", one.key)
-        times = int(rows[0][0])
+    times = await times_there(fleet, one)
     wanted = 1 if one.told is Told.TAKEN else 0
     return [] if times == wanted else [f"{_about(one)} is there {times} times, not {wanted}"]
 

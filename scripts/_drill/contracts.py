@@ -13,6 +13,7 @@ from scripts._drill.checks import verified
 from scripts._drill.drill import Drill, Held, bet_taken, require
 from scripts._drill.fleet import CHAIN_IDS, DidNotHappen, Fleet
 from scripts._drill.load import Load, Promise, Told
+from scripts._drill.witness import balance, is_settled, observations, times_there
 from scripts._stack import wallets
 from scripts._stack.wallets import Wallet
 
@@ -95,16 +96,31 @@ async def out_of_gas(fleet: Fleet, load: Load) -> Held:
         await fleet.rpc("vpm", "anvil_setBalance", address, "0x0")
     try:
         await fleet.until(lambda: _dry(fleet) >= len(relay), "every lane out of gas", 60, pause=0.5)
-        code = await _told(fleet, load)
+        bet = await _answered(fleet, load)
+        said = bet.answer
+        require(
+            said["error"] == "relay_unavailable" and "escapeKit" in said,
+            f"the door said {said} with every lane empty, not how to send the bet without us",
+        )
+        require(await times_there(fleet, bet) == 0, "a bet was on the chain although nobody could pay for it")
     finally:
         for address in relay:
             await fleet.rpc("vpm", "anvil_setBalance", address, hex(100 * ETH))
     took = await bet_taken(fleet, load, 60)
-    return Held(f"every relay key was empty; the door said {code}; a bet {took:.1f} s after funding", took)
+    took += await fleet.until(lambda: _is_there(fleet, bet), "the bet that was refused taken and on the chain", 60)
+    return Held(
+        f"every relay key was empty; the door said {said['error']} and how to go without us; that bet and a new one "
+        f"were on the chain {took:.1f} s after funding",
+        took,
+    )
 
 
-async def _told(fleet: Fleet, load: Load) -> str:
-    """What the door says to a bet now; the bettor goes on asking by itself."""
+async def _is_there(fleet: Fleet, bet: Promise) -> bool:
+    return bet.told is Told.TAKEN and await times_there(fleet, bet) == 1
+
+
+async def _answered(fleet: Fleet, load: Load) -> Promise:
+    """A bet to which the door has said something; the bettor goes on asking by itself."""
     made, asker = len(load.promises), wallets.DEV[6]
     load.adopt([asyncio.create_task(load.stock(asker))])
     mine: list[Promise] = []
@@ -114,7 +130,7 @@ async def _told(fleet: Fleet, load: Load) -> str:
         return bool(mine)
 
     await fleet.until(answered, "an answer to a bet", 60)
-    return str(mine[0].answer.get("error"))
+    return mine[0]
 
 
 def _dry(fleet: Fleet) -> int:
@@ -130,16 +146,19 @@ def _dry(fleet: Fleet) -> int:
 async def freeze_owner(fleet: Fleet, load: Load) -> Held:
     frozen, free = wallets.BETTORS[0], wallets.BETTORS[1]
     market = await _both_sides(fleet, load, frozen, free)
-    token = fleet.token("vpm")
+    token, held = fleet.token("vpm"), {each: await balance(fleet, each) for each in (frozen, free)}
     await fleet.send("vpm", token.address, token.call("freeze", frozen.address).data)
     try:
         await _ring(fleet, market)
-        settled = await fleet.until(lambda: _settled(fleet, market), f"market {market} settled", 90)
+        settled = await fleet.until(lambda: is_settled(fleet, market), f"market {market} settled", 90)
         paid = await fleet.until(lambda: not _owed(fleet, market, free), "the other owner paid", 90)
+        require(await balance(fleet, free) > held[free], "the other owner is owed nothing and got nothing")
         require(_owed(fleet, market, frozen) != [], "the frozen owner was paid all the same")
+        require(await balance(fleet, frozen) == held[frozen], "the frozen owner's balance changed")
     finally:
         await fleet.send("vpm", token.address, token.call("unfreeze", frozen.address).data)
     took = await _deliver_by_hand(fleet, market, frozen)
+    require(await balance(fleet, frozen) > held[frozen], "the released owner is owed nothing and got nothing")
     return Held(
         f"settled after {settled:.1f} s, the other owner paid {paid:.1f} s later, the frozen one {took:.1f} s after it "
         "was released",
@@ -150,16 +169,20 @@ async def freeze_owner(fleet: Fleet, load: Load) -> Held:
 async def pause_token(fleet: Fleet, load: Load) -> Held:
     one, other = wallets.BETTORS[2], wallets.BETTORS[3]
     market = await _both_sides(fleet, load, one, other)
-    token = fleet.token("vpm")
+    token, held = fleet.token("vpm"), {each: await balance(fleet, each) for each in (one, other)}
     await fleet.send("vpm", token.address, token.call("setPaused", True).data)
     try:
         await _ring(fleet, market)
-        settled = await fleet.until(lambda: _settled(fleet, market), f"market {market} settled", 90)
+        settled = await fleet.until(lambda: is_settled(fleet, market), f"market {market} settled", 90)
         await asyncio.sleep(8)
-        require(_owed(fleet, market, one) + _owed(fleet, market, other) != [], "money moved while the token was paused")
+        for each in (one, other):
+            require(_owed(fleet, market, each) != [], f"{each.role} is owed nothing while the token is paused")
+            require(await balance(fleet, each) == held[each], f"{each.role} was paid while the token was paused")
     finally:
         await fleet.send("vpm", token.address, token.call("setPaused", False).data)
     took = await _deliver_by_hand(fleet, market, one) + await _deliver_by_hand(fleet, market, other)
+    for each in (one, other):
+        require(await balance(fleet, each) > held[each], f"{each.role} is owed nothing and got nothing")
     bet = await bet_taken(fleet, load, 60)
     return Held(
         f"the market was settled {settled:.1f} s after its bell although the token was paused; owners were paid "
@@ -169,19 +192,23 @@ async def pause_token(fleet: Fleet, load: Load) -> Held:
 
 
 async def miss_bell(fleet: Fleet, load: Load) -> Held:
-    market = await _both_sides(fleet, load, wallets.BETTORS[4], wallets.BETTORS[5])
+    bettors = wallets.BETTORS[4], wallets.BETTORS[5]
+    market = await _both_sides(fleet, load, *bettors)
+    held = {each: await balance(fleet, each) for each in bettors}
     names = [name for name in fleet.running if name.startswith("keeper")]
     for name in names:
         fleet.keep_down(name)
     try:
         await _ring(fleet, market)
         await asyncio.sleep(6)
-        require(not _settled(fleet, market), f"market {market} was settled without a keeper")
+        require(not await is_settled(fleet, market), f"market {market} was settled without a keeper")
     finally:
         for name in names:
             fleet.start(name)
-    took = await fleet.until(lambda: _settled(fleet, market), f"market {market} settled", 120)
+    took = await fleet.until(lambda: is_settled(fleet, market), f"market {market} settled", 120)
     paid = await fleet.until(lambda: not _owed(fleet, market), "everybody paid", 120)
+    for each in bettors:
+        require(await balance(fleet, each) > held[each], f"{each.role} is owed nothing and got nothing")
     wrong = await verified(fleet, market)
     require(not wrong, "; ".join(wrong))
     return Held(
@@ -193,19 +220,25 @@ async def miss_bell(fleet: Fleet, load: Load) -> Held:
 
 async def lose_source(fleet: Fleet, load: Load) -> Held:
     """The only source of one observation feed answers nothing; the keepers read their file at every run."""
-    lost, *others = [f"agent:observe:{feed.key}" for feed in fleet.deployment("base").observation_feeds]
-    key = lost.rpartition(":")[2]
+    key = fleet.deployment("base").observation_feeds[0].key
     source = 'kind = "http"\nname = "away"\nurl = "http://127.0.0.1:9/"\nvalue = "price"\n'
     fleet.sources_file.write_text(f'["{key}"]\n[["{key}".sources]]\n{source}')
     try:
         await fleet.until(lambda: _refused(fleet, key), "a refusal in the metrics", 60, pause=0.5)
-        since = await _clock(fleet)
-        await fleet.until(lambda: _asked(fleet, since, *others), "an observation of every other feed", 60, pause=0.5)
-        require(not _asked(fleet, since, lost), f"{key} was posted without a source")
+        since = await fleet.now("base")
+
+        async def others_go_on() -> bool:
+            return all(at > since for each, at in (await observations(fleet)).items() if each != key)
+
+        await fleet.until(others_go_on, "an observation of every other feed on the chain", 60, pause=0.5)
+        require((await observations(fleet))[key] <= since, f"{key} was posted without a source")
     finally:
         fleet.sources_file.write_text("")
-    since = await _clock(fleet)
-    took = await fleet.until(lambda: _asked(fleet, since, lost), f"an observation of {key}", 60)
+
+    async def is_back() -> bool:
+        return (await observations(fleet))[key] > since
+
+    took = await fleet.until(is_back, f"an observation of {key} on the chain", 60)
     return Held(
         f"nothing was posted for {key}, the other feeds went on; it was posted {took:.1f} s after its return", took
     )
@@ -215,16 +248,6 @@ async def _refused(fleet: Fleet, key: str) -> bool:
     names = [name for name in fleet.running if name.startswith("keeper")]
     told = [await fleet.metric(name, "vpm_keeper_source_refusals_total") for name in names]
     return any(("feed", key) in labels and value > 0 for samples in told for labels, value in samples.items())
-
-
-async def _clock(fleet: Fleet) -> Any:
-    return (await fleet.ask_database("SELECT clock_timestamp()"))[0][0]
-
-
-def _asked(fleet: Fleet, since: Any, *subjects: str) -> bool:
-    """Whether the keepers asked for a transaction about each of them."""
-    query = "SELECT count(*) FROM keeper_errand WHERE subject = ANY(%s) AND asked_at > %s"
-    return bool(fleet.rows(query, list(subjects), since)[0][0] == len(subjects))
 
 
 async def _both_sides(fleet: Fleet, load: Load, *bettors: Wallet) -> int:
@@ -271,11 +294,6 @@ async def _ring(fleet: Fleet, market: int) -> None:
     await fleet.warp("vpm", max(0, terms["freezeTime"] - await fleet.now("vpm")) + SETTLE_AFTER_SECONDS)
 
 
-def _settled(fleet: Fleet, market: int) -> bool:
-    (row,) = fleet.rows("SELECT winner IS NOT NULL OR voided FROM stock_market WHERE market_id = %s", market)
-    return bool(row[0])
-
-
 def _owed(fleet: Fleet, market: int, owner: Wallet | None = None) -> list[int]:
     """Position ids with something still to be sent, by the contract's own view."""
     settler = fleet.contract("vpm", "VestedMarkets")
@@ -309,6 +327,7 @@ DRILLS = (
         "jam-nonce",
         "somebody else sends with a lane's key, taking its next nonces",
         "the lane goes on after them, and each bet is sent once; a new one is confirmed within 90 s",
+        "the chain has the foreign transactions, and of this very lane ones with later nonces",
         "transactions-stand-still",
         jam_nonce,
     ),
@@ -316,6 +335,7 @@ DRILLS = (
         "out-of-gas",
         "every relay key on the stock chain is empty",
         "bets are refused with words; they are confirmed within 60 s of funding, with no restart",
+        "the bet that was refused, and told how to go without us, is on the chain once",
         "a-key-runs-out-of-gas",
         out_of_gas,
     ),
@@ -323,6 +343,7 @@ DRILLS = (
         "freeze-owner",
         "the token freezes a winner before the payout",
         "everybody else is paid; the frozen owner is paid once released",
+        "the other owner's balance rose while the frozen one's stood still, and that rose after its release",
         "a-payout-does-not-arrive",
         freeze_owner,
     ),
@@ -330,6 +351,7 @@ DRILLS = (
         "pause-token",
         "the token is paused over a bell",
         "the market is settled all the same, and owners are paid once the token goes on",
+        "the contract settled during the pause with every balance as it was; afterwards each owner's is higher",
         "a-payout-does-not-arrive",
         pause_token,
     ),
@@ -337,6 +359,7 @@ DRILLS = (
         "miss-bell",
         "no keeper runs over a market's bell",
         "it is settled within two minutes of a keeper's return, from the rounds of the bell",
+        "the contract has settled it, from rounds that `vpm verify` finds to be those of the bell, and balances rose",
         "a-market-is-not-settled",
         miss_bell,
     ),
@@ -344,6 +367,7 @@ DRILLS = (
         "lose-source",
         "the only source of one observation feed does not answer",
         "nothing is posted for it and the metrics tell why; the others go on, and it does within 60 s of its return",
+        "the feed has no observation of the time without its source, each other one has, and it has one of after it",
         "a-feed-gets-no-observations",
         lose_source,
     ),

@@ -1,4 +1,5 @@
-"""What a drill is: what it breaks, what is expected to hold, and a function that does it."""
+"""What a drill is: what it breaks, what is expected to hold, what must be different afterwards, and a function that
+does it and looks."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from dataclasses import dataclass
 
 from scripts._drill.fleet import DidNotHappen, Fleet
 from scripts._drill.load import Load, Promise, Told
+from scripts._drill.witness import is_public, times_there
 from scripts._stack.wallets import Wallet
 
 
@@ -27,10 +29,15 @@ Run = Callable[[Fleet, Load], Awaitable[Held]]
 
 @dataclass(frozen=True, slots=True)
 class Drill:
+    """A thing to break. expected: what goes on, and how soon. afterwards: what the chain or the public pages then show,
+    and would not if nothing had been broken or it had not been mended; `run` looks. runbook: the section of
+    docs/operate.md whose symptom it produces."""
+
     name: str
     breaks: str
     expected: str
-    runbook: str  # the section of docs/operate.md whose symptom it produces
+    afterwards: str
+    runbook: str
     run: Run
 
 
@@ -40,20 +47,28 @@ def require(holds: bool, otherwise: str) -> None:
         raise DidNotHappen(otherwise)
 
 
-async def bet_taken(fleet: Fleet, load: Load, seconds: float, wallet: Wallet | None = None) -> float:
-    """Seconds until a new gasless bet is confirmed from end to end. One that has to wait does not hold up the next."""
+async def bet_taken(
+    fleet: Fleet, load: Load, seconds: float, wallet: Wallet | None = None, door: str | None = None
+) -> float:
+    """Seconds until a new gasless bet is confirmed from end to end: told, on the chain once, and shown on the public
+    page of its owner (`door`: by this API process). One that has to wait does not hold up the next."""
     trying: list[asyncio.Task[Promise | None]] = []
     tried = 0.0
 
-    def taken() -> bool:
+    async def taken() -> bool:
         nonlocal tried
         if time.monotonic() - tried > TRY_EVERY_SECONDS:
             tried = time.monotonic()
             trying.append(asyncio.create_task(load.stock(wallet)))
         done = [task.result() for task in trying if task.done() and task.exception() is None]
-        return any(promise is not None and promise.told is Told.TAKEN for promise in done)
+        for promise in done:
+            if promise is None or promise.told is not Told.TAKEN:
+                continue
+            if await times_there(fleet, promise) == 1 and await is_public(fleet, load, promise, door):
+                return True
+        return False
 
-    took = await fleet.until(taken, "a new bet confirmed", seconds)
+    took = await fleet.until(taken, "a new bet confirmed, on the chain and on its owner's page", seconds)
     load.adopt(trying)
     return took
 
@@ -62,3 +77,16 @@ async def reads_served(load: Load) -> int:
     """The status of the market list now."""
     status, _ = await load.call("GET", "/api/markets")
     return status
+
+
+async def all_taken(fleet: Fleet, bets: list[asyncio.Task[Promise | None]], what: str, seconds: float) -> float:
+    """Seconds until each of these bets is told as taken and on the chain once. One that was never signed is none."""
+
+    async def are_there() -> bool:
+        if not all(task.done() for task in bets):
+            return False
+        made = [promise for task in bets if (promise := task.result()) is not None]
+        require(bool(made), "no bet was made: there was nothing to lose")
+        return all([one.told is Told.TAKEN and await times_there(fleet, one) == 1 for one in made])
+
+    return await fleet.until(are_there, what, seconds)

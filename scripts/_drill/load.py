@@ -161,7 +161,7 @@ class Load:
     ) -> tuple[int, Any]:
         """Status and JSON of any API process that answers; 0 when none does. Each call has its own caller address."""
         number = next(self._callers)
-        given = {"X-Forwarded-For": f"10.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}", **(headers or {})}
+        given = {**_caller(number), **(headers or {})}
         patience = aiohttp.ClientTimeout(total=ANSWER_SECONDS)
         doors = self.fleet.base_urls
         for turn in range(len(doors)):
@@ -176,6 +176,10 @@ class Load:
             except (aiohttp.ClientError, TimeoutError, ValueError):
                 return 0, None
         return 0, None
+
+    def caller(self) -> dict[str, str]:
+        """The headers of somebody who has not called yet."""
+        return _caller(next(self._callers))
 
     async def insist(
         self, promise: Promise, path: str, body: Any, refusals: frozenset[str], headers: Mapping[str, str] | None = None
@@ -298,3 +302,7 @@ class Load:
         refusals = frozenset({"market_closed", "invalid_signature", "insufficient_funds", "cup_closed"})
         await self.insist(promise, "/api/cup/v1/trade", {**body, "signature": "0x" + signed.signature.hex()}, refusals)
         return promise
+
+
+def _caller(number: int) -> dict[str, str]:
+    return {"X-Forwarded-For": f"10.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}"}

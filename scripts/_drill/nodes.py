@@ -9,10 +9,11 @@ import subprocess
 import sys
 from dataclasses import dataclass
 
-from scripts._drill.drill import Drill, Held, bet_taken, reads_served, require
+from scripts._drill.drill import Drill, Held, all_taken, bet_taken, reads_served, require
 from scripts._drill.fleet import CHAIN_IDS, ROOT, Fleet
 from scripts._drill.load import Load, Promise, Told
 from scripts._drill.proxy import Mood
+from scripts._drill.witness import is_public
 
 AWAY_SECONDS = 12.0
 SHALLOW = 4
@@ -28,15 +29,21 @@ async def drop_rpc(fleet: Fleet, load: Load) -> Held:
     await asyncio.sleep(AWAY_SECONDS)
     status, body = await load.call("GET", "/api/markets")
     fleet.mood(Mood.FAITHFUL)
-    took = max(await asyncio.gather(*(fleet.indexed(chain) for chain in CHAIN_IDS)))
-    bet = await bet_taken(fleet, load, 60)
     require(status == 200, f"the market list answered {status} without a node")
     require(bool(body["stale"]), "the market list did not say that it is stale")
+    took = max(await asyncio.gather(*(fleet.indexed(chain) for chain in CHAIN_IDS)))
+    bet = await bet_taken(fleet, load, 60)
+    await fleet.until(lambda: _is_fresh(load), "a market list that is not stale", 60)
     return Held(
         f"no node for {AWAY_SECONDS:.0f} s: reads were served and said stale; the index was at both heads {took:.1f} s "
         f"after, a bet confirmed {bet:.1f} s after that",
         took + bet,
     )
+
+
+async def _is_fresh(load: Load) -> bool:
+    status, body = await load.call("GET", "/api/markets")
+    return status == 200 and body["stale"] is False
 
 
 async def hang_rpc(fleet: Fleet, load: Load) -> Held:
@@ -55,14 +62,27 @@ async def corrupt_rpc(fleet: Fleet, load: Load) -> Held:
     await asyncio.sleep(AWAY_SECONDS)
     short = await _counted(fleet, "indexer", SHORT_ANSWERS)
     fleet.mood(Mood.FORGETFUL)
+    bets = [asyncio.create_task(load.stock()) for _ in range(2)]
+    load.adopt(bets)
     await fleet.until(lambda: _more(fleet, "indexer", SHORT_ANSWERS, short), "the left-out logs noticed", 90)
     fleet.mood(Mood.FAITHFUL)
     spoiled = sum(proxy.misled for proxy in fleet.proxies.values())
     took = max(await asyncio.gather(*(fleet.indexed(chain) for chain in CHAIN_IDS)))
     bet = await bet_taken(fleet, load, 60)
+    bet += await all_taken(fleet, bets, "the bets of the forgetful moment told and on the chain", 60)
+    made = [one for task in bets if (one := task.result()) is not None]
+
+    async def are_public() -> bool:
+        return all([await is_public(fleet, load, one) for one in made])
+
+    await fleet.until(are_public, "the bets whose logs were left out on their owners' pages", 60)
     undone = await _undone(fleet) - before
     require(undone == 0, f"{undone} reorganizations were believed that never were")
-    return Held(f"{spoiled} spoiled answers: none was believed; at both heads after {took:.1f} s", took + bet)
+    return Held(
+        f"{spoiled} spoiled answers: none was believed; at both heads after {took:.1f} s, with {len(made)} bets whose "
+        "logs had been left out",
+        took + bet,
+    )
 
 
 async def _undone(fleet: Fleet) -> int:
@@ -148,7 +168,8 @@ async def stand_still(fleet: Fleet, load: Load) -> Held:
     resent = await _counted(fleet, "relayer", RESENDS)
     await fleet.rpc("vpm", "evm_setIntervalMining", 0)
     try:
-        load.adopt([asyncio.create_task(load.stock()) for _ in range(3)])
+        forgotten = [asyncio.create_task(load.stock()) for _ in range(3)]
+        load.adopt(forgotten)
         await fleet.until(lambda: _any_pooled(fleet), "transactions in the pool", 60)
         await fleet.rpc("vpm", "anvil_dropAllTransactions")
         again = await fleet.until(lambda: _more(fleet, "relayer", RESENDS, resent), "them offered again", 60)
@@ -164,9 +185,11 @@ async def stand_still(fleet: Fleet, load: Load) -> Held:
 
     higher = await fleet.until(dear, "the fees raised", 90)
     took = await bet_taken(fleet, load, 90)
+    took += await all_taken(fleet, forgotten, "the bets that the node forgot told and on the chain", 90)
     return Held(
         f"offered again after {again:.1f} s to a node that had forgotten them; the base fee rose above the {offered:,} "
-        f"wei a gas it then paid, and was met after {higher:.1f} s; a bet {took:.1f} s after it fell",
+        f"wei a gas it then paid, and was met after {higher:.1f} s; a new bet and the forgotten ones were on the chain "
+        f"{took:.1f} s after it fell",
         took,
     )
 
@@ -196,14 +219,14 @@ async def _any_pooled(fleet: Fleet) -> bool:
 async def deep_reorg(fleet: Fleet, load: Load) -> Held:
     """A live network's rules: beyond finality nothing is undone by itself; a person has to say so."""
     names = [name for name in fleet.running if name.startswith("indexer")]
-    strict = fleet.folder / "strict"
+    strict, ordinary = fleet.folder / "strict", {name: fleet.extra.get(name, {}) for name in names}
     shutil.rmtree(strict, ignore_errors=True)
     strict.mkdir()
     for chain, kind in LIVE_KINDS.items():
         facts = json.loads(fleet.genesis.deployment(chain).read_text())
         (strict / f"{chain}.json").write_text(json.dumps({**facts, "kind": kind}))
     for name in names:
-        fleet.extra[name] = {"VPM_DEPLOYMENTS_DIR": str(strict)}
+        fleet.extra[name] = {**ordinary[name], "VPM_DEPLOYMENTS_DIR": str(strict)}
         fleet.keep_down(name)
         fleet.start(name)
     await fleet.until_ready(*names)
@@ -231,14 +254,24 @@ async def deep_reorg(fleet: Fleet, load: Load) -> Held:
         took += await fleet.indexed("vpm")
     finally:
         for name in names:
-            fleet.extra.pop(name, None)
+            fleet.extra[name] = ordinary[name]
             fleet.keep_down(name)
             fleet.start(name)
         await fleet.until_ready(*names)
     require(served == 200, f"the market list answered {served} while the index was halted")
+    took += await fleet.until(
+        lambda: _lists_what_is(fleet, load), "the markets of the new chain on the public list", 60
+    )
     return Held(
         f"{DEEP} blocks were replaced: halted, served stale, followed {took:.1f} s after it was read again", took
     )
+
+
+async def _lists_what_is(fleet: Fleet, load: Load) -> bool:
+    """Whether the public list has the markets that the contract has now, and none that went with the old blocks."""
+    status, listed = await load.call("GET", "/api/markets")
+    count = await fleet.read("vpm", fleet.contract("vpm", "VestedMarkets").call("marketCount"))
+    return status == 200 and not listed["stale"] and max(int(each["id"]) for each in listed["markets"]) == count
 
 
 def _stands(bet: Promise, block: int) -> bool:
@@ -276,6 +309,7 @@ DRILLS = (
         "drop-rpc",
         f"no node of either chain answers for {AWAY_SECONDS:.0f} s",
         "reads go on and say stale; both chains are followed and bets confirmed within 60 s of their return",
+        "the public list, which said that it was stale, no longer does; a new bet is on the chain and on its page",
         "no-node-answers",
         drop_rpc,
     ),
@@ -283,6 +317,7 @@ DRILLS = (
         "hang-rpc",
         f"nodes take requests and never answer for {AWAY_SECONDS:.0f} s",
         "reads go on; a bet is confirmed within 90 s of their return",
+        "a new bet is on the chain and on its owner's public page",
         "no-node-answers",
         hang_rpc,
     ),
@@ -290,6 +325,7 @@ DRILLS = (
         "corrupt-rpc",
         f"nodes answer pages, cut JSON and wrong shapes for {AWAY_SECONDS:.0f} s, then leave logs out of right answers",
         "nothing of it is believed: no log is dropped or invented, and both chains are followed afterwards",
+        "bets whose logs were left out are on the chain once and on their owners' public pages",
         "the-index-lags",
         corrupt_rpc,
     ),
@@ -297,6 +333,7 @@ DRILLS = (
         "reorg",
         f"the last {SHALLOW} blocks of both chains are replaced by empty ones",
         "tables follow the new chain, and every bet that was taken is mined again",
+        "each transaction of ours that stood in a replaced block stands in another, and the outbox names that one",
         "reorganizations",
         reorg,
     ),
@@ -304,6 +341,7 @@ DRILLS = (
         "stand-still",
         "the stock chain makes no block, its node forgets the pool, and then the base fee jumps",
         "what was sent is offered again and then at higher fees; a bet is confirmed within 90 s after that",
+        "the bets that the node forgot are on the chain, once each",
         "transactions-stand-still",
         stand_still,
     ),
@@ -313,6 +351,7 @@ DEEP_REORG = Drill(
     "deep-reorg",
     f"{DEEP} blocks of the stock chain are replaced, beyond finality, under a live network's rules",
     "the index halts and serves what it has, and follows once an operator has the chain read again",
+    "the public list has the markets of the new chain, and none that went with the replaced blocks",
     "the-index-is-halted",
     deep_reorg,
 )

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import secrets
 
+from core.mirror.settlement import StakeStatus
 from scripts._drill.drill import Drill, Held, bet_taken, require
 from scripts._drill.fleet import CHAIN_IDS, Fleet
-from scripts._drill.load import Load
+from scripts._drill.load import Load, Told
+from scripts._drill.witness import times_there
 from scripts._stack import wallets
 
 ETH = 10**18
+_ON_FEED = (
+    "SELECT s.stake_id FROM agent_stake s JOIN agent_market m USING (market_id) WHERE m.feed = %s AND m.void_reason = 7"
+)
 _STAKES = "SELECT count(*) FROM agent_stake s JOIN agent_market m USING (market_id) WHERE m.feed = %s"
 
 
@@ -18,6 +23,7 @@ async def pause_bets(fleet: Fleet, load: Load) -> Held:
     for chain in CHAIN_IDS:
         await _pauser(fleet, chain, "pause", wallets.GUARDIAN.address)
     try:
+        require(await _paused(fleet) == [True, True], "the contracts do not say that they are paused")
         refused = await fleet.until(lambda: _door_says(load, "platform_paused"), "agent bets refused", 60, pause=0.5)
         resumed = True
         try:
@@ -25,14 +31,21 @@ async def pause_bets(fleet: Fleet, load: Load) -> Held:
         except Exception:  # the node refuses to send what reverts, in words of its own
             resumed = False
         require(not resumed, "a guardian resumed")
+        require(await _paused(fleet) == [True, True], "the guardian's word changed the contracts")
     finally:
         for chain in CHAIN_IDS:
             safe = fleet.deployment(chain).safe
             assert safe is not None
             await _pauser(fleet, chain, "resume", safe.address)
     took = await bet_taken(fleet, load, 60)
-    before = len(load.taken("agent"))
-    agent = await fleet.until(lambda: len(load.taken("agent")) > before, "an agent bet taken", 90)
+    require(await _paused(fleet) == [False, False], "the contracts still say that they are paused")
+    known = len(load.promises)
+
+    async def is_staked() -> bool:
+        made = [one for one in load.promises[known:] if one.surface == "agent" and one.told is Told.TAKEN]
+        return any([await times_there(fleet, one) == 1 for one in made])
+
+    agent = await fleet.until(is_staked, "an agent bet taken and on the chain", 90)
     return Held(
         f"the door refused agent bets {refused:.1f} s after the guardian's pause, and a guardian could not resume; a "
         f"stock bet was confirmed {took:.1f} s after the Safe did, an agent bet {agent:.1f} s later",
@@ -53,6 +66,14 @@ async def condemn_feed(fleet: Fleet, load: Load) -> Held:
     took = await fleet.until(lambda: _count(fleet, feed, left) == 0, f"every stake on {source.key} given back", 180)
     short = _count(fleet, feed, " AND m.void_reason = 7 AND s.paid_amount <> s.amount")
     require(short == 0, f"{short} stakes were not given back whole")
+    stakes = [number for (number,) in await fleet.ask_database(_ON_FEED, feed)]
+    require(bool(stakes), f"there was no stake on {source.key}: nothing had to go back")
+    wallet = fleet.contract("base", "SettlementWallet")
+    views = [await fleet.read("base", wallet.call("stake", int(number))) for number in stakes]
+    kept = [view for view in views if (view["status"], view["payable_"]) != (StakeStatus.REFUNDED, 0)]
+    require(
+        not kept, f"{len(kept)} of {len(stakes)} stakes on {source.key} are not refunded by the contract's own view"
+    )
     back = _count(fleet, feed, " AND m.void_reason = 7")
     going_on = bytes.fromhex(others[0].address[2:])
     still = fleet.rows("SELECT count(*) FROM agent_market WHERE feed = %s AND status = 1", going_on)[0][0]
@@ -60,6 +81,12 @@ async def condemn_feed(fleet: Fleet, load: Load) -> Held:
     return Held(
         f"{back} stakes on {source.key} were given back whole within {took:.1f} s; markets on other feeds went on", took
     )
+
+
+async def _paused(fleet: Fleet) -> list[bool]:
+    """What the two contracts say of themselves."""
+    agent, stock = fleet.contract("base", "SettlementWallet"), fleet.contract("vpm", "VestedMarkets")
+    return [await fleet.read("base", agent.call("paused")), await fleet.read("vpm", stock.call("entriesPaused"))]
 
 
 async def _pauser(fleet: Fleet, chain: str, call: str, sender: str) -> None:
@@ -95,6 +122,7 @@ DRILLS = (
         "pause-bets",
         "a guardian stops new bets on both chains",
         "bets are refused with words, the guardian cannot resume; they are taken within 90 s of the Safe's word",
+        "both contracts said paused and then no longer, and a new bet of each kind is on its chain",
         "pause-and-resume",
         pause_bets,
     ),
@@ -102,6 +130,7 @@ DRILLS = (
         "condemn-feed",
         "the Safe condemns a feed whose publisher lied, with bets on it open",
         "every stake on it goes back whole within 180 s; other feeds go on",
+        "the contract's own views have each stake on the feed as refunded, with nothing left to pay",
         "a-publisher-lies",
         condemn_feed,
     ),

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import time
 
-from scripts._drill.drill import Drill, Held, bet_taken, reads_served, require
+from scripts._drill.drill import Drill, Held, all_taken, bet_taken, reads_served, require
 from scripts._drill.fleet import Fleet, children
 from scripts._drill.load import Load
+from scripts._drill.witness import at_door, mined, observations
 
 TAKEOVER_SECONDS = 30.0
 
@@ -18,37 +18,63 @@ async def kill_indexer(fleet: Fleet, load: Load) -> Held:
     name = await fleet.leader("indexer")
     fleet.kill(name)
     took = max(await asyncio.gather(*(fleet.indexed(chain, TAKEOVER_SECONDS, ahead=3) for chain in fleet.urls)))
+    bet = await bet_taken(fleet, load, TAKEOVER_SECONDS)
     await fleet.until_ready(name)
-    return Held(f"{name} was killed; the index was at both heads again after {took:.1f} s", took)
+    return Held(
+        f"{name} was killed; the index was at both heads again after {took:.1f} s, a bet on its owner's page "
+        f"{bet:.1f} s later",
+        took,
+    )
 
 
 async def kill_keeper(fleet: Fleet, load: Load) -> Held:
+    """What was asked for before the blow may be mined after it; what was observed afterwards is another keeper's."""
     name = await fleet.leader("keeper")
     fleet.kill(name)
-    (killed_at,) = (await fleet.ask_database("SELECT now()"))[0]
+    killed_at = await fleet.now("base")
 
-    async def ran() -> bool:
-        rows = await fleet.ask_database("SELECT count(*) FROM keeper_run WHERE started_at > %s AND ok", killed_at)
-        return bool(rows[0][0] >= 3)
+    async def posted() -> bool:
+        return max((await observations(fleet)).values()) > killed_at
 
-    took = await fleet.until(ran, "three jobs run by another keeper", TAKEOVER_SECONDS)
+    took = await fleet.until(posted, "an observation of after the blow on the chain", TAKEOVER_SECONDS)
     await fleet.until_ready(name)
-    return Held(f"{name} was killed while leading; jobs ran again after {took:.1f} s", took)
+    return Held(f"{name} was killed while leading; another one's observation was on the chain after {took:.1f} s", took)
 
 
 async def kill_relayer(fleet: Fleet, load: Load) -> Held:
     """All of them at once, while bets are on their way: the next ones take the lanes."""
     names = [name for name in fleet.running if name.startswith("relayer")]
     waiting = [asyncio.create_task(load.stock()) for _ in range(3)]
-    await asyncio.sleep(0.3)
-    began = time.monotonic()
+    load.adopt(waiting)
+    halfway: list[int] = []
+
+    async def on_their_way() -> bool:
+        halfway[:] = [intent for (intent,) in await fleet.ask_database(_IN_FLIGHT)]
+        return bool(halfway)
+
+    await fleet.until(on_their_way, "a transaction on its way", 30, pause=0.01)
     for name in names:
         fleet.kill(name)
     took = await bet_taken(fleet, load, 60)
-    await asyncio.gather(*waiting)
+    took += await fleet.until(lambda: _landed(fleet, halfway), "what was on its way on the chain", 60)
+    took += await all_taken(fleet, waiting, "the bets of that moment told and on the chain", 60)
     await fleet.until_ready(*names)
-    held = f"{len(names)} relayers were killed with bets on their way; a new bet was confirmed after {took:.1f} s"
-    return Held(held, time.monotonic() - began if took == 0 else took)
+    return Held(
+        f"{len(names)} relayers were killed with {len(halfway)} transactions on their way; those and a new bet were on "
+        f"the chain after {took:.1f} s",
+        took,
+    )
+
+
+_IN_FLIGHT = "SELECT id FROM outbox_intent WHERE chain_id = 4663 AND kind = 'enter' AND state IN ('signed', 'sent')"
+
+
+async def _landed(fleet: Fleet, intents: list[int]) -> bool:
+    """Whether the outbox knows a transaction for each of them and the chain has it."""
+    rows = await fleet.ask_database(
+        "SELECT encode(tx_hash, 'hex') FROM outbox_intent WHERE id = ANY(%s) AND outcome = 'succeeded'", intents
+    )
+    return len(rows) == len(intents) and await mined(fleet, "vpm", [f"0x{tx}" for (tx,) in rows])
 
 
 async def kill_api(fleet: Fleet, load: Load) -> Held:
@@ -57,13 +83,13 @@ async def kill_api(fleet: Fleet, load: Load) -> Held:
     if fleet.size.api > 1:
         require(await reads_served(load) == 200, "the other API processes did not answer")
     took = await fleet.until_ready(name)
-    bet = await bet_taken(fleet, load, 60)
-    return Held(f"{name} was killed; it was back after {took:.1f} s, and a bet was confirmed {bet:.1f} s later", took)
+    bet = await bet_taken(fleet, load, 60, door=fleet.base_urls[0])
+    return Held(f"{name} was killed; it was back after {took:.1f} s, and itself showed a bet {bet:.1f} s later", took)
 
 
 async def kill_worker(fleet: Fleet, load: Load) -> Held:
     """An API process of two workers on one port; its parent starts the one that died again."""
-    name = f"api-{fleet.size.api - 1}"
+    name, door = f"api-{fleet.size.api - 1}", fleet.base_urls[-1]
     fleet.arguments[name] = ("--workers", "2")
     fleet.keep_down(name)
     fleet.start(name)
@@ -75,13 +101,24 @@ async def kill_worker(fleet: Fleet, load: Load) -> Held:
         took = await fleet.until(lambda: _replaced(fleet, name, before), "the worker started again", 30)
         told = await fleet.metric(name, "vpm_api_worker_restarts_total")
         require(sum(told.values()) >= 1, "the metrics do not tell of the restart")
-        bet = await bet_taken(fleet, load, 60)
+        # The other one dies, too, so that whoever answers next is the one that was started again.
+        os.kill(before[1], signal.SIGKILL)
+        again = await fleet.until(lambda: _answers(load, door), "an answer of the worker started again", 30)
+        bet = await bet_taken(fleet, load, 60, door=door)
     finally:
         fleet.arguments.pop(name)
         fleet.keep_down(name)
         fleet.start(name)
     await fleet.until_ready(name)
-    return Held(f"a worker of {name} was killed and replaced within {took:.1f} s; a bet {bet:.1f} s later", took + bet)
+    return Held(
+        f"a worker of {name} was killed and replaced within {took:.1f} s; the new one answered alone {again:.1f} s "
+        f"after the other was gone, and showed a bet {bet:.1f} s later",
+        took + again + bet,
+    )
+
+
+async def _answers(load: Load, door: str) -> bool:
+    return (await at_door(load, f"{door}/api/markets"))[0] == 200
 
 
 def _workers(fleet: Fleet, name: str) -> list[int]:
@@ -98,6 +135,7 @@ DRILLS = (
         "kill-indexer",
         "SIGKILL to the indexer that leads",
         "a standby or its successor follows both chains again within 30 s, and no block is missed",
+        "a bet made after the blow is on the chain and on its owner's public page",
         "nobody-leads",
         kill_indexer,
     ),
@@ -105,6 +143,7 @@ DRILLS = (
         "kill-keeper",
         "SIGKILL to the keeper that leads",
         "another keeper runs the jobs within 30 s, and nothing is done twice",
+        "a feed on the chain has an observation of after the blow",
         "nobody-leads",
         kill_keeper,
     ),
@@ -112,6 +151,7 @@ DRILLS = (
         "kill-relayer",
         "SIGKILL to every relayer with bets on their way",
         "each bet is sent once; a new one is confirmed within 60 s",
+        "what was on its way at the blow is on the chain, the bets of that moment once each, and the outbox says so",
         "bets-are-not-relayed",
         kill_relayer,
     ),
@@ -119,6 +159,7 @@ DRILLS = (
         "kill-api",
         "SIGKILL to an API process",
         "the others answer; it is back within 90 s and takes bets",
+        "a new bet is on the chain, and the process that was killed itself shows it on its owner's page",
         "a-daemon-is-down",
         kill_api,
     ),
@@ -126,6 +167,7 @@ DRILLS = (
         "kill-worker",
         "SIGKILL to one of an API process's workers",
         "its parent starts another within 30 s, and the metrics tell; the rest answer meanwhile",
+        "the worker that was started again answers the public by itself and shows a new bet",
         "a-daemon-is-down",
         kill_worker,
     ),

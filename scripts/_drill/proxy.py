@@ -55,8 +55,7 @@ class Proxy:
         if self.mood is Mood.GONE:
             return self._hang_up(request)
         if self.mood is Mood.SILENT:
-            await asyncio.sleep(60)
-            return self._hang_up(request)
+            await asyncio.Event().wait()  # until its caller has had enough
         try:
             async with self._session.post(self.target, data=body, headers=_JSON) as answer:
                 content = await answer.read()

@@ -35,6 +35,7 @@ class Result:
             "drill": self.drill.name,
             "breaks": self.drill.breaks,
             "expected": self.drill.expected,
+            "afterwards": self.drill.afterwards,
             "happened": self.happened,
             "held": self.held and not self.faults,
             "recoverySeconds": None if self.recovery_seconds is None else round(self.recovery_seconds, 2),
@@ -47,7 +48,7 @@ async def run_drills(fleet: Fleet, drills: Sequence[Drill], load: Load, say: Say
     """Stops at the first drill after which the service does not come to rest: what follows would prove nothing."""
     results: list[Result] = []
     for drill in drills:
-        say(f"\n{drill.name}: {drill.breaks}\n  expected   {drill.expected}")
+        say(f"\n{drill.name}: {drill.breaks}\n  expected   {drill.expected}\n  afterwards {drill.afterwards}")
         result = await _one(fleet, drill, load)
         results.append(result)
         say(f"  happened   {result.happened}")

@@ -16,6 +16,7 @@ from scripts._drill.checks import index_command
 from scripts._drill.drill import Drill, Held, bet_taken, reads_served, require
 from scripts._drill.fleet import CHAIN_IDS, Fleet, children
 from scripts._drill.load import Load
+from scripts._drill.witness import offered_by, public_offer
 
 AWAY_SECONDS = 8.0
 # A write beyond this offset fails with EFBIG, which PostgreSQL meets exactly as it meets a full disk: it cannot extend
@@ -30,9 +31,9 @@ async def stop_postgres(fleet: Fleet, load: Load) -> Held:
     status, answer = await load.call("POST", "/api/cup/v1/wallet", {"walletAddress": "0x" + "11" * 20})
     await asyncio.sleep(AWAY_SECONDS / 2)
     await fleet.start_postgres()
-    took = await bet_taken(fleet, load, 60)
     require(served == 200, f"the market list answered {served} while the database was away")
     require(status >= 500 or status == 0, f"a write was answered {status} while the database was away: {answer}")
+    took = await bet_taken(fleet, load, 60)
     restarts = fleet.restarts
     return Held(
         f"away for {AWAY_SECONDS:.0f} s: reads went on from memory, writes were refused ({status}); a bet was "
@@ -57,12 +58,12 @@ async def fill_disk(fleet: Fleet, load: Load) -> Held:
 
     await fleet.until(refuses, "PostgreSQL refusing writes for want of space", 60, pause=0.5)
     served = await reads_served(load)
+    require(served == 200, f"the market list answered {served} while the disk was full")
     # What the runbook says: make room, then start PostgreSQL again.
     await fleet.stop_postgres()
     await fleet.start_postgres()
     took = await bet_taken(fleet, load, 90)
     await asyncio.gather(*(fleet.indexed(chain) for chain in CHAIN_IDS))
-    require(served == 200, f"the market list answered {served} while the disk was full")
     return Held(
         f"writes failed ({_words(fleet) or failed[:80]}), reads went on; a bet was confirmed {took:.1f} s after there "
         "was room again",
@@ -71,11 +72,20 @@ async def fill_disk(fleet: Fleet, load: Load) -> Held:
 
 
 async def tamper_index(fleet: Fleet, load: Load) -> Held:
-    """A number of the oldest market changes behind the indexer's back, as by a faulty disk or a stray UPDATE."""
-    await fleet.ask_database(
-        "UPDATE stock_market SET principal_up = principal_up + 1"
-        " WHERE market_id = (SELECT min(market_id) FROM stock_market) RETURNING market_id"
+    """A number of the oldest bet changes behind the indexer's back, as by a faulty disk or a stray UPDATE."""
+    ((position, owner),) = await fleet.ask_database(
+        "SELECT position_id, owner FROM stock_position WHERE vintage > 0 ORDER BY position_id LIMIT 1"
     )
+    page, true = "0x" + bytes(owner).hex(), await offered_by(fleet, position)
+    require(await public_offer(load, page, position) == true, "the public page was wrong before anything was changed")
+    await fleet.ask_database(
+        "UPDATE stock_position SET offered = offered + 1 WHERE position_id = %s RETURNING position_id", position
+    )
+
+    async def shows(number: int) -> bool:
+        return await public_offer(load, page, position) == number
+
+    await fleet.until(lambda: shows(true + 1), "the wrong number on the public page", 60, pause=0.5)
     code, said = await index_command(fleet, "audit", "--chain", "vpm")
     require(code == 1 and "mismatches" in said, f"the audit did not find the changed row: {said.strip()[-300:]}")
     measured = await fleet.until(lambda: _mismatches(fleet, True), "the mismatch in the metrics", 60, pause=0.5)
@@ -86,9 +96,10 @@ async def tamper_index(fleet: Fleet, load: Load) -> Held:
     await fleet.until(lambda: _clean(fleet), "an audit without mismatches", 60, pause=1.0)
     took = time.monotonic() - began
     await fleet.until(lambda: _mismatches(fleet, False), "no mismatch in the metrics", 60, pause=0.5)
+    await fleet.until(lambda: shows(true), "the true number on the public page", 60, pause=0.5)
     return Held(
         f"the audit found the changed row, the metrics told {measured:.1f} s later; rebuilt and audited clean within "
-        f"{took:.1f} s",
+        f"{took:.1f} s, and the public page shows the true number again",
         took,
     )
 
@@ -144,8 +155,9 @@ def _servers(fleet: Fleet) -> list[int]:
 DRILLS = (
     Drill(
         "tamper-index",
-        "one number of one market is changed in PostgreSQL",
+        "one number of one bet is changed in PostgreSQL",
         "the audit finds it and the metrics tell; a rebuild beside the running indexers makes it good",
+        "the public page, which showed the wrong number, shows the contract's, and the audit finds nothing more",
         "the-index-differs-from-the-chain",
         tamper_index,
     ),
@@ -153,6 +165,7 @@ DRILLS = (
         "stop-postgres",
         f"PostgreSQL stops for {AWAY_SECONDS:.0f} s",
         "reads go on from memory, writes are refused; a bet is confirmed within 60 s of its return",
+        "a new bet is on the chain and on its owner's public page",
         "postgresql-is-away",
         stop_postgres,
     ),
@@ -160,6 +173,7 @@ DRILLS = (
         "fill-disk",
         "PostgreSQL may not write another byte beyond its quota",
         "writes are refused and nothing is lost; a bet is confirmed within 90 s once there is room",
+        "a new bet is on the chain and on its owner's public page",
         "the-disk-is-full",
         fill_disk,
     ),

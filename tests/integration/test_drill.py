@@ -12,7 +12,7 @@ from scripts._drill.__main__ import main
 from scripts._drill.audience import Audience
 from scripts._drill.catalogue import DRILLS, QUICK
 from scripts._drill.drill import Drill, Held
-from scripts._drill.fleet import ROOT, DidNotHappen, Fleet, Size, fleet
+from scripts._drill.fleet import DidNotHappen, Fleet, Size, fleet
 from scripts._drill.guard import NotLocal, require_local
 from scripts._drill.load import Load
 from scripts._drill.movement import Seen, judge, watching
@@ -64,38 +64,10 @@ async def test_a_few_drills_hold_and_nothing_is_lost_or_doubled(local_genesis: G
         assert verdict.missing == (), "every daemon exposes what docs/metrics.md says it does"
         assert not AUDIENCE & set(verdict.still), verdict.still
 
-        (failed,) = await run_drills(running, [Drill("x", "nothing", "nothing", "", nothing)], load, said.append)
+        (failed,) = await run_drills(
+            running, [Drill("x", "nothing", "nothing", "nothing", "", nothing)], load, said.append
+        )
         assert (failed.held, failed.happened) == (False, "it did not come")
-
-
-SABOTAGE = {
-    "reorg": "async def nothing(self):\n    pass\nFollower._undo_reorged = nothing\n",
-    "jam-nonce": "async def nothing(self, *_):\n    return True\n"
-    "Follower.repair = nothing\nFollower._give_up_taken = nothing\n",
-}
-"""What each drill is about, taken out of the relayer."""
-
-
-@pytest.mark.timeout(900)
-@pytest.mark.parametrize("name", SABOTAGE)
-async def test_a_drill_fails_without_the_guard_it_is_about(local_genesis: Genesis, tmp_path: Path, name: str) -> None:
-    said: list[str] = []
-    broken = tmp_path / "broken"
-    broken.mkdir()
-    lines = f"import sys\nsys.path.insert(0, {str(ROOT)!r})\nfrom relayer.following import Follower\n"
-    (broken / "sitecustomize.py").write_text(lines + SABOTAGE[name])
-    small = Size(api=1, indexer=1, keeper=1, relayer=1)
-    async with fleet(tmp_path / "fleet", local_genesis.state, small, patience=5.0) as running, Load(running) as load:
-        await warm(running, load, said.append)
-        (whole,) = await run_drills(running, [DRILLS[name]], load, said.append)
-        assert whole.held, said
-        running.keep_down("relayer-0")
-        running.extra["relayer-0"] = {"PYTHONPATH": str(broken)}
-        running.start("relayer-0")
-        await running.until_ready("relayer-0")
-        running.patience = 0.5  # what cannot come is not waited for as long
-        (result,) = await run_drills(running, [DRILLS[name]], load, said.append)
-    assert not result.held, said
 
 
 # ---------------------------------------------------------------- only on local chains
