@@ -181,7 +181,7 @@ class AgentFold:
             market.status == MarketStatus.OPEN and e.outcome < len(outcomes),
             "a stake on a settled market or no outcome",
         )
-        got = self._book(market, outcomes).quote(e.outcome, e.amount)
+        got = book_of(market, outcomes).quote(e.outcome, e.amount)
         _require(log, (got.fee, got.shares) == (e.fee, e.shares), "a stake got other shares than the book gives")
         market.staked += e.amount
         market.net_pool += got.net
@@ -296,7 +296,7 @@ class AgentFold:
             return stake.amount, True
         if stake.status != StakeStatus.IN_BOOK or market.status == MarketStatus.OPEN:
             return 0, False
-        book = self._book(market, self._outcomes[market.market_id])
+        book = book_of(market, self._outcomes[market.market_id])
         owed = book.owed(market.winner, stake.outcome, stake.amount, stake.shares)
         return owed, book.refunds(market.winner)
 
@@ -321,10 +321,6 @@ class AgentFold:
         return [Removal(table, ("market_id",), keys) for table in (agent_market, agent_outcome, agent_stake)]
 
     # ---------------------------------------------------------------- helpers
-
-    @staticmethod
-    def _book(market: Any, outcomes: list[Any]) -> Book:
-        return book_of(market, outcomes)
 
     def _market(self, log: LogRecord, market_id: bytes) -> Any:
         _require(log, market_id in self._markets, "a market was never opened")

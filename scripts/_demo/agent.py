@@ -12,6 +12,7 @@ import contextlib
 import random
 import secrets
 import time
+from abc import ABC, abstractmethod
 from datetime import datetime
 from typing import Any
 
@@ -49,7 +50,7 @@ async def play(base_url: str) -> None:
         await asyncio.sleep(FIRST_PAUSE_SECONDS if placed < FIRST_TRADES else PAUSE_SECONDS)
 
 
-class Trader:
+class Trader(ABC):
     """A wallet that bets. How it pays is its subclasses' part."""
 
     def __init__(self, base_url: str, wallet: wallets.Wallet, session: requests.Session) -> None:
@@ -58,8 +59,9 @@ class Trader:
         self._session = session
         self._session.trust_env = False  # the service is on this machine, whatever proxy the shell names
 
+    @abstractmethod
     def _buy(self, body: dict[str, Any]) -> requests.Response:
-        raise NotImplementedError
+        """Asks for the bet, and pays for it when asked to."""
 
     def trade(self, dice: random.Random) -> bool:
         """One bet on one open market; True when there is a receipt."""

@@ -92,13 +92,18 @@ def behind(*calls: Call) -> Any:
     return lag_of
 
 
-async def landed(service: StockService, bet: Bet, body: dict[str, Any], *, indexed: bool) -> str:
-    """Somebody else brings the bet: it is on the chain from now on. Its transaction."""
+async def landed(
+    service: StockService, market: int, name: str, *, usd: int = 50, indexed: bool
+) -> tuple[Bet, dict[str, Any], str]:
+    """A bet that somebody else brought, so that it is on the chain: the bet, its body and the transaction."""
+    wallet = bettor(service, name, usd)
+    bet = service.chain.bet(wallet, market, amount=5 * USDG)
+    body = service.chain.signed(wallet, bet)
     call = bet.call(service.chain.contracts.settler, bytes.fromhex(body["signature"][2:]))
     receipt = service.chain.send(call, STRANGER)
     if indexed:
         await asyncio.sleep(1.5)
-    return str(receipt["transactionHash"])
+    return bet, body, str(receipt["transactionHash"])
 
 
 async def told_in_the_end(node: HazyNode, door: Door, body: dict[str, Any], transaction: str, *, indexed: bool) -> None:
@@ -117,11 +122,8 @@ async def test_the_contract_refuses_what_it_has_and_the_next_view_knows_nothing_
     service: StockService, node: HazyNode, door: Door, market: int, has_index: bool
 ) -> None:
     """The simulation meets the newest view, the question for the authorization one that lags."""
-    chain, wallet = service.chain, bettor(service, "brought by a stranger")
-    bet = chain.bet(wallet, market)
-    body = chain.signed(wallet, bet)
-    transaction = await landed(service, bet, body, indexed=has_index)
-    node.lag_of = behind(chain.contracts.token.call("authorizationState", wallet.address, bet.nonce))
+    bet, body, transaction = await landed(service, market, "brought by a stranger", indexed=has_index)
+    node.lag_of = behind(service.chain.contracts.token.call("authorizationState", bet.signer, bet.nonce))
     await told_in_the_end(node, door, body, transaction, indexed=has_index)
 
 
@@ -129,10 +131,7 @@ async def test_the_relayer_refuses_what_landed_and_the_doors_own_view_lags(
     service: StockService, node: HazyNode, door: Door, market: int, has_index: bool
 ) -> None:
     """Everything the door asks lags, so that the bet is queued; the relayer sees that it is spent."""
-    chain, wallet = service.chain, bettor(service, "seen by the relayer alone")
-    bet = chain.bet(wallet, market)
-    body = chain.signed(wallet, bet)
-    transaction = await landed(service, bet, body, indexed=has_index)
+    _, body, transaction = await landed(service, market, "seen by the relayer alone", indexed=has_index)
     node.lag_of = lambda _method, _params: BEHIND
     await told_in_the_end(node, door, body, transaction, indexed=has_index)
 
@@ -142,16 +141,13 @@ async def test_the_money_is_gone_because_the_bet_has_it(
     service: StockService, node: HazyNode, door: Door, market: int, has_index: bool, newest: str
 ) -> None:
     """The balance is that of the newest view, the authorization's state that of one that lags."""
-    chain, wallet = service.chain, bettor(service, "bet all she had", usd=5)
-    bet = chain.bet(wallet, market, amount=5 * USDG)
-    body = chain.signed(wallet, bet)
-    transaction = await landed(service, bet, body, indexed=has_index)
-    token = chain.contracts.token
+    bet, body, transaction = await landed(service, market, "bet all she had", usd=5, indexed=has_index)
+    token = service.chain.contracts.token
     if newest == "the balance alone":
-        held = behind(token.call("balanceOf", wallet.address))
+        held = behind(token.call("balanceOf", bet.signer))
         node.lag_of = lambda method, params: BEHIND - held(method, params)
     else:
-        node.lag_of = behind(token.call("authorizationState", wallet.address, bet.nonce))
+        node.lag_of = behind(token.call("authorizationState", bet.signer, bet.nonce))
     await told_in_the_end(node, door, body, transaction, indexed=has_index)
 
 
@@ -159,11 +155,8 @@ async def test_a_used_authorization_stays_used_though_the_next_view_knows_nothin
     service: StockService, node: HazyNode, door: Door, market: int, has_index: bool
 ) -> None:
     """The first question meets the newest view, every later one a view that lags."""
-    chain, wallet = service.chain, bettor(service, "first seen and then not")
-    bet = chain.bet(wallet, market)
-    body = chain.signed(wallet, bet)
-    transaction = await landed(service, bet, body, indexed=has_index)
-    state = chain.contracts.token.call("authorizationState", wallet.address, bet.nonce).data[:4].hex()
+    bet, body, transaction = await landed(service, market, "first seen and then not", indexed=has_index)
+    state = service.chain.contracts.token.call("authorizationState", bet.signer, bet.nonce).data[:4].hex()
     met = 0
 
     def lag_of(method: str, params: list[Any]) -> int:

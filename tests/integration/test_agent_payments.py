@@ -10,10 +10,9 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -28,7 +27,6 @@ from core.money import USD
 from scripts._stack import wallets
 from scripts._stack.wallets import DEV, Wallet
 from tests import waiting
-from tests.support.agent_chain import AgentChain
 from tests.support.agent_payments import (
     YES_CODE,
     balance,
@@ -39,9 +37,8 @@ from tests.support.agent_payments import (
     spending,
     together,
 )
-from tests.support.agent_service import AgentService, agent_service
+from tests.support.agent_service import AgentService
 from tests.support.buyer import Buyer, bet, header, sign
-from tests.support.genesis import Genesis, RunningChain
 
 pytestmark = pytest.mark.timeout(300)
 until = partial(waiting.until, seconds=40)
@@ -53,20 +50,8 @@ PAY_AGAIN = ("sign a", "sign again", "fresh one", "new authorization", "fresh no
 
 
 @pytest.fixture(scope="module")
-def service(
-    base_chain: RunningChain, local_genesis: Genesis, database_url: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[AgentService]:
-    chain = AgentChain.on(base_chain.url, base_chain.deployment)
-    folder: Path = tmp_path_factory.mktemp("payments")
-    with agent_service(chain, database_url, local_genesis.deployments, folder) as running:
-        running.start("indexer", "relayer", "api")
-        yield running
-
-
-@pytest.fixture
-async def buyer(service: AgentService) -> AsyncIterator[Buyer]:
-    async with aiohttp.ClientSession() as session:
-        yield Buyer(session, service)
+def service(agents: AgentService) -> AgentService:
+    return agents
 
 
 @pytest.fixture

@@ -5,11 +5,8 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
 from typing import Any
 
-import aiohttp
 import pytest
 from eth_account import Account
 from eth_account.messages import encode_typed_data
@@ -18,31 +15,17 @@ from core.chain import checksum
 from core.mirror.bet import NONCE_MARK, idem_hash
 from core.mirror.settlement import Form
 from scripts._stack import wallets
-from tests.support.agent_chain import AgentChain
 from tests.support.agent_payments import OWNER_CODE, YES_CODE, spending
-from tests.support.agent_service import AgentService, agent_service
+from tests.support.agent_service import AgentService
 from tests.support.buyer import Buyer, bet, header, sign
-from tests.support.genesis import Genesis, RunningChain
 from tests.support.played_chain import Reverted
 
 DEV = wallets.DEV
 
 
 @pytest.fixture(scope="module")
-def service(
-    base_chain: RunningChain, local_genesis: Genesis, database_url: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[AgentService]:
-    chain = AgentChain.on(base_chain.url, base_chain.deployment)
-    folder: Path = tmp_path_factory.mktemp("agent")
-    with agent_service(chain, database_url, local_genesis.deployments, folder) as running:
-        running.start("indexer", "relayer", "api")
-        yield running
-
-
-@pytest.fixture
-async def buyer(service: AgentService) -> AsyncIterator[Buyer]:
-    async with aiohttp.ClientSession() as session:
-        yield Buyer(session, service)
+def service(agents: AgentService) -> AgentService:
+    return agents
 
 
 @pytest.fixture

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import Mapping
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -27,11 +26,9 @@ from keeper.service import keeping
 from scripts._stack import wallets
 from scripts._stack.wallets import DEV, Wallet
 from tests import waiting
-from tests.support.agent_chain import AgentChain
 from tests.support.agent_payments import balance, nonce_of, offered, spending, together
-from tests.support.agent_service import AgentService, agent_service
+from tests.support.agent_service import AgentService
 from tests.support.buyer import Buyer, bet, header, sign
-from tests.support.genesis import Genesis, RunningChain
 
 pytestmark = pytest.mark.timeout(300)
 until = partial(waiting.until, seconds=40)
@@ -41,20 +38,8 @@ UNTIL_FINAL = 70  # blocks; the node calls final what is 64 deep
 
 
 @pytest.fixture(scope="module")
-def service(
-    base_chain: RunningChain, local_genesis: Genesis, database_url: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[AgentService]:
-    chain = AgentChain.on(base_chain.url, base_chain.deployment)
-    folder: Path = tmp_path_factory.mktemp("credit")
-    with agent_service(chain, database_url, local_genesis.deployments, folder) as running:
-        running.start("indexer", "relayer", "api")
-        yield running
-
-
-@pytest.fixture
-async def buyer(service: AgentService) -> AsyncIterator[Buyer]:
-    async with aiohttp.ClientSession() as session:
-        yield Buyer(session, service)
+def service(agents: AgentService) -> AgentService:
+    return agents
 
 
 async def job(service: AgentService, name: str = "agent-credit", *, dry_run: bool = False) -> Report:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
+import aiohttp
 import pytest
 
+from tests.support.agent_chain import AgentChain
+from tests.support.agent_service import AgentService, agent_service
+from tests.support.buyer import Buyer
 from tests.support.genesis import Genesis, RunningChain, chain, genesis
 
 
@@ -30,3 +34,22 @@ def base_chain(local_genesis: Genesis, tmp_path_factory: pytest.TempPathFactory)
     log: Path = tmp_path_factory.mktemp("base") / "anvil.log"
     with chain(local_genesis, "base", log) as running:
         yield running
+
+
+@pytest.fixture(scope="module")
+def agents(
+    base_chain: RunningChain, local_genesis: Genesis, database_url: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[AgentService]:
+    """The agent surface on Base for one module: an indexer, a relayer and the API, and no market yet."""
+    chain = AgentChain.on(base_chain.url, base_chain.deployment)
+    folder: Path = tmp_path_factory.mktemp("agents")
+    with agent_service(chain, database_url, local_genesis.deployments, folder) as running:
+        running.start("indexer", "relayer", "api")
+        yield running
+
+
+@pytest.fixture
+async def buyer(agents: AgentService) -> AsyncIterator[Buyer]:
+    """Somebody at the door of `agents`."""
+    async with aiohttp.ClientSession() as session:
+        yield Buyer(session, agents)
