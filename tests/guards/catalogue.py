@@ -99,11 +99,20 @@ RELAYER = (
         ("tests/integration/test_relayer_life.py",),
     ),
     Guard(
-        "one key named twice makes two lanes that fight over its nonces",
+        "a group that is named twice for a key is served twice over in its lane",
         "relayer/keys.py",
         "found += [group for group in key.groups if group not in found]",
         "found += list(key.groups)",
-        ("tests/unit/test_relayer_keys.py",),
+        ("tests/unit/test_relayer_keys.py::test_a_group_named_twice_for_a_key_is_served_once",),
+    ),
+    Guard(
+        "a key named twice is given a lane for each, and they fight over its nonces",
+        "relayer/keys.py",
+        "    return [\n        LaneSpec(chain, chain_ids[chain], tuple(served), signers[address])\n"
+        "        for (chain, address), served in groups.items()\n    ]",
+        "    return [\n        LaneSpec(chain, chain_ids[chain], (each,), signers[address])\n"
+        "        for (chain, address), served in groups.items()\n        for each in served\n    ]",
+        ("tests/unit/test_relayer_keys.py::test_a_key_named_twice_on_a_chain_is_one_lane",),
     ),
 )
 

@@ -57,6 +57,10 @@ def test_a_key_named_twice_on_a_chain_is_one_lane() -> None:
     ]
 
 
+def test_a_group_named_twice_for_a_key_is_served_once() -> None:
+    assert lanes(f"vpm:opener+relay={FIRST},vpm:relay={FIRST}") == [("vpm", 4663, ("opener", "relay"), address(FIRST))]
+
+
 def test_a_chain_that_is_not_configured_has_no_lanes() -> None:
     assert [spec[0] for spec in lanes(FIRST, {"base": 8453})] == ["base"]
 
