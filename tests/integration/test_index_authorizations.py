@@ -12,7 +12,6 @@ from eth_utils.crypto import keccak
 
 from core.db.engine import Pool
 from core.events import Role
-from core.metrics import REGISTRY
 from indexer.chain import ChainFollower
 from indexer.rebuild import rebuild
 from indexer.sources import Sources
@@ -20,6 +19,7 @@ from tests.conftest import TestPostgres
 from tests.support.index_chain import SimChain, SimNode, world_sources
 from tests.support.index_tables import contents, differences, following, fresh_index, wipe
 from tests.support.index_world import ADDRESSES, Crowd, address_of
+from tests.support.measured import measured
 
 USD = 10**6
 OURS = ADDRESSES[Role.WALLET]
@@ -145,18 +145,14 @@ async def test_a_reorganized_payment_is_what_it_brought_in_the_end(indexed: Inde
     await same_as_fresh(indexed, postgres)
 
 
-def alarms() -> float:
-    return REGISTRY.get_sample_value("vpm_index_unpaid_stakes_total", {"chain": "base"}) or 0.0
-
-
 async def test_what_is_paid_for_raises_no_alarm(indexed: Indexed) -> None:
-    before = alarms()
+    before = measured("vpm_index_unpaid_stakes_total")
     await indexed.mine("stake", MARKET, ALICE, 0, 5 * USD, ONE)
     await indexed.mine("direct", ALICE, 7 * USD, TWO)
     await indexed.mine("credit", MARKET, ALICE, 1, 7 * USD, TWO)
     await indexed.mine("direct", ALICE, 9 * USD, b"3" * 32)
     await indexed.mine("credit", MARKET, ALICE, 1, 8 * USD, b"3" * 32)  # another amount: it goes back
-    assert alarms() == before
+    assert measured("vpm_index_unpaid_stakes_total") == before
 
 
 SAID = {
@@ -174,15 +170,15 @@ SAID = {
 async def test_a_stake_whose_payment_the_token_does_not_announce_is_an_alarm(
     indexed: Indexed, said: tuple[tuple[Any, ...], ...]
 ) -> None:
-    before = alarms()
+    before = measured("vpm_index_unpaid_stakes_total")
     await indexed.mine("odd_stake", MARKET, ALICE, 5 * USD, ONE, said)
-    assert alarms() == before + 1
+    assert measured("vpm_index_unpaid_stakes_total") == before + 1
     await indexed.mine("stake", MARKET, ALICE, 0, 5 * USD, b"9" * 32)
-    assert alarms() == before + 1, "the index goes on"
+    assert measured("vpm_index_unpaid_stakes_total") == before + 1, "the index goes on"
 
 
 async def test_two_stakes_for_one_payment_are_an_alarm(indexed: Indexed) -> None:
-    before = alarms()
+    before = measured("vpm_index_unpaid_stakes_total")
     await indexed.mine("stake", MARKET, ALICE, 0, 5 * USD, ONE)
     await indexed.mine("odd_stake", MARKET, ALICE, 5 * USD, ONE, ())
-    assert alarms() == before + 1
+    assert measured("vpm_index_unpaid_stakes_total") == before + 1
