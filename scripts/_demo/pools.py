@@ -1,0 +1,29 @@
+"""A trader who moves the prices of the agents' tokens, as the walk of the other local prices goes: a swap in each pool
+now and then. Feeds and markets know nothing of it; they read the pools."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from pathlib import Path
+
+from scripts._stack.agent_pools import AgentPools, Walk, trade_once, trader
+from scripts._stack.chain_setup import Node
+from scripts._stack.options import StackError
+
+PAUSE_SECONDS = 20.0
+
+
+async def play(rpc_url: str, saved: Path) -> None:
+    """Trades until it is stopped; a swap that fails only means another try later."""
+    node = Node(rpc_url)
+    walk = await asyncio.to_thread(_walk, node, saved)
+    while True:
+        with contextlib.suppress(OSError, ValueError, StackError):
+            await asyncio.to_thread(trade_once, node, walk, int(time.time()))
+        await asyncio.sleep(PAUSE_SECONDS)
+
+
+def _walk(node: Node, saved: Path) -> Walk:
+    return Walk(trader(node), AgentPools.load(saved))

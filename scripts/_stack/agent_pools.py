@@ -1,0 +1,273 @@
+"""The agents' tokens of a local stack, their pools on a genuine Uniswap v3, and a past of swaps.
+
+Each token has a pool with WETH, and one pool of WETH and USDC stands behind them all, as on Base. What moves them is
+the same seeded walk that moves the other local prices: a trader swaps each pool to where the walk has come.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from core.abi import abi
+from core.chain import Abi, Call, Contract
+from core.mirror.uniswap.ticks import MAX_SQRT_PRICE, MIN_SQRT_PRICE, tick_at
+from keeper.sources.sample import ONE, Round
+from keeper.sources.simulated import first_value, step
+from scripts._stack import wallets
+from scripts._stack.chain_setup import Node
+from scripts._stack.genesis import Placed, compiled_code, creation_code
+from scripts._stack.options import StackError
+from scripts._stack.uniswap import Actor, Exchange, PoolKey, artifact, grow, pool_abi
+
+WETH: Final = "0x4200000000000000000000000000000000000006"
+"""Where Base keeps its wrapped ether."""
+TOKEN_FEE, WETH_FEE = 3_000, 500
+ETH_KEY, ETH_DOLLARS = "ETH/price", 3_000
+ETH_CALM = 8
+"""Ether's price takes an eighth of the walk's steps."""
+CARDINALITY: Final = 4_000
+"""What a feed with a window of two minutes needs to be listed on: an hour of blocks of a second and some more."""
+EACH_SIDE_USD: Final = {TOKEN_FEE: 2_000_000, WETH_FEE: 20_000_000}
+"""In a pool, at every price alike; and as much again within `NEAR` of the first price."""
+NEAR: Final = 6_000  # ticks, 82%
+PURSE_ETH: Final = 100_000
+SEED: Final = "local pools"
+_HOLDS_ALL: Final = 2**100  # of a token: the limit of the price ends every swap
+
+
+@dataclass(frozen=True)
+class AgentToken:
+    """A token as it is on Base: 18 decimals and a round supply."""
+
+    symbol: str
+    name: str
+    supply: int  # whole ones
+
+    @property
+    def key(self) -> str:
+        return f"{self.symbol}/market_cap"
+
+
+TOKENS: Final = (
+    AgentToken("BNKR", "BankrCoin", 100_000_000_000),
+    AgentToken("AIXBT", "aixbt by Virtuals", 1_000_000_000),
+    AgentToken("VIRTUAL", "Virtual Protocol", 1_000_000_000),
+)
+
+
+@dataclass(frozen=True)
+class Pool:
+    """A pool of the local stack: `base` is the token that it prices, `quote` what it is priced in."""
+
+    key: str  # what is walked: BNKR/market_cap, ETH/price
+    address: str
+    place: PoolKey
+    base: str
+    quote: str
+    scale: Fraction  # quote units for one base unit, for each 1 of what is walked (8 decimals) in dollars of the quote
+
+    def sqrt_price(self, value: int, quote_value: int) -> int:
+        """Where the walk's value puts the price, rounded down. `quote_value`: of one quote token, in 8 decimals."""
+        price = self.scale * Fraction(value, quote_value)
+        if self.place.token0 != self.base:
+            price = 1 / price
+        found = math.isqrt((price.numerator << 192) // price.denominator)
+        return min(max(found, MIN_SQRT_PRICE + 1), MAX_SQRT_PRICE - 1)
+
+    def value(self, sqrt_price: int, quote_value: int) -> int:
+        """The other way round."""
+        price = Fraction(sqrt_price * sqrt_price, 1 << 192)
+        if self.place.token0 != self.base:
+            price = 1 / price
+        return max(1, int(price / self.scale * quote_value))
+
+
+@dataclass(frozen=True)
+class AgentPools:
+    """All of them, and the exchange they are on. `weth` prices ether in USDC, the others their token in ether."""
+
+    exchange: Exchange
+    tokens: Mapping[str, str]  # symbol: address
+    weth: Pool
+    of_tokens: tuple[Pool, ...]
+
+    @property
+    def all(self) -> tuple[Pool, ...]:
+        return (self.weth, *self.of_tokens)
+
+    def of(self, key: str) -> Pool:
+        return next(each for each in self.all if each.key == key)
+
+    def save(self, path: Path) -> None:
+        path.write_bytes(msgspec.json.format(msgspec.json.encode(self, enc_hook=str), indent=2) + b"\n")
+
+    @classmethod
+    def load(cls, path: Path) -> AgentPools:
+        return msgspec.json.decode(path.read_bytes(), type=cls, dec_hook=_fraction)
+
+
+def _fraction(_: type, text: Any) -> Fraction:
+    return Fraction(text)
+
+
+def place_weth(node: Node) -> None:
+    for method, params in Placed("WETH", WETH, compiled_code("LocalWETH")).rpc():
+        node.ask(method, *params)
+
+
+def build(node: Node, usdc: str) -> AgentPools:
+    """Tokens, exchange and pools with liquidity, at the first values of the walks. The chain has to mine by itself."""
+    who = trader(node)
+    _fill_purse(who, usdc)
+    code = creation_code("LocalAgentToken")
+    made = {
+        token.symbol: who.deploy(token.symbol, code, ["string", "string", "uint256"], _arguments(token))
+        for token in TOKENS
+    }
+    exchange = Exchange.deploy(who, WETH)
+    exchange.approve(who, usdc, WETH, *made.values())
+    ether = _open(who, exchange, ETH_KEY, WETH, usdc, WETH_FEE, Fraction(10**6, 10**18), ETH_DOLLARS * ONE, ONE)
+    pools = []
+    for token in TOKENS:
+        # One unit is worth its share of the market cap, in units of ether: both have 18 decimals.
+        scale, cap = Fraction(1, token.supply), first_value(token.key)
+        at = (made[token.symbol], WETH, TOKEN_FEE, scale, cap, ETH_DOLLARS * ONE)
+        pools.append(_open(who, exchange, token.key, *at))
+    return AgentPools(exchange, made, ether, tuple(pools))
+
+
+def trader(node: Node) -> Actor:
+    """Who owns all liquidity of the local pools and moves their prices."""
+    actor = Actor.funded(node, wallets.wallet("pool trader").address)
+    node.ask("anvil_setBalance", actor.address, hex(2 * PURSE_ETH * wallets.ETH))
+    return actor
+
+
+def _arguments(token: AgentToken) -> list[object]:
+    return [token.name, token.symbol, token.supply * 10**18]
+
+
+def _fill_purse(who: Actor, usdc: str) -> None:
+    who.send(Contract(WETH, WETH_ABI).call("deposit"), PURSE_ETH * wallets.ETH)
+    dollars = PURSE_ETH * ETH_DOLLARS * 10**6
+    who.send(Contract(usdc, abi("LocalUSDC")).call("mint", who.address, dollars))
+
+
+def _open(
+    who: Actor,
+    exchange: Exchange,
+    key: str,
+    base: str,
+    quote: str,
+    fee_pips: int,
+    scale: Fraction,
+    value: int,
+    quote_value: int,
+) -> Pool:
+    place = PoolKey.of(base, quote, fee_pips)
+    start = Pool(key, "", place, base, quote, scale).sqrt_price(value, quote_value)
+    pool = Pool(key, exchange.open_pool(who, place, start), place, base, quote, scale)
+    decimals = 6 if fee_pips == WETH_FEE else 18
+    of_quote = EACH_SIDE_USD[fee_pips] * ONE * 10**decimals // quote_value  # down
+    of_base = int(of_quote / (scale * Fraction(value, quote_value)))
+    amounts = (of_base, of_quote) if place.token0 == base else (of_quote, of_base)
+    exchange.provide_everywhere(who, place, *amounts)
+    spacing = exchange.spacings[fee_pips]
+    middle = tick_at(start) // spacing * spacing
+    width = NEAR // spacing * spacing
+    exchange.provide(who, place, middle - width, middle + width, *amounts)
+    grow(who, pool.address, CARDINALITY)
+    return pool
+
+
+# ---------------------------------------------------------------- Moving prices
+
+
+class Walk:
+    """The trader's view: where each pool stands, and the swap that brings it to where its walk has come."""
+
+    def __init__(self, who: Actor, pools: AgentPools, seed: str = SEED) -> None:
+        self.who, self.pools, self._seed = who, pools, seed
+        self._homes = {pool.key: first_value(pool.key) for pool in pools.of_tokens}
+        self._homes[pools.weth.key] = ETH_DOLLARS * ONE
+        self._last: dict[str, int] = {}
+
+    def value(self, pool: Pool) -> int:
+        """What a pool says now: a market cap, or ether's price; 8 decimals."""
+        return pool.value(self._sqrt_price(pool), self._ether() if pool is not self.pools.weth else ONE)
+
+    def calls(self, now: int) -> list[Call]:
+        """The swaps of one moment, ether's first; a pool whose step is too small to move it has none."""
+        ether = self.pools.weth
+        was = self.value(ether)
+        to = was + (self._step(ether, was, now) - was) // ETH_CALM
+        swaps = [self._swap(ether, ether.sqrt_price(to, ONE))]
+        for pool in self.pools.of_tokens:
+            value = pool.value(self._sqrt_price(pool), was)
+            swaps.append(self._swap(pool, pool.sqrt_price(self._step(pool, value, now), to)))
+        self._last = {pool.key: now for pool in self.pools.all}
+        return [each for each in swaps if each is not None]
+
+    def _step(self, pool: Pool, value: int, now: int) -> int:
+        last = Round(value, self._last.get(pool.key, now - 60))
+        return step(last, self._homes[pool.key], self._seed, pool.key, now)
+
+    def _swap(self, pool: Pool, target: int) -> Call | None:
+        here = self._sqrt_price(pool)
+        if here == target:
+            return None
+        down = target < here
+        pair = (pool.place.token0, pool.place.token1) if down else (pool.place.token1, pool.place.token0)
+        router = Contract(self.pools.exchange.router, artifact("SwapRouter").abi)
+        order = (*pair, pool.place.fee_pips, self.who.address, 2**40, _HOLDS_ALL, 0, target)
+        return router.call("exactInputSingle", order)
+
+    def _ether(self) -> int:
+        return self.pools.weth.value(self._sqrt_price(self.pools.weth), ONE)
+
+    def _sqrt_price(self, pool: Pool) -> int:
+        return int(self.who.read(Contract(pool.address, pool_abi()).call("slot0"))[0])
+
+
+def lay_past(node: Node, pools: AgentPools, until: int, every: int = 60) -> int:
+    """Swaps from the chain's last block up to `until`, a block of them every so often; how many blocks."""
+    walk, blocks = Walk(trader(node), pools), 0
+    node.ask("anvil_impersonateAccount", walk.who.address)
+    begin = int(node.ask("eth_getBlockByNumber", "latest", False)["timestamp"], 16)
+    node.ask("evm_setAutomine", False)
+    try:
+        for now in range(begin + every, until + 1, every):
+            sent = [_send(node, walk.who, call) for call in walk.calls(now)]
+            node.ask("evm_mine", {"timestamp": now})
+            _check(node, sent)
+            blocks += 1
+    finally:
+        node.ask("evm_setAutomine", True)
+    return blocks
+
+
+def trade_once(node: Node, walk: Walk, now: int) -> None:
+    """The swaps of one moment on a chain that mines by itself."""
+    for call in walk.calls(now):
+        walk.who.send(call)
+
+
+def _send(node: Node, who: Actor, call: Call) -> str:
+    return str(node.ask("eth_sendTransaction", {**call.parameters(), "from": who.address, "gas": hex(1_000_000)}))
+
+
+def _check(node: Node, hashes: Sequence[str]) -> None:
+    for each in hashes:
+        receipt = node.ask("eth_getTransactionReceipt", each)
+        if receipt is None or receipt["status"] != "0x1":
+            raise StackError("setting up the local pools failed: a swap of their past was not carried out.")
+
+
+WETH_ABI: Final = Abi([{"type": "function", "name": "deposit", "inputs": [], "outputs": []}])
