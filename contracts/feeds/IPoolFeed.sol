@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: MIT
+pragma solidity 0.8.37;
+
+import {IAggregatorV3} from "../lib/IAggregatorV3.sol";
+
+/// @title A price nobody posts: a token's market cap, computed from the history that pools keep of themselves
+/// @notice The reading of a grid time g (a whole multiple of `step`) is the time-weighted geometric mean price of the token over
+///         [g - window, g], in the quote token by pools alone, times a fixed supply, with 8 decimals. It is a function of the pools'
+///         history and of nothing else: whoever records it, whenever and in whatever order, gets the same number, and once recorded
+///         it stands. There is no owner, no key and nothing to set.
+///
+///         A reading is good only if every pool was alive (its last observation at or before g is younger than `maxQuiet`) and deep
+///         (its harmonic mean liquidity over the window is at least a tenth of the reference fixed at deployment). Else its answer is 0,
+///         which voids the markets that need it.
+///
+///         Grid times may be recorded in any order and with holes, so these rounds are no sequence: never search them with RoundFinder.
+interface IPoolFeed is IAggregatorV3 {
+    // ---------------------------------------------------------------- Types
+
+    enum Quality {
+        Unrecorded,
+        Good,
+        Quiet, // a pool had no observation for `maxQuiet` seconds at the grid time
+        Thin, // a pool's harmonic mean liquidity over the window was under a tenth of its reference
+        OutOfRange // the market cap rounds to zero or does not fit 96 bits
+    }
+
+    /// @notice Where a pool's price comes from.
+    struct Source {
+        address pool;
+        bool baseIsToken0; // the pool's token0 is the one being priced
+        uint128 referenceLiquidity; // readings are good from a tenth of it on
+    }
+
+    /// @notice What a pool's history says about one window.
+    struct Measure {
+        int56 startCumulative; // tick cumulatives, as `observe` gives them
+        int56 endCumulative;
+        uint128 liquidity; // harmonic mean over the window
+        uint32 quiet; // seconds from the last observation at or before the grid time to it
+    }
+
+    /// @dev The constructor's argument.
+    struct Config {
+        string description; // in Chainlink's style: "BNKR / USD market cap"
+        address token; // what is priced
+        address quote; // what counts as one USD
+        uint256 supply; // in the token's smallest units
+        address[] pools; // one of token/quote; or one of token/x and one of x/quote; each in either order of tokens
+        uint128[] referenceLiquidity; // of each
+        uint32 window; // seconds
+        uint32 step; // seconds
+        uint32 maxQuiet; // seconds
+    }
+
+    // ---------------------------------------------------------------- Events
+
+    /// In the form of Chainlink's aggregators. `roundId` is the grid time divided by `step`; `updatedAt` is the grid time.
+    event AnswerUpdated(int256 indexed current, uint256 indexed roundId, uint256 updatedAt);
+    /// @notice What the answer was computed from, one measure a source, directly after its AnswerUpdated.
+    event ReadingMeasured(uint256 indexed roundId, Quality quality, Measure[] measures);
+
+    // ---------------------------------------------------------------- Errors
+
+    error NotOnGrid(uint256 time, uint256 step);
+    /// @notice The block of that second may still come.
+    error NotOverYet(uint256 time, uint256 nowIs);
+    /// @notice The pools can still tell the reading of that grid time: record it first.
+    error NotRecordedYet(uint256 gridTime);
+    /// @notice A pool's oldest observation is later than the window's start, so nobody can tell this reading any more.
+    error ReadingAbsent(uint256 gridTime, address pool, uint256 oldestObservation);
+    error NoSuchRound(uint80 roundId);
+
+    // Construction.
+    error BadConfig(string field);
+    error PoolDoesNotHold(address pool, address token);
+
+    // Listing.
+    error SupplyMoved(uint256 totalSupply, uint256 supply);
+    /// @notice The pool remembers fewer observations than the seconds it may have to: grow its cardinality.
+    error RingTooShort(address pool, uint256 cardinality, uint256 needed);
+    /// @notice The reference is not within a factor of two of what the pool holds now.
+    error ReferenceIsOff(address pool, uint256 liquidity, uint256 referenceLiquidity);
+
+    // ---------------------------------------------------------------- Recording
+
+    /// @notice Records the readings of grid times, each before this block's time, in any order. Anybody. Those already recorded, and those
+    ///         that the pools cannot tell any more, are passed over.
+    /// @return recorded how many were new
+    function record(uint64[] calldata times) external returns (uint256 recorded);
+
+    // ---------------------------------------------------------------- Reading
+
+    /// @notice The reading at a moment: the last grid time at or before it. Where that one is absent for good, the last one recorded before.
+    ///         Reverts while it can still be recorded, so an older one never stands in for it.
+    /// @param maxAge how many seconds before `time` it may be dated
+    /// @return gridTime 0: no reading that old or younger exists, and none ever will
+    /// @return answer 0 where the reading is not good
+    function readingAt(uint256 time, uint256 maxAge) external view returns (uint64 gridTime, int256 answer);
+
+    /// @notice The quality of a recorded reading.
+    function qualityOf(uint64 gridTime) external view returns (Quality);
+
+    /// @notice What `record` would record for a grid time now, whether or not it has been recorded.
+    function measure(uint64 gridTime) external view returns (Quality quality, int256 answer, Measure[] memory measures);
+
+    /// @notice The grid times from this one on, up to now, can be recorded.
+    function oldestTellable() external view returns (uint64 gridTime);
+
+    // ---------------------------------------------------------------- Fitness
+
+    /// @notice Reverts unless a market may be listed on it: the token's supply is within 1% of `supply`, and every pool's ring
+    ///         outlasts the window, a step and `outage` more seconds at one observation a second, the most there can be.
+    function requireListable(uint256 outage) external view;
+
+    /// @notice The same for a feed that is being allowed, and the latest reading's liquidity is within a factor of two of the references.
+    function requireAllowable(uint256 outage) external view;
+
+    // ---------------------------------------------------------------- What it is made of
+
+    function token() external view returns (address);
+
+    function quote() external view returns (address);
+
+    function supply() external view returns (uint256);
+
+    function window() external view returns (uint32);
+
+    function step() external view returns (uint32);
+
+    function maxQuiet() external view returns (uint32);
+
+    function sources() external view returns (Source[] memory);
+}
