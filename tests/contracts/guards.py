@@ -17,6 +17,7 @@ FEED_CHECK = "contracts/lib/FeedCheck.sol"
 PAUSER = "contracts/lib/Pauser.sol"
 WALLET = "contracts/agent/SettlementWallet.sol"
 BOOKS = "contracts/agent/SettlementBooks.sol"
+PAYMENTS = "contracts/agent/SettlementPayments.sol"
 PRICING = "contracts/agent/Pricing.sol"
 FEEDS = "contracts/agent/FeedResolver.sol"
 AGENT_LISTER = "contracts/agent/AgentLister.sol"
@@ -351,7 +352,7 @@ GUARDS = (
     ),
     Guard(
         "agent: claims forward all their gas",
-        WALLET,
+        PAYMENTS,
         "_pay(t, stakeId, false)",
         "_pay(t, stakeId, true)",
         "agent/Paying.t.sol",
@@ -359,7 +360,7 @@ GUARDS = (
     ),
     Guard(
         "agent: starved payouts revert",
-        WALLET,
+        PAYMENTS,
         "if (gasLimit < PAY_GAS_NEEDED) revert PayGasTooLow(gasLimit, PAY_GAS_NEEDED);",
         "",
         "agent/Paying.t.sol",
@@ -367,7 +368,7 @@ GUARDS = (
     ),
     Guard(
         "agent: a payee cannot burn a batch's gas",
-        WALLET,
+        PAYMENTS,
         "            gasLimit = PAY_GAS;\n",
         "",
         "agent/Paying.t.sol",
@@ -375,7 +376,7 @@ GUARDS = (
     ),
     Guard(
         "agent: all that was sent has gone",
-        WALLET,
+        PAYMENTS,
         "if (left + sent != before) revert WrongAmountSent(sent, before > left ? before - left : 0);",
         "left;\n        before;\n        sent;",
         "agent/Paying.t.sol",
