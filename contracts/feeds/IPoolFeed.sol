@@ -94,9 +94,13 @@ interface IPoolFeed is IAggregatorV3 {
     /// @notice The reading at a moment: the last grid time at or before it. Where that one is absent for good, the last one recorded before.
     ///         Reverts while it can still be recorded, so an older one never stands in for it.
     /// @param maxAge how many seconds before `time` it may be dated
-    /// @return gridTime 0: no reading that old or younger exists, and none ever will
+    /// @return roundId 0: there is no reading of that age or less, and there never will be
     /// @return answer 0 where the reading is not good
-    function readingAt(uint256 time, uint256 maxAge) external view returns (uint64 gridTime, int256 answer);
+    /// @return gridTime what `getRoundData` calls updatedAt
+    function readingAt(uint256 time, uint256 maxAge)
+        external
+        view
+        returns (uint80 roundId, int256 answer, uint64 gridTime);
 
     /// @notice The quality of a recorded reading.
     function qualityOf(uint64 gridTime) external view returns (Quality);

@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: MIT
+pragma solidity 0.8.37;
+
+import {IERC20Metadata} from "@openzeppelin/contracts/token/ERC20/extensions/IERC20Metadata.sol";
+import {FixedPointMathLib} from "solady/src/utils/FixedPointMathLib.sol";
+
+import {IAggregatorV3} from "../lib/IAggregatorV3.sol";
+import {IObservedPool} from "./IObservedPool.sol";
+import {IPoolFeed} from "./IPoolFeed.sol";
+import {PoolHistory} from "./PoolHistory.sol";
+
+/// @title The implementation; see IPoolFeed for what it promises
+/// @dev The market cap is `exp(mean tick * ln 1.0001) * supply`, with the mean tick as a fraction. A pool's tick is its log price rounded
+///      down, so half a tick is added for each pool: what is left is at most half a basis point a pool, to either side. The
+///      arithmetic itself is exact to 1 part in 1e16, then rounded down to 8 decimals.
+contract PoolFeed is IPoolFeed {
+    using PoolHistory for PoolHistory.Ring;
+
+    // ---------------------------------------------------------------- Constants and storage
+
+    uint8 public constant decimals = 8;
+    uint256 public constant version = 1;
+
+    int256 private constant LN_TICK = 99_995_000_333_308_335_333_166_680_951_131; // ln 1.0001, times 1e36
+    int256 private constant LN_MAX_ANSWER = 66_542_129_333_754_749_704; // ln 2**96, times 1e18
+    uint256 private constant MAX_SECONDS = 30 days; // of a window, a step and a silence
+    uint256 private constant MAX_SUPPLY = type(uint128).max;
+    uint256 private constant THIN = 10; // readings are good from a tenth of the reference on
+    uint256 private constant SUPPLY_PER_CENT = 1;
+
+    address public immutable token;
+    address public immutable quote;
+    uint256 public immutable supply;
+    uint32 public immutable window;
+    uint32 public immutable step;
+    uint32 public immutable maxQuiet;
+    int256 private immutable _lnSupply; // ln of the supply in quote units of 8 decimals, times 1e18, rounded down
+
+    uint256 private immutable _count;
+    address private immutable _pool0;
+    address private immutable _pool1;
+    bool private immutable _straight0; // the base is the pool's token0
+    bool private immutable _straight1;
+    uint128 private immutable _reference0;
+    uint128 private immutable _reference1;
+
+    string public description;
+    uint64 private _latest; // the highest grid time recorded
+    mapping(uint256 round => uint256 answerAndQuality) private _readings; // answer << 8 | quality
+
+    // ---------------------------------------------------------------- Construction
+
+    constructor(Config memory c) {
+        _require(c.window != 0 && c.window <= MAX_SECONDS, "window");
+        _require(c.step != 0 && c.step <= MAX_SECONDS, "step");
+        _require(c.maxQuiet != 0 && c.maxQuiet <= MAX_SECONDS, "maxQuiet");
+        _require(c.supply != 0 && c.supply <= MAX_SUPPLY, "supply");
+        _require(c.pools.length == 1 || c.pools.length == 2, "pools");
+        _require(c.referenceLiquidity.length == c.pools.length, "referenceLiquidity");
+        uint256 quoteDecimals = IERC20Metadata(c.quote).decimals();
+        _require(quoteDecimals <= decimals, "quote");
+
+        (description, token, quote, supply) = (c.description, c.token, c.quote, c.supply);
+        (window, step, maxQuiet, _count) = (c.window, c.step, c.maxQuiet, c.pools.length);
+        _lnSupply = FixedPointMathLib.lnWad(int256(c.supply * 10 ** (decimals - quoteDecimals) * 1e18));
+
+        address next;
+        (_pool0, _reference0) = (c.pools[0], c.referenceLiquidity[0]);
+        (_straight0, next) = _holding(c.pools[0], c.referenceLiquidity[0], c.token);
+        if (c.pools.length == 2) {
+            _require(next != c.quote, "pools"); // the first alone would do
+            (_pool1, _reference1) = (c.pools[1], c.referenceLiquidity[1]);
+            (_straight1, next) = _holding(c.pools[1], c.referenceLiquidity[1], next);
+        }
+        if (next != c.quote) revert PoolDoesNotHold(c.pools[c.pools.length - 1], c.quote);
+    }
+
+    /// Which of a pool's tokens `base` is, and the other one.
+    function _holding(address pool, uint128 referenceLiquidity, address base)
+        private
+        view
+        returns (bool straight, address other)
+    {
+        _require(referenceLiquidity != 0, "referenceLiquidity");
+        _require(PoolHistory.cardinality(pool) != 0, "pools"); // it has no price yet
+        address token0 = IObservedPool(pool).token0();
+        address token1 = IObservedPool(pool).token1();
+        if (base == token0) return (true, token1);
+        if (base != token1) revert PoolDoesNotHold(pool, base);
+        return (false, token0);
+    }
+
+    function _require(bool ok, string memory field) private pure {
+        if (!ok) revert BadConfig(field);
+    }
+
+    // ---------------------------------------------------------------- Recording
+
+    /// @inheritdoc IPoolFeed
+    function record(uint64[] calldata times) external returns (uint256 recorded) {
+        PoolHistory.Ring[] memory rings = _open();
+        uint64 highest = _latest;
+        uint64 latest = highest;
+        for (uint256 k; k < times.length; ++k) {
+            uint64 time = times[k];
+            _requireOnGrid(time);
+            uint256 round = time / step;
+            if (_readings[round] != 0 || _whoForgot(rings, time) != _count) continue;
+            (Quality quality, uint256 answer, Measure[] memory measures) = _measure(rings, time);
+            _readings[round] = answer << 8 | uint8(quality);
+            if (time > highest) highest = time;
+            ++recorded;
+            emit AnswerUpdated(int256(answer), round, time);
+            emit ReadingMeasured(round, quality, measures);
+        }
+        if (highest != latest) _latest = highest;
+    }
+
+    /// A second counts once it is over: until then its block may still come.
+    function _requireOnGrid(uint256 time) private view {
+        if (time % step != 0) revert NotOnGrid(time, step);
+        if (time >= block.timestamp) revert NotOverYet(time, block.timestamp);
+    }
+
+    // ---------------------------------------------------------------- What the pools say
+
+    function _open() private view returns (PoolHistory.Ring[] memory rings) {
+        rings = new PoolHistory.Ring[](_count);
+        rings[0] = PoolHistory.open(_pool0);
+        if (_count == 2) rings[1] = PoolHistory.open(_pool1);
+    }
+
+    /// The first pool that cannot tell the window any more; `_count` when all can.
+    function _whoForgot(PoolHistory.Ring[] memory rings, uint256 time) private view returns (uint256 k) {
+        while (k < _count && rings[k].tells(time, window)) ++k;
+    }
+
+    /// The pools can tell the window.
+    function _measure(PoolHistory.Ring[] memory rings, uint256 time)
+        private
+        view
+        returns (Quality quality, uint256 answer, Measure[] memory measures)
+    {
+        int256 halfTicks; // twice the sum over the window of what the pools' log prices are, in ticks
+        quality = Quality.Good;
+        measures = new Measure[](_count);
+        for (uint256 k; k < _count; ++k) {
+            PoolHistory.Window memory w = rings[k].window(time, window);
+            measures[k] = _asMeasure(w);
+            if (quality == Quality.Good) quality = _qualityOf(w, k == 0 ? _reference0 : _reference1);
+            int56 ticks;
+            unchecked {
+                ticks = w.endCumulative - w.startCumulative; // wraps like the accumulator
+            }
+            int256 logPrice = 2 * int256(ticks) + int256(uint256(window)); // half a tick more: see above
+            halfTicks += (k == 0 ? _straight0 : _straight1) ? logPrice : -logPrice;
+        }
+        if (quality == Quality.Good) {
+            answer = _answer(halfTicks);
+            if (answer == 0) quality = Quality.OutOfRange;
+        }
+    }
+
+    /// The harmonic mean is rounded down; without any liquidity at all it is one unit or less.
+    function _asMeasure(PoolHistory.Window memory w) private view returns (Measure memory) {
+        uint256 mean = (uint256(window) << 128) / w.secondsPerLiquidity; // every second adds at least one
+        return Measure({
+            startCumulative: w.startCumulative,
+            endCumulative: w.endCumulative,
+            liquidity: uint128(FixedPointMathLib.min(mean, type(uint128).max)),
+            quiet: uint32(w.quiet)
+        });
+    }
+
+    function _qualityOf(PoolHistory.Window memory w, uint128 referenceLiquidity) private view returns (Quality) {
+        if (w.quiet >= maxQuiet) return Quality.Quiet;
+        if (w.secondsPerLiquidity > (THIN * window << 128) / referenceLiquidity) return Quality.Thin;
+        return Quality.Good;
+    }
+
+    /// The exponent is rounded towards zero, the answer down. 0 for what is under 1 or not under 2**96.
+    function _answer(int256 halfTicks) private view returns (uint256 answer) {
+        int256 ln = halfTicks * LN_TICK / (2 * int256(uint256(window)) * 1e18) + _lnSupply;
+        if (ln >= LN_MAX_ANSWER) return 0;
+        answer = uint256(FixedPointMathLib.expWad(ln)) / 1e18;
+        if (answer > type(uint96).max) return 0;
+    }
+
+    // ---------------------------------------------------------------- Reading
+
+    /// @inheritdoc IPoolFeed
+    function readingAt(uint256 time, uint256 maxAge) external view returns (uint80, int256, uint64) {
+        uint256 round = time / step;
+        uint256 wanted = round * step;
+        if (wanted >= block.timestamp) revert NotOverYet(wanted, block.timestamp);
+        uint256 earliest = time > maxAge ? time - maxAge : 0;
+        for (; round != 0 && round * step >= earliest; --round) {
+            uint256 reading = _readings[round];
+            if (reading != 0) return (uint80(round), int256(reading >> 8), uint64(round * step));
+            // What is absent has nothing before it that could still be recorded.
+            if (round * step == wanted && _whoForgot(_open(), wanted) == _count) revert NotRecordedYet(wanted);
+        }
+        return (0, 0, 0);
+    }
+
+    /// @inheritdoc IPoolFeed
+    function qualityOf(uint64 gridTime) external view returns (Quality) {
+        return gridTime % step == 0 ? Quality(uint8(_readings[gridTime / step])) : Quality.Unrecorded;
+    }
+
+    /// @inheritdoc IPoolFeed
+    function measure(uint64 gridTime) public view returns (Quality quality, int256 answer, Measure[] memory measures) {
+        _requireOnGrid(gridTime);
+        PoolHistory.Ring[] memory rings = _open();
+        uint256 k = _whoForgot(rings, gridTime);
+        if (k != _count) revert ReadingAbsent(gridTime, address(rings[k].pool), rings[k].oldest.time);
+        uint256 value;
+        (quality, value, measures) = _measure(rings, gridTime);
+        answer = int256(value);
+    }
+
+    /// @inheritdoc IPoolFeed
+    function oldestTellable() external view returns (uint64 gridTime) {
+        PoolHistory.Ring[] memory rings = _open();
+        uint256 oldest = rings[0].oldest.time;
+        if (_count == 2) oldest = FixedPointMathLib.max(oldest, rings[1].oldest.time);
+        return uint64(FixedPointMathLib.divUp(oldest + window, step) * step);
+    }
+
+    /// @inheritdoc IAggregatorV3
+    function getRoundData(uint80 id) external view returns (uint80, int256, uint256, uint256, uint80) {
+        return _round(id);
+    }
+
+    /// @inheritdoc IAggregatorV3
+    function latestRoundData() external view returns (uint80, int256, uint256, uint256, uint80) {
+        return _round(uint80(_latest / step));
+    }
+
+    function _round(uint80 id) private view returns (uint80, int256, uint256, uint256, uint80) {
+        uint256 reading = _readings[id];
+        if (reading == 0) revert NoSuchRound(id);
+        uint256 time = uint256(id) * step;
+        return (id, int256(reading >> 8), time, time, id);
+    }
+
+    // ---------------------------------------------------------------- Fitness
+
+    /// @inheritdoc IPoolFeed
+    function requireListable(uint256 outage) public view {
+        uint256 now_ = IERC20Metadata(token).totalSupply();
+        uint256 moved = now_ > supply ? now_ - supply : supply - now_;
+        if (moved > supply * SUPPLY_PER_CENT / 100) revert SupplyMoved(now_, supply); // the bound is rounded down
+        uint256 needed = uint256(window) + step + outage + 1; // one more to begin with
+        for (uint256 k; k < _count; ++k) {
+            address pool = k == 0 ? _pool0 : _pool1;
+            uint256 size = PoolHistory.cardinality(pool);
+            if (size < needed) revert RingTooShort(pool, size, needed);
+        }
+    }
+
+    /// @inheritdoc IPoolFeed
+    function requireAllowable(uint256 outage) external view {
+        requireListable(outage);
+        (,, Measure[] memory measures) = measure(_latest);
+        for (uint256 k; k < _count; ++k) {
+            uint256 referenceLiquidity = k == 0 ? _reference0 : _reference1;
+            uint256 liquidity = measures[k].liquidity;
+            if (liquidity > 2 * referenceLiquidity || referenceLiquidity > 2 * liquidity) {
+                revert ReferenceIsOff(k == 0 ? _pool0 : _pool1, liquidity, referenceLiquidity);
+            }
+        }
+    }
+
+    // ---------------------------------------------------------------- What it is made of
+
+    /// @inheritdoc IPoolFeed
+    function sources() external view returns (Source[] memory s) {
+        s = new Source[](_count);
+        s[0] = Source(_pool0, _straight0, _reference0);
+        if (_count == 2) s[1] = Source(_pool1, _straight1, _reference1);
+    }
+}

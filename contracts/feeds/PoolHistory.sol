@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: MIT
+pragma solidity 0.8.37;
+
+import {FixedPointMathLib} from "solady/src/utils/FixedPointMathLib.sol";
+
+import {IObservedPool} from "./IObservedPool.sol";
+
+/// @title What a pool's ring of observations says about a moment that is over
+/// @notice A pool writes an observation in every block that changes its tick or its liquidity in range, before it changes them. So both
+///         stood still between two observations, and since the last one, and a moment before this block's time can never be
+///         told otherwise later: not while its observations are in the ring, and afterwards not at all.
+///
+///         The tick cumulative of a moment is the one that `observe` gives, to the unit. The seconds per liquidity are not: `observe` rounds
+///         them another way while the last observation is still the latest than after the next one. Here what a moment adds to
+///         the observation before it is whole seconds times `floor(2**128 / liquidity)`, which both ways of asking give alike
+///         (`floor(floor(d * 2**128 / L) / d) = floor(2**128 / L)`): a bound on it cannot be crossed by waiting.
+library PoolHistory {
+    /// An observation, and its position: 0 is the oldest in the ring.
+    struct Mark {
+        uint256 position;
+        uint256 time; // Unix seconds, all of them
+        int56 tickCumulative;
+        uint160 secondsPerLiquidity;
+    }
+
+    /// The observations around a moment. When none is later, `to` is `from`.
+    struct Segment {
+        Mark from;
+        Mark to;
+    }
+
+    /// A pool's ring as it is in this block, and where the last window was found in it: the next one is mostly near.
+    struct Ring {
+        IObservedPool pool;
+        int24 tick;
+        uint256 size; // slots in use or to be used
+        uint256 first; // slot of the oldest observation
+        Mark oldest;
+        Mark newest;
+        Segment start;
+        Segment end;
+    }
+
+    /// What a pool says about a window.
+    struct Window {
+        int56 startCumulative;
+        int56 endCumulative;
+        uint160 secondsPerLiquidity; // over the window, times 2**128
+        uint256 quiet; // seconds from the last observation to the window's end
+    }
+
+    /// Rounds of interpolating before halving: with them two or three probes find most moments, without a limit whoever
+    /// shapes the ring could make a search long.
+    uint256 private constant INTERPOLATIONS = 6;
+
+    function open(address pool) internal view returns (Ring memory r) {
+        r.pool = IObservedPool(pool);
+        uint256 index;
+        (, r.tick, index, r.size) = _slot0(r.pool);
+        r.first = (index + 1) % r.size;
+        bool full;
+        (full, r.oldest) = _read(r, 0);
+        if (!full) {
+            r.first = 0; // the ring, or the part it has grown by, is not full yet
+            (, r.oldest) = _read(r, 0);
+        }
+        (, r.newest) = _read(r, (index + r.size - r.first) % r.size);
+        r.start = Segment(r.oldest, r.newest);
+        r.end = Segment(r.oldest, r.newest);
+    }
+
+    /// @notice How many observations the pool keeps.
+    function cardinality(address pool) internal view returns (uint256 size) {
+        (,,, size) = _slot0(IObservedPool(pool));
+    }
+
+    /// @notice Whether the ring still reaches back to the start of the window that ends then. Once it does not, it never will.
+    function tells(Ring memory r, uint256 end, uint256 length) internal pure returns (bool) {
+        return r.oldest.time + length <= end;
+    }
+
+    /// @notice The window of `length` seconds that ends at `end`, a moment before this block's. The ring must reach back to its start.
+    function window(Ring memory r, uint256 end, uint256 length) internal view returns (Window memory w) {
+        uint160 atEnd;
+        uint160 atStart;
+        r.end = _around(r, end, r.end);
+        (w.endCumulative, atEnd) = _at(r, r.end, end);
+        r.start = _around(r, end - length, r.start);
+        (w.startCumulative, atStart) = _at(r, r.start, end - length);
+        w.quiet = end - r.end.from.time;
+        unchecked {
+            w.secondsPerLiquidity = atEnd - atStart; // wraps like the accumulator; a window adds less than 2**160
+        }
+    }
+
+    /// What the accumulators were at a moment of a segment. They wrap, and so do their differences.
+    function _at(Ring memory r, Segment memory s, uint256 time)
+        private
+        view
+        returns (int56 tickCumulative, uint160 secondsPerLiquidity)
+    {
+        int56 tick = r.tick;
+        uint256 perSecond;
+        unchecked {
+            if (s.to.position == s.from.position) {
+                uint256 liquidity = r.pool.liquidity();
+                perSecond = (1 << 128) / (liquidity == 0 ? 1 : liquidity); // the pool counts none as one
+            } else {
+                uint256 length = s.to.time - s.from.time;
+                tick = (s.to.tickCumulative - s.from.tickCumulative) / int56(uint56(length)); // without a remainder
+                perSecond = (s.to.secondsPerLiquidity - s.from.secondsPerLiquidity) / length; // rounded down
+            }
+            uint256 passed = time - s.from.time;
+            tickCumulative = s.from.tickCumulative + tick * int56(uint56(passed));
+            secondsPerLiquidity = s.from.secondsPerLiquidity + uint160(perSecond * passed);
+        }
+    }
+
+    /// The segment of a moment that is not before the oldest observation.
+    function _around(Ring memory r, uint256 time, Segment memory hint) private view returns (Segment memory s) {
+        if (time >= r.newest.time) return Segment(r.newest, r.newest);
+        s = Segment(r.oldest, r.newest);
+        _narrow(s, hint.from, time);
+        _narrow(s, hint.to, time);
+        _narrow(s, r.end.from, time);
+        for (uint256 turn;; ++turn) {
+            uint256 low = s.from.position;
+            uint256 span = s.to.position - low;
+            if (span == 1) return s;
+            uint256 probe = span / 2;
+            if (turn < INTERPOLATIONS && span > 8) {
+                // Where it would be if observations came evenly; a little beside it, so that both sides close in.
+                uint256 even = (time - s.from.time) * span / (s.to.time - s.from.time);
+                uint256 beside = FixedPointMathLib.sqrt(span);
+                if (turn % 2 == 0) probe = FixedPointMathLib.min(even + beside, span - 1);
+                else probe = even > beside ? even - beside : 1;
+            }
+            (, Mark memory mark) = _read(r, low + probe);
+            _narrow(s, mark, time);
+        }
+    }
+
+    function _narrow(Segment memory s, Mark memory mark, uint256 time) private pure {
+        if (mark.time <= time) {
+            if (mark.position > s.from.position) s.from = mark;
+        } else if (mark.position < s.to.position) {
+            s.to = mark;
+        }
+    }
+
+    function _slot0(IObservedPool pool) private view returns (uint160 price, int24 tick, uint256 index, uint256 size) {
+        (price, tick, index, size,) = pool.slot0();
+    }
+
+    /// The pool keeps 32 bits of a time, and none of it is in the future.
+    function _read(Ring memory r, uint256 position) private view returns (bool initialized, Mark memory mark) {
+        uint32 time;
+        mark.position = position;
+        (time, mark.tickCumulative, mark.secondsPerLiquidity, initialized) =
+            r.pool.observations((r.first + position) % r.size);
+        unchecked {
+            mark.time = block.timestamp - uint32(uint32(block.timestamp) - time);
+        }
+    }
+}
