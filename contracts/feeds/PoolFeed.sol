@@ -179,11 +179,10 @@ contract PoolFeed is IPoolFeed {
     }
 
     /// The exponent is rounded towards zero, the answer down. 0 for what is under 1 or not under 2**96.
-    function _answer(int256 halfTicks) private view returns (uint256 answer) {
+    function _answer(int256 halfTicks) private view returns (uint256) {
         int256 ln = halfTicks * LN_TICK / (2 * int256(uint256(window)) * 1e18) + _lnSupply;
         if (ln >= LN_MAX_ANSWER) return 0;
-        answer = uint256(FixedPointMathLib.expWad(ln)) / 1e18;
-        if (answer > type(uint96).max) return 0;
+        return uint256(FixedPointMathLib.expWad(ln)) / 1e18;
     }
 
     // ---------------------------------------------------------------- Reading

@@ -49,9 +49,9 @@ library PoolHistory {
         uint256 quiet; // seconds from the last observation to the window's end
     }
 
-    /// Rounds of interpolating before halving: with them two or three probes find most moments, without a limit whoever
-    /// shapes the ring could make a search long.
-    uint256 private constant INTERPOLATIONS = 6;
+    /// Probes that guess before the search halves. Guessing finds a moment in two to ten probes; without a limit whoever shapes the ring could
+    /// make it long.
+    uint256 private constant GUESSES = 6;
 
     function open(address pool) internal view returns (Ring memory r) {
         r.pool = IObservedPool(pool);
@@ -123,20 +123,23 @@ library PoolHistory {
         _narrow(s, hint.from, time);
         _narrow(s, hint.to, time);
         _narrow(s, r.end.from, time);
+        uint256 stride; // away from where the moment would be if observations came evenly; 0: go there
+        bool up;
         for (uint256 turn;; ++turn) {
             uint256 low = s.from.position;
             uint256 span = s.to.position - low;
             if (span == 1) return s;
             uint256 probe = span / 2;
-            if (turn < INTERPOLATIONS && span > 8) {
-                // Where it would be if observations came evenly; a little beside it, so that both sides close in.
-                uint256 even = (time - s.from.time) * span / (s.to.time - s.from.time);
-                uint256 beside = FixedPointMathLib.sqrt(span);
-                if (turn % 2 == 0) probe = FixedPointMathLib.min(even + beside, span - 1);
-                else probe = even > beside ? even - beside : 1;
+            if (turn < GUESSES) {
+                probe = (time - s.from.time) * span / (s.to.time - s.from.time);
+                if (stride != 0) probe = up ? stride : span - FixedPointMathLib.min(stride, span);
+                probe = FixedPointMathLib.clamp(probe, 1, span - 1);
             }
             (, Mark memory mark) = _read(r, low + probe);
             _narrow(s, mark, time);
+            bool below = mark.time <= time;
+            if (stride == 0) (stride, up) = (1, below);
+            else stride = up == below ? 4 * stride : 0;
         }
     }
 

@@ -44,6 +44,13 @@ ROWS = (
     Row("resolve a wallet market with a given round", "", 90_000),
     Row("pay a stake, in a batch of 50 (each)", "", 40_000),
     Row("list a binary market with 400 bytes of metadata", "", 260_000),
+    Row("record, one pool", "", 190_000),
+    Row("record, one pool, 12 hours late", "", 190_000),
+    Row("record, two pools", "", 340_000),
+    Row("record, two pools, 12 hours late", "", 340_000),
+    Row("record, one pool, in a batch of 60 (each)", "", 70_000),
+    Row("record, two pools, in a batch of 60 (each)", "", 115_000),
+    Row("read a recorded reading", "", 5_000),
 )
 
 LINE = re.compile(r"GAS\|\w+\|([^|]+)\|(\d+)\|(\d+)")

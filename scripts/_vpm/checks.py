@@ -25,7 +25,7 @@ from core.local.packages import foundry_binary
 
 ROOT = Path(__file__).resolve().parents[2]
 # Replays of files that a Python test generates first; those tests run forge themselves.
-GENERATED_FIRST = "tests/contracts/forge/{history/Histories.t.sol,agent/Vectors.t.sol}"
+GENERATED_FIRST = "tests/contracts/forge/{history/Histories.t.sol,agent/Vectors.t.sol,feeds/Cases.t.sol}"
 
 
 QUICK = ("lint", "types", "imports", "unit")  # what needs no chain, database or compiler

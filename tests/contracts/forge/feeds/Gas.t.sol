@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: MIT
+pragma solidity 0.8.37;
+
+import {IPoolFeed} from "../../../../contracts/feeds/IPoolFeed.sol";
+import {PoolFeed} from "../../../../contracts/feeds/PoolFeed.sol";
+import {Coin, IPool, Pools} from "./Pools.sol";
+
+/// What recording costs on real pools with a full ring of 43,200 observations two seconds apart, as transactions of their own, execution only.
+/// The rings are laid in the pools' storage: by swaps it would take 43,200 blocks. Their newest observation is in the middle of the
+/// ring, so that the search has to cross its end. Rows as in agent/Gas.t.sol.
+/// forge-config: default.isolate = true
+contract GasOfPoolFeeds is Pools {
+    uint256 private constant T0 = 1_800_000_000;
+    uint256 private constant NOW = T0 + 86_400;
+    uint256 private constant SIZE = 43_200;
+    uint32 private constant WINDOW = 30 minutes;
+    uint32 private constant STEP = 1 minutes;
+    uint128 private constant DEPTH = 1e17;
+    uint256 private constant MINUTES_A_YEAR = 525_600;
+    event log(string line);
+
+    Coin private token;
+    Coin private weth;
+    Coin private usdc;
+    IPool private direct;
+    IPool private first;
+    IPool private second;
+    PoolFeed private one;
+    PoolFeed private two;
+    uint256 private _total;
+
+    function setUp() public {
+        vm.warp(T0);
+        newFactory();
+        token = new Coin(18);
+        weth = new Coin(18);
+        usdc = new Coin(6);
+        direct = deep(token, usdc);
+        first = deep(token, weth);
+        second = deep(weth, usdc);
+        one = new PoolFeed(config(token, usdc, 1e24, direct, WINDOW, STEP));
+        two = new PoolFeed(configOfTwo(config(token, usdc, 1e24, first, WINDOW, STEP), second));
+        vm.warp(NOW + 1);
+    }
+
+    function deep(Coin a, Coin b) private returns (IPool pool) {
+        pool = newPool(a, b, 0);
+        provide(pool, -WIDEST, WIDEST, DEPTH);
+    }
+
+    /// A full ring whose newest observation, at `newest`, is in its middle; every `gap` seconds, at two prices in turn.
+    function lay(IPool pool, uint256 newest, uint256 gap) private {
+        uint256 index = SIZE / 2;
+        int56 ticks;
+        uint160 perLiquidity;
+        for (uint256 k; k < SIZE; ++k) {
+            layRing(pool, (index + 1 + k) % SIZE, uint32(newest - (SIZE - 1 - k) * gap), ticks, perLiquidity);
+            ticks += int56(int256(gap)) * (k % 2 == 0 ? int56(-40) : int56(60));
+            perLiquidity += uint160((gap << 128) / DEPTH);
+        }
+        laySlot0(pool, index, SIZE);
+    }
+
+    function test_recordOnePool() public {
+        lay(direct, NOW, 2);
+        record("record, one pool", 87_400, one, NOW - NOW % STEP, 1);
+        record("record, one pool, 12 hours late", 74_400, one, NOW - NOW % STEP - 12 hours, 1);
+    }
+
+    function test_recordTwoPools() public {
+        lay(first, NOW, 2);
+        lay(second, NOW, 2);
+        record("record, two pools", 123_600, two, NOW - NOW % STEP, 1);
+        record("record, two pools, 12 hours late", 117_800, two, NOW - NOW % STEP - 12 hours, 1);
+    }
+
+    function test_recordABatch() public {
+        lay(direct, NOW, 2);
+        lay(first, NOW, 2);
+        lay(second, NOW, 2);
+        record("record, one pool, in a batch of 60 (each)", 53_200, one, NOW - NOW % STEP - 59 minutes, 60);
+        record("record, two pools, in a batch of 60 (each)", 79_300, two, NOW - NOW % STEP - 59 minutes, 60);
+    }
+
+    /// Every second minute of an hour, backwards, half a day ago.
+    function test_recordABatchBackwards() public {
+        lay(direct, NOW, 2);
+        lay(first, NOW, 2);
+        lay(second, NOW, 2);
+        uint64[] memory t = new uint64[](30);
+        for (uint256 k; k < 30; ++k) {
+            t[k] = uint64(NOW - NOW % STEP - 12 hours - k * 2 * STEP);
+        }
+        measured("record, one pool, in a batch of 30 with holes, backwards (each)", 53_800, one, t);
+        measured("record, two pools, in a batch of 30 with holes, backwards (each)", 79_400, two, t);
+    }
+
+    /// Nine tenths of the ring in its last tenth of time: the search is bounded, whoever shapes the ring.
+    function test_recordOnAShapedRing() public {
+        lay(direct, NOW, 2);
+        uint256 index = SIZE / 2;
+        for (uint256 k; k < SIZE; ++k) {
+            uint256 back = SIZE - 1 - k;
+            uint256 ago = back < SIZE * 9 / 10 ? back / 8 + back % 2 : 5_400 + (back - SIZE * 9 / 10) * 18;
+            layRing(direct, (index + 1 + k) % SIZE, uint32(NOW - ago), 0, uint160((NOW - ago - T0 << 128) / DEPTH));
+        }
+        record("record, one pool, a ring shaped against the search", 176_700, one, NOW - NOW % STEP - 9_000, 1);
+    }
+
+    function test_read() public {
+        lay(direct, NOW, 2);
+        one.record(times(NOW - NOW % STEP));
+        bytes memory data = abi.encodeCall(one.readingAt, (NOW, 1 hours));
+        spent("read a recorded reading", 3_300, address(one), data, 1);
+        data = abi.encodeCall(one.getRoundData, (uint80(NOW / STEP)));
+        spent("read a recorded round", 2_900, address(one), data, 1);
+    }
+
+    /// All minutes of a day in each quarter, recorded an hour at a time and read back: what is left of the year is more of the same.
+    /// Rings are full at one observation each two seconds, the most a chain with such blocks can make.
+    function test_aYearOfMinutes() public {
+        uint256 minutes_;
+        uint256 reading;
+        for (uint256 quarter; quarter < 4; ++quarter) {
+            uint256 newest = NOW + quarter * 91 days + 37;
+            lay(direct, newest, 2);
+            vm.warp(newest + 1);
+            uint256 next = newest - 86_400 + WINDOW + 2 * STEP;
+            for (next -= next % STEP; next + 59 * STEP <= newest; next += 60 * STEP) {
+                (bool ok,) = address(one).call(abi.encodeCall(one.record, (times(next, 60, STEP))));
+                vm.assertTrue(ok);
+                _total += vm.lastCallGas().gasTotalUsed; // with the base cost and calldata
+                minutes_ += 60;
+                for (uint256 k; k < 60; k += 7) {
+                    (ok,) = address(one).call(abi.encodeCall(one.readingAt, (next + k * STEP + 59, STEP)));
+                    vm.assertTrue(ok);
+                    reading = max(reading, execution(abi.encodeCall(one.readingAt, (next + k * STEP + 59, STEP))));
+                }
+                isGood(next, 60);
+            }
+        }
+        vm.assertGt(minutes_, 4 * 1_300);
+        row("a minute of a year, one pool, in hours, with base cost and calldata", 53_600, _total / minutes_);
+        row("read one of them", 3_300, reading);
+        emit log(string.concat("a year: ", decimal(_total / minutes_ * MINUTES_A_YEAR / 1e6), " million gas"));
+    }
+
+    function isGood(uint256 from, uint256 count) private view {
+        for (uint256 k; k < count; ++k) {
+            vm.assertTrue(one.qualityOf(uint64(from + k * STEP)) == IPoolFeed.Quality.Good, "not recorded");
+        }
+    }
+
+    function max(uint256 a, uint256 b) private pure returns (uint256) {
+        return a > b ? a : b;
+    }
+
+    function record(string memory name, uint256 most, PoolFeed feed, uint256 from, uint256 count) private {
+        measured(name, most, feed, times(from, count, STEP));
+    }
+
+    /// And all of them were recorded, as good ones.
+    function measured(string memory name, uint256 most, PoolFeed feed, uint64[] memory t) private {
+        spent(name, most, address(feed), abi.encodeCall(feed.record, (t)), t.length);
+        for (uint256 k; k < t.length; ++k) {
+            vm.assertTrue(feed.qualityOf(t[k]) == IPoolFeed.Quality.Good, "not recorded");
+        }
+    }
+
+    function spent(string memory name, uint256 most, address to, bytes memory data, uint256 parts) private {
+        (bool ok,) = to.call(data);
+        vm.assertTrue(ok, name);
+        row(name, most, execution(data) / parts);
+    }
+
+    function row(string memory name, uint256 most, uint256 used) private {
+        string memory line = string.concat("GAS|pools|", name, "|", decimal(used), "|", decimal(most));
+        emit log(line);
+        vm.assertLe(used, most, line);
+    }
+
+    function execution(bytes memory data) private view returns (uint256 gas) {
+        gas = vm.lastCallGas().gasTotalUsed - 21_000;
+        for (uint256 k; k < data.length; ++k) {
+            gas -= data[k] == 0 ? 4 : 16;
+        }
+    }
+
+    function decimal(uint256 n) private pure returns (string memory s) {
+        do {
+            s = string.concat(string(abi.encodePacked(bytes1(uint8(48 + n % 10)))), s);
+            n /= 10;
+        } while (n != 0);
+    }
+}
