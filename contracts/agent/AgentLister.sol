@@ -4,6 +4,7 @@ pragma solidity 0.8.37;
 import {Ownable, Ownable2Step} from "@openzeppelin/contracts/access/Ownable2Step.sol";
 
 import {IObservationFeed} from "../feeds/IObservationFeed.sol";
+import {IPoolFeed} from "../feeds/IPoolFeed.sol";
 import {FeedCheck} from "../lib/FeedCheck.sol";
 import {GuardedRead} from "../lib/GuardedRead.sol";
 import {IAgentLister} from "./IAgentLister.sol";
@@ -21,10 +22,14 @@ contract AgentLister is IAgentLister, Ownable2Step {
     /// How long after its end an early-resolvable market may still be proven before NO can be declared.
     uint256 public constant CHALLENGE_DELAY = 10 minutes;
 
+    /// The same on a grid feed, where a crossing has to be recorded before it can be proven. Its pools must remember for as long.
+    uint256 public constant GRID_CHALLENGE_DELAY = 1 hours;
+
     /// Before the fee some books sell a sure dollar for 98.4 cents; less of a fee than this would not take that back.
     uint256 public constant MIN_FEE_BPS = 175;
 
     uint256 private constant MAX_LAG = 30 minutes;
+    uint256 private constant MAX_STEPS_BACK = 1_440; // of a grid feed, so that looking for a reading ends
     uint256 private constant MAX_MEMORY = 30 days;
     uint256 private constant MIN_DISPUTE_WINDOW = 1 minutes;
     uint256 private constant MAX_DISPUTE_WINDOW = 7 days;
@@ -74,6 +79,7 @@ contract AgentLister is IAgentLister, Ownable2Step {
                 feed: spec.feed,
                 earlyResolvable: spec.earlyResolvable,
                 published: terms.published,
+                grid: _feeds[spec.feed].step != 0,
                 maxAge: terms.maxAge,
                 startAt: spec.startAt,
                 endsAt: spec.endsAt,
@@ -98,16 +104,18 @@ contract AgentLister is IAgentLister, Ownable2Step {
         if (f.condemned) revert FeedIsCondemned(s.feed);
         if (!f.allowed) revert FeedNotAllowed(s.feed);
         FeedCheck.check(s.feed, f.maxAge);
-        (uint256 lag, bool published) = _probe(s.feed);
-        if (lag != f.lag || (published && !f.published)) revert FeedChanged(s.feed);
+        (uint256 lag, bool published, uint256 step) = _probe(s.feed);
+        if (lag != f.lag || (published && !f.published) || step != f.step) revert FeedChanged(s.feed);
+        if (step != 0) IPoolFeed(s.feed).requireListable(GRID_CHALLENGE_DELAY);
 
         Bounds memory b = _bounds;
         _checkOutcomes(s, b);
         _checkTimes(s, f);
         if (s.earlyResolvable) t.earlyFrom = uint64(s.closesAt + MARGIN + f.memory_);
         uint256 wait = f.lag;
+        uint256 challenge = f.step == 0 ? CHALLENGE_DELAY : GRID_CHALLENGE_DELAY;
         if (f.published) wait += b.disputeWindow;
-        else if (s.earlyResolvable && wait < CHALLENGE_DELAY) wait = CHALLENGE_DELAY;
+        else if (s.earlyResolvable && wait < challenge) wait = challenge;
         t.settlesAfter = uint64(s.endsAt + wait);
         t.voidsAfter = t.settlesAfter + b.voidDelay;
         (t.feeBps, t.potCap, t.published, t.maxAge) = (b.feeBps, f.potCap, f.published, f.maxAge);
@@ -201,24 +209,33 @@ contract AgentLister is IAgentLister, Ownable2Step {
         if (allowed) {
             if (f.condemned) revert FeedIsCondemned(feed_);
             FeedCheck.check(feed_, maxAge);
-            (uint256 lag, bool published) = _probe(feed_);
+            (uint256 lag, bool published, uint256 step) = _probe(feed_);
             if (lag > MAX_LAG) revert FeedLagTooLong(lag, MAX_LAG);
-            _requireWithin(Field.Memory, memory_, lag == 0 ? 1 : lag, MAX_MEMORY);
+            uint256 minMemory = lag == 0 ? 1 : lag;
+            if (step != 0) {
+                IPoolFeed(feed_).requireAllowable(GRID_CHALLENGE_DELAY);
+                minMemory = step + IPoolFeed(feed_).window();
+                _requireWithin(Field.MaxAge, maxAge, step, MAX_STEPS_BACK * step);
+            }
+            _requireWithin(Field.Memory, memory_, minMemory, MAX_MEMORY);
             _requireWithin(Field.PotCap, potCap, Pricing.MIN_STAKE, Pricing.MAX_POT);
-            (f.memory_, f.maxAge, f.lag, f.potCap) = (memory_, maxAge, uint32(lag), potCap);
+            (f.memory_, f.maxAge, f.lag, f.potCap, f.step) = (memory_, maxAge, uint32(lag), potCap, uint32(step));
             // Once published it stays so: markets were listed with the promise that the Safe can condemn it.
             f.published = f.published || published;
         }
         _feeds[feed_] = f;
-        emit FeedSet(feed_, allowed, f.published, f.memory_, f.maxAge, f.lag, f.potCap);
+        emit FeedSet(feed_, allowed, f.published, f.memory_, f.maxAge, f.lag, f.potCap, f.step);
     }
 
-    /// How late the feed may be given readings, and whether somebody posts them. Feeds without these functions write at block time.
-    function _probe(address feed_) private view returns (uint256 lag, bool published) {
+    /// How late the feed may be given readings, whether somebody posts them, and the step of its grid. Feeds without these functions write
+    /// rounds at block time.
+    function _probe(address feed_) private view returns (uint256 lag, bool published, uint256 step) {
         bool ok;
         (ok, lag) = GuardedRead.word(feed_, IObservationFeed.maxLag.selector);
         if (!ok) lag = 0;
         (published,) = GuardedRead.word(feed_, IObservationFeed.publisher.selector);
+        (ok, step) = GuardedRead.word(feed_, IPoolFeed.step.selector);
+        if (!ok || step > MAX_MEMORY) step = 0;
     }
 
     /// @inheritdoc IAgentLister

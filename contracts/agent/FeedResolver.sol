@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
 pragma solidity 0.8.37;
 
+import {IPoolFeed} from "../feeds/IPoolFeed.sol";
+import {GuardedRead} from "../lib/GuardedRead.sol";
+import {IAggregatorV3} from "../lib/IAggregatorV3.sol";
 import {RoundFinder} from "../lib/RoundFinder.sol";
 import {IAgentLister} from "./IAgentLister.sol";
 import {IFeedResolver} from "./IFeedResolver.sol";
@@ -16,14 +19,15 @@ contract FeedResolver is IFeedResolver {
     uint8 private constant UP = 0;
     uint8 private constant DOWN = 1;
 
-    /// Two slots, and a third with the bounds of a range. The lister keeps times in 40 bits and values in 96.
+    /// Two slots, and a third with the bounds of a range. The lister keeps moments in 32 bits, what it adds to them in 40 and values in 96.
     struct StoredTerms {
         address feed;
-        uint40 endsAt;
+        uint32 endsAt;
         uint32 maxAge;
         Kind kind;
         bool earlyResolvable;
         bool published;
+        bool grid;
         uint40 startAt;
         uint40 earlyFrom;
         uint40 settlesAfter;
@@ -61,8 +65,8 @@ contract FeedResolver is IFeedResolver {
         if (t.feed == address(0)) revert ZeroAddress();
         StoredTerms storage s = _terms[marketId];
         if (s.feed != address(0)) revert AlreadyRegistered(marketId);
-        (s.feed, s.endsAt, s.maxAge) = (t.feed, uint40(t.endsAt), t.maxAge);
-        (s.kind, s.earlyResolvable, s.published) = (t.kind, t.earlyResolvable, t.published);
+        (s.feed, s.endsAt, s.maxAge) = (t.feed, uint32(t.endsAt), t.maxAge);
+        (s.kind, s.earlyResolvable, s.published, s.grid) = (t.kind, t.earlyResolvable, t.published, t.grid);
         (s.startAt, s.earlyFrom) = (uint40(t.startAt), uint40(t.earlyFrom));
         (s.settlesAfter, s.voidsAfter) = (uint40(t.settlesAfter), uint40(t.voidsAfter));
         s.target = uint96(uint256(t.target));
@@ -131,7 +135,7 @@ contract FeedResolver is IFeedResolver {
             }
         }
         _requireDue(marketId, t);
-        RoundFinder.Round memory end = _roundAt(t.feed, endRound, t.endsAt);
+        RoundFinder.Round memory end = _roundAt(t, endRound, t.endsAt);
         _requireUsable(t, end, t.endsAt);
         v.end = _asReading(end);
         if (t.kind == Kind.Threshold) {
@@ -142,7 +146,7 @@ contract FeedResolver is IFeedResolver {
         } else if (t.kind == Kind.Range) {
             while (v.winner < t.bounds.length && end.answer >= t.bounds[v.winner]) ++v.winner;
         } else {
-            RoundFinder.Round memory start = _roundAt(t.feed, startRound, t.startAt);
+            RoundFinder.Round memory start = _roundAt(t, startRound, t.startAt);
             _requireUsable(t, start, t.startAt);
             v.start = _asReading(start);
             // The same round has the same answer.
@@ -170,38 +174,62 @@ contract FeedResolver is IFeedResolver {
     }
 
     /// A round at or over the target that came into effect in the market's interval: the one named, or the latest. It must have been in
-    /// effect when it was written, which keeps out phases the feed had left by then, and that second must be over.
+    /// effect when it was written, which keeps out phases the feed had left by then, and that second must be over. A grid feed has no
+    /// phases, and what it has recorded stands by itself.
     function _crossing(Terms memory t, uint80 roundId)
         private
         view
         returns (bool crossed, RoundFinder.Round memory round)
     {
         if (roundId == 0) {
-            (uint256 phase, uint256 number, uint8 problem) = RoundFinder.currentPhase(t.feed);
-            if (problem != RoundFinder.OK) return (false, round);
-            roundId = uint80(phase << 64 | number);
+            (bool ok, uint256 latest) = _latest(t);
+            if (!ok) return (false, round);
+            roundId = uint80(latest);
         }
         (crossed, round) = RoundFinder.readRound(t.feed, roundId);
         crossed = crossed && round.answer >= t.target && round.updatedAt >= t.earlyFrom && round.updatedAt <= t.endsAt
             && round.updatedAt < block.timestamp;
-        if (crossed) (crossed,) = RoundFinder.proveInEffectAt(t.feed, roundId, round.updatedAt);
+        if (crossed && !t.grid) (crossed,) = RoundFinder.proveInEffectAt(t.feed, roundId, round.updatedAt);
     }
 
-    /// The round in effect at a moment: the one named, proven, or found.
-    function _roundAt(address feed, uint80 roundId, uint256 moment)
+    function _latest(Terms memory t) private view returns (bool ok, uint256 id) {
+        if (t.grid) {
+            (ok, id,,) = GuardedRead.round(t.feed, IAggregatorV3.latestRoundData.selector, 0, 4);
+        } else {
+            (uint256 phase, uint256 number, uint8 problem) = RoundFinder.currentPhase(t.feed);
+            (ok, id) = (problem == RoundFinder.OK, phase << 64 | number);
+        }
+    }
+
+    /// The reading at a moment, or a revert.
+    function _roundAt(Terms memory t, uint80 roundId, uint256 moment)
         private
         view
         returns (RoundFinder.Round memory round)
     {
-        if (roundId == 0) {
-            uint8 problem;
-            (round, problem) = RoundFinder.inEffectAt(feed, moment);
-            if (problem != RoundFinder.OK) revert NoReading(feed, moment, problem);
+        uint8 problem;
+        (round, problem) = _lookUp(t, roundId, moment);
+        if (problem != RoundFinder.OK) revert NoReading(t.feed, moment, problem);
+    }
+
+    /// The round in effect at a moment: the one named, proven, or found. A grid feed says itself which of its readings counts, and reverts
+    /// while that is not recorded; it is not guarded, because a read of it that fails only makes the market wait.
+    function _lookUp(Terms memory t, uint80 roundId, uint256 moment)
+        private
+        view
+        returns (RoundFinder.Round memory round, uint8 problem)
+    {
+        bool ok = true;
+        if (t.grid) {
+            (round.id, round.answer, round.updatedAt) = IPoolFeed(t.feed).readingAt(moment, t.maxAge);
+            if (round.id == 0) problem = RoundFinder.NO_ROUND;
+            ok = roundId == 0 || roundId == round.id;
+        } else if (roundId == 0) {
+            (round, problem) = RoundFinder.inEffectAt(t.feed, moment);
         } else {
-            bool ok;
-            (ok, round) = RoundFinder.proveInEffectAt(feed, roundId, moment);
-            if (!ok) revert NotInEffect(roundId, moment);
+            (ok, round) = RoundFinder.proveInEffectAt(t.feed, roundId, moment);
         }
+        if (!ok) revert NotInEffect(roundId, moment);
     }
 
     function _requireUsable(Terms memory t, RoundFinder.Round memory round, uint256 moment) private pure {
@@ -216,15 +244,9 @@ contract FeedResolver is IFeedResolver {
         view
         returns (VoidReason, Reading memory reading)
     {
-        RoundFinder.Round memory round;
-        if (roundId == 0) {
-            uint8 problem;
-            (round, problem) = RoundFinder.inEffectAt(t.feed, moment);
-            if (problem == RoundFinder.NO_ROUND) return (VoidReason.NoReading, reading);
-            if (problem != RoundFinder.OK) revert NoReading(t.feed, moment, problem);
-        } else {
-            round = _roundAt(t.feed, roundId, moment);
-        }
+        (RoundFinder.Round memory round, uint8 problem) = _lookUp(t, roundId, moment);
+        if (problem == RoundFinder.NO_ROUND) return (VoidReason.NoReading, reading);
+        if (problem != RoundFinder.OK) revert NoReading(t.feed, moment, problem);
         return (_faultOf(t, round, moment), _asReading(round));
     }
 
@@ -250,7 +272,8 @@ contract FeedResolver is IFeedResolver {
         StoredTerms storage s = _terms[marketId];
         t.feed = s.feed;
         if (t.feed == address(0)) revert UnknownMarket(marketId);
-        (t.kind, t.earlyResolvable, t.published, t.maxAge) = (s.kind, s.earlyResolvable, s.published, s.maxAge);
+        (t.kind, t.earlyResolvable, t.published, t.grid) = (s.kind, s.earlyResolvable, s.published, s.grid);
+        t.maxAge = s.maxAge;
         (t.startAt, t.endsAt, t.earlyFrom) = (s.startAt, s.endsAt, s.earlyFrom);
         (t.settlesAfter, t.voidsAfter) = (s.settlesAfter, s.voidsAfter);
         t.target = int256(uint256(s.target));

@@ -59,6 +59,7 @@ interface IAgentLister {
         uint32 maxAge; // oldest reading that may decide a market, seconds
         uint32 lag; // its maxLag(), 0 without one
         uint64 potCap; // of each market on it
+        uint32 step; // of its grid; 0: it writes rounds
     }
 
     // ---------------------------------------------------------------- Events
@@ -75,7 +76,14 @@ interface IAgentLister {
     );
     event BoundsSet(Bounds bounds);
     event FeedSet(
-        address indexed feed, bool allowed, bool published, uint32 memory_, uint32 maxAge, uint32 lag, uint64 potCap
+        address indexed feed,
+        bool allowed,
+        bool published,
+        uint32 memory_,
+        uint32 maxAge,
+        uint32 lag,
+        uint64 potCap,
+        uint32 step
     );
     event FeedCondemned(address indexed feed);
     event ListerSet(address indexed account, bool allowed);
@@ -92,7 +100,7 @@ interface IAgentLister {
 
     // What makes a feed unfit for any market: see FeedCheck.
     error FeedLagTooLong(uint256 lag, uint256 max);
-    /// @notice It answers maxLag() or publisher() otherwise than when it was allowed.
+    /// @notice It answers maxLag(), publisher() or step() otherwise than when it was allowed.
     error FeedChanged(address feed);
 
     /// @notice A number is outside its bounds; the code says which: see Field.
@@ -141,7 +149,9 @@ interface IAgentLister {
     function setBounds(Bounds calldata bounds) external;
 
     /// @notice Allows a feed with these numbers, or takes it off the list; markets already listed are not touched. A feed that is
-    ///         allowed must have code, 8 decimals and a fresh positive reading. A condemned feed is never allowed again.
+    ///         allowed must have code, 8 decimals and a fresh positive reading. A grid feed (IPoolFeed) must also be fit for listing, its
+    ///         reference liquidity near what its pools hold, and `memory_` at least its window and step. A condemned feed is never
+    ///         allowed again.
     function setFeed(address feed, bool allowed, uint32 memory_, uint32 maxAge, uint64 potCap) external;
 
     /// @notice Voids every unsettled market on a feed that has a publisher, for good and in public.

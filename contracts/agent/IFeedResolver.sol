@@ -17,7 +17,7 @@ interface IFeedResolver {
         None,
         Stale, // a reading was older than maxAge
         BadAnswer, // a reading was zero or negative
-        NoReading, // the feed had no round at or before the moment
+        NoReading, // the feed had no round at or before the moment, or a grid feed none of maxAge or less
         Timeout, // nothing settled it until voidsAfter
         Tie, // start and end are equal, or the same round
         MetBeforeStart, // over the target since before its interval began, with no round in the interval
@@ -30,6 +30,7 @@ interface IFeedResolver {
         address feed;
         bool earlyResolvable; // threshold only: a round at or over the target, dated in [earlyFrom, endsAt], settles it as YES
         bool published; // the feed has a publisher, so it can be condemned
+        bool grid; // the feed is an IPoolFeed: readings of fixed times, which anybody records
         uint32 maxAge; // oldest reading that may decide, seconds
         uint64 startAt; // direction only, else 0: the moment the end is compared with
         uint64 endsAt; // the moment that decides
@@ -66,6 +67,8 @@ interface IFeedResolver {
     error ReadingTooOld(uint80 round, uint256 age, uint256 maxAge);
     error ReadingNotPositive(uint80 round, int256 answer);
     error FeedIsCondemned(address feed);
+    /// @notice The grid feed's own error, passed on: its pools can still tell that reading, so record it first.
+    error NotRecordedYet(uint256 gridTime);
     /// @notice The readings are there, fresh and positive: resolve instead.
     error NothingToVoidFor(bytes32 marketId);
 
@@ -82,7 +85,7 @@ interface IFeedResolver {
 
     /// @notice Settles a market from rounds that the caller names and the contract proves. Anyone.
     /// @param endRound the round in effect at endsAt; or, for an early-resolvable market, any round at or over the target
-    ///        dated in its interval. 0: found by the contract
+    ///        dated in its interval: on a grid feed any such reading that has been recorded. 0: found by the contract
     /// @param startRound the round in effect at startAt, direction only; 0: found by the contract
     function resolveWith(bytes32 marketId, uint80 endRound, uint80 startRound) external;
 

@@ -177,6 +177,7 @@ class AgentFeedSet(msgspec.Struct, frozen=True, gc=False):
     max_age: int
     lag: int
     pot_cap: int
+    step: int  # of its grid; 0: it writes rounds
 
 
 class FeedCondemned(msgspec.Struct, frozen=True, gc=False):
@@ -296,9 +297,7 @@ def _bounds_set(_t: bytes, d: bytes) -> BoundsSet:
 
 
 def _feed_set(t: bytes, d: bytes) -> AgentFeedSet:
-    return AgentFeedSet(
-        t[44:64], d[31] != 0, d[63] != 0, num(d[64:96]), num(d[96:128]), num(d[128:160]), num(d[160:192])
-    )
+    return AgentFeedSet(t[44:64], d[31] != 0, d[63] != 0, *(num(d[at : at + 32]) for at in range(64, 224, 32)))
 
 
 def _feed_condemned(t: bytes, _d: bytes) -> FeedCondemned:
@@ -367,7 +366,7 @@ AGENT_LISTER_EVENTS = by_topic(
     layout(f"BoundsSet({BOUNDS_TYPE} bounds)", _bounds_set, _by_venue),
     layout(
         "FeedSet(address indexed feed, bool allowed, bool published, uint32 memory_, uint32 maxAge, uint32 lag,"
-        " uint64 potCap)",
+        " uint64 potCap, uint32 step)",
         _feed_set,
         _by_venue,
     ),

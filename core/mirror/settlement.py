@@ -47,6 +47,7 @@ MIN_OUTCOMES: Final = 2
 MAX_OUTCOMES: Final = 8
 
 CHALLENGE_DELAY: Final = 600
+GRID_CHALLENGE_DELAY: Final = 3_600  # the same on a grid feed, where a crossing must be recorded first
 """Seconds after its end in which an early-resolvable market still waits for a proof before its end reading counts."""
 
 MARGIN: Final = 60
@@ -302,6 +303,7 @@ class FeedTerms:
     lag: int
     pot_cap: int
     published: bool
+    step: int = 0  # of its grid; 0: it writes rounds
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,7 +344,7 @@ def listing_terms(spec: MarketSpec, feed: FeedTerms, bounds: ListingBounds, now:
     if feed.published:
         wait += bounds.dispute_window
     elif spec.early_resolvable:
-        wait = max(wait, CHALLENGE_DELAY)
+        wait = max(wait, GRID_CHALLENGE_DELAY if feed.step else CHALLENGE_DELAY)
     settles_after = spec.ends_at + wait
     return MarketTerms(
         opens_at=opens_at,

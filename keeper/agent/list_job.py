@@ -78,6 +78,7 @@ async def _feeds(run: Run) -> list[Feed]:
             lag=answer["lag"],
             pot_cap=answer["potCap"],
             published=answer["published"],
+            step=answer["step"],
         )
         feeds.append(Feed(source.key, source.address, terms))
     return feeds

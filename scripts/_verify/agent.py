@@ -194,7 +194,14 @@ async def check_listing(chain: Chain, market: AgentMarket, said: Findings) -> No
                 bounds=spec.bounds,
                 early_resolvable=spec.early_resolvable,
             ),
-            FeedTerms(feed.event.memory, feed.event.max_age, feed.event.lag, feed.event.pot_cap, feed.event.published),
+            FeedTerms(
+                feed.event.memory,
+                feed.event.max_age,
+                feed.event.lag,
+                feed.event.pot_cap,
+                feed.event.published,
+                feed.event.step,
+            ),
             ListingBounds(
                 limits.fee_bps, limits.min_weight, limits.max_weight, limits.dispute_window, limits.void_delay
             ),

@@ -27,6 +27,7 @@ CONTRACTS = (
     "MarketLister",
     "ObservationFeed",
     "Pauser",
+    "PoolFeed",
     "RoundResolver",
     "SettlementWallet",
     "VestedMarkets",

@@ -26,6 +26,7 @@ CONTRACTS = (
     "MarketLister",
     "ObservationFeed",
     "Pauser",
+    "PoolFeed",
     "RoundResolver",
     "SettlementWallet",
     "VestedMarkets",

@@ -13,6 +13,7 @@ from core.abi import abi
 from core.local.packages import REPOSITORY
 from core.mirror.settlement import (
     CHALLENGE_DELAY,
+    GRID_CHALLENGE_DELAY,
     MARGIN,
     MAX_VALUE,
     FeedTerms,
@@ -65,6 +66,12 @@ def test_early_counts_only_what_nobody_who_staked_could_see(lag: int, wait: int)
     terms = listing_terms(EARLY, replace(POOL_FEED, lag=lag), BOUNDS, NOW)
     assert terms.early_from == EARLY.closes_at + MARGIN + POOL_FEED.memory
     assert terms.settles_after == EARLY.ends_at + wait
+
+
+def test_on_a_grid_feed_a_crossing_may_be_recorded_for_an_hour() -> None:
+    grid = replace(POOL_FEED, step=60)
+    assert listing_terms(EARLY, grid, BOUNDS, NOW).settles_after == EARLY.ends_at + GRID_CHALLENGE_DELAY
+    assert listing_terms(THRESHOLD, grid, BOUNDS, NOW).settles_after == THRESHOLD.ends_at + POOL_FEED.lag
 
 
 def test_an_opening_in_the_past_is_the_present() -> None:

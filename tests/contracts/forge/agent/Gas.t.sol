@@ -63,7 +63,7 @@ contract Gas is WalletBase {
     function test_resolveAGivenRound() public {
         warm();
         settle(LATE, NO, 10e6, BOB_KEY);
-        resolution("resolve a wallet market with a given round", 71_400, LATE, tape(), 0);
+        resolution("resolve a wallet market with a given round", 71_800, LATE, tape(), 0);
     }
 
     function test_resolveARangeOfEight() public {
@@ -77,19 +77,19 @@ contract Gas is WalletBase {
         list(EIGHT, s);
         settle(EIGHT, 5, 10e6, ALICE_KEY);
         settle(EIGHT, 6, 10e6, ALICE_KEY);
-        resolution("resolve a range of 8 with a given round", 86_700, EIGHT, tape(), 0);
+        resolution("resolve a range of 8 with a given round", 87_100, EIGHT, tape(), 0);
     }
 
     function test_resolveEarly() public {
         settle(EARLY, YES, 10e6, ALICE_KEY);
         settle(EARLY, NO, 10e6, ALICE_KEY);
-        resolution("resolve early with a given round", 72_800, EARLY, tape(), 0);
+        resolution("resolve early with a given round", 72_900, EARLY, tape(), 0);
     }
 
     function test_resolveDirection() public {
         settle(UPDOWN, YES, 10e6, ALICE_KEY);
         settle(UPDOWN, NO, 10e6, ALICE_KEY);
-        resolution("resolve a direction, finding the start", 137_500, UPDOWN, tape(), 0);
+        resolution("resolve a direction, finding the start", 138_300, UPDOWN, tape(), 0);
     }
 
     function test_resolvePublished() public {
@@ -98,13 +98,13 @@ contract Gas is WalletBase {
         vm.warp(END - 60);
         vm.prank(PUBLISHER);
         uint80 round = posted.post(100e8, uint64(END - 60));
-        resolution("resolve on a feed with a publisher, a given round", 72_600, POSTED, round, 0);
+        resolution("resolve on a feed with a publisher, a given round", 73_000, POSTED, round, 0);
     }
 
     function test_resolveFinding() public {
         warm();
         tape();
-        resolution("resolve, finding the round", 53_700, LATE, 0, 0);
+        resolution("resolve, finding the round", 54_100, LATE, 0, 0);
     }
 
     function test_payFifty() public {
@@ -130,7 +130,7 @@ contract Gas is WalletBase {
         }
         measure(
             "list a binary market with 400 bytes of metadata",
-            193_700,
+            194_800,
             LISTER,
             address(lister),
             abi.encodeCall(lister.list, ("m", thresholdSpec(true), string(metadata)))

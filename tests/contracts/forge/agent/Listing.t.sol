@@ -49,7 +49,14 @@ contract ListingTest is OnUsdc {
     );
     event MarketRegistered(bytes32 indexed marketId, address indexed feed);
     event FeedSet(
-        address indexed feed, bool allowed, bool published, uint32 memory_, uint32 maxAge, uint32 lag, uint64 potCap
+        address indexed feed,
+        bool allowed,
+        bool published,
+        uint32 memory_,
+        uint32 maxAge,
+        uint32 lag,
+        uint64 potCap,
+        uint32 step
     );
     event BoundsSet(IAgentLister.Bounds bounds);
 
@@ -112,6 +119,7 @@ contract ListingTest is OnUsdc {
             feed: s.feed,
             earlyResolvable: s.earlyResolvable,
             published: t.published,
+            grid: false,
             maxAge: t.maxAge,
             startAt: s.startAt,
             endsAt: s.endsAt,
@@ -419,7 +427,7 @@ contract ListingTest is OnUsdc {
         emit BoundsSet(b);
         lister.setBounds(b);
         vm.expectEmit(true, true, true, true, address(lister));
-        emit FeedSet(address(posted), true, true, 20 minutes, 30 minutes, LAG, 5e9);
+        emit FeedSet(address(posted), true, true, 20 minutes, 30 minutes, LAG, 5e9, 0);
         lister.setFeed(address(posted), true, 20 minutes, 30 minutes, 5e9);
         vm.stopPrank();
         vm.assertEq(keccak256(abi.encode(lister.bounds())), keccak256(abi.encode(b)));
