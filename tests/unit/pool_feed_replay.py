@@ -1,0 +1,123 @@
+"""Running the forge side of the pool feed's tests, in an output folder of its own."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import subprocess
+from dataclasses import dataclass
+
+from eth_abi.abi import decode
+
+from core.local.packages import REPOSITORY, foundry_binary
+from core.mirror.pool_feed import FeedTerms, Observation, Pool, Quality, Source
+
+OUT = REPOSITORY / ".vpm" / "build" / "forge-pool-feed"
+CASES = "tests/contracts/forge/feeds/Cases.t.sol"
+UNLIMITED_GAS = str(2**63 - 1)
+
+MEASURE = "(int56,int56,uint128,uint32)"
+CASE = (
+    "((string,address,address,uint256,address[],uint128[],uint32,uint32,uint32),uint256,(address,bool,uint128)[],"
+    f"(uint256,uint256,int256,uint256,uint256)[],(uint256,uint8,int256,{MEASURE}[])[])"
+)
+LINE = re.compile(r"CASE\|(0x[0-9a-f]+)")
+
+
+@dataclass(frozen=True)
+class Step:
+    """A pool as a call left it."""
+
+    which: int
+    time: int
+    tick: int
+    liquidity: int
+    sqrt_price: int  # times 2**96
+
+
+@dataclass(frozen=True)
+class Told:
+    """What the feed recorded for a grid time; a measure is the cumulatives, the liquidity and the silence."""
+
+    time: int
+    quality: Quality
+    answer: int
+    measures: tuple[tuple[int, int, int, int], ...]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A history of one or two pools, and what a feed recorded of it."""
+
+    terms: FeedTerms
+    steps: tuple[Step, ...]
+    told: tuple[Told, ...]
+
+    def of_pool(self, which: int) -> list[Step]:
+        return [step for step in self.steps if step.which == which]
+
+    def pool(self, which: int) -> Pool:
+        """All that it ever observed, worked out from its states: the first call of a block that changes them writes."""
+        first, *rest = self.of_pool(which)
+        observations = [Observation(first.time, 0, 0)]
+        at = first
+        for step in rest:
+            changed = (step.tick, step.liquidity) != (at.tick, at.liquidity)
+            if changed and step.time > observations[-1].time:
+                observations.append(observations[-1].then(step.time, at.tick, at.liquidity))
+            at = step
+        return Pool(observations, at.tick, at.liquidity)
+
+
+def play(count: int, seed: int) -> list[Case]:
+    """Random histories on real pools."""
+    OUT.mkdir(parents=True, exist_ok=True)
+    with (OUT / "lock").open("w") as lock:  # parallel test workers share the build
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        built = _forge("build", CASES)
+    assert built.returncode == 0, built.stdout + built.stderr
+    run = _forge(
+        *("test", "--match-path", CASES, "--gas-limit", UNLIMITED_GAS, "-vv"),
+        VPM_POOL_CASES=str(count),
+        VPM_POOL_SEED=str(seed),
+    )
+    assert run.returncode == 0, run.stdout[-4000:] + run.stderr[-2000:]
+    cases = [_case(line) for line in LINE.findall(run.stdout)]
+    assert len(cases) == count
+    return cases
+
+
+def _case(line: str) -> Case:
+    ((config, quote_decimals, sources, steps, told),) = decode([CASE], bytes.fromhex(line[2:]))
+    _, _, _, supply, _, _, window, step, max_quiet = config
+    return Case(
+        FeedTerms(
+            tuple(Source(base_is_token0, reference) for _, base_is_token0, reference in sources),
+            supply,
+            quote_decimals,
+            window,
+            step,
+            max_quiet,
+        ),
+        tuple(Step(*each) for each in steps),
+        tuple(Told(time, Quality(quality), answer, tuple(measures)) for time, quality, answer, measures in told),
+    )
+
+
+def _forge(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [str(foundry_binary("forge")), *arguments],
+        cwd=REPOSITORY,
+        env={
+            **os.environ,
+            "FOUNDRY_PROFILE": "quick",
+            "FOUNDRY_OUT": str(OUT / "out"),
+            "FOUNDRY_CACHE_PATH": str(OUT / "cache"),
+            "FOUNDRY_SPARSE_MODE": "true",
+            **environment,
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )

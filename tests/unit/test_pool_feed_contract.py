@@ -1,0 +1,74 @@
+"""The pool feed against its mirror and against the brute force, on random histories of real pools.
+
+forge plays the histories (swaps of every size, there and back, liquidity that comes and goes, growing rings, halts) on
+Uniswap's published bytecode and logs what the feed recorded. `VPM_TEST_HISTORIES` overrides how many (150),
+`VPM_TEST_SEED` which ones.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from bisect import bisect_right
+from collections import Counter
+
+import pytest
+
+from core.mirror.pool_feed import Quality, measure
+from tests.unit.pool_feed_replay import Case, Step, play
+
+HISTORIES = int(os.environ.get("VPM_TEST_HISTORIES", "150"))
+SEED = int(os.environ.get("VPM_TEST_SEED", "17"))
+BASIS_POINT = 1e-4  # of log price
+
+
+@pytest.fixture(scope="module")
+def cases() -> list[Case]:
+    return play(HISTORIES, SEED)
+
+
+@pytest.mark.timeout(1200)
+def test_the_feed_equals_the_mirror_to_the_unit(cases: list[Case]) -> None:
+    """The mirror knows the pools' states and works out every observation itself, as a reader of swap logs would."""
+    seen: Counter[Quality] = Counter()
+    for case in cases:
+        pools = [case.pool(which) for which in range(len(case.terms.sources))]
+        for told in case.told:
+            reading = measure(case.terms, pools, told.time)
+            assert reading is not None, "the mirror forgets nothing"
+            measures = tuple(
+                (each.start_cumulative, each.end_cumulative, each.liquidity(case.terms.window), each.quiet)
+                for each in reading.windows
+            )
+            assert (reading.quality, reading.answer, measures) == (told.quality, told.answer, told.measures)
+            seen[told.quality] += 1
+    print(dict(seen))
+    assert all(seen[quality] >= HISTORIES // 10 for quality in (Quality.GOOD, Quality.QUIET, Quality.THIN)), seen
+
+
+@pytest.mark.timeout(1200)
+def test_the_feed_is_within_a_basis_point_of_the_mean_log_price(cases: list[Case]) -> None:
+    worst = 0.0
+    for case in cases:
+        for told in case.told:
+            if told.quality is Quality.GOOD and told.answer > 10**6:
+                worst = max(worst, abs(math.log(told.answer) - brute_force(case, told.time)))
+    print(f"at most {worst / BASIS_POINT:.4f} basis points")
+    assert 0 < worst < BASIS_POINT
+
+
+def brute_force(case: Case, time: int) -> float:
+    """The logarithm of the market cap, from the pools' own prices second by second."""
+    terms = case.terms
+    mean = 0.0
+    for which, source in enumerate(terms.sources):
+        steps = case.of_pool(which)
+        total = sum(log_price(steps, second) for second in range(time - terms.window, time))
+        mean += (total if source.base_is_token0 else -total) / terms.window
+    return mean + math.log(terms.supply * 10 ** (8 - terms.quote_decimals))
+
+
+def log_price(steps: list[Step], second: int) -> float:
+    """As the pool stood when the blocks of that second were over."""
+    last = steps[bisect_right(steps, second, key=lambda step: step.time) - 1]
+    return 2 * (math.log(last.sqrt_price) - 96 * math.log(2))
