@@ -15,38 +15,17 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import orjson
-from eth_utils.address import is_checksum_address
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
-from pydantic.alias_generators import to_camel
+from pydantic import Field, ValidationError, model_validator
 
+from core.deployment_feeds import KINDS as FEED_KINDS
+from core.deployment_feeds import AddressText, AgentFeed, AnyFeed, Part, PoolFeed, PriceFeed, PublishedFeed
 from core.errors import DeploymentError
 
-
-def _checksummed(address: str) -> str:
-    if not is_checksum_address(address):
-        raise ValueError("not an address with a correct EIP-55 checksum")
-    return address
-
-
-ADDRESS_PATTERN = r"^0x[0-9a-fA-F]{40}$"
-AddressText = Annotated[str, Field(pattern=ADDRESS_PATTERN), AfterValidator(_checksummed)]
 HashText = Annotated[str, Field(pattern=r"^0x[0-9a-f]{64}$")]
-Ticker = Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9.]{0,9}$")]
 UtcSecond = Annotated[int, Field(ge=0)]
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(
-        frozen=True,
-        extra="forbid",
-        strict=True,
-        alias_generator=to_camel,
-        validate_by_name=True,
-        validate_by_alias=True,
-    )
-
-
-class Token(_Part):
+class Token(Part):
     """A token and the EIP-712 domain its authorizations are signed in."""
 
     symbol: Annotated[str, Field(min_length=1, max_length=16)]
@@ -56,7 +35,7 @@ class Token(_Part):
     domain_version: Annotated[str, Field(min_length=1)]
 
 
-class ContractInfo(_Part):
+class ContractInfo(Part):
     """One of our contracts. `role` is a sentence for the proof page; `constructorArgs` is enough to verify its code."""
 
     address: AddressText
@@ -68,55 +47,7 @@ class ContractInfo(_Part):
     verified: bool = False
 
 
-class PrintingHours(_Part):
-    """When a feed prints, in the exchange's own time zone; days are 0 (Monday) to 6 (Sunday)."""
-
-    timezone: Annotated[str, Field(min_length=1)]
-    opens_day: Annotated[int, Field(ge=0, le=6)]
-    opens_at: Annotated[str, Field(pattern=r"^([01]\d|2[0-3]):[0-5]\d$")]
-    closes_day: Annotated[int, Field(ge=0, le=6)]
-    closes_at: Annotated[str, Field(pattern=r"^([01]\d|2[0-3]):[0-5]\d$")]
-
-
-class Feed(_Part):
-    """A price feed proxy and the tokenized stock whose `oraclePaused()` goes with it."""
-
-    ticker: Ticker
-    name: Annotated[str, Field(min_length=1)]
-    proxy: AddressText
-    stock_token: AddressText
-    decimals: Annotated[int, Field(ge=0, le=18)] = 8
-    deviation_bps: Annotated[int, Field(ge=1, le=10_000)]
-    heartbeat_seconds: Annotated[int, Field(ge=1)]
-    max_strike_age_seconds: Annotated[int, Field(ge=1)]
-    max_final_age_seconds: Annotated[int, Field(ge=1)]
-    printing_hours: PrintingHours
-
-
-class ObservationSource(_Part):
-    """An append-only observation feed of ours, by what it observes (for example `BNKR/market_cap`).
-
-    Under which numbers the Safe is to allow it for agent markets: how late an observation may be posted, how far back a
-    reading looks, the oldest reading that may decide a market, and what each market on it may hold.
-    """
-
-    key: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]+/[a-z_]+$")]
-    address: AddressText
-    max_lag_seconds: Annotated[int, Field(ge=1)]
-    memory_seconds: Annotated[int, Field(ge=1)]
-    max_age_seconds: Annotated[int, Field(ge=1)]
-    pot_cap_units: Annotated[int, Field(ge=1)]
-
-    @model_validator(mode="after")
-    def _looks_back_over_its_lag(self) -> Self:
-        if self.memory_seconds < self.max_lag_seconds:
-            raise ValueError(
-                f"the memory of {self.key} ({self.memory_seconds} s) is shorter than its lag ({self.max_lag_seconds} s)"
-            )
-        return self
-
-
-class Safe(_Part):
+class Safe(Part):
     """The multi-signature wallet that owns the contracts."""
 
     address: AddressText
@@ -130,7 +61,7 @@ class Safe(_Part):
         return self
 
 
-class Deployment(_Part):
+class Deployment(Part):
     """Everything the service knows about one network."""
 
     network: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")]
@@ -142,8 +73,7 @@ class Deployment(_Part):
     explorer_url: Annotated[str, Field(pattern=r"^https?://[^/]+.*[^/]$")] | None = None
     tokens: dict[str, Token]
     contracts: dict[str, ContractInfo] = Field(default_factory=dict)
-    feeds: tuple[Feed, ...] = ()
-    observation_feeds: tuple[ObservationSource, ...] = ()
+    feeds: tuple[AnyFeed, ...] = ()
     safe: Safe | None = None
     operator_wallets: dict[str, AddressText] = Field(default_factory=dict)
     params: dict[str, int] = Field(default_factory=dict)
@@ -158,9 +88,10 @@ class Deployment(_Part):
             if key != token.symbol:
                 raise ValueError(f"token {key} says its symbol is {token.symbol}")
         for what, values in (
-            ("ticker", [feed.ticker for feed in self.feeds]),
-            ("feed proxy", [feed.proxy for feed in self.feeds]),
-            ("observation feed", [source.key for source in self.observation_feeds]),
+            ("ticker", [feed.ticker for feed in self.price_feeds]),
+            ("feed proxy", [feed.proxy for feed in self.price_feeds]),
+            ("feed", [feed.key for feed in self.agent_feeds]),
+            ("feed address", [feed.address for feed in self.agent_feeds]),
             ("contract address", [contract.address for contract in self.contracts.values()]),
         ):
             repeated = {value for value in values if values.count(value) > 1}
@@ -186,17 +117,36 @@ class Deployment(_Part):
             )
         return self.contracts[name]
 
-    def feed(self, ticker: str) -> Feed:
-        for feed in self.feeds:
+    @property
+    def price_feeds(self) -> tuple[PriceFeed, ...]:
+        """What decides stock markets."""
+        return tuple(feed for feed in self.feeds if isinstance(feed, PriceFeed))
+
+    @property
+    def agent_feeds(self) -> tuple[AgentFeed, ...]:
+        """What decides agent markets, of whichever kind."""
+        return tuple(feed for feed in self.feeds if not isinstance(feed, PriceFeed))
+
+    @property
+    def published_feeds(self) -> tuple[PublishedFeed, ...]:
+        return tuple(feed for feed in self.feeds if isinstance(feed, PublishedFeed))
+
+    @property
+    def pool_feeds(self) -> tuple[PoolFeed, ...]:
+        return tuple(feed for feed in self.feeds if isinstance(feed, PoolFeed))
+
+    def price_feed(self, ticker: str) -> PriceFeed:
+        for feed in self.price_feeds:
             if feed.ticker == ticker:
                 return feed
         raise DeploymentError(f"Network {self.network} lists no feed for {ticker}.")
 
-    def observation_feed(self, key: str) -> ObservationSource:
-        for source in self.observation_feeds:
-            if source.key == key:
-                return source
-        raise DeploymentError(f"Network {self.network} lists no observation feed {key}.")
+    def agent_feed(self, key: str) -> AgentFeed:
+        for feed in self.agent_feeds:
+            if feed.key == key:
+                return feed
+        known = ", ".join(feed.key for feed in self.agent_feeds) or "none"
+        raise DeploymentError(f"Network {self.network} lists no feed {key}.", hint=f"Its agent feeds: {known}.")
 
     def param(self, name: str) -> int:
         if name not in self.params:
@@ -276,7 +226,8 @@ def _refuse_overwriting(old: Deployment, new: Deployment, path: Path) -> None:
 def _faults(error: ValidationError) -> str:
     said = []
     for problem in error.errors(include_url=False):
-        place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in problem["loc"]).lstrip(".")
+        parts = [part for part in problem["loc"] if part not in FEED_KINDS]  # which model it was held against
+        place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts).lstrip(".")
         message = problem["msg"].removeprefix("Value error, ")
         given = problem.get("input")
         shown = f" (it is {given!r})" if isinstance(given, str | int | float | bool) and place else ""

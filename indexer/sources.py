@@ -51,7 +51,7 @@ class Emitter:
 
 @dataclass(frozen=True)
 class Sources:
-    """Everything followed on one chain. `observed`: what the deployment file says the observation feeds observe."""
+    """Everything followed on one chain. `observed`: what the deployment file says the agent feeds tell."""
 
     name: str
     chain_id: int
@@ -136,13 +136,13 @@ def sources_of(deployment: Deployment, name: str, feeds: Mapping[bytes, FeedRoun
         contracts=contracts,
         token=_token(deployment),
         feeds=feeds,
-        observed=feed_keys(deployment.observation_feeds),
+        observed=feed_keys(deployment.agent_feeds),
     )
 
 
 def feed_proxies(deployment: Deployment) -> list[bytes]:
-    """The feeds markets may name: price feeds and our observation feeds."""
-    addresses = [feed.proxy for feed in deployment.feeds] + [each.address for each in deployment.observation_feeds]
+    """The feeds markets may name."""
+    addresses = [feed.proxy for feed in deployment.price_feeds] + [feed.address for feed in deployment.agent_feeds]
     return [address_bytes(address) for address in addresses]
 
 

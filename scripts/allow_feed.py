@@ -34,7 +34,7 @@ def cli(provider: Any, facts: str, alias: str, keys: tuple[str, ...], drop: bool
     lister = feeds.lister_of(project, deployment)
     if drop and not keys:
         raise click.UsageError("--drop needs --feed KEY")
-    sources = [deployment.observation_feed(key) for key in keys] or deployment.observation_feeds
+    sources = [deployment.agent_feed(key) for key in keys] or deployment.agent_feeds
     owner = feeds.safe_of(deployment)
     made = [feeds.drop(lister, one) if drop else feeds.allow(lister, one, owner) for one in sources]
     calls = [(call.what, call) for call in made if call is not None]

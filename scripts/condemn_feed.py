@@ -30,7 +30,7 @@ def cli(provider: Any, facts: str, alias: str, key: str, send: bool) -> None:
     session = open_session(provider, accounts, alias, send, deployment.chain_id)
     lister = feeds.lister_of(project, deployment)
     owner = feeds.safe_of(deployment)
-    call = feeds.condemn(lister, deployment.observation_feed(key), owner)
+    call = feeds.condemn(lister, deployment.agent_feed(key), owner)
     if call is None:
         click.echo(f"nothing to do: {key} is condemned already")
         return

@@ -32,7 +32,7 @@ def cli(
 ) -> None:
     """Deploy VestedMarkets, RoundResolver, MarketLister and Pauser, owned by a Safe."""
     plan = flow.prepare(provider, accounts, project, Contract, Path(facts), Path(out or facts), alias, send)
-    steps = [f"allow {one.ticker} with feed {one.proxy}" for one in plan.facts.feeds]
+    steps = [f"allow {one.ticker} with feed {one.proxy}" for one in plan.facts.price_feeds]
     steps += [f"let {one} list" for one in openers] + [f"let {one} stop new bets" for one in guardians]
     if not plan.confirm(stock.ROLES, safe, safe_owners, threshold, steps):
         return

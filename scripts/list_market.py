@@ -38,7 +38,7 @@ def cli(provider: Any, facts: str, alias: str, ticker: str, strike: str, final: 
     """List a market, seeding both of its legs from the opener's tokens."""
     deployment = load_deployment(Path(facts))
     session = open_session(provider, accounts, alias, send, deployment.chain_id)
-    feed = deployment.feed(ticker.upper())
+    feed = deployment.price_feed(ticker.upper())
     lister = project.MarketLister.at(deployment.contract("MarketLister").address)
     seed, least, most = (deployment.param(name) for name in ("seedPerLeg", "minEntry", "maxEntry"))
     times = (_utc(strike), _utc(final))

@@ -69,7 +69,7 @@ async def agent_surface(context: Context) -> AsyncIterator[Surface]:
             balances = None if contracts is None else Balances(client, contracts, seconds)
         else:
             log.warning("no RPC URL for Base: no balances, no trades", action="agent.no_rpc")
-        feeds = feed_keys(deployment.observation_feeds)
+        feeds = feed_keys(deployment.agent_feeds)
         index = AgentIndex(context.write_url, context.engine, deployment.chain_id, feeds, replica=context.has_replica)
         await index.refresh()
         context.spawn("agent index", index.run())

@@ -213,7 +213,7 @@ class Health:
         calls = [contracts.token.call("balanceOf", each) for each in openers]
         balances = [await client.read(call, timeout_seconds=CHECK_SECONDS) for call in calls]
         # The seed of a day's markets: both legs, for each stock.
-        needed = 2 * self._of.deployment.param("seedPerLeg") * max(1, len(self._of.deployment.feeds))
+        needed = 2 * self._of.deployment.param("seedPerLeg") * max(1, len(self._of.deployment.price_feeds))
         most = max(balances)
         return most >= needed, f"{decimal_text(most)} USDG for seeds, a day needs {decimal_text(needed)}"
 
@@ -222,7 +222,7 @@ class Health:
         if oracle is None or not oracle.oracle.latest:
             return False, "no feed could be read"
         latest = oracle.oracle.latest
-        missing = [feed.ticker for feed in self._of.deployment.feeds if feed.proxy not in latest]
+        missing = [feed.ticker for feed in self._of.deployment.price_feeds if feed.proxy not in latest]
         if missing:
             return False, f"no round of {', '.join(missing)}"
         now = oracle.head_time
@@ -231,7 +231,7 @@ class Health:
             return True, f"{len(latest)} feeds, no session now"
         silent = [
             feed.ticker
-            for feed in self._of.deployment.feeds
+            for feed in self._of.deployment.price_feeds
             if now - latest[feed.proxy].updated_at > feed.heartbeat_seconds + FEED_SLACK_SECONDS
         ]
         return not silent, f"silent: {', '.join(silent)}" if silent else f"{len(latest)} feeds are fresh"

@@ -121,7 +121,7 @@ class OracleWatch:
 
     async def _latest(self, block: int) -> dict[str, Round]:
         """The latest round of every feed of the deployment file, in one batch at one block."""
-        feeds = [feed.proxy for feed in self._deployment.feeds]
+        feeds = [feed.proxy for feed in self._deployment.price_feeds]
         if not feeds:
             return {}
         calls = [feed_call(feed, "latestRoundData") for feed in feeds]
@@ -195,7 +195,7 @@ class OracleWatch:
         """Until the chain could be asked once: the rounds its logs told of, which the index keeps."""
         try:
             async with asyncio.timeout(TIMEOUT_SECONDS), self._engine.connect() as connection:
-                feeds = [feed.proxy for feed in self._deployment.feeds]
+                feeds = [feed.proxy for feed in self._deployment.price_feeds]
                 latest = await read_latest_rounds(connection, self._deployment.chain_id, feeds)
         except UNREADABLE:
             return

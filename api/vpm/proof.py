@@ -293,7 +293,7 @@ class Proof:
                 "answer": None if feed.proxy not in latest else str(latest[feed.proxy].answer),
                 "updatedAt": None if feed.proxy not in latest else latest[feed.proxy].updated_at,
             }
-            for feed in self._deployment.feeds
+            for feed in self._deployment.price_feeds
         ]
 
     def _solvency(self, found: Gathered) -> list[dict[str, Any]]:

@@ -206,7 +206,7 @@ class StockReads:
                 "roundId": str(found.id),
                 "updatedAt": found.updated_at,
             }
-            for feed in self._deployment.feeds
+            for feed in self._deployment.price_feeds
             if (found := latest.get(feed.proxy)) is not None
         ]
         fallback = "stale-cache" if readings else "unavailable"

@@ -62,7 +62,7 @@ async def _cannot_list(run: Run) -> bool:
 async def _feeds(run: Run) -> list[Feed]:
     """Those of the deployment file that the Safe allows, with its numbers."""
     lister = run.desk.contract("AgentLister")
-    sources = run.desk.deployment.observation_feeds
+    sources = run.desk.deployment.agent_feeds
     answers: list[Any] = await run.read_all([lister.call("feed", each.address) for each in sources])
     feeds = []
     for source, answer in zip(sources, answers, strict=True):
@@ -112,7 +112,7 @@ def _priors(run: Run) -> Priors:
 
 async def _filled(run: Run) -> set[Slot]:
     """The slots of markets still to end; whoever listed them, their metadata name the series."""
-    keys = feed_keys(run.desk.deployment.observation_feeds)
+    keys = feed_keys(run.desk.deployment.agent_feeds)
     query = select(MARKETS.document, MARKETS.feed, MARKETS.ends_at).where(
         MARKETS.ends_at > run.now, MARKETS.document.is_not(None)
     )

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any, assert_never
 
 from core.chain import Contract
-from core.deployments import ObservationSource
+from core.deployment_feeds import PublishedFeed
 from core.log import get_logger
 from core.outbox import PUBLISHER
 from keeper import metrics
@@ -37,13 +37,13 @@ async def snapshot(run: Run) -> None:
         run.report.skip("everything", problem)
         return
     configured = load_sources(run.keeper.how.sources_file)
-    feeds = run.desk.deployment.observation_feeds
+    feeds = run.desk.deployment.published_feeds
     known = {feed.key for feed in feeds}
     run.report.skip_all([key for key in configured if key not in known], "the deployment has no such feed")
     await asyncio.gather(*(_observe(run, feed, configured.get(feed.key)) for feed in feeds))
 
 
-async def _observe(run: Run, feed: ObservationSource, observed: Observed | None) -> None:
+async def _observe(run: Run, feed: PublishedFeed, observed: Observed | None) -> None:
     if observed is None and run.desk.is_local:
         observed = SIMULATED
     contract = run.desk.at(feed.address, "ObservationFeed")
@@ -75,9 +75,7 @@ async def _observe(run: Run, feed: ObservationSource, observed: Observed | None)
         metrics.OBSERVED.labels(feed.key).set(sample.value / 10**8)
 
 
-async def _believe(
-    run: Run, feed: ObservationSource, contract: Contract, observed: Observed, last: Round | None
-) -> Sample:
+async def _believe(run: Run, feed: PublishedFeed, contract: Contract, observed: Observed, last: Round | None) -> Sample:
     asked = [_sample(run, feed, contract, source, last) for source in observed.sources]
     answers = await asyncio.gather(*asked, return_exceptions=True)
     samples = [each for each in answers if isinstance(each, Sample)]
@@ -91,9 +89,7 @@ async def _believe(
     return check_move(sample, last, observed.bounds, agreed=len(observed.sources) > 1)
 
 
-async def _sample(
-    run: Run, feed: ObservationSource, contract: Contract, source: AnySource, last: Round | None
-) -> Sample:
+async def _sample(run: Run, feed: PublishedFeed, contract: Contract, source: AnySource, last: Round | None) -> Sample:
     match source:
         case HttpSource():
             return await http.sample(run.keeper.http, source, run.now)
@@ -109,7 +105,7 @@ async def _sample(
             assert_never(source)
 
 
-async def _home(run: Run, feed: ObservationSource, contract: Contract) -> int:
+async def _home(run: Run, feed: PublishedFeed, contract: Contract) -> int:
     """Where the walk began: the feed's first round."""
     answers: list[Any] = await run.read_all([contract.call("getRoundData", FIRST_ROUND)])
     return answers[0][1] if isinstance(answers[0], tuple) else simulated.first_value(feed.key)

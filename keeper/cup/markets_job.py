@@ -26,7 +26,7 @@ async def follow_markets(run: Run) -> None:
         elif run.dry_run:
             run.report.skip("paper markets", "a dry run opens none")
         else:
-            observed = feed_keys(run.desk.deployment.observation_feeds)
+            observed = feed_keys(run.desk.deployment.agent_feeds)
             for slug in await books.mirror(connection, now, observed):
                 run.report.actions.append(Action("cup-open", slug, "done", "a paper market beside the listed one"))
 

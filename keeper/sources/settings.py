@@ -1,6 +1,6 @@
 """Which sources observe what, from the TOML file that VPM_KEEPER_SOURCES_FILE names.
 
-    ["BNKR/market_cap"]                       # as in the deployment file's observationFeeds
+    ["BNKR/market_cap"]                       # a published feed of the deployment file
     lowest_usd = 1_000_000                    # outside these a value is absurd
     highest_usd = 5_000_000_000
     max_move_percent = 30                     # from the last round, unless two sources agree

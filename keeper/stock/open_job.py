@@ -77,7 +77,7 @@ async def open_refund_drill(run: Run) -> None:
 
 async def feed_states(run: Run) -> list[FeedState]:
     """The deployment's feeds as the lister knows them at this run's head."""
-    lister, feeds = run.desk.contract("MarketLister"), run.desk.deployment.feeds
+    lister, feeds = run.desk.contract("MarketLister"), run.desk.deployment.price_feeds
     answers: list[Any] = await run.read_all([lister.call("feed", feed.proxy) for feed in feeds])
     return [
         FeedState(

@@ -20,7 +20,7 @@ LATE_SECONDS = 120
 
 async def move_prices(run: Run) -> None:
     """Each feed's next round. One at a time per feed, so that its times never go back."""
-    feeds = run.desk.deployment.feeds
+    feeds = run.desk.deployment.price_feeds
     bound = [run.desk.at(feed.proxy, "LocalFeed") for feed in feeds]
     calls = [call for feed in bound for call in (feed.call("latestRoundData"), feed.call("getRoundData", FIRST_ROUND))]
     answers = await run.read_all(calls)

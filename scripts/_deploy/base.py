@@ -13,7 +13,8 @@ from typing import Any
 
 from eth_utils.crypto import keccak
 
-from core.deployments import Deployment, ObservationSource
+from core.deployment_feeds import PublishedFeed
+from core.deployments import Deployment
 from scripts._deploy.record import Deployed
 from scripts._deploy.siblings import Siblings
 from scripts._deploy.stock import PAUSER_ROLE
@@ -70,8 +71,9 @@ class FeedNumbers:
     max_age_seconds: int
     pot_cap_units: int
 
-    def source(self, key: str, address: str) -> ObservationSource:
-        return ObservationSource(
+    def source(self, key: str, address: str) -> PublishedFeed:
+        return PublishedFeed(
+            kind="published",
             key=key,
             address=address,
             max_lag_seconds=self.max_lag_seconds,

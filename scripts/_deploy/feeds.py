@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from core.deployments import Deployment, ObservationSource
+from core.deployment_feeds import AgentFeed
+from core.deployments import Deployment
 from scripts._deploy.safe import SafeCall
 from scripts._deploy.session import Refused
 
 
-def allow(lister: Any, source: ObservationSource, safe: str) -> SafeCall | None:
+def allow(lister: Any, source: AgentFeed, safe: str) -> SafeCall | None:
     """None when it is allowed with these numbers already.
 
     The call is tried first, as the Safe: a feed without a fresh positive reading is refused here with the contract's
@@ -22,7 +23,7 @@ def allow(lister: Any, source: ObservationSource, safe: str) -> SafeCall | None:
     return SafeCall(lister.address, bytes(lister.setFeed.encode_input(*given)), f"allow agent markets on {source.key}")
 
 
-def drop(lister: Any, source: ObservationSource) -> SafeCall | None:
+def drop(lister: Any, source: AgentFeed) -> SafeCall | None:
     """Takes it off the list; markets already listed go on. None when it is not on it."""
     if not lister.feed(source.address).allowed:
         return None
@@ -30,7 +31,7 @@ def drop(lister: Any, source: ObservationSource) -> SafeCall | None:
     return SafeCall(lister.address, data, f"list no more agent markets on {source.key}")
 
 
-def condemn(lister: Any, source: ObservationSource, safe: str) -> SafeCall | None:
+def condemn(lister: Any, source: AgentFeed, safe: str) -> SafeCall | None:
     """Voids every unsettled market on it, for good. None when it is condemned already."""
     if lister.isCondemned(source.address):
         return None
@@ -39,7 +40,7 @@ def condemn(lister: Any, source: ObservationSource, safe: str) -> SafeCall | Non
     return SafeCall(lister.address, data, f"condemn {source.key}: void every unsettled market on it, for good")
 
 
-def is_as_recorded(feed: Any, source: ObservationSource) -> bool:
+def is_as_recorded(feed: Any, source: AgentFeed) -> bool:
     """Whether the lister's Feed is allowed with the file's numbers."""
     numbers = (feed.memory_, feed.maxAge, feed.potCap)
     recorded = (source.memory_seconds, source.max_age_seconds, source.pot_cap_units)

@@ -9,7 +9,8 @@ from typing import Any
 
 import click
 
-from core.deployments import Deployment, ObservationSource, Safe, load_deployment, write_deployment
+from core.deployment_feeds import AgentFeed
+from core.deployments import Deployment, Safe, load_deployment, write_deployment
 from core.errors import DeploymentError
 from scripts._deploy import handover
 from scripts._deploy import safe as safes
@@ -77,7 +78,7 @@ class Plan:
         roles: Mapping[str, str],
         owner: Safe,
         wallets: Mapping[str, str],
-        sources: Sequence[ObservationSource] = (),
+        sources: Sequence[AgentFeed] = (),
     ) -> None:
         """Record first, so nothing deployed is ever forgotten, then let the Safe accept what was offered to it."""
         deployment = deployed_network(self.facts, contracts, roles, owner, wallets, sources)

@@ -8,7 +8,8 @@ from typing import Any, Self
 
 from eth_utils.address import to_checksum_address
 
-from core.deployments import ContractInfo, Deployment, ObservationSource, Safe
+from core.deployment_feeds import AgentFeed
+from core.deployments import ContractInfo, Deployment, Safe
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ def deployed_network(
     roles: Mapping[str, str],
     safe: Safe,
     operator_wallets: Mapping[str, str],
-    observation_feeds: Sequence[ObservationSource] = (),
+    feeds: Sequence[AgentFeed] = (),
 ) -> Deployment:
     """The facts of a network plus what now stands on it; checked like any deployment file."""
     listed = {name: one.info(roles[name]) for name, one in contracts.items()}
@@ -62,7 +63,7 @@ def deployed_network(
             "contracts": listed,
             "safe": safe,
             "operator_wallets": dict(operator_wallets),
-            "observation_feeds": tuple(observation_feeds),
+            "feeds": tuple(feeds),
         }
     )
     return Deployment.model_validate(changed.model_dump())

@@ -39,7 +39,7 @@ def deploy(
         voidDelay=facts.param("voidDelaySeconds"),
     )
     pauser = new.put("Pauser", target=new["VestedMarkets"], owner=sender.address)
-    for feed in facts.feeds:
+    for feed in facts.price_feeds:
         ages = (feed.max_strike_age_seconds, feed.max_final_age_seconds)
         lister.setFeed(feed.proxy, feed.stock_token, feed.ticker, *ages, True, sender=sender)
     for opener in openers:

@@ -14,6 +14,7 @@ from eth_utils.address import to_checksum_address
 from eth_utils.crypto import keccak
 from hexbytes import HexBytes
 
+from core.deployment_feeds import PublishedFeed
 from core.deployments import ContractInfo, Deployment
 from scripts._deploy import base, safe
 from scripts._deploy.flow import binder
@@ -161,7 +162,7 @@ def _stock(chain: _Chain) -> Iterator[Finding]:
     yield _equal("MarketLister kappa", bound.kappa(), chain.file.param("kappa"))
     yield _equal("MarketLister fee (bps)", bound.feeBps(), chain.file.param("feeBps"))
     yield _equal("MarketLister void delay (s)", bound.voidDelay(), chain.file.param("voidDelaySeconds"))
-    for feed in chain.file.feeds:
+    for feed in chain.file.price_feeds:
         standing = bound.feed(feed.proxy)
         yield Finding(bool(standing.allowed), f"{feed.ticker} is allowed with feed {feed.proxy}")
         yield _equal(f"{feed.ticker} stock token", standing.stockToken, feed.stock_token)
@@ -199,10 +200,12 @@ def _base(chain: _Chain) -> Iterator[Finding]:
 def _base_feeds(chain: _Chain) -> Iterator[Finding]:
     lister = chain.bound("AgentLister")
     publisher = chain.file.operator_wallets.get("publisher")
-    for source in chain.file.observation_feeds:
-        feed = chain.bind("ObservationFeed", source.address)
-        yield _equal(f"{source.key} publisher", feed.publisher(), publisher)
-        yield _equal(f"{source.key} lag (s)", feed.maxLag(), source.max_lag_seconds)
+    for source in chain.file.agent_feeds:
+        published = isinstance(source, PublishedFeed)
+        if published:
+            feed = chain.bind("ObservationFeed", source.address)
+            yield _equal(f"{source.key} publisher", feed.publisher(), publisher)
+            yield _equal(f"{source.key} lag (s)", feed.maxLag(), source.max_lag_seconds)
         standing = lister.feed(source.address)
         if standing.condemned:
             yield Finding(False, f"{source.key} is condemned")
@@ -214,8 +217,9 @@ def _base_feeds(chain: _Chain) -> Iterator[Finding]:
             yield _equal(f"{source.key} max age (s)", standing.maxAge, source.max_age_seconds)
             yield _equal(f"{source.key} lag at the lister (s)", standing.lag, source.max_lag_seconds)
             yield _equal(f"{source.key} pot cap (units)", standing.potCap, source.pot_cap_units)
-            yield Finding(bool(standing.published), f"{source.key} has a publisher, as the lister knows it")
-    known = [source.address for source in chain.file.observation_feeds]
+            as_known = "has a publisher" if published else "has no publisher"
+            yield Finding(bool(standing.published) == published, f"{source.key} {as_known}, as the lister knows it")
+    known = [source.address for source in chain.file.agent_feeds]
     listed = chain.allowed("AgentLister", FEED_SET)
     yield _none_else(listed, known)
 

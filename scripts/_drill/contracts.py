@@ -220,7 +220,7 @@ async def miss_bell(fleet: Fleet, load: Load) -> Held:
 
 async def lose_source(fleet: Fleet, load: Load) -> Held:
     """The only source of one observation feed answers nothing; the keepers read their file at every run."""
-    key = fleet.deployment("base").observation_feeds[0].key
+    key = fleet.deployment("base").published_feeds[0].key
     source = 'kind = "http"\nname = "away"\nurl = "http://127.0.0.1:9/"\nvalue = "price"\n'
     fleet.sources_file.write_text(f'["{key}"]\n[["{key}".sources]]\n{source}')
     try:

@@ -55,7 +55,7 @@ async def pause_bets(fleet: Fleet, load: Load) -> Held:
 
 async def condemn_feed(fleet: Fleet, load: Load) -> Held:
     """The publisher of one feed lied: the Safe condemns it while bets on it are open."""
-    *others, source = fleet.deployment("base").observation_feeds
+    *others, source = fleet.deployment("base").published_feeds
     feed = bytes.fromhex(source.address[2:])
     await fleet.until(lambda: _count(fleet, feed, " AND m.status = 1") > 0, f"a bet on {source.key}", 180)
     lister, safe = fleet.contract("base", "AgentLister"), fleet.deployment("base").safe

@@ -157,7 +157,7 @@ def _addresses(path: Path) -> dict[str, str]:
     found |= {name: contract.address for name, contract in deployment.contracts.items()}
     if deployment.safe is not None:
         found["Safe"] = deployment.safe.address
-    for feed in deployment.feeds:
+    for feed in deployment.price_feeds:
         found[f"{feed.ticker} feed"] = feed.proxy
         found[feed.ticker] = feed.stock_token
     return found

@@ -10,7 +10,8 @@ from typing import Any
 
 from core.abi import abi
 from core.chain import Contract
-from core.deployments import Deployment, ObservationSource, load_deployment, write_deployment
+from core.deployment_feeds import AgentFeed
+from core.deployments import Deployment, load_deployment, write_deployment
 from core.local.anvil import ask
 from keeper.sources.simulated import first_value
 from scripts._deploy.handover import OWNER_KEYS_VARIABLE
@@ -54,10 +55,10 @@ def _stands(chain: LocalChain, state: State) -> bool:
         return False
     known = load_deployment(path)
     there = (ask(chain.url, "eth_getCode", one.address, "latest") != "0x" for one in known.contracts.values())
-    return known.is_deployed and all(there) and all(_was_allowed(chain, known, one) for one in known.observation_feeds)
+    return known.is_deployed and all(there) and all(_was_allowed(chain, known, one) for one in known.agent_feeds)
 
 
-def _was_allowed(chain: LocalChain, known: Deployment, source: ObservationSource) -> bool:
+def _was_allowed(chain: LocalChain, known: Deployment, source: AgentFeed) -> bool:
     """The last step of a deployment; a feed that was dropped or condemned since keeps its numbers."""
     lister = Contract(known.contract("AgentLister").address, abi("AgentLister"))
     call = lister.call("feed", source.address)
@@ -76,7 +77,7 @@ def _prepare_chain(chain: LocalChain, state: State) -> None:
     if not chain.fork and chain.chain.name == "base":
         chain_setup.place_base(node, token)
     elif not chain.fork:
-        feeds = [StockFeed(one.ticker, one.proxy, one.stock_token) for one in known.feeds]
+        feeds = [StockFeed(one.ticker, one.proxy, one.stock_token) for one in known.price_feeds]
         chain_setup.place_stock(node, token, feeds)
     chain_setup.fund(node, token, local_token=not chain.fork)
     local: dict[str, Any] = {"kind": "local", "name": f"{known.name} (local)", "explorer_url": None}
@@ -134,7 +135,7 @@ def _first_readings(node: Node, deployment: Deployment) -> None:
     """Each feed's first value, by its publisher: the Safe can allow only a feed that reads."""
     node.ask("evm_mine")  # what was observed in the last block may be too old for the next one
     calls = []
-    for source in deployment.observation_feeds:
+    for source in deployment.published_feeds:
         head = node.ask("eth_getBlockByNumber", "latest", False)
         reading = [first_value(source.key), min(int(time.time()), int(head["timestamp"], 16))]
         post = chain_setup.call_data("post(int256,uint64)", ["int256", "uint64"], reading)

@@ -113,7 +113,7 @@ async def read_market(chain: Chain, key: bytes) -> AgentMarket:
     if not listed:
         raise NotCheckable(f"Market 0x{key.hex()} was never listed in {lister}.")
     spec: ev.MarketSpec = listed[0].event.spec
-    words = described(key, specification(listed[0].event), feed_keys(chain.deployment.observation_feeds).get(spec.feed))
+    words = described(key, specification(listed[0].event), feed_keys(chain.deployment.agent_feeds).get(spec.feed))
     book = Book.empty(spec.weights, listed[0].event.terms.fee_bps)
     market = AgentMarket(key, listed[0], words, book)
     for one in await chain.logs(chain.contract("SettlementWallet").address, ev.WALLET_EVENTS, topics):

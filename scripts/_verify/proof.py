@@ -49,7 +49,7 @@ async def _contracts(chain: Chain, body: dict[str, Any], said: Findings) -> None
                 said.unknown(f"contract {name} was deployed there", shown, "it was made by another contract's call")
             else:
                 said.address(f"contract {name} was deployed there", made, known.address, shown)
-    feeds = {feed.proxy for feed in chain.deployment.feeds}
+    feeds = {feed.proxy for feed in chain.deployment.price_feeds}
     for one in body.get("feeds") or []:
         said.says(
             f"feed {one.get('name')}", one.get("address") in feeds, "the deployment file", str(one.get("address"))

@@ -17,7 +17,8 @@ from core.config import KeeperSettings, load
 from core.cup import books, rounds, trading, wallets, wheel
 from core.cup.ledger import wallet_account
 from core.db.engine import conninfo, make_engine, make_pool
-from core.deployments import ObservationSource, load_deployment
+from core.deployment_feeds import PublishedFeed
+from core.deployments import load_deployment
 from core.market_document import rendered
 from core.mirror.bet import market_key
 from core.mirror.settlement import Kind
@@ -37,7 +38,8 @@ from tests.cup_rig import (
     specification,
 )
 
-SOURCE = ObservationSource(
+SOURCE = PublishedFeed(
+    kind="published",
     key="BNKR/market_cap",
     address="0x" + "01" * 20,
     max_lag_seconds=10,
@@ -91,7 +93,7 @@ async def desk_at(database_url: str, node_url: str, **changes: Any) -> AsyncIter
         RpcClient((node_url,), chain_id=CHAIN_ID) as rpc,
     ):
         deployment = load_deployment(settings.chain("base").deployment_file)
-        deployment = deployment.model_copy(update={"observation_feeds": (SOURCE,)})
+        deployment = deployment.model_copy(update={"feeds": (SOURCE,)})
         chain = ChainDesk("base", deployment, ChainClient(rpc))
         yield Desk(Keeper(settings, load(KeeperSettings, {}), pool, engine, http, {"base": chain}), chain, rpc)
     await engine.dispose()

@@ -61,7 +61,7 @@ def one(rig: Rig, slug: str) -> tuple[Any, ...]:
 def observe(rig: Rig, key: str, value: int) -> None:
     """A round on an observation feed at the chain's present time, 8 decimals."""
     data = abi("ObservationFeed").function("post").encode(value, rig.now("base"))
-    rig.send("base", wallets.PUBLISHER.address, rig.deployment("base").observation_feed(key).address, data)
+    rig.send("base", wallets.PUBLISHER.address, rig.deployment("base").agent_feed(key).address, data)
 
 
 async def listed(rig: Rig, **variables: str) -> None:
@@ -81,7 +81,7 @@ async def open_round(rig: Rig, symbol: str, series: Series, seconds: int = 30) -
 
 async def test_series_are_listed_settled_and_paid_unattended(rig: Rig) -> None:
     await listed(rig)
-    keys = feed_keys(rig.deployment("base").observation_feeds)
+    keys = feed_keys(rig.deployment("base").agent_feeds)
     for row in markets(rig, *Series):
         words = described(bytes(row.market_id), Specification.of_row(row), keys[bytes(row.feed)])
         assert (words.id, words.known) == (row.slug, True)
@@ -151,7 +151,7 @@ async def test_a_condemned_feed_gives_every_stake_back_at_once(rig: Rig) -> None
     stake(rig, CAT, day.slug, 0, 25 * DOLLAR, "c-day-key")
     held = usdc(rig, CAT.address)
     deployment = rig.deployment("base")
-    feed, safe = deployment.observation_feed("AIXBT/market_cap").address, deployment.safe
+    feed, safe = deployment.agent_feed("AIXBT/market_cap").address, deployment.safe
     assert safe is not None
     rig.ask("base", "anvil_setBalance", safe.address, hex(10**18))
     data = abi("AgentLister").function("condemn").encode(feed)

@@ -139,7 +139,7 @@ async def test_a_stranger_finishes_both_when_no_keeper_runs(rig: Rig) -> None:
     stranger, resolver = wallets.DEV[6].address, rig.deployment("vpm").contract("RoundResolver").address
     rig.send("vpm", stranger, resolver, call_data("resolve(uint256)", ["uint256"], [won]))
     _, ticker_void, strike_void, _ = await listed(rig, "max_strike_age = 1")
-    feed = rig.deployment("vpm").feed(ticker_void).proxy
+    feed = rig.deployment("vpm").price_feed(ticker_void).proxy
     rounds = [
         view(rig, resolver, "findRound(address,uint64)", ["address", "uint64"], [feed, at])
         for at in (strike_void, bell)

@@ -116,7 +116,7 @@ async def first_day_of_a_week(after: int) -> Session:
 @pytest.mark.proves("stock.health.decision.open_schedule", "stock.health.decision.feeds")
 async def test_a_trading_day_without_its_markets_or_fresh_feeds_is_told(service: StockService, door: Door) -> None:
     chain = service.chain
-    tickers = [feed.ticker for feed in chain.deployment.feeds]
+    tickers = [feed.ticker for feed in chain.deployment.price_feeds]
     chain.open_market(strike_in=MINUTE, lasts=MINUTE)  # from before this day, so the venue is no newcomer
     session = await first_day_of_a_week(chain.now + 3 * DAY)
     chain.warp_to(session.opens - 1)

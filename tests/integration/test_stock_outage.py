@@ -107,7 +107,7 @@ async def test_without_a_node_the_reads_go_on_stale_and_recover(wired: Wired, do
         assert during["positions"] == before["positions"]
         assert during["readAt"] < time.time() - 5  # honest about when it was read
         _, prices = await door.get("/api/prices")
-        assert len(prices["readings"]) == len(wired.service.chain.deployment.feeds)
+        assert len(prices["readings"]) == len(wired.service.chain.deployment.price_feeds)
         response, health = await door.get("/api/health")
         assert response.status == 503
         assert {"rpc-head", "market-reads"} <= {check["name"] for check in health["checks"] if not check["ok"]}

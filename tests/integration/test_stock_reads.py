@@ -97,8 +97,8 @@ async def test_prices_are_the_feeds_latest_rounds(door: Door, chain: StockChain)
     _, body = await door.get("/api/prices")
     PricesBody.model_validate(body)
     assert body["status"] == "live"
-    assert [reading["ticker"] for reading in body["readings"]] == [feed.ticker for feed in chain.deployment.feeds]
-    for reading, feed in zip(body["readings"], chain.deployment.feeds, strict=True):
+    assert [reading["ticker"] for reading in body["readings"]] == [feed.ticker for feed in chain.deployment.price_feeds]
+    for reading, feed in zip(body["readings"], chain.deployment.price_feeds, strict=True):
         latest = chain.read(chain.feed_contract(feed.ticker).call("latestRoundData"))
         assert reading["feed"] == feed.proxy
         assert (reading["roundId"], reading["answer"], reading["updatedAt"]) == (

@@ -36,7 +36,7 @@ class AgentChain(PlayedChain[AgentContracts]):
         made = cls(url, deployment, contracts)
         # The saved genesis may be hours old: a block of now makes `now` the present, and the feeds are read again.
         made.ask("evm_mine")
-        for source in deployment.observation_feeds:
+        for source in deployment.agent_feeds:
             made.observe(CAP // 2, source.key)
         return made
 
@@ -49,7 +49,7 @@ class AgentChain(PlayedChain[AgentContracts]):
         """The deployment file's entry of a feed; of the first market cap when none is named."""
         return next(
             each
-            for each in self.deployment.observation_feeds
+            for each in self.deployment.agent_feeds
             if each.key == key or (key is None and each.key.endswith("/market_cap"))
         )
 
@@ -126,7 +126,7 @@ class AgentChain(PlayedChain[AgentContracts]):
     def settle(self, name: str, value: int, *, resolve: bool = True) -> None:
         """Lets its feed read this value at its end, and settles it as soon as that counts, or leaves that to others."""
         terms = self.terms(name)
-        key = next(each.key for each in self.deployment.observation_feeds if each.address.lower() == terms["feed"])
+        key = next(each.key for each in self.deployment.agent_feeds if each.address.lower() == terms["feed"])
         if self.now < terms["endsAt"]:
             self.warp_to(terms["endsAt"] - 60)  # time goes on while this works
         self.observe(value, key)

@@ -139,7 +139,7 @@ class StockPlayers(Players):
         self.settler = Contract(address["VestedMarkets"], abi("VestedMarkets"))
         self.resolver = Contract(address["RoundResolver"], abi("RoundResolver"))
         self.lister = Contract(address["MarketLister"], abi("MarketLister"))
-        self.feeds = [Contract(feed.proxy, abi("LocalFeed")) for feed in deployment.feeds]
+        self.feeds = [Contract(feed.proxy, abi("LocalFeed")) for feed in deployment.price_feeds]
         self.markets = 0
         self.final: dict[int, int] = {}
         self.most: dict[int, int] = {}
@@ -159,7 +159,7 @@ class StockPlayers(Players):
 
     async def open(self, life: int, kappa_room: bool = False) -> None:
         now = await self.now()
-        feed = self.rng.choice(self.deployment.feeds)
+        feed = self.rng.choice(self.deployment.price_feeds)
         strike, final = now + life // 2, now + life
         most = 10_000 * UNIT if kappa_room else 100 * UNIT
         params = (feed.proxy, strike, final, 3600, 3600, 10 * UNIT, UNIT, most, self.rng.randrange(3))
@@ -265,8 +265,8 @@ class AgentPlayers(Players):
         self.wallet = Contract(address["SettlementWallet"], abi("SettlementWallet"))
         self.resolver = Contract(address["FeedResolver"], abi("FeedResolver"))
         self.lister = Contract(address["AgentLister"], abi("AgentLister"))
-        self.feeds = [Contract(each.address, abi("ObservationFeed")) for each in deployment.observation_feeds]
-        self.source = deployment.observation_feeds[0]
+        self.feeds = [Contract(each.address, abi("ObservationFeed")) for each in deployment.agent_feeds]
+        self.source = deployment.agent_feeds[0]
         self.markets: dict[bytes, tuple[int, int, int]] = {}  # id -> closes, settles after, outcomes
         self.settled: set[bytes] = set()
         self.lister_key = deployment.operator_wallets["lister"]

@@ -32,7 +32,7 @@ def held(rig: Rig, owner: str) -> int:
 def push(rig: Rig, ticker: str, answer: int, updated_at: int) -> None:
     """A round on a local price feed; 8 decimals, Unix seconds."""
     data = call_data("push(int256,uint256)", ["int256", "uint256"], [answer, updated_at])
-    rig.send("vpm", wallets.DEV[7].address, rig.deployment("vpm").feed(ticker).proxy, data)
+    rig.send("vpm", wallets.DEV[7].address, rig.deployment("vpm").price_feed(ticker).proxy, data)
 
 
 def view(rig: Rig, to: str, signature: str, types: list[str], values: list[object]) -> int:

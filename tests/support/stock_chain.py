@@ -15,7 +15,8 @@ from eth_account.messages import encode_typed_data
 from api.vpm.authorization import Bet
 from api.vpm.chain import StockContracts, abi
 from core.chain import Contract, checksum
-from core.deployments import Deployment, Feed
+from core.deployment_feeds import PriceFeed
+from core.deployments import Deployment
 from scripts._stack import wallets
 from scripts._stack.wallets import Wallet
 from tests.support.played_chain import PlayedChain
@@ -33,8 +34,8 @@ class StockChain(PlayedChain[StockContracts]):
 
     # ------------------------------------------------------------ feeds
 
-    def feed(self, ticker: str = "NVDA") -> Feed:
-        return self.deployment.feed(ticker)
+    def feed(self, ticker: str = "NVDA") -> PriceFeed:
+        return self.deployment.price_feed(ticker)
 
     def feed_contract(self, ticker: str = "NVDA") -> Contract:
         return Contract(self.feed(ticker).proxy, abi("LocalFeed"))

@@ -10,7 +10,8 @@ from eth_utils.crypto import keccak
 
 from core.abi import abi
 from core.chain import Contract, checksum
-from core.deployments import ObservationSource, write_deployment
+from core.deployment_feeds import PublishedFeed
+from core.deployments import write_deployment
 from core.market_document import Metadata, Specification, rendered
 from core.mirror.bet import market_key
 from core.mirror.settlement import MARGIN, Kind
@@ -20,7 +21,8 @@ from scripts._stack.genesis import compiled_code
 from tests.support.agent_chain import CAP, HOUR, AgentChain
 
 KEY = "DEGEN/market_cap"
-_SOURCE = ObservationSource(
+_SOURCE = PublishedFeed(
+    kind="published",
     key=KEY,
     address=checksum("0x" + keccak(text="a feed that nobody posts to")[12:].hex()),
     max_lag_seconds=1,
@@ -34,8 +36,8 @@ def with_unposted_feed(chain: AgentChain, deployments: Path, folder: Path) -> tu
     """The chain that knows the feed, which the Safe has allowed, and a folder of deployment files that names it: a test
     that lists on it starts its daemons with that folder."""
     chain.ask("anvil_setCode", _SOURCE.address, compiled_code("LocalFeed"))
-    sources = (*chain.deployment.observation_feeds, _SOURCE)
-    deployment = chain.deployment.model_copy(update={"observation_feeds": sources})
+    sources = (*chain.deployment.agent_feeds, _SOURCE)
+    deployment = chain.deployment.model_copy(update={"feeds": sources})
     made = replace(chain, deployment=deployment)
     push(made, CAP // 2)
     given = (_SOURCE.address, True, _SOURCE.memory_seconds, _SOURCE.max_age_seconds, _SOURCE.pot_cap_units)

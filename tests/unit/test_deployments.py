@@ -22,12 +22,34 @@ FOLDER = REPOSITORY / "deployments"
 ADDRESS = "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"
 OTHER = "0x5fc5360D0400a0Fd4f2af552ADD042D716F1d168"
 FEED = {
+    "kind": "published",
     "key": "BNKR/market_cap",
     "address": ADDRESS,
     "maxLagSeconds": 600,
     "memorySeconds": 600,
     "maxAgeSeconds": 3_600,
     "potCapUnits": 25_000 * USD,
+}
+POOL = {
+    "address": OTHER,
+    "name": "Uniswap v3 BNKR/USDC 1%",
+    "referenceLiquidity": "340282366920938463463374607431768211455",
+}
+POOL_FEED = {
+    "kind": "pool",
+    "key": "BNKR/market_cap",
+    "address": ADDRESS,
+    "memorySeconds": 1_860,
+    "maxAgeSeconds": 3_600,
+    "potCapUnits": 25_000 * USD,
+    "token": OTHER,
+    "tokenDecimals": 18,
+    "quote": ADDRESS,
+    "supply": "100000000000000000000000000000",
+    "pools": [POOL],
+    "windowSeconds": 1_800,
+    "stepSeconds": 60,
+    "maxQuietSeconds": 3_600,
 }
 
 
@@ -62,13 +84,13 @@ def test_the_stock_chain() -> None:
     assert (vpm.chain_id, vpm.kind, vpm.status) == (4663, "arbitrum-orbit", "not-deployed")
     usdg = vpm.token("USDG")
     assert (usdg.address, usdg.domain_name, usdg.domain_version) == (OTHER, "Global Dollar", "1")
-    assert {feed.ticker: (feed.proxy, feed.stock_token) for feed in vpm.feeds} == {
+    assert {feed.ticker: (feed.proxy, feed.stock_token) for feed in vpm.price_feeds} == {
         "NVDA": ("0x379EC4f7C378F34a1B47E4F3cbeBCbAC3E8E9F15", "0xd0601CE157Db5bdC3162BbaC2a2C8aF5320D9EEC"),
         "TSLA": ("0x4A1166a659A55625345e9515b32adECea5547C38", "0x322F0929c4625eD5bAd873c95208D54E1c003b2d"),
         "AAPL": ("0x6B22A786bAa607d76728168703a39Ea9C99f2cD0", "0xaF3D76f1834A1d425780943C99Ea8A608f8a93f9"),
         "COIN": ("0xA3a468A452940B7D6b69991207B508c609a98Ef2", "0x6330D8C3178a418788dF01a47479c0ce7CCF450b"),
     }
-    for feed in vpm.feeds:
+    for feed in vpm.price_feeds:
         assert (feed.decimals, feed.deviation_bps, feed.heartbeat_seconds) == (8, 50, 86_400)
         hours = feed.printing_hours
         assert (hours.timezone, hours.opens_day, hours.opens_at) == ("America/New_York", 6, "20:00")
@@ -116,16 +138,24 @@ def _set(*path: Any, to: Any) -> Any:
         (_set("explorerUrl", to="https://scan.example/"), "explorerUrl"),
         (_set("safe", to={"address": ADDRESS, "threshold": 2, "owners": [OTHER]}), "threshold is higher"),
         (_set("params", "kappa", to=30.5), "params.kappa"),
+        (_set("feeds", to=[FEED | {"memorySeconds": 599}]), "the memory of BNKR/market_cap (599 s) is shorter"),
+        (_set("feeds", to=[FEED | {"maxLagSeconds": 0}]), "feeds[0].maxLagSeconds"),
+        (_set("feeds", to=[FEED, POOL_FEED]), "feed BNKR/market_cap is listed twice"),
+        (_set("feeds", to=[FEED, POOL_FEED | {"key": "OTHER/market_cap"}]), f"feed address {ADDRESS} is listed twice"),
+        (_set("feeds", to=[{"kind": "published", "key": "BNKR/market_cap"}]), "feeds[0].maxLagSeconds"),
+        (_set("feeds", to=[FEED | {"kind": "observed"}]), "feeds[0]: input tag 'observed' found using 'kind'"),
         (
-            _set("observationFeeds", to=[FEED | {"memorySeconds": 599}]),
-            "the memory of BNKR/market_cap (599 s) is shorter",
+            _set("feeds", to=[POOL_FEED | {"memorySeconds": 1_859}]),
+            "(1859 s) is shorter than its window and a step",
         ),
-        (_set("observationFeeds", to=[FEED | {"maxLagSeconds": 0}]), "observationFeeds[0].maxLagSeconds"),
-        (_set("observationFeeds", to=[FEED, FEED]), "observation feed BNKR/market_cap is listed twice"),
-        (
-            _set("observationFeeds", to=[{"key": "BNKR/market_cap", "address": ADDRESS}]),
-            "observationFeeds[0].maxLagSeconds",
-        ),
+        (_set("feeds", to=[POOL_FEED | {"maxAgeSeconds": 59}]), "(59 s) is not from one to 1440 steps of 60 s"),
+        (_set("feeds", to=[POOL_FEED | {"maxAgeSeconds": 86_401}]), "(86401 s) is not from one to 1440 steps"),
+        (_set("feeds", to=[POOL_FEED | {"supply": 10**11}]), "feeds[0].supply: not a positive whole number"),
+        (_set("feeds", to=[POOL_FEED | {"supply": "1e29"}]), "feeds[0].supply: not a positive whole number"),
+        (_set("feeds", to=[POOL_FEED | {"supply": str(1 << 128)}]), "feeds[0].supply: not a positive whole number"),
+        (_set("feeds", to=[POOL_FEED | {"pools": []}]), "feeds[0].pools: "),
+        (_set("feeds", to=[POOL_FEED | {"pools": [POOL, POOL]}]), f"both pools of BNKR/market_cap are {OTHER}"),
+        (_set("feeds", to=[POOL_FEED | {"maxLagSeconds": 1}]), "feeds[0].maxLagSeconds: extra inputs"),
     ],
 )
 def test_refusals_name_the_file_the_place_and_the_fault(tmp_path: Path, vpm: Any, change: Any, said: str) -> None:
@@ -154,9 +184,9 @@ def test_asking_for_what_is_not_there() -> None:
     for ask in (
         lambda: vpm.token("USDC"),
         lambda: vpm.contract("Safe"),
-        lambda: vpm.feed("GME"),
+        lambda: vpm.price_feed("GME"),
         lambda: vpm.param("x"),
-        lambda: vpm.observation_feed("BNKR/market_cap"),
+        lambda: vpm.agent_feed("BNKR/market_cap"),
     ):
         with pytest.raises(DeploymentError, match="vpm"):
             ask()
@@ -188,6 +218,21 @@ def test_a_deployed_contract_is_never_overwritten(tmp_path: Path, vpm: Any) -> N
     assert file.read_bytes() == before
     write_deployment(_deployed(plain, VestedMarkets=ADDRESS, MarketLister=OTHER), file)
     assert set(load_deployment(file).contracts) == {"VestedMarkets", "MarketLister"}
+
+
+def test_a_pool_feed_keeps_every_digit(tmp_path: Path, vpm: Any) -> None:
+    """Supplies and liquidity pass 64 bits, which JSON readers round."""
+    vpm["feeds"] = [*vpm["feeds"], FEED | {"key": "OTHER/users", "address": OTHER}, POOL_FEED]
+    jsonschema.validate(vpm, json.loads((FOLDER / "schema.json").read_text()))
+    first = _load(tmp_path, vpm)
+    write_deployment(first, tmp_path / "vpm.json")
+    again = load_deployment(tmp_path / "vpm.json")
+    assert again == first
+    (feed,) = again.pool_feeds
+    assert feed == again.agent_feed("BNKR/market_cap") != again.agent_feed("OTHER/users")
+    assert (feed.supply, feed.pools[0].reference_liquidity, feed.max_lag_seconds) == (10**29, (1 << 128) - 1, 0)
+    assert len(again.price_feeds) == 4
+    assert [each.key for each in again.agent_feeds] == ["OTHER/users", "BNKR/market_cap"]
 
 
 def test_the_file_is_named_after_its_network(tmp_path: Path, vpm: Any) -> None:

@@ -1,0 +1,177 @@
+"""The feeds of a deployment file, one model a kind: `price`, `published` and `pool`.
+
+A price feed is Chainlink's and stock markets are decided by it. The other two decide agent markets: a published feed
+holds what its publisher's key observed, a pool feed computes its readings from what pools remember of themselves.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Annotated, Literal, Self
+
+from eth_utils.address import is_checksum_address
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    ValidationInfo,
+    WithJsonSchema,
+    model_validator,
+)
+from pydantic.alias_generators import to_camel
+
+
+def _checksummed(address: str) -> str:
+    if not is_checksum_address(address):
+        raise ValueError("not an address with a correct EIP-55 checksum")
+    return address
+
+
+def _units(value: object, info: ValidationInfo) -> int:
+    """In JSON a string; the models themselves are also made and compared with numbers."""
+    written = value if info.mode == "json" or isinstance(value, str) else str(value)
+    if not isinstance(written, str) or not re.fullmatch(r"[1-9][0-9]{0,38}", written) or int(written) >= 1 << 128:
+        raise ValueError("not a positive whole number under 2**128, written as a string of digits")
+    return int(written)
+
+
+ADDRESS_PATTERN = r"^0x[0-9a-fA-F]{40}$"
+AddressText = Annotated[str, Field(pattern=ADDRESS_PATTERN), AfterValidator(_checksummed)]
+Ticker = Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9.]{0,9}$")]
+FeedKey = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]+/[a-z_]+$")]
+Seconds = Annotated[int, Field(ge=1)]
+BigUnits = Annotated[
+    int,
+    BeforeValidator(_units),
+    PlainSerializer(str, return_type=str, when_used="json"),
+    WithJsonSchema({"type": "string", "pattern": r"^[1-9][0-9]{0,38}$"}),
+]
+"""A number of smallest units, up to 128 bits; a string in JSON, where numbers of that size lose their last digits."""
+
+MAX_STEPS_BACK = 1_440
+"""How many steps of its grid a pool feed's oldest usable reading may lie back, as the lister has it."""
+
+
+class Part(BaseModel):
+    """A part of a deployment file: nothing unknown, nothing converted, camelCase in JSON."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        strict=True,
+        alias_generator=to_camel,
+        validate_by_name=True,
+        validate_by_alias=True,
+    )
+
+
+class PrintingHours(Part):
+    """When a feed prints, in the exchange's own time zone; days are 0 (Monday) to 6 (Sunday)."""
+
+    timezone: Annotated[str, Field(min_length=1)]
+    opens_day: Annotated[int, Field(ge=0, le=6)]
+    opens_at: Annotated[str, Field(pattern=r"^([01]\d|2[0-3]):[0-5]\d$")]
+    closes_day: Annotated[int, Field(ge=0, le=6)]
+    closes_at: Annotated[str, Field(pattern=r"^([01]\d|2[0-3]):[0-5]\d$")]
+
+
+class PriceFeed(Part):
+    """A price feed proxy and the tokenized stock whose `oraclePaused()` goes with it."""
+
+    kind: Literal["price"]
+    ticker: Ticker
+    name: Annotated[str, Field(min_length=1)]
+    proxy: AddressText
+    stock_token: AddressText
+    decimals: Annotated[int, Field(ge=0, le=18)] = 8
+    deviation_bps: Annotated[int, Field(ge=1, le=10_000)]
+    heartbeat_seconds: Seconds
+    max_strike_age_seconds: Seconds
+    max_final_age_seconds: Seconds
+    printing_hours: PrintingHours
+
+
+class _Decides(Part):
+    """What every feed of agent markets has: what it tells (for example `BNKR/market_cap`), and under which numbers the
+    Safe is to allow it: how far back its reading looks, the oldest reading that may decide a market, and what each
+    market on it may hold."""
+
+    key: FeedKey
+    address: AddressText
+    memory_seconds: Seconds
+    max_age_seconds: Seconds
+    pot_cap_units: Annotated[int, Field(ge=1)]
+
+
+class PublishedFeed(_Decides):
+    """An append-only feed of what its publisher observed, posted at most `maxLagSeconds` later."""
+
+    kind: Literal["published"]
+    max_lag_seconds: Seconds
+
+    @model_validator(mode="after")
+    def _looks_back_over_its_lag(self) -> Self:
+        if self.memory_seconds < self.max_lag_seconds:
+            raise ValueError(
+                f"the memory of {self.key} ({self.memory_seconds} s) is shorter than its lag ({self.max_lag_seconds} s)"
+            )
+        return self
+
+
+class PoolSource(Part):
+    """A pool that a price is read from. `name` is for people: `Uniswap v3 BNKR/WETH 1%`. Readings are good from a tenth
+    of the reference liquidity on."""
+
+    address: AddressText
+    name: Annotated[str, Field(min_length=1, max_length=80)]
+    reference_liquidity: BigUnits
+
+
+class PoolFeed(_Decides):
+    """A feed whose reading is the mean price of a token over a window, by pools alone, times a fixed supply.
+
+    There is one for each multiple of `stepSeconds`. It is good unless a pool had no observation for `maxQuietSeconds`
+    or was too thin. `supply` counts the token's smallest units; `quote` is what counts as one USD.
+    """
+
+    kind: Literal["pool"]
+    token: AddressText
+    token_decimals: Annotated[int, Field(ge=0, le=36)]
+    quote: AddressText
+    supply: BigUnits
+    pools: Annotated[tuple[PoolSource, ...], Field(min_length=1, max_length=2)]
+    window_seconds: Seconds
+    step_seconds: Seconds
+    max_quiet_seconds: Seconds
+
+    @property
+    def max_lag_seconds(self) -> int:
+        """Nothing is ever told late: a reading follows from what was there at its time."""
+        return 0
+
+    @model_validator(mode="after")
+    def _as_the_lister_wants_it(self) -> Self:
+        reach = self.window_seconds + self.step_seconds
+        if self.memory_seconds < reach:
+            raise ValueError(
+                f"the memory of {self.key} ({self.memory_seconds} s) is shorter than its window and a step ({reach} s)"
+            )
+        if not self.step_seconds <= self.max_age_seconds <= MAX_STEPS_BACK * self.step_seconds:
+            raise ValueError(
+                f"the oldest reading of {self.key} ({self.max_age_seconds} s) is not from one to {MAX_STEPS_BACK} steps"
+                f" of {self.step_seconds} s"
+            )
+        if len({pool.address for pool in self.pools}) != len(self.pools):
+            raise ValueError(f"both pools of {self.key} are {self.pools[0].address}")
+        return self
+
+
+AgentFeed = PublishedFeed | PoolFeed
+AnyFeed = Annotated[PriceFeed | PublishedFeed | PoolFeed, Field(discriminator="kind")]
+
+KINDS: Mapping[str, type[Part]] = MappingProxyType({"price": PriceFeed, "published": PublishedFeed, "pool": PoolFeed})
