@@ -15,7 +15,7 @@ from psycopg.types.json import Jsonb
 from core.chain.errors import RpcError, RpcErrorKind
 from core.chain.rpc import RpcClient
 from core.db.schema.index import chain_log
-from core.db.schema.index_shared import oracle_round
+from core.db.schema.index_shared import oracle_measure, oracle_round
 from core.log import get_logger
 from indexer.backfill import Width, pages
 from indexer.bloom import BloomTest
@@ -113,12 +113,13 @@ async def _write(connection: Connection, added: Sources, cursor: Cursor, page: P
             "DELETE FROM chain_log WHERE chain_id = %s AND block_number BETWEEN %s AND %s AND address = ANY(%s)",
             (*span, list(added.feeds)),
         )
-        await connection.execute(
-            f"DELETE FROM {oracle_round.name} o USING unnest(%s::bytea[]) AS k (feed) WHERE o.chain_id = %s"  # noqa: S608
-            " AND o.block_number BETWEEN %s AND %s AND o.feed = k.feed AND NOT EXISTS (SELECT FROM chain_log l"
-            " WHERE l.chain_id = o.chain_id AND l.block_number = o.block_number AND l.log_index = o.log_index)",
-            ([each.proxy for each in added.feeds.values()], *span),
-        )
+        for table in (oracle_round, oracle_measure):
+            await connection.execute(
+                f"DELETE FROM {table.name} o USING unnest(%s::bytea[]) AS k (feed) WHERE o.chain_id = %s"  # noqa: S608
+                " AND o.block_number BETWEEN %s AND %s AND o.feed = k.feed AND NOT EXISTS (SELECT FROM chain_log l"
+                " WHERE l.chain_id = o.chain_id AND l.block_number = o.block_number AND l.log_index = o.log_index)",
+                ([each.proxy for each in added.feeds.values()], *span),
+            )
         await copy_rows(
             connection,
             chain_log,
@@ -127,4 +128,5 @@ async def _write(connection: Connection, added: Sources, cursor: Cursor, page: P
                 for each in page.logs
             ),
         )
-        await store(connection, rounds(added.chain_id, page.logs, added.feeds))
+        for write in rounds(added.chain_id, page.logs, added.feeds):
+            await store(connection, write)

@@ -1,16 +1,17 @@
-"""Rounds of feeds: every log is a row of its own."""
+"""Rounds of feeds and what they were computed from: every log is a row of its own."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from core.db.schema.index_shared import oracle_round, token_authorization
-from core.events.feed import AnswerUpdated
+from core.db.schema.index_shared import oracle_measure, oracle_round, token_authorization
+from core.events.feed import AnswerUpdated, ReadingMeasured
 from indexer.fold.rows import Removal, Write
 from indexer.logs import LogRecord
 
-APPENDED = (oracle_round, token_authorization)
+APPENDED = (oracle_round, oracle_measure, token_authorization)
 """Tables whose rows name the block they came from; taking back blocks is deleting theirs."""
 
 
@@ -25,15 +26,26 @@ class FeedRounds:
         return stated if self.phase is None else self.phase << 64 | stated
 
 
-def rounds(chain_id: int, logs: Iterable[LogRecord], feeds: Mapping[bytes, FeedRounds]) -> Write:
-    """The rounds these logs, in chain order, add."""
-    rows = []
+def rounds(chain_id: int, logs: Iterable[LogRecord], feeds: Mapping[bytes, FeedRounds]) -> list[Write]:
+    """The rounds these logs, in chain order, add, and the measures behind them."""
+    rows: list[tuple[Any, ...]] = []
+    measured: list[tuple[Any, ...]] = []
     for log in logs:
         if isinstance(e := log.event, AnswerUpdated):
             feed = feeds[log.address]
             round_id = feed.round_id(e.round_id)
             rows.append((chain_id, log.block, log.index, feed.proxy, round_id, e.answer, e.updated_at, log.at, log.tx))
-    return Write(oracle_round, rows, [])
+        elif isinstance(e := log.event, ReadingMeasured):
+            each, pools = feeds[log.address], e.measures
+            columns = (
+                [pool.start_cumulative for pool in pools],
+                [pool.end_cumulative for pool in pools],
+                [pool.liquidity for pool in pools],
+                [pool.quiet for pool in pools],
+            )
+            round_id = each.round_id(e.round_id)
+            measured.append((chain_id, log.block, log.index, each.proxy, round_id, e.quality, *columns))
+    return [Write(oracle_round, rows, []), Write(oracle_measure, measured, [])]
 
 
 def removals(chain_id: int) -> list[Removal]:

@@ -91,7 +91,7 @@ class Folding:
     async def store(self, connection: Connection) -> Changed:
         """Writes what became of the rows."""
         writes = self._stock_fold.writes() + self._agent_fold.writes() + self._venue_fold.writes()
-        writes.append(shared.rounds(self._chain_id, self._single, self._feeds))
+        writes += shared.rounds(self._chain_id, self._single, self._feeds)
         writes.append(payments.authorizations(self._chain_id, self._single, self._authorizations))
         for write in writes:
             await store(connection, write)

@@ -25,6 +25,7 @@ SHARED = (
     "chain_block",
     "chain_reorg",
     "oracle_round",
+    "oracle_measure",
     "token_authorization",
     "pauser_guardian",
     "pauser_act",

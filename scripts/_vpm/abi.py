@@ -20,6 +20,7 @@ CONTRACTS = (
     "AgentLister",
     "FeedResolver",
     "IERC3009",
+    "IObservedPool",
     "LocalFeed",
     "LocalStockToken",
     "LocalUSDC",

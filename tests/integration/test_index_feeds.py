@@ -13,7 +13,7 @@ from indexer.fold.shared import FeedRounds
 from tests.conftest import StartAnvil, TestPostgres
 from tests.support.index_chain import SimChain, SimNode, world_sources
 from tests.support.index_tables import contents, differences, following, fresh_index
-from tests.support.index_world import FEEDS, Crowd, address_of
+from tests.support.index_world import FEEDS, POOL_FEED, Crowd, address_of
 
 
 def proxy_code(aggregators: list[bytes]) -> bytes:
@@ -88,4 +88,5 @@ async def test_a_feed_that_is_added_later_is_indexed_from_the_start(
     finally:
         postgres.drop(other)
     assert len({row[3] for row in theirs["oracle_round"]}) == 2
+    assert {row[3] for row in theirs["oracle_measure"]} == {POOL_FEED}
     assert not differences(ours, theirs)

@@ -34,6 +34,7 @@ CONTRACTS: tuple[Role, ...] = tuple(role for role in Role if role not in (Role.F
 ADDRESSES = {role: address_of(f"contract {role.value}") for role in CONTRACTS}
 TOKEN = address_of("token")
 FEEDS = tuple(address_of(f"feed {n}") for n in range(2))
+POOL_FEED = FEEDS[1]
 TREASURY = address_of("treasury")
 
 
@@ -309,7 +310,11 @@ class World:
 
     def _round(self, now: Moment, feed: bytes, answer: int) -> list[Emission]:
         n = self.rounds[feed] = self.rounds.get(feed, 0) + 1
-        return [emission(Role.FEED, "AnswerUpdated", answer, 1 << 64 | n, now.timestamp, address=feed)]
+        logs = [emission(Role.FEED, "AnswerUpdated", answer, 1 << 64 | n, now.timestamp, address=feed)]
+        if feed == POOL_FEED:
+            measures = [(-n * 10**9, n - 10**9 * pool, 2**127 + n, 60 * pool) for pool in range(1 + n % 2)]
+            logs.append(emission(Role.FEED, "ReadingMeasured", 1 << 64 | n, 1 + n % 4, measures, address=feed))
+        return logs
 
     # ---------------------------------------------------------------- agent
 
@@ -609,6 +614,7 @@ def _hex(address: bytes) -> str:
 __all__ = [
     "ADDRESSES",
     "FEEDS",
+    "POOL_FEED",
     "TOKEN",
     "Crowd",
     "Emission",

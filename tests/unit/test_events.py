@@ -24,7 +24,7 @@ ABIS = {
     Role.AGENT_RESOLVER: "FeedResolver",
     Role.AGENT_LISTER: "AgentLister",
     Role.PAUSER: "Pauser",
-    Role.FEED: "ObservationFeed",
+    Role.FEED: "PoolFeed",
     Role.TOKEN: "IERC3009",
 }
 # Emitted by base contracts or by the issuer, and of no interest to any reader.

@@ -1,8 +1,20 @@
-"""Projections both sides use: rounds of price feeds, token authorizations, and who pauses."""
+"""Projections both sides use: rounds of feeds, token authorizations, and who pauses."""
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Boolean, CheckConstraint, Column, Index, Integer, Table, Text
+from sqlalchemy import (
+    ARRAY,
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    Column,
+    Index,
+    Integer,
+    Numeric,
+    SmallInteger,
+    Table,
+    Text,
+)
 
 from core.db.schema import metadata
 from core.db.types import Address, BlockNumber, ChainTime, Hash32, Int256, Uint256
@@ -21,6 +33,24 @@ oracle_round = Table(
     Column("at", ChainTime, nullable=False),  # time of the block
     Column("tx", Hash32, nullable=False),
     Index("ix_oracle_round_feed", "chain_id", "feed", "updated_at"),
+)
+
+# What a pool feed computed a round from; its event comes directly after the round's. The arrays have an element a pool,
+# in the feed's order. `quality` as IPoolFeed.Quality: 1 good, 2 quiet, 3 thin, 4 out of range.
+oracle_measure = Table(
+    "oracle_measure",
+    metadata,
+    Column("chain_id", BigInteger, primary_key=True),
+    Column("block_number", BlockNumber, primary_key=True),
+    Column("log_index", Integer, primary_key=True),
+    Column("feed", Address, nullable=False),
+    Column("round_id", Uint256, nullable=False),
+    Column("quality", SmallInteger, nullable=False),
+    Column("start_cumulatives", ARRAY(BigInteger), nullable=False),
+    Column("end_cumulatives", ARRAY(BigInteger), nullable=False),
+    Column("liquidity", ARRAY(Numeric(78, 0)), nullable=False),  # harmonic mean over the window
+    Column("quiet", ARRAY(BigInteger), nullable=False),  # seconds
+    Index("ix_oracle_measure_feed", "chain_id", "feed", "round_id", unique=True),
 )
 
 # What became of an EIP-3009 authorization; the token lets each be used or canceled once.

@@ -419,6 +419,21 @@ def upgrade() -> None:
     )
     op.create_index("ix_oracle_round_feed", "oracle_round", ["chain_id", "feed", "updated_at"], unique=False)
     op.create_table(
+        "oracle_measure",
+        sa.Column("chain_id", sa.BigInteger(), nullable=False),
+        sa.Column("block_number", sa.BigInteger(), nullable=False),
+        sa.Column("log_index", sa.Integer(), nullable=False),
+        sa.Column("feed", sa.LargeBinary(), nullable=False),
+        sa.Column("round_id", sa.Numeric(78, 0), nullable=False),
+        sa.Column("quality", sa.SmallInteger(), nullable=False),
+        sa.Column("start_cumulatives", sa.ARRAY(sa.BigInteger()), nullable=False),
+        sa.Column("end_cumulatives", sa.ARRAY(sa.BigInteger()), nullable=False),
+        sa.Column("liquidity", sa.ARRAY(sa.Numeric(78, 0)), nullable=False),
+        sa.Column("quiet", sa.ARRAY(sa.BigInteger()), nullable=False),
+        sa.PrimaryKeyConstraint("chain_id", "block_number", "log_index", name=op.f("pk_oracle_measure")),
+    )
+    op.create_index("ix_oracle_measure_feed", "oracle_measure", ["chain_id", "feed", "round_id"], unique=True)
+    op.create_table(
         "token_authorization",
         sa.Column("chain_id", sa.BigInteger(), nullable=False),
         sa.Column("authorizer", sa.LargeBinary(), nullable=False),
@@ -473,6 +488,7 @@ def downgrade() -> None:
     op.drop_table("pauser_act")
     op.drop_table("pauser_guardian")
     op.drop_table("token_authorization")
+    op.drop_table("oracle_measure")
     op.drop_table("oracle_round")
     op.drop_table("agent_venue")
     op.drop_table("agent_feed")
