@@ -31,6 +31,7 @@ from core.market_words import (
 )
 from core.mirror.bet import market_key
 from core.mirror.settlement import Kind, MarketSpec, MarketTerms
+from core.pool_words import Computed
 
 ID_PATTERN = r"[a-z0-9]+(?:-[a-z0-9]+)*"
 MAX_ID = 120
@@ -109,7 +110,8 @@ class MarketDocument:
     """Everything in words about one market. `rules` are sentences; the slug is the id.
 
     known: whether the deployment file says what the feed observes and the id's hash is the market's key. Of any other
-    market only what the contract itself says is shown, under the hex of its key.
+    market only what the contract itself says is shown, under the hex of its key. computed: how its feed's readings
+    come about, where pools tell them.
     """
 
     id: str
@@ -124,6 +126,7 @@ class MarketDocument:
     outcomes: tuple[Outcome, ...]
     deadline_label: str
     source: str
+    computed: Computed | None = None
 
     @property
     def texts(self) -> dict[str, str]:
@@ -179,24 +182,26 @@ class Metadata:
 
 
 def feed_keys(sources: Any) -> dict[bytes, str]:
-    """Keys by address, of a deployment's observation feeds."""
+    """Keys by address, of a deployment's agent feeds."""
     return {bytes.fromhex(each.address[2:]): each.key for each in sources}
 
 
-def described(key: bytes, spec: Specification, feed_key: str | None) -> MarketDocument:
+def described(
+    key: bytes, spec: Specification, feed_key: str | None, computed: Computed | None = None
+) -> MarketDocument:
     """The words of a listed market. `key` is the contract's id of it; `feed_key` None: the deployment file does not
-    know the feed."""
+    know the feed. `computed`: of a pool feed; it adds to the rules and to nothing else."""
     observed = None if feed_key is None else Observed(feed_key)
     identity = None if observed is None else id_of(spec, observed)
     if identity is None or market_key(identity) != key:
-        return _document("0x" + key.hex(), False, spec, observed)
-    return _document(identity, True, spec, observed)
+        return _document("0x" + key.hex(), False, spec, observed, computed)
+    return _document(identity, True, spec, observed, computed)
 
 
-def rendered(spec: Specification, feed_key: str) -> MarketDocument:
+def rendered(spec: Specification, feed_key: str, computed: Computed | None = None) -> MarketDocument:
     """The words of a market that is to be listed, under the id it must be listed with."""
     observed = Observed(feed_key)
-    return _document(id_of(spec, observed), True, spec, observed)
+    return _document(id_of(spec, observed), True, spec, observed, computed)
 
 
 # ---------------------------------------------------------------- the id
@@ -235,7 +240,9 @@ def _digest(bounds: tuple[int, ...]) -> str:
 # ---------------------------------------------------------------- the words
 
 
-def _document(identity: str, known: bool, spec: Specification, observed: Observed | None) -> MarketDocument:
+def _document(
+    identity: str, known: bool, spec: Specification, observed: Observed | None, computed: Computed | None
+) -> MarketDocument:
     symbol = UNKNOWN_SYMBOL if observed is None else observed.symbol
     address = "0x" + spec.feed.hex()
     what = f"the reading of the feed {address}" if observed is None else f"{symbol}'s {observed.metric_words}"
@@ -248,13 +255,14 @@ def _document(identity: str, known: bool, spec: Specification, observed: Observe
         question=f"{question} (bets end {beside(spec.closes_at, reference)})?",
         short_title=short_title,
         summary=f"Bets end at {moment(spec.closes_at)}. {_rule(spec, what)[0]}",
-        rules=_rules(spec, what, source),
+        rules=_rules(spec, what, source, computed),
         category=CATEGORIES[spec.kind],
         token_symbol=symbol,
         token_name=symbol if observed is None else observed.token_name,
         outcomes=outcomes_of(spec.kind, spec.bounds),
         deadline_label=f"bets end {moment(spec.closes_at)}, decided {deciding}",
         source=source[0].upper() + source[1:],
+        computed=computed,
     )
 
 
@@ -278,8 +286,8 @@ def _asked(spec: Specification, what: str, name: str) -> tuple[str, str, str]:
     return f"Will {what} be {level} or more at {at}", f"{name} {level} or more at {at}", f"by the reading at {at}"
 
 
-def _rule(spec: Specification, what: str) -> tuple[str, ...]:
-    """What decides, in sentences; the first says it all in short."""
+def _rule(spec: Specification, what: str, *, recorded: bool = False) -> tuple[str, ...]:
+    """What decides, in sentences; the first says it all in short. `recorded`: only recorded readings are readings."""
     back = "every stake is given back whole"
     end = moment(spec.ends_at)
     if spec.kind is Kind.DIRECTION:
@@ -299,14 +307,15 @@ def _rule(spec: Specification, what: str) -> tuple[str, ...]:
     return (
         f"Yes if a reading of {what} dated from {begin} to {end}, both included, is {level} or more, else no.",
         f"Readings dated before {begin} do not count: bets were still taken while they were measured.",
-        "Yes is settled as soon as anybody shows such a reading; one that is never shown does not count.",
+        "Yes is settled as soon as anybody shows such a reading; "
+        + ("a crossing that nobody records does not count." if recorded else "one that is never shown does not count."),
         f"If the last reading at {end} is {level} or more and is dated before {begin}, {back}.",
     )
 
 
-def _rules(spec: Specification, what: str, source: str) -> tuple[str, ...]:
+def _rules(spec: Specification, what: str, source: str, computed: Computed | None) -> tuple[str, ...]:
     back = "every stake is given back whole"
-    first, *others = _rule(spec, what)
+    first, *others = _rule(spec, what, recorded=computed is not None)
     settles = moment(spec.settles_after)
     if spec.published:
         wait = (
@@ -317,13 +326,20 @@ def _rules(spec: Specification, what: str, source: str) -> tuple[str, ...]:
         wait = f"No is declared after {settles} at the earliest."
     else:
         wait = f"It is settled after {settles}."
-    used = "either" if spec.kind is Kind.DIRECTION else "it"
+    either = spec.kind is Kind.DIRECTION
+    if computed is not None:
+        readings = computed.rules(max_age=spec.max_age, either=either)
+    else:
+        used = "either" if either else "it"
+        readings = (
+            f"The reading at a moment is the newest that the {source} dates at or before it; if {used} is then more "
+            f"than {duration(spec.max_age)} old, is missing, or is not above zero, {back}.",
+        )
     return (
         f"Bets are taken from {moment(spec.opens_at)} until, and not at, {moment(spec.closes_at)}.",
         first,
         *others,
-        f"The reading at a moment is the newest that the {source} dates at or before it; if {used} is then more than "
-        f"{duration(spec.max_age)} old, is missing, or is not above zero, {back}.",
+        *readings,
         wait,
         f"What nothing has settled by {moment(spec.voids_after)} can be voided by anybody; then {back}.",
     )

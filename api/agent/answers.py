@@ -207,6 +207,7 @@ class AgentQuote(_Times, _Projected):
     net_stake_usd: float
     post_trade_odds: Odds
     impact_pct: float | None
+    largest_size_usd: float
     ladder: Ladder | None
     token_snapshot: TokenSnapshot | None
     stats: BookStats | None
@@ -214,6 +215,30 @@ class AgentQuote(_Times, _Projected):
 
 class QuoteBody(_ChainAnswer):
     quote: AgentQuote
+
+
+class SourcePool(_Body):
+    name: str
+    address: str
+    url: str | None
+
+
+class ComputedFrom(_Body):
+    description: str
+    pools: list[SourcePool]
+    window_seconds: int
+    step_seconds: int
+    max_quiet_seconds: int
+    supply: str
+
+
+class DecidingReading(_Body):
+    moment: str
+    read_at: str
+    value: float | None
+    recorded: bool
+    tx_hash: str | None
+    tx_url: str | None
 
 
 class ResolutionRules(_Times):
@@ -224,6 +249,8 @@ class ResolutionRules(_Times):
     threshold_label: str | None
     early_resolvable: bool
     description: str
+    feed_kind: Literal["pool", "published", "rounds"]
+    computed_from: ComputedFrom | None
 
 
 class OddsPoint(_Body):
@@ -238,6 +265,8 @@ class ObservationPoint(_Body):
     value: float | None
     label: str | None
     source_url: str | None
+    tx_hash: str
+    tx_url: str | None
 
 
 class RelatedMarket(_Times):
@@ -268,6 +297,7 @@ class AgentResearch(_Body):
     token_snapshot: TokenSnapshot | None
     odds_history: list[OddsPoint]
     observations: list[ObservationPoint]
+    decided_by: list[DecidingReading]
     related: list[RelatedMarket]
     impact: list[ImpactRow]
     advisory: str | None

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from core.grid import grid_time
 from core.market_document import CATEGORIES, MarketDocument, Metadata, Specification
 from core.market_words import Outcome
 from core.mirror.settlement import Book, Kind, RefundReason
@@ -44,11 +45,14 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a market ended. `winner` None: void. The readings that decided are None where they played no part."""
+    """How a market ended. `winner` None: void. The readings that decided, and when they were dated, are None where they
+    played no part."""
 
     winner: int | None
     end_answer: int | None
+    end_at: int | None
     start_answer: int | None
+    start_at: int | None
     void_reason: int | None
     at: int
     tx: bytes
@@ -131,6 +135,25 @@ class Market:
         return self.ending is not None and self.book.refunds(self.ending.winner)
 
 
+def deciding_times(market: Market, now: int) -> dict[int, int]:
+    """By deciding moment, when the reading that counts there is dated.
+
+    Of a settled market the one that did; of one on a pool feed, whose moment is over, the one that does once it is
+    recorded. Of other feeds nobody knows before.
+    """
+    spec, ending, computed = market.spec, market.ending, market.words.computed
+    if ending is None:
+        moments = (spec.start_at, spec.ends_at) if spec.kind is Kind.DIRECTION else (spec.ends_at,)
+        return {} if computed is None else {each: grid_time(each, computed.step) for each in moments if each < now}
+    found = {}
+    if ending.start_at is not None:
+        found[spec.start_at] = ending.start_at
+    if ending.end_at is not None:
+        crossed = spec.early_resolvable and ending.winner == 0 and ending.end_at >= spec.early_from
+        found[ending.end_at if crossed else spec.ends_at] = ending.end_at
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class Stake:
     """A stake or a late payment owed back (`outcome` None). Transaction hashes are 32 bytes."""
@@ -191,10 +214,11 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """A round of a feed."""
+    """A round of a feed, and the transaction that brought it to the chain. A `value` not above zero is no good."""
 
     value: int
     updated_at: int
+    tx: bytes
 
 
 @dataclass(frozen=True, slots=True)

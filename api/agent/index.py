@@ -11,13 +11,14 @@ from api.agent.facts import Venue
 from api.agent.problems import problem
 from api.agent.rows import read_venue
 from api.followed_index import FollowedIndex, Replica
+from core.pool_words import Told
 
 PAUSE_SECONDS = 0.05
 
 
 class AgentIndex(FollowedIndex[Venue]):
     def __init__(
-        self, url: str, engine: AsyncEngine, chain_id: int, feeds: Mapping[bytes, str], *, replica: bool = False
+        self, url: str, engine: AsyncEngine, chain_id: int, feeds: Mapping[bytes, Told], *, replica: bool = False
     ) -> None:
         read = partial(read_venue, chain_id, feeds)
         from_replica = Replica(chain_id, _block_of) if replica else None

@@ -157,11 +157,16 @@ def check_impact(market: Market, outcome: int, got: Quote) -> None:
         limit, why = "price", "This bet alone would move the price by more than 40 points."
     else:
         return
-    largest = min(room, max_unmoving(market.book, outcome))
-    fits = largest if largest >= MIN_SIZE else 0
+    fits = largest_size(market, outcome)
     hint = f"Bet {decimal_text(fits)} USD at most." if fits else "Pick another market from GET /markets."
     details = {"limit": limit, "largestSizeUsd": json_number(fits)}
     raise problem("pool_impact_exceeded", why, hint=hint, details=details)
+
+
+def largest_size(market: Market, outcome: int) -> int:
+    """The largest bet that neither limit refuses; 0 when none of them takes the least there is."""
+    largest = min(market.pot_cap - market.volume, max_unmoving(market.book, outcome))
+    return largest if largest >= MIN_SIZE else 0
 
 
 def max_unmoving(book: Book, outcome: int) -> int:

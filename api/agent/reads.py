@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from api.agent import outlook, render, store
 from api.agent.chain import AgentContracts, Balances
-from api.agent.facts import Market, Venue
+from api.agent.facts import Market, Venue, deciding_times
 from api.agent.held import OWN, SHARED, Held
 from api.agent.index import AgentIndex
 from api.agent.models import (
@@ -24,12 +24,12 @@ from api.agent.models import (
     checked_wallet,
     size_from_query,
 )
-from api.agent.orders import MIN_SIZE, SIMPLE_MAX, chain_now, check_open, side_of
+from api.agent.orders import MIN_SIZE, SIMPLE_MAX, chain_now, check_open, largest_size, side_of
 from api.agent.pages import cursor_of, order_of, place_of
 from api.agent.problems import problem
 from api.agent.render import Links
 from api.agent.reply import body_bytes, freshness, reply
-from api.agent.rows import read_by_bet, read_final_block, read_history, read_observations, read_wallet
+from api.agent.rows import read_by_bet, read_final_block, read_history, read_observations, read_readings, read_wallet
 from api.agent.times import iso, iso_of
 from api.http.caller import caller_ip
 from api.http.limits import RateLimits
@@ -142,6 +142,8 @@ class Reads:
             async with asyncio.timeout(5), self._engine.connect() as connection:
                 stakes = await read_history(connection, market.key, HISTORY_POINTS)
                 rounds = await read_observations(connection, self._chain_id, market.feed, OBSERVATION_POINTS)
+                times = list(deciding_times(market, venue.now).values())
+                readings = await read_readings(connection, self._chain_id, market.feed, times)
         except UNREADABLE as error:
             raise _unreadable(error, "The market's history") from None
         latest = venue.latest.get(market.feed)
@@ -154,6 +156,7 @@ class Reads:
             "tokenSnapshot": render.token_snapshot(market, latest, self._links),
             "oddsHistory": render.odds_history(market, stakes),
             "observations": render.observations(market, rounds, self._links),
+            "decidedBy": render.decided_by(market, venue.now, readings, self._links),
             "related": [_related(each) for each in _alike(market, venue)],
             "impact": render.impact(market),
             "advisory": None,
@@ -224,6 +227,7 @@ class Reads:
             expires_at=iso_of(expires),
             tier=tier,
             ahead=ahead,
+            largest=largest_size(market, outcome),
             venue=venue,
             links=self._links,
         )

@@ -5,13 +5,14 @@ Cents have at most 4 decimals, shares and dollars 6, percentages 4.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import orjson
 
 from api.agent import outlook
-from api.agent.facts import BookTotals, Market, Observation, Stake, Venue
+from api.agent.facts import BookTotals, Market, Observation, Stake, Venue, deciding_times
 from api.agent.outlook import Outlook
 from api.agent.times import iso
 from core.market_words import FEED_DECIMALS, usd_label
@@ -245,6 +246,7 @@ def quote(
     expires_at: str,
     tier: str,
     ahead: Outlook,
+    largest: int,
     venue: Venue,
     links: Links,
 ) -> Json:
@@ -266,6 +268,7 @@ def quote(
         "netStakeUsd": usd(got.net),
         "postTradeOdds": odds(bought(market, outcome, got)),
         "impactPct": pct(got.price_after - got.price_before, WAD),
+        "largestSizeUsd": usd(largest),
         **ahead.body(),
         "ladder": ladder(market, latest),
         "tokenSnapshot": token_snapshot(market, latest, links),
@@ -295,6 +298,48 @@ def impact(market: Market) -> list[Json]:
     return rows
 
 
+def feed_kind(market: Market) -> str:
+    """`pool`: computed from pools. `published`: posted by a publisher. `rounds`: of another feed on the chain."""
+    if market.words.computed is not None:
+        return "pool"
+    return "published" if market.spec.published else "rounds"
+
+
+def computed_from(market: Market, links: Links) -> Json | None:
+    """How a pool feed's reading comes about; None of a feed that is given its values."""
+    computed = market.words.computed
+    if computed is None:
+        return None
+    return {
+        "description": computed.sentence,
+        "pools": [
+            {"name": pool.name, "address": pool.address, "url": links.address(pool.address)} for pool in computed.pools
+        ],
+        "windowSeconds": computed.window,
+        "stepSeconds": computed.step,
+        "maxQuietSeconds": computed.max_quiet,
+        "supply": computed.supply,
+    }
+
+
+def decided_by(market: Market, now: int, readings: Mapping[int, Observation], links: Links) -> list[Json]:
+    """The readings that decide it, each with the transaction that brought it to the chain, or none yet."""
+    rows = []
+    for moment, at in deciding_times(market, now).items():
+        reading = readings.get(at)
+        rows.append(
+            {
+                "moment": iso(moment),
+                "readAt": iso(at),
+                "value": feed_usd(reading.value) if reading is not None and reading.value > 0 else None,
+                "recorded": reading is not None,
+                "txHash": None if reading is None else "0x" + reading.tx.hex(),
+                "txUrl": None if reading is None else links.tx(reading.tx),
+            }
+        )
+    return rows
+
+
 def rules(market: Market, links: Links) -> Json:
     threshold = usd_label(market.spec.target) if market.kind is Kind.THRESHOLD else None
     return {
@@ -306,6 +351,8 @@ def rules(market: Market, links: Links) -> Json:
         **times(market),
         "earlyResolvable": market.spec.early_resolvable,
         "description": " ".join(market.words.rules),
+        "feedKind": feed_kind(market),
+        "computedFrom": computed_from(market, links),
     }
 
 
@@ -326,9 +373,11 @@ def observations(market: Market, rounds: list[Observation], links: Links) -> lis
     return [
         {
             "observedAt": iso(each.updated_at),
-            "value": feed_usd(each.value),
+            "value": feed_usd(each.value) if each.value > 0 else None,
             "label": usd_label(each.value) if each.value > 0 else None,
             "sourceUrl": url,
+            "txHash": "0x" + each.tx.hex(),
+            "txUrl": links.tx(each.tx),
         }
         for each in rounds
     ]

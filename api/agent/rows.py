@@ -15,16 +15,17 @@ from core.db.schema.index_agent import agent_market, agent_outcome, agent_stake,
 from core.db.schema.index_shared import oracle_round, token_authorization
 from core.market_document import Metadata, Specification, described
 from core.mirror.settlement import Book, MarketStatus, RefundReason
+from core.pool_words import Told
 
 DAY_SECONDS = 86_400
 
 
 async def read_venue(
-    chain_id: int, feeds: Mapping[bytes, str], connection: AsyncConnection, held: Venue | None
+    chain_id: int, feeds: Mapping[bytes, Told], connection: AsyncConnection, held: Venue | None
 ) -> Venue | None:
     """The present state, reading only the markets that changed since `held`; None while not one block is indexed.
 
-    feeds: what each feed of the deployment file observes, by its address. Call it within one snapshot.
+    feeds: what the deployment file says of each feed, by its address. Call it within one snapshot.
     """
     last_reorg = select(func.max(chain_reorg.c.id)).where(chain_reorg.c.chain_id == chain_id).scalar_subquery()
     found = await connection.execute(
@@ -60,7 +61,7 @@ async def read_venue(
 
 
 async def _read_markets(
-    connection: AsyncConnection, feeds: Mapping[bytes, str], since: int | None
+    connection: AsyncConnection, feeds: Mapping[bytes, Told], since: int | None
 ) -> dict[bytes, Market]:
     markets, books = select(agent_market), select(agent_outcome)
     if since is not None:
@@ -80,14 +81,18 @@ async def _read_latest(connection: AsyncConnection, chain_id: int, feeds: set[st
     found: dict[str, Observation] = {}
     for feed in feeds:  # a handful, each one index lookup
         query = (
-            select(oracle_round.c.answer, oracle_round.c.updated_at)
-            .where(oracle_round.c.chain_id == chain_id, oracle_round.c.feed == bytes.fromhex(feed[2:]))
+            select(oracle_round.c.answer, oracle_round.c.updated_at, oracle_round.c.tx)
+            .where(
+                oracle_round.c.chain_id == chain_id,
+                oracle_round.c.feed == bytes.fromhex(feed[2:]),
+                oracle_round.c.answer > 0,  # of a bad reading no value follows
+            )
             .order_by(oracle_round.c.updated_at.desc(), oracle_round.c.round_id.desc())
             .limit(1)
         )
         row = (await connection.execute(query)).one_or_none()
         if row is not None:
-            found[feed] = Observation(row.answer, row.updated_at)
+            found[feed] = Observation(row.answer, row.updated_at, row.tx)
     return found
 
 
@@ -103,12 +108,29 @@ async def _read_volumes(connection: AsyncConnection, since: int) -> dict[bytes, 
 async def read_observations(connection: AsyncConnection, chain_id: int, feed: str, limit: int) -> list[Observation]:
     """The newest rounds of a feed, newest first."""
     query = (
-        select(oracle_round.c.answer, oracle_round.c.updated_at)
+        select(oracle_round.c.answer, oracle_round.c.updated_at, oracle_round.c.tx)
         .where(oracle_round.c.chain_id == chain_id, oracle_round.c.feed == bytes.fromhex(feed[2:]))
         .order_by(oracle_round.c.updated_at.desc(), oracle_round.c.round_id.desc())
         .limit(limit)
     )
-    return [Observation(row.answer, row.updated_at) for row in await connection.execute(query)]
+    return [Observation(row.answer, row.updated_at, row.tx) for row in await connection.execute(query)]
+
+
+async def read_readings(
+    connection: AsyncConnection, chain_id: int, feed: str, times: Sequence[int]
+) -> dict[int, Observation]:
+    """What a feed has of these times exactly, by time; the newest where there are several."""
+    query = (
+        select(oracle_round.c.answer, oracle_round.c.updated_at, oracle_round.c.tx)
+        .where(
+            oracle_round.c.chain_id == chain_id,
+            oracle_round.c.feed == bytes.fromhex(feed[2:]),
+            oracle_round.c.updated_at.in_(times),
+        )
+        .order_by(oracle_round.c.round_id)
+    )
+    found = await connection.execute(query)
+    return {row.updated_at: Observation(row.answer, row.updated_at, row.tx) for row in found}
 
 
 async def read_history(connection: AsyncConnection, market_key: bytes, limit: int) -> list[Stake]:
@@ -236,14 +258,17 @@ def stake_of(row: Any) -> Stake:
     )
 
 
-def _market(row: Any, books: Sequence[Any], feeds: Mapping[bytes, str]) -> Market:
+def _market(row: Any, books: Sequence[Any], feeds: Mapping[bytes, Told]) -> Market:
     spec = Specification.of_row(row)
+    told = feeds.get(spec.feed)
     ending = None
     if row.status != MarketStatus.OPEN:
         ending = Ending(
             winner=row.winner,
             end_answer=row.end_answer,
+            end_at=row.end_updated_at,
             start_answer=row.start_answer,
+            start_at=row.start_updated_at,
             void_reason=row.void_reason,
             at=row.closed_at,
             tx=row.closed_tx,
@@ -252,7 +277,7 @@ def _market(row: Any, books: Sequence[Any], feeds: Mapping[bytes, str]) -> Marke
         key=row.market_id,
         feed=checksum(row.feed),
         spec=spec,
-        words=described(row.market_id, spec, feeds.get(spec.feed)),
+        words=described(row.market_id, spec, told.key if told else None, told.computed if told else None),
         book=Book(
             tuple(int(each) for each in row.weights),
             row.fee_bps,

@@ -36,7 +36,7 @@ from core.chain import ChainClient, RpcClient
 from core.db.switches import SwitchWatcher
 from core.deployments import Deployment, load_deployment
 from core.log import get_logger
-from core.market_document import feed_keys
+from core.pool_words import told_by
 
 log = get_logger(__name__)
 
@@ -69,7 +69,7 @@ async def agent_surface(context: Context) -> AsyncIterator[Surface]:
             balances = None if contracts is None else Balances(client, contracts, seconds)
         else:
             log.warning("no RPC URL for Base: no balances, no trades", action="agent.no_rpc")
-        feeds = feed_keys(deployment.agent_feeds)
+        feeds = told_by(deployment.agent_feeds)
         index = AgentIndex(context.write_url, context.engine, deployment.chain_id, feeds, replica=context.has_replica)
         await index.refresh()
         context.spawn("agent index", index.run())

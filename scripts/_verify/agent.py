@@ -12,7 +12,7 @@ from core.chain import checksum
 from core.events import agent as ev
 from core.events.layout import Layout
 from core.events.token import AUTHORIZATION_USED, TOKEN_EVENTS, TRANSFER, AuthorizationUsed, Transfer
-from core.market_document import MarketDocument, Specification, described, feed_keys
+from core.market_document import MarketDocument, Specification, described
 from core.market_words import outcomes_of
 from core.mirror.bet import market_key
 from core.mirror.rounds import Problem
@@ -34,6 +34,7 @@ from core.mirror.settlement import (
     fault,
     listing_terms,
 )
+from core.pool_words import told_by
 from scripts._verify.chain import Chain, Seen, seen, word
 from scripts._verify.claims import Findings, NotCheckable
 
@@ -113,7 +114,8 @@ async def read_market(chain: Chain, key: bytes) -> AgentMarket:
     if not listed:
         raise NotCheckable(f"Market 0x{key.hex()} was never listed in {lister}.")
     spec: ev.MarketSpec = listed[0].event.spec
-    words = described(key, specification(listed[0].event), feed_keys(chain.deployment.agent_feeds).get(spec.feed))
+    told = told_by(chain.deployment.agent_feeds).get(spec.feed)
+    words = described(key, specification(listed[0].event), told.key if told else None, told.computed if told else None)
     book = Book.empty(spec.weights, listed[0].event.terms.fee_bps)
     market = AgentMarket(key, listed[0], words, book)
     for one in await chain.logs(chain.contract("SettlementWallet").address, ev.WALLET_EVENTS, topics):

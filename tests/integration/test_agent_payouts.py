@@ -17,8 +17,8 @@ from api.agent.render import Links
 from api.agent.switch import Trading
 from core.db.engine import make_engine, make_pool
 from core.db.switches import SwitchWatcher
-from core.market_document import feed_keys
 from core.money import USD, loads
+from core.pool_words import told_by
 from scripts._stack import wallets
 from tests.support.agent_chain import AgentChain
 from tests.support.agent_service import AgentService, agent_service
@@ -217,7 +217,7 @@ async def test_stats_are_counted_once_a_minute(buyer: Buyer, service: AgentServi
     engine, clock = make_engine(database_url), [1000.0]
     links = Links("http://here", None, played.contracts.settlement.address)
     async with make_pool(database_url, size=1, autocommit=True) as pool:
-        index = AgentIndex(database_url, engine, 8453, feed_keys(played.deployment.agent_feeds))
+        index = AgentIndex(database_url, engine, 8453, told_by(played.deployment.agent_feeds))
         async with asyncio.timeout(15):
             while index.venue is None or index.venue.markets[played.key("late")].ending is None:
                 await index.refresh()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
@@ -12,14 +13,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from api.agent import outlook, pages, render
-from api.agent.facts import Ending, Market, Stake
-from api.agent.orders import MAX_POINTS, check_impact, check_open, max_unmoving
+from api.agent.facts import Ending, Market, Observation, Stake
+from api.agent.orders import MAX_POINTS, MIN_SIZE, check_impact, check_open, largest_size, max_unmoving
 from api.agent.render import Links
+from api.agent.times import iso
 from api.http.problem import Problem
 from core.mirror.settlement import Book, Kind, Quote
 from core.money import USD, loads
+from core.pool_words import Computed
 from tests.support import agent_markets
-from tests.support.agent_markets import NOW, stake
+from tests.support.agent_markets import CAP, NOW, stake
+from tests.support.pool_feeds import pool_feed
 
 LINKS = Links("https://example.org", None, "0x" + "aa" * 20)
 EMPTY = Book.empty((500 * USD, 500 * USD), 200)
@@ -37,7 +41,7 @@ def held(outcome: int, got: Quote) -> Stake:
 
 
 def ending(winner: int | None) -> Ending:
-    return Ending(winner, None, None, None, 1, bytes(32))
+    return Ending(winner, None, None, None, None, None, 1, bytes(32))
 
 
 def numbers(body: Any) -> Any:
@@ -165,6 +169,7 @@ def test_every_body_that_shows_a_market_names_its_times_to_the_second(kind: Kind
             expires_at="",
             tier="simple",
             ahead=outlook.of_quote(made, 0, got),
+            largest=USD,
             venue=agent_markets.venue(made),
             links=LINKS,
         ),
@@ -277,3 +282,61 @@ def test_cursors_check_themselves() -> None:
     for wrong in ("", "AAAA", cursor[:-2], "A" + cursor[1:], cursor + "AA", "é"):
         with pytest.raises(Problem, match="cursor"):
             pages.place_of(wrong)
+
+
+# ---------------------------------------------------------------- what decides it
+
+
+def pooled(kind: Kind = Kind.DIRECTION, **changes: Any) -> Market:
+    made = market(kind)
+    words = replace(made.words, computed=Computed.by(pool_feed()))
+    return replace(made, words=words, spec=replace(made.spec, published=False), **changes)
+
+
+def decided(made: Market, now: int, readings: Mapping[int, Observation]) -> Any:
+    return numbers(render.decided_by(made, now, readings, LINKS))
+
+
+def test_the_readings_that_decide_are_named_with_their_transactions() -> None:
+    spec = pooled().spec
+    start, end = spec.start_at - spec.start_at % 60, spec.ends_at - spec.ends_at % 60
+    assert decided(pooled(), spec.start_at, {}) == []
+    (first,) = decided(pooled(), spec.start_at + 1, {})
+    assert (first["recorded"], first["txHash"], first["value"]) == (False, None, None)
+    held_ = {start: Observation(CAP, start, b"\x01" * 32), end: Observation(0, end, b"\x02" * 32)}
+    first, last = decided(pooled(), spec.ends_at + 1, held_)
+    assert (first["value"], first["txHash"]) == (100_000_000, "0x" + "01" * 32)
+    assert (last["recorded"], last["value"], last["txHash"]) == (True, None, "0x" + "02" * 32)  # recorded, and no good
+
+
+def test_of_a_settled_market_those_are_named_that_did_decide() -> None:
+    """The reading at the end may be absent and an earlier one may have counted; a crossing counts at its own time."""
+    made = pooled(Kind.THRESHOLD)
+    earlier = made.spec.ends_at - made.spec.ends_at % 60 - 120
+    settled = Ending(1, CAP - 1, earlier, None, None, None, 1, bytes(32))
+    (row,) = decided(replace(made, ending=settled), NOW, {earlier: Observation(CAP - 1, earlier, bytes(32))})
+    assert (row["readAt"], row["moment"]) == (iso(earlier), iso(made.spec.ends_at))
+    early = replace(made.spec, early_resolvable=True, early_from=earlier - 600)
+    crossed = replace(made, spec=early, ending=replace(settled, winner=0))
+    (row,) = decided(crossed, NOW, {})
+    assert (row["readAt"], row["moment"]) == (iso(earlier), iso(earlier))
+    assert decided(replace(made, ending=ending(None)), NOW, {}) == []
+
+
+def test_rules_say_what_kind_of_feed_decides() -> None:
+    rules = numbers(render.rules(pooled(), LINKS))
+    assert (rules["feedKind"], len(rules["computedFrom"]["pools"])) == ("pool", 2)
+    assert rules["computedFrom"]["supply"] == "100,000,000,000"
+    posted = numbers(render.rules(market(), LINKS))
+    assert (posted["feedKind"], posted["computedFrom"]) == ("published", None)
+    other = market()
+    rounds = numbers(render.rules(replace(other, spec=replace(other.spec, published=False)), LINKS))
+    assert rounds["feedKind"] == "rounds"
+
+
+def test_a_quote_says_the_largest_bet_that_is_taken() -> None:
+    full = market(book=THIN, pot_cap=100 * USD, volume=100 * USD - MIN_SIZE + 1)
+    assert largest_size(full, 0) == 0
+    room = replace(full, volume=98 * USD)
+    assert largest_size(room, 0) == 2 * USD
+    check_impact(room, 0, THIN.quote(0, largest_size(room, 0)))

@@ -24,7 +24,7 @@ from tests.support.agent_markets import market, venue
 LINKS = Links("https://example.org", None, "0x" + "aa" * 20)
 FEED = "0x" + "bb" * 20
 """Range markets here have the bounds 50M and 100M."""
-BELOW, BETWEEN, ABOVE = (Observation(value * 10**6 * 10**8, 0) for value in (10, 80, 100))
+BELOW, BETWEEN, ABOVE = (Observation(value * 10**6 * 10**8, 0, bytes(32)) for value in (10, 80, 100))
 CROWD = Crowd(bettors=30, directional_bettors=30, staked=5_000 * USD, largest=100 * USD)
 
 

@@ -16,6 +16,8 @@ from core.market_document import ID_PATTERN, MAX_ID, Metadata, Specification, de
 from core.market_words import Observed, duration, interval, moment, outcomes_of, usd_label
 from core.mirror.bet import market_key
 from core.mirror.settlement import Kind
+from core.pool_words import Computed, every
+from tests.support.pool_feeds import pool_feed
 
 FEED = bytes.fromhex("Ab" * 20)
 KEY = "BNKR/market_cap"
@@ -91,6 +93,60 @@ def test_a_published_feed_says_its_dispute_window() -> None:
     other = rendered(replace(ROUND, published=False, settles_after=at("22T16:00:10")), KEY).texts["rules"]
     assert "dispute" not in other
     assert "It is settled after 2026-11-22T16:00:10Z." in other
+
+
+COMPUTED = Computed.by(pool_feed())
+
+
+def test_a_pool_feed_says_from_what_and_how_it_is_computed() -> None:
+    first, second = COMPUTED.pools
+    spec = replace(ROUND, published=False)
+    words = rendered(spec, KEY, COMPUTED)
+    rules = words.texts["rules"]
+    assert f"Computed from Uniswap v3 BNKR/WETH 1% ({first.address}) and Uniswap v3 WETH/USDC 0.05% (" in rules
+    assert (
+        f"({second.address}): the mean price of BNKR over the 30 minutes that end at the reading's time, by these "
+        "pools alone, times a supply of 100,000,000,000 BNKR. Nobody posts it: anybody may have a reading recorded, and "
+        "whoever does gets the same number." in rules
+    )
+    assert "There is a reading every minute, and the last one at or before a moment counts there." in rules
+    assert "the one recorded before it counts, if it is at most 15 minutes older than the moment" in rules
+    assert "had no observation for 2 hours before its time" in rules
+    assert "if either reading is missing or not good, every stake is given back whole" in rules
+    assert "After a halt of the chain the price that stood before it fills the window." in rules
+    assert "publisher" not in rules
+    assert "newest that" not in rules
+    assert words == replace(rendered(spec, KEY), rules=words.rules, computed=COMPUTED)  # and nothing else is said
+
+
+def test_a_crossing_that_nobody_records_does_not_count() -> None:
+    recorded = rendered(TOUCH, KEY, COMPUTED).texts["rules"]
+    assert "a crossing that nobody records does not count." in recorded
+    assert "if the reading is missing" in recorded
+    shown = rendered(TOUCH, KEY).texts["rules"]
+    assert "one that is never shown does not count." in shown
+    assert "records" not in shown
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"), [(60, "every minute"), (10, "every 10 seconds"), (1, "every second"), (3_600, "every hour")]
+)
+def test_steps_are_said_as_people_say_them(seconds: int, said: str) -> None:
+    assert every(seconds) == said
+
+
+@pytest.mark.parametrize(
+    ("units", "decimals", "said"), [(10**29, 18, "100,000,000,000"), (1_234_500, 6, "1.2345"), (7, 0, "7")]
+)
+def test_a_supply_is_said_with_every_digit(units: int, decimals: int, said: str) -> None:
+    assert Computed.by(pool_feed(supply=units, token_decimals=decimals)).supply == said
+
+
+def test_of_a_feed_with_one_pool_one_pool_is_spoken() -> None:
+    one = pool_feed()
+    rules = rendered(TOUCH, KEY, Computed.by(pool_feed(pools=one.pools[:1]))).texts["rules"]
+    assert "not recorded while the pool could still tell it" in rules
+    assert "both pools" not in rules
 
 
 def test_sides_of_a_range_say_which_bound_belongs_where() -> None:
