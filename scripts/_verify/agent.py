@@ -37,6 +37,7 @@ from core.mirror.settlement import (
 from core.pool_words import told_by
 from scripts._verify.chain import Chain, Seen, seen, word
 from scripts._verify.claims import Findings, NotCheckable
+from scripts._verify.pools import check_reading, pool_feed_at, reading_at
 
 CENT_DECIMALS = 4
 
@@ -363,7 +364,10 @@ async def _early(chain: Chain, market: AgentMarket, decided: ev.MarketDecided, c
     if decided.is_void or not crosses(terms, Reading(end.answer, end.updated_at), closed_at):
         return False
     stands = await chain.round(feed, end.round_id)
-    in_effect = stands is not None and await chain.proves(feed, stands.id, stands.updated_at) is not None
+    pools = await pool_feed_at(chain, feed)
+    in_effect = stands is not None and (
+        pools is not None or await chain.proves(feed, stands.id, stands.updated_at) is not None
+    )
     same = stands is not None and (stands.answer, stands.updated_at) == (end.answer, end.updated_at)
     said.says(
         "a reading of the market's interval reached the target",
@@ -371,6 +375,8 @@ async def _early(chain: Chain, market: AgentMarket, decided: ev.MarketDecided, c
         f"getRoundData({end.round_id}) of {feed}",
         f"{end.answer} at {end.updated_at}, target {terms.target}, from {terms.early_from} to {terms.ends_at}",
     )
+    if pools is not None:
+        await check_reading(chain, pools, end.updated_at, "crossing", said)
     return True
 
 
@@ -383,8 +389,15 @@ async def _at_its_end(
         closed_at > terms.settles_after,
         f"settlesAfter = {terms.settles_after}, closed at {closed_at}",
     )
-    end = await chain.in_effect(feed, terms.ends_at)
-    start = await chain.in_effect(feed, terms.start_at) if market.kind is Kind.DIRECTION else None
+    pools = await pool_feed_at(chain, feed)
+
+    async def in_effect(moment: int) -> InEffect:
+        if pools is None:
+            return await chain.in_effect(feed, moment)
+        return await reading_at(chain, pools, moment, terms.max_age)
+
+    end = await in_effect(terms.ends_at)
+    start = await in_effect(terms.start_at) if market.kind is Kind.DIRECTION else None
     for one, when in ((end, "end"), (start, "start")):
         if one is not None and one.problem not in (Problem.OK, Problem.NO_ROUND):
             said.unknown(f"the reading at the {when}", f"latestRoundData of {feed}", one.problem.name)
@@ -408,6 +421,8 @@ async def _at_its_end(
         stated = (used.round_id, used.answer, used.updated_at)
         standing = (one.round.id, one.round.answer, one.round.updated_at)
         said.same(f"round, value and time of the reading at the {when}", stated, standing, f"getRoundData of {feed}")
+        if pools is not None:
+            await check_reading(chain, pools, one.round.updated_at, when, said)
 
 
 def _reading(one: InEffect) -> Reading | None:

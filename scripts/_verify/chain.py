@@ -119,18 +119,19 @@ class Chain:
     ) -> list[Seen]:
         """Decoded logs of one contract from its deployment to the pinned block, in chain order."""
         wanted: list[str | Sequence[str] | None] = [["0x" + topic.hex() for topic in layouts], *topics]
-        found = await self._range(address, wanted, self.deployment.start_block, self.head.number)
+        found = await self.range(address, wanted, self.deployment.start_block, self.head.number)
         return seen(found, address, layouts)
 
-    async def _range(self, address: str, topics: list[Any], first: int, last: int) -> list[Log]:
+    async def range(self, address: str, topics: list[Any], first: int, last: int) -> list[Log]:
+        """Logs of one contract between two blocks, in as many questions as the node needs."""
         try:
             return await self.client.logs(first, last, [address], topics)
         except RpcError as error:
             if error.kind not in (RpcErrorKind.RANGE_TOO_WIDE, RpcErrorKind.TIMEOUT) or first == last:
                 raise
         middle = (first + last) // 2
-        below = await self._range(address, topics, first, middle)
-        return below + await self._range(address, topics, middle + 1, last)
+        below = await self.range(address, topics, first, middle)
+        return below + await self.range(address, topics, middle + 1, last)
 
     # ------------------------------------------------------------ feeds
 

@@ -1,0 +1,180 @@
+"""A pool feed's readings computed again: from what its pools remember, and from their logs where they forgot."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from core.chain import Contract, checksum
+from core.events.pool import POOL_EVENTS
+from core.mirror.pool_feed import FeedTerms, Observation, Pool, Quality, Source, measure
+from core.mirror.pool_logs import pool_from_logs
+from core.mirror.rounds import Problem, Reading, Round
+from scripts._verify.chain import Chain, abi, seen
+from scripts._verify.claims import Findings
+
+WIDEST = 1 << 20
+"""Blocks that are read back, at most, for the logs before a window."""
+
+
+@dataclass(frozen=True, slots=True)
+class PoolFeedFacts:
+    """A pool feed as its contract describes it."""
+
+    address: str
+    terms: FeedTerms
+    pools: tuple[str, ...]
+
+    @property
+    def contract(self) -> Contract:
+        return Contract(self.address, abi("PoolFeed"))
+
+
+async def pool_feed_at(chain: Chain, address: str) -> PoolFeedFacts | None:
+    """None of a feed that has no sources: one that is given its values."""
+    contract = Contract(address, abi("PoolFeed"))
+    sources = await chain.read_or_none(contract.call("sources"))
+    if not sources:
+        return None
+    names = ("supply", "window", "step", "maxQuiet", "quote")
+    supply, window, step, max_quiet, quote = [await chain.read(contract.call(name)) for name in names]
+    decimals = await chain.read(Contract(quote, abi("LocalUSDC")).call("decimals"))
+    terms = FeedTerms(
+        tuple(Source(each["baseIsToken0"], each["referenceLiquidity"]) for each in sources),
+        supply,
+        decimals,
+        window,
+        step,
+        max_quiet,
+    )
+    return PoolFeedFacts(checksum(address), terms, tuple(checksum(each["pool"]) for each in sources))
+
+
+async def reading_at(chain: Chain, feed: PoolFeedFacts, moment: int, max_age: int) -> Reading:
+    """What counts at a moment, by the feed. A reading that was absent stays so, and one that was recorded stands: what
+    the feed says now is what it said when the market was decided."""
+    answer = await chain.read_or_none(feed.contract.call("readingAt", moment, max_age))
+    if answer is None:
+        return Reading(None, Problem.LATEST_UNREADABLE)
+    round_id, value, at = answer
+    return Reading(Round(round_id, value, at), Problem.OK) if round_id else Reading(None, Problem.NO_ROUND)
+
+
+async def check_reading(chain: Chain, feed: PoolFeedFacts, at: int, when: str, said: Findings) -> None:
+    """The recorded reading of a time against the one that follows from the pools' past."""
+    round_id = at // feed.terms.step
+    stands = await chain.round(feed.address, round_id)
+    quality = await chain.read(feed.contract.call("qualityOf", at))
+    claim = f"the reading at the {when}, computed again"
+    if stands is None:
+        said.says(claim, False, f"getRoundData({round_id}) of {feed.address}", "it was never recorded")
+        return
+    pools, shown = [], []
+    for address in feed.pools:
+        pool = await _from_ring(chain, address, at, feed.terms.window)
+        shown.append(f"{'logs' if pool is None else 'observations'} of {address}, to {at}")
+        pool = pool or await _from_logs(chain, address, at, feed.terms.window)
+        if pool is None:
+            said.unknown(claim, shown[-1], f"it says nothing in the {WIDEST} blocks before the window")
+            return
+        pools.append(pool)
+    again = measure(feed.terms, pools, at)
+    assert again is not None  # both ways of reading a pool reach back to the window's start
+    said.same(claim, _told(quality, stands.answer), _told(again.quality, again.answer), "; ".join(shown))
+
+
+def _told(quality: int, answer: int) -> str:
+    return f"{answer} ({Quality(quality).name.lower().replace('_', ' ')})"
+
+
+# ---------------------------------------------------------------- what the pool remembers
+
+
+async def _from_ring(chain: Chain, pool: str, at: int, length: int) -> Pool | None:
+    """The observations around both ends of the window; None where the ring has forgotten its start."""
+    ring = _Ring(chain, Contract(pool, abi("IObservedPool")))
+    await ring.open()
+    first = await ring.last_until(at - length)
+    if first is None:
+        return None
+    last = await ring.last_until(at)
+    assert last is not None
+    places = sorted({each for each in (first, first + 1, last, last + 1) if each <= ring.newest})
+    kept = [await ring.at(place) for place in places]
+    liquidity = await chain.read(ring.contract.call("liquidity"))
+    return Pool(kept, ring.tick, liquidity)
+
+
+class _Ring:
+    """A pool's observations by age: 0 is the oldest."""
+
+    def __init__(self, chain: Chain, contract: Contract) -> None:
+        self.contract = contract
+        self.tick = 0
+        self.newest = 0
+        self._chain = chain
+        self._size = 0
+        self._first = 0
+        self._read: dict[int, Observation] = {}
+
+    async def open(self) -> None:
+        _, self.tick, index, self._size, *_ = await self._chain.read(self.contract.call("slot0"))
+        self._first = (index + 1) % self._size
+        if not (await self._slot(self._first))[3]:
+            self._first = 0  # the ring, or the part it has grown by, is not full yet
+        self.newest = (index - self._first) % self._size
+
+    async def last_until(self, time: int) -> int | None:
+        """The place of the last observation at or before a time; None when all are later."""
+        if (await self.at(0)).time > time:
+            return None
+        low, high = 0, self.newest
+        while low < high:
+            middle = (low + high + 1) // 2
+            if (await self.at(middle)).time <= time:
+                low = middle
+            else:
+                high = middle - 1
+        return low
+
+    async def at(self, place: int) -> Observation:
+        if place not in self._read:
+            time, ticks, per_liquidity, _ = await self._slot((self._first + place) % self._size)
+            head = self._chain.head.timestamp
+            self._read[place] = Observation(head - (head - time) % 2**32, ticks, per_liquidity)  # it keeps 32 bits
+        return self._read[place]
+
+    async def _slot(self, slot: int) -> Any:
+        return await self._chain.read(self.contract.call("observations", slot))
+
+
+# ---------------------------------------------------------------- what its logs say
+
+
+async def _from_logs(chain: Chain, pool: str, at: int, length: int) -> Pool | None:
+    """The pool at the end of the window, from as few logs as tell its start too; None when there are none for long."""
+    last = await _block_at(chain, at)
+    first = await _block_at(chain, at - length)
+    topics: list[Any] = [["0x" + topic.hex() for topic in POOL_EVENTS]]
+    back = 256
+    while True:
+        begin = max(0, first - back)
+        logs = seen(await chain.range(pool, topics, begin, last), pool, POOL_EVENTS)
+        made = pool_from_logs([(await chain.time_of(each.block), each.event) for each in logs])
+        if made is not None and made.tells(at, length):
+            return made
+        if begin == 0 or back >= WIDEST:
+            return None
+        back *= 4
+
+
+async def _block_at(chain: Chain, time: int) -> int:
+    """The last block not later than a time."""
+    low, high = 0, chain.head.number
+    while low < high:
+        middle = (low + high + 1) // 2
+        if await chain.time_of(middle) <= time:
+            low = middle
+        else:
+            high = middle - 1
+    return low
