@@ -1,0 +1,238 @@
+"""`vpm feed record [FEED] [--since TIME]`: anybody records readings of pool feeds, with a key of their own.
+
+Everything comes from a node and the deployment file: the feeds, the markets that wait for readings, and what is
+recorded already. A reading is the same whoever records it, so nobody is trusted with anything; it costs gas, no more.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import getpass
+import os
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from eth_account import Account
+from eth_account.signers.local import LocalAccount
+
+from core.chain import Call, ChainClient, Contract, RpcError, RpcErrorKind
+from core.chain.rpc import RpcClient
+from core.deployment_feeds import PoolFeed
+from core.deployments import Deployment
+from core.errors import VpmError
+from core.events import AGENT_LISTER_EVENTS
+from core.grid import Needs, batches, missing
+from core.mirror.settlement import MarketStatus
+from scripts._verify.chain import Chain, abi, word
+
+KEY_VARIABLE = "VPM_RECORDER_KEY"
+PASSWORD_VARIABLE = "VPM_RECORDER_KEYSTORE_PASSWORD"  # noqa: S105 - the name of a variable
+BATCH = 20
+ASKED_AT_ONCE = 500
+MINED_WITHIN_SECONDS = 120.0
+UNITS = {"m": 60, "h": 3600, "d": 86_400}
+
+
+class CannotRecord(VpmError):
+    """Something is missing or wrong that the caller has to put right."""
+
+    code = "cannot_record"
+    exit_code = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """What is to be recorded of a feed: oldest first."""
+
+    feed: PoolFeed
+    times: tuple[int, ...]
+
+
+def add_options(parser: argparse.ArgumentParser, deployments: Path) -> None:
+    parser.add_argument("feeds", nargs="*", metavar="FEED", help="like BNKR/market_cap; every pool feed if left out")
+    parser.add_argument("--since", metavar="TIME", help="every reading since then: 90m, 12h, 2d or 2026-11-22T15:00Z")
+    parser.add_argument("--rpc", help="a node of the chain; else the first in VPM_BASE_RPC_URLS")
+    parser.add_argument("--keystore", type=Path, metavar="FILE", help=f"the key that pays; else in {KEY_VARIABLE}")
+    parser.add_argument("--deployments", type=Path, default=deployments, help="folder of deployment files")
+    parser.add_argument("--dry-run", action="store_true", help="say what is due, and send nothing; needs no key")
+
+
+def main(options: argparse.Namespace, url: str) -> int:
+    """Prints what was recorded. 0: all that was due; CannotRecord or RpcError otherwise."""
+    account = None if options.dry_run else _account(options.keystore)
+    return asyncio.run(_run(options, url, account))
+
+
+async def _run(options: argparse.Namespace, url: str, account: LocalAccount | None) -> int:
+    async with RpcClient([url], chain_id=None, timeout_seconds=30.0) as rpc:
+        chain = await Chain.at(rpc, options.deployments, None)
+        feeds = chosen(chain.deployment, options.feeds)
+        since = None if options.since is None else moment(options.since, chain.head.timestamp)
+        for feed in feeds:
+            due = await due_of(chain, feed, since)
+            if not due.times:
+                print(f"{feed.key}: nothing to record")
+            elif account is None:
+                print(f"{feed.key}: {_told(due.times)} to record")
+            else:
+                await _record(chain, due, account)
+    return 0
+
+
+def chosen(deployment: Deployment, keys: Sequence[str]) -> list[PoolFeed]:
+    """The feeds of these keys, or all; CannotRecord for one that no pools keep."""
+    if not keys:
+        if not deployment.pool_feeds:
+            raise CannotRecord(f"The deployment file of {deployment.network} names no pool feed.")
+        return list(deployment.pool_feeds)
+    found = []
+    for key in keys:
+        feed = deployment.agent_feed(key)
+        if not isinstance(feed, PoolFeed):
+            raise CannotRecord(f"{key} is a feed whose publisher posts its values: nobody else can record there.")
+        found.append(feed)
+    return found
+
+
+def moment(text: str, now: int) -> int:
+    """Unix seconds of `90m`, `12h`, `2d` before now, or of an ISO time; CannotRecord for anything else."""
+    ago = re.fullmatch(r"([1-9][0-9]{0,5})([mhd])", text)
+    if ago:
+        return now - int(ago[1]) * UNITS[ago[2]]
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise CannotRecord(f"--since {text!r} is no time.", hint="Say 90m, 12h, 2d or 2026-11-22T15:00Z.") from None
+    at = int((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp())
+    if at > now:
+        raise CannotRecord(f"--since {text} is {at - now} s after the chain's newest block.")
+    return at
+
+
+# ---------------------------------------------------------------- what is due
+
+
+async def due_of(chain: Chain, feed: PoolFeed, since: int | None) -> Due:
+    """What markets wait for and, with `since`, every reading from then on; without what is recorded or forgotten."""
+    contract, now = Contract(feed.address, abi("PoolFeed")), chain.head.timestamp
+    oldest = await chain.read(contract.call("oldestTellable"))
+    needs = await _needs(chain, feed)
+    if since is not None:
+        needs.append(Needs((), (since, now - 1)))
+    wanted = missing(needs, set(), feed.step_seconds, oldest, now)
+    return Due(feed, tuple(await _unrecorded(chain, contract, wanted)))
+
+
+async def _needs(chain: Chain, feed: PoolFeed) -> list[Needs]:
+    """Of the markets on the feed that are open still."""
+    layouts = {topic: each for topic, each in AGENT_LISTER_EVENTS.items() if each.name == "MarketListed"}
+    topics = [None, word(bytes.fromhex(feed.address[2:]))]
+    listed = [each.event for each in await chain.logs(chain.contract("AgentLister").address, layouts, topics)]
+    wallet, found = chain.contract("SettlementWallet"), []
+    for start in range(0, len(listed), ASKED_AT_ONCE):
+        some = listed[start : start + ASKED_AT_ONCE]
+        for event, view in zip(
+            some, await _read(chain, [wallet.call("market", each.market_id) for each in some]), strict=True
+        ):
+            if view["status"] == MarketStatus.OPEN:
+                found.append(
+                    Needs.of(
+                        event.spec.kind,
+                        early_resolvable=event.spec.early_resolvable,
+                        early_from=event.terms.early_from,
+                        start_at=event.spec.start_at,
+                        ends_at=event.spec.ends_at,
+                    )
+                )
+    return found
+
+
+async def _unrecorded(chain: Chain, contract: Contract, times: Sequence[int]) -> list[int]:
+    left: list[int] = []
+    for start in range(0, len(times), ASKED_AT_ONCE):
+        some = times[start : start + ASKED_AT_ONCE]
+        qualities = await _read(chain, [contract.call("qualityOf", at) for at in some])
+        left += [at for at, quality in zip(some, qualities, strict=True) if not quality]
+    return left
+
+
+async def _read(chain: Chain, calls: Iterable[Call]) -> list[Any]:
+    answers = await chain.client.read_many(list(calls), chain.head.number)
+    for answer in answers:
+        if isinstance(answer, RpcError):
+            raise answer
+    return answers
+
+
+# ---------------------------------------------------------------- sending
+
+
+async def _record(chain: Chain, due: Due, account: LocalAccount) -> None:
+    contract = Contract(due.feed.address, abi("PoolFeed"))
+    for times in batches(list(due.times), BATCH, len(due.times)):
+        tx, gas, fee = await send(chain.client, chain.deployment.chain_id, account, contract.call("record", times))
+        print(f"{due.feed.key}: recorded {_told(times)} in {tx}, {gas} gas, {fee / 10**18:.9f} ETH")
+
+
+async def send(client: ChainClient, chain_id: int, account: LocalAccount, call: Call) -> tuple[str, int, int]:
+    """The transaction's hash, the gas it used and what that cost in wei; RpcError or CannotRecord when it failed."""
+    request = {**call.parameters(), "from": account.address}
+    try:
+        needed = int(await client.rpc.call("eth_estimateGas", [request], str), 16)
+    except RpcError as error:
+        if error.kind is RpcErrorKind.INSUFFICIENT_FUNDS:
+            raise CannotRecord(f"{account.address} cannot pay for the gas.", hint="Send it some ether.") from None
+        raise
+    tip = await client.max_priority_fee_wei()
+    head = await client.head()
+    transaction: dict[str, Any] = {
+        "chainId": chain_id,
+        "nonce": await client.nonce(account.address, "pending"),
+        "to": call.to,
+        "data": call.data,
+        "value": 0,
+        "gas": needed * 5 // 4,
+        "maxFeePerGas": 2 * (head.base_fee_wei or 0) + tip,
+        "maxPriorityFeePerGas": tip,
+    }
+    tx = await client.send_raw(bytes(account.sign_transaction(transaction).raw_transaction))
+    async with asyncio.timeout(MINED_WITHIN_SECONDS):
+        while (receipt := await client.receipt(tx)) is None:
+            await asyncio.sleep(0.5)
+    if not receipt.succeeded:
+        raise CannotRecord(f"The transaction {tx} was mined and failed.")
+    return tx, receipt.gas_used, receipt.fee_wei
+
+
+def _account(keystore: Path | None) -> LocalAccount:
+    if keystore is not None:
+        password = os.environ.get(PASSWORD_VARIABLE) or getpass.getpass(f"Password of {keystore}: ")
+        try:
+            return _of(bytes(Account.decrypt(keystore.read_text(), password)))
+        except OSError as error:
+            raise CannotRecord(f"The keystore {keystore} cannot be read: {error.strerror}.") from None
+        except (ValueError, KeyError, TypeError):
+            raise CannotRecord(
+                f"The keystore {keystore} cannot be opened: it is no keystore, or the password is wrong."
+            ) from None
+    secret = os.environ.get(KEY_VARIABLE, "")
+    if not secret:
+        raise CannotRecord("Which key pays for the gas?", hint=f"Say --keystore FILE, or set {KEY_VARIABLE}.")
+    if not re.fullmatch(r"(0x)?[0-9a-fA-F]{64}", secret):
+        raise CannotRecord(f"{KEY_VARIABLE} is no private key.", hint="It is 0x and 64 hexadecimal digits.")
+    return _of(bytes.fromhex(secret.removeprefix("0x")))
+
+
+def _of(secret: bytes) -> LocalAccount:
+    account: LocalAccount = Account.from_key(secret)
+    return account
+
+
+def _told(times: Sequence[int]) -> str:
+    first, last = (datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ") for at in (times[0], times[-1]))
+    return f"the reading of {first}" if len(times) == 1 else f"{len(times)} readings, {first} to {last}"
