@@ -51,7 +51,8 @@ class Emitter:
 
 @dataclass(frozen=True)
 class Sources:
-    """Everything followed on one chain. `observed`: what the deployment file says the agent feeds tell."""
+    """Everything followed on one chain. `observed`: what the deployment file says the agent feeds tell; `steps`: of the
+    pool feeds."""
 
     name: str
     chain_id: int
@@ -61,6 +62,7 @@ class Sources:
     token: bytes | None
     feeds: Mapping[bytes, FeedRounds] = field(default_factory=dict)
     observed: Mapping[bytes, str] = field(default_factory=dict)
+    steps: Mapping[bytes, int] = field(default_factory=dict)
     emitters: Mapping[str, Emitter] = field(init=False)
     """By lower-case hex address, as nodes write it."""
 
@@ -137,6 +139,7 @@ def sources_of(deployment: Deployment, name: str, feeds: Mapping[bytes, FeedRoun
         token=_token(deployment),
         feeds=feeds,
         observed=feed_keys(deployment.agent_feeds),
+        steps={address_bytes(feed.address): feed.step_seconds for feed in deployment.pool_feeds},
     )
 
 

@@ -324,5 +324,6 @@ class _Audit:
                 "maxAge": row.max_age,
                 "lag": row.lag,
                 "potCap": row.pot_cap,
+                "step": row.step,
             }
             self._comparison.fields("agent feed", row.feed, ours, answer)

@@ -1,8 +1,8 @@
 """What both sides' audits share: that no row is missing which the raw logs call for, payments against the token's own
 receipts, and the pauser.
 
-Where a contract counts something, its count says whether a row is missing. Roles, feeds, guardians, sweeps, rounds and
-authorizations are counted by nobody, so there the raw logs say it.
+Where a contract counts something, its count says whether a row is missing. Roles, feeds, guardians, sweeps and
+authorizations are counted by nobody, so there the raw logs say it. Rounds: see indexer.audit.feeds.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from core.db.schema.index_agent import agent_fee_sweep, agent_venue
 from core.db.schema.index_stock import stock_fee_sweep, stock_venue
 from core.events import Role
 from core.events.agent import AGENT_VENUE
-from core.events.feed import FEED_EVENTS
 from core.events.pauser import PAUSER
 from core.events.stock import STOCK_VENUE
 from core.events.token import AUTHORIZATION_CANCELED, AUTHORIZATION_USED, TRANSFER
 from core.projections.stock import address_text
 from indexer.audit.compare import Comparison
+from indexer.audit.feeds import audit_feeds
 from indexer.fold.payments import AUTHORIZATION, CANCELED, PAID, UNPAIRED
 from indexer.fold.rows import RowKind
 from indexer.fold.venues import GUARDIAN, VENUE_KINDS, VenueFold
@@ -31,20 +31,10 @@ from indexer.store.tables import Connection, all_rows, rows_by_key
 
 AUTHORIZATIONS_AT_ONCE = 200
 
-_MISSING_ROUNDS = """
-SELECT l.block_number, l.log_index FROM chain_log l WHERE l.chain_id = %(chain)s
-AND substring(l.topics FROM 1 FOR 32) = ANY(%(topics)s) AND NOT EXISTS (SELECT FROM oracle_round r
-  WHERE r.chain_id = l.chain_id AND r.block_number = l.block_number AND r.log_index = l.log_index)
-"""
 _MISSING_AUTHORIZATIONS = """
 SELECT l.block_number, l.log_index FROM chain_log l WHERE l.chain_id = %(chain)s
 AND substring(l.topics FROM 1 FOR 32) = ANY(%(topics)s) AND NOT EXISTS (SELECT FROM token_authorization a
   WHERE a.chain_id = l.chain_id AND a.block_number = l.block_number AND a.log_index = l.log_index)
-"""
-_BASELESS_ROUNDS = """
-SELECT r.block_number, r.log_index FROM oracle_round r WHERE r.chain_id = %(chain)s AND NOT EXISTS (
-  SELECT FROM chain_log l WHERE r.chain_id = l.chain_id AND r.block_number = l.block_number
-  AND r.log_index = l.log_index)
 """
 
 
@@ -58,9 +48,7 @@ async def audit_shared(
 ) -> None:
     """`block` is the cursor's hash."""
     await _venues(connection, sources, comparison)
-    values = {"chain": sources.chain_id, "topics": list(FEED_EVENTS)}
-    comparison.keys("round", [], await _places(connection, _MISSING_ROUNDS, values))
-    comparison.keys("round", await _places(connection, _BASELESS_ROUNDS, values), [])
+    await audit_feeds(connection, client, sources, block, comparison)
     if Role.PAUSER in contracts:
         await _guardians(connection, client, contracts[Role.PAUSER], sources, block, comparison)
     if Role.TOKEN in contracts:

@@ -86,6 +86,7 @@ class VenueFold:
                 row = self._row(AGENT_FEED, e.feed, condemned=False)
                 row.allowed, row.published, row.set_tx = e.allowed, e.published, log.tx
                 row.memory, row.max_age, row.lag, row.pot_cap = e.memory, e.max_age, e.lag, e.pot_cap
+                row.step = e.step
             case agent.FeedCondemned():
                 self._condemn(log, e)
             case pauser.GuardianSet():

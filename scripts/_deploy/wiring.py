@@ -20,7 +20,7 @@ from scripts._deploy import base, safe
 from scripts._deploy.flow import binder
 
 BLOCKS_A_REQUEST = 10_000  # what public nodes answer for logs at once
-FEED_SET = "FeedSet(address,bool,bool,uint32,uint32,uint32,uint64)"
+FEED_SET = "FeedSet(address,bool,bool,uint32,uint32,uint32,uint64,uint32)"
 OWNED = ("MarketLister", "SettlementWallet", "AgentLister", "Pauser")
 
 

@@ -484,7 +484,7 @@ class World:
     def _set_agent_feed(self, _now: Moment, feed: bytes, allowed: bool, memory: int) -> list[Emission] | None:
         if feed in self.condemned and allowed:
             return None
-        return [emission(Role.AGENT_LISTER, "FeedSet", feed, allowed, True, memory, 3600, 10, 10**9, 0)]
+        return [emission(Role.AGENT_LISTER, "FeedSet", feed, allowed, True, memory, 3600, 10, 10**9, memory % 3)]
 
     def _condemn(self, now: Moment, feed: bytes) -> list[Emission] | None:
         if feed in self.condemned:

@@ -174,6 +174,7 @@ agent_feed = Table(
     Column("max_age", BigInteger, nullable=False),
     Column("lag", BigInteger, nullable=False),
     Column("pot_cap", Uint256, nullable=False),
+    Column("step", BigInteger, nullable=False),  # of a pool feed's grid, else 0
     Column("set_tx", Hash32, nullable=False),
     Column("condemned_at", ChainTime),
     Column("condemned_tx", Hash32),

@@ -384,6 +384,7 @@ def upgrade() -> None:
         sa.Column("max_age", sa.BigInteger(), nullable=False),
         sa.Column("lag", sa.BigInteger(), nullable=False),
         sa.Column("pot_cap", sa.Numeric(78, 0), nullable=False),
+        sa.Column("step", sa.BigInteger(), nullable=False),
         sa.Column("set_tx", sa.LargeBinary(), nullable=False),
         sa.Column("condemned_at", sa.BigInteger(), nullable=True),
         sa.Column("condemned_tx", sa.LargeBinary(), nullable=True),
