@@ -31,7 +31,7 @@ log = get_logger(__name__)
 INDEX_LAG_SECONDS = 60
 """How far, on the chain's clock, the index may trail the head before nothing new is listed on its word."""
 
-ROUTINE = ("price", "observe")
+ROUTINE = ("price", "observe", "record")
 """Asked for all the time: they would drown the rest of the log."""
 
 

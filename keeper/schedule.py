@@ -10,6 +10,7 @@ from keeper.agent.canary_job import canary
 from keeper.agent.credit_job import credit
 from keeper.agent.list_job import list_rounds, list_series
 from keeper.agent.pay_job import pay
+from keeper.agent.record_job import record_readings
 from keeper.agent.resolve_job import resolve_markets as resolve_agent_markets
 from keeper.agent.snapshot_job import snapshot
 from keeper.cup.markets_job import follow_markets
@@ -79,6 +80,7 @@ JOBS: tuple[Job, ...] = (
     Job("agent-snapshot", "post observations to our feeds", "base", snapshot, _snapshot, local_every=15.0),
     Job("agent-list", "list the standing series of agent markets", "base", list_series, _list, local_every=8.0),
     Job("agent-rounds", "list the next up/down rounds", "base", list_rounds, _list, local_every=8.0),
+    Job("agent-record", "record the readings of pool feeds that markets need", "base", record_readings, _settle),
     Job("agent-resolve", "settle or void agent markets", "base", resolve_agent_markets, _settle),
     Job("agent-pay", "pay winners and refunds; sweep fees", "base", pay, _settle),
     Job("agent-credit", "book payments sent past us whose payers do not return", "base", credit, lambda _: 15.0),

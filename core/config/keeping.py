@@ -69,6 +69,17 @@ class KeeperSettings(SettingsBase):
         alias="VPM_KEEPER_VOLATILITY_PERCENT",
         description="percent a year, for the priors of listed markets; unset: 80, and the simulated walk's locally",
     )
+    # Pool feeds. What no market waits for is not paid for, unless every step is to be recorded.
+    record_every_step: bool = Field(
+        default=False,
+        alias="VPM_KEEPER_RECORD_EVERY_STEP",
+        description="1 to record every reading of pool feeds, 0 for those that markets need",
+    )
+    pool_outage_seconds: Annotated[int, Field(ge=0, le=64_800)] = Field(
+        default=43_200,
+        alias="VPM_KEEPER_POOL_OUTAGE_SECONDS",
+        description="so long an outage pools are made to remember, 0 to 64800 seconds; 0: pools are left as they are",
+    )
     canary: bool = Field(
         default=True, alias="VPM_KEEPER_CANARY", description="1 to quote and trade (simulated) through VPM_PUBLIC_URL"
     )

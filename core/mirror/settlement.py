@@ -47,8 +47,10 @@ MIN_OUTCOMES: Final = 2
 MAX_OUTCOMES: Final = 8
 
 CHALLENGE_DELAY: Final = 600
-GRID_CHALLENGE_DELAY: Final = 3_600  # the same on a grid feed, where a crossing must be recorded first
 """Seconds after its end in which an early-resolvable market still waits for a proof before its end reading counts."""
+
+GRID_CHALLENGE_DELAY: Final = 3_600
+"""The same on a pool feed, where a crossing has to be recorded before it can be proven."""
 
 MARGIN: Final = 60
 """Seconds between the last stake and the first moment that anything which decides is measured."""

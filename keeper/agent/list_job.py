@@ -137,7 +137,7 @@ async def _list(run: Run, plans: Iterable[Plan]) -> None:
 
 async def _ask(run: Run, listing: Listing) -> None:
     """Asks for a listing that the contract itself would take now."""
-    lister = run.desk.contract("AgentLister", "SettlementWallet", "FeedResolver")
+    lister = run.desk.contract("AgentLister", "SettlementWallet", "FeedResolver", "PoolFeed")
     objection = await run.objection(lister.call("preview", listing.arguments()))
     if objection is not None:
         run.report.skip(listing.id, objection)

@@ -161,6 +161,9 @@ def _listing(plan: Plan, value: int, turn: Turn, now: int, bounds: ListingBounds
         terms = listing_terms(spec, plan.feed.terms, bounds, now)
     except ValueError as problem:  # Unlistable, or weights for which the Safe's bounds have no room
         return str(problem)
+    if plan.feed.terms.pot_cap < sum(spec.weights):
+        # Virtual weights that outweigh all the money there may be: its prices would hardly move.
+        return f"its feed allows a market to hold {plan.feed.terms.pot_cap} units, less than its virtual weights"
     words = rendered(Specification.of_listing(spec, bytes.fromhex(plan.feed.address[2:]), terms), plan.feed.key)
     return Listing(turn.slot, plan.feed, spec, words.question, Metadata(words.id, str(plan.series)))
 
@@ -185,7 +188,9 @@ def _weights(
 
 def _doubt(last: Round | None, now: int) -> str | None:
     """Why no market is listed on a feed with this newest round, or None."""
-    if last is None or last.answer <= 0:
+    if last is None:
         return "its feed has no value yet"
+    if last.answer <= 0:
+        return "its feed's last reading is not good"
     age = now - last.updated_at
     return f"its feed's last value is {age} s old" if age > FRESH_SECONDS else None

@@ -1,4 +1,4 @@
-"""`agent-resolve`: settles agent markets from their feeds: early when a target is reached, at once when the feed is
+"""`agent-resolve`: settles agent markets by their feeds: early when a target is reached, at once when the feed is
 condemned, else when their end can be read and nobody can dispute it any more."""
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import func, select
 
-from core.chain import ChainClient, Contract, RpcError, RpcErrorKind
+from core.chain import ChainClient, Contract, ContractReverted, RpcError, RpcErrorKind
 from core.db.schema.index_agent import agent_feed, agent_market
 from core.db.schema.index_shared import oracle_round
 from core.mirror import rounds
@@ -64,7 +64,7 @@ async def _due(run: Run) -> list[Any]:
     condemned = func.coalesce(FEEDS.condemned, False)
     early = MARKETS.early_resolvable & (MARKETS.early_from <= run.now)
     query = (
-        select(agent_market, condemned.label("condemned"))
+        select(agent_market, condemned.label("condemned"), func.coalesce(FEEDS.step, 0).label("step"))
         .outerjoin(agent_feed, FEEDS.feed == MARKETS.feed)
         .where(
             MARKETS.status == MarketStatus.OPEN, (MARKETS.ends_at < run.now) | early | (condemned & MARKETS.published)
@@ -97,7 +97,10 @@ async def _facts(run: Run, row: Any, view: Any) -> Facts:
     if terms.early_resolvable:
         facts = replace(facts, crossing=await _crossing(run, row))
     if facts.crossing is None and run.now > terms.settles_after:
-        end, start = await readings(run.desk.client, run, row, run.head)
+        try:
+            end, start = await readings(run.desk.client, run, row, run.head)
+        except NotRecorded as wait:
+            return replace(facts, unrecorded=wait.grid_time)
         facts = replace(facts, end=end, start=start)
     return facts
 
@@ -127,8 +130,41 @@ async def _crossing(run: Run, row: Any) -> int | None:
     return None
 
 
+class NotRecorded(Exception):
+    """A pool feed's reading of this time has to be recorded first."""
+
+    def __init__(self, grid_time: int) -> None:
+        super().__init__(grid_time)
+        self.grid_time = grid_time
+
+
 async def readings(client: ChainClient, run: Run, row: Any, block: int) -> tuple[InEffect, InEffect | None]:
-    """The rounds in effect at the end and, for a direction, at the start, by the mirror of the round finder."""
+    """The readings that count at the end and, for a direction, at the start. NotRecorded while one has to be recorded.
+
+    A pool feed says itself which they are; of other feeds the mirror of the round finder does.
+    """
+    if row.step:
+        feed = run.desk.at("0x" + row.feed.hex(), "PoolFeed")
+        end = await _reading_at(client, feed, row.ends_at, row.max_age, block)
+        if Kind(row.kind) is not Kind.DIRECTION:
+            return end, None
+        return end, await _reading_at(client, feed, row.start_at, row.max_age, block)
+    return await _rounds(client, run, row, block)
+
+
+async def _reading_at(client: ChainClient, feed: Contract, moment: int, max_age: int, block: int) -> InEffect:
+    try:
+        round_id, answer, at = await client.read(feed.call("readingAt", moment, max_age), block)
+    except ContractReverted as error:
+        if error.name == "NotRecordedYet" and isinstance(at := error.arguments["gridTime"], int):
+            raise NotRecorded(at) from None
+        return InEffect(rounds.Problem.LATEST_UNREADABLE)
+    if round_id == 0:
+        return InEffect(rounds.Problem.NO_ROUND)
+    return InEffect(rounds.Problem.OK, round_id, Reading(answer, at))
+
+
+async def _rounds(client: ChainClient, run: Run, row: Any, block: int) -> tuple[InEffect, InEffect | None]:
     feed = run.desk.at("0x" + row.feed.hex(), "ObservationFeed")
 
     async def read(round_id: int) -> rounds.Round | None:
@@ -179,6 +215,8 @@ async def _agreement(run: Run, row: Any, facts: Facts) -> Facts:
 async def _opinion(client: ChainClient, run: Run, row: Any, facts: Facts, what: str) -> Word:
     try:
         end, start = await readings(client, run, row, run.head)
+    except NotRecorded:
+        return Word.OTHER
     except RpcError as error:
         return Word.NONE if error.kind.blames_node else Word.OTHER
     return Word.SAME if claim(replace(facts, end=end, start=start)) == what else Word.OTHER

@@ -34,6 +34,7 @@ class Facts:
     crossing: int | None = None
     end: InEffect | None = None
     start: InEffect | None = None
+    unrecorded: int | None = None  # a deciding reading that its pool feed can still be given, and has not been
     agreed: bool = False  # two reads, apart, say the same
     opinions: Opinions = NOBODY  # of the other nodes
 
@@ -71,6 +72,10 @@ def decide_market(facts: Facts, now: int) -> Settle | Wait:
         return Settle(RESOLVE, facts.crossing, BY_FINDING, "a reading has reached the target")
     if now <= terms.settles_after:
         return Wait(_too_early(terms, now))
+    if facts.unrecorded is not None and now <= terms.voids_after:
+        return Wait(f"the reading of {facts.unrecorded} is not recorded yet")
+    if facts.unrecorded is not None:
+        return Settle(VOID, BY_FINDING, BY_FINDING, "nobody recorded its reading in time")
     if facts.end is None:
         return Wait("its reading was not looked up")
     if _unreadable(facts):

@@ -260,3 +260,21 @@ def test_stakes_that_the_contract_must_be_asked_about(
     indexed: Counters | None, known: list[int], asked: list[int]
 ) -> None:
     assert lost_ids(2, COUNTERS, indexed, set(known)) == asked
+
+
+def test_a_reading_that_can_still_be_recorded_is_waited_for() -> None:
+    """No older reading stands in for it, and nothing is void for want of it before the timeout."""
+    facts = Facts(THRESHOLD, True, unrecorded=ENDS - 5, agreed=True)
+    waiting = decide_market(facts, THRESHOLD.voids_after)
+    assert isinstance(waiting, Wait)
+    assert str(ENDS - 5) in waiting.reason
+    assert claim(facts) is None
+    void = decide_market(facts, THRESHOLD.voids_after + 1)
+    assert isinstance(void, Settle)
+    assert (void.function, void.end_round, void.start_round) == (VOID, 0, 0)
+
+
+def test_a_crossing_settles_although_the_reading_at_the_end_is_not_recorded() -> None:
+    decision = decide_market(Facts(EARLY, True, crossing=55, unrecorded=ENDS - 5), EARLY.voids_after + 1)
+    assert isinstance(decision, Settle)
+    assert (decision.function, decision.end_round) == (RESOLVE, 55)

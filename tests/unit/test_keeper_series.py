@@ -239,9 +239,19 @@ def test_quick_rounds_are_of_the_first_feed_that_is_quick_enough() -> None:
     assert len(round_plans([BNKR], [FRESH], QUICK_SECONDS, quick=True)) == 1
 
 
+def test_a_feed_whose_pot_cap_is_under_the_virtual_weights_gets_no_market() -> None:
+    """Ladders have the most outcomes: with less than their weights nothing is listed that money could not move."""
+    for cap, listed in ((20 * 10**6, 3), (20 * 10**6 - 1, 0)):
+        small = replace(AIXBT, terms=replace(POOL, pot_cap=cap))
+        plans = [plan for plan in standing_plans([small], [FRESH]) if plan.series is not Series.LADDER]
+        listings, unlisted = decide(plans, set(), NOW, BOUNDS, PRIORS)
+        assert len(listings) == listed
+        assert listed or all("less than its virtual weights" in each.reason for each in unlisted)
+
+
 @pytest.mark.parametrize(
     ("last", "said"),
-    [(None, "no value yet"), (Round(0, NOW), "no value yet"), (Round(VALUE, NOW - 901), "901 s old")],
+    [(None, "no value yet"), (Round(0, NOW), "reading is not good"), (Round(VALUE, NOW - 901), "901 s old")],
 )
 def test_nothing_is_listed_on_a_feed_without_a_fresh_value(last: Round | None, said: str) -> None:
     listings, unlisted = decide(standing_plans([BNKR], [last]), set(), NOW, BOUNDS, PRIORS)

@@ -106,8 +106,8 @@ def test_a_pool_feed_says_from_what_and_how_it_is_computed() -> None:
     assert f"Computed from Uniswap v3 BNKR/WETH 1% ({first.address}) and Uniswap v3 WETH/USDC 0.05% (" in rules
     assert (
         f"({second.address}): the mean price of BNKR over the 30 minutes that end at the reading's time, by these "
-        "pools alone, times a supply of 100,000,000,000 BNKR. Nobody posts it: anybody may have a reading recorded, and "
-        "whoever does gets the same number." in rules
+        "pools alone, times a supply of 100,000,000,000 BNKR. Nobody posts it: anybody may have a reading recorded, "
+        "and whoever does gets the same number." in rules
     )
     assert "There is a reading every minute, and the last one at or before a moment counts there." in rules
     assert "the one recorded before it counts, if it is at most 15 minutes older than the moment" in rules

@@ -1,0 +1,194 @@
+"""`agent-record`: records the readings of pool feeds that markets are decided by, and lets their pools remember longer.
+
+A reading is a function of the pools' past, so it does not matter who records it, nor when, while the pools remember:
+whatever strangers or another keeper recorded is left out. The oldest come first, because those are forgotten first.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from sqlalchemy import select
+
+from core.abi import abi
+from core.chain import Contract, RpcError
+from core.db.schema.index_agent import agent_feed, agent_market
+from core.db.schema.index_shared import oracle_round
+from core.deployment_feeds import PoolFeed, PoolSource
+from core.grid import Needs, grid_time, ring_for
+from core.mirror.settlement import MarketStatus
+from core.outbox import KEEPER, LISTER
+from keeper import metrics
+from keeper.agent.recording import Standing, groups, subject
+from keeper.desk import Run
+from keeper.errands import Rest, Want
+
+REST = Rest(after_success=60.0, after_failure=10.0, longest=300.0)
+GROW_REST = Rest(after_success=0.0, after_failure=60.0)
+
+GROW_BY = 400
+"""Observations a transaction makes room for: about 9 million gas, within what one transaction may use anywhere."""
+
+MARKETS, ROUNDS, FEEDS = agent_market.c, oracle_round.c, agent_feed.c
+
+
+async def record_readings(run: Run) -> None:
+    problem = await run.lanes_problem(KEEPER)
+    if problem is not None:
+        run.report.skip("everything", problem)
+        return
+    feeds = run.desk.deployment.pool_feeds
+    needs, listed_on = await _needs(run), await _listed_on(run)
+    due = 0
+    for feed in feeds:
+        standing = await _standing(run, feed, needs[_bytes(feed.address)], _bytes(feed.address) in listed_on)
+        if standing is None:
+            continue
+        waiting = standing.due(run.now)
+        due += len(waiting)
+        behind = run.now - waiting[0] if waiting else 0
+        metrics.FEED_BEHIND.labels(feed.key).set(behind)
+        metrics.FEED_LOST.labels(feed.key).set(len(standing.lost(run.now)))
+        await _record(run, standing)
+        await _watch(run, feed)
+    metrics.DUE.labels(run.report.job, "readings").set(due)
+    await _grow(run, feeds)
+
+
+# ---------------------------------------------------------------- what is there and what is needed
+
+
+async def _needs(run: Run) -> defaultdict[bytes, list[Needs]]:
+    """What open markets need of each feed; nothing of one whose feed is condemned."""
+    query = (
+        select(
+            MARKETS.feed, MARKETS.kind, MARKETS.early_resolvable, MARKETS.early_from, MARKETS.start_at, MARKETS.ends_at
+        )
+        .outerjoin(agent_feed, FEEDS.feed == MARKETS.feed)
+        .where(MARKETS.status == MarketStatus.OPEN, FEEDS.condemned.is_not(True))
+    )
+    async with run.keeper.engine.connect() as connection:
+        rows = (await connection.execute(query)).all()
+    found: defaultdict[bytes, list[Needs]] = defaultdict(list)
+    for row in rows:
+        need = Needs.of(
+            row.kind,
+            early_resolvable=row.early_resolvable,
+            early_from=row.early_from,
+            start_at=row.start_at,
+            ends_at=row.ends_at,
+        )
+        found[bytes(row.feed)].append(need)
+    return found
+
+
+async def _listed_on(run: Run) -> set[bytes]:
+    """The feeds that this service lists markets on."""
+    if await run.lanes_problem(LISTER) is not None:
+        return set()
+    async with run.keeper.engine.connect() as connection:
+        return set((await connection.execute(select(FEEDS.feed).where(FEEDS.allowed))).scalars())
+
+
+async def _standing(run: Run, feed: PoolFeed, needs: Sequence[Needs], listed_on: bool) -> Standing | None:
+    contract = run.desk.at(feed.address, "PoolFeed")
+    (oldest,) = await run.read_all([contract.call("oldestTellable")])
+    if isinstance(oldest, RpcError):
+        run.report.skip(feed.key, f"its pools cannot be read: {oldest.message}")
+        return None
+    assert isinstance(oldest, int)
+    # Moments before what is told any more are looked up too, to see which of them were lost.
+    moments = [grid_time(moment, feed.step_seconds) for need in needs for moment in need.moments]
+    query = select(ROUNDS.updated_at).where(
+        ROUNDS.chain_id == run.desk.chain_id,
+        ROUNDS.feed == _bytes(feed.address),
+        ROUNDS.updated_at >= min([oldest, *moments]),
+    )
+    async with run.keeper.engine.connect() as connection:
+        recorded = frozenset((await connection.execute(query)).scalars())
+    return Standing(feed, oldest, recorded, tuple(needs), listed_on)
+
+
+# ---------------------------------------------------------------- recording
+
+
+async def _record(run: Run, standing: Standing) -> None:
+    feed, contract = standing.feed, run.desk.at(standing.feed.address, "PoolFeed")
+    outage = run.keeper.how.pool_outage_seconds
+    since = run.now - outage if run.keeper.how.record_every_step else None
+    wanted = standing.wanted(run.now, every_step_since=since)
+    free = await run.free([subject(feed, at) for at in wanted], REST)
+    for batch in groups([at for at in wanted if free[subject(feed, at)] is None]):
+        answers: list[Any] = await run.read_all([contract.call("qualityOf", at) for at in batch])
+        times = [at for at, quality in zip(batch, answers, strict=True) if not quality]  # 0: unrecorded
+        if not times:
+            run.report.skip(feed.key, f"somebody has recorded {_told(batch)}; the index has not read that yet")
+            continue
+        call = contract.call("record", times)
+        want = Want(
+            kind="record",
+            subjects=tuple(subject(feed, at) for at in times),
+            target=feed.key,
+            detail=f"record {_told(times)}",
+            group=KEEPER,
+            to=call.to,
+            data=call.data,
+            priority=5,
+        )
+        await run.ask(want, REST)
+
+
+def _told(times: Sequence[int]) -> str:
+    return f"the reading of {times[0]}" if len(times) == 1 else f"{len(times)} readings, of {times[0]} to {times[-1]}"
+
+
+# ---------------------------------------------------------------- the pools
+
+
+async def _watch(run: Run, feed: PoolFeed) -> None:
+    """How deep and how quiet its pools are now, as a reading would see it."""
+    at = grid_time(run.now - 1, feed.step_seconds)
+    (answer,) = await run.read_all([run.desk.at(feed.address, "PoolFeed").call("measure", at)])
+    if isinstance(answer, RpcError):
+        return  # they do not remember a whole window yet
+    assert isinstance(answer, tuple)
+    measures = answer[2]
+    for pool, measure in zip(feed.pools, measures, strict=True):
+        metrics.POOL_DEPTH.labels(feed.key, pool.name).set(measure["liquidity"] / pool.reference_liquidity)
+        metrics.POOL_QUIET.labels(feed.key, pool.name).set(measure["quiet"] / feed.max_quiet_seconds)
+
+
+async def _grow(run: Run, feeds: Iterable[PoolFeed]) -> None:
+    """Makes room for observations, a step at a time, until an outage as long as is set would lose nothing."""
+    outage = run.keeper.how.pool_outage_seconds
+    if outage == 0:
+        return
+    pools: dict[str, tuple[PoolSource, int]] = {}
+    for feed in feeds:
+        needed = ring_for(outage, feed.window_seconds, feed.step_seconds)
+        for pool in feed.pools:
+            _, known = pools.get(pool.address, (pool, 0))
+            pools[pool.address] = (pool, max(known, needed))
+    contracts = {address: Contract(address, abi("IObservedPool")) for address in pools}
+    answers: list[Any] = await run.read_all([contracts[address].call("slot0") for address in pools])
+    for (address, (pool, needed)), slot in zip(pools.items(), answers, strict=True):
+        room = 0 if isinstance(slot, RpcError) else slot["observationCardinalityNext"]
+        if room == 0 or room >= needed:
+            continue
+        call = contracts[address].call("increaseObservationCardinalityNext", min(room + GROW_BY, needed))
+        want = Want(
+            kind="grow",
+            subjects=(f"agent:grow:{address}",),
+            target=pool.name,
+            detail=f"make room for {min(room + GROW_BY, needed)} of {needed} observations",
+            group=KEEPER,
+            to=call.to,
+            data=call.data,
+        )
+        await run.ask(want, GROW_REST)
+
+
+def _bytes(address: str) -> bytes:
+    return bytes.fromhex(address[2:])

@@ -1,0 +1,62 @@
+"""What the keeper records of a pool feed: what markets wait for, one for the next listing, or every step."""
+
+from __future__ import annotations
+
+from collections.abc import Set
+
+from core.grid import Needs
+from keeper.agent.recording import BATCH, BATCHES, FRESH_SECONDS, Standing, groups, subject
+from tests.support.pool_feeds import pool_feed
+
+NOW = 1_800_000_000
+FEED = pool_feed()
+
+
+def standing(
+    *needs: Needs, recorded: Set[int] = frozenset(), oldest: int = NOW - 7_200, listed_on: bool = False
+) -> Standing:
+    return Standing(FEED, oldest, recorded, needs, listed_on)
+
+
+def test_nothing_is_paid_for_that_nobody_needs() -> None:
+    assert standing().wanted(NOW, every_step_since=None) == []
+    ended = Needs((NOW - 90,))
+    assert standing(ended).wanted(NOW, every_step_since=None) == [NOW - 120] == standing(ended).due(NOW)
+    assert standing(ended, recorded={NOW - 120}).wanted(NOW, every_step_since=None) == []
+
+
+def test_a_feed_that_markets_are_listed_on_has_a_fresh_reading() -> None:
+    """A listing needs one, and without any market nothing else asks for it."""
+    assert standing(listed_on=True).wanted(NOW, every_step_since=None) == [NOW - 60]
+    at = NOW - FRESH_SECONDS
+    assert standing(listed_on=True, recorded={at}).wanted(NOW, every_step_since=None) == []
+    assert standing(listed_on=True, recorded={at - 60}).wanted(NOW, every_step_since=None) == [NOW - 60]
+    assert standing(listed_on=True, recorded={at - 60}).due(NOW) == []  # no market waits for it
+
+
+def test_every_step_is_recorded_if_so_set() -> None:
+    every = standing(recorded={NOW - 120}).wanted(NOW, every_step_since=NOW - 200)
+    assert every == [NOW - 180, NOW - 60]
+    assert standing(oldest=NOW - 60).wanted(NOW, every_step_since=NOW - 43_200) == [NOW - 60]
+
+
+def test_a_reading_that_nobody_recorded_in_time_is_told_of() -> None:
+    ended = Needs((NOW - 7_300,), (NOW - 9_000, NOW - 7_300))
+    late = standing(ended)
+    assert late.lost(NOW) == [NOW - 7_320]
+    assert late.due(NOW) == []
+    assert standing(ended, recorded={NOW - 7_320}).lost(NOW) == []
+    assert standing(ended, oldest=NOW - 7_320).lost(NOW) == []
+    assert standing(Needs((NOW + 60,)), oldest=NOW + 3_600).lost(NOW) == []  # its time has not come
+
+
+def test_an_outage_is_made_good_oldest_first_and_in_bounded_steps() -> None:
+    outage = standing(Needs((), (NOW - 7_200, NOW))).wanted(NOW, every_step_since=None)
+    assert len(outage) == 120
+    asked = groups(outage)
+    assert [at for batch in asked for at in batch] == outage[: BATCH * BATCHES]
+    assert {len(batch) for batch in asked} == {BATCH}
+
+
+def test_a_subject_names_the_feed_and_the_time() -> None:
+    assert subject(FEED, NOW) == f"agent:record:BNKR/market_cap:{NOW}"
