@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from core.chain import checksum
 from core.market_document import Metadata, Specification, rendered
 from core.mirror.prior import WeightBounds, weights_for
-from core.mirror.settlement import Kind, ListingBounds, MarketSpec, listing_terms
+from core.mirror.settlement import MIN_STAKE, Kind, ListingBounds, MarketSpec, listing_terms
 from keeper.agent.series import (
     HOUR,
     QUICK_SECONDS,
@@ -152,7 +152,7 @@ def _listing(plan: Plan, value: int, turn: Turn, now: int, bounds: ListingBounds
             opens_at=now,
             closes_at=turn.closes_at,
             ends_at=turn.ends_at,
-            weights=_weights(design, value, turn, now, bounds, priors),
+            weights=_weights(design, value, turn, now, bounds, priors, plan.feed.terms.pot_cap),
             start_at=turn.begins_at if design.kind is Kind.DIRECTION else 0,
             target=design.target,
             bounds=design.bounds,
@@ -161,21 +161,22 @@ def _listing(plan: Plan, value: int, turn: Turn, now: int, bounds: ListingBounds
         terms = listing_terms(spec, plan.feed.terms, bounds, now)
     except ValueError as problem:  # Unlistable, or weights for which the Safe's bounds have no room
         return str(problem)
-    if plan.feed.terms.pot_cap < sum(spec.weights):
-        # Virtual weights that outweigh all the money there may be: its prices would hardly move.
-        return f"its feed allows a market to hold {plan.feed.terms.pot_cap} units, less than its virtual weights"
+    if plan.feed.terms.pot_cap < len(spec.weights) * MIN_STAKE:
+        return f"its feed lets a market hold too little for the least stake on each of {len(spec.weights)} outcomes"
     words = rendered(Specification.of_listing(spec, bytes.fromhex(plan.feed.address[2:]), terms), plan.feed.key)
     return Listing(turn.slot, plan.feed, spec, words.question, Metadata(words.id, str(plan.series)))
 
 
 def _weights(
-    design: Design, value: int, turn: Turn, now: int, bounds: ListingBounds, priors: Priors
+    design: Design, value: int, turn: Turn, now: int, bounds: ListingBounds, priors: Priors, pot_cap: int
 ) -> tuple[int, ...]:
-    """The prior by the present value, within the Safe's bounds."""
-    average = min(max(priors.average, bounds.min_weight), bounds.max_weight)
+    """The prior by the present value, within the Safe's bounds. Virtual weights that outweigh all the money there may
+    be would keep its prices where they are, so they add up to the pot cap at most."""
+    outcomes = len(design.bounds) + 1 if design.kind is Kind.RANGE else 2
+    average = min(max(min(priors.average, pot_cap // outcomes), bounds.min_weight), bounds.max_weight)  # down
     return weights_for(
         design.kind,
-        len(design.bounds) + 1 if design.kind is Kind.RANGE else 2,
+        outcomes,
         WeightBounds(bounds.min_weight, bounds.max_weight, average),
         value=value,
         seconds=turn.ends_at - now,

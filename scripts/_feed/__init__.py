@@ -1,4 +1,5 @@
-"""`vpm feed`: what an operator needs to know of a pool before markets stand on it.
+"""`vpm feed`: what an operator needs to know of a pool before markets stand on it, and a way to record its readings.
 
-`report` says what it costs to move a live pool, `table` writes the same for pools of round sizes into the guide.
+`report` says what it costs to move a live pool, `table` writes the same for pools of round sizes into the guide, and
+`record` records readings with anybody's key.
 """

@@ -1,4 +1,7 @@
-"""`vpm feed cost POOL [POOL]` and `vpm feed table`: see the manual. Exit codes: 0 told, 2 it cannot be told."""
+"""`vpm feed cost POOL [POOL]`, `vpm feed table` and `vpm feed record [FEED]`: see the manual.
+
+Exit codes: 0 done or told, 2 it cannot be.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +20,10 @@ from core.config import environment
 from core.errors import VpmError
 from core.local.packages import REPOSITORY
 from core.pools.cost import SAFE_SHARE
-from scripts._feed import table
+from scripts._feed import record, table
 from scripts._feed.report import SAFES_FLOOR, Asked, CannotSay, Report, lines, report
 from scripts._verify.chain import deployments_in
+from scripts._verify.claims import NotCheckable
 
 CANNOT_SAY = 2
 
@@ -30,24 +34,42 @@ def main(argv: list[str] | None = None) -> int:
     _cost_options(commands.add_parser("cost", help="what it costs to move a pool's reading, and the cap that follows"))
     written = commands.add_parser("table", help="the same for pools of round sizes, as the guide shows it")
     written.add_argument("--write", action="store_true", help="into docs/pool-feeds.md")
+    record.add_options(
+        commands.add_parser("record", help="record readings of pool feeds with a key of your own"), _folder()
+    )
     options = parser.parse_args(argv)
     if options.command == "table":
         return table.main(write=options.write)
     try:
-        told = asyncio.run(_told(options))
-    except RpcError as error:
-        print(f"vpm feed cost: the node could not be asked: {error.sentence()}", file=sys.stderr)
+        return record.main(options, _url(options)) if options.command == "record" else _cost(options)
+    except (NotCheckable, RpcError, VpmError) as error:
+        said = error.sentence() if isinstance(error, VpmError) else str(error)
+        away = "the node could not be asked: " if isinstance(error, RpcError) else ""
+        print(f"vpm feed {options.command}: {away}{said}", file=sys.stderr)
         return CANNOT_SAY
-    except VpmError as error:
-        print(f"vpm feed cost: {error.sentence()}", file=sys.stderr)
-        return CANNOT_SAY
+
+
+def _cost(options: argparse.Namespace) -> int:
+    told = asyncio.run(_told(options))
     print(json.dumps(told.body(), indent=2) if options.json else "\n".join(lines(told)))
     return 0
 
 
-def _cost_options(parser: argparse.ArgumentParser) -> None:
+def _folder() -> Path:
     given = environment(os.environ).values
-    folder = Path(given.get("VPM_DEPLOYMENTS_DIR") or REPOSITORY / "deployments")
+    return Path(given.get("VPM_DEPLOYMENTS_DIR") or REPOSITORY / "deployments")
+
+
+def _url(options: argparse.Namespace) -> str:
+    configured = str(environment(os.environ).values.get("VPM_BASE_RPC_URLS", ""))
+    url: str = options.rpc or configured.partition(",")[0].strip()
+    if not url:
+        raise CannotSay("Which node is to be asked?", hint="Say --rpc URL, or set VPM_BASE_RPC_URLS.")
+    return url
+
+
+def _cost_options(parser: argparse.ArgumentParser) -> None:
+    folder = _folder()
     parser.add_argument("pools", nargs="+", metavar="POOL", help="token/USDC alone, or token/WETH and then WETH/USDC")
     parser.add_argument("--rpc", help="a node of the chain; else the first in VPM_BASE_RPC_URLS")
     parser.add_argument("--window", type=int, default=SAFES_FLOOR, metavar="SECONDS", help="of the feed (default 1800)")
@@ -76,11 +98,7 @@ async def _told(options: argparse.Namespace) -> Report:
         raise CannotSay(f"The own share is {options.own_share:g}%.", hint="Give 0 to less than 100.")
     if options.sigma is not None and not options.sigma > 0:
         raise CannotSay(f"The volatility is {options.sigma:g}%.", hint="Give a positive one, for a year.")
-    configured = str(environment(os.environ).values.get("VPM_BASE_RPC_URLS", ""))
-    url = options.rpc or configured.partition(",")[0].strip()
-    if not url:
-        raise CannotSay("Which node is to be asked?", hint="Say --rpc URL, or set VPM_BASE_RPC_URLS.")
-    async with RpcClient([url], chain_id=None, timeout_seconds=30.0) as rpc:
+    async with RpcClient([_url(options)], chain_id=None, timeout_seconds=30.0) as rpc:
         client = ChainClient(rpc)
         asked = Asked(
             tuple(options.pools),

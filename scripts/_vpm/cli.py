@@ -68,7 +68,7 @@ def verify(argv: list[str]) -> int:
 
 
 def feed(argv: list[str]) -> int:
-    if argv[:1] == ["cost"] and "--rpc" not in argv:
+    if argv[:1] in (["cost"], ["record"]) and "--rpc" not in argv:
         _meet_the_local_stack()
     return _module("scripts._feed", argv)
 

@@ -212,11 +212,12 @@ Exit code 0: everything holds; 1: something does not; 2: it cannot be asked; 3: 
 told from the chain. 'cup FILE' recomputes the tournament from an answer of /api/cup/v1/export.""",
     ),
     "feed": (
-        "what it costs to move a pool's price, and what may stand on it",
+        "what it costs to move a pool's price, and what may stand on it; record a feed's readings",
         """\
 ./vpm feed cost POOL [POOL] [--rpc URL] [--window SECONDS] [--sigma PERCENT] [--own-share PERCENT]
                 [--quote TOKEN] [--deployments DIR] [--json]
 ./vpm feed table [--write]
+./vpm feed record [FEED...] [--since TIME] [--rpc URL] [--keystore FILE] [--deployments DIR] [--dry-run]
 
 'cost' reads a live pool of a token and USDC, or one of the token and WETH and then one of WETH and USDC, and prints
 what moving its mean price costs, while nobody arbitrages and where every block is arbitraged; what pushing its
@@ -230,7 +231,16 @@ liquidity out of range costs; and the most that a market on it may hold. docs/po
 
 'table' prints the same for pools of round sizes; --write puts it into docs/pool-feeds.md.
 
-Exit code 0: told; 2: it cannot be told.""",
+'record' brings to the chain the readings of pool feeds that open markets wait for, with anybody's key: whoever records
+a reading gets the same number. Everything comes from the node and the deployment file.
+
+  FEED                 like BNKR/market_cap; every pool feed of the deployment file if left out
+  --since TIME         every reading since then, whether or not a market waits for it: 90m, 12h, 2d or an ISO time
+  --keystore FILE      the key that pays for the gas; its password is asked for, or in VPM_RECORDER_KEYSTORE_PASSWORD.
+                       Without it the key is in VPM_RECORDER_KEY
+  --dry-run            say what is due and send nothing; needs no key
+
+Exit code 0: told, or recorded; 2: it cannot be.""",
     ),
     "config": ("list every setting, or check them with --check", "./vpm config [--check]"),
 }

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from core.market_document import Specification, described
 from core.mirror.bet import market_key
-from core.mirror.settlement import MARGIN, FeedTerms, Kind, ListingBounds, bucket, listing_terms
-from keeper.agent.listing import Listing, Plan, Priors, decide, round_plans, standing_plans
+from core.mirror.settlement import MARGIN, MIN_STAKE, FeedTerms, Kind, ListingBounds, bucket, listing_terms
+from keeper.agent.listing import Listing, Plan, Priors, Unlisted, decide, round_plans, standing_plans
 from keeper.agent.series import (
     HOUR,
     MIN_OPEN_SECONDS,
@@ -239,14 +239,26 @@ def test_quick_rounds_are_of_the_first_feed_that_is_quick_enough() -> None:
     assert len(round_plans([BNKR], [FRESH], QUICK_SECONDS, quick=True)) == 1
 
 
-def test_a_feed_whose_pot_cap_is_under_the_virtual_weights_gets_no_market() -> None:
-    """Ladders have the most outcomes: with less than their weights nothing is listed that money could not move."""
-    for cap, listed in ((20 * 10**6, 3), (20 * 10**6 - 1, 0)):
-        small = replace(AIXBT, terms=replace(POOL, pot_cap=cap))
-        plans = [plan for plan in standing_plans([small], [FRESH]) if plan.series is not Series.LADDER]
-        listings, unlisted = decide(plans, set(), NOW, BOUNDS, PRIORS)
-        assert len(listings) == listed
-        assert listed or all("less than its virtual weights" in each.reason for each in unlisted)
+def capped(pot_cap: int) -> tuple[list[Listing], list[Unlisted]]:
+    small = replace(AIXBT, terms=replace(POOL, pot_cap=pot_cap))
+    return decide(standing_plans([small], [FRESH]), set(), NOW, BOUNDS, PRIORS)
+
+
+def test_no_market_is_listed_whose_pot_has_no_room_for_a_stake_on_each_outcome() -> None:
+    listings, unlisted = capped(2 * MIN_STAKE)
+    assert {each.slot.series for each in listings} == {Series.TOUCH, Series.DAY, Series.FAR}
+    assert ["the least stake on each of" in each.reason for each in unlisted] == [True]  # the ladder
+    listings, unlisted = capped(2 * MIN_STAKE - 1)
+    assert listings == []
+    assert all("the least stake on each of" in each.reason for each in unlisted)
+
+
+@pytest.mark.parametrize("pot_cap", [8 * 10**6, 15 * 10**6, 10**10])
+def test_virtual_weights_do_not_outweigh_what_a_pot_may_hold(pot_cap: int) -> None:
+    """Else the prices of a market on a small pool would stand still whatever is bet."""
+    for each in capped(pot_cap)[0]:
+        most = max(pot_cap, len(each.spec.weights) * BOUNDS.min_weight)
+        assert sum(each.spec.weights) <= most + len(each.spec.weights)  # each is rounded
 
 
 @pytest.mark.parametrize(
