@@ -31,13 +31,4 @@ interface IObservedPool {
             uint160 secondsPerLiquidityCumulativeX128,
             bool initialized
         );
-
-    /// @notice What the pool accumulated up to so many seconds ago each.
-    function observe(uint32[] calldata secondsAgos)
-        external
-        view
-        returns (int56[] memory tickCumulatives, uint160[] memory secondsPerLiquidityCumulativeX128s);
-
-    /// @notice Pays for room for more observations. Anybody. The room is used once the ring has come round.
-    function increaseObservationCardinalityNext(uint16 observationCardinalityNext) external;
 }

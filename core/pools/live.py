@@ -46,6 +46,7 @@ POOL: Final = Abi(
         _function("ticks", "int24", "uint128", "int128"),
         _function("observations", "uint256", "uint32", "int56", "uint160", "bool"),
         _function("observe", "uint32[]", "int56[]", "uint160[]"),
+        _function("increaseObservationCardinalityNext", "uint16"),
     ]
 )
 TOKEN: Final = Abi([_function("decimals", "", "uint8"), _function("symbol", "", "string")])

@@ -12,7 +12,6 @@ from typing import Any
 
 from sqlalchemy import select
 
-from core.abi import abi
 from core.chain import Contract, RpcError
 from core.db.schema.index_agent import agent_feed, agent_market
 from core.db.schema.index_shared import oracle_round
@@ -20,6 +19,7 @@ from core.deployment_feeds import PoolFeed, PoolSource
 from core.grid import Needs, grid_time, ring_for
 from core.mirror.settlement import MarketStatus
 from core.outbox import KEEPER, LISTER
+from core.pools.live import POOL
 from keeper import metrics
 from keeper.agent.recording import Standing, groups, subject
 from keeper.desk import Run
@@ -171,10 +171,10 @@ async def _grow(run: Run, feeds: Iterable[PoolFeed]) -> None:
         for pool in feed.pools:
             _, known = pools.get(pool.address, (pool, 0))
             pools[pool.address] = (pool, max(known, needed))
-    contracts = {address: Contract(address, abi("IObservedPool")) for address in pools}
+    contracts = {address: Contract(address, POOL) for address in pools}
     answers: list[Any] = await run.read_all([contracts[address].call("slot0") for address in pools])
     for (address, (pool, needed)), slot in zip(pools.items(), answers, strict=True):
-        room = 0 if isinstance(slot, RpcError) else slot["observationCardinalityNext"]
+        room = 0 if isinstance(slot, RpcError) else slot[4]
         if room == 0 or room >= needed:
             continue
         call = contracts[address].call("increaseObservationCardinalityNext", min(room + GROW_BY, needed))

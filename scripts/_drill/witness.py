@@ -91,7 +91,7 @@ async def observed_at(fleet: Fleet, address: str) -> int:
 
 async def observations(fleet: Fleet) -> dict[str, int]:
     """When each of our feeds was observed last, by its key."""
-    feeds = fleet.deployment("base").observation_feeds
+    feeds = fleet.deployment("base").published_feeds
     return {feed.key: await observed_at(fleet, feed.address) for feed in feeds}
 
 

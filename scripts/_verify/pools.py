@@ -10,6 +10,7 @@ from core.events.pool import POOL_EVENTS
 from core.mirror.pool_feed import FeedTerms, Observation, Pool, Quality, Source, measure
 from core.mirror.pool_logs import pool_from_logs
 from core.mirror.rounds import Problem, Reading, Round
+from core.pools.live import POOL
 from scripts._verify.chain import Chain, abi, seen
 from scripts._verify.claims import Findings
 
@@ -92,7 +93,7 @@ def _told(quality: int, answer: int) -> str:
 
 async def _from_ring(chain: Chain, pool: str, at: int, length: int) -> Pool | None:
     """The observations around both ends of the window; None where the ring has forgotten its start."""
-    ring = _Ring(chain, Contract(pool, abi("IObservedPool")))
+    ring = _Ring(chain, Contract(pool, POOL))
     await ring.open()
     first = await ring.last_until(at - length)
     if first is None:

@@ -20,7 +20,6 @@ CONTRACTS = (
     "AgentLister",
     "FeedResolver",
     "IERC3009",
-    "IObservedPool",
     "LocalFeed",
     "LocalStockToken",
     "LocalUSDC",
