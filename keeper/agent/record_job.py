@@ -123,8 +123,10 @@ async def _record(run: Run, standing: Standing) -> None:
     for batch in groups([at for at in wanted if free[subject(feed, at)] is None]):
         answers: list[Any] = await run.read_all([contract.call("qualityOf", at) for at in batch])
         times = [at for at, quality in zip(batch, answers, strict=True) if not quality]  # 0: unrecorded
+        others = sorted(set(batch) - set(times))
+        if others:
+            run.report.skip(feed.key, f"somebody has recorded {_told(others)}; the index has not read that yet")
         if not times:
-            run.report.skip(feed.key, f"somebody has recorded {_told(batch)}; the index has not read that yet")
             continue
         call = contract.call("record", times)
         want = Want(

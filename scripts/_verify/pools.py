@@ -72,9 +72,9 @@ async def check_reading(chain: Chain, feed: PoolFeedFacts, at: int, when: str, s
         return
     pools, shown = [], []
     for address in feed.pools:
-        pool = await _from_ring(chain, address, at, feed.terms.window)
+        pool = await from_ring(chain, address, at, feed.terms.window)
         shown.append(f"{'logs' if pool is None else 'observations'} of {address}, to {at}")
-        pool = pool or await _from_logs(chain, address, at, feed.terms.window)
+        pool = pool or await from_logs(chain, address, at, feed.terms.window)
         if pool is None:
             said.unknown(claim, shown[-1], f"it says nothing in the {WIDEST} blocks before the window")
             return
@@ -91,7 +91,7 @@ def _told(quality: int, answer: int) -> str:
 # ---------------------------------------------------------------- what the pool remembers
 
 
-async def _from_ring(chain: Chain, pool: str, at: int, length: int) -> Pool | None:
+async def from_ring(chain: Chain, pool: str, at: int, length: int) -> Pool | None:
     """The observations around both ends of the window; None where the ring has forgotten its start."""
     ring = _Ring(chain, Contract(pool, POOL))
     await ring.open()
@@ -152,7 +152,7 @@ class _Ring:
 # ---------------------------------------------------------------- what its logs say
 
 
-async def _from_logs(chain: Chain, pool: str, at: int, length: int) -> Pool | None:
+async def from_logs(chain: Chain, pool: str, at: int, length: int) -> Pool | None:
     """The pool at the end of the window, from as few logs as tell its start too; None when there are none for long."""
     last = await _block_at(chain, at)
     first = await _block_at(chain, at - length)

@@ -12,6 +12,14 @@ TARGETS = "tests/unit/test_webhook_targets.py"
 LINEAGE = "tests/unit/test_index_decisions.py"
 CREDITING = "tests/unit/test_keeper_crediting.py"
 CUP = "tests/unit/test_cup_pure.py"
+GRID = "tests/unit/test_grid.py"
+RECORDING = "tests/unit/test_keeper_recording.py"
+AGENT_SETTLING = "tests/unit/test_keeper_agent_settling.py"
+SERIES = "tests/unit/test_keeper_series.py"
+POOL_LOGS = "tests/unit/test_pool_logs.py"
+DEPLOYMENTS = "tests/unit/test_deployments.py"
+POOL_INDEX = "tests/integration/test_pool_feed_index.py"
+POOL_SERVICE = "tests/integration/test_pool_feed_service.py"
 
 RELAYER = (
     Guard(
@@ -452,4 +460,105 @@ CONTRACTS = tuple(
     Guard(each.name, each.source, each.code, each.without, (f"{each.suite}::{each.test}",)) for each in contracts.GUARDS
 )
 
-GUARDS = (*RELAYER, *RELAYER_ON_CHAIN, *INDEXER, *KEEPER, *API, *CORE, *SCRIPTS, *CONTRACTS)
+POOL_FEEDS = (
+    Guard(
+        "a reading is asked for in the very second it is of, whose block may still come",
+        "core/grid.py",
+        "if oldest <= (at := grid_time(moment, step)) < before:",
+        "if oldest <= (at := grid_time(moment, step)) <= before:",
+        (GRID,),
+    ),
+    Guard(
+        "a reading before an early-resolvable market's interval is paid for, and counts for nothing",
+        "core/grid.py",
+        "yield from range(next_grid_time(max(first, oldest), step)",
+        "yield from range(grid_time(max(first, oldest), step)",
+        (GRID,),
+    ),
+    Guard(
+        "what the pools have forgotten is asked for again and again",
+        "core/grid.py",
+        "if oldest <= (at := grid_time(moment, step)) < before:",
+        "if (at := grid_time(moment, step)) < before:",
+        (GRID,),
+    ),
+    Guard(
+        "readings are recorded of a feed that no market needs",
+        "keeper/agent/recording.py",
+        "elif self.listed_on and max(self.recorded",
+        "elif max(self.recorded",
+        (RECORDING,),
+    ),
+    Guard(
+        "nobody is told that a reading which decides a market was forgotten unrecorded",
+        "keeper/agent/recording.py",
+        "return sorted(at for at in gone - self.recorded if at < self.oldest)",
+        "return []",
+        (RECORDING,),
+    ),
+    Guard(
+        "a market is given up while the reading that decides it can still be recorded",
+        "keeper/agent/settling.py",
+        "if facts.unrecorded is not None and now <= terms.voids_after:",
+        "if False:",
+        (AGENT_SETTLING,),
+    ),
+    Guard(
+        "a market is listed whose pot has no room for a stake on each outcome",
+        "keeper/agent/listing.py",
+        "if plan.feed.terms.pot_cap < len(spec.weights) * MIN_STAKE:",
+        "if False:",
+        (SERIES,),
+    ),
+    Guard(
+        "virtual weights outweigh all the money a pot may hold, and its prices stand still",
+        "keeper/agent/listing.py",
+        "min(priors.average, pot_cap // outcomes)",
+        "priors.average",
+        (SERIES,),
+    ),
+    Guard(
+        "a swap that left a pool's tick where it was is taken for an observation of the pool",
+        "core/mirror/pool_logs.py",
+        "elif change.tick != self._tick:",
+        "else:",
+        (POOL_LOGS,),
+    ),
+    Guard(
+        "an observation is made up for a time of which some logs are not known",
+        "core/mirror/pool_logs.py",
+        "elif time > self._since:",
+        "else:",
+        (POOL_LOGS,),
+    ),
+    Guard(
+        "liquidity that begins or ends beside the price is counted as in range",
+        "core/mirror/pool_logs.py",
+        "not change.lower <= self._tick < change.upper",
+        "not change.lower <= self._tick <= change.upper",
+        (POOL_LOGS,),
+    ),
+    Guard(
+        "a deployment file lets a pool feed's memory be shorter than what its readings look back on",
+        "core/deployment_feeds.py",
+        "if self.memory_seconds < reach:",
+        "if False:",
+        (DEPLOYMENTS,),
+    ),
+    Guard(
+        "a reading that a node never told of is missing from the index, and the audit is clean",
+        "indexer/audit/feeds.py",
+        'self._comparison.keys("reading", [], recorded)',
+        'self._comparison.keys("reading", [], [])',
+        (POOL_INDEX,),
+    ),
+    Guard(
+        "what a stranger has recorded is paid for a second time",
+        "keeper/agent/record_job.py",
+        "if not quality]",
+        "if quality is not None]",
+        (POOL_SERVICE,),
+    ),
+)
+
+GUARDS = (*POOL_FEEDS, *RELAYER, *RELAYER_ON_CHAIN, *INDEXER, *KEEPER, *API, *CORE, *SCRIPTS, *CONTRACTS)

@@ -36,7 +36,7 @@ class AgentChain(PlayedChain[AgentContracts]):
         made = cls(url, deployment, contracts)
         # The saved genesis may be hours old: a block of now makes `now` the present, and the feeds are read again.
         made.ask("evm_mine")
-        for source in deployment.agent_feeds:
+        for source in deployment.published_feeds:
             made.observe(CAP // 2, source.key)
         return made
 

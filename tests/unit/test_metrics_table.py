@@ -164,6 +164,41 @@ def test_a_daemon_without_any_target_is_alarmed_about(gone: str, tmp_path: Path)
     _promtool("test", "rules", str(tmp_path / "case.yml"))
 
 
+@pytest.mark.parametrize(
+    ("alert", "series", "quiet", "loud", "labels"),
+    [
+        ("VpmFeedBehind", "vpm_feed_behind_seconds", 300, 301, {"feed": "BNKR/market_cap"}),
+        ("VpmReadingLost", "vpm_feed_lost_readings", 0, 1, {"feed": "BNKR/market_cap"}),
+        ("VpmPoolThin", "vpm_pool_depth", 0.2, 0.19, {"feed": "BNKR/market_cap", "pool": "BNKR/WETH"}),
+        ("VpmPoolQuiet", "vpm_pool_quiet", 0.7, 0.71, {"feed": "BNKR/market_cap", "pool": "BNKR/WETH"}),
+    ],
+)
+def test_a_feed_that_falls_behind_and_a_pool_that_runs_dry_are_alarmed_about(
+    alert: str, series: str, quiet: float, loud: float, labels: dict[str, str], tmp_path: Path
+) -> None:
+    (rule,) = (rule for rule in _rules() if rule["alert"] == alert)
+    told = {**labels, "severity": rule["labels"]["severity"]}
+    shown = ", ".join(f'{name}="{value}"' for name, value in labels.items())
+
+    def after(value: float, fires: bool) -> dict[str, Any]:
+        return {
+            "interval": "1m",
+            "input_series": [{"series": f'{series}{{{shown}, instance="a"}}', "values": f"{value}x12"}],
+            "promql_expr_test": [],
+            "alert_rule_test": [{"eval_time": "10m", "alertname": alert, "exp_alerts": [fired] if fires else []}],
+        }
+
+    summary = rule["annotations"]["summary"]
+    for name, value in labels.items():
+        summary = summary.replace("{{ $labels." + name + " }}", value)
+    share = f"{loud * 100:g}%"
+    summary = summary.replace("{{ $value | humanizePercentage }}", share).replace("{{ $value }}", f"{loud:g}")
+    fired = {"exp_labels": told, "exp_annotations": {**rule["annotations"], "summary": summary}}
+    case = {"rule_files": [str(ALERTS)], "evaluation_interval": "1m", "tests": [after(quiet, False), after(loud, True)]}
+    (tmp_path / "case.yml").write_text(yaml.safe_dump(case))
+    _promtool("test", "rules", str(tmp_path / "case.yml"))
+
+
 # ---------------------------------------------------------------- dashboard and scraping
 
 

@@ -1,0 +1,150 @@
+"""A pool feed on a local Base: a genuine Uniswap v3 with a past of swaps, and a feed on it that the Safe allows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from core.abi import abi
+from core.chain import Contract
+from core.deployment_feeds import PoolFeed, PoolSource
+from core.deployments import write_deployment
+from core.grid import grid_time
+from core.market_document import Metadata, Specification, rendered
+from core.mirror.bet import market_key
+from core.mirror.settlement import MARGIN, Kind
+from core.money import USD
+from core.pools.live import POOL
+from scripts._stack import agent_pools, wallets
+from scripts._stack.agent_pools import AgentPools, Walk
+from scripts._stack.chain_setup import Node
+from scripts._stack.genesis import creation_code
+from scripts._stack.uniswap import Actor
+from tests.support.agent_chain import AgentChain
+
+KEY = "VIRTUAL/market_cap"
+WINDOW, STEP, MAX_QUIET = 120, 60, 600
+MEMORY = WINDOW + STEP
+PAST = 1_200
+STRANGER = wallets.DEV[7]
+_CONFIG = "(string,address,address,uint256,address[],uint128[],uint32,uint32,uint32)"
+
+
+@dataclass(frozen=True)
+class PoolChain:
+    """A chain with a pool feed. `agents` is the chain whose deployment names it."""
+
+    agents: AgentChain
+    feed: PoolFeed
+    pools: AgentPools
+    walk: Walk
+
+    @property
+    def node(self) -> Node:
+        return self.walk.who.node
+
+    @property
+    def contract(self) -> Contract:
+        return Contract(self.feed.address, abi("PoolFeed"))
+
+    @property
+    def now(self) -> int:
+        return self.agents.now
+
+    def trade(self, seconds: int, every: int = 30) -> None:
+        """Time passes, and the pools are traded in."""
+        end = self.now + seconds
+        while self.now + every <= end:
+            self.agents.warp_to(self.now + every)
+            agent_pools.trade_once(self.node, self.walk, self.now)
+        if self.now < end:
+            self.agents.warp_to(end)
+
+    def record(self, *times: int) -> dict[str, Any]:
+        """By a stranger."""
+        return self.agents.send(self.contract.call("record", list(times)), STRANGER.address)
+
+    def value(self) -> int:
+        """The feed's newest reading."""
+        return int(self.agents.read(self.contract.call("latestRoundData"))[1])
+
+    def reading(self, at: int) -> int:
+        """What was recorded of a grid time."""
+        return int(self.agents.read(self.contract.call("getRoundData", at // STEP))[1])
+
+    def list(
+        self, kind: Kind = Kind.DIRECTION, *, stakes: int = 120, length: int = 360, target: int = 0, early: bool = False
+    ) -> tuple[str, Any]:
+        """Lists a market whose stakes end in so many seconds; its id and the resolver's terms."""
+        now = self.now
+        closes_at = now + stakes
+        begins = closes_at + MARGIN + MEMORY
+        start = begins if kind is Kind.DIRECTION else 0
+        ends_at = begins + max(length, 2 * MEMORY)
+        feed = bytes.fromhex(self.feed.address[2:])
+        derived = {"early_from": begins if early else 0, "settles_after": 0, "voids_after": 0}
+        times = {"opens_at": 0, "closes_at": closes_at, "start_at": start, "ends_at": ends_at}
+        spec = Specification(kind, feed, target, (), early, False, 0, **times, **derived)
+        identity = rendered(spec, KEY).id
+        weights = (10 * USD, 10 * USD)
+        fields = (int(kind), self.feed.address, target, (), early, 0, closes_at, start, ends_at, weights)
+        lister = self.agents.contracts.lister
+        call = lister.call("list", market_key(identity), fields, Metadata(identity).canonical())
+        self.agents.send(call, self.agents.deployment.operator_wallets["lister"])
+        return identity, self.agents.read(self.agents.contracts.resolver.call("terms", market_key(identity)))
+
+
+def with_pool_feed(chain: AgentChain, deployments: Path) -> PoolChain:
+    """Places the exchange, lays a past of swaps, deploys the feed and lets the Safe allow it. The deployment file in
+    the folder names it afterwards. The chain mines each transaction from then on, and nothing by itself."""
+    node = Node(chain.url)
+    node.ask("evm_setIntervalMining", 0)
+    node.ask("evm_setAutomine", True)
+    agent_pools.place_weth(node)
+    pools = agent_pools.build(node, chain.deployment.token("USDC").address)
+    agent_pools.lay_past(node, pools, chain.now + PAST)
+    who = agent_pools.trader(node)
+    feed = _deployed(chain, who, pools)
+    others = (each for each in chain.deployment.published_feeds if each.key != KEY)
+    made = replace(chain, deployment=chain.deployment.model_copy(update={"feeds": (*others, feed)}))
+    played = PoolChain(made, feed, pools, Walk(who, pools))
+    played.trade(60)
+    played.record(grid_time(played.now - 1, STEP))
+    safe = chain.deployment.safe
+    assert safe is not None
+    given = (feed.address, True, feed.memory_seconds, feed.max_age_seconds, feed.pot_cap_units)
+    made.send(made.contracts.lister.call("setFeed", *given), safe.address)
+    write_deployment(made.deployment, deployments / f"{made.deployment.network}.json")
+    return played
+
+
+def _deployed(chain: AgentChain, who: Actor, pools: AgentPools) -> PoolFeed:
+    chosen = (pools.of(KEY), pools.weth)
+    liquidity = [int(chain.read(Contract(pool.address, POOL).call("liquidity"))) for pool in chosen]
+    token = next(each for each in agent_pools.TOKENS if each.key == KEY)
+    usdc, supply = chain.deployment.token("USDC").address, token.supply * 10**18
+    addresses = [pool.address for pool in chosen]
+    made_with = (f"{KEY}", chosen[0].base, usdc, supply, addresses, liquidity, WINDOW, STEP, MAX_QUIET)
+    address = who.deploy("PoolFeed", creation_code("PoolFeed"), [_CONFIG], [made_with])
+    return PoolFeed(
+        kind="pool",
+        key=KEY,
+        address=address,
+        memory_seconds=MEMORY,
+        max_age_seconds=600,
+        pot_cap_units=1_000 * USD,
+        token=chosen[0].base,
+        token_decimals=18,
+        quote=usdc,
+        supply=supply,
+        pools=tuple(
+            PoolSource(address=pool.address, name=name, reference_liquidity=each)
+            for pool, name, each in zip(
+                chosen, ("Uniswap v3 VIRTUAL/WETH 0.3%", "Uniswap v3 WETH/USDC 0.05%"), liquidity, strict=True
+            )
+        ),
+        window_seconds=WINDOW,
+        step_seconds=STEP,
+        max_quiet_seconds=MAX_QUIET,
+    )
