@@ -20,7 +20,8 @@ UNLIMITED_GAS = str(2**63 - 1)
 MEASURE = "(int56,int56,uint128,uint32)"
 CASE = (
     "((string,address,address,uint256,address[],uint128[],uint32,uint32,uint32),uint256,(address,bool,uint128)[],"
-    f"(uint256,uint256,int256,uint256,uint256)[],(uint256,uint8,int256,{MEASURE}[])[])"
+    f"(uint256,uint256,int256,uint256,uint256)[],(uint256,uint8,int256,{MEASURE}[])[],"
+    "(uint256,uint256,uint256,uint256,bool,uint80,int256,uint64)[])"
 )
 LINE = re.compile(r"CASE\|(0x[0-9a-f]+)")
 
@@ -47,12 +48,27 @@ class Told:
 
 
 @dataclass(frozen=True)
+class Asked:
+    """What the feed answered for a moment, once so many readings were recorded."""
+
+    time: int
+    max_age: int
+    recorded: int
+    oldest_tellable: int
+    waits: bool
+    round: int
+    answer: int
+    grid_time: int
+
+
+@dataclass(frozen=True)
 class Case:
     """A history of one or two pools, and what a feed recorded of it."""
 
     terms: FeedTerms
     steps: tuple[Step, ...]
     told: tuple[Told, ...]
+    asked: tuple[Asked, ...]
 
     def of_pool(self, which: int) -> list[Step]:
         return [step for step in self.steps if step.which == which]
@@ -89,7 +105,7 @@ def play(count: int, seed: int) -> list[Case]:
 
 
 def _case(line: str) -> Case:
-    ((config, quote_decimals, sources, steps, told),) = decode([CASE], bytes.fromhex(line[2:]))
+    ((config, quote_decimals, sources, steps, told, asked),) = decode([CASE], bytes.fromhex(line[2:]))
     _, _, _, supply, _, _, window, step, max_quiet = config
     return Case(
         FeedTerms(
@@ -102,6 +118,7 @@ def _case(line: str) -> Case:
         ),
         tuple(Step(*each) for each in steps),
         tuple(Told(time, Quality(quality), answer, tuple(measures)) for time, quality, answer, measures in told),
+        tuple(Asked(*each) for each in asked),
     )
 
 

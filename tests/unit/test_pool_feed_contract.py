@@ -14,7 +14,7 @@ from collections import Counter
 
 import pytest
 
-from core.mirror.pool_feed import Quality, measure
+from core.mirror.pool_feed import NotRecordedYet, Quality, measure, reading_at
 from tests.unit.pool_feed_replay import Case, Step, play
 
 HISTORIES = int(os.environ.get("VPM_TEST_HISTORIES", "150"))
@@ -44,6 +44,30 @@ def test_the_feed_equals_the_mirror_to_the_unit(cases: list[Case]) -> None:
             seen[told.quality] += 1
     print(dict(seen))
     assert all(seen[quality] >= HISTORIES // 10 for quality in (Quality.GOOD, Quality.QUIET, Quality.THIN)), seen
+
+
+@pytest.mark.timeout(1200)
+def test_the_feed_answers_for_a_moment_as_the_mirror_does(cases: list[Case]) -> None:
+    seen: Counter[str] = Counter()
+    for case in cases:
+        step = case.terms.step
+        for asked in case.asked:
+            recorded = {told.time: told.answer for told in case.told[: asked.recorded]}
+            try:
+                found = reading_at(step, recorded, asked.oldest_tellable, asked.time, asked.max_age)
+                waits = None
+            except NotRecordedYet as error:
+                found, waits = None, error.grid_time
+            assert waits == (asked.time - asked.time % step if asked.waits else None)
+            if asked.waits:
+                seen["waits"] += 1
+                continue
+            assert (found or (0, 0)) == (asked.grid_time, asked.answer)
+            assert asked.round == asked.grid_time // step
+            seen["none" if found is None else "older" if asked.time - found[0] >= step else "its own"] += 1
+    print(dict(seen))
+    assert len(seen) == 4
+    assert min(seen.values()) > HISTORIES // 10
 
 
 @pytest.mark.timeout(1200)

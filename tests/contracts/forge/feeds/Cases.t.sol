@@ -31,18 +31,32 @@ contract Cases is Trader {
         IPoolFeed.Measure[] measures;
     }
 
+    /// What it answered for a moment, once so many readings were recorded.
+    struct Asked {
+        uint256 time;
+        uint256 maxAge;
+        uint256 recorded;
+        uint256 oldestTellable;
+        bool waits; // it was still to be recorded
+        uint80 round;
+        int256 answer;
+        uint64 gridTime;
+    }
+
     struct Case {
         IPoolFeed.Config config;
         uint256 quoteDecimals;
         IPoolFeed.Source[] sources;
         Step[] steps;
         Told[] told;
+        Asked[] asked;
     }
 
     event log(string line);
 
     Step[] private _steps;
     Told[] private _told;
+    Asked[] private _asked;
     PoolFeed private feed;
 
     function test_cases() public {
@@ -58,6 +72,7 @@ contract Cases is Trader {
     function play(uint256 seed) external {
         delete _steps;
         delete _told;
+        delete _asked;
         delete traded;
         vm.warp(T0 + random(seed, "start") % 1e6);
         (IPoolFeed.Config memory c, uint8 quoteDecimals) = newFeed(seed);
@@ -65,8 +80,9 @@ contract Cases is Trader {
             vm.warp(block.timestamp + pause(seed + k));
             trade(seed + k);
             told(block.timestamp - 1 - random(seed + k, "ago") % (k % 3 == 0 ? 600 : 30));
+            ask(block.timestamp - 1 - random(seed + k, "asked") % 900, random(seed + k, "age") % 400);
         }
-        Case memory all = Case(c, quoteDecimals, feed.sources(), _steps, _told);
+        Case memory all = Case(c, quoteDecimals, feed.sources(), _steps, _told, _asked);
         emit log(string.concat("CASE|", VmText(address(vm)).toString(abi.encode(all))));
     }
 
@@ -110,6 +126,17 @@ contract Cases is Trader {
         int24 start = int24(int256(r % 120_000)) - 60_000;
         pool = newPool(a, b, start);
         addTraded(pool, start);
+    }
+
+    function ask(uint256 time, uint256 maxAge) private {
+        Asked storage a = _asked.push();
+        (a.time, a.maxAge, a.recorded, a.oldestTellable) = (time, maxAge, _told.length, feed.oldestTellable());
+        try feed.readingAt(time, maxAge) returns (uint80 round, int256 answer, uint64 gridTime) {
+            (a.round, a.answer, a.gridTime) = (round, answer, gridTime);
+        } catch (bytes memory why) {
+            vm.assertEq(why, abi.encodeWithSelector(IPoolFeed.NotRecordedYet.selector, time - time % feed.step()));
+            a.waits = true;
+        }
     }
 
     /// Recorded now, unless it was before or never can be; and what is recorded is what was measured.
