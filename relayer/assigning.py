@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from collections.abc import Sequence
 
 from core.chain import RpcError
 from core.log import get_logger
@@ -15,8 +16,9 @@ from relayer.feed import ChainFeed
 from relayer.gate import Standing, gate
 from relayer.policy import LanePolicy
 from relayer.preflight import Checked, Terms, check
-from relayer.rows import Candidate, Former
+from relayer.rows import Candidate, Former, Prepared, unsigned_of
 from relayer.sending import Sender
+from relayer.signing import Signed, SignerUnavailable, Unsigned
 from relayer.store import LaneStore
 from relayer.takers import find_taker
 
@@ -25,6 +27,8 @@ log = get_logger(__name__)
 # New intents are announced; this is for announcements lost with a connection.
 LOOK_AGAIN_SECONDS = 1.0
 BLOCKED_SECONDS = 0.5
+# How long no other lane asks for the same signatures. One that outlasts it is stored all the same, if nobody was first.
+CLAIM_SECONDS = 30.0
 
 
 class Assigner:
@@ -72,6 +76,7 @@ class Assigner:
                 in_flight=len(self._air.unmined),
                 max_in_flight=self._policy.max_in_flight,
                 out_of_funds=self._sender.out_of_funds,
+                signer_trouble=self._store.lease.signer.trouble,
             )
         )
 
@@ -79,8 +84,10 @@ class Assigner:
         """One batch; False when there was nothing to do."""
         now = time.monotonic()
         self._deferred = {intent: until for intent, until in self._deferred.items() if until > now}
-        room = self._policy.max_in_flight - len(self._air.unmined)
-        candidates = await self._store.queued(min(self._policy.batch_size, room), [*self._deferred, *self._claims])
+        room = min(self._policy.batch_size, self._policy.max_in_flight - len(self._air.unmined))
+        # A key service gets as many as it takes at a time: then the batch waits for one answer, not for a line of them.
+        room = min(room, self._store.lease.signer.at_once or room)
+        candidates = await self._store.queued(room, [*self._deferred, *self._claims])
         candidates = [each for each in candidates if each.intent_id not in self._claims]  # claimed while we asked
         if not candidates:
             return False
@@ -122,10 +129,35 @@ class Assigner:
                     self._air.refused(candidate.kind, candidate.age_seconds)
                     log.info(refusal.reason, action="relayer.refused", intent=refusal.intent_id, code=refusal.code)
         if checked.ready:
-            async with self._air.writing:
-                flights = await self._store.sign(checked.ready)
-                self._air.signed(flights, [by_id[each.intent_id].age_seconds for each in flights])
-            self._sender.push(flights)
+            await self._sign(checked.ready, by_id)
+
+    async def _sign(self, prepared: Sequence[Prepared], by_id: dict[int, Candidate]) -> None:
+        """Stores them signed, then pushes them. A key service is asked before any row is locked; what it signed for
+        nonces that are others' by then is forgotten, and was never anywhere but here."""
+        ready: dict[Unsigned, Signed] | None = None
+        if self._store.lease.signer.at_once is not None:
+            prepared = await self._store.claim(prepared, CLAIM_SECONDS)
+            ready = await self._ask_for_signatures(prepared)
+            if not ready:
+                await self._store.unclaim(prepared)
+                return
+        async with self._air.writing:
+            flights = await self._store.sign(prepared, ready)
+            self._air.signed(flights, [by_id[each.intent_id].age_seconds for each in flights])
+        self._sender.push(flights)
+        if ready and not flights:
+            await asyncio.sleep(BLOCKED_SECONDS)  # every nonce moved on meanwhile: not to ask, and pay, without pause
+
+    async def _ask_for_signatures(self, prepared: Sequence[Prepared]) -> dict[Unsigned, Signed]:
+        """For the next nonces in order, as far as the key service came; empty when it signs nothing."""
+        lease, first = self._store.lease, self._air.next_nonce
+        wanted = [unsigned_of(each, lease.chain_id, first + number) for number, each in enumerate(prepared)]
+        try:
+            signed = await lease.signer.sign_all(wanted)
+        except SignerUnavailable as error:
+            log.warning(error.message, action="relayer.not_signed", lane=self._air.lane, chain=self._air.chain)
+            return {}
+        return dict(zip(wanted, signed, strict=False))
 
     async def _resolve(self, checked: Checked, by_id: dict[int, Candidate]) -> None:
         """What had a nonce and would be refused now: landed after all, refused for certain, or not known yet."""

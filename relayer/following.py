@@ -20,7 +20,7 @@ from relayer.nonces import Reconciled, drift, reconcile
 from relayer.policy import LanePolicy
 from relayer.rows import Mined, attempt_of
 from relayer.sending import Sender
-from relayer.signing import Fees, Signed, Unsigned
+from relayer.signing import Fees, Signed, SignerUnavailable, Unsigned
 from relayer.store import LaneStore
 from relayer.takers import find_taker
 
@@ -343,7 +343,7 @@ class Follower:
             live=self._held(),
             ended=[flight.nonce for flight in ended],
         )
-        fillers = self._noops(wanted)
+        fillers = await self._noops(wanted)
         if not fillers and not ended and wanted.next_nonce == air.next_nonce:
             return True
         said = drift(air.next_nonce, wanted)
@@ -363,8 +363,8 @@ class Follower:
         self._sender.push(flights)
         return True
 
-    def _noops(self, wanted: Reconciled) -> list[Signed]:
-        """For the holes, as many as the hour's gas still pays for."""
+    async def _noops(self, wanted: Reconciled) -> list[Signed]:
+        """For the holes, as many as the hour's gas still pays for and the signer signs now; the rest comes later."""
         market = self._feed.market
         fees = quote(self._policy.fees, market)
         if fees is None or not wanted.holes:
@@ -380,18 +380,25 @@ class Follower:
                 holes=len(wanted.holes),
                 paid=paid,
             )
-        return [self._sign_noop(nonce, fees) for nonce in wanted.holes[: min(paid, REPLACEMENTS)]]
+        return await self._signed([self._noop(nonce, fees) for nonce in wanted.holes[: min(paid, REPLACEMENTS)]])
 
-    def _sign_noop(self, nonce: int, fees: Fees) -> Signed:
+    def _noop(self, nonce: int, fees: Fees) -> Unsigned:
         lease = self._store.lease
-        return lease.signer.sign(
-            Unsigned(lease.chain_id, nonce, fees, self._noop_gas, lease.signer.address, value_wei=0, data=b"")
-        )
+        return Unsigned(lease.chain_id, nonce, fees, self._noop_gas, lease.signer.address, value_wei=0, data=b"")
+
+    async def _signed(self, wanted: Sequence[Unsigned]) -> list[Signed]:
+        """The first of these, at most what one look may sign; none while the signer does not sign."""
+        signer = self._store.lease.signer
+        try:
+            return await signer.sign_all(wanted[: min(REPLACEMENTS, signer.at_once or REPLACEMENTS)])
+        except SignerUnavailable as error:
+            log.warning(error.message, action="relayer.not_signed", chain=self._air.chain, lane=self._air.lane)
+            return []
 
     async def _unstick(self, latest: int, pending: int) -> None:
         line = self._line(latest, pending)
         again: list[Flight] = []
-        replaced: list[tuple[Flight, Attempt]] = []
+        replaced: list[tuple[Flight, Unsigned, bool]] = []
         for nonce in sorted(self._air.unmined):
             flight = self._air.unmined[nonce]
             if nonce < latest or self._sender.waits(flight):
@@ -400,9 +407,10 @@ class Follower:
             if step is Step.RESEND:
                 again.append(flight)
             elif step in (Step.BUMP, Step.CANCEL) and len(replaced) < REPLACEMENTS:
-                attempt = self._replacement(flight, cancel=step is Step.CANCEL or flight.cancelling)
-                if attempt is not None:
-                    replaced.append((flight, attempt))
+                cancel = step is Step.CANCEL or flight.cancelling
+                wanted = self._replacement(flight, cancel=cancel)
+                if wanted is not None:
+                    replaced.append((flight, wanted, cancel))
                 elif step is Step.BUMP and line.stuck_seconds >= self._policy.patience.bump_after_seconds:
                     self._doom_if_only_its_own_cap_holds_it(flight)
         if replaced:
@@ -427,7 +435,7 @@ class Follower:
             market=self._feed.market,
         )
 
-    def _replacement(self, flight: Flight, *, cancel: bool) -> Attempt | None:
+    def _replacement(self, flight: Flight, *, cancel: bool) -> Unsigned | None:
         """The same nonce at higher fees; None when they would exceed the cap, and only waiting is left."""
         fees = bump(
             self._policy.fees, self._feed.market, flight.newest.fees, None if cancel else flight.max_fee_cap_wei
@@ -435,20 +443,15 @@ class Follower:
         if fees is None:
             return None
         if cancel:
-            return attempt_of(self._sign_noop(flight.nonce, fees), is_cancel=True)
-        lease = self._store.lease
-        return attempt_of(
-            lease.signer.sign(
-                Unsigned(
-                    lease.chain_id,
-                    flight.nonce,
-                    fees,
-                    flight.newest.gas_limit,
-                    flight.to,
-                    flight.value_wei,
-                    flight.data,
-                )
-            )
+            return self._noop(flight.nonce, fees)
+        return Unsigned(
+            self._store.lease.chain_id,
+            flight.nonce,
+            fees,
+            flight.newest.gas_limit,
+            flight.to,
+            flight.value_wei,
+            flight.data,
         )
 
     def _doom_if_only_its_own_cap_holds_it(self, flight: Flight) -> None:
@@ -459,10 +462,18 @@ class Follower:
             cap = flight.max_fee_cap_wei / 1e9
             flight.doomed = ("fee_cap", f"The base fee rose above the {cap:g} gwei it may pay; a no-op took its nonce.")
 
-    async def _replace(self, replaced: Sequence[tuple[Flight, Attempt]], now: float) -> None:
+    async def _replace(self, wanted: Sequence[tuple[Flight, Unsigned, bool]], now: float) -> None:
         air = self._air
+        signed = await self._signed([unsigned for _, unsigned, _ in wanted])
         async with air.writing:
-            replaced = [(flight, attempt) for flight, attempt in replaced if flight.state.in_flight]
+            # Signing may have taken its time: what is no longer in the air, or no longer on this nonce, is left alone.
+            replaced = [
+                (flight, attempt_of(each, is_cancel=cancel))
+                for (flight, _, cancel), each in zip(wanted, signed, strict=False)
+                if flight.state.in_flight and air.unmined.get(each.nonce) is flight
+            ]
+            if not replaced:
+                return
             await self._store.add_attempts(replaced)
             for flight, attempt in replaced:
                 flight.attempts.append(attempt)

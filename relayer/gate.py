@@ -25,12 +25,15 @@ class Standing:
     in_flight: int
     max_in_flight: int
     out_of_funds: str | None = None
+    signer_trouble: str | None = None
 
 
 def gate(standing: Standing) -> tuple[LaneStatus, str]:
     """(status, a sentence). The first reason that holds, the most serious first."""
     if standing.node_down:
         return LaneStatus.NODE_DOWN, "No RPC URL of the chain answers."
+    if standing.signer_trouble is not None:
+        return LaneStatus.SIGNER_DOWN, standing.signer_trouble
     if standing.out_of_funds is not None:
         return LaneStatus.OUT_OF_GAS, standing.out_of_funds
     if standing.balance_wei is None:

@@ -1,16 +1,20 @@
-"""Reading the lane keys: in the clear for development, from encrypted keystore files in production."""
+"""Reading the lane keys: in the clear for development, from encrypted keystore files in production.
+
+Keys of a cloud's key service are opened by `relayer.kms.opening`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from eth_account import Account
 
 from core.config import RelayerSecrets
 from core.errors import ConfigError
 from relayer.leases import LaneSpec
-from relayer.signing import Signer
+from relayer.signing import LocalSigner, Signer
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,12 +27,13 @@ class NamedKey:
 
 
 def read_keys(secrets: RelayerSecrets) -> list[NamedKey]:
-    """Every configured key. Blocking: unlocking a keystore takes about a second each. ConfigError with the file."""
+    """Every key that lies here. Blocking: unlocking a keystore takes about a second each. ConfigError with the file."""
     keys = [
-        NamedKey(each.chain, each.groups, Signer(bytes.fromhex(each.secret.get_secret_value()[2:])))
+        NamedKey(each.chain, each.groups, LocalSigner(bytes.fromhex(each.secret.get_secret_value()[2:])))
         for each in secrets.lane_keys
     ]
-    if secrets.keystore_files:
+    files = [(each, each.place) for each in secrets.keystore_files if isinstance(each.place, Path)]
+    if files:
         assert secrets.keystore_password_file is not None
         try:
             password = secrets.keystore_password_file.read_text().rstrip("\r\n")
@@ -37,17 +42,17 @@ def read_keys(secrets: RelayerSecrets) -> list[NamedKey]:
                 f"VPM_RELAYER_KEYSTORE_PASSWORD_FILE ({secrets.keystore_password_file}) cannot be read: "
                 f"{error.strerror}."
             ) from None
-        for keystore in secrets.keystore_files:
+        for keystore, path in files:
             try:
-                secret = bytes(Account.decrypt(keystore.path.read_text(), password))
+                secret = bytes(Account.decrypt(path.read_text(), password))
             except OSError as error:
-                raise ConfigError(f"The keystore {keystore.path} cannot be read: {error.strerror}.") from None
+                raise ConfigError(f"The keystore {path} cannot be read: {error.strerror}.") from None
             except (ValueError, KeyError, TypeError):
                 raise ConfigError(
-                    f"The keystore {keystore.path} cannot be opened: it is no keystore, or the password is wrong."
+                    f"The keystore {path} cannot be opened: it is no keystore, or the password is wrong."
                 ) from None
-            keys.append(NamedKey(keystore.chain, keystore.groups, Signer(secret)))
-    if not keys:
+            keys.append(NamedKey(keystore.chain, keystore.groups, LocalSigner(secret)))
+    if not keys and not secrets.keystore_files:
         raise ConfigError(
             "No lane key is configured.", hint="Set VPM_RELAYER_KEYS or VPM_RELAYER_KEYSTORES (see core.config.lanes)."
         )

@@ -35,3 +35,16 @@ BALANCE = gauge("vpm_relayer_balance_ether", "The lane key's balance, in ether",
 SPENT = gauge("vpm_relayer_gas_spent_ether", "Spent on gas in the last hour, in ether", ("chain", "lane"))
 HEAD = gauge("vpm_relayer_head_block", "The newest block seen", ("chain",))
 BASE_FEE = gauge("vpm_relayer_base_fee_gwei", "The next block's base fee, in gwei", ("chain",))
+# A key service answers in tens of milliseconds, or is slow, or hangs until it is given up.
+SIGNATURE_SECONDS = histogram(
+    "vpm_relayer_signature_seconds", "How long a key service took to answer when asked for a signature", ("lane",),
+    (0.01, 0.025, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10),
+)  # fmt: skip
+SIGNATURES = counter(
+    "vpm_relayer_signatures",
+    "Answers of a key service to a request for a signature: signed, throttled, away, denied; wrong if not the key's",
+    ("lane", "answer"),
+)
+SIGNER_UP = gauge(
+    "vpm_relayer_signer_up", "1 while a key in a key service signs, 0 while its lanes wait for it", ("lane",)
+)

@@ -8,7 +8,7 @@ from typing import Any
 
 from core.outbox.states import IntentState, Outcome
 from relayer.flight import Attempt, Flight
-from relayer.signing import Fees, Signed, Signer
+from relayer.signing import Fees, Signed, Signer, Unsigned
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +87,39 @@ def attempt_of(signed: Signed, *, is_cancel: bool = False) -> Attempt:
     return Attempt(signed.hash, signed.raw, signed.fees, signed.gas_limit, is_cancel)
 
 
+def unsigned_of(prepared: Prepared, chain_id: int, nonce: int) -> Unsigned:
+    """The transaction to sign for it."""
+    wanted = prepared.candidate
+    return Unsigned(
+        chain_id=chain_id,
+        nonce=nonce,
+        fees=prepared.fees,
+        gas_limit=prepared.gas_limit,
+        to=wanted.to,
+        value_wei=wanted.value_wei,
+        data=wanted.data,
+    )
+
+
+def flight_of(prepared: Prepared, signed: Signed, now: float) -> Flight:
+    """An intent just signed."""
+    wanted = prepared.candidate
+    return Flight(
+        intent_id=wanted.intent_id,
+        nonce=signed.nonce,
+        kind=wanted.kind,
+        to=wanted.to,
+        data=wanted.data,
+        value_wei=wanted.value_wei,
+        attempts=[attempt_of(signed)],
+        state=IntentState.SIGNED,
+        state_since=now,
+        max_fee_cap_wei=wanted.max_fee_cap_wei,
+        not_after=wanted.not_after,
+        replay_safe=wanted.replay_safe,
+    )
+
+
 _FLIGHT_COLUMNS = (
     b"id, nonce, kind, to_address, data, value_wei, state, max_fee_cap_wei, not_after, replay_safe, outcome, "
     b"block_number, block_hash, extract(epoch FROM clock_timestamp() - state_at)::float8"
@@ -118,6 +151,15 @@ FROM outbox_transaction t JOIN outbox_lane l ON l.id = t.lane_id
 WHERE t.intent_id = ANY(%s) ORDER BY t.intent_id, t.nonce, t.signed_at
 """
 TAKEN_BACK = b"SELECT " + _FLIGHT_COLUMNS + b" FROM outbox_intent WHERE id = %s"
+# Claims left by the dead are replaced by whoever wants their intents; those of ended intents go with the next claim.
+CLAIM = b"""
+WITH over AS (DELETE FROM outbox_claim WHERE until < clock_timestamp() - interval '10 minutes')
+INSERT INTO outbox_claim AS c (intent_id, lane_id, until)
+SELECT id, %s, clock_timestamp() + make_interval(secs => %s) FROM unnest(%s::bigint[]) AS u (id) ORDER BY id
+ON CONFLICT (intent_id) DO UPDATE SET lane_id = excluded.lane_id, until = excluded.until
+    WHERE c.lane_id = excluded.lane_id OR c.until < clock_timestamp()
+RETURNING intent_id
+"""
 # Group by group, so that each comes from its index in order however many wait.
 QUEUED = b"""
 SELECT next.* FROM unnest(%(groups)s::text[]) AS g (name) CROSS JOIN LATERAL (
@@ -128,6 +170,8 @@ SELECT next.* FROM unnest(%(groups)s::text[]) AS g (name) CROSS JOIN LATERAL (
     WHERE i.state = 'queued' AND i.chain_id = %(chain_id)s AND i.lane_group = g.name AND i.id <> ALL(%(excluded)s)
         AND (i.depends_on IS NULL OR d.state IN ('final', 'failed', 'replaced')
              OR (d.state = 'mined' AND d.outcome = 'succeeded'))
+        AND NOT EXISTS (SELECT FROM outbox_claim c
+            WHERE c.intent_id = i.id AND c.lane_id <> %(lane)s AND c.until > clock_timestamp())
     ORDER BY i.priority DESC, i.id LIMIT %(limit)s
 ) AS next ORDER BY next.priority DESC, next.id LIMIT %(limit)s
 """

@@ -17,7 +17,7 @@ from core.daemon import Daemon
 from core.db.engine import Pool, check_database, make_pool
 from core.db.heartbeat import beat_forever
 from core.db.notify import listen
-from core.deployments import load_deployment
+from core.deployments import Deployment, load_deployment
 from core.errors import ConfigError
 from core.health import Check
 from core.log import get_logger
@@ -25,6 +25,8 @@ from core.outbox.lanes import LaneStatus
 from relayer.feed import BEHIND_SECONDS, ChainFeed
 from relayer.hold import Hold
 from relayer.keys import lane_specs, read_keys
+from relayer.kms.opening import opened_keys
+from relayer.kms.signer import KmsPatience, KmsSigner
 from relayer.lane import Lane
 from relayer.leases import LaneSpec, Leases
 from relayer.policy import LanePolicy, known_errors, policy_of
@@ -73,6 +75,7 @@ class Relayer:
     ) -> None:
         self.chains = chains
         self.leases = Leases(url, specs, lease_seconds=lease_seconds, gained=self._gained, lost=self._lost)
+        self._signers = {spec.signer.address: spec.signer for spec in specs}.values()
         self._url = url
         self.pool = pool
         self._lanes: dict[int, tuple[Lane, asyncio.Task[None]]] = {}
@@ -83,6 +86,7 @@ class Relayer:
         return {
             "leases": self.leases.run(),
             "wake-ups": self._listen(),
+            **{f"signer {each!r}": each.watch() for each in self._signers if isinstance(each, KmsSigner)},
             "queues": Queues(self.pool, {each.feed.chain_id: name for name, each in self.chains.items()}).run(),
             **{f"feed {name}": each.feed.run() for name, each in self.chains.items()},
             **{f"heads {name}": each.heads.listen() for name, each in self.chains.items()},
@@ -179,14 +183,23 @@ def chain_plans(settings: Settings, how: RelayerSettings) -> list[ChainPlan]:
 async def setup(daemon: Daemon) -> AsyncIterator[None]:
     """The daemon's resources, checks and tasks."""
     settings, how = daemon.settings, load(RelayerSettings)
-    keys = await asyncio.to_thread(read_keys, load(RelayerSecrets))
+    secrets = load(RelayerSecrets)
+    keys = await asyncio.to_thread(read_keys, secrets)
     plans = chain_plans(settings, how)
-    specs = lane_specs(keys, {plan.name: plan.chain_id for plan in plans})
+    configured = {plan.name for plan in plans}
+    deployments: dict[str, Deployment] = {
+        name: load_deployment(settings.chain(name).deployment_file) for name in CHAIN_NAMES if name in configured
+    }
     url = settings.database_url.get_secret_value()
     await check_database(url, connect_timeout_seconds=settings.database_connect_timeout_seconds)
-    async with relaying(
-        url, plans, specs, lease_seconds=how.lease_seconds, pool_size=settings.database_pool_size
-    ) as relayer:
+    async with contextlib.AsyncExitStack() as stack:
+        patience = KmsPatience(how.kms_at_once, how.kms_patience_seconds)
+        opening = opened_keys(secrets.keystore_files, deployments, patience, gcp_url=how.gcp_kms_url)
+        keys += await stack.enter_async_context(opening)
+        specs = lane_specs(keys, {plan.name: plan.chain_id for plan in plans})
+        relayer = await stack.enter_async_context(
+            relaying(url, plans, specs, lease_seconds=how.lease_seconds, pool_size=settings.database_pool_size)
+        )
         for name, chain in relayer.chains.items():
             await _greet(name, chain.feed.client.rpc)
             daemon.health.add_check(f"chain {name}", _chain_check(chain.feed))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 
 from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
@@ -23,6 +23,7 @@ from relayer.flight import Attempt, Flight
 from relayer.rows import (
     ATTEMPTS,
     ATTEMPTS_OF,
+    CLAIM,
     ENDED,
     FLIGHTS,
     FORMER,
@@ -37,9 +38,11 @@ from relayer.rows import (
     attempt_of,
     attempt_of_row,
     candidate_of_row,
+    flight_of,
     flight_of_row,
+    unsigned_of,
 )
-from relayer.signing import Signed, Unsigned
+from relayer.signing import LocalSigner, Signed, Unsigned
 
 Connection = AsyncConnection[TupleRow]
 
@@ -114,6 +117,7 @@ class LaneStore:
                     "chain_id": self.lease.chain_id,
                     "groups": list(self.lease.groups),
                     "excluded": list(excluded),
+                    "lane": self.lease.lane_id,
                     "limit": limit,
                 },
                 prepare=True,
@@ -174,10 +178,33 @@ class LaneStore:
             )
             return [row[0] for row in await cursor.fetchall()]
 
-    async def sign(self, prepared: Sequence[Prepared]) -> list[Flight]:
+    async def claim(self, prepared: Sequence[Prepared], seconds: float) -> list[Prepared]:
+        """Those that no other lane has told it is having signed. For signers that take their time: a claim saves
+        signatures, it guards nothing, and ends by itself."""
+        async with self._pool.connection() as connection:
+            cursor = await connection.execute(CLAIM, (
+                self.lease.lane_id, seconds, [each.candidate.intent_id for each in prepared],
+            ))  # fmt: skip
+            ours = {row[0] for row in await cursor.fetchall()}
+        return [each for each in prepared if each.candidate.intent_id in ours]
+
+    async def unclaim(self, prepared: Sequence[Prepared]) -> None:
+        """These were not signed: other lanes may take them at once."""
+        async with self._pool.connection() as connection:
+            await self._end_claims(connection, [each.candidate.intent_id for each in prepared])
+
+    async def _end_claims(self, connection: Connection, intent_ids: Sequence[int]) -> None:
+        await connection.execute(
+            "DELETE FROM outbox_claim WHERE lane_id = %s AND intent_id = ANY(%s)",
+            (self.lease.lane_id, list(intent_ids)),
+        )
+
+    async def sign(self, prepared: Sequence[Prepared], ready: Mapping[Unsigned, Signed] | None = None) -> list[Flight]:
         """Gives nonces in the order given, signs, and stores the bytes: all or nothing, before anything is sent.
 
-        Intents another lane took meanwhile are left out.
+        Intents another lane took meanwhile are left out. A key in memory signs here. Of one that lies elsewhere the
+        signed transactions are `ready`; each is taken if it is the very one wanted, and the first that is not, because
+        a nonce before it went elsewhere, ends the batch: the rest stays queued, and its signatures are forgotten.
         """
         async with self._fenced() as (connection, next_nonce):
             if next_nonce is None:
@@ -192,7 +219,13 @@ class LaneStore:
             now = time.monotonic()
             for each in prepared:
                 if each.candidate.intent_id in ours:
-                    flights.append(self._sign(each, next_nonce + len(flights), now))
+                    wanted = unsigned_of(each, self.lease.chain_id, next_nonce + len(flights))
+                    signed = self._signed_here(wanted) if ready is None else ready.get(wanted)
+                    if signed is None:
+                        break
+                    flights.append(flight_of(each, signed, now))
+            if ready is not None:
+                await self._end_claims(connection, [each.candidate.intent_id for each in prepared])
             if flights:
                 await self._store_signed(connection, flights)
                 await self._store_attempts(connection, [(each, each.newest) for each in flights])
@@ -214,33 +247,9 @@ class LaneStore:
             except Exception as error:
                 log.error("a submission could not be told", action="relay.untold", exc=error)
 
-    def _sign(self, prepared: Prepared, nonce: int, now: float) -> Flight:
-        wanted = prepared.candidate
-        signed = self.lease.signer.sign(
-            Unsigned(
-                chain_id=self.lease.chain_id,
-                nonce=nonce,
-                fees=prepared.fees,
-                gas_limit=prepared.gas_limit,
-                to=wanted.to,
-                value_wei=wanted.value_wei,
-                data=wanted.data,
-            )
-        )
-        return Flight(
-            intent_id=wanted.intent_id,
-            nonce=nonce,
-            kind=wanted.kind,
-            to=wanted.to,
-            data=wanted.data,
-            value_wei=wanted.value_wei,
-            attempts=[attempt_of(signed)],
-            state=IntentState.SIGNED,
-            state_since=now,
-            max_fee_cap_wei=wanted.max_fee_cap_wei,
-            not_after=wanted.not_after,
-            replay_safe=wanted.replay_safe,
-        )
+    def _signed_here(self, wanted: Unsigned) -> Signed:
+        assert isinstance(self.lease.signer, LocalSigner), "a key that lies elsewhere signs before its rows are locked"
+        return self.lease.signer.sign(wanted)
 
     async def _store_signed(self, connection: Connection, flights: Sequence[Flight]) -> None:
         await connection.execute(

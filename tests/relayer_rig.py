@@ -26,7 +26,7 @@ from relayer.leases import LaneSpec
 from relayer.policy import LanePolicy
 from relayer.rows import Lease
 from relayer.service import ChainPlan, Relayer, relaying
-from relayer.signing import Fees, Signer, Unsigned
+from relayer.signing import Fees, LocalSigner, Signer, Unsigned
 from relayer.store import LaneStore
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -63,13 +63,13 @@ class Rig:
     poll_seconds: float = 0.05
     policy: LanePolicy = QUICK
     ws_urls: tuple[str, ...] = ()
-    signers: list[Signer] = field(default_factory=list)
+    signers: list[LocalSigner] = field(default_factory=list)
 
     async def ask(self, method: str, *params: object) -> object:
         return await self.client.rpc.call(method, params, object)
 
-    async def new_signer(self, ether: int = 100) -> Signer:
-        signer = Signer(secrets.token_bytes(32))
+    async def new_signer(self, ether: int = 100) -> LocalSigner:
+        signer = LocalSigner(secrets.token_bytes(32))
         await self.ask("anvil_setBalance", _hex(signer.address), hex(ether * ETHER))
         self.signers.append(signer)
         return signer
@@ -77,7 +77,7 @@ class Rig:
     async def mine(self, blocks: int = 1) -> None:
         await self.ask("anvil_mine", hex(blocks))
 
-    async def nonce(self, signer: Signer, tag: str = "latest") -> int:
+    async def nonce(self, signer: LocalSigner, tag: str = "latest") -> int:
         return await self.client.nonce(_hex(signer.address), tag)
 
     async def dead_holder(self, signer: Signer, *, next_nonce: int, lease_seconds: float = 60.0) -> LaneStore:
@@ -164,7 +164,7 @@ class Rig:
         answers = await self.client.rpc.batch(requests, str)
         return [quantity(answer) for answer in answers if isinstance(answer, str)]
 
-    def sign(self, signer: Signer, nonce: int, *, to: bytes | None = None, gwei: int = 50) -> bytes:
+    def sign(self, signer: LocalSigner, nonce: int, *, to: bytes | None = None, gwei: int = 50) -> bytes:
         """A transfer of one wei signed outside the relayer."""
         fees = Fees(gwei * GWEI, min(gwei, 2) * GWEI)
         return signer.sign(
@@ -191,6 +191,7 @@ class Relayers:
     folder: Path
     secrets: list[str]
     running: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    more: dict[str, str] = field(default_factory=dict)  # variables beside these, or in their place
 
     def start(self) -> subprocess.Popen[bytes]:
         env = {
@@ -206,7 +207,7 @@ class Relayers:
             "VPM_RELAYER_RESEND_AFTER_SECONDS": "2",
             "VPM_PARENT_PID": str(os.getpid()),
             "VPM_READY_FILE": str(self.folder / f"ready-{len(self.running)}.json"),
-        }
+        } | self.more
         with (self.folder / f"relayer-{len(self.running)}.log").open("wb") as log:
             process = subprocess.Popen(
                 [sys.executable, "-m", "relayer"], cwd=ROOT, env=env, stdout=log, stderr=log, start_new_session=True
@@ -252,7 +253,7 @@ async def relayer_processes(rig: Rig, folder: Path) -> AsyncIterator[Relayers]:
     )
     keys = ["0x" + secrets.token_hex(32) for _ in range(2)]
     for key in keys:
-        signer = Signer(bytes.fromhex(key[2:]))
+        signer = LocalSigner(bytes.fromhex(key[2:]))
         rig.signers.append(signer)
         await rig.ask("anvil_setBalance", _hex(signer.address), hex(100 * ETHER))
     made = Relayers(rig, folder, keys)

@@ -1,6 +1,7 @@
 """Which key serves which lanes, as written in a variable: `[chain:][group+group=]what`, separated by commas.
 
     VPM_RELAYER_KEYS=vpm:relay+keeper=0x..., vpm:opener=0x..., base:credit=0x..., base:publisher=0x..., 0x...
+    VPM_RELAYER_KEYSTORES=vpm:relay+keeper=/keys/stock.json, base:relay=aws-kms://eu-central-1/alias/vpm-relay-0#0x...
 
 Without a chain the key has a lane on each; without groups it serves `relay` and `keeper`, which need no role on the
 stock chain. Several keys of one group are several lanes. Each role of a contract is a group of its own. `credit` wants
@@ -15,6 +16,7 @@ from typing import Annotated, Any, NamedTuple
 
 from pydantic import BeforeValidator, SecretStr
 
+from core.config.key_names import KeyName, key_name, names_key
 from core.config.values import PrivateKey, split_list
 
 DEFAULT_GROUPS = ("relay", "keeper")
@@ -31,11 +33,11 @@ class LaneKey(NamedTuple):
 
 
 class LaneKeystore(NamedTuple):
-    """An encrypted keystore file and the lanes it serves."""
+    """Where a key lies, an encrypted keystore file or a cloud's key service, and the lanes it serves."""
 
     chain: str | None
     groups: tuple[str, ...]
-    path: Path
+    place: KeyName | Path
 
 
 def _split(text: str) -> tuple[str | None, tuple[str, ...], str]:
@@ -67,7 +69,12 @@ def _keystores(value: Any) -> Any:
     parts = split_list(value)
     if not isinstance(parts, tuple):
         return value
-    return tuple(_split(part) if isinstance(part, str) else part for part in parts)
+    return tuple(_lane_keystore(part) if isinstance(part, str) else part for part in parts)
+
+
+def _lane_keystore(text: str) -> tuple[str | None, tuple[str, ...], KeyName | Path]:
+    chain, groups, place = _split(text)
+    return chain, groups, key_name(place) if names_key(place) else Path(place)
 
 
 LaneKeys = Annotated[tuple[LaneKey, ...], BeforeValidator(_keys)]

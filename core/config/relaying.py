@@ -8,6 +8,7 @@ from typing import Annotated
 from pydantic import Field
 
 from core.config.loading import SettingsBase
+from core.config.values import KeyServiceUrl
 
 Gwei = Annotated[Decimal, Field(gt=0, le=1_000_000, decimal_places=9)]
 Ether = Annotated[Decimal, Field(gt=0, le=1_000_000, decimal_places=18)]
@@ -56,4 +57,18 @@ class RelayerSettings(SettingsBase):
     )
     lease_seconds: Annotated[float, Field(ge=1, le=300)] = Field(
         default=15.0, alias="VPM_RELAYER_LEASE_SECONDS", description="seconds of at least 1"
+    )
+    # Keys in a cloud's key service: each signature is a request that takes tens of milliseconds, and is paid for.
+    kms_at_once: Annotated[int, Field(ge=1, le=100)] = Field(
+        default=8, alias="VPM_RELAYER_KMS_AT_ONCE", description="signatures asked of one key at a time, 1 to 100"
+    )
+    kms_patience_seconds: Annotated[float, Field(ge=1, le=25)] = Field(
+        default=10.0,
+        alias="VPM_RELAYER_KMS_PATIENCE_SECONDS",
+        description="seconds, 1 to 25, in which a signature is asked for again before its lane waits",
+    )
+    gcp_kms_url: KeyServiceUrl = Field(
+        default="https://cloudkms.googleapis.com",
+        alias="VPM_RELAYER_GCP_KMS_URL",
+        description="the https address of Cloud KMS, if it is a private one of yours",
     )

@@ -26,7 +26,8 @@ class ApiSecrets(SettingsBase):
 
 
 class RelayerSecrets(SettingsBase):
-    """The keys that send transactions. Plain keys are for development; production names keystore files."""
+    """The keys that send transactions. Plain keys are for development; production names keystore files, or keys of a
+    cloud's key service."""
 
     lane_keys: LaneKeys = Field(
         default=(),
@@ -36,7 +37,8 @@ class RelayerSecrets(SettingsBase):
     keystore_files: LaneKeystores = Field(
         default=(),
         alias="VPM_RELAYER_KEYSTORES",
-        description="paths of encrypted keystore files, each perhaps after chain:group+group=, with commas",
+        description="paths of encrypted keystore files, or keys as aws-kms://REGION/alias/NAME#ADDRESS or gcp-kms://"
+        "projects/.../cryptoKeyVersions/N#ADDRESS, each perhaps after chain:group+group=, with commas",
     )
     keystore_password_file: Path | None = Field(
         default=None,
@@ -48,6 +50,7 @@ class RelayerSecrets(SettingsBase):
     def _check_one_kind(self) -> Self:
         if self.lane_keys and self.keystore_files:
             raise ValueError("VPM_RELAYER_KEYS and VPM_RELAYER_KEYSTORES exclude each other: set one of them")
-        if self.keystore_files and self.keystore_password_file is None:
-            raise ValueError("VPM_RELAYER_KEYSTORES needs VPM_RELAYER_KEYSTORE_PASSWORD_FILE")
+        files = [each.place for each in self.keystore_files if isinstance(each.place, Path)]
+        if files and self.keystore_password_file is None:
+            raise ValueError("VPM_RELAYER_KEYSTORES needs VPM_RELAYER_KEYSTORE_PASSWORD_FILE for its files")
         return self

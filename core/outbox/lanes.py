@@ -27,6 +27,7 @@ class LaneStatus(StrEnum):
     FEES_TOO_HIGH = "fees_too_high"  # the chain's base fee is above our cap
     FULL = "full"  # as many in flight as allowed
     NODE_DOWN = "node_down"  # no RPC URL answers
+    SIGNER_DOWN = "signer_down"  # the key service that holds the key does not sign
     STOPPED = "stopped"  # its relayer ended in an orderly way
 
 

@@ -35,7 +35,7 @@ from relayer.flight import Patience
 from relayer.leases import LaneSpec
 from relayer.policy import LanePolicy
 from relayer.service import ChainPlan, relaying
-from relayer.signing import Fees, Signer, Unsigned
+from relayer.signing import Fees, LocalSigner, Unsigned
 
 TRANSACTIONS = 6_000
 ROUNDS = 3
@@ -62,8 +62,8 @@ class Bench:
     client: ChainClient
     pool: Pool
 
-    async def funded(self) -> Signer:
-        signer = Signer(secrets.token_bytes(32))
+    async def funded(self) -> LocalSigner:
+        signer = LocalSigner(secrets.token_bytes(32))
         await self.client.rpc.call("anvil_setBalance", ["0x" + signer.address.hex(), hex(10**24)], object)
         return signer
 
@@ -129,12 +129,12 @@ class Bench:
             row = await cursor.fetchone()
         return row[0] if row else 0
 
-    async def _mined(self, signer: Signer, count: int) -> None:
+    async def _mined(self, signer: LocalSigner, count: int) -> None:
         while await self.client.nonce("0x" + signer.address.hex()) < count:
             await asyncio.sleep(0.1)
 
 
-def _transfer(signer: Signer, nonce: int) -> bytes:
+def _transfer(signer: LocalSigner, nonce: int) -> bytes:
     to = secrets.token_bytes(20)
     return signer.sign(Unsigned(CHAIN_ID, nonce, Fees(200 * GWEI, GWEI), 21_000, to, value_wei=1, data=b"")).raw
 

@@ -31,7 +31,7 @@ from core.local.postgres import prepare_postgres, start_postgres
 from core.local.process import free_port
 from core.mirror.settlement import Form
 from core.money import USD
-from relayer.signing import Fees, Signer, Unsigned
+from relayer.signing import Fees, LocalSigner, Unsigned
 from scripts._stack import wallets
 from tests.support.agent_chain import AgentChain
 from tests.support.agent_service import AgentService, agent_service
@@ -64,7 +64,7 @@ class Bench:
         self._service = service
         self._buyer = Buyer(session, service)
         self._session = session
-        self._sender = Signer(secrets.token_bytes(32))
+        self._sender = LocalSigner(secrets.token_bytes(32))
         self._nonce = 0
         self._payers = [wallets.wallet(f"bench payer {number}") for number in range(40)]
         self._next = 0

@@ -24,7 +24,7 @@ from core.outbox import (
     report,
 )
 from relayer.preflight import GAS_CEILINGS
-from relayer.signing import Signer
+from relayer.signing import LocalSigner
 from tests import waiting
 from tests.conftest import Anvil, StartAnvil
 from tests.relayer_rig import QUICK, Rig, rigged, until
@@ -285,7 +285,7 @@ async def test_the_report_tells_who_works_and_how_much_waits(rig: Rig) -> None:
 
 
 async def test_a_lane_whose_key_cannot_pay_says_so_and_works_once_it_can(rig: Rig) -> None:
-    signer = Signer(secrets.token_bytes(32))
+    signer = LocalSigner(secrets.token_bytes(32))
     asked = await rig.ask_for(rig.transfer())
     async with rig.relayer(rig.spec(signer)):
 

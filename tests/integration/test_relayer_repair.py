@@ -12,7 +12,7 @@ import pytest
 from core.outbox import Intent, IntentState, Outcome, history
 from relayer.hold import Hold
 from relayer.rows import Prepared
-from relayer.signing import Fees, Signer
+from relayer.signing import Fees, LocalSigner
 from relayer.store import LeaseLost
 from tests.conftest import Anvil, StartAnvil
 from tests.relayer_rig import GWEI, QUICK, Rig, rigged, until
@@ -34,7 +34,7 @@ async def rig(fresh_database_url: str, chain: Anvil) -> AsyncIterator[Rig]:
         yield rig
 
 
-async def in_pool(rig: Rig, signer: Signer, count: int) -> None:
+async def in_pool(rig: Rig, signer: LocalSigner, count: int) -> None:
     async def holds() -> bool:
         return await rig.nonce(signer, "pending") == count
 

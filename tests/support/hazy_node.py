@@ -3,6 +3,7 @@ of the chain's end, logs are left out, and a nonce may be told wrongly once."""
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 from typing import Any
@@ -36,6 +37,7 @@ class HazyNode(Proxy):
         self.lies: list[int] = []
         self.hidden: set[int] = set()  # blocks it does not have when asked by number
         self.pruned = False  # no state but the newest block's
+        self.deaf = False  # a transaction sent to it is neither passed on nor answered
         self.told_lies = 0
         self.withheld = 0
         self.lost = 0
@@ -51,6 +53,8 @@ class HazyNode(Proxy):
 
     async def _answer(self, call: dict[str, Any]) -> dict[str, Any]:
         method, params = call["method"], list(call.get("params", ()))
+        if self.deaf and method == "eth_sendRawTransaction":
+            await asyncio.sleep(3600)
         end = await self._end(method, params)
         newest = _STATE.get(method) is not None and params[_STATE[method] :] == ["latest"]
         refused = self._shifted(method, params, end)

@@ -7,7 +7,7 @@ from eth_utils.address import to_checksum_address
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relayer.signing import Fees, Signer, Unsigned
+from relayer.signing import Fees, LocalSigner, Unsigned
 
 wei = st.integers(min_value=0, max_value=2**96)
 
@@ -36,7 +36,7 @@ def test_signed_bytes_and_hash_equal_eth_account(
     value: int,
     data: bytes,
 ) -> None:
-    signer = Signer(secret)
+    signer = LocalSigner(secret)
     ours = signer.sign(Unsigned(chain_id, nonce, Fees(max_fee, priority), gas_limit, to, value, data))
     theirs = Account.sign_transaction(
         {
@@ -59,4 +59,4 @@ def test_signed_bytes_and_hash_equal_eth_account(
 
 def test_a_signer_never_shows_its_key() -> None:
     secret = bytes(range(1, 33))
-    assert secret.hex() not in repr(Signer(secret))
+    assert secret.hex() not in repr(LocalSigner(secret))

@@ -144,6 +144,16 @@ Index(
     postgresql_where=text("depends_on IS NOT NULL"),
 )
 
+# Which lane is having an intent signed by a key service, so that no other asks, and pays, for the same. It guards
+# nothing: an intent gets its nonce under its row lock, claimed or not. So it is not tied to the intents either.
+outbox_claim = Table(
+    "outbox_claim",
+    metadata,
+    Column("intent_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("lane_id", Integer, nullable=False),
+    Column("until", UtcDateTime, nullable=False),
+)
+
 # Every signed transaction, written before it is sent; rows are never changed, and only retention takes them away.
 # Several with one nonce are replacements.
 outbox_transaction = Table(

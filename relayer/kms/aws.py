@@ -1,0 +1,106 @@
+"""AWS KMS: keys of the kind ECC_SECG_P256K1, through aiobotocore, which does endpoints, SigV4 and every standard way to
+credentials (environment, profile, web identity, container, instance) without blocking the loop."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any
+
+from core.config.key_names import KeyName
+from core.errors import ConfigError
+from relayer.kms.key import KmsDenied, KmsFault, KmsThrottled
+
+ALGORITHM, KEY_SPEC = "ECDSA_SHA_256", "ECC_SECG_P256K1"
+# Errors that pass by themselves; the rest wants a person. KMSInvalidStateException also means a key that is being made.
+_PASSING = ("DependencyTimeoutException", "KMSInternalException", "KeyUnavailableException", "InternalFailure")
+_THROTTLED = ("ThrottlingException", "LimitExceededException", "RequestLimitExceeded", "TooManyRequestsException")
+
+
+class AwsKey:
+    """One KMS key, by id, ARN or alias."""
+
+    def __init__(self, client: Any, name: KeyName) -> None:
+        self.name = str(name)
+        self._client = client
+        self._key = name.key
+
+    async def public_key(self) -> bytes:
+        answer = await _asked(self._client.get_public_key(KeyId=self._key))
+        if answer.get("KeySpec") != KEY_SPEC:
+            raise KmsDenied(
+                f"The key is of the kind {answer.get('KeySpec')}, not {KEY_SPEC}.",
+                hint=f"Make a key with usage SIGN_VERIFY and spec {KEY_SPEC}.",
+            )
+        return bytes(answer["PublicKey"])
+
+    async def sign(self, digest: bytes) -> bytes:
+        # The algorithm's name stands for the length of the digest; with DIGEST nothing is hashed there.
+        answer = await _asked(
+            self._client.sign(KeyId=self._key, Message=digest, MessageType="DIGEST", SigningAlgorithm=ALGORITHM)
+        )
+        return bytes(answer["Signature"])
+
+
+@contextlib.asynccontextmanager
+async def aws_client(region: str, *, at_once: int, try_seconds: float) -> AsyncIterator[Any]:
+    """A client for all keys of one region. It tries once: what is tried again, and how long, its user decides."""
+    try:
+        from aiobotocore.config import AioConfig  # type: ignore[import-untyped]  # noqa: PLC0415
+        from aiobotocore.session import get_session  # type: ignore[import-untyped]  # noqa: PLC0415
+    except ImportError:
+        raise ConfigError(
+            "VPM_RELAYER_KEYSTORES names a key of aws-kms, and the package aiobotocore is not installed.",
+            hint="Install the extra `aws` (deployments/docker/requirements-aws.txt).",
+        ) from None
+    config = AioConfig(
+        connect_timeout=try_seconds,
+        read_timeout=try_seconds,
+        max_pool_connections=at_once,
+        retries={"total_max_attempts": 1},
+        user_agent_appid="vpm-relayer",
+    )
+    async with get_session().create_client("kms", region_name=region, config=config) as client:
+        yield client
+
+
+async def _asked(call: Any) -> dict[str, Any]:
+    from botocore.exceptions import (  # type: ignore[import-untyped]  # noqa: PLC0415
+        BotoCoreError,
+        ClientError,
+        CredentialRetrievalError,
+        NoCredentialsError,
+        PartialCredentialsError,
+    )
+
+    try:
+        return dict(await call)
+    except ClientError as error:
+        told = error.response.get("Error", {})
+        code, status = str(told.get("Code", "")), error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+        sentence = f"AWS KMS says {code}: {told.get('Message', '')}".rstrip(": ")
+        if code in _THROTTLED or status == 429:
+            raise KmsThrottled(sentence) from None
+        if code in _PASSING or status >= 500:
+            raise KmsFault(sentence) from None
+        raise KmsDenied(sentence, hint=_NEXT.get(code, _SEE)) from None
+    except (NoCredentialsError, PartialCredentialsError) as error:
+        raise KmsDenied(f"There are no AWS credentials: {error}", hint=_CREDENTIALS) from None
+    except CredentialRetrievalError as error:
+        raise KmsFault(f"No AWS credentials were to be had: {error}", hint=_CREDENTIALS) from None
+    except BotoCoreError as error:
+        raise KmsFault(f"AWS KMS did not answer: {type(error).__name__}") from None
+
+
+_CREDENTIALS = "Give the relayer a role, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY."
+_SEE = "See docs/operate.md, Keys in a key service."
+_NEXT = {
+    "AccessDeniedException": "Allow this role kms:Sign and kms:GetPublicKey on this key.",
+    "NotFoundException": "Compare region and name; an alias is written alias/NAME.",
+    "DisabledException": "Enable the key.",
+    "KMSInvalidStateException": "Look at the key's state; one that is to be deleted signs nothing.",
+    "InvalidKeyUsageException": f"Make a key with usage SIGN_VERIFY and spec {KEY_SPEC}.",
+    "UnrecognizedClientException": _CREDENTIALS,
+    "ExpiredTokenException": _CREDENTIALS,
+    "InvalidSignatureException": "Compare the secret access key, and this machine's clock.",
+}

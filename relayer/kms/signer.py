@@ -1,0 +1,207 @@
+"""A signer whose key lies in a key service: slow, sometimes refused, sometimes away, and never believed unseen."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from eth_utils.crypto import keccak
+
+from core.errors import EXIT_UNAVAILABLE, ConfigError, VpmError
+from core.log import get_logger
+from relayer import measures
+from relayer.kms.key import KmsDenied, KmsFault, KmsKey, KmsThrottled
+from relayer.kms.signatures import BadPublicKey, BadSignature, address_of, signature_of
+from relayer.signing import Signature, Signed, Signer, SignerUnavailable, Unsigned, digest_of
+
+log = get_logger(__name__)
+
+T = TypeVar("T")
+
+# Between two requests for the same thing: doubled each time, of which a random half is waited.
+FIRST_PAUSE_SECONDS = 0.1
+LONGEST_PAUSE_SECONDS = 2.0
+# While the service does not sign, it is tried this often, whether anything waits or not.
+FIRST_PROBE_SECONDS = 0.5
+LONGEST_PROBE_SECONDS = 15.0
+# Signed to see whether the key signs. No transaction: those begin with their type, and this text is not one.
+PROBE = keccak(b"vpm relayer: does this key sign?")
+
+
+class KeyServiceAway(VpmError):
+    """The key service did not answer, and nothing else says which address its key has."""
+
+    code = "key_service_away"
+    exit_code = EXIT_UNAVAILABLE
+    default_retriable = True
+
+
+@dataclass(frozen=True, slots=True)
+class KmsPatience:
+    """at_once: requests under way for one key. seconds: in which one signature is asked for again."""
+
+    at_once: int = 8
+    seconds: float = 10.0
+
+    @property
+    def try_seconds(self) -> float:
+        """For one request; so a request that hangs leaves room for another."""
+        return self.seconds / 2
+
+
+class KmsSigner(Signer):
+    """A key in a key service.
+
+    It gives out no signature that does not recover to its address. Once it could not sign it is in trouble, and refuses
+    at once, until `watch` has seen it sign again: so nobody waits for a service that is down but the one who looks.
+    """
+
+    def __init__(self, key: KmsKey, address: bytes, patience: KmsPatience, *, trouble: str | None = None) -> None:
+        self.address = address
+        self.at_once = patience.at_once
+        self._key = key
+        self._patience = patience
+        self._room = asyncio.Semaphore(patience.at_once)
+        self._troubled = asyncio.Event()
+        self._lane = "0x" + address.hex()
+        measures.SIGNER_UP.labels(self._lane).set(1)
+        if trouble is not None:
+            self.fail(trouble)
+
+    async def sign_all(self, transactions: Sequence[Unsigned]) -> list[Signed]:
+        if self.trouble is not None:
+            raise SignerUnavailable(self.trouble)
+        made = await asyncio.gather(*(self._sign(each) for each in transactions), return_exceptions=True)
+        signed: list[Signed] = []
+        for each in made:
+            if isinstance(each, SignerUnavailable):
+                if not signed:
+                    self.fail(each.sentence())
+                    raise each
+                break
+            if isinstance(each, BaseException):
+                raise each
+            signed.append(each)
+        return signed
+
+    async def watch(self) -> None:
+        while True:
+            await self._troubled.wait()
+            pause = FIRST_PROBE_SECONDS
+            while self.trouble is not None:
+                await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311
+                pause = min(2 * pause, LONGEST_PROBE_SECONDS)
+                try:
+                    await self.check()
+                except (ConfigError, SignerUnavailable) as error:
+                    self.fail(error.sentence())
+                else:
+                    self._recovered()
+
+    async def check(self) -> None:
+        """Asks for the key and for a signature; ConfigError when it is another key than it should be."""
+        try:
+            async with asyncio.timeout(self._patience.try_seconds):
+                self._compare(address_in(await self._key.public_key(), self._key.name))
+        except (KmsFault, KmsDenied) as error:
+            raise unavailable(self._key.name, error) from None
+        except TimeoutError:
+            raise SignerUnavailable(f"{self._key.name} does not answer.") from None
+        await self._signature(PROBE)
+
+    def _compare(self, found: bytes) -> None:
+        if found != self.address:
+            raise ConfigError(
+                f"The key at {self._key.name} is 0x{found.hex()}, and 0x{self.address.hex()} was expected.",
+                hint=f"Correct VPM_RELAYER_KEYSTORES, or let {self._key.name} name the right key again.",
+            )
+
+    async def _sign(self, transaction: Unsigned) -> Signed:
+        fields = transaction.fields()
+        digest = digest_of(fields)
+        async with self._room:
+            made = await self._signature(digest)
+        return transaction.signed(fields, made)
+
+    async def _signature(self, digest: bytes) -> Signature:
+        """SignerUnavailable when there was none in time, or when it is not ours."""
+        try:
+            der = await persistently(lambda: self._timed(digest), self._patience)
+            return signature_of(der, digest, self.address)
+        except (KmsFault, KmsDenied) as error:
+            raise unavailable(self._key.name, error) from None
+        except BadSignature as error:
+            measures.SIGNATURES.labels(self._lane, "wrong").inc()
+            raise SignerUnavailable(
+                f"{self._key.name} signs wrongly: {error}.",
+                hint="Look whether the name leads to another key now.",
+                retriable=False,
+            ) from None
+
+    async def _timed(self, digest: bytes) -> bytes:
+        started, answer = time.monotonic(), "away"
+        try:
+            der = await self._key.sign(digest)
+            answer = "signed"
+            return der
+        except KmsThrottled:
+            answer = "throttled"
+            raise
+        except KmsDenied:
+            answer = "denied"
+            raise
+        finally:
+            measures.SIGNATURES.labels(self._lane, answer).inc()
+            measures.SIGNATURE_SECONDS.labels(self._lane).observe(time.monotonic() - started)
+
+    def fail(self, why: str) -> None:
+        """It is known not to sign, until it is seen to."""
+        if self.trouble != why:
+            log.error(why, action="relayer.signer_down", lane=self._lane, key=self._key.name)
+        self.trouble = why
+        measures.SIGNER_UP.labels(self._lane).set(0)
+        self._troubled.set()
+
+    def _recovered(self) -> None:
+        log.info("the key signs again", action="relayer.signer_up", lane=self._lane, key=self._key.name)
+        self.trouble = None
+        measures.SIGNER_UP.labels(self._lane).set(1)
+        self._troubled.clear()
+
+
+def address_in(public_key: bytes, name: str) -> bytes:
+    """The address of what a service says is the public key; ConfigError when it is of no use to us."""
+    try:
+        return address_of(public_key)
+    except BadPublicKey as error:
+        raise ConfigError(f"The key at {name} cannot sign transactions: {error}.", hint=_MAKE) from None
+
+
+def unavailable(name: str, error: KmsFault | KmsDenied) -> SignerUnavailable:
+    """The same, said of the key; what only a person can change is not to be tried again."""
+    return SignerUnavailable(f"{name} does not sign. {error.message}", hint=error.hint, retriable=error.retriable)
+
+
+async def persistently(ask: Callable[[], Awaitable[T]], patience: KmsPatience) -> T:
+    """Asks again while the service is throttled or away; the last KmsFault when time is up, a KmsDenied at once."""
+    loop = asyncio.get_running_loop()
+    deadline, pause = loop.time() + patience.seconds, FIRST_PAUSE_SECONDS
+    while True:
+        try:
+            async with asyncio.timeout(patience.try_seconds):
+                return await ask()
+        except TimeoutError:
+            fault = KmsFault(f"It did not answer within {patience.try_seconds:g} s.")
+        except KmsFault as error:
+            fault = error
+        if loop.time() + pause >= deadline:
+            raise fault
+        await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311
+        pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+
+
+_MAKE = "Make one of ECC_SECG_P256K1 (AWS) or EC_SIGN_SECP256K1_SHA256 (Google)."

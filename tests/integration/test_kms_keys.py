@@ -1,0 +1,275 @@
+"""Keys of AWS KMS and Cloud KMS, through the clients the relayer uses, against services that speak their documents."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
+from eth_account import Account
+from eth_utils.address import to_checksum_address
+
+from core.config import RelayerSecrets, load
+from core.deployments import Deployment
+from core.errors import ConfigError
+from relayer.keys import NamedKey
+from relayer.kms.opening import opened_keys
+from relayer.kms.signer import PROBE, KeyServiceAway, KmsPatience, KmsSigner
+from relayer.signing import Fees, SignerUnavailable, Unsigned, digest_of
+from tests.relayer_rig import until
+from tests.support.kms_clouds import GCP_KEY, REGION, Aws, Gcp, Key, served
+
+PATIENCE = KmsPatience(at_once=4, seconds=3.0)
+
+
+@dataclass
+class Opened:
+    """One service, the names of its keys as an operator writes them, and how long the relayer waits for it."""
+
+    cloud: Aws | Gcp
+    patience: KmsPatience = PATIENCE
+
+    def add(self, number: int = 0, key: Key | None = None) -> tuple[str, Key]:
+        """(its name for VPM_RELAYER_KEYSTORES, the key)"""
+        key = key or Key()
+        if isinstance(self.cloud, Aws):
+            self.cloud.keys[f"alias/relay-{number}"] = key
+            return f"aws-kms://{REGION}/alias/relay-{number}", key
+        self.cloud.keys[GCP_KEY.format(number)] = key
+        return f"gcp-kms://{GCP_KEY.format(number)}", key
+
+    @contextlib.asynccontextmanager
+    async def keys(self, keystores: str, **wallets: str) -> AsyncIterator[list[NamedKey]]:
+        named = load(RelayerSecrets, {"VPM_RELAYER_KEYSTORES": keystores}).keystore_files
+        base = Deployment(
+            network="base",
+            name="Base",
+            chain_id=8453,
+            kind="local",
+            status="not-deployed",
+            start_block=0,
+            tokens={},
+            operator_wallets={name.replace("_", " "): to_checksum_address(at) for name, at in wallets.items()},
+        )
+        async with opened_keys(named, {"base": base}, self.patience, gcp_url=self.cloud.url) as keys:
+            yield keys
+
+    @contextlib.asynccontextmanager
+    async def signer(self, keystores: str | None = None) -> AsyncIterator[KmsSigner]:
+        async with self.keys(keystores or self.add()[0]) as (key,):
+            assert isinstance(key.signer, KmsSigner)
+            watching = asyncio.create_task(key.signer.watch())
+            yield key.signer
+            watching.cancel()
+            await asyncio.gather(watching, return_exceptions=True)
+
+
+@pytest.fixture(params=["aws", "gcp"])
+async def service(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Opened]:
+    cloud = Aws() if request.param == "aws" else Gcp()
+    async with served(cloud):
+        for name, value in (cloud.env if isinstance(cloud, Aws) else cloud.env(tmp_path)).items():
+            monkeypatch.setenv(name, value)
+        yield Opened(cloud)
+
+
+def unsigned(nonce: int) -> Unsigned:
+    return Unsigned(8453, nonce, Fees(50, 2), 21_000, b"\1" * 20, value_wei=1, data=b"the call data")
+
+
+async def test_it_signs_and_sends_nothing_but_a_digest(service: Opened) -> None:
+    name, key = service.add(key=Key(high=True))
+    wanted = [unsigned(number) for number in range(9)]
+    async with service.signer(name) as signer:
+        signed = await signer.sign_all(wanted)
+        assert signer.trouble is None
+    assert [Account.recover_transaction(each.raw).lower() for each in signed] == [key.address] * 9
+    assert [each.nonce for each in signed] == list(range(9))
+    assert service.cloud.digests == [PROBE, *(digest_of(each.fields()) for each in wanted)]
+    assert service.cloud.most_at_once <= PATIENCE.at_once
+    assert not any(b"call data" in body for body in service.cloud.bodies)
+
+
+async def test_throttled_and_failed_requests_are_made_again(service: Opened) -> None:
+    async with service.signer() as signer:
+        service.cloud.faults.extend(["throttled", "failed", "throttled"])
+        assert len(await signer.sign_all([unsigned(0)])) == 1
+        assert signer.trouble is None
+    assert not service.cloud.faults
+
+
+async def test_a_batch_ends_before_the_first_that_could_not_be_signed(service: Opened) -> None:
+    async with service.signer() as signer:
+        service.cloud.faults.extend(["ok", "ok", "other", "ok"])
+        signed = await signer.sign_all([unsigned(number) for number in range(4)])
+        assert len(signed) < 4
+        assert [each.nonce for each in signed] == list(range(len(signed)))
+        assert signer.trouble is None or not signed
+
+
+@pytest.mark.parametrize("fault", ["garbage", "other"])
+async def test_a_wrong_signature_is_never_given_out(service: Opened, fault: str) -> None:
+    async with service.signer() as signer:
+        service.cloud.faults.append(fault)
+        with pytest.raises(SignerUnavailable, match="signs wrongly"):
+            await signer.sign_all([unsigned(0)])
+        with pytest.raises(SignerUnavailable, match="signs wrongly"):  # at once, without asking
+            await signer.sign_all([unsigned(0)])
+        await until(_well(signer), what="the signer's recovery")
+        assert len(await signer.sign_all([unsigned(0)])) == 1
+
+
+@pytest.mark.parametrize("fault", ["changed", "unverified", "elsewhere"])
+async def test_an_answer_that_was_changed_on_its_way_is_asked_for_again(service: Opened, fault: str) -> None:
+    if isinstance(service.cloud, Aws):
+        return  # it has no such fields: the signature's address is the check
+    async with service.signer() as signer:
+        asked = len(service.cloud.digests)
+        service.cloud.faults.append(fault)
+        assert len(await signer.sign_all([unsigned(0)])) == 1
+        assert len(service.cloud.digests) == asked + 2
+
+
+async def test_while_it_is_down_nobody_waits_and_it_comes_back_by_itself(service: Opened) -> None:
+    async with service.signer() as signer:
+        service.cloud.down = True
+        with pytest.raises(SignerUnavailable, match="does not sign"):
+            await signer.sign_all([unsigned(0)])
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        with pytest.raises(SignerUnavailable, match="does not sign"):
+            await signer.sign_all([unsigned(0)])
+        assert loop.time() - started < 0.1
+        assert not await _well(signer)()
+        service.cloud.down = False
+        await until(_well(signer), what="the signer's recovery")
+        assert len(await signer.sign_all([unsigned(0)])) == 1
+
+
+async def test_a_request_that_hangs_is_given_up(service: Opened) -> None:
+    service.patience = KmsPatience(at_once=4, seconds=1.0)
+    name, _ = service.add()
+    async with service.signer(name) as signer:
+        service.cloud.slow_seconds = dict.fromkeys(service.cloud.keys, 30.0)
+        async with asyncio.timeout(5):
+            with pytest.raises(SignerUnavailable, match="did not answer"):
+                await signer.sign_all([unsigned(0)])
+
+
+async def test_a_token_that_is_refused_or_old_is_renewed(service: Opened) -> None:
+    if isinstance(service.cloud, Aws):
+        return  # every request is signed anew
+    async with service.signer() as signer:
+        assert service.cloud.tokens_given == 1
+        service.cloud.tokens.clear()
+        await signer.sign_all([unsigned(number) for number in range(4)])
+        assert service.cloud.tokens_given == 2
+
+
+# ---------------------------------------------------------------- who it is, at start
+
+
+async def _refused(service: Opened, keystores: str, **wallets: str) -> str:
+    with pytest.raises(ConfigError) as raised:
+        async with service.keys(keystores, **wallets):
+            pass
+    return raised.value.sentence()
+
+
+async def test_another_key_than_the_deployment_names_is_refused(service: Opened) -> None:
+    (name, key), other = service.add(), Key().address
+    said = await _refused(service, f"base:relay={name}", relay_0=other)
+    assert f"The key at {name} is {key.address}, the deployment file base.json says relay 0 is {other}." in said
+    assert "as another relay" in said
+    said = await _refused(service, f"base:relay+credit={name}", relay_0=key.address, creditor=other)
+    assert f"says creditor is {other}" in said
+    # Of several holders of a role it must be one; a role nobody is named for says nothing.
+    async with service.keys(f"base:relay+publisher={name}", relay_0=other, relay_1=key.address) as (opened,):
+        assert "0x" + opened.signer.address.hex() == key.address
+
+
+async def test_another_key_than_the_setting_says_is_refused(service: Opened) -> None:
+    (name, key), other = service.add(), Key().address
+    said = await _refused(service, f"{name}#{other}")
+    assert f"The key at {name} is {key.address}, VPM_RELAYER_KEYSTORES says {other}." in said
+    async with service.keys(f"{name}#{key.address}") as (opened,):
+        assert "0x" + opened.signer.address.hex() == key.address
+
+
+async def test_a_key_of_another_kind_is_refused(service: Opened) -> None:
+    name, _ = service.add(key=Key(ec.generate_private_key(ec.SECP256R1())))
+    said = await _refused(service, name)
+    kinds = "ECC_NIST_P256, not ECC_SECG_P256K1", "EC_SIGN_P256_SHA256, not EC_SIGN_SECP256K1_SHA256"
+    assert any(f"is of the kind {each}." in said for each in kinds)
+
+
+async def test_a_key_that_may_not_sign_or_is_not_there_is_refused_with_the_next_step(service: Opened) -> None:
+    name, _ = service.add()
+    said = await _refused(service, name.replace("relay-0", "relay-7"))
+    assert ("NotFoundException" in said) or ("NOT_FOUND" in said)
+    assert "Compare" in said
+    service.cloud.denied = set(service.cloud.keys)
+    said = await _refused(service, name)
+    assert name in said
+    assert "kms:Sign and kms:GetPublicKey" in said or "roles/cloudkms.signer and roles/cloudkms.publicKeyViewer" in said
+
+
+async def test_wrong_credentials_are_named_and_never_shown(service: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+    name, _ = service.add()
+    if isinstance(service.cloud, Aws):
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "a-secret-that-is-not-it")
+        said = await _refused(service, name)
+        assert "InvalidSignatureException" in said
+        assert "a-secret-that-is-not-it" not in said
+        monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+        monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+        assert "There are no AWS credentials" in await _refused(service, name)
+    else:
+        monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", "/nonexistent.json")
+        assert "there are no Google credentials" in await _refused(service, name)
+
+
+async def test_a_service_that_is_away_at_start_stops_only_who_needs_its_answer(service: Opened) -> None:
+    service.patience = KmsPatience(at_once=4, seconds=1.0)
+    name, key = service.add()
+    service.cloud.down = True
+    with pytest.raises(KeyServiceAway, match="cannot be asked for its public key"):
+        async with service.keys(f"base:relay={name}"):
+            pass
+    async with service.keys(f"base:relay={name}", relay_0=key.address) as (opened,):
+        assert opened.signer.trouble is not None
+    async with service.signer(f"{name}#{key.address}") as signer:
+        assert signer.trouble is not None
+        service.cloud.down = False
+        await until(_well(signer), what="the signer's recovery")
+    service.cloud.down = True
+    async with service.signer(f"{name}#{Key().address}") as signer:  # the wrong one, as it turns out
+        service.cloud.down = False
+
+        async def told() -> bool:
+            return f"is {key.address}, and 0x{signer.address.hex()} was expected" in (signer.trouble or "")
+
+        await until(told, what="the wrong key's being noticed")
+
+
+async def test_a_key_busy_at_start_is_no_wrong_key(service: Opened) -> None:
+    service.patience = KmsPatience(at_once=4, seconds=1.0)
+    name, _ = service.add()
+    service.cloud.faults.extend(["throttled"] * 12)
+    async with service.signer(name) as signer:
+        assert signer.trouble is not None
+        service.cloud.faults.clear()
+        await until(_well(signer), what="the signer's recovery")
+
+
+def _well(signer: KmsSigner) -> Callable[[], Awaitable[bool]]:
+    async def well() -> bool:
+        return signer.trouble is None
+
+    return well

@@ -1,0 +1,397 @@
+"""Relayer processes whose keys lie in key services, on a real chain: what is asked for is mined exactly once, whatever
+the service does."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import re
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import aiohttp
+import pytest
+import yaml
+from eth_utils.address import to_checksum_address
+
+from core.config import RelayerSecrets, load
+from core.outbox import Intent, IntentRequest, IntentState, LaneStatus, report
+from relayer.kms.opening import opened_keys
+from relayer.kms.signer import KmsPatience, KmsSigner
+from relayer.rows import Prepared, unsigned_of
+from relayer.signing import Fees
+from relayer.store import LaneStore
+from scripts._status.rules import ALERTS
+from tests.conftest import StartAnvil
+from tests.relayer_rig import ETHER, GWEI, QUICK, Relayers, Rig, relayer_processes, rigged, until
+from tests.support.hazy_node import HazyNode
+from tests.support.kms_clouds import GCP_KEY, REGION, Aws, Gcp, Key, served
+
+
+@dataclass
+class Kms:
+    """Both services with a funded key each, and the relayer processes that use them."""
+
+    rig: Rig
+    relayers: Relayers
+    aws: Aws
+    gcp: Gcp
+    aws_key: Key
+    gcp_key: Key
+
+    @property
+    def names(self) -> list[str]:
+        return [f"aws-kms://{REGION}/alias/relay-0#{self.aws_key.address}", f"gcp-kms://{GCP_KEY.format(0)}"]
+
+    def use(self, *keystores: str) -> None:
+        self.relayers.more["VPM_RELAYER_KEYSTORES"] = ",".join(keystores)
+
+    async def all_mined_once(self, requests: list[IntentRequest], asked: list[Intent]) -> None:
+        """Each goes to an address nobody else uses, so its balance counts how often it was mined."""
+        for each in asked:
+            await self.rig.reaches(each, IntentState.FINAL)
+        assert set(await self.rig.balances([each.to for each in requests])) == {1}
+        ended = [await self.rig.read(each) for each in asked]
+        assert len({each.tx_hash for each in ended}) == len(ended)
+
+    async def lane(self, key: Key) -> tuple[LaneStatus, str]:
+        async with self.rig.pool.connection() as connection:
+            lanes = (await report(connection, self.rig.chain_id, "relay")).lanes
+        (found,) = ((lane.status, lane.detail) for lane in lanes if "0x" + lane.address.hex() == key.address)
+        return found
+
+
+@pytest.fixture
+async def kms(fresh_database_url: str, anvil: StartAnvil, tmp_path: Path) -> AsyncIterator[Kms]:
+    chain, aws_key, gcp_key = anvil(chain_id=8453, block_time_seconds=0.5), Key(high=True), Key()
+    aws, gcp = Aws(keys={"alias/relay-0": aws_key}), Gcp(keys={GCP_KEY.format(0): gcp_key})
+    async with (
+        served(aws),
+        served(gcp),
+        rigged(fresh_database_url, chain.url, 8453) as rig,
+        relayer_processes(rig, tmp_path) as relayers,
+    ):
+        for key in (aws_key, gcp_key):
+            await rig.ask("anvil_setBalance", key.address, hex(100 * ETHER))
+        relayers.more |= {
+            **aws.env,
+            **gcp.env(tmp_path),
+            "VPM_RELAYER_KEYS": "",
+            "VPM_RELAYER_KMS_PATIENCE_SECONDS": "3",
+        }
+        made = Kms(rig, relayers, aws, gcp, aws_key, gcp_key)
+        made.use(*made.names)
+        yield made
+
+
+async def _get(url: str) -> tuple[int, str]:
+    async with aiohttp.ClientSession() as session, session.get(url) as response:
+        return response.status, await response.text()
+
+
+def _value(metrics: str, name: str, **labels: str) -> float:
+    """The sum of a metric's samples with these labels."""
+    total = 0.0
+    for line in metrics.splitlines():
+        if line.startswith(name) and all(f'{key}="{value}"' in line for key, value in labels.items()):
+            total += float(line.rsplit(" ", 1)[1])
+    return total
+
+
+async def test_intents_go_through_keys_of_both_clouds(kms: Kms) -> None:
+    """And what cannot be sent through one of them because it is throttled is only late."""
+    requests = [kms.rig.transfer() for _ in range(40)]
+    asked = await kms.rig.ask_for_many(requests)
+    kms.aws.faults.extend(["ok", "throttled", "throttled", "failed"])
+    kms.gcp.faults.extend(["ok", "throttled", "failed"])
+    process = kms.relayers.start()
+    url = await kms.relayers.metrics_of(process)
+    await kms.all_mined_once(requests, asked)
+    _, metrics = await _get(url + "/metrics")
+    for key in (kms.aws_key, kms.gcp_key):
+        assert await kms.rig.client.nonce(key.address) > 0
+        assert _value(metrics, "vpm_relayer_signatures_total", lane=key.address, answer="signed") > 1
+        assert _value(metrics, "vpm_relayer_signature_seconds_count", lane=key.address) > 1
+        assert _value(metrics, "vpm_relayer_signer_up", lane=key.address) == 1
+    assert _value(metrics, "vpm_relayer_signatures_total", answer="throttled") == 3
+    # The chain's bytes and the digests: nothing else of a transaction ever left the process.
+    assert not any(each.to[2:].encode() in body for each in requests for body in [*kms.aws.bodies, *kms.gcp.bodies])
+    told = kms.relayers.log_of(process)
+    assert kms.aws.secret not in told
+    assert not any(token in told for token in kms.gcp.tokens)
+
+
+async def test_the_wrong_key_behind_a_name_ends_the_relayer_with_a_sentence(kms: Kms) -> None:
+    other, file = Key().address, kms.relayers.folder / "base.json"
+    facts = json.loads(file.read_text())
+    facts["operatorWallets"] = {"relay 0": to_checksum_address(other)}
+    file.write_text(json.dumps(facts))
+    kms.use(f"base:relay={kms.names[1]}")
+    process = kms.relayers.start()
+    assert await asyncio.to_thread(process.wait, 30) == 78
+    said = f"is {kms.gcp_key.address}, the deployment file base.json says relay 0 is {other}"
+    assert said in kms.relayers.log_of(process)
+    assert not kms.gcp.digests
+
+
+async def test_while_the_service_is_down_intents_wait_and_everybody_is_told(kms: Kms) -> None:
+    kms.use(kms.names[0])
+    process = kms.relayers.start()
+    url = await kms.relayers.metrics_of(process)
+    first = [kms.rig.transfer() for _ in range(3)]
+    await kms.all_mined_once(first, await kms.rig.ask_for_many(first))
+    kms.aws.down = True
+    requests = [kms.rig.transfer() for _ in range(30)]
+    asked = await kms.rig.ask_for_many(requests)
+
+    async def told() -> bool:
+        return (await kms.lane(kms.aws_key))[0] is LaneStatus.SIGNER_DOWN
+
+    await until(told, 20, "the lane's saying that it cannot sign")
+    status, health = await _get(url + "/health")
+    assert status == 503
+    assert f"{kms.names[0].partition('#')[0]} does not sign. AWS KMS says KMSInternalException" in health
+    _, metrics = await _get(url + "/metrics")
+    assert _value(metrics, "vpm_relayer_signer_up", lane=kms.aws_key.address) == 0
+    assert _value(metrics, "vpm_relayer_lane_status", status="signer_down") == 1
+    # The very sample that pages.
+    (rule,) = (
+        rule
+        for group in yaml.safe_load(ALERTS.read_text())["groups"]
+        for rule in group["rules"]
+        if rule["alert"] == "VpmLaneSignsNothing"
+    )
+    statuses = re.search(r'status=~"([^"]*)"', rule["expr"])
+    assert statuses is not None
+    assert re.fullmatch(statuses[1], "signer_down")
+    assert {(await kms.rig.read(each)).state for each in asked} == {IntentState.QUEUED}
+    asked_of_it = len(kms.aws.bodies)
+    await asyncio.sleep(3)
+    assert len(kms.aws.bodies) - asked_of_it < 10  # looked at now and then, not stormed
+    kms.aws.down = False
+    await kms.all_mined_once(requests, asked)
+    assert await kms.rig.client.nonce(kms.aws_key.address) == 33
+    assert (await kms.lane(kms.aws_key))[0] is LaneStatus.READY
+    status, _ = await _get(url + "/health")
+    assert status == 200
+
+
+async def test_wrong_signatures_are_never_sent(kms: Kms) -> None:
+    """The alias leads to another key for a while: nothing is sent, then everything once."""
+    kms.use(kms.names[0])
+    kms.relayers.start()
+    kms.aws.faults.extend(["ok"])
+    first = [kms.rig.transfer()]
+    await kms.all_mined_once(first, await kms.rig.ask_for_many(first))
+    stranger = Key()
+    await kms.rig.ask("anvil_setBalance", stranger.address, hex(ETHER))
+    kms.aws.keys["alias/relay-0"] = stranger
+    requests = [kms.rig.transfer() for _ in range(10)]
+    asked = await kms.rig.ask_for_many(requests)
+
+    async def told() -> bool:
+        status, detail = await kms.lane(kms.aws_key)
+        return status is LaneStatus.SIGNER_DOWN and f"is {stranger.address}" in detail
+
+    await until(told, 20, "the lane's saying whose key it is")
+    assert {(await kms.rig.read(each)).state for each in asked} == {IntentState.QUEUED}
+    kms.aws.keys["alias/relay-0"] = kms.aws_key
+    await kms.all_mined_once(requests, asked)
+    assert await kms.rig.client.nonce(stranger.address) == 0
+
+
+async def test_a_slow_service_slows_its_own_lane_only(kms: Kms) -> None:
+    """Two seconds a signature in one lane. The other goes on at its pace, and so does the process's loop."""
+    kms.use(f"base:relay={kms.names[0]}", f"base:keeper={kms.names[1]}")
+    kms.relayers.more["VPM_RELAYER_KMS_PATIENCE_SECONDS"] = "10"
+    process = kms.relayers.start()
+    url = await kms.relayers.metrics_of(process)
+    kms.aws.slow_seconds["alias/relay-0"] = 2.0
+    slow = [kms.rig.transfer() for _ in range(16)]
+    asked_slow = await kms.rig.ask_for_many(slow)
+    longest, quick, asked_quick = 0.0, [], []
+    for _ in range(12):
+        requests = [kms.rig.transfer(group="keeper") for _ in range(4)]
+        quick += requests
+        asked_quick += await kms.rig.ask_for_many(requests)
+        started = time.monotonic()
+        await _get(url + "/ready")
+        longest = max(longest, time.monotonic() - started)
+        await asyncio.sleep(0.1)
+    for each in asked_quick:
+        await kms.rig.reaches(each, IntentState.SENT, IntentState.MINED, IntentState.FINAL, seconds=10)
+    assert longest < 1.0
+    done = [(await kms.rig.read(each)).state for each in asked_slow]
+    assert IntentState.QUEUED in done  # still being signed while all of the others were sent
+    await kms.all_mined_once(slow, asked_slow)
+    await kms.all_mined_once(quick, asked_quick)
+
+
+async def test_killed_between_signature_and_store_nothing_is_lost(kms: Kms) -> None:
+    kms.use(kms.names[0])
+    process = kms.relayers.start()
+    await kms.relayers.metrics_of(process)
+    kms.aws.slow_seconds["alias/relay-0"] = 1.2
+    requests = [kms.rig.transfer() for _ in range(6)]
+    asked = await kms.rig.ask_for_many(requests)
+    before = len(kms.aws.digests)
+
+    async def being_signed() -> bool:
+        return len(kms.aws.digests) >= before + len(requests)
+
+    await until(being_signed, 20, "the requests for signatures")
+    kms.relayers.kill(process)
+    assert {(await kms.rig.read(each)).state for each in asked} == {IntentState.QUEUED}
+    kms.aws.slow_seconds.clear()
+    kms.relayers.start()
+    await kms.all_mined_once(requests, asked)
+    assert await kms.rig.client.nonce(kms.aws_key.address) == len(requests)
+
+
+async def test_killed_between_store_and_send_the_stored_bytes_are_sent_even_without_the_service(kms: Kms) -> None:
+    kms.use(kms.names[0])
+    async with HazyNode(kms.rig.rpc_url, seed=1) as node:
+        node.deaf = True
+        kms.relayers.more["VPM_BASE_RPC_URLS"] = node.url
+        process = kms.relayers.start()
+        requests = [kms.rig.transfer() for _ in range(5)]
+        asked = await kms.rig.ask_for_many(requests)
+        for each in asked:
+            await kms.rig.reaches(each, IntentState.SIGNED)
+        kms.relayers.kill(process)
+        assert await kms.rig.client.nonce(kms.aws_key.address, "pending") == 0
+        kms.aws.down = True
+        signed = len(kms.aws.digests)
+        node.deaf = False
+        kms.relayers.start()
+        await kms.all_mined_once(requests, asked)
+    assert len(kms.aws.digests) == signed
+    assert await kms.rig.client.nonce(kms.aws_key.address) == len(requests)
+
+
+async def test_two_processes_do_not_have_the_same_intents_signed(kms: Kms) -> None:
+    """One lane each, one group: claims keep each from paying for what the other is having signed."""
+    kms.aws.slow_seconds["alias/relay-0"] = kms.gcp.slow_seconds[GCP_KEY.format(0)] = 0.15
+    for _ in range(2):
+        await kms.relayers.metrics_of(kms.relayers.start())
+
+    async def shared() -> bool:
+        async with kms.rig.pool.connection() as connection:
+            rows = await connection.execute("SELECT count(DISTINCT holder) FROM outbox_lane WHERE status = 'ready'")
+            row = await rows.fetchone()
+        return row is not None and row[0] == 2
+
+    await until(shared, 30, "a lane for each process")
+    before = len(kms.aws.digests) + len(kms.gcp.digests)
+    requests = [kms.rig.transfer() for _ in range(120)]
+    await kms.all_mined_once(requests, await kms.rig.ask_for_many(requests))
+    nonces = [await kms.rig.client.nonce(key.address) for key in (kms.aws_key, kms.gcp_key)]
+    assert sum(nonces) == 120
+    assert min(nonces) >= 20
+    # A claim is asked for after the queue was read, so now and then a pair of lanes reads the same: never half of them.
+    assert len(kms.aws.digests) + len(kms.gcp.digests) - before <= 120 + 12
+    async with kms.rig.pool.connection() as connection:
+        rows = await connection.execute("SELECT count(*) FROM outbox_claim")
+        assert await rows.fetchone() == (0,)
+
+
+# ---------------------------------------------------------------- a lane in this process
+
+
+@contextlib.asynccontextmanager
+async def _opened(kms: Kms) -> AsyncIterator[KmsSigner]:
+    named = load(RelayerSecrets, {"VPM_RELAYER_KEYSTORES": kms.names[0]}).keystore_files
+    async with opened_keys(named, {}, KmsPatience(at_once=4, seconds=1.0), gcp_url=kms.gcp.url) as (key,):
+        assert isinstance(key.signer, KmsSigner)
+        yield key.signer
+
+
+@pytest.fixture
+async def signer(kms: Kms, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[KmsSigner]:
+    for name, value in kms.aws.env.items():
+        monkeypatch.setenv(name, value)
+    async with _opened(kms) as signer:
+        yield signer
+
+
+async def _prepared(store: LaneStore) -> list[Prepared]:
+    return [Prepared(each, 21_000, Fees(50 * GWEI, GWEI)) for each in await store.queued(10, [])]
+
+
+async def test_a_hole_is_filled_and_a_call_cancelled_through_the_service_once_it_signs(
+    kms: Kms, signer: KmsSigner
+) -> None:
+    """A row for nonce 1 without any for 0, as after a partial restore; then a call that no node takes. Both need a
+    signature while the service is down, and what is in the air is followed meanwhile."""
+    rig, requests = kms.rig, [kms.rig.transfer()]
+    asked = await rig.ask_for_many(requests)
+    store = await rig.dead_holder(signer, next_nonce=1)
+    (prepared,) = await _prepared(store)
+    unsigned = unsigned_of(prepared, rig.chain_id, 1)
+    (signed,) = await signer.sign_all([unsigned])
+    await store.sign([prepared], {unsigned: signed})
+    async with rig.pool.connection() as connection:
+        await connection.execute("UPDATE outbox_lane SET holder = NULL, lease_until = NULL")
+    kms.aws.down = True
+    async with rig.relayer(rig.spec(signer), policy=replace(QUICK, max_gas=100_000_000)) as relayer:
+
+        async def troubled() -> bool:
+            return signer.trouble is not None
+
+        await until(troubled, 20, "the filler's being refused")
+        await asyncio.sleep(2)
+        assert [lane.status for lane in relayer.lanes()] == [LaneStatus.SIGNER_DOWN]
+        assert await rig.client.nonce(kms.aws_key.address) == 0
+        kms.aws.down = False
+        await kms.all_mined_once(requests, asked)
+        assert await rig.client.nonce(kms.aws_key.address) == 2
+
+        impossible, behind = rig.transfer(gas_limit=70_000_000, simulate=False), rig.transfer()
+        asked = await rig.ask_for_many([impossible, behind])
+        await rig.reaches(asked[0], IntentState.SIGNED, IntentState.SENT)
+        kms.aws.down = True
+        await asyncio.sleep(2)
+        kms.aws.down = False
+        assert (await rig.reaches(asked[0], IntentState.REPLACED)).reason_code == "gas_limit"
+        await kms.all_mined_once([behind], [asked[1]])
+
+
+async def test_a_signature_for_a_nonce_that_went_elsewhere_is_forgotten(kms: Kms, signer: KmsSigner) -> None:
+    """Between signature and store another lane took the second of three: the first is stored, the third waits."""
+    rig = kms.rig
+    asked = await rig.ask_for_many([rig.transfer() for _ in range(3)])
+    store = await rig.dead_holder(signer, next_nonce=0)
+    prepared = await store.claim(await _prepared(store), 30.0)
+    assert len(prepared) == 3
+    wanted = [unsigned_of(each, rig.chain_id, number) for number, each in enumerate(prepared)]
+    signed = await signer.sign_all(wanted)
+    other = await rig.new_signer()
+    thief = await rig.dead_holder(other, next_nonce=0)
+    assert await _prepared(thief) == []  # claimed
+    await store.unclaim(prepared[1:2])
+    assert [each.candidate.intent_id for each in await _prepared(thief)] == [asked[1].id]
+    await thief.sign(await _prepared(thief))
+    flights = await store.sign(prepared, dict(zip(wanted, signed, strict=True)))
+    assert [(each.intent_id, each.nonce) for each in flights] == [(asked[0].id, 0)]
+    assert [(await rig.read(each)).state for each in asked] == [
+        IntentState.SIGNED,
+        IntentState.SIGNED,
+        IntentState.QUEUED,
+    ]
+    assert [each.candidate.intent_id for each in await _prepared(thief)] == [asked[2].id]  # free again
+
+
+async def test_a_claim_of_the_dead_ends_by_itself(kms: Kms, signer: KmsSigner) -> None:
+    rig = kms.rig
+    await rig.ask_for(rig.transfer())
+    dead = await rig.dead_holder(signer, next_nonce=0)
+    assert len(await dead.claim(await _prepared(dead), 0.5)) == 1
+    heir = await rig.dead_holder(await rig.new_signer(), next_nonce=0)
+    assert await _prepared(heir) == []
+    assert len(await dead.claim(await _prepared(dead), 0.5)) == 1  # its own it may take again
+    await asyncio.sleep(0.7)
+    assert len(await heir.claim(await _prepared(heir), 30.0)) == 1
+    assert await dead.claim(await _prepared(heir), 30.0) == []

@@ -1,0 +1,133 @@
+"""What a key service answers becomes the signature of a transaction, or nothing; and how such a key is named."""
+
+from __future__ import annotations
+
+import secrets
+from pathlib import Path
+
+import pytest
+from coincurve import PrivateKey
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature, encode_dss_signature
+from eth_account import Account
+from eth_utils.crypto import keccak
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.config import RelayerSecrets, RelayerSettings, load
+from core.config.key_names import KeyName
+from core.errors import ConfigError
+from relayer.kms.signatures import ORDER, BadPublicKey, BadSignature, address_of, signature_of
+from relayer.kms.signer import PROBE
+from relayer.signing import Fees, LocalSigner, Unsigned, digest_of
+from tests.support.kms_clouds import Key
+
+GCP = "gcp-kms://projects/p-1/locations/europe-west3/keyRings/vpm/cryptoKeys/relay-0/cryptoKeyVersions/1"
+SOMEBODY = "0x00000000219ab540356cBB839Cbe05303d7705Fa"
+
+
+@given(secret=st.integers(min_value=1, max_value=ORDER - 1), digest=st.binary(min_size=32, max_size=32))
+def test_both_forms_of_a_signature_become_the_one_a_transaction_takes(secret: int, digest: bytes) -> None:
+    key = PrivateKey(secret.to_bytes(32))
+    address = LocalSigner(secret.to_bytes(32)).address
+    recoverable = key.sign_recoverable(digest, hasher=None)
+    r, s = decode_dss_signature(key.sign(digest, hasher=None))
+    assert s <= ORDER // 2
+    for each in (s, ORDER - s):
+        found = signature_of(encode_dss_signature(r, each), digest, address)
+        assert found.r + found.s + bytes((found.parity,)) == recoverable
+
+
+def test_a_transaction_signed_through_its_digest_is_that_of_the_key_in_memory() -> None:
+    key, unsigned = Key(high=True), Unsigned(8453, 7, Fees(50, 2), 21_000, b"\1" * 20, value_wei=5, data=b"\2" * 70)
+    fields = unsigned.fields()
+    made = signature_of(key.sign(digest_of(fields)), digest_of(fields), bytes.fromhex(key.address[2:]))
+    assert Account.recover_transaction(unsigned.signed(fields, made).raw).lower() == key.address
+
+
+@pytest.mark.parametrize(
+    ("der", "said"),
+    [
+        (b"", "no DER"),
+        (secrets.token_bytes(70), "no DER"),
+        (encode_dss_signature(0, 1), "out of range"),
+        (encode_dss_signature(1, ORDER), "out of range"),
+        (encode_dss_signature(ORDER, 1), "out of range"),
+        (Key().sign(PROBE), "does not recover"),
+        (encode_dss_signature(5, 1), "does not recover"),  # no point of the curve has this x
+    ],
+)
+def test_what_is_no_signature_of_the_address_is_refused(der: bytes, said: str) -> None:
+    with pytest.raises(BadSignature, match=said):
+        signature_of(der, PROBE, bytes.fromhex(Key().address[2:]))
+
+
+def test_a_signature_over_another_digest_is_refused() -> None:
+    key = Key()
+    with pytest.raises(BadSignature, match="does not recover"):
+        signature_of(key.sign(keccak(b"another")), PROBE, bytes.fromhex(key.address[2:]))
+
+
+def test_the_address_of_a_public_key() -> None:
+    secret = secrets.token_bytes(32)
+    private = ec.derive_private_key(int.from_bytes(secret), ec.SECP256K1())
+    assert "0x" + address_of(Key(private).spki).hex() == Account.from_key(secret).address.lower()
+    others = (ec.generate_private_key(ec.SECP256R1()), rsa.generate_private_key(public_exponent=65537, key_size=2048))
+    for other in others:
+        der = other.public_key().public_bytes(
+            serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
+        )
+        with pytest.raises(BadPublicKey, match="not on the curve secp256k1"):
+            address_of(der)
+    with pytest.raises(BadPublicKey, match="no public key"):
+        address_of(b"\0" * 88)
+
+
+# ---------------------------------------------------------------- names
+
+
+def _named(text: str, **more: str) -> list[tuple[str | None, tuple[str, ...], object]]:
+    found = load(RelayerSecrets, {"VPM_RELAYER_KEYSTORES": text, **more}).keystore_files
+    return [(each.chain, each.groups, each.place) for each in found]
+
+
+def test_keys_of_key_services_stand_where_keystores_stand() -> None:
+    somebody = bytes.fromhex(SOMEBODY[2:])
+    arn = "arn:aws:kms:eu-central-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab"
+    assert _named(
+        f"base:relay=aws-kms://eu-central-1/alias/vpm-relay-0#{SOMEBODY}, aws-kms://eu-central-1/{arn},"
+        f"vpm:opener={GCP}, vpm:keeper=/keys/stock.json",
+        VPM_RELAYER_KEYSTORE_PASSWORD_FILE="/keys/password",
+    ) == [
+        ("base", ("relay",), KeyName("aws-kms", "eu-central-1", "alias/vpm-relay-0", somebody)),
+        (None, ("relay", "keeper"), KeyName("aws-kms", "eu-central-1", arn)),
+        ("vpm", ("opener",), KeyName("gcp-kms", "", GCP.removeprefix("gcp-kms://"))),
+        ("vpm", ("keeper",), Path("/keys/stock.json")),
+    ]
+    (key,) = _named(GCP)  # no file, so no password
+    assert str(key[2]) == GCP
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("aws-kms://alias/vpm", "is not of the form aws-kms://REGION/alias/NAME"),
+        ("aws-kms:eu-central-1", "is not of the form aws-kms://REGION/alias/NAME"),
+        (GCP.removesuffix("/cryptoKeyVersions/1"), "with the number of a version"),
+        ("azure-kms://vault/key", "'azure-kms' is no key service: write aws-kms or gcp-kms"),
+        (GCP + "#0x12", "'0x12' behind # is not an address"),
+        (GCP + "#" + SOMEBODY.replace("a", "A"), "wrong checksum"),
+        (GCP + ",/keys/stock.json", "needs VPM_RELAYER_KEYSTORE_PASSWORD_FILE for its files"),
+    ],
+)
+def test_a_wrong_name_is_told(text: str, said: str) -> None:
+    with pytest.raises(ConfigError, match="VPM_RELAYER_KEYSTORES") as raised:
+        _named(text)
+    assert said in raised.value.message
+
+
+def test_tokens_are_sent_over_tls_or_to_this_machine() -> None:
+    assert load(RelayerSettings, {"VPM_RELAYER_GCP_KMS_URL": "http://127.0.0.1:9/"}).gcp_kms_url == "http://127.0.0.1:9"
+    with pytest.raises(ConfigError, match="not an https"):
+        load(RelayerSettings, {"VPM_RELAYER_GCP_KMS_URL": "http://kms.example"})
