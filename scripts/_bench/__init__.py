@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from scripts._bench import api, cup, events, gas, index, pages, relay, report, trade
+from scripts._bench import api, cup, events, gas, index, pages, provider, relay, report, trade
 
 BENCHES: dict[str, Callable[[Path | None], int]] = {
     "all": report.main,
@@ -16,6 +16,7 @@ BENCHES: dict[str, Callable[[Path | None], int]] = {
     "gas": gas.main,
     "index": index.main,
     "pages": pages.main,
+    "provider": provider.main,
     "relay": relay.main,
     "trade": trade.main,
 }

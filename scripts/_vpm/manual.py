@@ -69,13 +69,14 @@ over an existing deployment file. docs/operate.md has the whole procedure.""",
     "bench": (
         "measure the API, event streams, gas, the indexer, the pages, the relayer and the cup",
         """\
-./vpm bench all|api|cup|events|gas|index|pages|relay|trade [--json FILE] [--long]
+./vpm bench all|api|cup|events|gas|index|pages|provider|relay|trade [--json FILE] [--long]
 
 api     cached reads against a bare handler that returns the same bytes, p99 and memory (--long: a million requests)
 events  what 2,000 idle event streams cost in memory, and how soon an event has reached all of them
 gas     the execution gas of every call in the gas tables, beside the best known figure; fails when a row is over
 index   the indexer over 200,000 events against a bare fetch-decode-copy loop, and how soon readers see a block
 pages   what each page weighs and how soon it paints in a new Chromium; fails from 100 kB or one second on
+provider what the daemons ask of a node of a chain with a block each 250 ms, and what a month of it costs
 relay   one lane against a bare loop that sends presigned transactions one at a time
 trade   a paid trade from payment to receipt, against a bare send to the same chain
 cup     the leaderboard with 100,000 wallets, and signed trades

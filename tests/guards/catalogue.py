@@ -561,4 +561,114 @@ POOL_FEEDS = (
     ),
 )
 
-GUARDS = (*POOL_FEEDS, *RELAYER, *RELAYER_ON_CHAIN, *INDEXER, *KEEPER, *API, *CORE, *SCRIPTS, *CONTRACTS)
+
+KMS_UNITS = "tests/unit/test_kms_signatures.py"
+KMS_KEYS = "tests/integration/test_kms_keys.py"
+KMS_RELAYER = "tests/integration/test_kms_relayer.py"
+
+RELAYER_KEYS = (
+    Guard(
+        "a signature of another key than the lane's is sent",
+        "relayer/kms/signatures.py",
+        "if address_of_point(found.format(compressed=False)) == address:",
+        "if True:",
+        (KMS_UNITS,),
+    ),
+    Guard(
+        "a signature with its s in the upper half is sent, which no chain takes",
+        "relayer/kms/signatures.py",
+        "s = min(s, ORDER - s)",
+        "s = int(s)",
+        (KMS_UNITS,),
+    ),
+    Guard(
+        "a relayer starts with another key than the deployment file names",
+        "relayer/kms/opening.py",
+        "    _compare(name, found, holders)\n",
+        "",
+        (f"{KMS_KEYS}::test_another_key_than_the_deployment_names_is_refused",),
+    ),
+    Guard(
+        "a relayer starts with another key than its setting says",
+        "relayer/kms/opening.py",
+        "    if name.address not in (None, found):\n",
+        "    if False:\n",
+        (f"{KMS_KEYS}::test_another_key_than_the_setting_says_is_refused",),
+    ),
+    Guard(
+        "a signature that was changed on its way is believed",
+        "relayer/kms/gcp.py",
+        'if str(answer.get(f"{field}Crc32c")) != str(_crc32c(content)):',
+        "if False:",
+        (f"{KMS_KEYS}::test_an_answer_that_was_changed_on_its_way_is_asked_for_again",),
+    ),
+    Guard(
+        "a digest that was changed on its way is signed and believed",
+        "relayer/kms/gcp.py",
+        'if answer.get("verifiedDigestCrc32c") is not True:',
+        "if False:",
+        (f"{KMS_KEYS}::test_an_answer_that_was_changed_on_its_way_is_asked_for_again",),
+    ),
+    Guard(
+        "a throttled signature is given up at once",
+        "relayer/kms/signer.py",
+        "        if loop.time() + pause >= deadline:\n",
+        "        if True:\n",
+        (f"{KMS_KEYS}::test_throttled_and_failed_requests_are_made_again",),
+    ),
+    Guard(
+        "everybody waits for a key service that is down, again and again",
+        "relayer/kms/signer.py",
+        "        if self.trouble is not None:\n            raise SignerUnavailable(self.trouble)\n",
+        "",
+        (f"{KMS_KEYS}::test_while_it_is_down_nobody_waits_and_it_comes_back_by_itself",),
+    ),
+    Guard(
+        "a lane whose key does not sign says that it is well",
+        "relayer/gate.py",
+        "    if standing.signer_trouble is not None:\n",
+        "    if False:\n",
+        (f"{DECISIONS}::test_gate",),
+    ),
+    Guard(
+        "a signature made for one nonce is stored for another",
+        "relayer/store.py",
+        "else ready.get(wanted)",
+        "else list(ready.values())[prepared.index(each)]",
+        (f"{KMS_RELAYER}::test_a_signature_for_a_nonce_that_went_elsewhere_is_forgotten",),
+    ),
+    Guard(
+        "two lanes have the same intents signed, and pay twice",
+        "relayer/rows.py",
+        "WHERE c.intent_id = i.id AND c.lane_id <> %(lane)s AND c.until > clock_timestamp())",
+        "WHERE false AND c.lane_id <> %(lane)s)",
+        (f"{KMS_RELAYER}::test_a_signature_for_a_nonce_that_went_elsewhere_is_forgotten",),
+    ),
+    Guard(
+        "a key service that is down ends a lane that needs a no-op, and nothing in the air is followed",
+        "relayer/following.py",
+        "        except SignerUnavailable as error:\n",
+        "        except ZeroDivisionError as error:\n",
+        (f"{KMS_RELAYER}::test_a_hole_is_filled_and_a_call_cancelled_through_the_service_once_it_signs",),
+    ),
+    Guard(
+        "a token that signs is sent in the clear",
+        "core/config/values.py",
+        """if url.startswith("http:") and host not in""",
+        """if False and host not in""",
+        (f"{KMS_UNITS}::test_tokens_are_sent_over_tls_or_to_this_machine",),
+    ),
+)
+
+GUARDS = (
+    *POOL_FEEDS,
+    *RELAYER,
+    *RELAYER_ON_CHAIN,
+    *RELAYER_KEYS,
+    *INDEXER,
+    *KEEPER,
+    *API,
+    *CORE,
+    *SCRIPTS,
+    *CONTRACTS,
+)

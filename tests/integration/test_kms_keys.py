@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -180,6 +181,17 @@ async def _refused(service: Opened, keystores: str, **wallets: str) -> str:
         async with service.keys(keystores, **wallets):
             pass
     return raised.value.sentence()
+
+
+async def test_a_command_tells_the_address_of_a_key(service: Opened) -> None:
+    name, key = service.add()
+    for asked, code, said in ((name, 0, key.address), (name.replace("relay-0", "relay-7"), 78, "cannot be used")):
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "relayer.kms", asked, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+        )
+        out, error = await asyncio.wait_for(process.communicate(), 60)
+        assert process.returncode == code, error
+        assert said in (error if code else out).decode()
 
 
 async def test_another_key_than_the_deployment_names_is_refused(service: Opened) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import ipaddress
 import json
 import re
@@ -17,6 +18,7 @@ import kubernetes_validate
 import pytest
 import yaml
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from api.agent.webhook_targets import LOWEST_OPEN_PORT, WEB_PORTS
 from core.config import loading
@@ -129,6 +131,34 @@ def test_the_images_packages_are_those_of_the_lock() -> None:
     for wanted in project:
         assert Requirement(wanted).name in present, f"{wanted} is not in the image"
     assert not present & {"pytest", "eth-ape", "slither-analyzer", "mypy", "playwright"}
+
+
+@pytest.mark.parametrize("service", ["aws", "gcp"])
+def test_the_packages_of_a_key_service_are_those_of_the_lock_and_complete(service: str) -> None:
+    """With the image's own they are all that the extra asks for, directly or through others."""
+    added, lock = _locked(FILES / "docker" / f"requirements-{service}.txt"), _locked(ROOT / "requirements.lock")
+    assert added
+    for name, found in added.items():
+        assert found == lock[name], f"{name} is not as in requirements.lock"
+    image = _locked(FILES / "docker" / "requirements.txt")
+    assert not added.keys() & image.keys()
+    present = {name.partition(";")[0] for name in (*image, *added)}
+    wanted = [Requirement(each) for each in _extra(service)]
+    while wanted:
+        one = wanted.pop()
+        assert canonicalize_name(one.name) in present, f"{one} is in neither file"
+        if f"{canonicalize_name(one.name)}" in {name.partition(";")[0] for name in added}:
+            needs = map(Requirement, importlib.metadata.requires(one.name) or ())
+            extras = one.extras or {""}
+            wanted += [
+                each for each in needs if not each.marker or any(each.marker.evaluate({"extra": e}) for e in extras)
+            ]
+    assert f"requirements-{service}.txt" in DOCKERFILE
+
+
+def _extra(name: str) -> list[str]:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    return list(project["optional-dependencies"][name])
 
 
 # ---------------------------------------------------------------- compose

@@ -243,6 +243,8 @@ STANDING = Standing(
     [
         (STANDING, LaneStatus.READY),
         (replace(STANDING, node_down=True, in_flight=10), LaneStatus.NODE_DOWN),
+        (replace(STANDING, signer_trouble="it said so"), LaneStatus.SIGNER_DOWN),
+        (replace(STANDING, signer_trouble="it said so", node_down=True), LaneStatus.NODE_DOWN),
         (replace(STANDING, out_of_funds="it said so"), LaneStatus.OUT_OF_GAS),
         (replace(STANDING, balance_wei=None), LaneStatus.STARTING),
         (replace(STANDING, balance_wei=0), LaneStatus.OUT_OF_GAS),

@@ -1,0 +1,40 @@
+"""`python -m relayer.kms NAME...`: the address of each key, after it has signed something to show that it does."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from collections.abc import Sequence
+
+from core.config import RelayerSecrets, RelayerSettings, load
+from core.errors import VpmError
+from relayer.kms.opening import opened_keys
+from relayer.kms.signer import KmsPatience
+
+
+async def addresses(names: Sequence[str]) -> list[str]:
+    """With credentials and settings as the relayer would find them here; a ConfigError when a key is of no use."""
+    keystores = load(RelayerSecrets, {"VPM_RELAYER_KEYSTORES": ",".join(names)}).keystore_files
+    how = load(RelayerSettings)
+    patience = KmsPatience(how.kms_at_once, how.kms_patience_seconds)
+    async with opened_keys(keystores, {}, patience, gcp_url=how.gcp_kms_url) as keys:
+        return ["0x" + each.signer.address.hex() for each in keys]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m relayer.kms",
+        description="Print the addresses of keys in a key service, and see that they sign.",
+    )
+    parser.add_argument("name", nargs="+", help="aws-kms://REGION/alias/NAME or gcp-kms://projects/...")
+    try:
+        print("\n".join(asyncio.run(addresses(parser.parse_args().name))))
+    except VpmError as error:
+        print(error.sentence(), file=sys.stderr)
+        return error.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
