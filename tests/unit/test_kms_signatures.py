@@ -57,6 +57,7 @@ def test_a_transaction_signed_through_its_digest_is_that_of_the_key_in_memory() 
         (Key().sign(PROBE), "does not recover"),
         (encode_dss_signature(5, 1), "does not recover"),  # no point of the curve has this x
     ],
+    ids=["empty", "garbage", "r is zero", "s is the order", "r is the order", "another key's", "no such point"],
 )
 def test_what_is_no_signature_of_the_address_is_refused(der: bytes, said: str) -> None:
     with pytest.raises(BadSignature, match=said):
