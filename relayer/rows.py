@@ -160,7 +160,7 @@ ON CONFLICT (intent_id) DO UPDATE SET lane_id = excluded.lane_id, until = exclud
     WHERE c.lane_id = excluded.lane_id OR c.until < clock_timestamp()
 RETURNING intent_id
 """
-# Group by group, so that each comes from its index in order however many wait.
+# Group by group, so that each comes from its index in order however many wait. The claims, few, are read once.
 QUEUED = b"""
 SELECT next.* FROM unnest(%(groups)s::text[]) AS g (name) CROSS JOIN LATERAL (
     SELECT i.id, i.kind, i.to_address, i.data, i.value_wei, i.gas_limit, i.max_fee_cap_wei, i.simulate, i.replay_safe,
@@ -170,8 +170,8 @@ SELECT next.* FROM unnest(%(groups)s::text[]) AS g (name) CROSS JOIN LATERAL (
     WHERE i.state = 'queued' AND i.chain_id = %(chain_id)s AND i.lane_group = g.name AND i.id <> ALL(%(excluded)s)
         AND (i.depends_on IS NULL OR d.state IN ('final', 'failed', 'replaced')
              OR (d.state = 'mined' AND d.outcome = 'succeeded'))
-        AND NOT EXISTS (SELECT FROM outbox_claim c
-            WHERE c.intent_id = i.id AND c.lane_id <> %(lane)s AND c.until > clock_timestamp())
+        AND i.id <> ALL (ARRAY(SELECT c.intent_id FROM outbox_claim c
+            WHERE c.lane_id <> %(lane)s AND c.until > clock_timestamp()))
     ORDER BY i.priority DESC, i.id LIMIT %(limit)s
 ) AS next ORDER BY next.priority DESC, next.id LIMIT %(limit)s
 """
