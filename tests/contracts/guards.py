@@ -711,7 +711,7 @@ GUARDS = (
         "        if (!full) {\n",
         "        if (!full && r.size == 0) {\n",
         "feeds/PoolFeed.t.sol",
-        "test_aReadingIsTheMeanOfItsWindow",
+        "test_beforeThePoolThereIsNothing",
     ),
     Guard(
         "pool feed: times wrap",

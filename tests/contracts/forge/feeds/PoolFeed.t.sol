@@ -53,8 +53,8 @@ contract PoolFeedTest is OnePool {
                 feed.getRoundData(uint80(t / STEP));
             vm.assertEq(abi.encode(id, answer, startedAt), abi.encode(t / STEP, expected, t));
             vm.assertEq(abi.encode(updatedAt, answeredIn), abi.encode(t, id));
-            (uint80 round, int256 at, uint64 gridTime) = feed.readingAt(t + STEP - 1, STEP);
-            vm.assertEq(abi.encode(round, at, gridTime), abi.encode(id, answer, updatedAt));
+            (uint80 round, int256 said, uint64 gridTime) = feed.readingAt(t + STEP - 1, STEP);
+            vm.assertEq(abi.encode(round, said, gridTime), abi.encode(id, answer, updatedAt));
         }
         (uint80 latest,,,,) = feed.latestRoundData();
         vm.assertEq(latest, (T0 + 360) / STEP);
@@ -192,8 +192,8 @@ contract PoolFeedTest is OnePool {
         vm.expectRevert(abi.encodeWithSelector(IPoolFeed.NotRecordedYet.selector, T0 + 300));
         feed.readingAt(T0 + 359, 1 hours);
         int256 answer = read(T0 + 300);
-        (uint80 round, int256 at, uint64 gridTime) = feed.readingAt(T0 + 359, 1 hours);
-        vm.assertEq(abi.encode(round, at, gridTime), abi.encode((T0 + 300) / STEP, answer, T0 + 300));
+        (uint80 round, int256 said, uint64 gridTime) = feed.readingAt(T0 + 359, 1 hours);
+        vm.assertEq(abi.encode(round, said, gridTime), abi.encode((T0 + 300) / STEP, answer, T0 + 300));
     }
 
     /// T0 + 180 to 360, of which only 240 was recorded in time.
