@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from eth_abi.abi import encode
+from eth_utils.crypto import keccak
 
 from core.chain import Contract
 from core.chain.rpc import RpcClient
@@ -31,6 +33,7 @@ from tests.support.pool_chain import KEY, STEP, STRANGER, WINDOW, PoolChain, wit
 pytestmark = pytest.mark.timeout(900)
 
 GROWTH = {"VPM_KEEPER_POOL_OUTAGE_SECONDS": "4600"}  # a few hundred observations more than the local pools have
+READINGS_SLOT = 2  # of PoolFeed
 RECORDED = "SELECT updated_at FROM oracle_round WHERE feed = %s ORDER BY updated_at"
 
 
@@ -109,9 +112,9 @@ async def test_readings_are_recorded_as_markets_need_them_and_decide(
     assert status(rig, identity) == (MarketStatus.RESOLVED, 0 if up else 1)
 
     await _grown(rig, played)
-    _verified(rig, played, identity, capsys)
+    await asyncio.to_thread(_verified, rig, played, identity, capsys)
     await _computed_from_both(rig, played, end)
-    _recorded_by_anybody(rig, played, monkeypatch, capsys)
+    await asyncio.to_thread(_recorded_by_anybody, rig, played, monkeypatch, capsys)
 
 
 async def test_a_crossing_settles_at_once_when_it_is_recorded(rig: Rig) -> None:
@@ -149,16 +152,33 @@ async def _grown(rig: Rig, played: PoolChain) -> None:
     assert rooms[-1] == rooms[-2] == [needed, needed]
 
 
+def _terms(played: PoolChain, identity: str) -> Any:
+    return played.agents.contracts.resolver.call("terms", market_key(identity))
+
+
 def _verified(rig: Rig, played: PoolChain, identity: str, capsys: pytest.CaptureFixture[str]) -> None:
     """The market's readings are computed again from what the pools remember."""
     capsys.readouterr()
     folder = str(rig.folder / "deployments")
     code = verify([identity, "--rpc", played.agents.url, "--deployments", folder, "--json"])
     claims = json.loads(capsys.readouterr().out)["claims"]
-    again = [each for each in claims if "computed again" in each["what"]]
-    assert {each["what"] for each in again} == {f"the reading at the {at}, computed again" for at in ("start", "end")}
+    again = [each for each in claims if "computed again" in each["claim"]]
+    assert {each["claim"] for each in again} == {f"the reading at the {at}, computed again" for at in ("start", "end")}
     assert all(each["verdict"] == "holds" for each in claims), claims
     assert code == 0
+
+    # A feed that kept another number than its pools tell is found out.
+    at = grid_time(played.agents.read(_terms(played, identity))["endsAt"], STEP)
+    slot = "0x" + keccak(encode(["uint256", "uint256"], [at // STEP, READINGS_SLOT])).hex()
+    kept = played.agents.ask("eth_getStorageAt", played.feed.address, slot, "latest")
+    assert int(kept, 16) == played.reading(at) << 8 | 1
+    other = (played.reading(at) + 1) << 8 | 1
+    played.agents.ask("anvil_setStorageAt", played.feed.address, slot, f"0x{other:064x}")
+    code = verify([identity, "--rpc", played.agents.url, "--deployments", folder, "--json"])
+    claims = json.loads(capsys.readouterr().out)["claims"]
+    played.agents.ask("anvil_setStorageAt", played.feed.address, slot, kept)
+    (end,) = (each for each in claims if each["claim"] == "the reading at the end, computed again")
+    assert (code, end["verdict"]) == (1, "does not hold")
 
 
 async def _computed_from_both(rig: Rig, played: PoolChain, at: int) -> None:
