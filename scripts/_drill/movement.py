@@ -37,6 +37,22 @@ ELSEWHERE: dict[str, tuple[str, str]] = {
         "the settlement wallet must book a stake whose payment the token never announced",
         "integration/test_index_authorizations.py::test_a_stake_whose_payment_the_token_does_not_announce_is_an_alarm",
     ),
+    "vpm_feed_behind_seconds": (
+        "no market of the drills' chains is on a pool feed",
+        "integration/test_pool_feed_service.py::test_readings_are_recorded_as_markets_need_them_and_decide",
+    ),
+    "vpm_feed_lost_readings": (
+        "no market of the drills' chains is on a pool feed",
+        "integration/test_pool_feed_service.py::test_readings_are_recorded_as_markets_need_them_and_decide",
+    ),
+    "vpm_pool_depth": (
+        "no market of the drills' chains is on a pool feed",
+        "integration/test_pool_feed_service.py::test_readings_are_recorded_as_markets_need_them_and_decide",
+    ),
+    "vpm_pool_quiet": (
+        "no market of the drills' chains is on a pool feed",
+        "integration/test_pool_feed_service.py::test_readings_are_recorded_as_markets_need_them_and_decide",
+    ),
     "vpm_keeper_tidied_rows_total": (
         "nothing of a run is old enough to be removed",
         "integration/test_keeper_tidy.py::test_a_busy_past_is_thinned_out_and_everything_goes_on",

@@ -21,7 +21,7 @@ class Alert:
     severity: str
     summary: str
     runbook: str
-    drill: str
+    shown_by: str  # the drill that raises it; where none can, the file of the test that moves its metric
 
 
 def alerts() -> list[Alert]:
@@ -33,7 +33,7 @@ def alerts() -> list[Alert]:
             rule["labels"]["severity"],
             rule["annotations"]["summary"],
             rule["annotations"]["runbook"],
-            rule["annotations"]["drill"],
+            rule["annotations"].get("drill") or rule["annotations"]["test"],
         )
         for group in document["groups"]
         for rule in group["rules"]

@@ -16,6 +16,7 @@ from eth_utils.crypto import keccak
 from core.chain import Contract
 from core.chain.rpc import RpcClient
 from core.grid import grid_time
+from core.metrics import REGISTRY
 from core.mirror.bet import market_key
 from core.mirror.settlement import Kind, MarketStatus
 from core.pools.live import POOL
@@ -70,6 +71,13 @@ async def recorded(rig: Rig, played: PoolChain, *times: int) -> None:
     await rig.until(there, f"the readings of {times}")
 
 
+def gauge(name: str, **labels: str) -> float:
+    """What the keeper in this process tells Prometheus."""
+    value = REGISTRY.get_sample_value(name, labels)
+    assert value is not None, f"{name} was never set for {labels}"
+    return value
+
+
 def status(rig: Rig, identity: str) -> tuple[Any, ...]:
     found = rig.rows("SELECT status, winner FROM agent_market WHERE slug = %s", identity)
     return found[0] if found else (0, None)
@@ -91,7 +99,13 @@ async def test_readings_are_recorded_as_markets_need_them_and_decide(
     both = await asyncio.gather(rig.run("agent-record"), rig.run("agent-record"))
     assert sum(len(done(each, "record")) for each in both) == 1
     await recorded(rig, played, start)
+    assert gauge("vpm_feed_behind_seconds", feed=KEY) >= STEP
     assert done(await rig.run("agent-record"), "record") == []
+    assert gauge("vpm_feed_behind_seconds", feed=KEY) == 0
+    assert gauge("vpm_feed_lost_readings", feed=KEY) == 0
+    for pool in played.feed.pools:
+        assert 0.5 < gauge("vpm_pool_depth", feed=KEY, pool=pool.name) < 2  # of what was there when it was set up
+        assert gauge("vpm_pool_quiet", feed=KEY, pool=pool.name) < 0.7  # it was traded in
 
     # A market whose reading can still be recorded waits for it, although an older one is there.
     played.trade(terms["endsAt"] - played.now + 2 * STEP)
