@@ -16,7 +16,7 @@ from core.log import get_logger
 from indexer import metrics
 from indexer.backfill import TOO_MUCH, Width, pages
 from indexer.bloom import BloomTest
-from indexer.errors import BeyondFinality, NodeFault
+from indexer.errors import BeyondFinality, Contradiction, NodeFault
 from indexer.feeds import read_past
 from indexer.fetch import Fetcher, Replaced
 from indexer.lineage import Fork, common_ancestor, confirms, lowest_ancestor
@@ -133,6 +133,9 @@ class ChainFollower:
                 await self._forward(head)
             except Replaced:
                 await self._undo(head)
+            except Contradiction:
+                await self._doubt()
+                raise
         if not self._feeds_complete:
             async with self._pool.connection() as connection:
                 await read_past(connection, self.node, self.sources, self._at())
@@ -209,6 +212,18 @@ class ChainFollower:
 
     # ---------------------------------------------------------------- what was committed and is not whole
 
+    async def _doubt(self) -> None:
+        """Perhaps a block the cursor has passed lacks what the next one builds on, and then nothing more can be read
+        until that is put in: the newest are compared at once and up to the cursor itself, history as ever."""
+        cursor = self._at()
+        first = max(self.sources.start_block, cursor.number - 4 * LINKED_AT_ONCE + 1)
+        if self.head is not None and first <= cursor.number:
+            try:
+                await self._put_in_missing(await self._fetcher.linked(first, cursor.number, None, self.head))
+            except (RpcError, NodeFault, Contradiction) as error:  # the tables are no worse than before
+                log.info(error.message, action="index.not_compared", chain=self.sources.name)
+        await self._look_again()
+
     async def _look_again(self) -> None:
         """Compares blocks the cursor has passed with the nodes: the newest once more when nodes have had time to take
         in what they lacked, and history a page at a time, over and over. What is missing is put in."""
@@ -226,7 +241,7 @@ class ChainFollower:
             if history is not None:
                 await self._put_in_missing(await self._fetcher.settled(*history))
                 self._recheck.history_until = history[1]
-        except (RpcError, NodeFault) as error:  # the tables are no worse than before
+        except (RpcError, NodeFault, Contradiction) as error:  # the tables are no worse than before
             if isinstance(error, RpcError) and error.kind in TOO_MUCH:
                 self._recheck.width = max(1, self._recheck.width // 2)
             log.info(error.message, action="index.not_compared", chain=self.sources.name)

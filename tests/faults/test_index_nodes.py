@@ -554,6 +554,40 @@ async def test_a_wrong_block_that_was_committed_heals(wiped: str, postgres: Test
     await same_as_fresh(wiped, postgres, chain)
 
 
+@pytest.mark.parametrize("passed", [0, 200], ids=["new", "old"])
+async def test_a_wrong_block_that_contradicts_what_follows_heals(
+    wiped: str, postgres: TestPostgres, passed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The logs that one block lacks are what a later one builds on: nothing more can be read until they are put in.
+    With many blocks between the two they are history, which is compared a page now and then."""
+    monkeypatch.setattr("indexer.chain.RECHECK_SECONDS", 0.0 if passed else float("inf"))
+    chain, crowd = busy_chain("contradicts", 30)
+    node = SimNode(chain)
+    entered = "0x" + ENTERED.topic.hex()
+
+    def forgetful(method: str, answer: Any) -> Any:
+        if method == "receipts":
+            return None
+        return [log for log in answer if log.topics[0] != entered] if method.startswith("logs") else answer
+
+    async with following(wiped, node, world_sources(), finality_blocks=10_000) as (follower, _):
+        await follower.catch_up()
+        node.fault = forgetful
+        while not any(log.topics[0] == entered for log in chain.head.logs):
+            grow(chain, crowd, 1)
+            await follower.catch_up()
+        for _ in range(passed):
+            chain.mine([])
+        await follower.catch_up()
+        with pytest.raises(Contradiction):  # noqa: PT012 - whichever block it is
+            for _ in range(200):
+                grow(chain, crowd, 1)
+                await follower.catch_up()
+        node.fault = lambda _method, answer: answer
+        assert await insist(follower, Contradiction, tries=10) > 0
+    await same_as_fresh(wiped, postgres, chain)
+
+
 async def test_the_lag_is_that_of_the_scrape(wiped: str) -> None:
     """The indexer hangs in a question: nobody measures anything any more, and the lag grows all the same."""
     chain, _ = busy_chain("stuck", 20)
