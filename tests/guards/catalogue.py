@@ -6,6 +6,7 @@ from tests.contracts import guards as contracts
 from tests.guards.guard import Guard
 
 DECISIONS = "tests/unit/test_relayer_decisions.py"
+REPAIR = "tests/integration/test_relayer_repair.py"
 SOURCES = "tests/unit/test_keeper_sources.py"
 SETTLING = "tests/unit/test_keeper_settling.py"
 TARGETS = "tests/unit/test_webhook_targets.py"
@@ -104,7 +105,21 @@ RELAYER = (
         "relayer/hold.py",
         "        if not self.valid:\n",
         "        if False:\n",
-        ("tests/integration/test_relayer_life.py",),
+        (f"{REPAIR}::test_a_holder_that_slept_through_a_takeover_can_write_and_send_nothing",),
+    ),
+    Guard(
+        "a process that was stopped for longer than its lease offers what it had signed",
+        "relayer/sending.py",
+        "        self._hold.check()\n        attempts",
+        "        attempts",
+        (f"{REPAIR}::test_what_is_signed_is_not_offered_once_the_lease_ran_out",),
+    ),
+    Guard(
+        "whoever held a lane before goes on signing for it while another holds it",
+        "relayer/store.py",
+        '"WHERE id = %s AND epoch = %s AND lease_until > clock_timestamp() FOR UPDATE",',
+        '"WHERE id = %s AND %s > 0 FOR UPDATE",',
+        (f"{REPAIR}::test_a_holder_that_slept_through_a_takeover_can_write_and_send_nothing",),
     ),
     Guard(
         "a group that is named twice for a key is served twice over in its lane",
@@ -125,7 +140,6 @@ RELAYER = (
 )
 
 VIEWS = "tests/faults/test_relayer_views.py"
-REPAIR = "tests/integration/test_relayer_repair.py"
 NODES = "tests/faults/test_index_nodes.py"
 
 RELAYER_ON_CHAIN = (
@@ -146,6 +160,13 @@ RELAYER_ON_CHAIN = (
 )
 
 INDEXER = (
+    Guard(
+        "a log that a node left out contradicts what follows, and the index stands still although nodes have it by now",
+        "indexer/chain.py",
+        "                await self._doubt()\n",
+        "",
+        (f"{NODES}::test_a_wrong_block_that_contradicts_what_follows_heals",),
+    ),
     Guard(
         "a header of another fork between two is taken for one of the chain",
         "indexer/fetch.py",

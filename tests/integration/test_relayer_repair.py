@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import math
 import secrets
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -10,8 +12,10 @@ from dataclasses import replace
 import pytest
 
 from core.outbox import Intent, IntentState, Outcome, history
+from relayer.air import Air
 from relayer.hold import Hold
 from relayer.rows import Prepared
+from relayer.sending import Sender
 from relayer.signing import Fees, LocalSigner
 from relayer.store import LeaseLost
 from tests.conftest import Anvil, StartAnvil
@@ -400,6 +404,26 @@ async def test_a_holder_that_slept_through_a_takeover_can_write_and_send_nothing
     async with rig.pool.connection() as connection:
         cursor = await connection.execute("SELECT count(*) FROM outbox_transaction")
         assert await cursor.fetchone() == (1,)
+
+
+async def test_what_is_signed_is_not_offered_once_the_lease_ran_out(rig: Rig) -> None:
+    """Its process was stopped between signing and sending; another may hold the lane, and have cancelled this."""
+    signer = await rig.new_signer()
+    await rig.ask_for(rig.transfer())
+    store = await rig.dead_holder(signer, next_nonce=0)
+    flights = await store.sign([Prepared(each, 21_000, Fees(50 * GWEI, GWEI)) for each in await store.queued(10, [])])
+    late, held = Hold(store.lease, valid_until=0.0), Hold(store.lease, valid_until=math.inf)
+    air = Air("test", "0x" + signer.address.hex(), 1)
+    sender = Sender(late, rig.client, store, air, QUICK)
+    sender.push(flights)
+    with pytest.raises(LeaseLost, match="ran out"):
+        await asyncio.wait_for(sender.run(), 5)
+    await in_pool(rig, signer, 0)
+    sender = Sender(held, rig.client, store, air, QUICK)
+    sender.push(flights)
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(sender.run(), 2)
+    await in_pool(rig, signer, 1)
 
 
 async def test_two_relayers_share_lanes_and_one_takes_all_when_the_other_ends(rig: Rig) -> None:

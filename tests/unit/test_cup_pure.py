@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import itertools
 from collections import Counter
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -173,6 +174,31 @@ def test_the_draw_is_the_published_formula() -> None:
     drawn = Counter(wheel.pocket_of(seed, n, beacon) for n in range(37_000))
     assert set(drawn) == set(range(37))
     assert sum((count - 1000) ** 2 / 1000 for count in drawn.values()) < 80  # chi-square, 36 degrees: p is about 3e-5
+
+
+def test_words_that_would_favour_low_pockets_are_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the real bound that happens once in 600 million words; with one at half of them, in every other draw."""
+    seed, beacon, below = bytes(range(32)), bytes(range(32, 64)), 37 * (2**31 // 37)
+    monkeypatch.setattr(wheel, "_FAIR_BELOW", below)
+    passed_over = 0
+    for number in range(300):
+        digest = hmac.new(seed, f"{number}:0x{beacon.hex()}".encode(), hashlib.sha256).digest()
+        words = [int.from_bytes(digest[at : at + 4]) for at in range(0, 32, 4)]
+        fair = next((word for word in words if word < below), None)
+        if fair is not None:
+            assert wheel.pocket_of(seed, number, beacon) == fair % 37
+            passed_over += words[0] >= below
+    assert passed_over > 100
+
+
+def test_when_no_word_is_fair_the_message_is_told_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    seed, beacon, below = bytes(range(32)), bytes(range(32, 64)), 37 * (2**28 // 37)
+    monkeypatch.setattr(wheel, "_FAIR_BELOW", below)
+    for number in range(50):
+        told = (f"{number}:0x{beacon.hex()}" + (f":{again}" if again else "") for again in itertools.count())
+        digests = (hmac.new(seed, each.encode(), hashlib.sha256).digest() for each in told)
+        words = (int.from_bytes(digest[at : at + 4]) for digest in digests for at in range(0, 32, 4))
+        assert wheel.pocket_of(seed, number, beacon) == next(word for word in words if word < below) % 37
 
 
 STAKES = st.lists(
