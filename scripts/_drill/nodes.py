@@ -93,8 +93,15 @@ async def reorg(fleet: Fleet, load: Load) -> Held:
     """The last blocks of both chains are replaced by empty ones: bets in them have to be sent again. Afterwards every
     transaction that stood in a replaced block stands in another, and the outbox says in which."""
     before = await _undone(fleet)
-    bets = [await load.stock(), await load.agent()]
-    young = {chain: await _young(fleet, chain) for chain in CHAIN_IDS}
+    bets: list[Promise | None] = []
+    young: dict[str, list[Placed]] = {}
+
+    async def are_young() -> bool:
+        bets[:] = await asyncio.gather(load.stock(), load.agent())
+        young.update({chain: await _young(fleet, chain) for chain in CHAIN_IDS})
+        return any(young.values())
+
+    await fleet.until(are_young, "a transaction of ours in one of the last blocks", 60)
     for chain in CHAIN_IDS:
         await fleet.rpc(chain, "anvil_reorg", SHALLOW, [])
     gone = [each for chain, some in young.items() for each in some if await _replaced(fleet, chain, each)]
@@ -123,13 +130,13 @@ class Placed:
 
 
 async def _young(fleet: Fleet, chain: str) -> list[Placed]:
-    """What of ours is in the last blocks."""
+    """What of ours is in the last blocks, and still will be when another has come."""
     head = int((await fleet.head(chain))["number"], 16)
     rows = await fleet.ask_database(
         "SELECT id, block_number, encode(block_hash, 'hex') FROM outbox_intent WHERE chain_id = %s"
         " AND outcome = 'succeeded' AND block_number > %s",
         CHAIN_IDS[chain],
-        head - SHALLOW,
+        head - SHALLOW + 1,
     )
     return [Placed(chain, intent, block, "0x" + digest) for intent, block, digest in rows]
 

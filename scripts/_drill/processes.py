@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import time
 
 from scripts._drill.drill import Drill, Held, all_taken, bet_taken, reads_served, require
 from scripts._drill.fleet import Fleet, children
@@ -83,7 +84,15 @@ async def kill_api(fleet: Fleet, load: Load) -> Held:
     if fleet.size.api > 1:
         require(await reads_served(load) == 200, "the other API processes did not answer")
     took = await fleet.until_ready(name)
-    bet = await bet_taken(fleet, load, 60, door=fleet.base_urls[0])
+    door = fleet.base_urls[0]
+    bet = await bet_taken(fleet, load, 60, door=door)
+    since = time.time()
+
+    async def follows() -> bool:
+        status, listed = await at_door(load, f"{door}/api/markets")
+        return status == 200 and not listed["stale"] and bool(listed["readAt"] > since)
+
+    bet += await fleet.until(follows, f"a market list of {name} that was read after that bet", 60)
     return Held(f"{name} was killed; it was back after {took:.1f} s, and itself showed a bet {bet:.1f} s later", took)
 
 
@@ -159,7 +168,7 @@ DRILLS = (
         "kill-api",
         "SIGKILL to an API process",
         "the others answer; it is back within 90 s and takes bets",
-        "a new bet is on the chain, and the process that was killed itself shows it on its owner's page",
+        "a new bet is on the chain and shown by the process that was killed, whose market list was read after it",
         "a-daemon-is-down",
         kill_api,
     ),

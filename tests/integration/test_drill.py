@@ -48,10 +48,10 @@ async def test_a_few_drills_hold_and_nothing_is_lost_or_doubled(local_genesis: G
     ):
         await warm(running, load, said.append)
         results = await run_drills(running, [DRILLS[name] for name in QUICK], load, said.append)
-        assert [one.drill.name for one in results if not one.held] == [], said
+        assert [one.drill.name for one in results if not one.held] == [], "\n".join(said)
         assert all(one.recovery_seconds is not None for one in results)
         faults = await final_checks(running, load, said.append)
-        assert faults == [], said
+        assert faults == [], "\n".join(said)
         # What was broken must not hold, or the checks above could not fail.
         load.taken("stock")[0].key = "0x" + "ee" * 32
         again = await final_checks(running, load, said.append)

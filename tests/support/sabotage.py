@@ -92,7 +92,7 @@ SABOTAGE: dict[str, Sabotage] = {
         "a process that starts again follows the index",
         "api/followed_index.py",
         ("api",),
-        "not within",
+        "that was read after that bet",
         "import asyncio\nfrom api.followed_index import FollowedIndex\n"
         "async def never(self):\n    await asyncio.Event().wait()\nFollowedIndex.run = never\n",
         at_once=False,
@@ -102,13 +102,13 @@ SABOTAGE: dict[str, Sabotage] = {
         "api/workers.py",
         ("api",),
         "an answer of the worker started again",
-        "import asyncio\nimport api.workers as there\nfirst, begun = there._run_worker, set()\n"
-        "async def idle(daemon, number):\n"
-        "    if number not in begun:\n        begun.add(number)\n        return await first(daemon, number)\n"
-        "    process = await asyncio.create_subprocess_exec('sleep', '300')\n"
-        "    try:\n        return await process.wait()\n"
-        "    finally:\n        if process.returncode is None:\n            process.kill()\n"
-        "there._run_worker = idle\n",
+        # Nothing of the API is imported here: its metrics of several processes are set up first.
+        "import asyncio\nfirst, begun = asyncio.create_subprocess_exec, set()\n"
+        "async def idle(*command, **how):\n"
+        "    number = command[-1] if '--worker' in command else None\n"
+        "    again = number is not None and number in begun\n    begun.add(number)\n"
+        "    return await first(*(('sleep', '300') if again else command), **how)\n"
+        "asyncio.create_subprocess_exec = idle\n",
         at_once=False,
     ),
     "tamper-index": Sabotage(
