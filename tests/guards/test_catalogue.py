@@ -18,7 +18,7 @@ def test_the_guard_and_its_tests_are_in_the_sources(guard: Guard) -> None:
 
 
 def test_no_guard_is_listed_twice() -> None:
-    assert len({(guard.source, guard.code) for guard in GUARDS}) == len(GUARDS)
+    assert len({(guard.source, guard.code, guard.without) for guard in GUARDS}) == len(GUARDS)
     assert len({guard.stops for guard in GUARDS}) == len(GUARDS)
 
 
