@@ -63,7 +63,7 @@ def deployed_network(
             "contracts": listed,
             "safe": safe,
             "operator_wallets": dict(operator_wallets),
-            "feeds": tuple(feeds),
+            "feeds": (*facts.price_feeds, *feeds),
         }
     )
     return Deployment.model_validate(changed.model_dump())
