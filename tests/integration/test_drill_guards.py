@@ -23,7 +23,7 @@ from tests.support.sabotage import PAGE, SABOTAGE, page
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-A_FEW = ("kill-keeper", "reorg", "jam-nonce", "lose-source")
+A_FEW = ("kill-keeper", "reorg")
 """That a drill which only asked the service itself would hold without their guards."""
 TRIED = tuple(DRILLS) if os.environ.get("VPM_TEST_LONG") == "1" else A_FEW
 
