@@ -243,10 +243,10 @@ async def test_nothing_is_final_whose_block_was_not_seen_standing(rig: Rig, node
     async with replace(rig, finality_blocks=1000).relayer(rig.spec(signer)):
         mined = await rig.reaches(await rig.ask_for(rig.transfer()), IntentState.MINED)
     assert mined.block_number is not None
-    node.hidden.add(mined.block_number)
     await rig.mine(10)
+    node.hide(mined.block_number)
     async with rig.relayer(rig.spec(signer)):
         await asyncio.sleep(3.0)
         assert (await rig.read(mined)).state is IntentState.MINED
-        node.hidden.clear()
+        node.show()
         await rig.reaches(mined, IntentState.FINAL)

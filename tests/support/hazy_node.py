@@ -35,7 +35,7 @@ class HazyNode(Proxy):
         self.lag_of: Callable[[str, list[Any]], int | None] = lambda _method, _params: None
         self.logs_lost = 0.0
         self.lies: list[int] = []
-        self.hidden: set[int] = set()  # blocks it does not have when asked by number
+        self._missing: set[int] = set()
         self.pruned = False  # no state but the newest block's
         self.deaf = False  # a transaction sent to it is neither passed on nor answered
         self.told_lies = 0
@@ -43,6 +43,14 @@ class HazyNode(Proxy):
         self.lost = 0
         self._since: dict[str, tuple[float, float]] = {}
         self._head = (0.0, 0)
+
+    def hide(self, number: int) -> None:
+        """From now on it does not have this block when asked by number; nor is it the head that it last saw."""
+        self._missing.add(number)
+        self._head = (0.0, 0)
+
+    def show(self) -> None:
+        self._missing.clear()
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
         asked = orjson.loads(await request.read())
@@ -94,7 +102,7 @@ class HazyNode(Proxy):
         elif params[at].startswith("0x") and len(params[at]) < 66:
             if int(params[at], 16) > end:
                 return {"result": None} if at == 0 else {"error": _NOT_THERE}
-            if at == 0 and int(params[at], 16) in self.hidden:
+            if at == 0 and int(params[at], 16) in self._missing:
                 return {"result": None}
             if self.pruned and at == 1 and int(params[at], 16) < end - 1:
                 return {"error": {"code": -32000, "message": "missing trie node"}}
