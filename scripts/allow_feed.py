@@ -1,8 +1,8 @@
 """Lets agent markets be listed on a feed: `ape run allow_feed --network URL --facts FILE --account ALIAS [--feed KEY]`.
 
-Without --feed: on every observation feed of the file that is not allowed with its numbers yet. Each needs a fresh
-positive reading, so its publisher posts first. Prints what the Safe's owners have to sign; a local stack, whose owners'
-keys are known (VPM_SAFE_OWNER_KEYS), executes it.
+Without --feed: on every feed of the file that is not allowed with its numbers yet. Each needs a fresh positive reading:
+the publisher of a published feed posts first; of a pool feed the newest is recorded here, with --send. Prints what the
+Safe's owners have to sign; a local stack, whose owners' keys are known (VPM_SAFE_OWNER_KEYS), executes it.
 """
 
 from pathlib import Path
@@ -12,8 +12,9 @@ import click
 from ape import Contract, accounts, project
 from ape.cli import ConnectedProviderCommand, network_option
 
+from core.deployment_feeds import PoolFeed
 from core.deployments import load_deployment
-from scripts._deploy import feeds, handover, safe
+from scripts._deploy import feeds, handover, pools, safe
 from scripts._deploy.session import open_session, plain_refusals
 
 
@@ -25,7 +26,7 @@ from scripts._deploy.session import open_session, plain_refusals
     "--feed", "keys", multiple=True, help="which, like BNKR/market_cap (repeatable); all of the file if left out"
 )
 @click.option("--drop", is_flag=True, help="take it off the list instead; markets already listed go on")
-@click.option("--send", is_flag=True, help="execute with the keys in VPM_SAFE_OWNER_KEYS; without it only print")
+@click.option("--send", is_flag=True, help="record readings, execute with the keys in VPM_SAFE_OWNER_KEYS")
 @plain_refusals
 def cli(provider: Any, facts: str, alias: str, keys: tuple[str, ...], drop: bool, send: bool) -> None:
     """Allow feeds for agent markets, or take them off the list."""
@@ -36,6 +37,10 @@ def cli(provider: Any, facts: str, alias: str, keys: tuple[str, ...], drop: bool
         raise click.UsageError("--drop needs --feed KEY")
     sources = [deployment.agent_feed(key) for key in keys] or deployment.agent_feeds
     owner = feeds.safe_of(deployment)
+    for one in sources if session.send and not drop else ():
+        if isinstance(one, PoolFeed) and not feeds.is_as_recorded(lister.feed(one.address), one):
+            now = int(provider.get_block("latest").timestamp)
+            pools.record_newest(session.sender, project.PoolFeed.at(one.address), now)
     made = [feeds.drop(lister, one) if drop else feeds.allow(lister, one, owner) for one in sources]
     calls = [(call.what, call) for call in made if call is not None]
     if not calls:

@@ -107,11 +107,11 @@ def prepare(
         raise Refused(error.sentence()) from None
     session = open_session(provider, accounts, alias, send, known.chain_id)
     if not is_local(provider):
-        _require_recorded(project)
+        require_recorded(project)
     return Plan(session, known, out, bind)
 
 
-def _require_recorded(project: Any) -> None:
+def require_recorded(project: Any) -> None:
     """A live network gets the bytes that were tested and published, not whatever this checkout happens to build."""
     codes = {name: bytes(getattr(project, name).contract_type.get_deployment_bytecode()) for name in bytecode.CONTRACTS}
     other = bytecode.unrecorded(codes)

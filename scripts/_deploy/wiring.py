@@ -14,9 +14,9 @@ from eth_utils.address import to_checksum_address
 from eth_utils.crypto import keccak
 from hexbytes import HexBytes
 
-from core.deployment_feeds import PublishedFeed
+from core.deployment_feeds import PoolFeed, PublishedFeed
 from core.deployments import ContractInfo, Deployment
-from scripts._deploy import base, safe
+from scripts._deploy import base, pools, safe
 from scripts._deploy.flow import binder
 
 BLOCKS_A_REQUEST = 10_000  # what public nodes answer for logs at once
@@ -104,7 +104,9 @@ def _code(provider: Any, project: Any, name: str, info: ContractInfo) -> Finding
     """Whether what stands there is what these sources make, immutables and metadata included."""
     container = getattr(project, name.split(" ", 1)[0])
     code = container.contract_type.get_deployment_bytecode()
-    arguments = container.constructor.encode_input(*info.constructor_args.values())
+    recorded = info.constructor_args
+    given = pools.constructor_arguments(recorded) if name.startswith("PoolFeed ") else list(recorded.values())
+    arguments = container.constructor.encode_input(*given)
     # What the constructor returns when it runs once more at the contract's own address, for this call alone.
     pretended = {info.address: {"code": "0x" + (bytes(code) + bytes(arguments)).hex()}}
     made = bytes(HexBytes(provider.make_request("eth_call", [{"to": info.address}, "latest", pretended])))
@@ -202,26 +204,43 @@ def _base_feeds(chain: _Chain) -> Iterator[Finding]:
     publisher = chain.file.operator_wallets.get("publisher")
     for source in chain.file.agent_feeds:
         published = isinstance(source, PublishedFeed)
-        if published:
+        if isinstance(source, PublishedFeed):
             feed = chain.bind("ObservationFeed", source.address)
             yield _equal(f"{source.key} publisher", feed.publisher(), publisher)
             yield _equal(f"{source.key} lag (s)", feed.maxLag(), source.max_lag_seconds)
+        else:
+            yield from _made_of(chain.bind("PoolFeed", source.address), source)
         standing = lister.feed(source.address)
         if standing.condemned:
             yield Finding(False, f"{source.key} is condemned")
         elif not standing.allowed:
-            hint = "its publisher posts first, then: ape run allow_feed"
+            first = "its publisher posts first, then: " if published else ""
+            hint = f"{first}ape run allow_feed"
             yield Finding(False, f"{source.key} is not allowed for markets yet; {hint}", open=True)
         else:
             yield _equal(f"{source.key} memory (s)", standing.memory_, source.memory_seconds)
             yield _equal(f"{source.key} max age (s)", standing.maxAge, source.max_age_seconds)
             yield _equal(f"{source.key} lag at the lister (s)", standing.lag, source.max_lag_seconds)
             yield _equal(f"{source.key} pot cap (units)", standing.potCap, source.pot_cap_units)
+            step = 0 if isinstance(source, PublishedFeed) else source.step_seconds
+            yield _equal(f"{source.key} step at the lister (s)", standing.step, step)
             as_known = "has a publisher" if published else "has no publisher"
             yield Finding(bool(standing.published) == published, f"{source.key} {as_known}, as the lister knows it")
     known = [source.address for source in chain.file.agent_feeds]
     listed = chain.allowed("AgentLister", FEED_SET)
     yield _none_else(listed, known)
+
+
+def _made_of(feed: Any, source: PoolFeed) -> Iterator[Finding]:
+    yield _equal(f"{source.key} token", feed.token(), source.token)
+    yield _equal(f"{source.key} quote", feed.quote(), source.quote)
+    yield _equal(f"{source.key} supply", int(feed.supply()), source.supply)
+    made = tuple((str(each.pool), int(each.referenceLiquidity)) for each in feed.sources())
+    told = tuple((each.address, each.reference_liquidity) for each in source.pools)
+    yield _equal(f"{source.key} pools and reference liquidity", made, told)
+    yield _equal(f"{source.key} window (s)", feed.window(), source.window_seconds)
+    yield _equal(f"{source.key} step (s)", feed.step(), source.step_seconds)
+    yield _equal(f"{source.key} longest quiet (s)", feed.maxQuiet(), source.max_quiet_seconds)
 
 
 def _none_else(allowed: set[str], known: Sequence[str]) -> Finding:

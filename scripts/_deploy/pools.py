@@ -1,0 +1,235 @@
+"""Feeds that are computed from pools: what an operator asks for in a file, and what is made of it on chain."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from core.chain import Contract
+from core.chain.abi import Abi
+from core.deployment_feeds import AddressText, FeedKey, PoolFeed, PoolSource, Seconds
+from core.deployments import Deployment
+from core.errors import DeploymentError
+from core.grid import grid_time
+from core.money import USD
+from core.pools.live import POOL, TOKEN
+from scripts._deploy.record import Deployed
+from scripts._deploy.session import Refused
+
+SAFES_FLOOR_SECONDS = 1_800
+"""The shortest window that the Safe allows on a live network; docs/pool-feeds.md."""
+SUPPLY: Abi = Abi(
+    [{"type": "function", "name": "totalSupply", "inputs": [], "outputs": [{"name": "", "type": "uint256"}]}]
+)
+_JSON_SAFE = 2**53  # from here on JSON's numbers lose their last digits
+
+
+class _Asked(BaseModel):
+    """A part of the file: nothing unknown, nothing converted."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class AskedPool(_Asked):
+    """A pool by its address, and by the name that people are shown."""
+
+    address: AddressText
+    name: Annotated[str, Field(min_length=1, max_length=80)]
+
+
+class Asked(_Asked):
+    """A feed as the file asks for it: durations in seconds, `pot_cap` in USD."""
+
+    token: AddressText
+    window: Seconds
+    step: Seconds = 60
+    max_quiet: Seconds
+    max_age: Seconds
+    pot_cap: Annotated[int, Field(ge=1)]
+    pools: Annotated[list[AskedPool], Field(min_length=1, max_length=2)]
+
+
+_FILE: TypeAdapter[dict[FeedKey, Asked]] = TypeAdapter(dict[FeedKey, Asked])
+
+
+def read(path: Path) -> dict[str, Asked]:
+    """The file's feeds by key; DeploymentError with the field that is wrong."""
+    try:
+        return _FILE.validate_python(tomllib.loads(path.read_text()))
+    except OSError as error:
+        raise DeploymentError(f"The file of pools {path} cannot be read: {error.strerror}.") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise DeploymentError(f"{path} is not TOML: {error}.") from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"] if part != "[key]")
+        raise DeploymentError(
+            f"{path} is wrong at {place}: {first['msg']}.", hint="deployments/pools.example.toml shows the form."
+        ) from None
+
+
+def contract_name(key: str) -> str:
+    """What a pool feed is called in the deployment file: `PoolFeed BNKR/market_cap`."""
+    return f"PoolFeed {key}"
+
+
+def role(key: str) -> str:
+    """In a sentence, for the proof page."""
+    return f"{key} by what its pools remember; nobody posts to it, and it has no owner"
+
+
+# ---------------------------------------------------------------- what is to be made
+
+
+def missing(facts: Deployment, asked: Mapping[str, Asked]) -> list[str]:
+    """Which of the file's feeds do not stand yet; Refused where something else stands under the same key."""
+    return [key for key, each in asked.items() if not _stands(facts, key, each)]
+
+
+def _stands(facts: Deployment, key: str, asked: Asked) -> bool:
+    standing = next((each for each in facts.agent_feeds if each.key == key), None)
+    if standing is None:
+        return False
+    if not isinstance(standing, PoolFeed):
+        raise Refused(f"{key} stands as a feed whose publisher posts its values; one key names one feed.")
+    for name, has, wants in (
+        ("token", standing.token, asked.token),
+        ("window", standing.window_seconds, asked.window),
+        ("step", standing.step_seconds, asked.step),
+        ("max_quiet", standing.max_quiet_seconds, asked.max_quiet),
+        ("max_age", standing.max_age_seconds, asked.max_age),
+        ("pot_cap", standing.pot_cap_units, asked.pot_cap * USD),
+        ("pools", [each.address for each in standing.pools], [each.address for each in asked.pools]),
+    ):
+        if has != wants:
+            raise Refused(
+                f"{key} stands with another {name} ({has}, the file asks for {wants}), and a feed is never changed. "
+                "Ask for it under another key; max_age and pot_cap are the Safe's: change them in the deployment "
+                "file, then ape run allow_feed."
+            )
+    return True
+
+
+def require_long_windows(asked: Mapping[str, Asked]) -> None:
+    """On a live network: what moves one short window moves the result."""
+    for key, each in asked.items():
+        if each.window < SAFES_FLOOR_SECONDS:
+            raise Refused(
+                f"the window of {key} is {each.window} s; the Safe allows none under {SAFES_FLOOR_SECONDS} s on a live "
+                "network. docs/pool-feeds.md says why."
+            )
+
+
+@dataclass(frozen=True)
+class Node:
+    """Views of contracts that are not ours, read through ape's provider."""
+
+    provider: Any
+
+    def read(self, address: str, abi: Abi, name: str, *arguments: Any) -> Any:
+        call = Contract(address, abi).call(name, *arguments)
+        answer = self.provider.make_request("eth_call", [call.parameters(), "latest"])
+        return call.function.decode(bytes.fromhex(str(answer).removeprefix("0x")))
+
+
+def feed_of(node: Node, facts: Deployment, key: str, asked: Asked) -> PoolFeed:
+    """The feed as the deployment file will have it, but for its address: with the supply and the liquidity of now."""
+    pools = tuple(
+        PoolSource(
+            address=pool.address,
+            name=pool.name,
+            reference_liquidity=harmonic_liquidity(node, pool.address, asked.window),
+        )
+        for pool in asked.pools
+    )
+    try:
+        return PoolFeed(
+            kind="pool",
+            key=key,
+            address="0x" + "00" * 20,
+            token=asked.token,
+            token_decimals=int(node.read(asked.token, TOKEN, "decimals")),
+            quote=facts.token("USDC").address,
+            supply=int(node.read(asked.token, SUPPLY, "totalSupply")),
+            pools=pools,
+            window_seconds=asked.window,
+            step_seconds=asked.step,
+            max_quiet_seconds=asked.max_quiet,
+            memory_seconds=asked.window + asked.step,
+            max_age_seconds=asked.max_age,
+            pot_cap_units=asked.pot_cap * USD,
+        )
+    except ValidationError as error:
+        raise Refused(f"{key} cannot be made: {error.errors()[0]['msg']}.") from None
+
+
+def harmonic_liquidity(node: Node, pool: str, window: int) -> int:
+    """A pool's liquidity over the last window, as a feed measures it: rounded down, 1 where there is hardly any."""
+    try:
+        cumulatives = node.read(pool, POOL, "observe", [window, 0])[1]
+    except Exception as error:  # ape and the decoder have many: all of them mean that the pool does not tell
+        raise Refused(
+            f"{pool} does not tell its last {window} s ({error}). Either it is no pool with the interface of Uniswap "
+            "v3, or it does not remember so long: grow its cardinality first, docs/pool-feeds.md says how."
+        ) from None
+    slowness = (int(cumulatives[1]) - int(cumulatives[0])) % 2**160  # wraps like the accumulator
+    return max(1, (window << 128) // max(1, slowness))
+
+
+# ---------------------------------------------------------------- making it
+
+
+def configuration(feed: PoolFeed) -> dict[str, Any]:
+    """The constructor's argument, IPoolFeed.Config, in its order."""
+    return {
+        "description": f"{feed.key.partition('/')[0]} / USD market cap",
+        "token": feed.token,
+        "quote": feed.quote,
+        "supply": feed.supply,
+        "pools": [pool.address for pool in feed.pools],
+        "referenceLiquidity": [pool.reference_liquidity for pool in feed.pools],
+        "window": feed.window_seconds,
+        "step": feed.step_seconds,
+        "maxQuiet": feed.max_quiet_seconds,
+    }
+
+
+def deploy(sender: Any, project: Any, feed: PoolFeed) -> Deployed:
+    config = configuration(feed)
+    made = sender.deploy(project.PoolFeed, tuple(config.values()))
+    return Deployed.of(made, {"config": {name: _as_text(value) for name, value in config.items()}})
+
+
+def constructor_arguments(recorded: Mapping[str, Any]) -> list[Any]:
+    """What the constructor took, from the deployment file, where numbers too large for JSON are text."""
+    config = recorded["config"]
+    numbers = [int(each) for each in config["referenceLiquidity"]]
+    return [tuple({**config, "supply": int(config["supply"]), "referenceLiquidity": numbers}.values())]
+
+
+def _as_text(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_as_text(each) for each in value]
+    return str(value) if isinstance(value, int) and value >= _JSON_SAFE else value
+
+
+def with_feed(facts: Deployment, feed: PoolFeed, made: Deployed) -> Deployment:
+    """The deployment file with this feed added."""
+    standing = PoolFeed.model_validate(feed.model_dump() | {"address": made.address})
+    changed = facts.model_copy(
+        update={
+            "contracts": {**facts.contracts, contract_name(feed.key): made.info(role(feed.key))},
+            "feeds": (*facts.feeds, standing),
+        }
+    )
+    return Deployment.model_validate(changed.model_dump())
+
+
+def record_newest(sender: Any, feed: Any, now: int) -> None:
+    """The newest reading, by anybody: the Safe can allow only a feed that reads."""
+    feed.record([grid_time(now - 1, int(feed.step()))], sender=sender)

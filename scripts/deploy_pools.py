@@ -1,0 +1,59 @@
+"""Deploys feeds that are computed from pools:
+`ape run deploy_pools --network URL --account ALIAS --facts FILE --pools FILE`.
+
+Those of the file of pools that do not stand yet. Each is deployed with the token's present supply and the pools'
+present liquidity as references, is recorded in the deployment file, and gets its first reading. Then the Safe allows
+it: `ape run allow_feed`.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import click
+from ape import accounts, project
+from ape.cli import ConnectedProviderCommand, network_option
+
+from core.deployments import load_deployment, write_deployment
+from scripts._deploy import flow, pools
+from scripts._deploy.session import Refused, is_local, open_session, plain_refusals
+
+
+@click.command(cls=ConnectedProviderCommand)
+@network_option()
+@click.option("--facts", required=True, help="the network's deployment file")
+@click.option("--pools", "asked_for", required=True, help="which feeds of which pools; deployments/pools.example.toml")
+@click.option("--account", "alias", required=True, help="the alias of the ape account that sends")
+@click.option("--send", is_flag=True, help="really send; without it a live network sees a dry run")
+@plain_refusals
+def cli(provider: Any, facts: str, asked_for: str, alias: str, send: bool) -> None:
+    """Deploy the pool feeds of a file that do not stand yet."""
+    path = Path(facts)
+    deployment, asked = load_deployment(path), pools.read(Path(asked_for))
+    session = open_session(provider, accounts, alias, send, deployment.chain_id)
+    if not deployment.is_deployed:
+        raise Refused(f"{path} says that {deployment.network} is not deployed; deploy_base comes first.")
+    keys = pools.missing(deployment, asked)
+    if not keys:
+        click.echo("nothing to do: every feed of the file stands")
+        return
+    if not is_local(provider):
+        pools.require_long_windows({key: asked[key] for key in keys})
+        flow.require_recorded(project)
+    node = pools.Node(provider)
+    feeds = [pools.feed_of(node, deployment, key, asked[key]) for key in keys]
+    session.announce(f"Deploying {', '.join(map(pools.contract_name, keys))}")
+    for feed in feeds:
+        through = ", ".join(f"{pool.name} {pool.address}" for pool in feed.pools)
+        click.echo(f"  {feed.key}: {feed.window_seconds} s, every {feed.step_seconds} s, over {through}")
+        click.echo(f"    supply {feed.supply} of {feed.token}")
+        click.echo(f"    reference liquidity {', '.join(str(pool.reference_liquidity) for pool in feed.pools)}")
+    if not session.send:
+        return
+    for feed in feeds:
+        made = pools.deploy(session.sender, project, feed)
+        deployment = pools.with_feed(deployment, feed, made)
+        write_deployment(deployment, path)  # at once, so nothing deployed is ever forgotten
+        click.echo(f"{pools.contract_name(feed.key)} at {made.address}, recorded in {path}")
+        now = int(provider.get_block("latest").timestamp)
+        pools.record_newest(session.sender, project.PoolFeed.at(made.address), now)
+    click.echo("the Safe allows them: ape run allow_feed")

@@ -1,0 +1,205 @@
+"""The ape scripts for feeds that are computed from pools, as an operator runs them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from core.deployment_feeds import PoolFeed
+from core.deployments import load_deployment
+from core.errors import DeploymentError
+from core.local.anvil import ask
+from core.money import USD
+from scripts._deploy import pools
+from scripts._deploy.session import Refused
+from scripts._stack import agent_pools, contracts
+from scripts._stack.agent_pools import AgentPools
+from scripts._stack.chain_setup import Node
+from tests.contracts.test_scripts import _ape, ape_folder, facts, live_looking
+from tests.support.genesis import Genesis, RunningChain, chain
+
+__all__ = ["ape_folder", "facts"]
+pytestmark = pytest.mark.timeout(300)
+
+KEY = "WETH/market_cap"
+PAST_SECONDS = 1_200
+
+
+@dataclass(frozen=True)
+class Pooled:
+    """A chain with pools, and a file that asks for a feed that does not stand: of ether, from its pool with USDC."""
+
+    chain: RunningChain
+    pools: AgentPools
+    file: Path
+
+    @property
+    def now(self) -> int:
+        return int(ask(self.chain.url, "eth_getBlockByNumber", "latest", False)["timestamp"], 16)
+
+
+@pytest.fixture(scope="module")
+def pooled(local_genesis: Genesis, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pooled]:
+    folder = tmp_path_factory.mktemp("pooled")
+    with chain(local_genesis, "base", folder / "anvil.log") as running:
+        node = Node(running.url)
+        node.ask("evm_mine")
+        agent_pools.place_weth(node)
+        made = agent_pools.build(node, running.deployment.token("USDC").address)
+        at = int(node.ask("eth_getBlockByNumber", "latest", False)["timestamp"], 16)
+        agent_pools.lay_past(node, made, at + PAST_SECONDS)
+        path = folder / "pools.toml"
+        path.write_text(
+            f'["{KEY}"]\ntoken = "{agent_pools.WETH}"\nwindow = 120\nstep = 10\n'
+            "max_quiet = 86400\nmax_age = 3600\npot_cap = 50\n\n"
+            f'[["{KEY}".pools]]\naddress = "{made.weth.address}"\nname = "Uniswap v3 WETH/USDC 0.05%"\n'
+        )
+        yield Pooled(running, made, path)
+
+
+def test_a_pool_feed_is_deployed_allowed_and_checked(pooled: Pooled, facts: Path, ape_folder: Path) -> None:
+    url, file = pooled.chain.url, facts / "base.json"
+    where = ["--network", url, "--facts", str(file)]
+    sending = [*where, "--account", contracts.ACCOUNT]
+    untouched = file.read_bytes()
+
+    # A live network is shown a dry run, and never has so short a window.
+    with live_looking(url) as live:
+        done = _ape(ape_folder, "deploy_pools", "--network", live, *sending[2:], "--pools", str(pooled.file))
+    assert done.returncode != 0
+    assert f"the window of {KEY} is 120 s; the Safe allows none under 1800 s on a live network" in done.stderr
+    long = pooled.file.with_name("long.toml")
+    long.write_text(pooled.file.read_text().replace("window = 120\nstep = 10", "window = 1800\nstep = 60"))
+    with live_looking(url) as live:
+        done = _ape(ape_folder, "deploy_pools", "--network", live, *sending[2:], "--pools", str(long))
+    assert done.returncode != 0
+    assert "does not tell its last 1800 s" in done.stderr  # its past is twenty minutes
+    assert file.read_bytes() == untouched
+
+    done = _ape(ape_folder, "deploy_pools", *sending, "--pools", str(pooled.file))
+    assert done.returncode == 0, done.stdout + done.stderr
+    deployment = load_deployment(file)
+    source = deployment.agent_feed(KEY)
+    assert isinstance(source, PoolFeed)
+    info = deployment.contract(pools.contract_name(KEY))
+    assert (info.address, source.memory_seconds, source.pot_cap_units) == (source.address, 130, 50 * USD)
+    config = info.constructor_args["config"]
+    assert (
+        config["supply"] == str(source.supply) == str(agent_pools.PURSE_ETH * 10**18)
+    )  # text: no JSON number holds it
+    assert [pool.name for pool in source.pools] == ["Uniswap v3 WETH/USDC 0.05%"]
+
+    done = _ape(ape_folder, "check_wiring", *where)
+    assert f"open  {KEY} is not allowed for markets yet; ape run allow_feed" in done.stdout, done.stdout
+    assert "0 wrong, 1 open" in done.stdout
+    assert f"ok    {pools.contract_name(KEY)} is what these sources compile to" in done.stdout
+
+    done = _ape(ape_folder, "deploy_pools", *sending, "--pools", str(pooled.file))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "nothing to do: every feed of the file stands" in done.stdout
+    longer = pooled.file.with_name("longer.toml")
+    longer.write_text(pooled.file.read_text().replace("window = 120", "window = 180"))
+    done = _ape(ape_folder, "deploy_pools", *sending, "--pools", str(longer))
+    assert done.returncode != 0
+    assert f"{KEY} stands with another window (120, the file asks for 180)" in done.stderr
+
+    # Its first reading is too old after so long: a fresh one is recorded before the Safe is asked.
+    ask(url, "evm_increaseTime", hex(2 * source.max_age_seconds))
+    ask(url, "evm_mine")
+    before = pooled.now
+    done = _ape(ape_folder, "allow_feed", *sending, "--feed", KEY, owners=2)
+    assert f"the Safe did: allow agent markets on {KEY}" in done.stdout, done.stdout + done.stderr
+    newest = ask(url, "eth_call", {"to": source.address, "data": "0xfeaf968c"}, "latest")  # latestRoundData()
+    assert before - source.step_seconds <= int(newest[2 + 3 * 64 : 2 + 4 * 64], 16) < pooled.now
+
+    done = _ape(ape_folder, "check_wiring", *where)
+    assert done.returncode == 0, done.stdout
+    assert "0 wrong\n" in done.stdout
+    assert f"ok    {KEY} has no publisher, as the lister knows it" in done.stdout
+
+    # What the file says of a feed is compared with the feed itself.
+    wrong = json.loads(file.read_text())
+    feed = next(each for each in wrong["feeds"] if each.get("key") == KEY)
+    feed |= {"supply": str(source.supply + 1), "windowSeconds": 119}
+    feed["pools"][0]["referenceLiquidity"] = "1"
+    file.write_text(json.dumps(wrong))
+    done = _ape(ape_folder, "check_wiring", *where)
+    assert f"WRONG {KEY} supply is {source.supply}, the file says {source.supply + 1}" in done.stdout
+    assert f"WRONG {KEY} window (s) is 120, the file says 119" in done.stdout
+    assert f"WRONG {KEY} pools and reference liquidity is" in done.stdout
+    assert "3 wrong" in done.stdout
+
+
+ASKED = f"""\
+["{KEY}"]
+token = "{agent_pools.WETH}"
+window = 120
+max_quiet = 86400
+max_age = 3600
+pot_cap = 50
+[["{KEY}".pools]]
+address = "{agent_pools.WETH}"
+name = "Uniswap v3 WETH/USDC 0.05%"
+"""
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (("window = 120", "window = 0"), f"wrong at {KEY}.window: Input should be greater than or equal to 1"),
+        (("pot_cap = 50", ""), f"wrong at {KEY}.pot_cap: Field required"),
+        (("max_age", "maximum_age"), f"wrong at {KEY}.max_age: Field required"),
+        (("max_quiet = 86400", "max_quiet = 86400\nmaxQuiet = 1"), f"wrong at {KEY}.maxQuiet: Extra inputs"),
+        (("0x4200000000", "0xabcdef0000"), "token: Value error, not an address with a correct EIP-55 checksum"),
+        (('name = "Uniswap v3 WETH/USDC 0.05%"', 'name = ""'), f"wrong at {KEY}.pools.0.name"),
+        (("WETH/market_cap", "the market cap"), "wrong at the market cap: String should match pattern"),
+        (("window = 120", "window = twelve"), "is not TOML"),
+    ],
+)
+def test_a_file_that_is_wrong_is_told_where(tmp_path: Path, change: tuple[str, str], said: str) -> None:
+    path = tmp_path / "pools.toml"
+    path.write_text(ASKED)
+    assert pools.read(path)[KEY].step == 60
+    path.write_text(ASKED.replace(*change))
+    with pytest.raises(DeploymentError) as told:
+        pools.read(path)
+    assert said in told.value.sentence()
+
+
+def test_a_key_that_a_publisher_has_is_refused(local_genesis: Genesis, tmp_path: Path) -> None:
+    path = tmp_path / "pools.toml"
+    published = local_genesis.deployment("base").published_feeds[0].key
+    path.write_text(ASKED.replace(KEY, published))
+    with pytest.raises(Refused, match="stands as a feed whose publisher posts"):
+        pools.missing(local_genesis.deployment("base"), pools.read(path))
+
+
+def test_the_example_reads_once_its_lines_are_uncommented(tmp_path: Path) -> None:
+    text = (contracts.ROOT / "deployments" / "pools.example.toml").read_text()
+    lines = [line[2:] for line in text.splitlines() if line.startswith("# ") and (" = " in line or line[2] == "[")]
+    path = tmp_path / "pools.toml"
+    path.write_text("\n".join(lines).replace('"0x..."', f'"{agent_pools.WETH}"'))
+    asked = pools.read(path)["BNKR/market_cap"]
+    assert [pool.name for pool in asked.pools] == ["Uniswap v3 BNKR/WETH 1%", "Uniswap v3 WETH/USDC 0.05%"]
+    pools.require_long_windows({"BNKR/market_cap": asked})
+
+
+def test_constructor_arguments_come_back_as_they_were_given() -> None:
+    config = {
+        "description": "BNKR / USD market cap",
+        "token": agent_pools.WETH,
+        "quote": agent_pools.WETH,
+        "supply": 10**29,
+        "pools": [agent_pools.WETH],
+        "referenceLiquidity": [10**24, 7],
+        "window": 1_800,
+        "step": 60,
+        "maxQuiet": 3_600,
+    }
+    written = {name: pools._as_text(value) for name, value in config.items()}
+    assert json.loads(json.dumps(written))["supply"] == str(10**29)
+    assert pools.constructor_arguments({"config": written}) == [tuple(config.values())]
