@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from eth_account import Account
 
 from core.abi import abi
+from core.deployments import Deployment
 from core.mirror.bet import BOUND_ONLY, Bet, bet_hash, idem_hash, market_key
 from core.mirror.settlement import Form
 from scripts._stack import wallets
@@ -28,9 +30,26 @@ def usdc(rig: Rig, owner: str) -> int:
 def stake(rig: Rig, bettor: wallets.Wallet, public_id: str, outcome: int, amount: int, key: str) -> None:
     """A stake in token units, sent in by another wallet."""
     deployment = rig.deployment("base")
-    to, token = wallet_address(rig), deployment.token("USDC")
+    given = bound(deployment, rig.now("base"), bettor, public_id, outcome, amount, key)
+    data = abi("SettlementWallet").function("settle").encode(given.bet, given.authorization)
+    rig.send("base", wallets.DEV[6].address, wallet_address(rig), data)
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A bet and the payment that is bound to it, as `settle` and `credit` take them."""
+
+    bet: tuple[Any, ...]
+    authorization: tuple[Any, ...]
+
+
+def bound(
+    deployment: Deployment, now: int, bettor: wallets.Wallet, public_id: str, outcome: int, amount: int, key: str
+) -> Bound:
+    """A transfer of so many token units for one bet, signed; valid for an hour."""
+    to, token = deployment.contract("SettlementWallet").address, deployment.token("USDC")
     bet = Bet(market_key(public_id), outcome, amount, 0, bettor.address, idem_hash(key))
-    nonce, before = bet_hash(bet, deployment.chain_id, to), rig.now("base") + 3600
+    nonce, before = bet_hash(bet, deployment.chain_id, to), now + 3600
     values = (bettor.address, to, amount, BOUND_ONLY, before, nonce)
     message: dict[str, Any] = {
         "types": {
@@ -59,6 +78,4 @@ def stake(rig: Rig, bettor: wallets.Wallet, public_id: str, outcome: int, amount
         bet.builder,
         bet.ref,
     )
-    authorization = (int(Form.TRANSFER), amount, BOUND_ONLY, before, nonce, signature)
-    data = abi("SettlementWallet").function("settle").encode(bet_values, authorization)
-    rig.send("base", wallets.DEV[6].address, to, data)
+    return Bound(bet_values, (int(Form.TRANSFER), amount, BOUND_ONLY, before, nonce, signature))

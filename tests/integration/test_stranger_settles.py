@@ -1,0 +1,204 @@
+"""Markets of a pool feed settled by a stranger: a fresh checkout, the deployment file, a node, and a key of his own.
+
+What he types is what docs/pool-feeds.md says. Nothing of ours runs: no daemon, no database. He uses the packages that
+are here already; VPM_TEST_LONG=1 lets `./vpm` fetch them into the checkout, as it would for him.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import shutil
+import subprocess
+import tarfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.abi import abi
+from core.grid import grid_time
+from core.mirror.bet import market_key
+from core.mirror.settlement import Kind, MarketStatus, StakeStatus
+from core.money import USD
+from scripts._stack import wallets
+from tests.support.agent_chain import AgentChain
+from tests.support.agent_payments import balance
+from tests.support.genesis import Genesis, chain
+from tests.support.keeper_stakes import bound
+from tests.support.pool_chain import MAX_QUIET, STEP, PoolChain, with_pool_feed
+
+ROOT = Path(__file__).resolve().parents[2]
+LONG = os.environ.get("VPM_TEST_LONG") == "1"
+ALICE, BOB, CAROL = wallets.DEV[:3]
+STRANGER = wallets.wallet("a stranger who settles")
+UP, DOWN = YES, NO = 0, 1
+DOWN_ON_BOB, UP_ON_ALICE, LATE = 20 * USD, 10 * USD, 7 * USD
+
+pytestmark = pytest.mark.timeout(900 if LONG else 300)
+
+
+@dataclass(frozen=True)
+class Checkout:
+    """What the stranger has: the files of the repository as they are committed, and a chain that others made."""
+
+    folder: Path
+    played: PoolChain
+
+    @property
+    def agents(self) -> AgentChain:
+        return self.played.agents
+
+    def settles(self, market: str, call: str = "resolve") -> str:
+        """He follows the page; what it printed."""
+        section = (self.folder / "docs" / "pool-feeds.md").read_text().split("## Settling without us")[1]
+        found = re.search(r"```sh\n(.*?)```", section, re.DOTALL)
+        assert found is not None
+        typed = found[1].replace('"resolve(bytes32)"', f'"{call}(bytes32)"')
+        if not LONG:
+            typed = typed.replace("./vpm", "python -m scripts._vpm.cli").replace("source .vpm/env/activate\n", "")
+        facts = f"deployments/{self.agents.deployment.network}.json"
+        mine = {"RPC": self.agents.url, "MARKET": market, "VPM_RECORDER_KEY": STRANGER.private_key, "FACTS": facts}
+        kept = {name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL") if name in os.environ}
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", typed],
+            cwd=self.folder,
+            env={**kept, **mine, "HOME": str(self.folder.parent)},
+            capture_output=True,
+            text=True,
+            timeout=600 if LONG else 120,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def market(self, market: str) -> Any:
+        return self.agents.read(self.agents.contracts.settlement.call("market", market_key(market)))
+
+    def stake(self, number: int, market: str) -> Any:
+        settlement = self.agents.contracts.settlement
+        (identity,) = self.agents.read(settlement.call("stakesOf", market_key(market), number, 1))
+        return self.agents.read(settlement.call("stake", identity))
+
+    def bets(self, market: str, who: wallets.Wallet, outcome: int, amount: int) -> None:
+        given = bound(self.agents.deployment, self.agents.now, who, market, outcome, amount, f"{market} {who.address}")
+        self.agents.send(self.agents.contracts.settlement.call("settle", given.bet, given.authorization), BOB.address)
+
+    def comes_late(self, market: str, who: wallets.Wallet, amount: int, closes_at: int) -> None:
+        """Somebody sends the payment straight to the token; it is noticed when the market no longer takes it."""
+        given = bound(self.agents.deployment, self.agents.now, who, market, UP, amount, f"late {market}")
+        _, value, after, before, nonce, signature = given.authorization
+        spend = "transferWithAuthorization(address,address,uint256,uint256,uint256,bytes32,bytes)"
+        settlement = self.agents.contracts.settlement
+        to = settlement.address
+        payment = self.agents.contracts.token.call(spend, who.address, to, value, after, before, nonce, signature)
+        self.agents.send(payment, BOB.address)
+        self.agents.warp_to(closes_at)
+        credit = settlement.call("credit", given.bet, given.authorization)
+        self.agents.send(credit, self.agents.deployment.operator_wallets["creditor"])
+
+
+@pytest.fixture(scope="module")
+def checkout(local_genesis: Genesis, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Checkout]:
+    home = tmp_path_factory.mktemp("stranger")
+    folder = home / "checkout"
+    packed = subprocess.run(["git", "archive", "HEAD"], cwd=ROOT, capture_output=True, check=True).stdout
+    with tarfile.open(fileobj=io.BytesIO(packed)) as files:
+        files.extractall(folder, filter="data")
+    with chain(local_genesis, "base", home / "base.log") as running:
+        others = home / "others"
+        others.mkdir()
+        played = with_pool_feed(AgentChain.on(running.url, running.deployment), others)
+        played.agents.ask("anvil_setBalance", STRANGER.address, hex(10**18))
+        for each in others.iterdir():
+            shutil.copy(each, folder / "deployments")
+        yield Checkout(folder, played)
+
+
+def _errors() -> dict[str, str]:
+    """By what `cast` shows of them."""
+    contracts = ("FeedResolver", "PoolFeed", "SettlementWallet")
+    return {"0x" + selector.hex(): each.name for name in contracts for selector, each in abi(name).errors.items()}
+
+
+def _shown(error: str) -> str:
+    return next(shown for shown, name in _errors().items() if name == error)
+
+
+def test_the_page_names_the_errors() -> None:
+    page = (ROOT / "docs" / "pool-feeds.md").read_text()
+    named = dict(re.findall(r"^\| `(0x[0-9a-f]{8})` \| `(\w+)` \|", page, re.MULTILINE))
+    assert {"AlreadySettled", "ReadingNotPositive"} <= set(named.values())  # those that are met below
+    assert named == {shown: _errors().get(shown) for shown in named}
+
+
+def test_the_checkout_is_his_own(checkout: Checkout) -> None:
+    """What runs is in the folder, and what a daemon of ours or its owner would have is not."""
+    assert not (checkout.folder / ".vpm").exists() or LONG
+    assert STRANGER.address not in checkout.agents.deployment.operator_wallets.values()
+    asked = "import scripts._feed.record as r; print(r.__file__)"
+    env = {"PATH": os.environ["PATH"]}
+    done = subprocess.run(
+        ["python", "-c", asked], cwd=checkout.folder, env=env, capture_output=True, text=True, check=True
+    )
+    assert Path(done.stdout.strip()).is_relative_to(checkout.folder)
+
+
+def test_a_direction_pays_its_winner_and_gives_back_what_came_late(checkout: Checkout) -> None:
+    played, agents = checkout.played, checkout.agents
+    market, terms = played.list(Kind.DIRECTION)
+    checkout.bets(market, ALICE, UP, UP_ON_ALICE)
+    checkout.bets(market, BOB, DOWN, DOWN_ON_BOB)
+    closes_at = checkout.market(market)["closesAt"]
+    checkout.comes_late(market, CAROL, LATE, closes_at)
+    played.trade(terms["endsAt"] - played.now + 2 * STEP)
+    had = {who.address: balance(agents, who.address) for who in (ALICE, BOB, CAROL, STRANGER)}
+    said = checkout.settles(market)
+    assert f"{played.feed.key}: recorded" in said
+    start, end = (played.reading(grid_time(terms[each], STEP)) for each in ("startAt", "endsAt"))
+    assert start != end
+    winner = UP if end > start else DOWN
+    view = checkout.market(market)
+    assert (view["status"], view["winner"]) == (MarketStatus.RESOLVED, winner)
+    pot = sum(each - each * view["feeBps"] // 10_000 for each in (UP_ON_ALICE, DOWN_ON_BOB))  # fees are rounded down
+    got = {address: balance(agents, address) - before for address, before in had.items()}
+    won, lost = (ALICE, BOB) if winner == UP else (BOB, ALICE)
+    assert got == {won.address: pot, lost.address: 0, CAROL.address: LATE, STRANGER.address: 0}
+    assert checkout.stake(2, market)["status"] == StakeStatus.REFUNDED
+    # Once more pays nobody twice.
+    with pytest.raises(AssertionError, match=_shown("AlreadySettled")):
+        checkout.settles(market)
+    assert balance(agents, won.address) == had[won.address] + pot
+
+
+def test_a_crossing_pays_before_the_market_ends(checkout: Checkout) -> None:
+    played, agents = checkout.played, checkout.agents
+    market, terms = played.list(Kind.THRESHOLD, early=True, target=played.value() * 9 // 10)
+    checkout.bets(market, ALICE, YES, UP_ON_ALICE)
+    checkout.bets(market, BOB, NO, DOWN_ON_BOB)
+    played.trade(terms["earlyFrom"] - played.now + 2 * STEP)
+    assert played.now < terms["endsAt"]
+    had = balance(agents, ALICE.address), balance(agents, BOB.address)
+    checkout.settles(market)
+    assert played.now < terms["endsAt"]
+    view = checkout.market(market)
+    assert (view["status"], view["winner"]) == (MarketStatus.RESOLVED, YES)
+    pot = sum(each - each * view["feeBps"] // 10_000 for each in (UP_ON_ALICE, DOWN_ON_BOB))
+    assert (balance(agents, ALICE.address), balance(agents, BOB.address)) == (had[0] + pot, had[1])
+
+
+def test_a_pool_that_fell_silent_gives_every_stake_back(checkout: Checkout) -> None:
+    played, agents = checkout.played, checkout.agents
+    market, terms = played.list(Kind.THRESHOLD, target=played.value(), length=MAX_QUIET)
+    before = balance(agents, ALICE.address), balance(agents, BOB.address)
+    checkout.bets(market, ALICE, YES, UP_ON_ALICE)
+    checkout.bets(market, BOB, NO, DOWN_ON_BOB)
+    agents.warp_to(terms["endsAt"] + STEP)
+    with pytest.raises(AssertionError, match=_shown("ReadingNotPositive")):
+        checkout.settles(market)
+    checkout.settles(market, "voidMarket")
+    assert checkout.market(market)["status"] == MarketStatus.VOID
+    assert (balance(agents, ALICE.address), balance(agents, BOB.address)) == before
