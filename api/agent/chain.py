@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from api.agent.counterfactual import counterfactual
-from api.agent.x402 import Payment
+from api.agent.payment import Payment
+from api.agent.x402 import Seller
 from core.abi import abi
 from core.chain import Abi, Call, ChainClient, Contract, RpcError, RpcErrorKind, checksum
 from core.chain.wire import data_bytes, quantity
@@ -59,6 +60,11 @@ class AgentContracts:
             token,
             facts,
         )
+
+    @property
+    def seller(self) -> Seller:
+        """As offers name it."""
+        return Seller(self.settlement.address, self.token_facts, self.chain_id)
 
     def call(self, name: str, bet: Bet, payment: Payment) -> Call:
         """`settle` or `credit` of a payment; what follows the selector is the same for both."""

@@ -34,10 +34,13 @@ takes none answers 409 `market_closed` from the second of its `deadlineAt` on. W
 balance, too. 30 a minute for each IP."""
 
 TRADE = """\
-Post the bet without `X-PAYMENT` for the 402 challenge; sign an EIP-3009 `transferWithAuthorization` of exactly
-`maxAmountRequired` to `payTo`; post the same body with the x402 v1 envelope in `X-PAYMENT`. The envelope is base64
-JSON `{x402Version: 1, scheme: "exact", network: "base", payload: {signature, authorization: {from, to, value,
-validAfter, validBefore, nonce}}}`; numbers may be strings. `validBefore` is at most `maxTimeoutSeconds` ahead.
+Post the bet without a payment for the 402 challenge; sign an EIP-3009 `transferWithAuthorization` of exactly the amount
+to `payTo`; post the same body with the payment. Both versions of x402 are spoken at once. Version 1: the challenge is
+the body, the payment the header `X-PAYMENT`, base64 JSON `{x402Version: 1, scheme: "exact", network: "base", payload:
+{signature, authorization: {from, to, value, validAfter, validBefore, nonce}}}`. Version 2: the challenge is the header
+`PAYMENT-REQUIRED`, the payment the header `PAYMENT-SIGNATURE`, with `accepted` (the offer that is paid; its scheme,
+network `eip155:8453`, asset, amount and payTo are compared) instead of scheme and network. Numbers of an authorization
+may be strings. `validBefore` is at most `maxTimeoutSeconds` ahead. Two payments in one request that differ are a 400.
 
 A payment may take one of two forms, told apart by the nonce alone. TRANSFER: `TransferWithAuthorization`, as stock
 clients sign it, with a random nonce. With a random nonce the relayer decides what a payment is staked on: this service

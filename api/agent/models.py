@@ -129,6 +129,16 @@ class TradeRequest(BaseModel):
             raise problem("size_below_min", f"The smallest bet is 1 USD; this one is {decimal_text(wanted.size)}.")
         return wanted
 
+    def essence(self) -> dict[str, Any]:
+        """The fields that no bet goes without, as an example in JSON: digits beyond a float's are not missed there."""
+        return {
+            "marketId": self.market_id,
+            "side": self.side,
+            "sizeUsd": float(self.size_usd),
+            "walletAddress": self.wallet_address,
+            "idemKey": self.idem_key,
+        }
+
     @property
     def size(self) -> int:
         return units_from_decimal(self.size_usd)
@@ -214,4 +224,5 @@ class WalletQuery(BaseModel):
 
 
 class PaymentHeaders(BaseModel):
-    payment: str | None = Field(default=None, alias="X-PAYMENT", description="Base64 of the x402 v1 envelope.")
+    payment: str | None = Field(default=None, alias="PAYMENT-SIGNATURE", description="Base64 of the x402 v2 payload.")
+    payment_v1: str | None = Field(default=None, alias="X-PAYMENT", description="Base64 of the x402 v1 envelope.")

@@ -10,8 +10,8 @@ from eth_account.messages import encode_defunct
 from eth_utils.crypto import keccak
 
 from api.agent.chain import accepts_signature
+from api.agent.payment import signer_of
 from api.agent.problems import problem
-from api.agent.x402 import signer_of
 from core.chain import ChainClient, RpcError
 from core.log import get_logger
 

@@ -204,7 +204,8 @@ def getting_started(links: Links) -> dict[str, Any]:
          "Send USDC on Base to the wallet. No ETH is needed."),
         ("Place a real bet", "POST", f"{api}/trade", bet + "}",
          '{"meta":{},"replay":false,"receipt":{"txHash":"0x..."}}',
-         "The first call answers 402; sign the authorization it describes and send the same body with X-PAYMENT."),
+         "The first call answers 402; sign the authorization it describes and send the same body with the payment in "
+         "PAYMENT-SIGNATURE (x402 v2) or X-PAYMENT (v1)."),
     )  # fmt: skip
     names = ("title", "method", "url", "exampleRequest", "exampleResponse", "note")
     return {

@@ -48,7 +48,10 @@ CATALOGUE: Mapping[str, Entry] = {
     "payload_too_large": Entry(413, "Send a smaller body."),
     "unsupported_media_type": Entry(415, "Send the body as JSON, with Content-Type: application/json."),
     # RESERVED
-    "payment_required": Entry(402, "Sign the authorization the challenge describes and send it in X-PAYMENT."),
+    "payment_required": Entry(
+        402,
+        "Sign the authorization the challenge describes and send it in PAYMENT-SIGNATURE (x402 v2) or X-PAYMENT (v1).",
+    ),
     "deposit_above_max": Entry(422, "Reserved."),
     "deposit_unconfirmed": Entry(422, "Reserved."),
     "deposit_mismatch": Entry(422, "Reserved."),

@@ -37,7 +37,7 @@ class Receipts:
         if extensions:
             body["extensions"] = extensions
         body["escapeKit"] = kit
-        headers = {"X-Payment-Response": x402.settled_header(tx_hash, stake.wallet)}
+        headers = x402.settled_headers(tx_hash, stake.wallet, self._attester.network, extensions)
         return reply(self._links, body, headers=headers)
 
     def simulated(self, order: Order, *, now: int, balance: int | None) -> web.Response:

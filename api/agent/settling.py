@@ -19,11 +19,11 @@ from api.agent.facts import Arrival, ArrivalState, BookTotals, Market, Stake
 from api.agent.index import AgentIndex
 from api.agent.models import TradeRequest
 from api.agent.orders import SIMPLE_MAX, Order
+from api.agent.payment import Payment
 from api.agent.problems import problem
 from api.agent.receipts import Receipts
 from api.agent.rows import read_arrival, read_by_key, read_by_nonce, read_final_block, read_totals
 from api.agent.storage import storage
-from api.agent.x402 import Payment
 from api.unreadable import UNREADABLE
 from core.chain import ChainClient, RpcError
 from core.db.engine import Pool

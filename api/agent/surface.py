@@ -9,7 +9,7 @@ from typing import Any
 
 from aiohttp import web
 
-from api.agent import answers, models
+from api.agent import answers, models, x402
 from api.agent.attest import Attester
 from api.agent.chain import AgentContracts, Balances
 from api.agent.describe import DESCRIPTION, QUOTE, TRADE
@@ -44,8 +44,21 @@ PREFIX = "/api/agent/v1"
 NAME, TITLE = "agent", "Agent API"
 CORS = Cors(
     # The official x402 clients send Access-Control-Expose-Headers as a request header, so browsers ask for it too.
-    allow_headers=("Content-Type", "X-PAYMENT", "If-None-Match", "Last-Event-ID", "Access-Control-Expose-Headers"),
-    expose_headers=("ETag", "X-Payment-Response", "Retry-After", "X-Request-Id"),
+    allow_headers=(
+        "Content-Type",
+        *x402.PAYMENT_HEADERS,
+        "If-None-Match",
+        "Last-Event-ID",
+        "Access-Control-Expose-Headers",
+    ),
+    expose_headers=(
+        "ETag",
+        x402.REQUIRED_HEADER,
+        x402.SETTLED_HEADER,
+        x402.SETTLED_HEADER_V1,
+        "Retry-After",
+        "X-Request-Id",
+    ),
 )
 
 
@@ -259,10 +272,18 @@ def _surface(
                     200: Answer(
                         "The receipt.",
                         answers.TradeBody,
-                        {"X-Payment-Response": "Base64 of {success, transaction, network, payer}; not when simulated."},
+                        {
+                            x402.SETTLED_HEADER: "Base64 of {success, transaction, network, payer}, x402 v2; not when "
+                            "simulated.",
+                            x402.SETTLED_HEADER_V1: "The same in x402 v1.",
+                        },
                     ),
                     400: _BAD,
-                    402: Answer("The x402 challenge.", answers.Challenge),
+                    402: Answer(
+                        "The x402 challenge: v1 in the body, v2 in the header.",
+                        answers.Challenge,
+                        {x402.REQUIRED_HEADER: "Base64 of the x402 v2 PaymentRequired."},
+                    ),
                     404: _NOT_FOUND,
                     409: _error("`market_closed`, `idem_conflict`"),
                     422: _error(

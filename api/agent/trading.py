@@ -12,6 +12,7 @@ from typing import Any
 
 from aiohttp import web
 
+from api.agent import payment as paying
 from api.agent import store, trade_refusals, x402
 from api.agent.attest import Attester
 from api.agent.chain import AgentContracts, Balances, PaymentFacts, accepts_signature, read_facts
@@ -19,6 +20,7 @@ from api.agent.facts import Venue
 from api.agent.index import AgentIndex
 from api.agent.models import TradeRequest
 from api.agent.orders import Order, OrderDesk
+from api.agent.payment import Payment, PaymentRejected
 from api.agent.problems import RETRIABLE, problem
 from api.agent.receipts import Receipts
 from api.agent.render import Links
@@ -26,7 +28,6 @@ from api.agent.reply import reply
 from api.agent.settling import Past, Settling
 from api.agent.storage import storage
 from api.agent.trade_rates import TradeRates
-from api.agent.x402 import Payment, PaymentRejected
 from api.http.problem import Problem
 from core.chain import ChainClient, RpcError
 from core.db.engine import Pool
@@ -193,15 +194,15 @@ class TradeDesk:
         """Why the wallet has not signed a payment in the form that its nonce says, or None."""
 
         async def is_signed(form: Form) -> bool:
-            digest = x402.digest(payment, contracts.token_facts, contracts.chain_id, form)
+            digest = paying.digest(payment, contracts.token_facts, contracts.chain_id, form)
             if not facts.wallet_has_code:
-                return x402.signer_of(digest, payment.signature) == order.wallet
+                return paying.signer_of(digest, payment.signature) == order.wallet
             return await accepts_signature(client, order.wallet, digest, payment.signature, self._request_seconds)
 
         if await is_signed(payment.form):
             return None
         if await is_signed(Form.RECEIVE if payment.form is Form.TRANSFER else Form.TRANSFER):
-            return x402.wrong_form(payment.form)
+            return paying.wrong_form(payment.form)
         return "The signature is not walletAddress's over this authorization."
 
     async def _check_lanes(self, contracts: AgentContracts, kit: dict[str, Any] | None) -> None:
@@ -226,50 +227,55 @@ class TradeDesk:
     def _challenge(self, order: Order, error: str | None, contracts: AgentContracts, now: int) -> web.Response:
         """`now`: the chain's clock; nothing that is signed is good for longer than stakes are taken."""
         log.info("asked for payment", action="agent.challenge", code="payment_required", trade=order.resource_hash)
-        resource = f"{self._links.api}/trade#{order.resource_hash}"
-        pay_to, token = contracts.settlement.address, contracts.token_facts
+        seller = contracts.seller
         side = order.market.outcomes[order.outcome].key
-        seconds = x402.seconds_to_pay(now, order.market.closes_at)
-        body = x402.challenge(
-            resource=resource,
-            amount=order.bet.amount,
-            pay_to=pay_to,
-            token=token,
+        offer = x402.Offer(
+            seller,
+            resource=f"{self._links.api}/trade#{order.resource_hash}",
             description=f"Bet {decimal_text(order.bet.amount)} USDC on {side}: {order.market.words.question}",
+            amount=order.bet.amount,
+            seconds=paying.seconds_to_pay(now, order.market.closes_at),
             bet_hash=order.hash,
-            seconds=seconds,
-            error=error,
-            extensions=self._attester.offer(
-                resource=resource,
-                asset=token.address,
-                pay_to=pay_to,
-                amount=order.bet.amount,
-                valid_until=int(self._clock()) + seconds,
-            ),
+            body=order.request.essence(),
         )
-        return reply(self._links, body, status=402, meta=False)
+        signed = self._attester.offer(
+            resource=offer.resource,
+            asset=seller.token.address,
+            pay_to=seller.pay_to,
+            amount=offer.amount,
+            valid_until=int(self._clock()) + offer.seconds,
+        )
+        headers = {x402.REQUIRED_HEADER: offer.required(error, signed)}
+        return reply(self._links, offer.challenge(error, signed), status=402, meta=False, headers=headers)
 
 
 def _offered(
     request: web.Request, wanted: TradeRequest, contracts: AgentContracts
 ) -> tuple[Payment | None, str | None]:
-    """The payment of the header, if it is this wallet's to us; or what is wrong with it."""
-    header = request.headers.get("X-PAYMENT")
-    if header is None or wanted.simulate:
+    """The payment of the headers, if it is this wallet's to us; or what is wrong with it."""
+    headers = [value for name in x402.PAYMENT_HEADERS for value in request.headers.getall(name, ())]
+    if wanted.simulate:
         return None, None
     try:
-        payment = x402.decode(header)
-        x402.check_parties(payment, wallet=wanted.wallet, pay_to=contracts.settlement.address)
+        payment = x402.offered(headers, contracts.seller)
+        if payment is not None:
+            paying.check_parties(payment, wallet=wanted.wallet, pay_to=contracts.settlement.address)
     except PaymentRejected as why:
         return None, str(why)
+    except x402.PaymentsDiffer:
+        names = " and ".join(x402.PAYMENT_HEADERS)
+        issues = [{"field": name, "problem": "holds another payment"} for name in x402.PAYMENT_HEADERS]
+        raise problem(
+            "invalid_request", f"{names} hold two payments that differ: send the one that is meant.", issues=issues
+        ) from None
     return payment, None
 
 
 def _fault(payment: Payment, order: Order) -> str | None:
     """Why a payment is not for this bet, or None. Its window is another question: what was used has none any more."""
     try:
-        x402.check_amount(payment, order.bet.amount)
-        x402.check_bound(payment, order.hash)
+        paying.check_amount(payment, order.bet.amount)
+        paying.check_bound(payment, order.hash)
     except PaymentRejected as why:
         return str(why)
     return None
@@ -277,7 +283,7 @@ def _fault(payment: Payment, order: Order) -> str | None:
 
 def _outside_its_window(payment: Payment, order: Order, now: int) -> str | None:
     try:
-        x402.check_window(payment, now=now, closes_at=order.market.closes_at)
+        paying.check_window(payment, now=now, closes_at=order.market.closes_at)
     except PaymentRejected as why:
         return str(why)
     return None

@@ -1,8 +1,8 @@
-"""x402 version 1: the challenge, the payment header, and what makes an authorization acceptable. Pure.
+"""The two versions of x402 on the wire: what a 402 asks for, the payment that comes back, and the news that it settled.
 
-A payment comes in one of two forms. Stock clients sign `TransferWithAuthorization`, which anybody may send to the
-token. Ours sign `ReceiveWithAuthorization`, which only the settlement wallet can take, and only for the one bet that
-its nonce names. The envelope is the same; the first eight bytes of the nonce, a fixed mark, tell the two apart.
+Version 1 is a JSON body and the header `X-PAYMENT`; version 2 says the same in headers alone. Which one a payment is in
+is told by its `x402Version`, whatever header it came in. Schemas and codecs are those of the x402 package; the fields
+of an authorization are read here, so that what is wrong with one is named. Pure.
 """
 
 from __future__ import annotations
@@ -10,140 +10,169 @@ from __future__ import annotations
 import base64
 import binascii
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final, TypeVar
 
 import orjson
-from eth_abi.abi import encode
-from eth_keys.datatypes import Signature
-from eth_keys.exceptions import BadSignature
-from eth_utils.crypto import keccak
-from eth_utils.exceptions import ValidationError
+from pydantic import ValidationError
+from x402.http.utils import encode_payment_required_header, encode_payment_response_header
+from x402.schemas import PaymentPayload, PaymentRequired, PaymentRequirements, ResourceInfo, SettleResponse
+from x402.schemas.v1 import PaymentPayloadV1, PaymentRequiredV1, PaymentRequirementsV1
 
-from core.chain import checksum
+from api.agent.payment import PRIMARY_TYPES, Payment, PaymentRejected
 from core.deployments import Token
-from core.mirror.bet import BOUND_ONLY, bound_nonce, is_marked
+from core.mirror.bet import BOUND_ONLY, bound_nonce
 from core.mirror.settlement import Form
 
-VERSION = 1
-SCHEME = "exact"
-NETWORK = "base"
-TIMEOUT_SECONDS = 120
-# Payers' clocks differ from ours; beyond this much more the window was not made for this challenge.
-CLOCK_SLACK_SECONDS = 60
-# An authorization that ends sooner could run out while its transaction waits for a block.
-MIN_LEFT_SECONDS = 6
-MAX_HEADER_CHARACTERS = 16 * 1024
+PAYMENT_HEADERS: Final = ("PAYMENT-SIGNATURE", "X-PAYMENT")
+REQUIRED_HEADER: Final = "PAYMENT-REQUIRED"
+SETTLED_HEADER: Final = "PAYMENT-RESPONSE"
+SETTLED_HEADER_V1: Final = "X-Payment-Response"
+SCHEME: Final = "exact"
+NETWORK_V1: Final = "base"
+MIME_TYPE: Final = "application/json"
+SERVICE_NAME: Final = "VPM agent markets"
+TAGS: Final = ["prediction-markets", "betting", "base", "usdc"]
+# Clients of version 2 echo the whole offer with its extensions.
+MAX_PAYMENT_CHARACTERS: Final = 32 * 1024
+# What proxies and clients take of one header beside others.
+MAX_REQUIRED_CHARACTERS: Final = 4 * 1024
+MAX_DESCRIPTION_CHARACTERS: Final = 300  # in the header
 
-PRIMARY_TYPES = {Form.TRANSFER: "TransferWithAuthorization", Form.RECEIVE: "ReceiveWithAuthorization"}
-TYPEHASHES = {
-    form: keccak(
-        text=f"{name}(address from,address to,uint256 value,uint256 validAfter,uint256 validBefore,bytes32 nonce)"
-    )
-    for form, name in PRIMARY_TYPES.items()
-}
-_DOMAIN_TYPEHASH = keccak(text="EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)")
-_HALF_ORDER = 0x7FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF5D576E7357A4501DDFE92F46681B20A0
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{40}")
 _HASH = re.compile(r"0x[0-9a-fA-F]{64}")
 _HEX = re.compile(r"0x(?:[0-9a-fA-F]{2}){64,4096}")
 _DIGITS = re.compile(r"[0-9]{1,78}")
+_Envelope = TypeVar("_Envelope", PaymentPayload, PaymentPayloadV1)
 
 
-class PaymentRejected(Exception):
-    """The header does not pay for this trade; the sentence goes into the next challenge's `error`."""
+class PaymentsDiffer(Exception):
+    """One request with two payments: which one is meant cannot be told."""
 
 
 @dataclass(frozen=True, slots=True)
-class Payment:
-    """A signed EIP-3009 authorization. Addresses lower-case; `value` in token units; times in Unix seconds."""
+class Seller:
+    """Who is paid, in what, and where."""
 
-    payer: str
-    to: str
-    value: int
-    valid_after: int
-    valid_before: int
-    nonce: bytes
-    signature: bytes
+    pay_to: str
+    token: Token
+    chain_id: int
 
     @property
-    def form(self) -> Form:
-        return Form.RECEIVE if is_marked(self.nonce) else Form.TRANSFER
-
-    def is_bound_to(self, bet_hash: bytes) -> bool:
-        """Whether the contract takes it for this bet from anybody."""
-        return self.nonce == (bound_nonce(bet_hash) if self.form is Form.RECEIVE else bet_hash)
+    def network(self) -> str:
+        """As CAIP-2 names the chain, and with it version 2."""
+        return f"eip155:{self.chain_id}"
 
 
-def seconds_to_pay(now: int, closes_at: int) -> int:
-    """How long a payment signed now may be good for: not past the end of stakes."""
-    return max(0, min(TIMEOUT_SECONDS, closes_at - now))
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What a 402 asks for. `amount` in token units; `seconds`: how long the payment may be good for; `resource`: the
+    address of the trade with its hash; `body`: the request that it answers."""
+
+    seller: Seller
+    resource: str
+    description: str
+    amount: int
+    seconds: int
+    bet_hash: bytes
+    body: dict[str, Any]
+
+    def challenge(self, error: str | None, extensions: dict[str, Any]) -> dict[str, Any]:
+        """The body, in version 1. `error`: why the payment before was not taken."""
+        accepted = PaymentRequirementsV1(
+            scheme=SCHEME,
+            network=NETWORK_V1,
+            max_amount_required=str(self.amount),
+            resource=self.resource,
+            description=self.description,
+            mime_type=MIME_TYPE,
+            pay_to=self.seller.pay_to,
+            max_timeout_seconds=self.seconds,
+            asset=self.seller.token.address,
+            extra=self._extra(),
+        )
+        made = PaymentRequiredV1(accepts=[accepted]).model_dump(by_alias=True, exclude_none=True)
+        # Null is part of the answer; other absent fields are left out.
+        body = {"x402Version": made["x402Version"], "error": error, "accepts": made["accepts"]}
+        return body | ({"extensions": extensions} if extensions else {})
+
+    def required(self, error: str | None, extensions: dict[str, Any]) -> str:
+        """The header, in version 2. What lists services is told how to call this one, if there is room."""
+        signed = {name: {**given, "schema": _OFFERS_SCHEMA} for name, given in extensions.items()}
+        full = self._required(error, {**signed, "bazaar": {"info": self._input(), "schema": _INPUT_SCHEMA}})
+        return full if len(full) <= MAX_REQUIRED_CHARACTERS else self._required(error, signed)
+
+    def _required(self, error: str | None, extensions: dict[str, Any]) -> str:
+        accepted = PaymentRequirements(
+            scheme=SCHEME,
+            network=self.seller.network,
+            asset=self.seller.token.address,
+            amount=str(self.amount),
+            pay_to=self.seller.pay_to,
+            max_timeout_seconds=self.seconds,
+            extra=self._extra(),
+        )
+        resource = ResourceInfo(
+            url=self.resource,
+            description=self.description[:MAX_DESCRIPTION_CHARACTERS],
+            mime_type=MIME_TYPE,
+            service_name=SERVICE_NAME,
+            tags=TAGS,
+        )
+        return encode_payment_required_header(
+            PaymentRequired(
+                error=error or "Payment required.",
+                resource=resource,
+                accepts=[accepted],
+                extensions=extensions or None,
+            )
+        )
+
+    def _extra(self) -> dict[str, str]:
+        token = self.seller.token
+        return {
+            "name": token.domain_name,
+            "version": token.domain_version,
+            "intentNonce": "0x" + self.bet_hash.hex(),
+            "intentValidAfter": str(BOUND_ONLY),
+            "receiveNonce": "0x" + bound_nonce(self.bet_hash).hex(),
+            "receivePrimaryType": PRIMARY_TYPES[Form.RECEIVE],
+        }
+
+    def _input(self) -> dict[str, Any]:
+        return {"input": {"type": "http", "method": "POST", "bodyType": "json", "body": self.body}}
 
 
-def challenge(
-    *,
-    resource: str,
-    amount: int,
-    pay_to: str,
-    token: Token,
-    description: str,
-    bet_hash: bytes,
-    seconds: int,
-    error: str | None,
-    extensions: dict[str, Any],
-) -> dict[str, Any]:
-    """The body of a 402. `amount` in token units; `seconds`: how long the payment may be good for."""
-    body: dict[str, Any] = {
-        "x402Version": VERSION,
-        "error": error,
-        "accepts": [
-            {
-                "scheme": SCHEME,
-                "network": NETWORK,
-                "maxAmountRequired": str(amount),
-                "resource": resource,
-                "description": description,
-                "mimeType": "application/json",
-                "payTo": pay_to,
-                "maxTimeoutSeconds": seconds,
-                "asset": token.address,
-                "extra": {
-                    "name": token.domain_name,
-                    "version": token.domain_version,
-                    "intentNonce": "0x" + bet_hash.hex(),
-                    "intentValidAfter": str(BOUND_ONLY),
-                    "receiveNonce": "0x" + bound_nonce(bet_hash).hex(),
-                    "receivePrimaryType": PRIMARY_TYPES[Form.RECEIVE],
-                },
-            }
-        ],
-    }
-    if extensions:
-        body["extensions"] = extensions
-    return body
+def offered(headers: Iterable[str], seller: Seller) -> Payment | None:
+    """The payment of these headers' values; None when there are none. PaymentRejected says what is wrong with one,
+    PaymentsDiffer that there are two."""
+    payments = {decode(header, seller) for header in headers}
+    if len(payments) > 1:
+        raise PaymentsDiffer
+    return payments.pop() if payments else None
 
 
-def decode(header: str) -> Payment:
-    """The payment header's content; PaymentRejected with what is wrong in it."""
-    if len(header) > MAX_HEADER_CHARACTERS:
-        raise PaymentRejected("X-PAYMENT is too long.")
+def decode(header: str, seller: Seller) -> Payment:
+    """What a header pays with; PaymentRejected with what is wrong in it."""
+    if len(header) > MAX_PAYMENT_CHARACTERS:
+        raise PaymentRejected(f"The payment is longer than {MAX_PAYMENT_CHARACTERS} characters.")
     try:
         envelope = orjson.loads(base64.b64decode(header.strip(), validate=True))
     except (binascii.Error, ValueError):
-        raise PaymentRejected("X-PAYMENT is not the base64 of a JSON envelope.") from None
+        raise PaymentRejected("The payment is not the base64 of a JSON envelope.") from None
     if not isinstance(envelope, dict):
-        raise PaymentRejected("X-PAYMENT is not a JSON object.")
-    if str(envelope.get("x402Version")) != str(VERSION):
-        raise PaymentRejected("x402Version must be 1.")
-    if envelope.get("scheme") != SCHEME:
-        raise PaymentRejected("scheme must be exact.")
-    if envelope.get("network") != NETWORK:
-        raise PaymentRejected("network must be base.")
-    payload = envelope.get("payload")
-    authorization = payload.get("authorization") if isinstance(payload, dict) else None
-    if not isinstance(payload, dict) or not isinstance(authorization, dict):
+        raise PaymentRejected("The payment is not a JSON object.")
+    version = str(envelope.get("x402Version"))
+    if version not in ("1", "2"):
+        raise PaymentRejected("x402Version must be 1 or 2.")
+    # The echo of what was offered beside the terms may be anything: it is not read.
+    known = {name: value for name, value in envelope.items() if name not in ("extensions", "resource")}
+    payload, amount = _of_v1(known) if version == "1" else _of_v2(known, seller)
+    authorization = payload.get("authorization")
+    if not isinstance(authorization, dict):
         raise PaymentRejected("payload must hold signature and authorization.")
-    return Payment(
+    payment = Payment(
         payer=_text(authorization, "from", _ADDRESS).lower(),
         to=_text(authorization, "to", _ADDRESS).lower(),
         value=_number(authorization, "value"),
@@ -152,111 +181,54 @@ def decode(header: str) -> Payment:
         nonce=bytes.fromhex(_text(authorization, "nonce", _HASH)[2:]),
         signature=_normalized(bytes.fromhex(_text(payload, "signature", _HEX)[2:])),
     )
+    if amount is not None and str(payment.value) != amount:
+        raise PaymentRejected("authorization.value is not accepted.amount.")
+    return payment
 
 
-def check_parties(payment: Payment, *, wallet: str, pay_to: str) -> None:
-    """Whether it is from this wallet to us; PaymentRejected names what is wrong."""
-    if payment.payer != wallet.lower():
-        raise PaymentRejected("authorization.from is not walletAddress.")
-    if payment.to != pay_to.lower():
-        raise PaymentRejected("authorization.to is not accepts[0].payTo.")
+def settled_headers(transaction: str, payer: str, network: str, extensions: dict[str, Any]) -> dict[str, str]:
+    """What a 200 says of the payment, in both versions. `network`: as CAIP-2 names it."""
 
-
-def check_amount(payment: Payment, amount: int) -> None:
-    if payment.value != amount:
-        raise PaymentRejected("authorization.value is not accepts[0].maxAmountRequired.")
-
-
-def check_window(payment: Payment, *, now: int, closes_at: int) -> None:
-    """Whether it can still be sent; PaymentRejected says why not. `now`: the chain's clock.
-
-    One that was used already has no window any more: what it brought is booked whenever its payer comes.
-    """
-    seconds = seconds_to_pay(now, closes_at)
-    if payment.valid_after >= now:
-        raise PaymentRejected("authorization.validAfter lies in the future.")
-    if payment.valid_before < now + min(MIN_LEFT_SECONDS, seconds):
-        raise PaymentRejected("authorization.validBefore has passed or is about to.")
-    if payment.valid_before > now + seconds + CLOCK_SLACK_SECONDS:
-        raise PaymentRejected(f"authorization.validBefore is more than {seconds} seconds ahead.")
-
-
-def check_bound(payment: Payment, bet_hash: bytes) -> None:
-    """PaymentRejected when the payer bound the authorization to another bet; the contract would refuse it, too."""
-    if payment.is_bound_to(bet_hash):
-        return
-    if payment.form is Form.RECEIVE:
-        raise PaymentRejected(
-            "authorization.nonce has the mark of bound payments and belongs to another bet; it is not this "
-            "extra.receiveNonce."
-        )
-    if payment.valid_after == BOUND_ONLY:
-        raise PaymentRejected(
-            f"authorization.validAfter {BOUND_ONLY} binds it to another bet; its nonce is not this extra.intentNonce."
+    def summary(on: str) -> str:
+        return encode_payment_response_header(
+            SettleResponse(
+                success=True, transaction=transaction, network=on, payer=payer, extensions=extensions or None
+            )
         )
 
-
-def wrong_form(form: Form) -> str:
-    """The sentence for a signature of the other form than the nonce says. `form`: what the nonce says."""
-    if form is Form.RECEIVE:
-        return (
-            "The nonce has the mark of bound payments, which take a signature over ReceiveWithAuthorization; this one "
-            "is over TransferWithAuthorization."
-        )
-    return (
-        "The signature is over ReceiveWithAuthorization, whose nonce must be extra.receiveNonce; with any other nonce "
-        "sign TransferWithAuthorization."
-    )
+    return {SETTLED_HEADER_V1: summary(NETWORK_V1), SETTLED_HEADER: summary(network)}
 
 
-def digest(payment: Payment, token: Token, chain_id: int, form: Form) -> bytes:
-    """What a payer signs in this form, in the token's domain."""
-    domain = keccak(
-        encode(
-            ["bytes32", "bytes32", "bytes32", "uint256", "address"],
-            [
-                _DOMAIN_TYPEHASH,
-                keccak(text=token.domain_name),
-                keccak(text=token.domain_version),
-                chain_id,
-                token.address,
-            ],
-        )
-    )
-    message = keccak(
-        encode(
-            ["bytes32", "address", "address", "uint256", "uint256", "uint256", "bytes32"],
-            [
-                TYPEHASHES[form],
-                payment.payer,
-                payment.to,
-                payment.value,
-                payment.valid_after,
-                payment.valid_before,
-                payment.nonce,
-            ],
-        )
-    )
-    return keccak(b"\x19\x01" + domain + message)
+def _of_v1(envelope: dict[str, Any]) -> tuple[dict[str, Any], None]:
+    made = _parsed(PaymentPayloadV1, {**envelope, "x402Version": 1})
+    _same("scheme", made.scheme, SCHEME)
+    _same("network", made.network, NETWORK_V1)
+    return made.payload, None
 
 
-def signer_of(signed: bytes, signature: bytes) -> str | None:
-    """Who signed, lower-case, or None when it is no ECDSA signature the token would take."""
-    if len(signature) != 65 or signature[64] not in (27, 28):
-        return None
-    if not 0 < int.from_bytes(signature[32:64]) <= _HALF_ORDER:
-        return None
+def _of_v2(envelope: dict[str, Any], seller: Seller) -> tuple[dict[str, Any], str]:
+    """The payload, and the amount of the terms that it accepts."""
+    made = _parsed(PaymentPayload, {**envelope, "x402Version": 2})
+    terms = made.accepted
+    _same("accepted.scheme", terms.scheme, SCHEME)
+    _same("accepted.network", terms.network, seller.network)
+    _same("accepted.asset", terms.asset.lower(), seller.token.address.lower())
+    _same("accepted.payTo", terms.pay_to.lower(), seller.pay_to.lower())
+    return made.payload, terms.amount
+
+
+def _parsed(model: type[_Envelope], envelope: dict[str, Any]) -> _Envelope:
     try:
-        key = Signature(signature[:64] + bytes([signature[64] - 27])).recover_public_key_from_msg_hash(signed)
-    except (BadSignature, ValidationError):
-        return None
-    return checksum(key.to_canonical_address()).lower()
+        return model.model_validate(envelope)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise PaymentRejected(f"{where} is missing or not in the right form.") from None
 
 
-def settled_header(transaction: str, payer: str) -> str:
-    """X-Payment-Response: base64 of the settlement summary."""
-    summary = {"success": True, "transaction": transaction, "network": NETWORK, "payer": payer}
-    return base64.b64encode(orjson.dumps(summary)).decode()
+def _same(name: str, given: str, wanted: str) -> None:
+    if given != wanted:
+        raise PaymentRejected(f"{name} must be {wanted}.")
 
 
 def _normalized(signature: bytes) -> bytes:
@@ -280,3 +252,36 @@ def _number(holder: dict[str, Any], name: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**256:
         raise PaymentRejected(f"{name} is not a whole number.")
     return value
+
+
+_OFFERS_SCHEMA: Final = {
+    "type": "object",
+    "properties": {"offers": {"type": "array", "items": {"type": "object", "required": ["format", "signature"]}}},
+    "required": ["offers"],
+}
+_INPUT_SCHEMA: Final = {
+    "type": "object",
+    "properties": {
+        "input": {
+            "type": "object",
+            "properties": {
+                "type": {"const": "http"},
+                "method": {"const": "POST"},
+                "bodyType": {"const": "json"},
+                "body": {
+                    "type": "object",
+                    "properties": {
+                        "marketId": {"type": "string"},
+                        "side": {"type": "string"},
+                        "sizeUsd": {"type": "number", "minimum": 1},
+                        "walletAddress": {"type": "string"},
+                        "idemKey": {"type": "string"},
+                    },
+                    "required": ["marketId", "side", "sizeUsd", "walletAddress", "idemKey"],
+                },
+            },
+            "required": ["type", "method", "bodyType", "body"],
+        }
+    },
+    "required": ["input"],
+}

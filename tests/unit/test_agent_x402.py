@@ -5,15 +5,20 @@ from __future__ import annotations
 import base64
 from typing import Any
 
+import jsonschema  # type: ignore[import-untyped]
 import orjson
 import pytest
 from eth_account import Account
 from eth_account.messages import encode_typed_data
 from hypothesis import given
 from hypothesis import strategies as st
+from x402.extensions.bazaar.facilitator import validate_discovery_extension_spec
+from x402.http.utils import decode_payment_required_header, decode_payment_response_header
 
+from api.agent import payment as paying
 from api.agent import x402
-from api.agent.x402 import Payment, PaymentRejected
+from api.agent.payment import Payment, PaymentRejected
+from api.agent.x402 import Offer, PaymentsDiffer, Seller
 from core.deployments import Token
 from core.mirror.bet import bound_nonce
 from core.mirror.settlement import Form
@@ -28,6 +33,7 @@ TOKEN = Token(
     domain_name="USD Coin",
     domain_version="2",
 )
+SELLER = Seller(PAY_TO, TOKEN, 8453)
 
 
 def envelope(**authorization: Any) -> dict[str, Any]:
@@ -53,7 +59,7 @@ def header(content: object) -> str:
 
 
 def decoded(**authorization: Any) -> Payment:
-    return x402.decode(header(envelope(**authorization)))
+    return x402.decode(header(envelope(**authorization)), SELLER)
 
 
 def test_numbers_may_be_strings_or_integers() -> None:
@@ -69,7 +75,7 @@ def test_numbers_may_be_strings_or_integers() -> None:
 @given(st.text(max_size=200))
 def test_no_header_is_a_crash(text: str) -> None:
     with pytest.raises(PaymentRejected):
-        x402.decode(text)
+        x402.decode(text, SELLER)
 
 
 @given(
@@ -81,18 +87,24 @@ def test_no_header_is_a_crash(text: str) -> None:
 )
 def test_no_json_is_a_crash(content: object) -> None:
     with pytest.raises(PaymentRejected):
-        x402.decode(header(content))
+        x402.decode(header(content), SELLER)
     with pytest.raises(PaymentRejected):
-        x402.decode(header({**envelope(), "payload": content}))
+        x402.decode(header({**envelope(), "payload": content}), SELLER)
+    with pytest.raises(PaymentRejected):
+        x402.decode(header({**envelope_v2(), "payload": content}), SELLER)
+    if content is not None:  # an optional part, of the x402 package's own form or not: it is not read
+        assert x402.decode(header({**envelope_v2(), "extensions": content, "resource": content}), SELLER) == decoded()
+    with pytest.raises(PaymentRejected):
+        x402.decode(header({**envelope_v2(), "accepted": content}), SELLER)
 
 
 CLOSES = NOW + 3_600
 
 
 def checked(payment: Payment, *, now: int = NOW, closes_at: int = CLOSES) -> None:
-    x402.check_parties(payment, wallet=WALLET, pay_to=PAY_TO)
-    x402.check_amount(payment, 5_000_000)
-    x402.check_window(payment, now=now, closes_at=closes_at)
+    paying.check_parties(payment, wallet=WALLET, pay_to=PAY_TO)
+    paying.check_amount(payment, 5_000_000)
+    paying.check_window(payment, now=now, closes_at=closes_at)
 
 
 @pytest.mark.parametrize(
@@ -114,7 +126,7 @@ def test_what_does_not_pay_for_the_offer_is_named(change: dict[str, Any], name: 
 
 def test_no_payment_is_good_for_longer_than_bets_are_taken() -> None:
     """But for what payers' clocks differ by; and the last seconds can still be used."""
-    assert [x402.seconds_to_pay(NOW, NOW + left) for left in (3_600, 120, 30, 0, -5)] == [120, 120, 30, 0, 0]
+    assert [paying.seconds_to_pay(NOW, NOW + left) for left in (3_600, 120, 30, 0, -5)] == [120, 120, 30, 0, 0]
     checked(decoded(validBefore=NOW + 30 + 60), closes_at=NOW + 30)
     with pytest.raises(PaymentRejected, match="more than 30 seconds ahead"):
         checked(decoded(validBefore=NOW + 30 + 61), closes_at=NOW + 30)
@@ -141,37 +153,138 @@ def test_the_nonces_mark_alone_tells_the_form(nonce: bytes, form: Form) -> None:
 
 
 def test_a_bound_authorization_pays_for_its_own_bet_only() -> None:
-    x402.check_bound(decoded(validAfter=3009), BET)
-    x402.check_bound(decoded(nonce="0x" + MARKED.hex()), BET)
-    x402.check_bound(decoded(), b"\x34" * 32)  # a random nonce is bound to nothing
+    paying.check_bound(decoded(validAfter=3009), BET)
+    paying.check_bound(decoded(nonce="0x" + MARKED.hex()), BET)
+    paying.check_bound(decoded(), b"\x34" * 32)  # a random nonce is bound to nothing
     with pytest.raises(PaymentRejected, match="validAfter 3009 binds it to another bet"):
-        x402.check_bound(decoded(validAfter=3009), b"\x34" * 32)
+        paying.check_bound(decoded(validAfter=3009), b"\x34" * 32)
     with pytest.raises(PaymentRejected, match="mark of bound payments and belongs to another bet"):
-        x402.check_bound(decoded(nonce="0x" + MARKED.hex()), b"\x34" * 32)
+        paying.check_bound(decoded(nonce="0x" + MARKED.hex()), b"\x34" * 32)
+
+
+def offer(description: str = "Bet 5 USDC on yes: Will it?", market: str = "m") -> Offer:
+    body = {"marketId": market, "side": "yes", "sizeUsd": 5.0, "walletAddress": WALLET, "idemKey": "key-00000001"}
+    return Offer(SELLER, "https://vpm.test/api/agent/v1/trade#0xab", description, 5_000_000, 30, BET, body)
+
+
+SIGNED = {
+    "offer-receipt": {"info": {"signer": WALLET, "offers": [{"format": "eip712", "signature": "0x" + "55" * 65}]}}
+}
+EXTRA = {
+    "name": "USD Coin",
+    "version": "2",
+    "intentNonce": "0x" + BET.hex(),
+    "intentValidAfter": "3009",
+    "receiveNonce": "0x" + MARKED.hex(),
+    "receivePrimaryType": "ReceiveWithAuthorization",
+}
 
 
 def test_the_challenge_says_what_either_form_signs() -> None:
-    body = x402.challenge(
-        resource="r",
-        amount=5_000_000,
-        pay_to=PAY_TO,
-        token=TOKEN,
-        description="d",
-        bet_hash=BET,
-        seconds=30,
-        error=None,
-        extensions={},
-    )
-    (offer,) = body["accepts"]
-    assert offer["maxTimeoutSeconds"] == 30
-    assert offer["extra"] == {
-        "name": "USD Coin",
-        "version": "2",
-        "intentNonce": "0x" + BET.hex(),
-        "intentValidAfter": "3009",
-        "receiveNonce": "0x" + MARKED.hex(),
-        "receivePrimaryType": "ReceiveWithAuthorization",
+    body = offer().challenge(None, {})
+    assert list(body) == ["x402Version", "error", "accepts"]
+    assert (body["x402Version"], body["error"]) == (1, None)
+    (accepted,) = body["accepts"]
+    assert accepted == {
+        "scheme": "exact",
+        "network": "base",
+        "maxAmountRequired": "5000000",
+        "resource": "https://vpm.test/api/agent/v1/trade#0xab",
+        "description": "Bet 5 USDC on yes: Will it?",
+        "mimeType": "application/json",
+        "payTo": PAY_TO,
+        "maxTimeoutSeconds": 30,
+        "asset": TOKEN.address,
+        "extra": EXTRA,
     }
+    assert offer().challenge("Too late.", SIGNED)["extensions"] == SIGNED
+
+
+def test_version_2_asks_for_the_same() -> None:
+    header = offer().required(None, SIGNED)
+    told = orjson.loads(base64.b64decode(header))
+    assert decode_payment_required_header(header).accepts[0].get_amount() == "5000000"
+    assert (told["x402Version"], told["error"]) == (2, "Payment required.")
+    assert told["accepts"] == [
+        {
+            "scheme": "exact",
+            "network": "eip155:8453",
+            "asset": TOKEN.address,
+            "amount": "5000000",
+            "payTo": PAY_TO,
+            "maxTimeoutSeconds": 30,
+            "extra": EXTRA,
+        }
+    ]
+    assert set(told["resource"]) == {"url", "description", "mimeType", "serviceName", "tags"}
+    assert set(told["extensions"]) == {"bazaar", "offer-receipt"}
+    assert all(set(each) == {"info", "schema"} for each in told["extensions"].values())
+    assert validate_discovery_extension_spec(told["extensions"]["bazaar"]).valid
+    for each in told["extensions"].values():
+        jsonschema.validate(each["info"], each["schema"])
+
+
+def test_its_header_never_outgrows_what_proxies_take() -> None:
+    """What lists services goes first; the terms and the signed offer stay."""
+    long = offer("d" * 3_000, "\x01" * 200).required("e" * 300, SIGNED)
+    assert len(long) <= 4_096
+    assert set(orjson.loads(base64.b64decode(long))["extensions"]) == {"offer-receipt"}
+
+
+def envelope_v2(terms: dict[str, Any] | None = None, **authorization: Any) -> dict[str, Any]:
+    (accepted,) = orjson.loads(base64.b64decode(offer().required(None, {})))["accepts"]
+    payload = envelope(**authorization)["payload"]
+    return {"x402Version": 2, "payload": payload, "accepted": {**accepted, **(terms or {})}}
+
+
+def test_a_payment_is_the_same_in_both_versions() -> None:
+    one = x402.decode(header(envelope_v2()), SELLER)
+    assert one == decoded()
+    assert x402.offered([], SELLER) is None
+    assert x402.offered([header(envelope()), header(envelope_v2())], SELLER) == one
+    with pytest.raises(PaymentsDiffer):
+        x402.offered([header(envelope()), header(envelope_v2(nonce="0x" + "35" * 32))], SELLER)
+
+
+def test_only_the_terms_that_matter_are_compared() -> None:
+    shouted = {"asset": TOKEN.address.upper().replace("0X", "0x"), "payTo": PAY_TO.upper().replace("0X", "0x")}
+    for terms in (shouted, {"maxTimeoutSeconds": 9}, {"extra": {"name": "?"}}):
+        assert x402.decode(header(envelope_v2(terms)), SELLER) == decoded()
+
+
+@pytest.mark.parametrize(
+    ("terms", "said"),
+    [
+        ({"scheme": "upto"}, "accepted.scheme must be exact."),
+        ({"network": "eip155:84532"}, "accepted.network must be eip155:8453."),
+        ({"network": "base"}, "accepted.network must be eip155:8453."),
+        ({"asset": PAY_TO}, f"accepted.asset must be {TOKEN.address.lower()}."),
+        ({"payTo": WALLET}, f"accepted.payTo must be {PAY_TO}."),
+        ({"amount": "4000000"}, "authorization.value is not accepted.amount."),
+        ({"amount": 5_000_000}, "accepted.amount is missing or not in the right form."),
+    ],
+)
+def test_other_terms_than_ours_are_named(terms: dict[str, Any], said: str) -> None:
+    with pytest.raises(PaymentRejected) as why:
+        x402.decode(header(envelope_v2(terms)), SELLER)
+    assert str(why.value) == said
+
+
+@pytest.mark.parametrize("version", [None, 0, 3, "2.0", True])
+def test_other_versions_are_refused(version: object) -> None:
+    with pytest.raises(PaymentRejected, match="x402Version must be 1 or 2"):
+        x402.decode(header({**envelope(), "x402Version": version}), SELLER)
+
+
+def test_the_news_of_a_settlement_is_told_in_both_versions() -> None:
+    receipt: dict[str, Any] = {"offer-receipt": {"info": {"receipt": {}}}}
+    told = x402.settled_headers("0x" + "66" * 32, WALLET, "eip155:8453", receipt)
+    assert list(told) == ["X-Payment-Response", "PAYMENT-RESPONSE"]
+    first, second = (decode_payment_response_header(each) for each in told.values())
+    assert (first.network, second.network) == ("base", "eip155:8453")
+    assert first.model_copy(update={"network": second.network}) == second
+    assert (second.success, second.transaction, second.payer) == (True, "0x" + "66" * 32, WALLET)
+    assert second.extensions == receipt
 
 
 @pytest.mark.parametrize("form", list(Form))
@@ -205,12 +318,12 @@ def test_the_digest_is_what_wallets_sign(form: Form) -> None:
         },
     )
     signature = bytes(account.sign_message(signable).signature)
-    digest = x402.digest(payment, TOKEN, 8453, form)
-    assert x402.signer_of(digest, signature) == account.address.lower()
+    digest = paying.digest(payment, TOKEN, 8453, form)
+    assert paying.signer_of(digest, signature) == account.address.lower()
     (other,) = set(Form) - {form}
-    assert x402.signer_of(x402.digest(payment, TOKEN, 8453, other), signature) != account.address.lower()
+    assert paying.signer_of(paying.digest(payment, TOKEN, 8453, other), signature) != account.address.lower()
     # The other valid s for the same signature is one the token refuses.
     order = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
     high = (order - int.from_bytes(signature[32:64])).to_bytes(32)
-    assert x402.signer_of(digest, signature[:32] + high + bytes([55 - signature[64]])) is None
-    assert x402.signer_of(digest, signature[:64]) is None
+    assert paying.signer_of(digest, signature[:32] + high + bytes([55 - signature[64]])) is None
+    assert paying.signer_of(digest, signature[:64]) is None
