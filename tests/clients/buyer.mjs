@@ -1,21 +1,36 @@
-// The official TypeScript x402 client as anybody uses it: it posts a body, answers the 402 and shows what came back.
-// It knows nothing of this service. Reads {url, body, privateKey} from standard input, writes {status, body, settled}.
+// The official TypeScript x402 clients as anybody uses them: they post a body, answer the 402 and show what came back.
+// They know nothing of this service. Reads {client, url, body, privateKey, cap} from standard input: which of them, and
+// the limit that its owner sets for one payment, if any. Writes {status, body, settled}.
 
+import axios from "axios";
+import { wrapAxiosWithPayment, x402Client as AxiosClient } from "@x402/axios";
 import { registerExactEvmScheme } from "@x402/evm/exact/client";
 import { decodePaymentResponseHeader, wrapFetchWithPayment, x402Client } from "@x402/fetch";
 import { privateKeyToAccount } from "viem/accounts";
 
 let given = "";
 for await (const chunk of process.stdin) given += chunk;
-const { url, body, privateKey } = JSON.parse(given);
+const { client, url, body, privateKey, cap } = JSON.parse(given);
+const signer = privateKeyToAccount(privateKey);
 
-const client = registerExactEvmScheme(new x402Client(), { signer: privateKeyToAccount(privateKey) });
-const payingFetch = wrapFetchWithPayment(fetch, client);
-const response = await payingFetch(url, {
-  method: "POST",
-  headers: { "Content-Type": "application/json" },
-  body: JSON.stringify(body),
-});
-const settlement = response.headers.get("X-PAYMENT-RESPONSE");
-const settled = settlement === null ? null : decodePaymentResponseHeader(settlement);
-console.log(JSON.stringify({ status: response.status, body: await response.json(), settled }));
+const buyers = {
+  async fetch() {
+    const payer = registerExactEvmScheme(new x402Client(), { signer });
+    if (cap) payer.setSpendControls({ maxAmountPerPayment: cap });
+    const response = await wrapFetchWithPayment(fetch, payer)(url, {
+      method: "POST",
+      headers: { "Content-Type": "application/json" },
+      body: JSON.stringify(body),
+    });
+    return { status: response.status, body: await response.json(), header: response.headers.get("PAYMENT-RESPONSE") };
+  },
+  async axios() {
+    const payer = registerExactEvmScheme(new AxiosClient(), { signer });
+    const api = wrapAxiosWithPayment(axios.create({ validateStatus: (status) => status !== 402 }), payer);
+    const response = await api.post(url, body);
+    return { status: response.status, body: response.data, header: response.headers["payment-response"] };
+  },
+};
+
+const { header, ...answer } = await buyers[client]();
+console.log(JSON.stringify({ ...answer, settled: header ? decodePaymentResponseHeader(header) : null }));

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import os
 import random
@@ -13,16 +14,19 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import orjson
 import pytest
 from eth_account import Account
+from x402.http.utils import decode_payment_response_header
 
 from core.chain import checksum
 from core.mirror.bet import idem_hash
+from core.money import USD
 from scripts._stack import wallets
 from scripts._stack.wallets import Wallet
 from tests.support.agent_chain import AgentChain
 from tests.support.agent_service import AgentService, agent_service
-from tests.support.buyer import Buyer, bet
+from tests.support.buyer import Buyer, bet, header, sign
 from tests.support.genesis import Genesis, RunningChain
 
 DEV = wallets.DEV
@@ -62,6 +66,52 @@ def without_ether(service: AgentService, who: Wallet) -> None:
     service.chain.ask("anvil_setBalance", who.address, "0x0")
 
 
+# What a client is told to allow for one payment; without it the newest stop above 1 USD.
+LIMIT = "$100"
+SIZES_USD = (1, 5, 25, 100)
+
+
+async def wanted(buyer: Buyer, who: Wallet, side: str, size: int) -> dict[str, Any]:
+    """A bet as any client asks for it: above 10 USD with a quote."""
+    body = bet(buyer.service.chain.ids["official"], who, side, size)
+    if size > 10:
+        _, told = await buyer.get("/quote", marketId="official", side=side, sizeUsd=size)
+        body |= {"quoteId": told["quote"]["quoteId"], "minSharesOut": told["quote"]["suggestedMinSharesOut"]}
+    return body
+
+
+def python_client(who: Wallet, limit: str | None) -> Any:
+    from x402 import x402Client
+    from x402.mechanisms.evm.exact import register_exact_evm_client
+
+    client = x402Client()
+    register_exact_evm_client(client, Account.from_key(who.private_key))
+    return client.set_spend_controls({"max_amount_per_payment": limit}) if limit else client
+
+
+def by_requests(url: str, who: Wallet, body: dict[str, Any], limit: str | None) -> tuple[int, Any, str | None]:
+    from x402 import x402ClientSync
+    from x402.http.clients.requests import x402_requests
+    from x402.mechanisms.evm.exact import register_exact_evm_client
+
+    client = x402ClientSync()
+    register_exact_evm_client(client, Account.from_key(who.private_key))
+    if limit:
+        client.set_spend_controls({"max_amount_per_payment": limit})
+    with x402_requests(client) as session:
+        session.trust_env = False
+        answer = session.post(url, json=body, timeout=30)
+        return answer.status_code, answer.json(), answer.headers.get("PAYMENT-RESPONSE")
+
+
+async def by_httpx(url: str, who: Wallet, body: dict[str, Any], limit: str | None) -> tuple[int, Any, str | None]:
+    from x402.http.clients.httpx import x402HttpxClient
+
+    async with x402HttpxClient(python_client(who, limit), trust_env=False) as http:
+        answer = await http.post(url, json=body, timeout=30)
+        return answer.status_code, answer.json(), answer.headers.get("PAYMENT-RESPONSE")
+
+
 @pytest.mark.proves(
     "agent.trade.payment.decision.official_clients",
     "agent.service.auth.x402_payment",
@@ -69,53 +119,86 @@ def without_ether(service: AgentService, who: Wallet) -> None:
     "agent.service.behaviour.wallet_is_account",
 )
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of a library the package loads
-async def test_the_python_client_buys_unchanged(buyer: Buyer, service: AgentService) -> None:
-    from x402 import x402ClientSync
-    from x402.http.clients.requests import x402_requests
-    from x402.mechanisms.evm.exact import register_exact_evm_client
-
-    who = DEV[1]
+@pytest.mark.parametrize("transport", ["requests", "httpx"])
+async def test_the_python_client_buys_unchanged(buyer: Buyer, service: AgentService, transport: str) -> None:
+    """In version 2, which it prefers; at sizes beyond its own limit once its owner has raised that."""
+    who = DEV[1] if transport == "requests" else DEV[3]
     without_ether(service, who)
-    client = x402ClientSync()
-    register_exact_evm_client(client, Account.from_key(who.private_key))
-    body = bet(service.chain.ids["official"], who, "no", 1)  # what the client pays unasked, by its own default limit
+    for size in SIZES_USD:
+        body = await wanted(buyer, who, "no", size)
+        limit = LIMIT if size > 1 else None
+        if transport == "requests":
+            status, answer, told = await asyncio.to_thread(by_requests, f"{service.api}/trade", who, body, limit)
+        else:
+            status, answer, told = await by_httpx(f"{service.api}/trade", who, body, limit)
+        assert status == 200, answer
+        assert answer["receipt"]["side"] == "no"
+        settled = decode_payment_response_header(told or "")
+        assert (settled.success, settled.network, settled.transaction) == (
+            True,
+            "eip155:8453",
+            answer["receipt"]["txHash"],
+        )
+        assert settled.extensions == answer["extensions"]
+        assert stake_of(service, who, body["idemKey"])["amount"] == size * USD
 
-    def buy() -> tuple[int, Any, str]:
-        with x402_requests(client) as session:
-            session.trust_env = False
-            answer = session.post(f"{service.api}/trade", json=body, timeout=30)
-            return answer.status_code, answer.json(), answer.headers["X-Payment-Response"]
 
-    status, answer, settlement = await asyncio.to_thread(buy)
-    assert status == 200, answer
-    assert answer["receipt"]["side"] == "no"
-    assert settlement
-    assert stake_of(service, who, body["idemKey"])["amount"] == 1_000_000
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of a library the package loads
+async def test_the_python_client_stops_at_its_own_limit_as_the_guide_says(buyer: Buyer, service: AgentService) -> None:
+    from x402.http.clients.requests import PaymentError
+
+    body = await wanted(buyer, DEV[1], "no", 5)
+    with pytest.raises(PaymentError, match="spend"):
+        await asyncio.to_thread(by_requests, f"{service.api}/trade", DEV[1], body, None)
 
 
 @pytest.mark.proves("agent.trade.payment.decision.official_clients")
-async def test_the_typescript_client_buys_unchanged(buyer: Buyer, service: AgentService) -> None:
-    """`@x402/fetch` with `@x402/evm`, run by the environment's Node; it answers a v1 challenge in the v1 form."""
-    who = DEV[2]
+@pytest.mark.parametrize("client", ["fetch", "axios"])
+async def test_the_typescript_client_buys_unchanged(buyer: Buyer, service: AgentService, client: str) -> None:
+    """`@x402/fetch` and `@x402/axios` with `@x402/evm`, run by the environment's Node, in version 2."""
+    who = DEV[2] if client == "fetch" else DEV[4]
     without_ether(service, who)
-    body = bet(service.chain.ids["official"], who, "yes", 1)
-    given = {"url": f"{service.api}/trade", "body": body, "privateKey": who.private_key}
-    done = await asyncio.to_thread(_run_node, TYPESCRIPT_BUYER, json.dumps(given))
-    assert done.returncode == 0, done.stderr
-    answer = json.loads(done.stdout)
-    assert answer["status"] == 200, answer
-    receipt = answer["body"]["receipt"]
-    assert (receipt["side"], receipt["simulated"]) == ("yes", False)
-    assert answer["settled"] == {
-        "success": True,
-        "transaction": receipt["txHash"],
-        "network": "base",
-        "payer": who.address.lower(),
-    }
-    assert stake_of(service, who, body["idemKey"])["amount"] == 1_000_000
+    for size in SIZES_USD:
+        body = await wanted(buyer, who, "yes", size)
+        order = {"client": client, "url": f"{service.api}/trade", "body": body, "privateKey": who.private_key}
+        given = json.dumps({**order, "cap": LIMIT if size > 1 else None})
+        done = await asyncio.to_thread(_run_node, TYPESCRIPT_BUYER, given)
+        assert done.returncode == 0, done.stderr
+        answer = json.loads(done.stdout)
+        assert answer["status"] == 200, answer
+        receipt = answer["body"]["receipt"]
+        assert (receipt["side"], receipt["simulated"]) == ("yes", False)
+        assert answer["settled"] == {
+            "success": True,
+            "transaction": receipt["txHash"],
+            "network": "eip155:8453",
+            "payer": who.address.lower(),
+            "extensions": answer["body"]["extensions"],
+        }
+        assert stake_of(service, who, body["idemKey"])["amount"] == size * USD
     # The same call once more: the client is not even asked to pay.
-    again = json.loads((await asyncio.to_thread(_run_node, TYPESCRIPT_BUYER, json.dumps(given))).stdout)
+    again = json.loads((await asyncio.to_thread(_run_node, TYPESCRIPT_BUYER, given)).stdout)
     assert (again["status"], again["body"]["replay"], again["body"]["receipt"]) == (200, True, receipt)
+
+
+async def test_two_payments_of_one_request_must_be_the_same(buyer: Buyer, service: AgentService) -> None:
+    """The same one in both versions is one payment; two that differ are refused, and neither is taken."""
+    who, body = DEV[5], await wanted(buyer, DEV[5], "yes", 1)
+    response, challenge = await buyer.post(body)
+    assert response.status == 402
+    terms = orjson.loads(base64.b64decode(response.headers["PAYMENT-REQUIRED"]))["accepts"][0]
+    one, other = (sign(challenge["accepts"][0], who) for _ in range(2))
+
+    def v2(envelope: dict[str, Any]) -> dict[str, str]:
+        content = {"x402Version": 2, "payload": envelope["payload"], "accepted": terms}
+        return {"PAYMENT-SIGNATURE": base64.b64encode(orjson.dumps(content)).decode()}
+
+    response, refused = await buyer.post(body, headers={**header(one), **v2(other)})
+    assert (response.status, refused["error"]) == (400, "invalid_request")
+    assert [each["field"] for each in refused["issues"]] == ["PAYMENT-SIGNATURE", "X-PAYMENT"]
+    response, answer = await buyer.post(body, headers={**header(one), **v2(one)})
+    assert response.status == 200, answer
+    assert stake_of(service, who, body["idemKey"])["amount"] == USD
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of a library the package loads
