@@ -35,7 +35,7 @@ BACKLOG = 1024
 # What a documented request may need at most: 4,500 characters of query in escaped UTF-8, and a payment header with a
 # contract wallet's signature. Longer ones are refused before any of our code sees them.
 MOST_LINE_BYTES = 64 * 1024
-MOST_HEADER_BYTES = 32 * 1024
+MOST_HEADER_BYTES = 40 * 1024  # of one: a payment may have 32 KiB, and a longer one is answered in words
 
 
 @asynccontextmanager

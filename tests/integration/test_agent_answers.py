@@ -278,7 +278,7 @@ async def test_the_order_of_the_checks(buyer: Buyer, service: AgentService) -> N
         body = {name: value for name, value in {**body, **fix}.items() if value is not None}
         response, answer = await buyer.post(body, headers=bad_payment)
         assert (response.status, answer.get("error") if status != 402 else None) == (status, code), (body, answer)
-    assert "X-PAYMENT" in answer["error"]  # the payment is looked at then, and the balance last
+    assert "base64 of a JSON envelope" in answer["error"]  # the payment is looked at then, and the balance last
     envelope = sign(answer["accepts"][0], POOR, now=service.chain.now)
     response, answer = await buyer.post(body, headers=header(envelope))
     assert (response.status, answer["error"]) == (422, "insufficient_balance"), answer
@@ -312,7 +312,8 @@ async def test_a_wallet_has_one_book_whoever_brought_its_stakes(buyer: Buyer, se
     contracts = chain.contracts
     bound = bet_hash(brought, contracts.chain_id, contracts.settlement.address)
     _, challenge = await buyer.post(bet("main", who, "no", 4))
-    payment = x402.decode(header(sign(challenge["accepts"][0], who, now=chain.now, nonce=bound))["X-PAYMENT"])
+    envelope = sign(challenge["accepts"][0], who, now=chain.now, nonce=bound)
+    payment = x402.decode(header(envelope)["X-PAYMENT"], contracts.seller)
     chain.send(contracts.call("settle", brought, payment), partner.address)
     async with asyncio.timeout(15):
         while True:

@@ -247,7 +247,8 @@ def _payload(**changes: Any) -> Any:
 
 
 BAD_PAYMENTS = [
-    (_changed(x402Version=2), "x402Version"),
+    (_changed(x402Version=3), "x402Version"),
+    (_changed(x402Version=2), "accepted"),
     (_changed(scheme="upto"), "scheme"),
     (_changed(network="base-sepolia"), "network"),
     (_changed(payload={}), "payload"),
@@ -269,8 +270,8 @@ BAD_PAYMENTS = [
     "agent.trade.payment.decision.envelope_v1",
 )
 async def test_a_bad_payment_is_a_fresh_challenge(buyer: Buyer, service: AgentService) -> None:
-    headers = [{"X-PAYMENT": "%%%"}, {"X-PAYMENT": base64.b64encode(b"[1]").decode()}, {"X-PAYMENT": "A" * 20_000}]
-    named = ["base64", "object", "too long"]
+    headers = [{"X-PAYMENT": "%%%"}, {"X-PAYMENT": base64.b64encode(b"[1]").decode()}, {"X-PAYMENT": "A" * 33_000}]
+    named = ["base64", "object", "is longer than 32768"]
     now = service.chain.now
     for change, name in BAD_PAYMENTS:
         body = bet("near", DEV[0])
