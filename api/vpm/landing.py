@@ -135,6 +135,7 @@ async def _indexed(engine: AsyncEngine, bet: Bet, timeout_seconds: float) -> tup
     """The transaction that spent the bet's authorization on the contract, by the index, and its last block; 0 when it
     cannot be asked: then the chain itself must tell."""
     spent = select(token_authorization.c.tx).where(
+        token_authorization.c.chain_id == bet.chain_id,
         token_authorization.c.nonce == bet.nonce,
         token_authorization.c.authorizer == bytes.fromhex(bet.signer[2:]),
         token_authorization.c.recipient == bytes.fromhex(bet.settler[2:]),

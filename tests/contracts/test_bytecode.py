@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from core.deployments import load_deployment
-from scripts._deploy.flow import _require_recorded
+from scripts._deploy.flow import require_recorded
 from scripts._deploy.session import Refused
 from scripts._stack import contracts
 from scripts._vpm import bytecode
@@ -61,7 +61,7 @@ def test_another_build_is_not_deployed_to_a_live_network(codes: dict[str, bytes]
         }
         return SimpleNamespace(**types)
 
-    _require_recorded(project(codes))
+    require_recorded(project(codes))
     changed = {**codes, "RoundResolver": codes["RoundResolver"][:-1] + b"\xff"}
     with pytest.raises(Refused, match=r"RoundResolver: this build differs from scripts/_deploy/bytecode\.json"):
-        _require_recorded(project(changed))
+        require_recorded(project(changed))
