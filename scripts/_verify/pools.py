@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from core.chain import Contract, checksum
+from core.deployment_feeds import PoolFeed
 from core.events.pool import POOL_EVENTS
 from core.mirror.pool_feed import FeedTerms, Observation, Pool, Quality, Source, measure
 from core.mirror.pool_logs import pool_from_logs
@@ -20,11 +21,12 @@ WIDEST = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class PoolFeedFacts:
-    """A pool feed as its contract describes it."""
+    """A pool feed as the deployment file describes it; one that the file does not name, as it describes itself."""
 
     address: str
     terms: FeedTerms
     pools: tuple[str, ...]
+    in_file: bool
 
     @property
     def contract(self) -> Contract:
@@ -32,23 +34,47 @@ class PoolFeedFacts:
 
 
 async def pool_feed_at(chain: Chain, address: str) -> PoolFeedFacts | None:
-    """None of a feed that has no sources: one that is given its values."""
+    """None of a feed that is given its values.
+
+    What the file says is not asked of the feed: one that only looks like a pool feed may name pools of its own making
+    and tell the truth about those."""
+    named = next((each for each in chain.deployment.agent_feeds if checksum(each.address) == checksum(address)), None)
+    if named is None:
+        return await _described_by_itself(chain, address)
+    if not isinstance(named, PoolFeed):
+        return None
+    base, sources = checksum(named.token), []
+    for each in named.pools:
+        pool = Contract(each.address, POOL)
+        token0, token1 = [checksum(await chain.read(pool.call(name))) for name in ("token0", "token1")]
+        sources.append(Source(token0 == base, each.reference_liquidity))
+        base = token1 if token0 == base else token0
+    decimals = await _decimals(chain, named.quote)
+    spans = (named.window_seconds, named.step_seconds, named.max_quiet_seconds)
+    terms = FeedTerms(tuple(sources), named.supply, decimals, *spans)
+    return PoolFeedFacts(checksum(address), terms, tuple(checksum(each.address) for each in named.pools), True)
+
+
+async def _described_by_itself(chain: Chain, address: str) -> PoolFeedFacts | None:
     contract = Contract(address, abi("PoolFeed"))
     sources = await chain.read_or_none(contract.call("sources"))
     if not sources:
         return None
     names = ("supply", "window", "step", "maxQuiet", "quote")
     supply, window, step, max_quiet, quote = [await chain.read(contract.call(name)) for name in names]
-    decimals = await chain.read(Contract(quote, abi("LocalUSDC")).call("decimals"))
     terms = FeedTerms(
         tuple(Source(each["baseIsToken0"], each["referenceLiquidity"]) for each in sources),
         supply,
-        decimals,
+        await _decimals(chain, quote),
         window,
         step,
         max_quiet,
     )
-    return PoolFeedFacts(checksum(address), terms, tuple(checksum(each["pool"]) for each in sources))
+    return PoolFeedFacts(checksum(address), terms, tuple(checksum(each["pool"]) for each in sources), False)
+
+
+async def _decimals(chain: Chain, token: str) -> int:
+    return int(await chain.read(Contract(token, abi("LocalUSDC")).call("decimals")))
 
 
 async def reading_at(chain: Chain, feed: PoolFeedFacts, moment: int, max_age: int) -> Reading:
@@ -70,7 +96,8 @@ async def check_reading(chain: Chain, feed: PoolFeedFacts, at: int, when: str, s
     if stands is None:
         said.says(claim, False, f"getRoundData({round_id}) of {feed.address}", "it was never recorded")
         return
-    pools, shown = [], []
+    pools = []
+    shown = [] if feed.in_file else ["pools and supply by the feed's own word: the deployment file does not name it"]
     for address in feed.pools:
         pool = await from_ring(chain, address, at, feed.terms.window)
         shown.append(f"{'logs' if pool is None else 'observations'} of {address}, to {at}")

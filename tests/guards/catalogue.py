@@ -21,6 +21,7 @@ POOL_LOGS = "tests/unit/test_pool_logs.py"
 DEPLOYMENTS = "tests/unit/test_deployments.py"
 POOL_INDEX = "tests/integration/test_pool_feed_index.py"
 POOL_SERVICE = "tests/integration/test_pool_feed_service.py"
+POOL_VERIFY = "tests/integration/test_verify_pool_feed.py"
 
 RELAYER = (
     Guard(
@@ -451,6 +452,20 @@ API = (
 )
 
 SCRIPTS = (
+    Guard(
+        "a contract that only looks like the pool feed chooses what its readings are held to",
+        "scripts/_verify/pools.py",
+        "    if named is None:\n        return",
+        "    if named is None or isinstance(named, PoolFeed):\n        return",
+        (f"{POOL_VERIFY}::test_the_feeds_own_word_for_what_it_is_made_of_is_not_taken",),
+    ),
+    Guard(
+        "a reading that its pools have forgotten is not computed again",
+        "scripts/_verify/pools.py",
+        "pool = pool or await from_logs(chain, address, at, feed.terms.window)",
+        "pool = pool or None",
+        (f"{POOL_VERIFY}::test_a_true_market_holds_and_a_lying_feed_is_found_out",),
+    ),
     Guard(
         "everybody on the machine reads the keys and the database's password in the ready file",
         "scripts/_stack/up.py",
