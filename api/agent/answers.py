@@ -202,6 +202,7 @@ class AgentQuote(_Times, _Projected):
     price_cents: float
     estimated_shares: float
     suggested_min_shares_out: float
+    suggested_max_price_cents: int | None
     fee_bps: int
     fee_usd: float
     net_stake_usd: float

@@ -28,10 +28,11 @@ is allowed but unwise: `pays_less_than_stake`, `first_on_its_side`, `wallet_unde
 
 QUOTE = """\
 What a bet would get now: exactly what the contract gives when nothing else trades in between. Above 10 USD the quote
-is a lock of 60 seconds for one trade of this market, side and size; `suggestedMinSharesOut` is the quoted shares, so a
-trade that passes it back gets at least those or does not happen. No quote outlives the end of bets; a market that
-takes none answers 409 `market_closed` from the second of its `deadlineAt` on. With `wallet` the warnings look at its
-balance, too. 30 a minute for each IP."""
+is a lock of 60 seconds for one trade of this market, side and size. `suggestedMinSharesOut` is a hundredth under the
+quoted shares and `suggestedMaxPriceCents` a hundredth over the price: a trade that passes one of them back gets at
+least that or does not happen, and a small bet in between does not refuse it. No quote outlives the end of bets; a
+market that takes none answers 409 `market_closed` from the second of its `deadlineAt` on. With `wallet` the warnings
+look at its balance, too. 30 a minute for each IP."""
 
 TRADE = """\
 Post the bet without a payment for the 402 challenge; sign an EIP-3009 `transferWithAuthorization` of exactly the amount

@@ -237,6 +237,20 @@ def bought(market: Market, outcome: int, got: Quote) -> Market:
     return replace(market, book=market.book.staked(outcome, got.amount)[0])
 
 
+def least_shares(got: Quote) -> int:
+    """What a bet may insist on and still stand if a small one comes first: a hundredth under the quote, rounded down."""
+    return got.shares * 99 // 100
+
+
+def dearest_cents(got: Quote) -> int | None:
+    """The same as an average price in whole cents, a hundredth over the quote and rounded up; None where 99, the most
+    that a trade can name, would be less than that."""
+    if not got.shares:
+        return None
+    cents = -(-101 * got.net // got.shares)
+    return cents if cents <= 99 else None
+
+
 def quote(
     market: Market,
     outcome: int,
@@ -262,7 +276,8 @@ def quote(
         "bookVersion": market.version,
         "priceCents": average_cents(got.net, got.shares),
         "estimatedShares": usd(got.shares),
-        "suggestedMinSharesOut": usd(got.shares),
+        "suggestedMinSharesOut": usd(least_shares(got)),
+        "suggestedMaxPriceCents": dearest_cents(got),
         "feeBps": market.book.fee_bps,
         "feeUsd": usd(got.fee),
         "netStakeUsd": usd(got.net),

@@ -21,6 +21,7 @@ from core.db.engine import conninfo
 from core.mirror.bet import Bet, bet_hash, idem_hash
 from core.money import USD, loads
 from scripts._stack import wallets
+from scripts._stack.wallets import Wallet
 from tests.support.agent_chain import AgentChain
 from tests.support.agent_service import AgentService, agent_service
 from tests.support.buyer import Buyer, bet, header, sign
@@ -117,6 +118,7 @@ async def test_the_whole_receipt(buyer: Buyer, service: AgentService) -> None:
         "transaction": mined["transactionHash"],
         "network": "base",
         "payer": who.address.lower(),
+        "extensions": paid["extensions"],
     }
     assert (
         chain.read(chain.contracts.token.call("balanceOf", chain.contracts.settlement.address)) - held
@@ -213,19 +215,29 @@ async def test_no_size_is_too_large_for_its_own_sake(buyer: Buyer) -> None:
         assert (response.status, refused["error"]) == (422, "quote_required")
 
 
+async def quoted_bet(buyer: Buyer, who: Wallet, size: int) -> dict[str, Any]:
+    """A bet on yes with the limits that its quote suggests."""
+    _, body = await buyer.get("/quote", marketId="main", side="yes", sizeUsd=size)
+    suggested = body["quote"]["suggestedMinSharesOut"]
+    return bet("main", who, "yes", size, quoteId=body["quote"]["quoteId"], minSharesOut=suggested)
+
+
 @pytest.mark.proves("agent.quote.decision.lock_guarantee")
-async def test_a_lock_gives_the_quoted_shares_or_nothing(buyer: Buyer, service: AgentService) -> None:
-    """The book moves between quote and settlement: the contract refuses the trade and the money stays."""
-    chain, who = service.chain, DEV[2]
-    _, body = await buyer.get("/quote", marketId="main", side="yes", sizeUsd=20)
-    limits = {"quoteId": body["quote"]["quoteId"], "minSharesOut": body["quote"]["suggestedMinSharesOut"]}
-    wanted = bet("main", who, "yes", 20, **limits)
+@pytest.mark.parametrize(("between", "status"), [(1, 200), (150, 422)])
+async def test_a_lock_gives_what_was_suggested_or_nothing(
+    buyer: Buyer, service: AgentService, between: int, status: int
+) -> None:
+    """The book moves between quote and settlement. A dollar in between is within the suggested hundredth; after a large
+    bet the contract refuses the trade and the money stays."""
+    chain, who, other = service.chain, DEV[2], DEV[3]
+    wanted = await quoted_bet(buyer, who, 20)
+    ahead = await quoted_bet(buyer, other, between)
     _, challenge = await buyer.post(wanted)
     envelope = sign(challenge["accepts"][0], who, now=chain.now)
     held = chain.read(chain.contracts.token.call("balanceOf", who.address))
     chain.ask("evm_setAutomine", False)
     try:
-        first = asyncio.create_task(buyer.buy(bet("main", DEV[3], "yes", 9), DEV[3]))
+        first = asyncio.create_task(buyer.buy(ahead, other))
         await asyncio.sleep(1)  # the other one is in the pool ahead of ours
         second = asyncio.create_task(buyer.post(wanted, headers=header(envelope)))
         await asyncio.sleep(1.5)
@@ -234,10 +246,15 @@ async def test_a_lock_gives_the_quoted_shares_or_nothing(buyer: Buyer, service: 
         chain.ask("evm_mine")
     response, paid = await first
     assert response.status == 200, paid
-    response, refused = await second
-    assert (response.status, refused["error"]) == (422, "slippage_exceeded"), refused
-    assert chain.read(chain.contracts.settlement.call("stakeOf", who.address, idem_hash(wanted["idemKey"]))) == 0
-    assert chain.read(chain.contracts.token.call("balanceOf", who.address)) == held
+    response, answer = await second
+    stake = chain.read(chain.contracts.settlement.call("stakeOf", who.address, idem_hash(wanted["idemKey"])))
+    assert response.status == status, answer
+    if status == 200:
+        assert stake != 0
+        assert answer["receipt"]["position"]["shares"] >= wanted["minSharesOut"]
+    else:
+        assert (answer["error"], stake) == ("slippage_exceeded", 0)
+        assert chain.read(chain.contracts.token.call("balanceOf", who.address)) == held
 
 
 @pytest.mark.proves("agent.trade.decision.check_order")
