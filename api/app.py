@@ -34,8 +34,8 @@ SHUTDOWN_SECONDS = 12.0
 BACKLOG = 1024
 # What a documented request may need at most: 4,500 characters of query in escaped UTF-8, and a payment header with a
 # contract wallet's signature. Longer ones are refused before any of our code sees them.
-MOST_LINE_BYTES = 64 * 1024
-MOST_HEADER_BYTES = 40 * 1024  # of one: a payment may have 32 KiB, and a longer one is answered in words
+MAX_LINE_BYTES = 64 * 1024
+MAX_HEADER_BYTES = 40 * 1024  # of one: a payment may have 32 KiB, and a longer one is answered in words
 
 
 @asynccontextmanager
@@ -59,8 +59,8 @@ async def serve(
         access_log=None,
         handle_signals=False,
         shutdown_timeout=SHUTDOWN_SECONDS,
-        max_line_size=MOST_LINE_BYTES,
-        max_field_size=MOST_HEADER_BYTES,
+        max_line_size=MAX_LINE_BYTES,
+        max_field_size=MAX_HEADER_BYTES,
     )
     await runner.setup()
     try:

@@ -26,7 +26,7 @@ log = get_logger(__name__)
 CHANNEL = "chain_indexed"
 POLL_SECONDS = 0.5
 READ_SECONDS = 5.0
-LONGEST_LAG_SECONDS = 10.0
+MAX_LAG_SECONDS = 10.0
 """A replica further behind is read every POLL_SECONDS only, and says by its head's age that it is stale."""
 
 V = TypeVar("V")
@@ -79,7 +79,7 @@ class FollowedIndex(Generic[V]):
         self._engine = engine
         self._read = read
         self._replica = replica
-        self._lag_seconds = LONGEST_LAG_SECONDS if replica else 0.0
+        self._lag_seconds = MAX_LAG_SECONDS if replica else 0.0
         self._pause_seconds = pause_seconds
         self._is_stale = is_stale
         self._news = News()

@@ -41,7 +41,7 @@ KEEP_LOCAL_BLOCKS = 20_000
 FINALIZED_SECONDS = 5.0
 PRUNE_SECONDS = 60.0
 RATE_SECONDS = 10.0
-LONGEST_LINKED_GAP = 2_048
+MAX_LINKED_GAP = 2_048
 """A finalized block further behind than this does not keep history from being read in pages."""
 
 
@@ -170,7 +170,7 @@ class ChainFollower:
     def _settled_below(self, head: int) -> int:
         """The highest block that is read as history: so deep that its neighbours' hashes need not be remembered."""
         settled = head - self._finality_blocks
-        if self._finalized is not None and self._finalized >= head - LONGEST_LINKED_GAP:
+        if self._finalized is not None and self._finalized >= head - MAX_LINKED_GAP:
             settled = min(settled, self._finalized)
         return settled
 

@@ -29,7 +29,7 @@ from indexer.sources import feed_proxies, sources_of
 log = get_logger(__name__)
 
 FIRST_PAUSE_SECONDS = 0.1
-LONGEST_PAUSE_SECONDS = 5.0
+MAX_PAUSE_SECONDS = 5.0
 FEEDS_SECONDS = 600.0
 """How often it is asked whether a feed has moved to another aggregator."""
 HALT_AFTER_CONTRADICTIONS = 5
@@ -70,7 +70,7 @@ class ChainService:
             if not said:
                 said = True
                 log.info("nothing is deployed yet; waiting", action="index.not_deployed", chain=self.chain.name)
-            await asyncio.sleep(LONGEST_PAUSE_SECONDS)
+            await asyncio.sleep(MAX_PAUSE_SECONDS)
 
     async def _lead(self, rpc: RpcClient, deployment: Deployment) -> None:
         heads = Heads(self.chain.ws_urls, self.chain.poll_interval_ms / 1000)
@@ -101,7 +101,7 @@ class ChainService:
             except RpcError as error:
                 self._note_fault(error.kind.value, error)
             await asyncio.sleep(pause)
-            pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
+            pause = min(pause * 2, MAX_PAUSE_SECONDS)
 
     async def _follow(self, follower: ChainFollower, heads: Heads, rpc: RpcClient, deployment: Deployment) -> None:
         """Until the feeds' rounds come from elsewhere."""
@@ -130,7 +130,7 @@ class ChainService:
                 await heads.news()
                 continue
             await asyncio.sleep(pause)
-            pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
+            pause = min(pause * 2, MAX_PAUSE_SECONDS)
 
     async def _failed(self, follower: ChainFollower, error: VpmError) -> None:
         self._note_fault(error.kind.value if isinstance(error, RpcError) else error.code, error)

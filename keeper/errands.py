@@ -46,7 +46,7 @@ class Rest:
     longest: float = 3600.0
 
 
-LONGEST_REFUSED_SECONDS = 3600.0
+MAX_REFUSED_SECONDS = 3600.0
 
 
 def after_refusals(times: int, rest: Rest) -> Rest:
@@ -54,7 +54,7 @@ def after_refusals(times: int, rest: Rest) -> Rest:
     was paused for everybody pays again: so the wait begins at minutes and doubles up to an hour."""
     if times == 0:
         return rest
-    grown = min(rest.after_success * 2.0 ** min(times, 16), LONGEST_REFUSED_SECONDS)
+    grown = min(rest.after_success * 2.0 ** min(times, 16), MAX_REFUSED_SECONDS)
     return Rest(after_success=grown, after_failure=60.0, longest=6 * 3600.0)
 
 

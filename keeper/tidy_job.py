@@ -14,7 +14,7 @@ from keeper.errands import Connection
 from keeper.report import Action
 
 AT_ONCE = 500
-MOST_BATCHES = 40
+MAX_BATCHES = 40
 """A run takes away at most so much; the next goes on."""
 
 
@@ -40,7 +40,7 @@ async def _transactions(run: Run) -> None:
         run.report.skip("transactions", f"those that ended more than {days} days ago would be thinned out")
         return
     thinned = dropped = forgotten = 0
-    for _ in range(MOST_BATCHES):
+    for _ in range(MAX_BATCHES):
         async with run.keeper.pool.connection() as connection, connection.transaction():
             old = await retention.long_ended(connection, chain_id, days=days, limit=AT_ONCE)
             gone, errands_gone = await _take_away(connection, chain_id, old)

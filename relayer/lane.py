@@ -27,7 +27,7 @@ from relayer.store import LaneStore, LeaseLost
 log = get_logger(__name__)
 
 FIRST_PAUSE_SECONDS = 0.5
-LONGEST_PAUSE_SECONDS = 15.0
+MAX_PAUSE_SECONDS = 15.0
 NOOP_GAS_MARGIN_PERCENT = 30
 # While the nodes do not agree on the key's nonces.
 LOOK_AGAIN_SECONDS = 0.5
@@ -94,10 +94,10 @@ class Lane:
             finally:
                 self._assigner = self._air = None
                 measures.IN_FLIGHT.labels(self._feed.name, self.name).set(0)
-            if asyncio.get_running_loop().time() - started > 4 * LONGEST_PAUSE_SECONDS:
+            if asyncio.get_running_loop().time() - started > 4 * MAX_PAUSE_SECONDS:
                 pause = FIRST_PAUSE_SECONDS
             await asyncio.sleep(pause)
-            pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+            pause = min(2 * pause, MAX_PAUSE_SECONDS)
 
     async def _work(self) -> None:
         while not self._feed.has_head:

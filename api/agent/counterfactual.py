@@ -10,7 +10,7 @@ from eth_abi.exceptions import DecodingError
 MARK = bytes.fromhex("6492" * 16)
 # Where the wallet's answer goes in memory: behind everything that is copied there.
 _ANSWER_AT = 0x8000
-_LONGEST_CALL = 0x7000
+_MAX_CALL_BYTES = 0x7000
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ def counterfactual(signature: bytes) -> Counterfactual | None:
         factory, call, inner = decode(["address", "bytes", "bytes"], signature[: -len(MARK)])
     except (DecodingError, OverflowError):
         return None
-    if len(call) + len(inner) > _LONGEST_CALL:
+    if len(call) + len(inner) > _MAX_CALL_BYTES:
         return None
     return Counterfactual(bytes.fromhex(factory[2:]), call, inner)
 

@@ -27,7 +27,7 @@ _CHARACTER_UNITS: Final = {"万": 4, "萬": 4, "亿": 8, "億": 8}
 _NAMES: Final = ((12, "t"), (9, "b"), (6, "m"), (3, "k"))
 _PLAIN_BELOW: Final = 10_000
 """Smaller amounts stay plain, so that years and round numbers read as written."""
-_LONGEST_NUMBER: Final = 24
+_MAX_NUMBER_CHARACTERS: Final = 24
 
 _CHINESE_JAPANESE: Final = re.compile(r"([\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]+)")
 _ACCENTS: Final = re.compile(r"[\u0300-\u036f]")
@@ -88,7 +88,7 @@ def scanned(text: str) -> Words:
 
 
 def _amount(number: str, zeros: int) -> str:
-    if len(number) > _LONGEST_NUMBER:
+    if len(number) > _MAX_NUMBER_CHARACTERS:
         return number
     value = Decimal(number.replace(",", "")).scaleb(zeros)
     if value >= _PLAIN_BELOW:

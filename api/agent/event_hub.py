@@ -20,8 +20,8 @@ STREAMS = gauge("vpm_agent_event_streams", "Event streams open in this process")
 ENDED = counter("vpm_agent_event_streams_ended", "Event streams that ended, by what ended them", ("why",))
 
 PAGE = 200
-MOST_STREAMS = 10_000
-MOST_PER_CALLER = 2_500
+MAX_STREAMS = 10_000
+MAX_PER_CALLER = 2_500
 
 Frames = list[tuple[int, bytes]]
 """Messages of a stream, each with its number."""
@@ -73,7 +73,7 @@ class EventHub:
     @contextlib.contextmanager
     def seat(self, wallet: bytes, caller: str) -> Iterator[Seat]:
         """Problem 429 when there is no room."""
-        if self._callers.total() >= MOST_STREAMS or self._callers[caller] >= MOST_PER_CALLER:
+        if self._callers.total() >= MAX_STREAMS or self._callers[caller] >= MAX_PER_CALLER:
             raise problem("rate_limited", "There are too many open streams.", retry_after=5)
         seat = Seat()
         self._seats[wallet].add(seat)

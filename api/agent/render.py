@@ -238,7 +238,7 @@ def bought(market: Market, outcome: int, got: Quote) -> Market:
 
 
 def least_shares(got: Quote) -> int:
-    """What a bet may insist on and still stand if a small one comes first: a hundredth under the quote, rounded down."""
+    """What a bet may insist on and stand though a small one comes first: a hundredth under the quote, rounded down."""
     return got.shares * 99 // 100
 
 

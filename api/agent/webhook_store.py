@@ -21,7 +21,7 @@ from psycopg.rows import TupleRow
 Connection = AsyncConnection[TupleRow]
 
 PENDING, ACTIVE, DISABLED = "pending_verification", "active", "disabled"
-MOST_PER_WALLET = 10
+MAX_PER_WALLET = 10
 VERIFY_SECONDS = 3_600
 LEASE_SECONDS = 12.0
 DISABLE_AFTER_SECONDS = 3 * 86_400
@@ -88,7 +88,7 @@ async def register(connection: Connection, wallet: bytes, url: str) -> Endpoint:
         (wallet, DISABLED, url),
     )
     known = await rows.fetchone()
-    if known is not None and known[0] >= MOST_PER_WALLET:
+    if known is not None and known[0] >= MAX_PER_WALLET:
         raise TooManyWebhooks
     query = (
         f"INSERT INTO agent_webhook AS w (id, wallet, url, status, secret, challenge, next_seq, verify_until)"  # noqa: S608

@@ -19,7 +19,7 @@ from yarl import URL
 
 IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 
-LONGEST_URL = 2048
+MAX_URL_CHARACTERS = 2048
 RESOLVE_SECONDS = 3.0
 LOWEST_OPEN_PORT = 1024
 WEB_PORTS = frozenset({80, 443})
@@ -76,7 +76,7 @@ def is_public(address: IpAddress) -> bool:
 
 def checked_url(text: str, *, allow_private: bool) -> URL:
     """The URL, when its form allows sending there; TargetRefused else. Resolves nothing."""
-    if len(text) > LONGEST_URL or any(ord(each) <= 32 or ord(each) == 127 for each in text) or "\\" in text:
+    if len(text) > MAX_URL_CHARACTERS or any(ord(each) <= 32 or ord(each) == 127 for each in text) or "\\" in text:
         raise TargetRefused("The URL has spaces, control characters or backslashes, or is too long.")
     try:
         url = URL(text)

@@ -89,7 +89,7 @@ class Webhooks:
                 # Whoever sends is told at once.
                 await connection.execute("SELECT pg_notify(%s, %s)", (event_log.CHANNEL, wallet[2:]))
         except store.TooManyWebhooks:
-            message = f"A wallet has at most {store.MOST_PER_WALLET} webhooks; remove one first."
+            message = f"A wallet has at most {store.MAX_PER_WALLET} webhooks; remove one first."
             raise problem(
                 "invalid_request", message, issues=[{"field": "wallet", "problem": "has its webhooks already"}]
             ) from None

@@ -27,7 +27,7 @@ AT_ONCE = 2
 """Downloads of one process."""
 SLOW_SECONDS = 5.0
 """A reader that takes longer for one piece is gone, or as good as gone."""
-LONGEST_SECONDS = 300.0
+MAX_SECONDS = 300.0
 """For a whole download: meanwhile the snapshot keeps PostgreSQL from clearing away dead rows."""
 
 
@@ -70,7 +70,7 @@ class Download:
         )
         async with connection:
             try:
-                async with asyncio.timeout(LONGEST_SECONDS), aclosing(lines(connection)) as pieces:
+                async with asyncio.timeout(MAX_SECONDS), aclosing(lines(connection)) as pieces:
                     await response.prepare(request)
                     async for piece in pieces:
                         async with asyncio.timeout(SLOW_SECONDS):

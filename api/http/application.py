@@ -22,7 +22,7 @@ SECONDS = histogram(
 )
 
 # A body larger than any operation takes is not even read.
-LARGEST_BODY_BYTES = 1024 * 1024
+MAX_BODY_BYTES = 1024 * 1024
 
 NO_STORE = "no-store"
 
@@ -30,7 +30,7 @@ NO_STORE = "no-store"
 def application(surfaces: Sequence[Surface]) -> web.Application:
     """Ready to run; resources the handlers use must outlive it."""
     wording = _Wording(surfaces)
-    app = web.Application(middlewares=[wording.middleware], client_max_size=LARGEST_BODY_BYTES)
+    app = web.Application(middlewares=[wording.middleware], client_max_size=MAX_BODY_BYTES)
     app.on_response_prepare.append(wording.prepare)
     methods: dict[str, set[str]] = {}
     for surface in surfaces:
@@ -129,7 +129,7 @@ def _problem_of(refusal: web.HTTPException) -> Problem:
                 headers={"Allow": allowed},
             )
         case web.HTTPRequestEntityTooLarge():
-            return too_large(LARGEST_BODY_BYTES)
+            return too_large(MAX_BODY_BYTES)
         case web.HTTPUnsupportedMediaType():
             return Problem(415, "unsupported_media_type", "Send the body as JSON.")
         case _:

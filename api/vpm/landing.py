@@ -29,7 +29,7 @@ SPENT_TOPICS = tuple(
 )
 
 # A bet is valid for an hour at most, so its landing lies no further back. Ranges are kept to what nodes answer.
-_LONGEST_SEARCH_BLOCKS = 40_000
+_MAX_SEARCH_BLOCKS = 40_000
 _SEARCH_STEP_BLOCKS = 5_000
 
 
@@ -152,7 +152,7 @@ async def _indexed(engine: AsyncEngine, bet: Bet, timeout_seconds: float) -> tup
 async def _by_logs(client: ChainClient, contracts: StockContracts, bet: Bet, head: int) -> Landing:
     """What spent the bet's authorization, found by logs of the chain."""
     topics = (SPENT_TOPICS, _topic(bet.signer), "0x" + bet.nonce.hex())
-    lowest = max(0, head - _LONGEST_SEARCH_BLOCKS)
+    lowest = max(0, head - _MAX_SEARCH_BLOCKS)
     while head >= lowest:
         since = max(lowest, head - _SEARCH_STEP_BLOCKS + 1)
         logs = await client.logs(since, head, [contracts.token.address], topics)

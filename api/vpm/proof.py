@@ -49,7 +49,7 @@ PROOF_CACHE = "public, max-age=60"
 PAUSE_SECONDS = 3.0
 # What follows a gathering at the least: the longer the history, the longer it takes, and it is to take a fifth of the
 # time at most.
-SHORTEST_PAUSE_SECONDS = 0.2
+MIN_PAUSE_SECONDS = 0.2
 PAUSE_PER_GATHERING = 4
 CHAIN_TIMEOUT_SECONDS = 3.0
 SETTLED_SHOWN = 500
@@ -129,7 +129,7 @@ class Proof:
             started = time.monotonic()
             await self.refresh()
             took = time.monotonic() - started
-            await asyncio.sleep(min(PAUSE_SECONDS, max(SHORTEST_PAUSE_SECONDS, PAUSE_PER_GATHERING * took)))
+            await asyncio.sleep(min(PAUSE_SECONDS, max(MIN_PAUSE_SECONDS, PAUSE_PER_GATHERING * took)))
             await self._market_changed(PAUSE_SECONDS)
 
     async def _market_changed(self, timeout_seconds: float) -> None:

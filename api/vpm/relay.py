@@ -45,8 +45,8 @@ log = get_logger(__name__)
 ANSWERS = counter("vpm_relay_answers", "What the relay answered", ("answer",))
 
 RELAY_RATE = parse("10/minute")
-LEAST_BET, MOST_BET = 1 * USD, 100 * USD
-LEAST_AHEAD_SECONDS, MOST_AHEAD_SECONDS = 30, 3600
+MIN_BET, MAX_BET = 1 * USD, 100 * USD
+MIN_AHEAD_SECONDS, MAX_AHEAD_SECONDS = 30, 3600
 RECEIPT_WAIT_SECONDS = 10.0
 # Blocks come with gaps; the wall clock may run ahead of the head by so much before it is not believed.
 CLOCK_SLACK_SECONDS = 60
@@ -58,7 +58,7 @@ _SPENT = "AuthorizationSpent"
 _UNSIMULATED = ("too_much_gas", "gas_limit", "tx_invalid")
 
 # Bets checked at once by one process; more are answered `busy`. Those that wait for their block do not count.
-MOST_IN_HAND = 64
+MAX_IN_HAND = 64
 
 
 @dataclass(slots=True)
@@ -137,7 +137,7 @@ class Relay:
         matches = recovered(bet.digest(self._token), with_usual_v(given)) == bet.signer
         signature = with_usual_v(given) if matches else given
         kit = self._escape_kit(bet, signature, contracts)
-        _check_amount(bet.amount, LEAST_BET, MOST_BET)
+        _check_amount(bet.amount, MIN_BET, MAX_BET)
         visit.room.enter_context(self._checking(kit))
 
         try:
@@ -157,7 +157,7 @@ class Relay:
             log.warning("the relay has no chain", action="relay.no_chain", why=error)
             raise _off(kit) from None
         if facts.market is not None:
-            _check_amount(bet.amount, max(LEAST_BET, facts.market["minEntry"]), min(MOST_BET, facts.market["maxEntry"]))
+            _check_amount(bet.amount, max(MIN_BET, facts.market["minEntry"]), min(MAX_BET, facts.market["maxEntry"]))
         if facts.authorization_used and matches and (known is None or not known.may_land):
             self._check_domain(bet, body, contracts)
             if (booked := await self._booked(bet, kit, visit, seen=facts.block, spent=True)) is not None:
@@ -209,7 +209,7 @@ class Relay:
     def _checking(self, kit: Mapping[str, Any]) -> Iterator[None]:
         """Room for one more bet to be checked. Without a bound a crowd would wait for the database until each of them
         gave up, and nobody would be served."""
-        if self._in_hand >= MOST_IN_HAND:
+        if self._in_hand >= MAX_IN_HAND:
             raise _busy(self._in_hand, kit)
         self._in_hand += 1
         try:
@@ -487,12 +487,12 @@ def _check_balance(bet: Bet, facts: ChainFacts) -> None:
 def _check_window(bet: Bet, now: int) -> None:
     if bet.valid_after >= now:
         raise _expired(f"The bet is valid only after {bet.valid_after}; the chain's clock says {now}.")
-    if bet.valid_before < now + LEAST_AHEAD_SECONDS:
+    if bet.valid_before < now + MIN_AHEAD_SECONDS:
         raise _expired(
-            f"The bet is valid until {bet.valid_before}, less than {LEAST_AHEAD_SECONDS} s ahead of the chain's clock "
+            f"The bet is valid until {bet.valid_before}, less than {MIN_AHEAD_SECONDS} s ahead of the chain's clock "
             f"({now}). Sign a new one."
         )
-    if bet.valid_before > now + MOST_AHEAD_SECONDS:
+    if bet.valid_before > now + MAX_AHEAD_SECONDS:
         raise _expired(
             f"The bet is valid until {bet.valid_before}, more than an hour ahead of the chain's clock ({now}). Sign a "
             "shorter one."

@@ -21,7 +21,7 @@ from core.log import get_logger
 log = get_logger(__name__)
 
 HELD = 256
-MOST_READINGS = 600
+MAX_READINGS = 600
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class History:
             select(oracle_round.c.updated_at, oracle_round.c.answer)
             .where(mine, oracle_round.c.updated_at > start, oracle_round.c.updated_at <= end)
             .order_by(oracle_round.c.updated_at.desc())
-            .limit(MOST_READINGS)
+            .limit(MAX_READINGS)
         )
         entered = (
             select(stock_position.c.vintage, func.max(stock_position.c.entered_at).label("at"))

@@ -18,7 +18,7 @@ HEARTBEAT_SECONDS = 15.0
 WINDOW_SECONDS = 300.0
 # A reader that takes longer is gone, or as good as gone.
 SLOW_SECONDS = 5.0
-MOST_STREAMS = 2_000
+MAX_STREAMS = 2_000
 HEADERS = {
     "Content-Type": "text/event-stream",
     "Cache-Control": "no-store",
@@ -34,7 +34,7 @@ class Pulse:
         self,
         stamps: Mapping[str, Callable[[], Hashable]],
         *,
-        most: int = MOST_STREAMS,
+        most: int = MAX_STREAMS,
         heartbeat_seconds: float = HEARTBEAT_SECONDS,
         window_seconds: float = WINDOW_SECONDS,
     ) -> None:

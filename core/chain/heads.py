@@ -18,7 +18,7 @@ from core.log import get_logger, redact_url
 log = get_logger(__name__)
 
 SUBSCRIBE = {"jsonrpc": "2.0", "id": 1, "method": "eth_subscribe", "params": ["newHeads"]}
-LONGEST_PAUSE_SECONDS = 10.0
+MAX_PAUSE_SECONDS = 10.0
 HEARTBEAT_SECONDS = 10.0
 
 
@@ -55,7 +55,7 @@ class Heads:
                     why=f"{type(error).__name__}: {error}",
                 )
             finally:
-                pause = 0.2 if self.subscribed else min(pause * 2, LONGEST_PAUSE_SECONDS)
+                pause = 0.2 if self.subscribed else min(pause * 2, MAX_PAUSE_SECONDS)
                 self.subscribed = False
             await asyncio.sleep(pause)
 

@@ -30,7 +30,7 @@ from core.mirror.settlement import Book
 
 Row = Mapping[str, Any]
 Entries = dict[str, int]
-MOST_SHOWN = 20
+MAX_SHOWN = 20
 
 _UNIQUE: Final[Mapping[str, tuple[str, ...]]] = {
     "account": ("account",),
@@ -377,7 +377,7 @@ def main(arguments: list[str] | None = None) -> int:
         print("everything agrees: " + ", ".join(f"{count} {kind}s" for kind, count in finding.counts.items()))
         return 0
     print(f"{len(finding.faults)} faults:", file=sys.stderr)
-    for fault in finding.faults[:MOST_SHOWN]:
+    for fault in finding.faults[:MAX_SHOWN]:
         print(f"  {fault}", file=sys.stderr)
     return 1
 

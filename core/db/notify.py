@@ -24,7 +24,7 @@ log = get_logger(__name__)
 
 # How long silence may last before the connection is asked whether it still lives.
 IDLE_SECONDS = 5.0
-LONGEST_PAUSE_SECONDS = 2.0
+MAX_PAUSE_SECONDS = 2.0
 PAYLOAD_MAX_BYTES = 7999  # PostgreSQL's limit; a longer payload is an error in the sender
 
 
@@ -49,7 +49,7 @@ async def listen(url: str, channels: Sequence[str]) -> AsyncGenerator[Notice, No
         except DatabaseError as error:
             log.warning(error.message, action="notify.no_database")
             await asyncio.sleep(pause)
-            pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
+            pause = min(pause * 2, MAX_PAUSE_SECONDS)
             continue
         try:
             for channel in channels:
@@ -70,7 +70,7 @@ async def listen(url: str, channels: Sequence[str]) -> AsyncGenerator[Notice, No
             with contextlib.suppress(psycopg.Error, OSError):
                 await connection.close()
         await asyncio.sleep(pause)
-        pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
+        pause = min(pause * 2, MAX_PAUSE_SECONDS)
 
 
 class News:

@@ -12,7 +12,7 @@ from core.log import redact_text
 from keeper.sources.sample import Refused, Sample, Why, units
 from keeper.sources.settings import HttpSource
 
-LARGEST_BODY_BYTES = 2_000_000
+MAX_BODY_BYTES = 2_000_000
 MILLISECONDS_FROM = 10**11
 """A time above this is in milliseconds: in seconds it would be the year 5138."""
 
@@ -40,15 +40,15 @@ async def _document(http: aiohttp.ClientSession, source: HttpSource) -> Any:
         async with http.get(source.url, timeout=timeout, headers={"Accept": "application/json"}) as response:
             if response.status != 200:
                 raise Refused(Why.DOWN, f"{source.name} answers {response.status}")
-            body = await response.content.read(LARGEST_BODY_BYTES + 1)
-            while len(body) <= LARGEST_BODY_BYTES and (more := await response.content.read(LARGEST_BODY_BYTES)):
+            body = await response.content.read(MAX_BODY_BYTES + 1)
+            while len(body) <= MAX_BODY_BYTES and (more := await response.content.read(MAX_BODY_BYTES)):
                 body += more
     except TimeoutError:
         raise Refused(Why.LATE, f"{source.name} did not answer within {source.timeout_seconds:g} s") from None
     except aiohttp.ClientError as error:
         raise Refused(Why.DOWN, f"{source.name} cannot be reached: {redact_text(str(error))}") from None
-    if len(body) > LARGEST_BODY_BYTES:
-        raise Refused(Why.ABSURD, f"{source.name} answers with more than {LARGEST_BODY_BYTES} bytes")
+    if len(body) > MAX_BODY_BYTES:
+        raise Refused(Why.ABSURD, f"{source.name} answers with more than {MAX_BODY_BYTES} bytes")
     try:
         return json.loads(body, parse_float=Decimal, parse_constant=_no_number)
     except (ValueError, RecursionError):

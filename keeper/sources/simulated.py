@@ -21,7 +21,7 @@ YEARLY_VOLATILITY = VOLATILITY_PPM_PER_MINUTE / 10**6 * math.sqrt(365.25 * 24 * 
 """For priors; 1 is a hundred percent."""
 HOME_MINUTES = 360
 """Half of the way back to where it began takes about four hours."""
-LONGEST_STEP_SECONDS = 900
+MAX_STEP_SECONDS = 900
 """After a longer silence it moves as if only this long had passed."""
 
 
@@ -31,7 +31,7 @@ def first_value(key: str) -> int:
 
 def step(last: Round, home: int, seed: str, key: str, now: int) -> int:
     """The value at `now`, in the feed's 8 decimals, at least 1. Every division rounds towards zero or down."""
-    seconds = min(max(now - last.updated_at, 1), LONGEST_STEP_SECONDS)
+    seconds = min(max(now - last.updated_at, 1), MAX_STEP_SECONDS)
     # Standard deviation grows with the square root of time; isqrt of seconds * 1e6 keeps three decimals.
     scale = VOLATILITY_PPM_PER_MINUTE * math.isqrt(seconds * 1_000_000 // 60) // 1000
     noise = last.answer * scale * _gauss(seed, key, now) // (1_000_000 * 1000)

@@ -13,7 +13,7 @@ from enum import IntEnum
 from functools import lru_cache
 from typing import Any
 
-LEAST_LEAD_SECONDS = 60
+MIN_LEAD_SECONDS = 60
 """A market listed later than this before its strike would strike before anybody saw it."""
 
 
@@ -57,14 +57,14 @@ class NotNow:
 
 def daily_window(sessions: Sequence[Session], now: int, lead: int) -> Window | NotNow:
     """The next session, open to close, once it is at most `lead` away."""
-    coming = next((each for each in sessions if each.opens - now >= LEAST_LEAD_SECONDS), None)
+    coming = next((each for each in sessions if each.opens - now >= MIN_LEAD_SECONDS), None)
     return _listed_from(Family.DAILY, coming, coming, now, lead)
 
 
 def weekly_window(sessions: Sequence[Session], now: int, lead: int) -> Window | NotNow:
     """The next week whose first bell has not rung: its first open to its last close."""
     for week in weeks(sessions):
-        if week[0].opens - now >= LEAST_LEAD_SECONDS:
+        if week[0].opens - now >= MIN_LEAD_SECONDS:
             return _listed_from(Family.WEEKLY, week[0], week[-1], now, lead)
     return NotNow(Family.WEEKLY, "the calendar holds no week that is still to begin")
 

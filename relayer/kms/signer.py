@@ -24,10 +24,10 @@ T = TypeVar("T")
 
 # Between two requests for the same thing: doubled each time, of which a random half is waited.
 FIRST_PAUSE_SECONDS = 0.1
-LONGEST_PAUSE_SECONDS = 2.0
+MAX_PAUSE_SECONDS = 2.0
 # While the service does not sign, it is tried this often, whether anything waits or not.
 FIRST_PROBE_SECONDS = 0.5
-LONGEST_PROBE_SECONDS = 15.0
+MAX_PROBE_SECONDS = 15.0
 # Signed to see whether the key signs. No transaction: those begin with their type, and this text is not one.
 PROBE = keccak(b"vpm relayer: does this key sign?")
 
@@ -94,7 +94,7 @@ class KmsSigner(Signer):
             pause = FIRST_PROBE_SECONDS
             while self.trouble is not None:
                 await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311
-                pause = min(2 * pause, LONGEST_PROBE_SECONDS)
+                pause = min(2 * pause, MAX_PROBE_SECONDS)
                 try:
                     await self.check()
                 except (ConfigError, SignerUnavailable) as error:
@@ -201,7 +201,7 @@ async def persistently(ask: Callable[[], Awaitable[T]], patience: KmsPatience) -
         if loop.time() + pause >= deadline:
             raise fault
         await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311
-        pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+        pause = min(2 * pause, MAX_PAUSE_SECONDS)
 
 
 _MAKE = "Make one of ECC_SECG_P256K1 (AWS) or EC_SIGN_SECP256K1_SHA256 (Google)."

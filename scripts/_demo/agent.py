@@ -35,7 +35,7 @@ SIMPLE_MAX_USD = 10
 # What an agent allows its client to pay unasked.
 SPEND_LIMIT = "$50"
 # A market that takes stakes for less than this might be closed before the payment is signed.
-LEAST_LEFT_SECONDS = 30
+MIN_LEFT_SECONDS = 30
 
 
 async def play(base_url: str) -> None:
@@ -66,7 +66,7 @@ class Trader(ABC):
     def trade(self, dice: random.Random) -> bool:
         """One bet on one open market; True when there is a receipt."""
         markets = [
-            each for each in self._get("/markets", limit=200)["markets"] if _seconds_left(each) > LEAST_LEFT_SECONDS
+            each for each in self._get("/markets", limit=200)["markets"] if _seconds_left(each) > MIN_LEFT_SECONDS
         ]
         if not markets:
             return False

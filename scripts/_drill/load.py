@@ -36,7 +36,7 @@ PAUSE_SECONDS = 1.5
 UNPAID_TRIES = 3  # a payment whose window has passed is challenged afresh: it was never taken
 AT_ONCE = 25  # bets of one surface that may be on their way
 BETTORS = 32
-LEAST_LEFT_SECONDS = 30  # a market that stops taking stakes sooner might do so before the payment is signed
+MIN_LEFT_SECONDS = 30  # a market that stops taking stakes sooner might do so before the payment is signed
 
 
 class Told(StrEnum):
@@ -249,7 +249,7 @@ class Load:
         wallet = wallet or self._dice.choice(self.bettors)
         status, listed = await self.call("GET", "/api/agent/v1/markets?limit=50")
         latest = await self.fleet.now("base")
-        near = datetime.fromtimestamp(latest + LEAST_LEFT_SECONDS, UTC).isoformat()
+        near = datetime.fromtimestamp(latest + MIN_LEFT_SECONDS, UTC).isoformat()
         choices = [] if status != 200 else [each for each in listed["markets"] if each["deadlineAt"] > near]
         if not choices:
             return None

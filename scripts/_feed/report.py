@@ -21,8 +21,8 @@ from core.pools.cost import (
 )
 from core.pools.live import LOG_TICK, LivePool, TokenFacts, mean_ticks, read_pool
 
-LEAST_SPANS, MOST_SPANS = 10, 300
-SHORTEST_SPAN = 60
+MIN_SPANS, MAX_SPANS = 10, 300
+MIN_SPAN = 60
 SAFES_FLOOR = 1_800
 """Seconds; no live window is shorter."""
 
@@ -174,9 +174,9 @@ async def _sigma(
         return Measured(asked.sigma, "given")
     remembered = head.timestamp - max(pool.oldest_at for pool in pools)
     found: list[tuple[float, str]] = []
-    for seconds in sorted({max(SHORTEST_SPAN, asked.window // part) for part in (1, 3, 10)}):
-        spans = min(MOST_SPANS, remembered // seconds)
-        if spans < LEAST_SPANS:
+    for seconds in sorted({max(MIN_SPAN, asked.window // part) for part in (1, 3, 10)}):
+        spans = min(MAX_SPANS, remembered // seconds)
+        if spans < MIN_SPANS:
             continue
         logs = [0.0] * spans
         for pool, up in zip(pools, rises, strict=True):

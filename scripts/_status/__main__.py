@@ -18,7 +18,7 @@ from scripts._status.scrape import scrape
 from scripts._status.view import lines
 
 CANNOT_READ = 2
-LEAST_WATCH_SECONDS = 1.0
+MIN_WATCH_SECONDS = 1.0
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -40,7 +40,7 @@ def main(argv: list[str] | None = None) -> int:
         code = _once(url, endpoints, as_json=options.json, clear=options.watch is not None)
         if options.watch is None:
             return code
-        time.sleep(max(LEAST_WATCH_SECONDS, options.watch))
+        time.sleep(max(MIN_WATCH_SECONDS, options.watch))
 
 
 def _where(options: argparse.Namespace) -> tuple[str, dict[str, str]]:

@@ -16,7 +16,7 @@ from scripts._verify.chain import is_hash
 from scripts._verify.claims import NotCheckable
 
 FETCH_SECONDS = 20.0
-MOST_BYTES = 50_000_000
+MAX_BYTES = 50_000_000
 
 
 class Kind(StrEnum):
@@ -122,13 +122,13 @@ def kind_of(body: dict[str, Any]) -> Kind | None:
 def _fetch(url: str) -> Any:
     try:
         with urllib.request.urlopen(url, timeout=FETCH_SECONDS) as answer:  # noqa: S310 (http and https only)
-            content = answer.read(MOST_BYTES + 1)
+            content = answer.read(MAX_BYTES + 1)
     except urllib.error.HTTPError as error:
         raise NotCheckable(f"{url} answered {error.code}.") from None
     except (OSError, ValueError) as error:
         raise NotCheckable(f"{url} cannot be fetched: {error}.") from None
-    if len(content) > MOST_BYTES:
-        raise NotCheckable(f"{url} answered more than {MOST_BYTES // 1_000_000} MB.")
+    if len(content) > MAX_BYTES:
+        raise NotCheckable(f"{url} answered more than {MAX_BYTES // 1_000_000} MB.")
     try:
         return loads(content)
     except ValueError as error:

@@ -20,7 +20,7 @@ from scripts._vpm import sbom
 DATABASE = "https://api.osv.dev"
 BATCH = 1_000  # packages the database answers for at once
 TIMEOUT_SECONDS = 30.0
-MOST_PAGES = 100  # of answers to one batch
+MAX_PAGES = 100  # of answers to one batch
 CANNOT_ASK = 69
 
 
@@ -58,7 +58,7 @@ def _named(purls: list[str], database: str) -> list[tuple[str, str]]:
     """Package and advisory id. A package with many advisories is answered in pages."""
     found: list[tuple[str, str]] = []
     asked: list[tuple[str, str | None]] = [(purl, None) for purl in purls]
-    for _ in range(MOST_PAGES):
+    for _ in range(MAX_PAGES):
         queries = [{"package": {"purl": purl}} | ({"page_token": token} if token else {}) for purl, token in asked]
         results = _ask(f"{database}/v1/querybatch", {"queries": queries}).get("results")
         if not isinstance(results, list) or len(results) != len(asked):

@@ -21,9 +21,9 @@ from tests.contracts.forge_build import replay
 from tests.contracts.model.encoding import PER_FILE, encoded, history, words, write
 from tests.contracts.model.histories import (
     ACTORS,
-    LARGEST_ENTRY,
-    LARGEST_FEE,
-    LARGEST_KAPPA,
+    MAX_ENTRY,
+    MAX_FEE,
+    MAX_KAPPA,
     Enter,
     History,
     Resolve,
@@ -116,16 +116,16 @@ def features(told: History) -> set[str]:
         name
         for name, holds in {
             "kappa 1": told.kappa == 1,
-            "largest kappa": told.kappa == LARGEST_KAPPA,
+            "largest kappa": told.kappa == MAX_KAPPA,
             "seed 1": told.seed == 1,
             "no fee": told.fee_bps == 0,
-            "largest fee": told.fee_bps == LARGEST_FEE,
+            "largest fee": told.fee_bps == MAX_FEE,
         }.items()
         if holds
     }
     model = narrator.model
     for step in told.steps:
-        if isinstance(step, Enter) and step.amount == LARGEST_ENTRY:
+        if isinstance(step, Enter) and step.amount == MAX_ENTRY:
             seen.add("largest entry")
         if isinstance(step, Resolve | Void):
             if narrator.pending is not None:

@@ -19,7 +19,7 @@ from tests.conftest import StartAnvil, TestPostgres
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "operate.md"
-LONGEST_SECONDS = 840
+MAX_SECONDS = 840
 
 
 # The daemons watch the session: whatever ends it ends them. Two ape processes must not run in one checkout at once, and
@@ -113,7 +113,7 @@ def _followed(script: str, env: dict[str, str], log: Path) -> tuple[str, int]:
     plan = SpawnPlan("bash", ("bash", "-c", script), env=env, cwd=str(ROOT))
     session = start_process(plan, log)
     try:
-        code = session.guard.wait(LONGEST_SECONDS)
+        code = session.guard.wait(MAX_SECONDS)
     finally:
         session.stop()
     return log.read_text(errors="replace"), code

@@ -41,7 +41,7 @@ from tests.support.service import ROOT
 LONG = os.environ.get("VPM_TEST_LONG") == "1"
 SECONDS = float(os.environ.get("VPM_TEST_SECONDS", "120" if LONG else "20"))
 CLIENTS = 200
-LONGEST_PAUSE_BETWEEN_KILLS = 6.0
+MAX_PAUSE_BETWEEN_KILLS = 6.0
 ROUND_SECONDS = 8.0
 """Betting is cut short, so that rounds end while clients bet on them."""
 TARGET = 100_000_000 * 10**8
@@ -153,7 +153,7 @@ class Crowd:
     async def kill_at_random(self, kills: Counter[str]) -> None:
         """One API at a time, so that clients always have another to turn to; the keeper beside it or alone."""
         while True:
-            await asyncio.sleep(self.chance.uniform(0.5, LONGEST_PAUSE_BETWEEN_KILLS))
+            await asyncio.sleep(self.chance.uniform(0.5, MAX_PAUSE_BETWEEN_KILLS))
             api, keeper = (self.chance.choice((self.service, self.second)), "api"), (self.service, "keeper")
             # The first time both, so that even a slow machine sees either killed.
             victims = self.chance.choice(([api], [api], [keeper], [api, keeper])) if kills else [api, keeper]

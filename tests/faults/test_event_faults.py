@@ -40,7 +40,7 @@ SEED = os.environ.get("VPM_TEST_SEED", "events")
 DAEMONS = ("indexer", "relayer", "api")
 WATCHED = wallets.DEV[:4]
 SETTLED_SECONDS = 180.0
-MOST_BETTING = 6
+MAX_BETTING = 6
 
 
 @dataclass
@@ -186,7 +186,7 @@ async def test_every_channel_ends_with_the_same_sequence(service: AgentService, 
                 if number in reorgs:
                     snapshot = await _reorganize(service, snapshot)
                 # Bets go on through several kills; only so many at once.
-                while len(betting) > MOST_BETTING:
+                while len(betting) > MAX_BETTING:
                     done, betting = await asyncio.wait(betting, return_when=asyncio.FIRST_COMPLETED)
                     for bet_made in done:
                         bet_made.result()

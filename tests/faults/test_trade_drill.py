@@ -36,7 +36,7 @@ from tests.support.genesis import Genesis, chain
 LONG = os.environ.get("VPM_TEST_LONG") == "1"
 SECONDS = float(os.environ.get("VPM_TEST_SECONDS", "120" if LONG else "20"))
 CLIENTS = 32
-LONGEST_PAUSE_BETWEEN_KILLS = 5.0
+MAX_PAUSE_BETWEEN_KILLS = 5.0
 # What a client may be told besides its receipt, once it has sent a payment: never that it should pay again.
 PATIENCE = {429, 500, 503}
 EACH_STARTS_WITH = 1_000 * USD
@@ -127,7 +127,7 @@ class Drill:
         service to drill at all."""
         took = 0.0
         while True:
-            await asyncio.sleep(took + self.chance.uniform(0.5, LONGEST_PAUSE_BETWEEN_KILLS))
+            await asyncio.sleep(took + self.chance.uniform(0.5, MAX_PAUSE_BETWEEN_KILLS))
             if time.monotonic() > until:
                 return
             victims = self.chance.choice((["api"], ["relayer"], ["api", "relayer"]))

@@ -24,7 +24,7 @@ from tests.guards.table import PAGE, page
 
 BUILD = ROOT / ".vpm" / "build" / "guards"
 RESULTS = BUILD / "results.json"
-LONGEST_SECONDS = 900
+MAX_SECONDS = 900
 NO_TESTS = 5
 """pytest's exit code when nothing was collected."""
 
@@ -79,7 +79,7 @@ class Copy:
             source.write_text(text.replace(guard.code, guard.without))
             code, output = self._forge(guard) if guard.is_solidity else self._pytest(guard)
         except subprocess.TimeoutExpired:
-            code, output = 1, f"FAILED: no end within {LONGEST_SECONDS} s"
+            code, output = 1, f"FAILED: no end within {MAX_SECONDS} s"
         finally:
             source.write_text(text)
         return _verdict(code, output, time.monotonic() - started)
@@ -116,7 +116,7 @@ class Copy:
             capture_output=True,
             text=True,
             check=False,
-            timeout=LONGEST_SECONDS,
+            timeout=MAX_SECONDS,
         )
         return done.returncode, done.stdout + done.stderr
 

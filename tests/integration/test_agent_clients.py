@@ -217,7 +217,7 @@ async def test_the_demo_of_the_local_stack_trades(
         assert await asyncio.to_thread(trader.trade, dice)
     _, book = await buyer.get("/positions", wallet=who.address)
     assert sorted(each["stakedUsd"] for each in book["positions"]) == [5, 25]
-    monkeypatch.setattr(agent, "LEAST_LEFT_SECONDS", 10**9)
+    monkeypatch.setattr(agent, "MIN_LEFT_SECONDS", 10**9)
     assert not await asyncio.to_thread(trader.trade, dice)
 
 

@@ -79,7 +79,7 @@ async def test_readers_who_do_not_read_keep_no_connection(cup: Cup) -> None:
 
 async def test_a_reader_who_never_gets_done_is_cut_off(cup: Cup, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(download, "SLOW_SECONDS", 60.0)  # no single piece is what ends it
-    monkeypatch.setattr(download, "LONGEST_SECONDS", 2.0)
+    monkeypatch.setattr(download, "MAX_SECONDS", 2.0)
     async with silent(cup) as reader:
         await until(cup, 1, 5)
         await until(cup, 0, 10)

@@ -194,7 +194,7 @@ async def test_a_reader_that_does_not_read_is_cut_off(
 
 
 async def test_there_is_room_for_so_many(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(event_hub, "MOST_PER_CALLER", 2)
+    monkeypatch.setattr(event_hub, "MAX_PER_CALLER", 2)
     async with service(database_url, monkeypatch) as url, aiohttp.ClientSession() as session:
         query = {"wallet": NAME}
         async with session.get(url + PATH, params=query) as one, session.get(url + PATH, params=query) as two:

@@ -53,7 +53,7 @@ from schemathesis.schemas import APIOperation
 AnyCase = Case[Any]
 
 SECONDS = 30
-MOST_BOUNDARY_CASES = 400
+MAX_BOUNDARY_CASES = 400
 
 CHECKS = (
     checks.status_code_conformance,
@@ -147,7 +147,7 @@ def _ask(asking: _Asking, operation: APIOperation[Any, Any, Any, Any], known: Kn
     boundary = operation.schema.iter_coverage_cases(
         operation, generation_modes=[GenerationMode.POSITIVE, GenerationMode.NEGATIVE], generation_config=config
     )
-    for case in itertools.islice(boundary, MOST_BOUNDARY_CASES):
+    for case in itertools.islice(boundary, MAX_BOUNDARY_CASES):
         asking.call(case)
     fits = operation.as_strategy(generation_mode=GenerationMode.POSITIVE)
     _random(asking, fits, examples)

@@ -27,13 +27,13 @@ from tests.support.keeper_rig import Rig, call_data
 DOLLAR = 10**6
 EACH = 400 * DOLLAR
 """What every bettor starts with."""
-LEAST_LEFT_SECONDS = 25
+MIN_LEFT_SECONDS = 25
 """A market so near its bell is left alone: not every bet that is refused is worth a retry."""
 VALID_SECONDS = 1_200
 AGAIN_SECONDS, AGAIN_LONGEST_SECONDS = 0.7, 10.0
 """First and longest pause before a body is sent again; it grows by half each time."""
 
-MOST_OPEN = 150
+MAX_OPEN = 150
 """So many bets may wait for their final answers at once: a crowd that only grew would drown a slow machine."""
 
 LANDED = frozenset({"confirmed", "already_used"})
@@ -109,7 +109,7 @@ class Crowd:
             for number in range(int(seconds * per_second)):
                 await asyncio.sleep(max(0.0, started + number / per_second - loop.time()))
                 market = self._market()
-                if market is not None and len(waiting) < MOST_OPEN:
+                if market is not None and len(waiting) < MAX_OPEN:
                     placed = self._sign(next(self._turns), market)
                     self.placed.append(placed)
                     task = group.create_task(self._insist(session, placed, seconds=600))
@@ -144,7 +144,7 @@ class Crowd:
             rows = self.rig.rows(
                 "SELECT m.market_id FROM stock_market m, chain_cursor c WHERE m.closed_tx IS NULL AND m.family = 2 "
                 "AND m.freeze_time > greatest(c.block_time, c.head_time) + %s ORDER BY m.market_id",
-                LEAST_LEFT_SECONDS,
+                MIN_LEFT_SECONDS,
             )
             found = [int(market) for (market,) in rows]
             self._open = (time.monotonic(), found, self.rig.now("vpm"))

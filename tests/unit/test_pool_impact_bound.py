@@ -12,7 +12,7 @@ from core.mirror.settlement import BPS, MIN_FEE_BPS
 from core.pools.cost import FULL_REACH, REACHES
 from tests.support.impact_bound import arbitraged, unarbitraged
 
-LEAST_CHANCE = 0.01
+MIN_CHANCE = 0.01
 FEE = MIN_FEE_BPS / BPS
 FACTOR = REACHES[0][1]
 HALF_ROUND_TRIP = 1.0  # he sells elsewhere what he bought: the fee is paid once
@@ -20,14 +20,14 @@ HALF_ROUND_TRIP = 1.0  # he sells elsewhere what he bought: the fee is paid once
 
 @pytest.mark.parametrize("width", [None, 1.0, 2.0], ids=["threshold", "bucket of one sd", "bucket of two"])
 def test_no_attack_adds_the_fee_of_its_bet_while_nobody_arbitrages(width: float | None) -> None:
-    assert unarbitraged(FACTOR / 200, width, HALF_ROUND_TRIP, 200, 2_400).added(LEAST_CHANCE) < FEE
+    assert unarbitraged(FACTOR / 200, width, HALF_ROUND_TRIP, 200, 2_400).added(MIN_CHANCE) < FEE
 
 
 @pytest.mark.parametrize("width", [None, 1.0], ids=["threshold", "bucket of one sd"])
 @pytest.mark.parametrize(("reach", "factor"), [*REACHES, (FULL_REACH / 2, FACTOR)])
 def test_nor_where_every_block_is_arbitraged(reach: float, factor: float, width: float | None) -> None:
     for worth in arbitraged(factor / 200, reach, width, steps=200, cells=1_200):
-        assert worth.added(LEAST_CHANCE) < FEE
+        assert worth.added(MIN_CHANCE) < FEE
 
 
 def test_pushes_decided_beforehand_stop_paying_at_500_and_those_that_look_on_do_not() -> None:
@@ -35,9 +35,9 @@ def test_pushes_decided_beforehand_stop_paying_at_500_and_those_that_look_on_do_
     assert 0.2 < adaptive.added_at(0.5) < 0.28  # of the stake, even if he has to buy and sell in the pool
     assert unarbitraged(500 / 200, ways=HALF_ROUND_TRIP, steps=200, cells=2_400).added_at(0.5) > 0.5
     decided_beforehand = unarbitraged(500 / 200, steps=1, cells=2_400)
-    assert decided_beforehand.added(LEAST_CHANCE) < 0.01
+    assert decided_beforehand.added(MIN_CHANCE) < 0.01
 
 
 def test_a_narrow_bucket_or_a_short_window_needs_a_smaller_cap() -> None:
-    assert unarbitraged(FACTOR / 200, 0.1, HALF_ROUND_TRIP, 200, 9_600).added(LEAST_CHANCE) > FEE
-    assert max(worth.added(LEAST_CHANCE) for worth in arbitraged(FACTOR / 200, 0.6, steps=200)) > FEE
+    assert unarbitraged(FACTOR / 200, 0.1, HALF_ROUND_TRIP, 200, 9_600).added(MIN_CHANCE) > FEE
+    assert max(worth.added(MIN_CHANCE) for worth in arbitraged(FACTOR / 200, 0.6, steps=200)) > FEE

@@ -3,7 +3,7 @@
 // stream cannot be held, the page is asked for every few seconds.
 
 const EVERY_MS = 2500;
-const LEAST_MS = 800;
+const MIN_MS = 800;
 const query = new URLSearchParams(location.search);
 const last = new Map();
 let skew = 0; // seconds our clock is ahead of the server's
@@ -101,17 +101,17 @@ function listen() {
   };
 }
 
-/** Several changes at once are one; a page is asked for at most once in LEAST_MS. */
+/** Several changes at once are one; a page is asked for at most once in MIN_MS. */
 function soon() {
   if (waiting) return;
   waiting = true;
   setTimeout(() => {
     waiting = false;
     refresh();
-  }, Math.max(0, asked + LEAST_MS - Date.now()));
+  }, Math.max(0, asked + MIN_MS - Date.now()));
 }
 
 if (told !== undefined) setClock(Number(told));
 setInterval(count, 1000);
 document.addEventListener("visibilitychange", listen);
-window.addEventListener("load", () => setTimeout(listen, LEAST_MS));
+window.addEventListener("load", () => setTimeout(listen, MIN_MS));

@@ -17,12 +17,12 @@ from tests.contracts.model.parimutuel import Model
 ACTORS = 8
 """Entries belong to actors 0..7; the opener is actor 8, the treasury none of them."""
 OPENER = ACTORS
-LARGEST_ENTRY = 10**15
+MAX_ENTRY = 10**15
 GIANT_ENTRY = 2**60
 """A few of these reach the limit of a book's principal; eight of them still fit the contract's words."""
-LARGEST_CROWD = 8
-LARGEST_KAPPA = 10**9
-LARGEST_FEE = 10_000
+MAX_CROWD = 8
+MAX_KAPPA = 10**9
+MAX_FEE = 10_000
 """What `VestedMarkets` allows at most, in basis points."""
 
 
@@ -176,12 +176,12 @@ class Generator:
     def __init__(self, rng: Random, entries: tuple[int, int]) -> None:
         self.rng = rng
         self.wanted = rng.randint(*entries)
-        self.kappa = rng.choice((1, 2, 3, 30, 30, LARGEST_KAPPA, log_uniform(rng, 1, LARGEST_KAPPA)))
-        self.fee_bps = rng.choice((0, 1, 200, LARGEST_FEE, rng.randint(0, LARGEST_FEE)))
+        self.kappa = rng.choice((1, 2, 3, 30, 30, MAX_KAPPA, log_uniform(rng, 1, MAX_KAPPA)))
+        self.fee_bps = rng.choice((0, 1, 200, MAX_FEE, rng.randint(0, MAX_FEE)))
         giant = self.chance(0.08)
-        self.largest = GIANT_ENTRY if giant else LARGEST_ENTRY
+        self.largest = GIANT_ENTRY if giant else MAX_ENTRY
         self.seed = rng.choice(
-            (1, rng.randint(1, 50), 10**7, log_uniform(rng, 1, LARGEST_ENTRY), log_uniform(rng, 10**6, 10**9))
+            (1, rng.randint(1, 50), 10**7, log_uniform(rng, 1, MAX_ENTRY), log_uniform(rng, 10**6, 10**9))
         )
         if giant:
             self.seed = log_uniform(rng, GIANT_ENTRY >> 8, GIANT_ENTRY << 2)
@@ -234,7 +234,7 @@ class Generator:
     def make(self) -> History:
         left = self.wanted
         while left > 0:
-            crowd = min(left, self.rng.choice((1, 1, 2, 3, 5, LARGEST_CROWD)))
+            crowd = min(left, self.rng.choice((1, 1, 2, 3, 5, MAX_CROWD)))
             left -= crowd
             self.vintage(crowd)
             if left > 0:
