@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 from eth_account import Account
@@ -26,12 +27,12 @@ UP, DOWN = 0, 1
 
 
 async def jam_nonce(fleet: Fleet, load: Load) -> Held:
-    """Somebody sends with a lane's key: its next nonces are gone. Afterwards the chain has their transactions, and ones
-    of this very lane with later nonces."""
+    """Somebody sends with a lane's key: its next nonces are gone. Afterwards the chain has their transactions, each
+    intent of ours that had one of those nonces under another, and ones of this very lane with later nonces."""
     key = wallets.RELAY_LANES[0]
     foreign = 3
     seen = await _foreign(fleet)
-    bets = [asyncio.create_task(load.stock()) for _ in range(2)]
+    bets = [asyncio.create_task(load.stock()) for _ in range(4)]
     nonce = int(await fleet.rpc("vpm", "eth_getTransactionCount", key.address, "latest"), 16)
     sent = [await fleet.rpc("vpm", "eth_sendRawTransaction", _nothing(key, nonce + step)) for step in range(foreign)]
     took = await bet_taken(fleet, load, 90)
@@ -42,32 +43,54 @@ async def jam_nonce(fleet: Fleet, load: Load) -> Held:
         if await fleet.rpc("vpm", "eth_getTransactionReceipt", each) is not None
     ]
     require(bool(landed), "none of the foreign transactions was mined: nothing was jammed")
+    bereft = await _signed_with(fleet, key, landed)
+    require(bool(bereft), "no intent of ours had one of those nonces: nothing was jammed")
 
-    async def lane_goes_on() -> bool:
+    async def all_elsewhere() -> bool:
         load.adopt([asyncio.create_task(load.stock())])  # until this lane, of several, gets one
-        return await _mined_after(fleet, key, landed[-1])
+        taken = await _signed_with(fleet, key, landed)
+        return await _mined_after(fleet, key, landed[-1]) and all([await _stands(fleet, *each) for each in taken])
 
-    again = await fleet.until(lane_goes_on, "the jammed lane's own transactions mined", 90, pause=3.0)
+    again = await fleet.until(all_elsewhere, "every intent that lost its nonce mined under another", 90, pause=3.0)
     counted = await _foreign(fleet) - seen
     require(counted > 0, "the lane did not notice that its nonces were used")
     return Held(
-        f"{foreign} transactions were sent with a lane's key ({counted:.0f} took a nonce of ours); a bet was "
-        f"confirmed after {took:.1f} s, one of this very lane {again:.1f} s later",
+        f"{foreign} transactions were sent with a lane's key and took the nonces of {len(bereft)} intents; a bet was "
+        f"confirmed after {took:.1f} s, those intents {again:.1f} s later",
         took,
     )
+
+
+async def _signed_with(fleet: Fleet, key: Wallet, nonces: Sequence[int]) -> list[tuple[str, int]]:
+    """The intents that this lane signed with one of these nonces, and that were not a no-op: where each stands now, by
+    its transaction and nonce."""
+    rows = await fleet.ask_database(
+        "SELECT DISTINCT coalesce(encode(i.tx_hash, 'hex'), ''), coalesce(i.nonce, -1) FROM outbox_intent i"
+        " JOIN outbox_transaction t ON t.intent_id = i.id JOIN outbox_lane l ON l.id = t.lane_id"
+        " WHERE l.chain_id = %s AND l.address = %s AND t.nonce = ANY(%s) AND NOT t.is_cancel AND i.kind <> 'noop'",
+        CHAIN_IDS["vpm"],
+        bytes.fromhex(key.address[2:]),
+        list(nonces),
+    )
+    return [(tx, nonce) for tx, nonce in rows]
+
+
+async def _stands(fleet: Fleet, tx: str, nonce: int) -> bool:
+    """Whether the chain has this transaction of ours, and it went well."""
+    receipt = await fleet.rpc("vpm", "eth_getTransactionReceipt", "0x" + tx) if nonce >= 0 and tx else None
+    return receipt is not None and int(receipt["status"], 16) == 1
 
 
 async def _mined_after(fleet: Fleet, key: Wallet, nonce: int) -> bool:
     """Whether the chain has a transaction of an intent of this lane with a later nonce."""
     rows = await fleet.ask_database(
-        "SELECT encode(i.tx_hash, 'hex') FROM outbox_intent i JOIN outbox_lane l ON l.id = i.lane_id"
+        "SELECT encode(i.tx_hash, 'hex'), i.nonce FROM outbox_intent i JOIN outbox_lane l ON l.id = i.lane_id"
         " WHERE l.chain_id = %s AND l.address = %s AND i.nonce > %s AND i.kind <> 'noop' AND i.block_hash IS NOT NULL",
         CHAIN_IDS["vpm"],
         bytes.fromhex(key.address[2:]),
         nonce,
     )
-    receipts = [await fleet.rpc("vpm", "eth_getTransactionReceipt", "0x" + tx) for (tx,) in rows]
-    return any(receipt is not None and int(receipt["status"], 16) == 1 for receipt in receipts)
+    return any([await _stands(fleet, *each) for each in rows])
 
 
 def _nothing(key: Wallet, nonce: int) -> str:
@@ -327,7 +350,7 @@ DRILLS = (
         "jam-nonce",
         "somebody else sends with a lane's key, taking its next nonces",
         "the lane goes on after them, and each bet is sent once; a new one is confirmed within 90 s",
-        "the chain has the foreign transactions, and of this very lane ones with later nonces",
+        "the chain has the foreign transactions, and each intent that lost its nonce to one of them under another",
         "transactions-stand-still",
         jam_nonce,
     ),
