@@ -136,7 +136,8 @@ class PoolFeed(_Decides):
     """A feed whose reading is the mean price of a token over a window, by pools alone, times a fixed supply.
 
     There is one for each multiple of `stepSeconds`. It is good unless a pool had no observation for `maxQuietSeconds`
-    or was too thin. `supply` counts the token's smallest units; `quote` is what counts as one USD.
+    or was too thin. `supply` counts the token's smallest units; `quote` is what counts as one USD. `potCapEvidence`
+    says where it is shown that markets may hold more than `vpm feed cost` finds.
     """
 
     kind: Literal["pool"]
@@ -148,6 +149,7 @@ class PoolFeed(_Decides):
     window_seconds: Seconds
     step_seconds: Seconds
     max_quiet_seconds: Seconds
+    pot_cap_evidence: Annotated[str, Field(min_length=1, max_length=400)] | None = None
 
     @property
     def max_lag_seconds(self) -> int:

@@ -3,6 +3,9 @@
 Without --feed: on every feed of the file that is not allowed with its numbers yet. Each needs a fresh positive reading:
 the publisher of a published feed posts first; of a pool feed the newest is recorded here, with --send. Prints what the
 Safe's owners have to sign; a local stack, whose owners' keys are known (VPM_SAFE_OWNER_KEYS), executes it.
+
+A pool feed's pot cap is compared with what `vpm feed cost` finds of its pools as they are. More than that is refused on
+a live network, unless --evidence says where it is shown that they bear it; the deployment file keeps that.
 """
 
 from pathlib import Path
@@ -13,9 +16,9 @@ from ape import Contract, accounts, project
 from ape.cli import ConnectedProviderCommand, network_option
 
 from core.deployment_feeds import PoolFeed
-from core.deployments import load_deployment
-from scripts._deploy import feeds, handover, pools, safe
-from scripts._deploy.session import open_session, plain_refusals
+from core.deployments import load_deployment, write_deployment
+from scripts._deploy import caps, feeds, handover, pools, safe
+from scripts._deploy.session import is_local, open_session, plain_refusals
 
 
 @click.command(cls=ConnectedProviderCommand)
@@ -25,20 +28,34 @@ from scripts._deploy.session import open_session, plain_refusals
 @click.option(
     "--feed", "keys", multiple=True, help="which, like BNKR/market_cap (repeatable); all of the file if left out"
 )
+@click.option("--evidence", metavar="FILE|URL", help="shows that the pools of --feed bear a larger pot cap")
 @click.option("--drop", is_flag=True, help="take it off the list instead; markets already listed go on")
 @click.option("--send", is_flag=True, help="record readings, execute with the keys in VPM_SAFE_OWNER_KEYS")
 @plain_refusals
-def cli(provider: Any, facts: str, alias: str, keys: tuple[str, ...], drop: bool, send: bool) -> None:
+def cli(
+    provider: Any, facts: str, alias: str, keys: tuple[str, ...], evidence: str | None, drop: bool, send: bool
+) -> None:
     """Allow feeds for agent markets, or take them off the list."""
-    deployment = load_deployment(Path(facts))
+    path = Path(facts)
+    deployment = load_deployment(path)
     session = open_session(provider, accounts, alias, send, deployment.chain_id)
     lister = feeds.lister_of(project, deployment)
     if drop and not keys:
         raise click.UsageError("--drop needs --feed KEY")
+    if evidence is not None and (drop or len(keys) != 1):
+        raise click.UsageError("--evidence is for one feed that is to be allowed: give one --feed KEY and no --drop")
+    shown = None if evidence is None else caps.evidence_of(evidence)
     sources = [deployment.agent_feed(key) for key in keys] or deployment.agent_feeds
     owner = feeds.safe_of(deployment)
-    for one in sources if session.send and not drop else ():
-        if isinstance(one, PoolFeed) and not feeds.is_as_recorded(lister.feed(one.address), one):
+    for one in () if drop else sources:
+        if not isinstance(one, PoolFeed) or feeds.is_as_recorded(lister.feed(one.address), one):
+            continue
+        found = caps.borne(provider.http_uri, one)
+        click.echo(caps.judged(one, found, local=is_local(provider), evidence=shown))
+        if shown is not None and not found.covers(one):
+            deployment = caps.with_evidence(deployment, one, shown)
+            write_deployment(deployment, path)
+        if session.send:
             now = int(provider.get_block("latest").timestamp)
             pools.record_newest(session.sender, project.PoolFeed.at(one.address), now)
     made = [feeds.drop(lister, one) if drop else feeds.allow(lister, one, owner) for one in sources]

@@ -23,7 +23,7 @@ from tests.contracts.test_scripts import _ape, ape_folder, facts, live_looking
 from tests.support.genesis import Genesis, RunningChain, chain
 
 __all__ = ["ape_folder", "facts"]
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)
 
 KEY = "WETH/market_cap"
 PAST_SECONDS = 1_200
@@ -107,12 +107,30 @@ def test_a_pool_feed_is_deployed_allowed_and_checked(pooled: Pooled, facts: Path
     assert done.returncode != 0
     assert f"{KEY} stands with another window (120, the file asks for 180)" in done.stderr
 
+    # With real money a cap beyond what the pools bear needs something to show for it.
+    told = f"{KEY}: a market may hold 50.00 USD; the pools bear "
+    with live_looking(url) as live:
+        asking = ["--network", live, *sending[2:], "--feed", KEY]
+        done = _ape(ape_folder, "allow_feed", *asking)
+        assert done.returncode != 0
+        assert told in done.stderr
+        assert "say with --evidence where it is shown" in done.stderr
+        assert load_deployment(file).agent_feed(KEY) == source
+        done = _ape(ape_folder, "allow_feed", *asking, "--evidence", "https://example.org/arbitrage")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert told in done.stdout
+    assert f"allow agent markets on {KEY}" in done.stdout  # for the owners to sign
+    shown = load_deployment(file).agent_feed(KEY)
+    assert isinstance(shown, PoolFeed)
+    assert shown.pot_cap_evidence == "https://example.org/arbitrage"
+
     # Its first reading is too old after so long: a fresh one is recorded before the Safe is asked.
     ask(url, "evm_increaseTime", hex(2 * source.max_age_seconds))
     ask(url, "evm_mine")
     before = pooled.now
     done = _ape(ape_folder, "allow_feed", *sending, "--feed", KEY, owners=2)
     assert f"the Safe did: allow agent markets on {KEY}" in done.stdout, done.stdout + done.stderr
+    assert "No matter on a local chain" in done.stdout
     newest = ask(url, "eth_call", {"to": source.address, "data": "0xfeaf968c"}, "latest")  # latestRoundData()
     assert before - source.step_seconds <= int(newest[2 + 3 * 64 : 2 + 4 * 64], 16) < pooled.now
 

@@ -453,6 +453,20 @@ API = (
 
 SCRIPTS = (
     Guard(
+        "the Safe is asked to let more stand on pools than they bear",
+        "scripts/_deploy/caps.py",
+        "self.units is not None and feed.pot_cap_units <= self.units",
+        "self.units is not None",
+        ("tests/unit/test_pot_caps.py",),
+    ),
+    Guard(
+        "a pool feed whose pools cannot be told is allowed on a live network with nothing to show for it",
+        "scripts/_deploy/caps.py",
+        "    if local:\n",
+        "    if local or found.units is None:\n",
+        ("tests/unit/test_pot_caps.py",),
+    ),
+    Guard(
         "a contract that only looks like the pool feed chooses what its readings are held to",
         "scripts/_verify/pools.py",
         "    if named is None:\n        return",

@@ -1,0 +1,91 @@
+"""What the pools of a feed bear as they are now, beside the pot cap that the Safe is asked to allow."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+
+from core.chain import ChainClient
+from core.chain.rpc import RpcClient
+from core.deployment_feeds import PoolFeed
+from core.deployments import Deployment
+from core.money import USD
+from core.pools.cost import SAFE_SHARE
+from scripts._deploy.session import Refused
+from scripts._feed.report import Asked, CannotSay, report
+
+
+@dataclass(frozen=True)
+class Borne:
+    """The cap that `vpm feed cost` finds, in units of the stablecoin; None: the pools do not say enough for one."""
+
+    units: int | None
+    why: str
+
+    @property
+    def told(self) -> str:
+        return f"nothing that could be told ({self.why})" if self.units is None else f"{_dollars(self.units)} USD"
+
+    def covers(self, feed: PoolFeed) -> bool:
+        return self.units is not None and feed.pot_cap_units <= self.units
+
+
+def borne(url: str, feed: PoolFeed) -> Borne:
+    """By its pools at the newest block, with half of their depth taken for the attacker's own."""
+    try:
+        return asyncio.run(_borne(url, feed))
+    except CannotSay as error:
+        return Borne(None, error.sentence())
+
+
+async def _borne(url: str, feed: PoolFeed) -> Borne:
+    pools = tuple(pool.address for pool in feed.pools)
+    async with RpcClient([url], chain_id=None, timeout_seconds=30.0) as rpc:
+        told = await report(ChainClient(rpc), Asked(pools, feed.quote, feed.window_seconds, None, SAFE_SHARE))
+    return Borne(int(told.cap.dollars * USD), "")  # rounded down
+
+
+def judged(feed: PoolFeed, found: Borne, *, local: bool, evidence: str | None) -> str:
+    """A sentence about the cap; Refused where it is more than the pools bear, the money is real, and nothing is shown
+    for it."""
+    asked = f"{feed.key}: a market may hold {_dollars(feed.pot_cap_units)} USD; the pools bear {found.told}"
+    if found.covers(feed):
+        return asked
+    if evidence is not None:
+        return f"{asked}. Allowed on this evidence, which the deployment file names: {evidence}"
+    if local:
+        return f"{asked}. No matter on a local chain, where it is nobody's money."
+    raise Refused(
+        f"{asked}. Ask for less (potCapUnits in the deployment file), or say with --evidence where it is shown that "
+        "other venues are arbitraged against these pools; docs/pool-feeds.md says what that has to show."
+    )
+
+
+def evidence_of(given: str) -> str:
+    """As the deployment file has it: a URL as it is; of a file its name and hash, so that what was read then can be
+    told from what it says later."""
+    if given.startswith(("https://", "ipfs://")):
+        return given
+    try:
+        content = Path(given).read_bytes()
+    except OSError as error:
+        raise Refused(
+            f"--evidence {given} is no https:// or ipfs:// address, and as a file it cannot be read: {error.strerror}."
+        ) from None
+    if not content.strip():
+        raise Refused(f"--evidence {given} is an empty file.")
+    return f"{Path(given).name} sha256:{hashlib.sha256(content).hexdigest()}"
+
+
+def with_evidence(facts: Deployment, feed: PoolFeed, evidence: str) -> Deployment:
+    """The deployment file with the evidence written beside the feed's cap."""
+    changed = PoolFeed.model_validate(feed.model_dump() | {"pot_cap_evidence": evidence})
+    feeds = tuple(changed if each == feed else each for each in facts.feeds)
+    return Deployment.model_validate(facts.model_dump() | {"feeds": feeds})
+
+
+def _dollars(units: int) -> str:
+    """Rounded down to a cent."""
+    return f"{units // USD:,}.{units % USD * 100 // USD:02d}"

@@ -1,0 +1,66 @@
+"""What the Safe may be asked to allow on a pool feed, beside what its pools bear."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from core.deployments import load_deployment, write_deployment
+from core.money import USD
+from scripts._deploy.caps import Borne, evidence_of, judged, with_evidence
+from scripts._deploy.session import Refused
+from tests.support.pool_feeds import pool_feed
+
+FOLDER = Path(__file__).resolve().parents[2] / "deployments"
+FEED = pool_feed()
+CAP = FEED.pot_cap_units
+UNTOLD = Borne(None, "the pools did not move")
+
+
+@pytest.mark.parametrize("local", [True, False])
+def test_a_cap_that_the_pools_bear_is_plain(local: bool) -> None:
+    said = judged(FEED, Borne(CAP, ""), local=local, evidence=None)
+    assert said.startswith(f"{FEED.key}: a market may hold ")
+    assert said.endswith(" USD")
+
+
+@pytest.mark.parametrize("found", [Borne(CAP - 1, ""), Borne(0, ""), UNTOLD])
+def test_more_needs_evidence_where_the_money_is_real(found: Borne) -> None:
+    with pytest.raises(Refused, match="say with --evidence"):
+        judged(FEED, found, local=False, evidence=None)
+    assert "on this evidence, which the deployment file names: ipfs://x" in judged(
+        FEED, found, local=False, evidence="ipfs://x"
+    )
+    assert "nobody's money" in judged(FEED, found, local=True, evidence=None)
+
+
+def test_amounts_are_shown_in_dollars_and_cents() -> None:
+    assert "the pools bear 1,234.56 USD" in judged(FEED, Borne(1_234_569_999, ""), local=True, evidence=None)
+    assert "the pools bear nothing that could be told (the pools did not move)" in judged(
+        FEED, UNTOLD, local=True, evidence=None
+    )
+    assert USD == 10**6
+
+
+def test_a_file_is_named_with_its_hash(tmp_path: Path) -> None:
+    file = tmp_path / "arbitrage.md"
+    file.write_text("Measured over a week.")
+    digest = hashlib.sha256(b"Measured over a week.").hexdigest()
+    assert evidence_of(str(file)) == f"arbitrage.md sha256:{digest}"
+    assert evidence_of("https://example.org/a") == "https://example.org/a"
+    for given in ("http://example.org/a", "because", str(tmp_path), str(tmp_path / "none")):
+        with pytest.raises(Refused, match="cannot be read"):
+            evidence_of(given)
+    file.write_text(" \n")
+    with pytest.raises(Refused, match="empty"):
+        evidence_of(str(file))
+
+
+def test_the_deployment_file_keeps_it(tmp_path: Path) -> None:
+    path = tmp_path / "base.json"
+    facts = load_deployment(FOLDER / "base.json").model_copy(update={"feeds": (FEED,)})
+    write_deployment(with_evidence(facts, FEED, "ipfs://x"), path)
+    (kept,) = (each for each in load_deployment(path).pool_feeds if each.key == FEED.key)
+    assert kept.model_dump() == FEED.model_dump() | {"pot_cap_evidence": "ipfs://x"}
