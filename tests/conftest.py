@@ -116,17 +116,6 @@ def _make_template(server: TestPostgres) -> None:
     migrate(server.database(TEMPLATE))
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The files whose tests may take longest come first: at the end no worker waits for another one's minutes."""
-    longest: dict[Path, float] = {}
-    for item in items:
-        marker = item.get_closest_marker("timeout")
-        seconds = 0 if marker is None else float(marker.args[0])
-        longest[item.path] = max(longest.get(item.path, 0), seconds)
-    items.sort(key=lambda item: -longest[item.path])
-
-
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """The controller stops what any worker started."""
     if hasattr(session.config, "workerinput"):

@@ -125,8 +125,9 @@ def _gas(_: Sequence[str]) -> int:
 def _pytest(paths: Sequence[str], workers: str) -> Callable[[Sequence[str]], int]:
     def run(extra: Sequence[str]) -> int:
         present = [p for p in paths if (ROOT / p).exists()]
-        shared = ("-n", workers, "--dist", "loadfile", "--no-loadscope-reorder", "--durations", "12")
-        return _call(sys.executable, "-m", "pytest", *shared, *present, *extra)
+        return _call(
+            sys.executable, "-m", "pytest", "-n", workers, "--dist", "loadfile", "--durations", "12", *present, *extra
+        )
 
     return run
 

@@ -221,7 +221,8 @@ def test_the_guide_is_plain_text(site: Site, visitor: Visitor) -> None:
     for needed in (
         "#errors",
         "slippage_exceeded",
-        "PYTHON CLIENT REFUSES ANY PAYMENT ABOVE 1 USD",
+        "SOME CLIENTS REFUSE LARGER PAYMENTS IN YOUR OWN PROCESS",
+        "set_spend_controls",
         "/api/relay/typed-data",
     ):
         assert needed in text

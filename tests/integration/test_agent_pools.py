@@ -44,7 +44,7 @@ def test_two_hours_of_swaps_are_in_every_pools_history(chain: tuple[Node, AgentP
         contract = Contract(pool.address, pool_abi())
         _, tick, index, cardinality, following, _, _ = who.read(contract.call("slot0"))
         assert following == cardinality == CARDINALITY
-        assert index > 0.9 * blocks  # hardly a step is so small that it crosses no tick
+        assert index > 0.75 * blocks  # few steps are so small that they cross no tick
         ago = [PAST - 300, 3_600, 600, 0]
         ticks = who.read(contract.call("observe", ago))[0]
         means = [
