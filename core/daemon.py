@@ -135,8 +135,11 @@ async def serve(name: str, setup: Setup, settings: Settings, metrics_port: int, 
         await asyncio.wait((living, stopping), return_when=asyncio.FIRST_COMPLETED)
         if not living.done() and not daemon._started:
             living.cancel()  # told to stop while still starting
-        with contextlib.suppress(asyncio.CancelledError):
+        try:
             await living
+        except asyncio.CancelledError as error:
+            if not told and daemon._crash is None:  # something within cancelled it: nobody wanted the daemon to end
+                return _crashed(name, "stop" if daemon._started else "start", error)
     except Exception as error:
         return _crashed(name, "stop" if daemon._started else "start", error)
     finally:

@@ -184,7 +184,12 @@ def test_a_task_that_may_finish_may(daemon: StartDaemon) -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "code"), [("raise ValueError('no luck')", EXIT_CRASH), ("await unreachable()", EXIT_UNAVAILABLE)]
+    ("body", "code"),
+    [
+        ("raise ValueError('no luck')", EXIT_CRASH),
+        ("await unreachable()", EXIT_UNAVAILABLE),
+        ("raise asyncio.CancelledError('from within')", EXIT_CRASH),  # nobody asked for it: no orderly end
+    ],
 )
 def test_a_failing_start_is_a_crash(daemon: StartDaemon, body: str, code: int) -> None:
     probe = daemon(body)
