@@ -46,6 +46,7 @@ def service(
 async def node(service: StockService) -> AsyncIterator[HazyNode]:
     """What the API alone asks; the indexer and the relayer are at the chain itself."""
     async with HazyNode(service.chain.url, 7) as node:
+        node.head_seconds = 0.0
         await asyncio.to_thread(service.start, "api", VPM_STOCK_RPC_URLS=node.url)
         yield node
         await asyncio.to_thread(service.stop, "api")

@@ -15,7 +15,6 @@ from scripts._drill.proxy import Proxy
 
 _STATE = {"eth_call": 1, "eth_getTransactionCount": 1, "eth_getBalance": 1, "eth_getCode": 1, "eth_estimateGas": 1}
 _NOT_THERE = {"code": -32000, "message": "header not found"}
-_HEAD_SECONDS = 0.05  # so long a look at the head serves: many calls come at once
 
 
 class HazyNode(Proxy):
@@ -25,7 +24,8 @@ class HazyNode(Proxy):
     behind the head the nodes behind it stand; each call meets one of them. lag_of: how far behind the node of a
     certain call stands, told by its method and parameters; None: any of the views. logs_lost: the share of logs that an
     answer to eth_getLogs leaves out, drawn anew each time. lies: what to add to the next answers to
-    `eth_getTransactionCount` of the newest block, one each.
+    `eth_getTransactionCount` of the newest block, one each. head_seconds: so long a look at the head serves, for many
+    calls come at once; 0 where a test counts the blocks between views.
     """
 
     def __init__(self, target: str, seed: int) -> None:
@@ -35,6 +35,7 @@ class HazyNode(Proxy):
         self.lag_of: Callable[[str, list[Any]], int | None] = lambda _method, _params: None
         self.logs_lost = 0.0
         self.lies: list[int] = []
+        self.head_seconds = 0.05
         self._missing: set[int] = set()
         self.pruned = False  # no state but the newest block's
         self.deaf = False  # a transaction sent to it is neither passed on nor answered
@@ -83,7 +84,7 @@ class HazyNode(Proxy):
 
     async def _end(self, method: str, params: list[Any]) -> int:
         looked, head = self._head
-        if time.monotonic() - looked > _HEAD_SECONDS:
+        if time.monotonic() - looked > self.head_seconds:
             ask = {"jsonrpc": "2.0", "id": 1, "method": "eth_blockNumber", "params": []}
             head = int((await self._ask(ask))["result"], 16)
             self._head = (time.monotonic(), head)
