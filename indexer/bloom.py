@@ -6,8 +6,6 @@ and "the bloom denies" is proof that there is none.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from eth_utils.crypto import keccak
 
 from core.events.token import TRANSFER
@@ -48,11 +46,3 @@ class BloomTest:
     def allows_payment(self, bits: int) -> bool:
         """A transfer of the token to one of our contracts."""
         return any(bits & payment == payment for payment in self._payments)
-
-
-def bloom_of(values: Iterable[bytes]) -> str:
-    """The bloom of a block whose logs have these addresses and topics; what the tests' chain puts into its headers."""
-    bits = 0
-    for value in values:
-        bits |= mask(value)
-    return f"0x{bits:0512x}"

@@ -226,7 +226,7 @@ INDEXER = (
         "indexer/bloom.py",
         "for at in (0, 2, 4):",
         "for at in (0, 2, 6):",
-        (f"{LINEAGE}::test_a_bloom_never_denies_a_log_that_is_there", "tests/unit/test_index_payments.py", LINEAGE),
+        (LINEAGE,),
     ),
 )
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from core.mirror.vested import Moment
-from indexer.bloom import bloom_of
+from indexer.bloom import mask
 from indexer.fold.shared import FeedRounds
 from indexer.sources import Filter, Sources
 from indexer.wire import Header, WireLog
@@ -28,6 +28,14 @@ def world_sources(kind: Any = "op-stack", start_block: int = 1) -> Sources:
         token=TOKEN,
         feeds={feed: FeedRounds(feed) for feed in FEEDS},
     )
+
+
+def bloom_of(values: Iterable[bytes]) -> str:
+    """The bloom of a block whose logs have these addresses and topics."""
+    bits = 0
+    for value in values:
+        bits |= mask(value)
+    return f"0x{bits:0512x}"
 
 
 @dataclass(frozen=True, slots=True)

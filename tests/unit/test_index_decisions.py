@@ -17,7 +17,7 @@ from core.events import Role, layouts_of
 from core.events.token import AUTHORIZATION_CANCELED, AUTHORIZATION_USED, TRANSFER
 from core.local.packages import REPOSITORY
 from indexer.backfill import LOGS_PER_PAGE, WIDEST_BLOCKS, Width
-from indexer.bloom import BloomTest, bloom_of
+from indexer.bloom import BloomTest, mask
 from indexer.decode import decode_logs
 from indexer.fold.stock import POSITION
 from indexer.lineage import Fork, common_ancestor, confirms, lowest_ancestor
@@ -26,7 +26,7 @@ from indexer.sources import sources_of
 from indexer.store.folding import Changed
 from indexer.store.steps import payload
 from indexer.store.tables import column_types
-from tests.support.index_chain import SimChain, world_sources
+from tests.support.index_chain import SimChain, bloom_of, world_sources
 from tests.support.index_world import ADDRESSES, TOKEN, Crowd, address_of, emission
 
 # ---------------------------------------------------------------- lineage
@@ -164,6 +164,21 @@ def test_of_the_token_only_payments_to_us_and_their_authorizations_are_asked_for
 
 
 # ---------------------------------------------------------------- blooms
+
+# The bits of the header that a node made of a block with one log: a transfer between two wallets of a token.
+LOGGED = (
+    "5fbdb2315678afecb367f032d93f642f64180aa3",
+    "ddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef",
+    "000000000000000000000000f39fd6e51aad88f6f4ce6ab8827279cfffb92266",
+    "000000000000000000000000d8da6bf26964af9d7eed9e03e53415d37aa96045",
+)
+BITS_OF_THE_NODE = (215, 349, 453, 481, 486, 801, 895, 998, 1060, 1184, 1254, 1443)
+
+
+def test_a_block_has_the_bloom_that_a_node_gives_it() -> None:
+    bits = sum(1 << at for at in BITS_OF_THE_NODE)
+    assert int(bloom_of(bytes.fromhex(each) for each in LOGGED), 16) == bits
+    assert all(bits & mask(bytes.fromhex(each)) == mask(bytes.fromhex(each)) for each in LOGGED)
 
 
 @given(st.integers(0, 2**32))
