@@ -10,9 +10,9 @@ from eth_account.messages import encode_defunct
 from eth_utils.crypto import keccak
 
 from api.agent.chain import accepts_signature
-from api.agent.payment import signer_of
 from api.agent.problems import problem
 from core.chain import ChainClient, RpcError
+from core.eip3009 import signer_of
 from core.log import get_logger
 
 log = get_logger(__name__)
@@ -74,7 +74,7 @@ async def check_signature(
     digest = digest_of(message)
     if len(raw) == 65 and raw[64] in (0, 1):
         raw = raw[:64] + bytes([raw[64] + 27])
-    if signer_of(digest, raw) == wallet:
+    if (signer := signer_of(digest, raw)) is not None and signer.lower() == wallet:
         return
     if client is not None:
         try:

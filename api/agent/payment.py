@@ -9,14 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from eth_account.messages import encode_typed_data
-from eth_keys.datatypes import Signature
-from eth_keys.exceptions import BadSignature
-from eth_utils.crypto import keccak
-from eth_utils.exceptions import ValidationError
-
-from core.chain import checksum
+from core import eip3009
 from core.deployments import Token
+from core.eip3009 import RECEIVE, TRANSFER
 from core.mirror.bet import BOUND_ONLY, bound_nonce, is_marked
 from core.mirror.settlement import Form
 
@@ -26,16 +21,7 @@ CLOCK_SLACK_SECONDS = 60
 # An authorization that ends sooner could run out while its transaction waits for a block.
 MIN_LEFT_SECONDS = 6
 
-PRIMARY_TYPES = {Form.TRANSFER: "TransferWithAuthorization", Form.RECEIVE: "ReceiveWithAuthorization"}
-_FIELDS = [
-    {"name": "from", "type": "address"},
-    {"name": "to", "type": "address"},
-    {"name": "value", "type": "uint256"},
-    {"name": "validAfter", "type": "uint256"},
-    {"name": "validBefore", "type": "uint256"},
-    {"name": "nonce", "type": "bytes32"},
-]
-_HALF_ORDER = 0x7FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF5D576E7357A4501DDFE92F46681B20A0
+PRIMARY_TYPES = {Form.TRANSFER: TRANSFER, Form.RECEIVE: RECEIVE}
 
 
 class PaymentRejected(Exception):
@@ -125,35 +111,12 @@ def wrong_form(form: Form) -> str:
 
 def digest(payment: Payment, token: Token, chain_id: int, form: Form) -> bytes:
     """What a payer signs in this form, in the token's domain."""
-    signed = encode_typed_data(
-        domain_data={
-            "name": token.domain_name,
-            "version": token.domain_version,
-            "chainId": chain_id,
-            "verifyingContract": token.address,
-        },
-        message_types={PRIMARY_TYPES[form]: _FIELDS},
-        message_data={
-            "from": payment.payer,
-            "to": payment.to,
-            "value": payment.value,
-            "validAfter": payment.valid_after,
-            "validBefore": payment.valid_before,
-            "nonce": payment.nonce,
-        },
-    )
-    return keccak(b"\x19" + signed.version + signed.header + signed.body)
-
-
-def signer_of(signed: bytes, signature: bytes) -> str | None:
-    """Who signed, lower-case, or None when it is no ECDSA signature the token would take, which takes one
-    of a signature's two forms only."""
-    if len(signature) != 65 or signature[64] not in (27, 28):
-        return None
-    if not 0 < int.from_bytes(signature[32:64]) <= _HALF_ORDER:
-        return None
-    try:
-        key = Signature(signature[:64] + bytes([signature[64] - 27])).recover_public_key_from_msg_hash(signed)
-    except (BadSignature, ValidationError):
-        return None
-    return checksum(key.to_canonical_address()).lower()
+    message = {
+        "from": payment.payer,
+        "to": payment.to,
+        "value": payment.value,
+        "validAfter": payment.valid_after,
+        "validBefore": payment.valid_before,
+        "nonce": payment.nonce,
+    }
+    return eip3009.digest(PRIMARY_TYPES[form], message, token, chain_id)

@@ -29,8 +29,9 @@ from api.agent.settling import Past, Settling
 from api.agent.storage import storage
 from api.agent.trade_rates import TradeRates
 from api.http.problem import Problem
-from core.chain import ChainClient, RpcError
+from core.chain import ChainClient, RpcError, checksum
 from core.db.engine import Pool
+from core.eip3009 import signer_of
 from core.log import get_logger
 from core.metrics import counter
 from core.mirror.bet import idem_hash
@@ -196,7 +197,7 @@ class TradeDesk:
         async def is_signed(form: Form) -> bool:
             digest = paying.digest(payment, contracts.token_facts, contracts.chain_id, form)
             if not facts.wallet_has_code:
-                return paying.signer_of(digest, payment.signature) == order.wallet
+                return signer_of(digest, payment.signature) == checksum(order.wallet)
             return await accepts_signature(client, order.wallet, digest, payment.signature, self._request_seconds)
 
         if await is_signed(payment.form):

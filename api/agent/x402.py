@@ -22,6 +22,7 @@ from x402.schemas.v1 import PaymentPayloadV1, PaymentRequiredV1, PaymentRequirem
 
 from api.agent.payment import PRIMARY_TYPES, Payment, PaymentRejected
 from core.deployments import Token
+from core.eip3009 import with_usual_v
 from core.mirror.bet import BOUND_ONLY, bound_nonce
 from core.mirror.settlement import Form
 
@@ -179,7 +180,7 @@ def decode(header: str, seller: Seller) -> Payment:
         valid_after=_number(authorization, "validAfter"),
         valid_before=_number(authorization, "validBefore"),
         nonce=bytes.fromhex(_text(authorization, "nonce", _HASH)[2:]),
-        signature=_normalized(bytes.fromhex(_text(payload, "signature", _HEX)[2:])),
+        signature=with_usual_v(bytes.fromhex(_text(payload, "signature", _HEX)[2:])),
     )
     if amount is not None and str(payment.value) != amount:
         raise PaymentRejected("authorization.value is not accepted.amount.")
@@ -229,13 +230,6 @@ def _parsed(model: type[_Envelope], envelope: dict[str, Any]) -> _Envelope:
 def _same(name: str, given: str, wanted: str) -> None:
     if given != wanted:
         raise PaymentRejected(f"{name} must be {wanted}.")
-
-
-def _normalized(signature: bytes) -> bytes:
-    """v as 27 or 28; signers that write 0 or 1 mean the same, but the token takes only this form."""
-    if len(signature) == 65 and signature[64] in (0, 1):
-        return signature[:64] + bytes([signature[64] + 27])
-    return signature
 
 
 def _text(holder: dict[str, Any], name: str, form: re.Pattern[str]) -> str:

@@ -9,28 +9,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from eth_abi.abi import encode
-from eth_keys.datatypes import Signature
-from eth_keys.exceptions import BadSignature
 from eth_utils.crypto import keccak
-from eth_utils.exceptions import ValidationError
 
-from core.chain import Call, Contract, checksum
+from core import eip3009
+from core.chain import Call, Contract
 from core.deployments import Token
+from core.eip3009 import FIELDS, RECEIVE
 
 ENTER_TYPEHASH = keccak(text="Enter(uint256 marketId,uint8 outcome,uint256 amount,bytes32 salt)")
-RECEIVE_TYPEHASH = keccak(
-    text="ReceiveWithAuthorization(address from,address to,uint256 value,uint256 validAfter,uint256 validBefore,"
-    "bytes32 nonce)"
-)
-DOMAIN_TYPEHASH = keccak(text="EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)")
 
 NONCE_FORMULA = (
     "keccak256(abi.encode(keccak256('Enter(uint256 marketId,uint8 outcome,uint256 amount,bytes32 salt)'), chainId, "
     "settler, marketId, outcome, amount, salt))"
 )
-
-# Signatures with the higher of the two valid s are refused by the token, as they can be made from another's.
-_HALF_ORDER = 0x7FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF5D576E7357A4501DDFE92F46681B20A0
 
 TYPES: dict[str, list[dict[str, str]]] = {
     "EIP712Domain": [
@@ -39,14 +30,7 @@ TYPES: dict[str, list[dict[str, str]]] = {
         {"name": "chainId", "type": "uint256"},
         {"name": "verifyingContract", "type": "address"},
     ],
-    "ReceiveWithAuthorization": [
-        {"name": "from", "type": "address"},
-        {"name": "to", "type": "address"},
-        {"name": "value", "type": "uint256"},
-        {"name": "validAfter", "type": "uint256"},
-        {"name": "validBefore", "type": "uint256"},
-        {"name": "nonce", "type": "bytes32"},
-    ],
+    RECEIVE: list(FIELDS),
 }
 
 
@@ -76,45 +60,22 @@ class Bet:
 
     def digest(self, token: Token) -> bytes:
         """What the signature is over, in the token's domain."""
-        domain = keccak(
-            encode(
-                ["bytes32", "bytes32", "bytes32", "uint256", "address"],
-                [
-                    DOMAIN_TYPEHASH,
-                    keccak(text=token.domain_name),
-                    keccak(text=token.domain_version),
-                    self.chain_id,
-                    token.address,
-                ],
-            )
-        )
-        message = keccak(
-            encode(
-                ["bytes32", "address", "address", "uint256", "uint256", "uint256", "bytes32"],
-                [
-                    RECEIVE_TYPEHASH,
-                    self.signer,
-                    self.settler,
-                    self.amount,
-                    self.valid_after,
-                    self.valid_before,
-                    self.nonce,
-                ],
-            )
-        )
-        return keccak(b"\x19\x01" + domain + message)
+        message = {
+            "from": self.signer,
+            "to": self.settler,
+            "value": self.amount,
+            "validAfter": self.valid_after,
+            "validBefore": self.valid_before,
+            "nonce": self.nonce,
+        }
+        return eip3009.digest(RECEIVE, message, token, self.chain_id)
 
     def typed_data(self, token: Token) -> dict[str, Any]:
         """For `eth_signTypedData_v4`. Numbers are text, so that no wallet rounds them."""
         return {
-            "domain": {
-                "name": token.domain_name,
-                "version": token.domain_version,
-                "chainId": self.chain_id,
-                "verifyingContract": token.address,
-            },
+            "domain": eip3009.domain(token, self.chain_id),
             "types": TYPES,
-            "primaryType": "ReceiveWithAuthorization",
+            "primaryType": RECEIVE,
             "message": {
                 "from": self.signer,
                 "to": self.settler,
@@ -139,26 +100,3 @@ class Bet:
             signature,
             sender=sender,
         )
-
-
-def with_usual_v(signature: bytes) -> bytes:
-    """r, s, v with v as 27 or 28: wallets that write 0 or 1 mean the same, but the token takes only this form.
-
-    Only for regular wallets: what a contract wallet accepts is for it to say, byte for byte.
-    """
-    if len(signature) == 65 and signature[64] in (0, 1):
-        return signature[:64] + bytes([signature[64] + 27])
-    return signature
-
-
-def recovered(digest: bytes, signature: bytes) -> str | None:
-    """Who signed, or None when it is no signature the token would take."""
-    if len(signature) != 65 or signature[64] not in (27, 28):
-        return None
-    if not 0 < int.from_bytes(signature[32:64]) <= _HALF_ORDER:
-        return None
-    try:
-        signed = Signature(signature[:64] + bytes([signature[64] - 27]))
-        return checksum(signed.recover_public_key_from_msg_hash(digest).to_canonical_address())
-    except (BadSignature, ValidationError):
-        return None

@@ -25,7 +25,7 @@ from api.http.problem import Problem
 from api.http.requests import read_json, validated_body
 from api.unreadable import UNREADABLE
 from api.vpm import bets
-from api.vpm.authorization import Bet, recovered, with_usual_v
+from api.vpm.authorization import Bet
 from api.vpm.bets import BetKey, KnownBet
 from api.vpm.chain import STOCK_TOKEN_SYMBOL, StockContracts
 from api.vpm.landing import ChainFacts, landing_of, position_in, read_facts
@@ -35,6 +35,7 @@ from core.config import Settings
 from core.db.engine import Pool
 from core.db.types import bytes_of
 from core.deployments import Deployment
+from core.eip3009 import signer_of, with_usual_v
 from core.log import get_logger
 from core.metrics import counter
 from core.money import USD, decimal_text
@@ -134,7 +135,7 @@ class Relay:
         body = validated_body(RelayRequest, content)
         bet = self._bet(body, contracts)
         given = bytes_of(body.signature)
-        matches = recovered(bet.digest(self._token), with_usual_v(given)) == bet.signer
+        matches = signer_of(bet.digest(self._token), with_usual_v(given)) == bet.signer
         signature = with_usual_v(given) if matches else given
         kit = self._escape_kit(bet, signature, contracts)
         _check_amount(bet.amount, MIN_BET, MAX_BET)

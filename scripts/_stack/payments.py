@@ -14,25 +14,18 @@ from typing import Any
 from eth_account import Account
 from eth_account.messages import encode_typed_data
 
+from core.eip3009 import FIELDS, TRANSFER
 from core.mirror.settlement import Form
 from scripts._stack.wallets import Wallet
 
 CHAIN_ID = 8453
-FIELDS = (
-    ("from", "address"),
-    ("to", "address"),
-    ("value", "uint256"),
-    ("validAfter", "uint256"),
-    ("validBefore", "uint256"),
-    ("nonce", "bytes32"),
-)
 
 
 def bound_header(offer: Mapping[str, Any], who: Wallet, now: int, form: Form) -> dict[str, str]:
     """The X-PAYMENT header; `now` in the chain's seconds."""
     extra = offer["extra"]
     receive = form is Form.RECEIVE
-    primary = extra["receivePrimaryType"] if receive else "TransferWithAuthorization"
+    primary = extra["receivePrimaryType"] if receive else TRANSFER
     authorization = {
         "from": who.address,
         "to": offer["payTo"],
@@ -49,7 +42,7 @@ def bound_header(offer: Mapping[str, Any], who: Wallet, now: int, form: Form) ->
             "chainId": CHAIN_ID,
             "verifyingContract": offer["asset"],
         },
-        message_types={primary: [{"name": name, "type": kind} for name, kind in FIELDS]},
+        message_types={primary: list(FIELDS)},
         message_data={**authorization, **numbers},
     )
     signature = Account.sign_message(signable, who.private_key).signature

@@ -80,11 +80,11 @@ async def wanted(buyer: Buyer, who: Wallet, side: str, size: int) -> dict[str, A
     return body
 
 
-def python_client(who: Wallet, limit: str | None) -> Any:
-    from x402 import x402Client
+def python_client(kind: type[Any], who: Wallet, limit: str | None) -> Any:
+    """A client of the package: `x402Client` or `x402ClientSync`."""
     from x402.mechanisms.evm.exact import register_exact_evm_client
 
-    client = x402Client()
+    client = kind()
     register_exact_evm_client(client, Account.from_key(who.private_key))
     return client.set_spend_controls({"max_amount_per_payment": limit}) if limit else client
 
@@ -92,22 +92,18 @@ def python_client(who: Wallet, limit: str | None) -> Any:
 def by_requests(url: str, who: Wallet, body: dict[str, Any], limit: str | None) -> tuple[int, Any, str | None]:
     from x402 import x402ClientSync
     from x402.http.clients.requests import x402_requests
-    from x402.mechanisms.evm.exact import register_exact_evm_client
 
-    client = x402ClientSync()
-    register_exact_evm_client(client, Account.from_key(who.private_key))
-    if limit:
-        client.set_spend_controls({"max_amount_per_payment": limit})
-    with x402_requests(client) as session:
+    with x402_requests(python_client(x402ClientSync, who, limit)) as session:
         session.trust_env = False
         answer = session.post(url, json=body, timeout=30)
         return answer.status_code, answer.json(), answer.headers.get("PAYMENT-RESPONSE")
 
 
 async def by_httpx(url: str, who: Wallet, body: dict[str, Any], limit: str | None) -> tuple[int, Any, str | None]:
+    from x402 import x402Client
     from x402.http.clients.httpx import x402HttpxClient
 
-    async with x402HttpxClient(python_client(who, limit), trust_env=False) as http:
+    async with x402HttpxClient(python_client(x402Client, who, limit), trust_env=False) as http:
         answer = await http.post(url, json=body, timeout=30)
         return answer.status_code, answer.json(), answer.headers.get("PAYMENT-RESPONSE")
 

@@ -15,6 +15,7 @@ import aiohttp
 from eth_account import Account
 from eth_account.messages import encode_typed_data
 
+from core.eip3009 import FIELDS
 from core.mirror.settlement import Form
 from scripts._stack.wallets import Wallet
 from tests.support.agent_chain import AgentChain
@@ -65,14 +66,6 @@ def sign(
         name: int(value) if name in ("value", "validAfter", "validBefore") else value
         for name, value in authorization.items()
     }
-    fields = [
-        ("from", "address"),
-        ("to", "address"),
-        ("value", "uint256"),
-        ("validAfter", "uint256"),
-        ("validBefore", "uint256"),
-        ("nonce", "bytes32"),
-    ]
     signable = encode_typed_data(
         domain_data={
             "name": offer["extra"]["name"],
@@ -80,7 +73,7 @@ def sign(
             "chainId": chain_id,
             "verifyingContract": offer["asset"],
         },
-        message_types={primary: [{"name": name, "type": kind} for name, kind in fields]},
+        message_types={primary: list(FIELDS)},
         message_data=message,
     )
     signature = Account.sign_message(signable, who.private_key).signature
