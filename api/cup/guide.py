@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from api.cup.models import EXAMPLE_WALLET
 from core.cup import betting, messages
 
-_WALLET = "0x70997970c51812dc3a010c7d01b50e0d17dc79c8"
+_WALLET = EXAMPLE_WALLET
 _ISSUED = "2026-11-21T12:00:00Z"
 
 

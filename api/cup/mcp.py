@@ -81,7 +81,8 @@ TOOLS = (
         "list_markets",
         "markets",
         "List open markets",
-        "Open paper markets with slugs, outcome keys (the sides to trade) and the prices their pools imply.",
+        "Open paper markets with slugs, outcome keys (the sides to trade) and the prices their pools imply, soonest "
+        "end of trades first.",
         models.MarketsQuery,
         models.MarketsBody,
     ),
@@ -108,7 +109,7 @@ TOOLS = (
         "round",
         "Live roulette round",
         "The live spin: its number, phase, seconds to close, and 42 markets with true and crowd percentages. A wallet "
-        "adds its own bets.",
+        f"adds its own bets. {models.ROUND_WORDS}",
         models.RoundQuery,
         models.RoundBody,
     ),
@@ -117,7 +118,7 @@ TOOLS = (
         "bet",
         "Simulate or place a roulette bet",
         "Simulates by default. A real bet needs simulate: false, walletAddress, roundNo (the live round), issuedAt and "
-        "signature. One bet for each wallet, round and key.",
+        f"signature. One bet for each wallet, round and key. stakePaper: {models.STAKE_WORDS} {models.ROUND_WORDS}",
         models.SimulatedBetRequest,
         models.BetBody,
         reads=False,
@@ -219,7 +220,7 @@ class Mcp:
     async def _list(
         self, _context: ServerRequestContext[Any], _params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
-        return types.ListToolsResult(tools=[_described(tool) for tool in TOOLS])
+        return types.ListToolsResult(tools=[described(tool) for tool in TOOLS])
 
     async def _call(
         self, _context: ServerRequestContext[Any], params: types.CallToolRequestParams
@@ -233,12 +234,12 @@ class Mcp:
             wanted = validated_body(tool.input, dict(params.arguments or {}))
             body = await self._desk.answer(tool.route, wanted, _caller.get())
         except Problem as problem:
-            return _result({**self._desk.error(problem), "status": problem.status}, is_error=True)
+            return _refusal({**self._desk.error(problem), "status": problem.status})
         except Exception as error:
             log.error("a tool raised", action="cup.tool_crashed", tool=tool.name, exc=error)
             broken = Problem(500, "internal_error", "Something broke on our side; it has been recorded.")
-            return _result({**self._desk.error(broken), "status": 500}, is_error=True)
-        return _result(body, is_error=False)
+            return _refusal({**self._desk.error(broken), "status": 500})
+        return _result(body)
 
 
 def schema(tool: Tool) -> dict[str, Any]:
@@ -262,7 +263,7 @@ def _plain(spec: dict[str, Any]) -> dict[str, Any]:
     return merged
 
 
-def _described(tool: Tool) -> types.Tool:
+def described(tool: Tool) -> types.Tool:
     return types.Tool(
         name=tool.name,
         title=tool.title,
@@ -279,12 +280,19 @@ def _described(tool: Tool) -> types.Tool:
     )
 
 
-def _result(body: dict[str, Any], *, is_error: bool) -> types.CallToolResult:
+def _result(body: dict[str, Any]) -> types.CallToolResult:
     """The REST body twice: as it would go over HTTP, and as a value."""
     text = orjson.dumps(body).decode()
     return types.CallToolResult(
-        content=[types.TextContent(type="text", text=text)], structured_content=json.loads(text), is_error=is_error
+        content=[types.TextContent(type="text", text=text)], structured_content=json.loads(text)
     )
+
+
+def _refusal(body: dict[str, Any]) -> types.CallToolResult:
+    """The REST body as text alone: clients hold structured content to the output schema, errors too, and would show
+    the mismatch instead of what is wrong."""
+    text = orjson.dumps(body).decode()
+    return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=True)
 
 
 # ---------------------------------------------------------------- ASGI

@@ -7,14 +7,20 @@ most two decimals.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, WithJsonSchema
 from pydantic.alias_generators import to_camel
 
-from core.cup import messages
+from api.http.operation import further_fields
+from core.cup import messages, rounds, wheel
 from core.cup.amounts import MAX_CENTS, cents_of, text_of
 from core.cup.board import is_week
+
+EXAMPLE_WALLET = "0x" + "a1" * 20
+"""Of nobody: the addresses that development tools hand out have keys that everybody knows."""
+_MAX_PAPER = MAX_CENTS // 100
 
 
 def _wallet(value: object) -> object:
@@ -55,11 +61,11 @@ def _storable(value: str) -> str:
     return value
 
 
-def _at_most_100(value: object) -> object:
+def _at_most(most: int, value: object) -> object:
     """Above the most it clamps; what is no number is left for the field to refuse."""
     if isinstance(value, str) and value.isascii() and value.isdigit():
         value = int(value[:9])
-    return min(value, 100) if isinstance(value, int) and not isinstance(value, bool) else value
+    return min(value, most) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
 Wallet = Annotated[
@@ -71,7 +77,7 @@ Wallet = Annotated[
             "type": "string",
             "pattern": "^0x[0-9a-fA-F]{40}$",
             "description": "An EVM address, in any case.",
-            "examples": ["0x70997970c51812dc3a010c7d01b50e0d17dc79c8"],
+            "examples": [EXAMPLE_WALLET],
         }
     ),
 ]
@@ -79,10 +85,17 @@ _AMOUNT = WithJsonSchema(
     {
         "type": "number",
         "exclusiveMinimum": 0,
-        "maximum": MAX_CENTS // 100,
-        "description": "pUSDC, with at most 2 decimals.",
+        "maximum": _MAX_PAPER,
+        "description": f"pUSDC, above 0 and at most {_MAX_PAPER:,}, with at most 2 decimals.",
         "examples": [25],
     }
+)
+STAKE_WORDS = (
+    f"pUSDC, {text_of(wheel.MIN_BET_CENTS)} to {text_of(wheel.MAX_BET_CENTS)} for one bet and at most "
+    f"{text_of(wheel.MAX_ROUND_CENTS)} for all bets of a wallet in a round, with at most 2 decimals."
+)
+ROUND_WORDS = (
+    f"A round takes bets for {rounds.BETTING.seconds} seconds and spins for {rounds.SPIN.seconds}; then the next opens."
 )
 Amount = Annotated[int, BeforeValidator(_amount), _AMOUNT]
 AmountText = Annotated[int, BeforeValidator(_amount_text), _AMOUNT]
@@ -123,6 +136,17 @@ Slug = Annotated[
 SideKey = Annotated[
     str, StringConstraints(min_length=1, max_length=64), Field(description="An outcome's key in that market.")
 ]
+# The bound of a length stands inside: outside of a validator it would be published under its name in pydantic.
+MarketsLimit = Annotated[
+    Annotated[int, Field(ge=1)],
+    BeforeValidator(partial(_at_most, 100)),
+    Field(description="How many, at least 1; more than 100 counts as 100."),
+]
+BoardLimit = Annotated[
+    Annotated[int, Field(ge=1)],
+    BeforeValidator(partial(_at_most, 200)),
+    Field(description="How many, at least 1; more than 200 counts as 200."),
+]
 BetKey = Annotated[
     str,
     StringConstraints(min_length=1, max_length=64),
@@ -153,11 +177,7 @@ class NoInput(Request):
 
 
 class MarketsQuery(Request):
-    limit: Annotated[
-        int,
-        BeforeValidator(_at_most_100),
-        Field(ge=1, description="How many; more than 100 counts as 100."),
-    ] = 25
+    limit: MarketsLimit = 25
 
 
 class QuoteQuery(Request):
@@ -188,7 +208,7 @@ class BoardQuery(Request):
         BeforeValidator(_week),
         Field(description="An ISO week (UTC); left out: all time.", examples=["2026-W47"]),
     ] = None
-    limit: Annotated[int, Field(ge=1, le=200)] = 50
+    limit: BoardLimit = 50
     wallet: Annotated[Wallet | None, Field(description="Adds this wallet's own rank as `you`.")] = None
 
 
@@ -199,7 +219,7 @@ class RoundQuery(Request):
 class BetRequest(Request):
     wallet_address: Annotated[Wallet | None, Field(description="Needed for a real bet.")] = None
     bet_key: BetKey
-    stake_paper: Amount
+    stake_paper: Annotated[Amount, Field(description=STAKE_WORDS)]
     simulate: Annotated[Simulate, Field(description="true: a dry run, no signature, nothing written.")] = False
     round_no: Annotated[RoundNo | None, Field(description="Needed for a real bet: the live round.")] = None
     issued_at: Annotated[IssuedAt | None, Field(description="Needed for a real bet.")] = None
@@ -234,7 +254,12 @@ class SimulatedBetRequest(BetRequest):
 
 class Body(BaseModel):
     model_config = ConfigDict(
-        alias_generator=to_camel, validate_by_alias=True, validate_by_name=True, extra="forbid", strict=True
+        alias_generator=to_camel,
+        validate_by_alias=True,
+        validate_by_name=True,
+        extra="forbid",  # by the tests, which hold every answer to these
+        strict=True,
+        json_schema_extra=further_fields,
     )
 
 

@@ -56,6 +56,14 @@ def node() -> str:
     return found
 
 
+class Refused(Exception):
+    """What a tool said of an error, as a client shows it: the body of the same refusal over HTTP."""
+
+    def __init__(self, body: dict[str, Any]) -> None:
+        super().__init__(body["error"])
+        self.body = body
+
+
 @asynccontextmanager
 async def python_client(url: str) -> AsyncIterator[tuple[list[dict[str, Any]], Call]]:
     async with Client(url) as client:
@@ -63,7 +71,9 @@ async def python_client(url: str) -> AsyncIterator[tuple[list[dict[str, Any]], C
 
         async def call(name: str, **arguments: Any) -> dict[str, Any]:
             result = await client.call_tool(name, arguments)
-            assert not result.is_error, result
+            if result.is_error:
+                assert result.structured_content is None
+                raise Refused(json.loads(result.content[0].text))
             body: dict[str, Any] = result.structured_content
             assert json.loads(result.content[0].text) == body
             return body
@@ -94,7 +104,9 @@ async def typescript_client(url: str) -> AsyncIterator[tuple[list[dict[str, Any]
 
     async def call(name: str, **arguments: Any) -> dict[str, Any]:
         result = await exchange(json.dumps({"tool": name, "arguments": arguments}))
-        assert result["isError"] is False, result
+        if result["isError"]:
+            assert result["structured"] is None
+            raise Refused(json.loads(result["text"]))
         assert json.loads(result["text"]) == result["structured"]
         return dict(result["structured"])
 
@@ -129,6 +141,10 @@ async def test_the_official_clients_play(url: str, connected: Any) -> None:
 
         market = (await call("list_markets", limit=100))["markets"][-1]  # the last deadline: open for long
         slug, side = market["slug"], market["outcomes"][0]["key"]
+        with pytest.raises(Refused) as refused:
+            await call("get_quote", slug=slug, side="neither", sizePaper=25)
+        assert (refused.value.body["error"], refused.value.body["status"]) == ("invalid_side", 422)
+        assert side in refused.value.body["validSides"]
         quote = await call("get_quote", slug=slug, side=side, sizePaper=25.05)
         body = signer.trade(slug, side, 2505)
         dry = (await call("place_paper_trade", **body))["receipt"]

@@ -7,6 +7,8 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
+from api.http.operation import further_fields
+
 Amount = Annotated[
     str,
     Field(pattern=r"^(0|[1-9][0-9]*)$", description="USDG in its smallest unit (6 decimals).", examples=["5000000"]),
@@ -30,7 +32,12 @@ Stale = Annotated[
 
 class Body(BaseModel):
     model_config = ConfigDict(
-        alias_generator=to_camel, validate_by_alias=True, validate_by_name=True, extra="forbid", strict=True
+        alias_generator=to_camel,
+        validate_by_alias=True,
+        validate_by_name=True,
+        extra="forbid",  # by the tests, which hold every answer to these
+        strict=True,
+        json_schema_extra=further_fields,
     )
 
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 from pydantic.alias_generators import to_camel
 
+from api.http.operation import further_fields
 from api.vpm.models.parts import Address, Body, Hash, Integer, Seconds
 
 UINT256_MAX = 2**256 - 1
@@ -115,7 +116,13 @@ class DomainBody(Body):
 class AuthorizationBody(BaseModel):
     """The token's ReceiveWithAuthorization; numbers as text, so that no wallet rounds them."""
 
-    model_config = ConfigDict(alias_generator=to_camel, validate_by_alias=True, extra="forbid", strict=True)
+    model_config = ConfigDict(
+        alias_generator=to_camel,
+        validate_by_alias=True,
+        extra="forbid",
+        strict=True,
+        json_schema_extra=further_fields,
+    )
 
     from_: Annotated[Address, Field(alias="from")]
     to: Address
