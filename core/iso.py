@@ -14,10 +14,14 @@ def iso_day(seconds: int) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d")
 
 
-def iso_micros(micros: int) -> str:
-    """Microseconds since 1970, with as many decimals as needed: none, 3 or 6."""
-    seconds, rest = divmod(micros, 1_000_000)
+def iso_millis(micros: int) -> str:
+    """Microseconds since 1970, to the millisecond it is in: with 3 decimals, or none."""
+    seconds, rest = divmod(micros // 1000, 1000)
     whole = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
-    if not rest:
-        return f"{whole}Z"
-    return f"{whole}.{rest // 1000:03d}Z" if rest % 1000 == 0 else f"{whole}.{rest:06d}Z"
+    return f"{whole}.{rest:03d}Z" if rest else f"{whole}Z"
+
+
+def iso_exact(micros: int) -> str:
+    """Microseconds since 1970, all of them: a mark to go on from."""
+    seconds, rest = divmod(micros, 1_000_000)
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest:06d}Z"

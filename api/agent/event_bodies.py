@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
@@ -9,7 +11,7 @@ import orjson
 from api.agent.render import Links
 from core.agent_events.kinds import EventType, event_id, source_of
 from core.agent_events.reading import Event
-from core.iso import iso_micros
+from core.iso import iso, iso_millis
 
 # What has a proof: a trade that is on the chain. A payment that came too late to be a stake names no side.
 PROVEN = frozenset(
@@ -22,6 +24,8 @@ PROVEN = frozenset(
         EventType.PAYOUT_FAILED,
     }
 )
+# All others are dated by the chain, in whole seconds; what tells them apart within one is for their order alone.
+OUR_CLOCK = frozenset({EventType.DELIVERY_FAILED, EventType.TEST})
 NO_SIDE = '"side":null'
 
 
@@ -31,7 +35,7 @@ def event_body(event: Event, links: Links) -> dict[str, Any]:
         "eventId": event.id,
         "seq": event.seq,
         "type": event.type.value,
-        "createdAt": iso_micros(event.at_micros),
+        "createdAt": iso_millis(event.at_micros) if event.type in OUR_CLOCK else iso(event.at_micros // 1_000_000),
         "wallet": "0x" + event.wallet.hex(),
         "marketId": event.market_id,
         "tradeId": None if event.trade_id is None else "0x" + event.trade_id.hex(),
@@ -49,15 +53,40 @@ def stream_frame(event: Event, links: Links) -> bytes:
     return b"id: %d\ndata: %b\n\n" % (event.seq, event_json(event, links))
 
 
-def verification(webhook_id: str, wallet: bytes, challenge: str, seq: int, at_micros: int) -> Event:
-    """The handshake. It is for one endpoint alone and takes no number: `seq` is that of the first event to come."""
-    return Event(
-        id=event_id(source_of(EventType.WEBHOOK_VERIFY, webhook_id, challenge), 0),
-        wallet=wallet,
-        seq=seq,
-        type=EventType.WEBHOOK_VERIFY,
-        market_id=None,
-        trade_id=None,
-        at_micros=at_micros,
-        payload=orjson.dumps({"challenge": challenge}).decode(),
+@dataclass(frozen=True, slots=True)
+class Addressed:
+    """An event for one endpoint alone: it is not in the wallet's sequence and has no number."""
+
+    id: str
+    type: EventType
+    wallet: bytes
+    at_micros: int
+    payload: Mapping[str, Any]
+
+    def body(self) -> dict[str, Any]:
+        return {
+            "eventId": self.id,
+            "seq": None,
+            "type": self.type.value,
+            "createdAt": iso_millis(self.at_micros),
+            "wallet": "0x" + self.wallet.hex(),
+            "marketId": None,
+            "tradeId": None,
+            "payload": self.payload,
+            "proofUrl": None,
+        }
+
+
+def verification(webhook_id: str, wallet: bytes, challenge: str, at_micros: int) -> Addressed:
+    """The handshake."""
+    kind = EventType.WEBHOOK_VERIFY
+    return Addressed(
+        event_id(source_of(kind, webhook_id, challenge), 0), kind, wallet, at_micros, {"challenge": challenge}
     )
+
+
+def trial(webhook_id: str, ref: str, wallet: bytes, token: str, at_micros: int) -> Addressed:
+    """A test that somebody asked for; `token` tells it from the others of its endpoint."""
+    kind = EventType.TEST
+    told = {"webhook": ref, "message": "This is a test."}
+    return Addressed(event_id(source_of(kind, webhook_id, token), 0), kind, wallet, at_micros, told)

@@ -19,6 +19,8 @@ RESOLVED_PAGE, RESOLVED_MOST = 100, 500
 BODY_LIMIT = 128 * 1024
 TRADE_ID = r"^0x[0-9a-fA-F]{64}$"
 
+_TO_THE_MICROSECOND = re.compile(r"\.\d{4}")
+
 Wallet = Annotated[str, WithJsonSchema({"type": "string", "pattern": WALLET})]
 Seq = Annotated[int, Field(ge=0, le=HIGHEST_SEQ)]
 
@@ -34,7 +36,9 @@ def _moment(value: Any) -> Any:
         raise ValueError("must be a time like 2026-11-21T16:00:00Z") from None
     aware = found if found.tzinfo else found.replace(tzinfo=UTC)
     since = aware - datetime(1970, 1, 1, tzinfo=UTC)
-    return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
+    micros = (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
+    # Events of the chain show their second; `nextSince` has microseconds, as a page may end within one.
+    return micros if _TO_THE_MICROSECOND.search(value) else micros // 1_000_000 * 1_000_000 + 999_999
 
 
 class EventsQuery(BaseModel):
@@ -60,7 +64,8 @@ class ReplayQuery(BaseModel):
 class ResolvedQuery(BaseModel):
     wallet: Wallet | None = None
     since: Annotated[int, BeforeValidator(_moment), WithJsonSchema({"type": "string", "format": "date-time"})] = Field(
-        default=0, description="Resolutions after this instant; `nextSince` of the page before."
+        default=0,
+        description="Resolutions after this second: `nextSince` of the page before, or `createdAt` of the last event.",
     )
     limit: Annotated[int, Field(ge=1, le=RESOLVED_MOST)] = RESOLVED_PAGE
 
@@ -95,7 +100,10 @@ class AgentEvent(_Body):
     """One event. `payload` has the keys documented for its type; a correction has `undone` and `corrects` in it."""
 
     event_id: str
-    seq: int = Field(ge=0)
+    seq: Annotated[int, Field(ge=0)] | None = Field(
+        description="Its number among the wallet's events; null for `webhook.verify` and `test`, which are addressed "
+        "to one endpoint."
+    )
     type: EventType
     created_at: str
     wallet: str | None

@@ -16,7 +16,7 @@ from api.http.requests import read_query
 from api.unreadable import UNREADABLE
 from core.agent_events.reading import events_from, next_seq, resolutions_after
 from core.db.engine import Pool
-from core.iso import iso_micros
+from core.iso import iso_exact
 from core.log import get_logger
 
 log = get_logger(__name__)
@@ -65,7 +65,7 @@ class Replay:
             self._links,
             {
                 "events": [event_body(each, self._links) for each in events],
-                "nextSince": iso_micros(events[-1].at_micros) if len(found) > len(events) else None,
+                "nextSince": iso_exact(events[-1].at_micros) if len(found) > len(events) else None,
             },
         )
 

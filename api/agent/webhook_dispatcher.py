@@ -16,7 +16,7 @@ from datetime import UTC, datetime, timedelta
 import orjson
 
 from api.agent import webhook_store as store
-from api.agent.event_bodies import event_json, verification
+from api.agent.event_bodies import Addressed, event_json, verification
 from api.agent.render import Links
 from api.agent.webhook_sending import Sender, Sent, TooManyThere
 from api.agent.webhook_store import Endpoint
@@ -152,6 +152,10 @@ class Dispatcher:
         try:
             if endpoint.status == store.PENDING and not await self._verify(endpoint):
                 return
+            works = await self._deliver_tests(endpoint)
+            if works is None:
+                return
+            endpoint = works
             seq = endpoint.next_seq
             for _ in range(IN_A_ROW // PAGE):
                 async with self._pool.connection() as connection:
@@ -171,26 +175,50 @@ class Dispatcher:
             async with self._pool.connection() as connection:
                 await store.release(connection, endpoint, after_seconds=random.uniform(0.5, 1.5))  # noqa: S311
 
+    async def _deliver_tests(self, endpoint: Endpoint) -> Endpoint | None:
+        """What was asked for goes before the log. None unless all was taken and the lease is still ours."""
+        if endpoint.trade_id is not None:
+            return endpoint
+        async with self._pool.connection() as connection:
+            waiting = await store.tests_of(connection, endpoint, IN_A_ROW)
+        for asked in waiting:
+            heed_cancellation()
+            event = asked.event(endpoint)
+            sent = await self._send(endpoint, event.id, orjson.dumps(event.body()), "test")
+            if not sent.ok:
+                await self._failed(endpoint, event, sent, asked)
+                return None
+            async with self._pool.connection() as connection, connection.transaction():
+                await store.drop_test(connection, asked)
+                if not await store.moved_on(connection, endpoint, endpoint.next_seq):
+                    return None
+            endpoint = replace(endpoint, attempts=0, failing_since=None)
+        return endpoint
+
     async def _deliver(self, endpoint: Endpoint, event: Event) -> bool:
         """Whether it was taken and the lease is still ours."""
         if _is_about(event, endpoint):
             async with self._pool.connection() as connection:
                 return await store.passed_over(connection, endpoint, event.seq + 1)
-        sent = await self._send(endpoint, event, "callback" if endpoint.trade_id else "webhook")
+        what = "callback" if endpoint.trade_id else "webhook"
+        sent = await self._send(endpoint, event.id, event_json(event, self._links), what)
         if sent.ok:
             async with self._pool.connection() as connection:
                 return await store.moved_on(connection, endpoint, event.seq + 1)
         await self._failed(endpoint, event, sent)
         return False
 
-    async def _send(self, endpoint: Endpoint, event: Event, what: str, *, read_answer: bool = False) -> Sent:
-        body = event_json(event, self._links)
+    async def _send(self, endpoint: Endpoint, event: str, body: bytes, what: str, *, read_answer: bool = False) -> Sent:
+        """`event`: its id."""
         with DELIVERY_SECONDS.time():
-            sent = await self._sender.send(endpoint.url, event.id, body, endpoint.secret, read_answer=read_answer)
+            sent = await self._sender.send(endpoint.url, event, body, endpoint.secret, read_answer=read_answer)
         DELIVERIES.labels(what, sent.outcome).inc()
         return sent
 
-    async def _failed(self, endpoint: Endpoint, event: Event, sent: Sent) -> None:
+    async def _failed(
+        self, endpoint: Endpoint, event: Event | Addressed, sent: Sent, asked: store.Asked | None = None
+    ) -> None:
+        """`asked`: the test that the event is."""
         attempts, since = endpoint.attempts, endpoint.failing_since
         disable = since is not None and datetime.now(UTC) - since >= self._disable_after
         if attempts < len(self._retries) and not disable:
@@ -200,22 +228,26 @@ class Dispatcher:
             return
         draft = _failure(endpoint, event, attempts + 1, sent.error, disabled=disable)
         async with self._pool.connection() as connection, connection.transaction():
-            if not await store.given_up(connection, endpoint, event.seq, sent.error, disable=disable):
+            seq = event.seq if isinstance(event, Event) else None
+            if not await store.given_up(connection, endpoint, seq, sent.error, disable=disable):
                 return
+            if asked is not None:
+                await store.drop_test(connection, asked)
             await event_log.append(connection, [draft])
         DEAD.inc()
         if disable:
             DISABLED.labels("failures").inc()
         log.warning(
-            "an event was given up", action="webhooks.dead", webhook=endpoint.ref, seq=event.seq, disabled=disable
+            "an event was given up", action="webhooks.dead", webhook=endpoint.ref, event=event.id, disabled=disable
         )
 
     async def _verify(self, endpoint: Endpoint) -> bool:
         """The handshake; True when the endpoint is active now."""
         challenge = endpoint.challenge or ""
         at = int(endpoint.created_at.timestamp() * 1000) * 1000
-        event = verification(endpoint.id, endpoint.wallet, challenge, endpoint.next_seq, at)
-        sent = await self._send(endpoint, event, "verification", read_answer=True)
+        event = verification(endpoint.id, endpoint.wallet, challenge, at)
+        body = orjson.dumps(event.body())
+        sent = await self._send(endpoint, event.id, body, "verification", read_answer=True)
         if sent.ok and not _echoes(sent.answer, challenge):
             sent = Sent(False, "unproven", "It answered without the challenge.")
         async with self._pool.connection() as connection:
@@ -251,11 +283,11 @@ def _is_about(event: Event, endpoint: Endpoint) -> bool:
     return event.type is EventType.DELIVERY_FAILED and f'"webhook":"{endpoint.ref}"' in event.payload
 
 
-def _failure(endpoint: Endpoint, event: Event, attempts: int, error: str, *, disabled: bool) -> Draft:
+def _failure(endpoint: Endpoint, event: Event | Addressed, attempts: int, error: str, *, disabled: bool) -> Draft:
     payload = {
         "webhook": endpoint.ref,
         "eventId": event.id,
-        "seq": event.seq,
+        "seq": event.seq if isinstance(event, Event) else None,
         "attempts": attempts,
         "error": error,
         "disabled": disabled,
@@ -265,6 +297,6 @@ def _failure(endpoint: Endpoint, event: Event, attempts: int, error: str, *, dis
         type=EventType.DELIVERY_FAILED,
         source=source_of(EventType.DELIVERY_FAILED, endpoint.id, event.id),
         payload=orjson.dumps(payload).decode(),
-        market_id=event.market_id,
+        market_id=event.market_id if isinstance(event, Event) else None,
         trade_id=endpoint.trade_id,
     )

@@ -18,6 +18,8 @@ from uuid import UUID
 from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 
+from api.agent.event_bodies import Addressed, trial
+
 Connection = AsyncConnection[TupleRow]
 
 PENDING, ACTIVE, DISABLED = "pending_verification", "active", "disabled"
@@ -63,6 +65,19 @@ _COLUMNS = (
     " verify_until, created_at, lease"
 )
 _PREFIXED = ", ".join("w." + each for each in _COLUMNS.split(", "))
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A test that somebody asked for."""
+
+    id: int
+    token: str
+    at: datetime
+
+    def event(self, endpoint: Endpoint) -> Addressed:
+        at_micros = round(self.at.timestamp() * 1000) * 1000
+        return trial(endpoint.id, endpoint.ref, endpoint.wallet, self.token, at_micros)
 
 
 class TooManyWebhooks(Exception):
@@ -136,6 +151,26 @@ async def remove(connection: Connection, webhook_id: str) -> bool:
     return done.rowcount == 1
 
 
+async def add_test(connection: Connection, endpoint: Endpoint) -> Asked:
+    token = secrets.token_hex(16)
+    rows = await connection.execute(
+        "INSERT INTO agent_webhook_test (webhook_id, token) VALUES (%s, %s) RETURNING id, at", (endpoint.id, token)
+    )
+    row = await rows.fetchone()
+    assert row is not None
+    return Asked(row[0], token, row[1])
+
+
+async def tests_of(connection: Connection, endpoint: Endpoint, limit: int) -> list[Asked]:
+    """Those that wait, oldest first."""
+    query = "SELECT id, token, at FROM agent_webhook_test WHERE webhook_id = %s ORDER BY id LIMIT %s"
+    return [Asked(*row) for row in await (await connection.execute(query, (endpoint.id, limit))).fetchall()]
+
+
+async def drop_test(connection: Connection, asked: Asked) -> None:
+    await connection.execute("DELETE FROM agent_webhook_test WHERE id = %s", (asked.id,))
+
+
 async def wake(connection: Connection, endpoint: Endpoint, next_seq: int) -> None:
     """Tries at once what it gets next. One that was switched off has to show again that it listens, and goes on with
     `next_seq`."""
@@ -157,6 +192,7 @@ WITH due AS (
     WHERE w.status <> 'disabled' AND w.attempt_at <= now() AND (w.lease IS NULL OR w.lease_until < now())
         AND (w.status = 'pending_verification'
             OR (w.trade_id IS NULL AND c.next_seq > w.next_seq)
+            OR EXISTS (SELECT FROM agent_webhook_test t WHERE t.webhook_id = w.id)
             OR (w.trade_id IS NOT NULL AND EXISTS (
                 SELECT FROM agent_event e WHERE e.trade_id = w.trade_id AND e.seq >= w.next_seq)))
         AND (w.attempts > 0 OR w.status <> 'active') = %(failing)s
@@ -228,16 +264,17 @@ async def put_off(connection: Connection, endpoint: Endpoint, error: str, *, sec
     )
 
 
-async def given_up(connection: Connection, endpoint: Endpoint, seq: int, error: str, *, disable: bool) -> bool:
-    """It failed for the last time: the event is a dead letter, and the next one is tried, unless it is disabled."""
+async def given_up(connection: Connection, endpoint: Endpoint, seq: int | None, error: str, *, disable: bool) -> bool:
+    """It failed for the last time: the event is a dead letter, and the next one is tried, unless it is disabled. `seq`
+    is None for what is in no log."""
     done = await _mine(
         connection,
         endpoint,
         "next_seq = %s, attempts = 0, attempt_at = now(), last_error = %s, status = %s,"
         " failing_since = coalesce(failing_since, now()), lease = NULL, lease_until = NULL",
-        (seq + 1, error, DISABLED if disable else endpoint.status),
+        (endpoint.next_seq if seq is None else seq + 1, error, DISABLED if disable else endpoint.status),
     )
-    if done:
+    if done and seq is not None:
         await connection.execute(
             "INSERT INTO agent_webhook_dead (webhook_id, wallet, seq, attempts, error) VALUES (%s, %s, %s, %s, %s)",
             (endpoint.id, endpoint.wallet, seq, endpoint.attempts + 1, error),

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import re
-import secrets
 from datetime import UTC, datetime
 from typing import Any
 
-import orjson
 from aiohttp import web
 from limits import parse
 
 from api.agent import webhook_store as store
-from api.agent.event_bodies import event_body
 from api.agent.event_models import BODY_LIMIT, WebhookPath, WebhookRequest
 from api.agent.models import checked_wallet
 from api.agent.ownership import check_message, check_signature, digest_of, unproven
@@ -28,9 +25,7 @@ from api.http.limits import RateLimits
 from api.http.requests import read_json, read_path, validated_body
 from api.unreadable import UNREADABLE
 from core.agent_events import log as event_log
-from core.agent_events.kinds import EventType, source_of
-from core.agent_events.log import Draft
-from core.agent_events.reading import event_of
+from core.agent_events.reading import next_seq
 from core.chain import ChainClient
 from core.config import Settings
 from core.db.engine import Pool
@@ -127,18 +122,12 @@ class Webhooks:
                 found = await store.find(connection, webhook_id, lock=True)
                 if found is None:
                     raise _unknown()
-                draft = Draft(
-                    wallet=found.wallet,
-                    type=EventType.TEST,
-                    source=source_of(EventType.TEST, found.id, secrets.token_hex(16)),
-                    payload=orjson.dumps({"webhook": found.ref, "message": "This is a test."}).decode(),
-                )
-                await event_log.append(connection, [draft])
-                event = await event_of(connection, draft.source)
-                await store.wake(connection, found, event.seq)
+                asked = await store.add_test(connection, found)
+                await store.wake(connection, found, await next_seq(connection, found.wallet))
+                await connection.execute("SELECT pg_notify(%s, %s)", (event_log.CHANNEL, found.wallet.hex()))
         except UNREADABLE as error:
             raise _unwritable(error) from None
-        return reply(self._links, {"event": event_body(event, self._links)})
+        return reply(self._links, {"event": asked.event(found).body()})
 
 
 def registration(endpoint: Endpoint, secret: str | None) -> dict[str, Any]:

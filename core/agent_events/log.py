@@ -31,7 +31,8 @@ MICROS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """An event to be told. `chain_at`: its block's Unix seconds; None, like `block`, when no block tells of it."""
+    """An event to be told. `chain_at`: its block's Unix seconds, or the chain's clock when it was sent there; None for
+    what has nothing to do with the chain. `block`: None when no block tells of it."""
 
     wallet: bytes
     type: EventType
@@ -65,6 +66,11 @@ class _Wallet:
         self.chain_micros = max(chain_at * MICROS, self.chain_micros + 1)
         return self.chain_micros
 
+    def begin_second(self) -> None:
+        """What comes next is in a later second than all before: events show their second, and who has seen all of one
+        must not have missed what is told of it again."""
+        self.chain_micros = (self.chain_micros // MICROS + 1) * MICROS - 1
+
 
 async def append(connection: Connection, drafts: Sequence[Draft]) -> int:
     """Adds what is not told yet, in the order given; returns how many. Call it within a transaction."""
@@ -96,6 +102,8 @@ async def undo_above(connection: Connection, block: int) -> int:
         " ORDER BY wallet, seq DESC"
     )
     rows = []
+    for each in wallets.values():
+        each.begin_second()
     for wallet, source, occurrence, kind, market_id, trade_id, payload in await (
         await connection.execute(query, (block,))
     ).fetchall():
@@ -104,6 +112,8 @@ async def undo_above(connection: Connection, block: int) -> int:
         at = wallets[wallet]
         rows.append(_Row(draft, at.next_seq, occurrence, at.tick(0), source))
         at.next_seq += 1
+    for each in wallets.values():
+        each.begin_second()
     await _insert(connection, rows)
     await _store_wallets(connection, wallets)
     await _notify(connection, wallets)

@@ -60,13 +60,6 @@ async def resolutions_after(connection: Connection, wallet: bytes, micros: int, 
     return _events(await (await connection.execute(query.encode(), (wallet, micros, kinds, limit))).fetchall())
 
 
-async def event_of(connection: Connection, source: bytes, occurrence: int = 0) -> Event:
-    """One that is known to be there."""
-    query = f"SELECT {_COLUMNS} FROM agent_event WHERE source = %s AND occurrence = %s"  # noqa: S608 - constants only
-    (event,) = _events(await (await connection.execute(query.encode(), (source, occurrence))).fetchall())
-    return event
-
-
 def _events(rows: Sequence[tuple[Any, ...]]) -> list[Event]:
     return [
         Event(

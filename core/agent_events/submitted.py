@@ -52,6 +52,14 @@ async def tell(connection: Connection, chain_id: int, submitted: Sequence[Submit
         await connection.execute("SET LOCAL lock_timeout = DEFAULT")
 
 
+async def _chain_now(connection: Connection, chain_id: int) -> int | None:
+    """The chain's clock as the index has it; None before its first block. What is sent now lands in a later block, so
+    no event of the chain is dated before the one that says it was sent."""
+    query = "SELECT coalesce(head_time, block_time) FROM chain_cursor WHERE chain_id = %s"
+    row = await (await connection.execute(query, (chain_id,))).fetchone()
+    return None if row is None or row[0] is None else int(row[0])
+
+
 async def _bets(connection: Connection, chain_id: int, submitted: dict[int, Submitted]) -> list[Draft]:
     if not submitted:
         return []
@@ -63,13 +71,15 @@ async def _bets(connection: Connection, chain_id: int, submitted: dict[int, Subm
         )
     ).fetchall()
     markets = await named(connection, {bytes(row[2]) for row in rows})
+    now = await _chain_now(connection, chain_id)
     drafts = []
     for intent_id, wallet, market_id, outcome, amount, bet_hash in rows:
         market = markets.get(bytes(market_id))
         if market is not None:
             payload = payloads.bet_submitted(market, outcome, int(amount), submitted[intent_id].tx_hash)
             source = source_of(EventType.BET_SUBMITTED, chain_id, intent_id)
-            drafts.append(Draft(bytes(wallet), EventType.BET_SUBMITTED, source, payload, market.id, bytes(bet_hash)))
+            kind, trade = EventType.BET_SUBMITTED, bytes(bet_hash)
+            drafts.append(Draft(bytes(wallet), kind, source, payload, market.id, trade, chain_at=now))
     return drafts
 
 
@@ -86,6 +96,7 @@ async def _payouts(connection: Connection, chain_id: int, submitted: Sequence[Su
         )
     ).fetchall()
     markets = await named(connection, {bytes(row[1]) for row in rows})
+    now = await _chain_now(connection, chain_id)
     drafts = []
     for stake_id, market_id, wallet, outcome, amount, shares, bet_hash, status, market_status, winner in rows:
         market, how = markets[bytes(market_id)], carried[stake_id]
@@ -96,7 +107,8 @@ async def _payouts(connection: Connection, chain_id: int, submitted: Sequence[Su
             market, outcome=outcome, amount=owed, stake_id=stake_id, tx=how.tx_hash, refund=refund
         )
         source = source_of(EventType.PAYOUT_SUBMITTED, chain_id, how.intent_id, stake_id)
-        drafts.append(Draft(bytes(wallet), EventType.PAYOUT_SUBMITTED, source, payload, market.id, bytes(bet_hash)))
+        kind, trade = EventType.PAYOUT_SUBMITTED, bytes(bet_hash)
+        drafts.append(Draft(bytes(wallet), kind, source, payload, market.id, trade, chain_at=now))
     return drafts
 
 

@@ -275,6 +275,47 @@ async def test_a_webhook_that_only_fails_is_switched_off_and_comes_back_by_the_h
         assert there.deliveries[sent].event["type"] == "webhook.verify"
 
 
+async def _test(pool: Pool, hook: str) -> str:
+    """Asks for a test, as `POST /webhooks/{id}/test` does; its event's id."""
+    async with pool.connection() as connection, connection.transaction():
+        found = await webhook_store.find(connection, hook, lock=True)
+        assert found is not None
+        asked = await webhook_store.add_test(connection, found)
+        await webhook_store.wake(connection, found, 0)
+    return asked.event(found).id
+
+
+async def test_a_test_goes_to_its_endpoint_alone_and_is_tried_again_as_any_event(
+    pool: Pool, fresh_database_url: str
+) -> None:
+    wallet = b"\x26" * 20
+    async with receiver() as there, receiver() as other:
+        hook = await _hook(pool, wallet, there.url)
+        await _hook(pool, wallet, other.url)
+        there.answers = [500, 500]
+        first, second = await _test(pool, hook), await _test(pool, hook)
+        async with dispatching(fresh_database_url, retries=(0.05,) * 8):
+            await there.until(lambda: len(there.events()) >= 4)
+            assert [each["eventId"] for each in there.events()] == [first, first, first, second]
+            assert {each["seq"] for each in there.events()} == {None}
+            await _tell(pool, wallet, "one")
+            await other.until(lambda: _names(other) == ["one"])
+            await there.until(lambda: len(there.events()) == 5)
+            assert (await _row(pool, hook)).attempts == 0
+            # One that is never taken is given up, told of on the other channels, and holds nothing up.
+            there.always = 500
+            third = await _test(pool, hook)
+            await other.until(lambda: len(other.events()) == 2, seconds=30)
+            there.always = None
+        told = other.events()[1]
+        assert (told["type"], told["payload"]["eventId"], told["payload"]["seq"]) == (
+            "webhook.delivery_failed",
+            third,
+            None,
+        )
+        assert [each.type for each in await _log(pool, wallet)][1:] == [EventType.DELIVERY_FAILED]
+
+
 async def test_endpoints_that_hang_hold_up_nobody_else(
     pool: Pool, fresh_database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,6 +11,7 @@ from sqlalchemy import (
     BigInteger,
     CheckConstraint,
     Column,
+    ForeignKey,
     Identity,
     Index,
     Integer,
@@ -90,6 +91,22 @@ agent_webhook = Table(
     Index("uq_agent_webhook_callback", "trade_id", "url", unique=True, postgresql_where=text("trade_id IS NOT NULL")),
     Index("ix_agent_webhook_wallet", "wallet"),
     Index("ix_agent_webhook_attempt_at", "attempt_at", postgresql_where=text("status <> 'disabled'")),
+)
+
+# Tests that were asked for and not taken yet: each is for one endpoint alone, before the events of the log.
+agent_webhook_test = Table(
+    "agent_webhook_test",
+    metadata,
+    Column("id", BigInteger, Identity(always=True), primary_key=True),
+    Column(
+        "webhook_id",
+        Text,
+        ForeignKey("agent_webhook.id", name="fk_agent_webhook_test_webhook_id", onupdate="CASCADE", ondelete="CASCADE"),
+        nullable=False,
+    ),
+    Column("token", Text, nullable=False),
+    Column("at", UtcDateTime, nullable=False, server_default=func.now()),
+    Index("ix_agent_webhook_test_webhook_id", "webhook_id", "id"),
 )
 
 # Registration messages that were used: each of a wallet's is accepted once. They expire after ten minutes anyway.
