@@ -9,6 +9,7 @@ reads a Decimal through a float, so parse with `loads` first.) Every division sa
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
@@ -98,6 +99,17 @@ def ratio_text_down(numerator: int, denominator: int, decimals: int) -> str:
 def json_ratio_down(numerator: int, denominator: int, decimals: int) -> orjson.Fragment:
     """`ratio_text_down` as a JSON number."""
     return orjson.Fragment(ratio_text_down(numerator, denominator, decimals).encode())
+
+
+def parts_of(whole: int, weights: Sequence[int]) -> list[int]:
+    """`whole` in integer parts by these weights, which sum to it exactly: each rounded down, and what that leaves goes,
+    a unit each, to those that lost the most by it, the first of equals first."""
+    total = sum(weights)
+    parts = [whole * weight // total for weight in weights]
+    lost = sorted(range(len(weights)), key=lambda at: -(whole * weights[at] % total))
+    for at in lost[: whole - sum(parts)]:
+        parts[at] += 1
+    return parts
 
 
 def change_bps(before: int, after: int) -> int:

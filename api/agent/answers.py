@@ -129,11 +129,26 @@ class _MarketFacts(_Times):
     settlement: SettlementRef
 
 
+class PricedOutcome(OutcomeRef):
+    implied_pct: float | None = Field(description="Its price; those of all outcomes are 100 together. null once ended.")
+
+
+class Ended(_Body):
+    """How it ended, in short: `outcome` is a key, or `void`."""
+
+    outcome: str
+    label: str
+    resolved_at: str
+    refunded: bool
+
+
 class AgentMarketRef(_MarketFacts):
+    outcomes: list[PricedOutcome] | None  # type: ignore[assignment]
     volume_usd: float
     total_bets: int
     volume24h_usd: float = Field(alias="volume24hUsd")
-    odds: Odds | None
+    odds: Odds | None = Field(description="null once it has ended: then `result` stands instead.")
+    result: Ended | None
 
 
 class BookStats(_Body):
@@ -411,6 +426,8 @@ class AgentResult(_Times):
     source: str
     source_url: str | None
     observed_market_cap_usd: float | None
+    start_reading_usd: float | None = Field(description="Of an up or down market: what its end was compared with.")
+    end_reading_usd: float | None = Field(description="The reading that decided.")
     payout_per_share_usd: float | None
     pool_usd: float
     winning_shares: float

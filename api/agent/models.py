@@ -20,6 +20,8 @@ from pydantic import (
 
 from api.agent.problems import problem
 from api.agent.webhook_targets import TargetRefused, checked_url
+from api.http.problem import invalid
+from api.http.requests import check_named_once, in_body, unfit
 from core.errors import MoneyError
 from core.money import USD, decimal_text, loads, units_from_decimal, units_from_text
 
@@ -110,20 +112,14 @@ class TradeRequest(BaseModel):
         try:
             content = loads(body)
         except ValueError:
-            raise problem("invalid_request", "The body is not JSON.") from None
+            raise invalid("The body is not JSON.", details=in_body("is not JSON")) from None
+        check_named_once(body)
         if not isinstance(content, dict):
-            raise problem("invalid_request", "The body must be a JSON object.")
+            raise invalid("The body must be a JSON object.", details=in_body("must be a JSON object"))
         try:
             wanted = cls.model_validate(content, context={PRIVATE: allow_private})
         except ValidationError as error:
-            issues = [
-                {"field": ".".join(map(str, each["loc"])), "problem": each["msg"].removeprefix("Value error, ")}
-                for each in error.errors(include_url=False, include_input=False, include_context=False)
-            ]
-            first = issues[0]
-            raise problem(
-                "invalid_request", f"The field {first['field']} is wrong: {first['problem']}.", issues=issues
-            ) from None
+            raise unfit(error, "field") from None
         checked_wallet(wanted.wallet_address)
         if wanted.size < MIN_SIZE:
             raise problem("size_below_min", f"The smallest bet is 1 USD; this one is {decimal_text(wanted.size)}.")
@@ -184,12 +180,19 @@ def size_from_query(text: str) -> int:
 
 
 class MarketsQuery(BaseModel):
-    status: Literal["open", "all"] = "open"
+    status: Literal["open", "all"] | None = Field(
+        default=None, description="`all` includes markets that have ended. `open` unless `ids` names markets."
+    )
     type: str | None = Field(default=None, description="market_cap, market_cap_range or price_direction")
     token: str | None = Field(default=None, description="A symbol, in any case.")
     ids: str | None = Field(default=None, description="Ids or slugs, separated by commas.")
     limit: Annotated[int, Field(ge=1, le=200)] = 50
     cursor: str | None = Field(default=None, description="nextCursor of the page before.")
+
+    @property
+    def only_open(self) -> bool:
+        """Who names markets means those, however they stand, unless told otherwise."""
+        return self.status == "open" or (self.status is None and self.ids is None)
 
 
 class MarketPath(BaseModel):

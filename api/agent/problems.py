@@ -95,5 +95,5 @@ def error_body(raised: Problem, request_id: str, docs_url: str) -> dict[str, Any
         **extra,
     }
     if raised.status == 400:
-        body.setdefault("issues", issues or [{"field": "", "problem": raised.message}])
+        body.setdefault("issues", issues or [{"field": "request", "problem": raised.message}])
     return body

@@ -332,7 +332,7 @@ class Reads:
 
 
 def _filtered(venue: Venue, query: MarketsQuery) -> list[Market]:
-    """Soonest deadline first. `ids` names markets whatever their status only with status=all."""
+    """Soonest deadline first."""
     if query.ids is not None:
         named = {market.key: market for name in query.ids.split(",") if (market := venue.market(name.strip()))}
         found = list(named.values())
@@ -344,7 +344,7 @@ def _filtered(venue: Venue, query: MarketsQuery) -> list[Market]:
             each
             for each in found
             if each.supported
-            and (query.status == "all" or each.status(venue.now) == "open")
+            and (not query.only_open or each.status(venue.now) == "open")
             and (query.type is None or each.metric == query.type)
             and (symbol is None or each.token_symbol == symbol)
         ),

@@ -12,13 +12,13 @@ from typing import Any
 import orjson
 
 from api.agent import outlook
-from api.agent.facts import BookTotals, Market, Observation, Stake, Venue, deciding_times
+from api.agent.facts import BookTotals, Ending, Market, Observation, Stake, Venue, deciding_times
 from api.agent.outlook import Outlook
 from api.agent.times import iso
 from core.market_words import FEED_DECIMALS, usd_label
 from core.mirror.fixed import WAD
-from core.mirror.settlement import Kind, Quote
-from core.money import USD, json_number, json_ratio_down
+from core.mirror.settlement import Book, Kind, Quote
+from core.money import USD, json_number, json_ratio_down, parts_of
 
 Json = dict[str, Any]
 Number = orjson.Fragment
@@ -64,12 +64,14 @@ class Links:
         return None if self.explorer is None else f"{self.explorer}/address/{address}"
 
 
-def cents(wad: int) -> Number:
-    return json_ratio_down(wad, WAD // 100, CENT_DECIMALS)
-
-
 def pct(numerator: int, denominator: int) -> Number:
     return json_ratio_down(100 * numerator, denominator, PCT_DECIMALS)
+
+
+def prices(book: Book) -> list[Number]:
+    """Of each outcome in cents, which is percent: together they are 100, to the last digit."""
+    weights = [book.weight(at) for at in range(book.outcomes)]
+    return [json_number(part, PCT_DECIMALS) for part in parts_of(100 * 10**PCT_DECIMALS, weights)]
 
 
 def usd(units: int) -> Number:
@@ -92,6 +94,7 @@ def outcomes(market: Market) -> list[Json]:
     window: Json = {}
     if market.kind is Kind.DIRECTION:
         window = {"startAt": iso(market.spec.start_at), "endAt": iso(market.spec.ends_at)}
+    priors = parts_of(100 * 10**PCT_DECIMALS, market.book.weights)
     return [
         {
             "key": each.key,
@@ -99,10 +102,10 @@ def outcomes(market: Market) -> list[Json]:
             "shortLabel": each.short_label,
             "lowerUsd": None if each.lower is None else feed_usd(each.lower),
             "upperUsd": None if each.upper is None else feed_usd(each.upper),
-            "priorPct": pct(market.book.weights[at], sum(market.book.weights)),
+            "priorPct": json_number(prior, PCT_DECIMALS),
             **window,
         }
-        for at, each in enumerate(market.outcomes)
+        for each, prior in zip(market.outcomes, priors, strict=True)
     ]
 
 
@@ -117,10 +120,12 @@ def times(market: Market) -> Json:
 
 
 def odds(market: Market) -> Json:
-    """Prices of the two sides; a market of more outcomes has none, its ladder shows them."""
-    if market.kind is Kind.RANGE:
+    """Prices of the two sides. A market of more outcomes has none, its outcomes show them; nor has one that is over,
+    its result stands instead."""
+    if market.kind is Kind.RANGE or market.ending is not None:
         return {"yesPriceCents": None, "noPriceCents": None}
-    return {"yesPriceCents": cents(market.book.price(0)), "noPriceCents": cents(market.book.price(1))}
+    yes, no = prices(market.book)
+    return {"yesPriceCents": yes, "noPriceCents": no}
 
 
 def market_facts(market: Market, links: Links, now: int) -> Json:
@@ -160,10 +165,26 @@ def market_facts(market: Market, links: Links, now: int) -> Json:
 def market_ref(market: Market, venue: Venue, links: Links) -> Json:
     return {
         **market_facts(market, links, venue.now),
+        "outcomes": [
+            {**each, "impliedPct": None if market.ending is not None else price}
+            for each, price in zip(outcomes(market), prices(market.book), strict=True)
+        ],
         "volumeUsd": usd(market.volume),
         "totalBets": market.bets,
         "volume24hUsd": usd(venue.volume_24h.get(market.key, 0)),
-        "odds": odds(market),
+        "odds": None if market.ending is not None else odds(market),
+        "result": None if market.ending is None else ended(market, market.ending),
+    }
+
+
+def ended(market: Market, ending: Ending) -> Json:
+    """How a market ended, in short; `GET /result` has it whole."""
+    won = None if ending.winner is None else market.outcomes[ending.winner]
+    return {
+        "outcome": "void" if won is None else won.key,
+        "label": "Void, stakes refunded" if won is None else won.label,
+        "resolvedAt": iso(ending.at),
+        "refunded": market.refunded(),
     }
 
 
@@ -189,11 +210,11 @@ def ladder(market: Market, latest: Observation | None) -> Json | None:
             "startAt": None,
             "endAt": None,
             **each,
-            "impliedPct": pct(market.book.price(at), WAD),
+            "impliedPct": price,
             "backedUsd": usd(market.book.net[at]),
             "isCurrent": at == current,
         }
-        for at, each in enumerate(outcomes(market))
+        for at, (each, price) in enumerate(zip(outcomes(market), prices(market.book), strict=True))
     ]
     return {
         "outcomes": rungs,
@@ -377,7 +398,8 @@ def odds_history(market: Market, stakes: list[Stake]) -> list[Json]:
     for each in stakes:
         yes = None
         if market.kind is not Kind.RANGE and each.price_after is not None:
-            yes = pct(each.price_after if each.outcome == 0 else WAD - each.price_after, WAD)
+            taken = each.price_after if each.outcome == 0 else WAD - each.price_after
+            yes = json_number(parts_of(100 * 10**PCT_DECIMALS, (taken, WAD - taken))[0], PCT_DECIMALS)
         key = None if each.outcome is None else market.outcomes[each.outcome].key
         points.append({"at": iso(each.at), "yesPct": yes, "outcomeKey": key, "sizeUsd": usd(each.amount)})
     return points
@@ -415,16 +437,16 @@ def position(market: Market, stake: Stake, links: Links) -> tuple[Json, str, int
     """The body, its status, and profit or loss in units. One trade is one position."""
     status = position_status(market, stake)
     if stake.outcome is None:  # a payment that came too late: given back whole, never in the book
-        ahead, now, worth = Outlook(stake.amount, 0), 0, stake.amount
+        ahead, now, worth = Outlook(stake.amount, 0), json_number(0), stake.amount
     else:
         ahead = outlook.of_position(market, stake, stake.outcome)
-        now = market.book.price(stake.outcome)
+        now = prices(market.book)[stake.outcome]
         if status == LIVE:
-            worth = ahead.payout * now // WAD  # down
+            worth = ahead.payout * market.book.price(stake.outcome) // WAD  # down
         else:
             worth = market.book.owed(market.winner, stake.outcome, stake.amount, stake.shares)
             ahead = Outlook(worth, stake.shares) if status == REFUNDED else ahead
-            now = {WON: WAD, LOST: 0}.get(status, now)
+            now = {WON: json_number(100, 0), LOST: json_number(0)}.get(status, now)
     pnl = worth - stake.amount
     side = None if stake.outcome is None else market.outcomes[stake.outcome]
     body = {
@@ -437,7 +459,7 @@ def position(market: Market, stake: Stake, links: Links) -> tuple[Json, str, int
         "shares": usd(stake.shares),
         "stakedUsd": usd(stake.amount),
         "avgEntryCents": average_cents(stake.net, stake.shares),
-        "currentCents": cents(now),
+        "currentCents": now,
         "pnlUsd": usd(pnl),
         "maxPayoutUsd": usd(ahead.payout),
         "payoutUsd": None if status == LIVE else usd(worth),
@@ -490,6 +512,8 @@ def result(market: Market, links: Links) -> Json:
         "observedMarketCapUsd": (
             feed_usd(ending.end_answer) if caps and ending is not None and ending.end_answer is not None else None
         ),
+        "startReadingUsd": _reading(ending.start_answer if ending is not None else None),
+        "endReadingUsd": _reading(ending.end_answer if ending is not None else None),
         "payoutPerShareUsd": None if share is None else json_ratio_down(*share, 6),
         "poolUsd": usd(book.net_pool),
         "winningShares": usd(winners),
@@ -497,6 +521,10 @@ def result(market: Market, links: Links) -> Json:
         "refunded": market.refunded(),
         "txHash": None if ending is None else "0x" + ending.tx.hex(),
     }
+
+
+def _reading(answer: int | None) -> Number | None:
+    return None if answer is None else feed_usd(answer)
 
 
 def receipt(market: Market, stake: Stake, totals: BookTotals, links: Links) -> Json:

@@ -21,6 +21,8 @@ from x402.schemas import PaymentPayload, PaymentRequired, PaymentRequirements, R
 from x402.schemas.v1 import PaymentPayloadV1, PaymentRequiredV1, PaymentRequirementsV1
 
 from api.agent.payment import PRIMARY_TYPES, Payment, PaymentRejected
+from api.http.problem import Problem
+from api.http.requests import check_named_once
 from core.deployments import Token
 from core.eip3009 import with_usual_v
 from core.mirror.bet import BOUND_ONLY, bound_nonce
@@ -159,9 +161,14 @@ def decode(header: str, seller: Seller) -> Payment:
     if len(header) > MAX_PAYMENT_CHARACTERS:
         raise PaymentRejected(f"The payment is longer than {MAX_PAYMENT_CHARACTERS} characters.")
     try:
-        envelope = orjson.loads(base64.b64decode(header.strip(), validate=True))
+        raw = base64.b64decode(header.strip(), validate=True)
+        envelope = orjson.loads(raw)
     except (binascii.Error, ValueError):
         raise PaymentRejected("The payment is not the base64 of a JSON envelope.") from None
+    try:
+        check_named_once(raw)
+    except Problem as twice:
+        raise PaymentRejected(twice.message.replace("The body", "The payment")) from None
     if not isinstance(envelope, dict):
         raise PaymentRejected("The payment is not a JSON object.")
     version = str(envelope.get("x402Version"))

@@ -16,7 +16,8 @@ from core.cup.rounds import Round
 from core.cup.trading import Receipt
 from core.cup.wallets import Summary
 from core.db.types import hex_of
-from core.money import json_number, json_ratio_down
+from core.mirror.settlement import Book
+from core.money import json_number, json_ratio_down, parts_of
 
 Json = dict[str, Any]
 
@@ -49,19 +50,22 @@ def wallet_body(wallet: str, summary: Summary) -> Json:
 
 
 def outcomes_body(market: Market) -> list[Json]:
-    total = market.book.total_weight
     return [
-        {**side.body(), "impliedPct": percent(market.book.weight(position), total)}
-        for position, side in enumerate(market.sides)
+        {**side.body(), "impliedPct": json_number(price, 2)}
+        for side, price in zip(market.sides, _prices(market.book), strict=True)
     ]
+
+
+def _prices(book: Book) -> list[int]:
+    """Of each outcome in hundredths of a percent: together they are 100%."""
+    return parts_of(10_000, [book.weight(at) for at in range(book.outcomes)])
 
 
 def market_body(market: Market) -> Json:
     book = market.book
     # On an N-way market the leading outcome stands for yes.
     shown = 0 if market.binary else max(range(book.outcomes), key=book.weight)
-    weight, total = book.weight(shown), book.total_weight
-    yes = (weight * 20_000 + total) // (2 * total)  # hundredths of a cent of one, to the nearest
+    yes = _prices(book)[shown]
     return {
         "slug": market.slug,
         "marketId": market.market_id,

@@ -12,7 +12,7 @@ from api.cup.desk import Desk
 from api.http.application import NO_STORE, json_response
 from api.http.caller import caller_ip
 from api.http.problem import invalid
-from api.http.requests import read_json, read_path, read_query, validated_body
+from api.http.requests import in_body, read_json, read_path, read_query, validated_body
 from core.config import Settings
 from core.money import loads
 
@@ -85,4 +85,4 @@ async def _exact_json(request: web.Request) -> Any:
     try:
         return loads(await request.read())
     except ValueError as error:
-        raise invalid(f"The body is {error}.") from None
+        raise invalid(f"The body is {error}.", details=in_body("is not JSON")) from None

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import json
 import secrets
 from typing import Any, TypeVar
 
 import orjson
 from aiohttp import web
 from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 
 from api.http.problem import Problem, invalid
 
@@ -37,7 +39,9 @@ def read_query(request: web.Request, model: type[M]) -> M:
     given: dict[str, str] = {}
     for name, value in request.query.items():
         if name in given and name in model.model_fields:
-            raise invalid(f"The query parameter {name} is given twice.")
+            raise invalid(
+                f"The query parameter {name} is given twice.", details=[{"field": name, "problem": "is given twice"}]
+            )
         given[name] = value
     known = {field.alias or name for name, field in model.model_fields.items()}
     return _validated(model, {name: value for name, value in given.items() if name in known}, "query parameter")
@@ -60,15 +64,49 @@ async def read_json(request: web.Request, *, limit: int) -> Any:
     if len(body) > limit:
         raise too_large(limit)
     try:
-        return orjson.loads(body)
+        content = orjson.loads(body)
     except orjson.JSONDecodeError as error:
-        raise invalid(f"The body is not JSON: {error}.") from None
+        raise invalid(f"The body is not JSON: {error}.", details=in_body("is not JSON")) from None
+    check_named_once(body)
+    return content
+
+
+def check_named_once(body: bytes) -> None:
+    """400 for JSON in which an object names a field twice: readers differ in which of the two they take."""
+    try:
+        json.loads(body, object_pairs_hook=_pairs, parse_int=str, parse_float=str)
+    except _NamedTwice as twice:
+        raise invalid(
+            f"The body names {twice.name!r} twice.", details=[{"field": twice.name, "problem": "is given twice"}]
+        ) from None
+    except RecursionError:
+        raise invalid("The body is nested too deeply.", details=in_body("is nested too deeply")) from None
+
+
+class _NamedTwice(Exception):
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name[:64]
+
+
+def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise _NamedTwice(name)
+        found[name] = value
+    return found
+
+
+def in_body(what: str) -> list[dict[str, str]]:
+    """What is wrong with a body as a whole, as the list of problems by field."""
+    return [{"field": "body", "problem": what}]
 
 
 def validated_body(model: type[M], content: Any) -> M:
     """Parsed JSON as the model; an object that does not fit names the field and what is wrong with it."""
     if not isinstance(content, dict):
-        raise invalid("The body must be a JSON object.")
+        raise invalid("The body must be a JSON object.", details=in_body("must be a JSON object"))
     return _validated(model, content, "field")
 
 
@@ -80,16 +118,39 @@ def _validated(model: type[M], values: dict[str, Any], what: str) -> M:
     try:
         return model.model_validate(values)
     except ValidationError as error:
-        problems = [
-            {"field": ".".join(str(part) for part in each["loc"]), "problem": _sentence(each["msg"])}
-            for each in error.errors(include_url=False, include_input=False, include_context=False)
-        ]
-        first = problems[0]
-        raise invalid(
-            f"The {what} {first['field'] or 'given'} is wrong: {first['problem']}.", details=problems
-        ) from None
+        raise unfit(error, what) from None
 
 
-def _sentence(message: str) -> str:
-    text = message.removeprefix("Value error, ").rstrip(".")
+# What the patterns of the requests' models ask for, in words: a regular expression tells most readers nothing.
+FORMS = {
+    r"^0x[0-9a-fA-F]{40}$": "must be 0x and 40 hexadecimal digits",
+    r"^0x[0-9a-f]{40}$": "must be 0x and 40 hexadecimal digits",
+    r"^0[xX][0-9a-fA-F]{40}$": "must be 0x and 40 hexadecimal digits",
+    r"^0x[0-9a-fA-F]{64}$": "must be 0x and 64 hexadecimal digits",
+    r"^(0[xX])?[0-9a-fA-F]{64}$": "must be 64 hexadecimal digits, with or without 0x",
+    r"^(0[xX])?([0-9a-fA-F]{2}){1,2048}$": "must be bytes as hexadecimal digits, with or without 0x",
+    r"^[A-Za-z0-9:_-]{1,32}$": "must be 1 to 32 letters, digits, colons, underscores and hyphens",
+    r"^[!-~]{1,128}$": "must be 1 to 128 characters of ASCII without spaces",
+    r"^[0-9A-Z:+. -]{10,40}$": "must be ISO-8601 with an offset, like 2026-11-21T12:00:00Z",
+    r"^(0|[1-9][0-9]*)$": "must be a whole number without leading zeros, as text",
+    r"^(0|[1-9][0-9]{0,77})$": "must be a whole number below 2^256 without leading zeros, as text",
+    r"^[1-9][0-9]{0,18}$": "must be a whole number above 0 without leading zeros",
+    r"^[1-9][0-9]{0,77}$": "must be a whole number above 0 without leading zeros, as text",
+}
+
+
+def unfit(error: ValidationError, what: str) -> Problem:
+    """A 400 that names each field that does not fit its model, and what it must be. `what`: a field, say."""
+    problems = [
+        {"field": ".".join(str(part) for part in each["loc"]) or "body", "problem": _sentence(each)}
+        for each in error.errors(include_url=False, include_input=False)
+    ]
+    first = problems[0]
+    return invalid(f"The {what} {first['field']} is wrong: {first['problem']}.", details=problems)
+
+
+def _sentence(error: ErrorDetails) -> str:
+    if error["type"] == "string_pattern_mismatch":
+        return FORMS.get(error["ctx"]["pattern"], "has not the form that /docs shows for it")
+    text = error["msg"].removeprefix("Value error, ").rstrip(".")
     return text[:1].lower() + text[1:]

@@ -26,6 +26,7 @@ from api.http.requests import read_json, validated_body
 from api.unreadable import UNREADABLE
 from api.vpm import bets
 from api.vpm.authorization import Bet
+from api.vpm.bet_bounds import MAX_BET, MIN_BET, check_amount
 from api.vpm.bets import BetKey, KnownBet
 from api.vpm.chain import STOCK_TOKEN_SYMBOL, StockContracts
 from api.vpm.landing import ChainFacts, landing_of, position_in, read_facts
@@ -38,7 +39,7 @@ from core.deployments import Deployment
 from core.eip3009 import signer_of, with_usual_v
 from core.log import get_logger
 from core.metrics import counter
-from core.money import USD, decimal_text
+from core.money import decimal_text
 from core.outbox import HAS_RESULT, RELAY, Intent, IntentRequest, IntentWatch, report
 
 log = get_logger(__name__)
@@ -46,7 +47,6 @@ log = get_logger(__name__)
 ANSWERS = counter("vpm_relay_answers", "What the relay answered", ("answer",))
 
 RELAY_RATE = parse("10/minute")
-MIN_BET, MAX_BET = 1 * USD, 100 * USD
 MIN_AHEAD_SECONDS, MAX_AHEAD_SECONDS = 30, 3600
 RECEIPT_WAIT_SECONDS = 10.0
 # Blocks come with gaps; the wall clock may run ahead of the head by so much before it is not believed.
@@ -138,7 +138,7 @@ class Relay:
         matches = signer_of(bet.digest(self._token), with_usual_v(given)) == bet.signer
         signature = with_usual_v(given) if matches else given
         kit = self._escape_kit(bet, signature, contracts)
-        _check_amount(bet.amount, MIN_BET, MAX_BET)
+        check_amount(bet.amount, MIN_BET, MAX_BET)
         visit.room.enter_context(self._checking(kit))
 
         try:
@@ -158,7 +158,7 @@ class Relay:
             log.warning("the relay has no chain", action="relay.no_chain", why=error)
             raise _off(kit) from None
         if facts.market is not None:
-            _check_amount(bet.amount, max(MIN_BET, facts.market["minEntry"]), min(MAX_BET, facts.market["maxEntry"]))
+            check_amount(bet.amount, max(MIN_BET, facts.market["minEntry"]), min(MAX_BET, facts.market["maxEntry"]))
         if facts.authorization_used and matches and (known is None or not known.may_land):
             self._check_domain(bet, body, contracts)
             if (booked := await self._booked(bet, kit, visit, seen=facts.block, spent=True)) is not None:
@@ -457,17 +457,6 @@ def _key(bet: Bet) -> BetKey:
 
 def _body_hash(kit: Mapping[str, Any]) -> bytes:
     return keccak(hexstr=kit["data"])
-
-
-def _check_amount(amount: int, least: int, most: int) -> None:
-    if not least <= amount <= most:
-        raise Problem(
-            400,
-            "amount_out_of_bounds",
-            f"A bet here is from {decimal_text(least)} to {decimal_text(most)} USDG, and this one is "
-            f"{decimal_text(amount)}.",
-            extra={"minEntry": str(least), "maxEntry": str(most)},
-        )
 
 
 def _call(kit: Mapping[str, Any], contracts: StockContracts) -> Call:

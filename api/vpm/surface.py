@@ -219,7 +219,7 @@ def _surface(
                 "A bet ready to sign",
                 {
                     200: Answer("What to sign, and the relay's body without the signature.", TypedDataBody),
-                    400: _error("`invalid_request`"),
+                    400: _error("`invalid_request`, `amount_out_of_bounds`"),
                     404: _error("`market_not_found`"),
                     409: _error("`market_closed`"),
                     503: _error("`not_deployed`, `unavailable`"),

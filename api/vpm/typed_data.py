@@ -12,6 +12,7 @@ from api.http.application import json_response, unavailable
 from api.http.problem import Problem
 from api.http.requests import read_query
 from api.vpm.authorization import NONCE_FORMULA, Bet
+from api.vpm.bet_bounds import MAX_BET, MIN_BET, check_amount
 from api.vpm.chain import STOCK_TOKEN_SYMBOL, StockContracts
 from api.vpm.facts import Phase
 from api.vpm.index import StockIndex
@@ -51,6 +52,8 @@ class TypedData:
             raise Problem(404, "market_not_found", f"No market {query.market_id} was ever listed.")
         if market.phase(venue.head.timestamp) not in (Phase.OPENS, Phase.LIVE) or venue.entries_paused:
             raise Problem(409, "market_closed", "This market takes no bets.")
+        terms = market.market.terms
+        check_amount(int(query.amount), max(MIN_BET, terms.min_entry), min(MAX_BET, terms.max_entry))
         wall = int(self._clock())
         ahead = wall - venue.head.timestamp
         now = wall if 0 <= ahead <= CLOCK_SLACK_SECONDS else venue.head.timestamp
@@ -65,8 +68,6 @@ class TypedData:
             valid_before=now + query.valid_seconds,
             salt=bytes_of(query.salt, 32) if query.salt else secrets.token_bytes(32),
         )
-        if bet.amount >= 2**256:
-            raise Problem(400, "invalid_request", "The query parameter amount is wrong: it does not fit 256 bits.")
         return json_response(
             {
                 **bet.typed_data(self._deployment.token(STOCK_TOKEN_SYMBOL)),

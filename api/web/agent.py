@@ -52,7 +52,7 @@ class AgentPages:
 def odds_chart(bundle: Json) -> Chart | None:
     """The first outcome's price after every bet; None for a market of more than two."""
     market = bundle["market"]
-    if market["odds"]["yesPriceCents"] is None:
+    if market["odds"] is None or market["odds"]["yesPriceCents"] is None:
         return None
     label = market["outcomes"][0]["label"]
     points = [

@@ -198,6 +198,13 @@ async def test_every_field_of_a_request_is_checked(buyer: Buyer) -> None:
         assert response.status == (400 if required else 402 if name == "simulate" else 200), (name, body)
     response, body = await buyer.post({**whole, "sizeUsd": "5", "ref": "a b", "more": 1})
     assert {each["field"] for each in body["issues"]} == {"sizeUsd", "ref", "more"}
+    told = {each["field"]: each["problem"] for each in body["issues"]}
+    assert told["ref"] == "must be 1 to 32 letters, digits, colons, underscores and hyphens"
+    url, kind = f"{buyer.service.api}/trade", {"Content-Type": "application/json"}
+    for raw, field in ((b'{"sizeUsd": 1, "sizeUsd": 2}', "sizeUsd"), (b"{", "body"), (b"[]", "body")):
+        async with buyer.session.post(url, data=raw, headers=kind) as refused:
+            body = await refused.json()
+            assert (refused.status, [each["field"] for each in body["issues"]]) == (400, [field])
 
 
 @pytest.mark.proves("agent.service.limit.no_max_bet")

@@ -132,6 +132,7 @@ async def test_market_filters_and_pages(buyer: Buyer, service: AgentService) -> 
     assert await ids(type="price_direction") == ["updown"]
     assert await ids(token="AiXbT") == ["buckets"]
     assert await ids(ids="target,updown,none") == ["target", "updown"]
+    assert await ids(ids="target,updown,none", status="open") == ["target", "updown"]
     seen, cursor = [], None
     while True:
         query = {"limit": 1} if cursor is None else {"limit": 1, "cursor": cursor}

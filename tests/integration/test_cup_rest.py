@@ -115,8 +115,8 @@ async def test_markets_are_listed(cup: Cup) -> None:
         "$100M to under $200M",
         "$200M or more",
     ]
-    assert [each["impliedPct"] for each in found[ladder]["outcomes"]] == [33.33] * 3
-    assert (found[ladder]["yesCents"], found[ladder]["noCents"]) == (33.33, 66.67)
+    assert [each["impliedPct"] for each in found[ladder]["outcomes"]] == [33.34, 33.33, 33.33]  # 100 together
+    assert (found[ladder]["yesCents"], found[ladder]["noCents"]) == (33.34, 66.66)
     assert found[rounds]["direction"] is True
     assert [each["key"] for each in found[rounds]["outcomes"]] == ["up", "down"]
     assert (found[rounds]["yesCents"], found[rounds]["noCents"]) == (50, 50)

@@ -426,9 +426,14 @@ async def test_typed_data_is_ready_to_sign(service: StockService, door: Door, ma
     assert (response.status, answer["receipt"]) == (200, "confirmed"), answer
     view = chain.read(chain.contracts.settler.call("position", int(answer["positionId"])))
     assert (view["owner"], view["outcome"], view["offered"]) == (wallet.address.lower(), 1, 3 * USDG)
-    for bad, status in ((f"marketId={market}", 400), (f"marketId=999999&outcome=1&amount={USDG}", 404)):
-        response, _ = await door.get(f"/api/relay/typed-data?{bad}")
-        assert response.status == status
+    for bad, status, code in (
+        (f"marketId={market}", 400, "invalid_request"),
+        (f"marketId=999999&outcome=1&amount={USDG}", 404, "market_not_found"),
+        (f"marketId={market}&outcome=1&amount={USDG - 1}", 400, "amount_out_of_bounds"),
+        (f"marketId={market}&outcome=1&amount={100 * USDG + 1}", 400, "amount_out_of_bounds"),
+    ):
+        response, answer = await door.get(f"/api/relay/typed-data?{bad}")
+        assert (response.status, answer["error"]) == (status, code)
 
 
 async def test_a_crowd_is_told_to_come_back_and_does_not_shut_the_door(

@@ -19,7 +19,7 @@ from api.agent.render import Links
 from api.agent.times import iso
 from api.http.problem import Problem
 from core.mirror.settlement import Book, Kind, Quote
-from core.money import USD, loads
+from core.money import USD, loads, parts_of
 from core.pool_words import Computed
 from tests.support import agent_markets
 from tests.support.agent_markets import CAP, NOW, stake
@@ -55,7 +55,32 @@ def test_prices_of_two_sides_sum_to_a_hundred(stakes: list[tuple[int, int]]) -> 
         book, _ = book.staked(outcome, amount)
     odds = numbers(render.odds(market(book=book)))
     total = Decimal(odds["yesPriceCents"]) + Decimal(odds["noPriceCents"])
-    assert Decimal("99.9998") <= total <= 100  # each rounded down
+    assert total == 100
+
+
+@given(st.integers(0, 10**9), st.lists(st.integers(0, 10**30), min_size=1, max_size=12).filter(any))
+def test_parts_sum_to_the_whole_and_none_is_a_unit_off(whole: int, weights: list[int]) -> None:
+    parts = parts_of(whole, weights)
+    assert sum(parts) == whole
+    total = sum(weights)
+    assert all(abs(part * total - whole * each) < total for part, each in zip(parts, weights, strict=True))
+
+
+def test_a_market_that_ended_shows_its_result_and_no_odds() -> None:
+    book, _ = EMPTY.staked(0, 10 * USD)
+    over, live = market(book=book, ending=ending(0)), market(book=book)
+    assert numbers(render.odds(over)) == {"yesPriceCents": None, "noPriceCents": None}
+    assert numbers(render.ended(over, ending(0))) == {
+        "outcome": "yes",
+        "label": "Yes",
+        "resolvedAt": "1970-01-01T00:00:01Z",
+        "refunded": True,
+    }
+    assert render.ended(over, ending(None))["outcome"] == "void"
+    assert numbers(render.odds(live))["yesPriceCents"] > 50
+    answered = Ending(0, 120 * 10**8, 7, 100 * 10**8, 5, None, 9, bytes(32))
+    result = numbers(render.result(market(book=book, ending=answered), LINKS))
+    assert (result["startReadingUsd"], result["endReadingUsd"]) == (100, 120)
 
 
 @pytest.mark.proves(
@@ -74,7 +99,8 @@ def test_a_position_through_its_life() -> None:
     assert live["maxPayoutUsd"] == live["projectedPayoutUsd"] == Decimal(most) / USD
     assert live["payoutUsd"] is None
     assert live["pnlUsd"] == Decimal(most * price // 10**18 - 10 * USD) / USD
-    assert live["currentCents"] == Decimal(price // 10**12) / 10**4
+    assert live["currentCents"] == numbers(render.odds(market(book=book)))["yesPriceCents"]
+    assert abs(live["currentCents"] - Decimal(price) / 10**16) < Decimal("0.0001")
     assert live["status"] == "open"
     won = numbers(render.position(market(book=book, ending=ending(0)), mine, LINKS)[0])
     assert (won["status"], won["currentCents"], won["pnlUsd"]) == ("resolved-won", 100, Decimal(most) / USD - 10)

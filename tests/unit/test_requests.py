@@ -1,0 +1,88 @@
+"""What is wrong with a request, in words that its sender can act on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from annotated_types import BaseMetadata
+from pydantic import BaseModel, Field, ValidationError
+
+import api.agent.event_models
+import api.agent.models
+import api.cup.models
+import api.vpm.models.relay
+from api.agent.models import MarketsQuery
+from api.http.problem import Problem
+from api.http.requests import FORMS, check_named_once, unfit
+
+
+class Wanted(BaseModel):
+    wallet: str = Field(pattern=r"^0x[0-9a-fA-F]{40}$")
+    note: str = Field(pattern="^unheard of$")
+
+
+def test_a_form_is_told_in_words_and_never_as_a_regular_expression() -> None:
+    with pytest.raises(ValidationError) as raised:
+        Wanted.model_validate({"wallet": "0x12", "note": "x"})
+    refusal = unfit(raised.value, "field")
+    assert refusal.message == "The field wallet is wrong: must be 0x and 40 hexadecimal digits."
+    assert refusal.extra["details"] == [
+        {"field": "wallet", "problem": "must be 0x and 40 hexadecimal digits"},
+        {"field": "note", "problem": "has not the form that /docs shows for it"},
+    ]
+
+
+def patterns(module: Any) -> Iterator[str]:
+    for model in vars(module).values():
+        if isinstance(model, type) and issubclass(model, BaseModel) and _is_request(model):
+            for field in model.model_fields.values():
+                yield from _of(field.metadata)
+                yield from _of(getattr(field.annotation, "__args__", ()))
+
+
+def _is_request(model: type[BaseModel]) -> bool:
+    return model.__name__.endswith(("Request", "Query", "Path"))
+
+
+def _of(metadata: Any) -> Iterator[str]:
+    for each in metadata:
+        pattern = getattr(each, "pattern", None)
+        if isinstance(pattern, str):
+            yield pattern
+        if not isinstance(each, BaseMetadata):
+            yield from _of(getattr(each, "__metadata__", ()))
+            yield from _of(getattr(each, "metadata", ()) or ())
+
+
+def test_every_pattern_of_a_request_has_its_words() -> None:
+    modules = (api.agent.models, api.agent.event_models, api.cup.models, api.vpm.models.relay)
+    found = {pattern for module in modules for pattern in patterns(module)}
+    assert len(found) >= 8
+    assert found <= FORMS.keys()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b'{"a": 1, "a": 1}', b'{"in": {"a": 1, "b": 2, "a": 3}}', b'[{"a": null, "\\u0061": 2}]'],
+)
+def test_a_field_named_twice_is_refused_by_name(body: bytes) -> None:
+    with pytest.raises(Problem) as raised:
+        check_named_once(body)
+    assert (raised.value.status, raised.value.extra["details"]) == (
+        400,
+        [{"field": "a", "problem": "is given twice"}],
+    )
+
+
+def test_the_same_name_in_two_objects_is_fine() -> None:
+    check_named_once(b'{"a": {"a": 1e400}, "b": [{"a": 2}, {"a": ' + b"9" * 6000 + b"}]}")
+
+
+@pytest.mark.parametrize(
+    ("query", "only_open"),
+    [({}, True), ({"ids": "a"}, False), ({"ids": "a", "status": "open"}, True), ({"status": "all"}, False)],
+)
+def test_whoever_names_markets_gets_them_however_they_stand(query: dict[str, str], only_open: bool) -> None:
+    assert MarketsQuery.model_validate(query).only_open is only_open
