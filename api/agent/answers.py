@@ -404,6 +404,8 @@ class AgentPosition(_Times, _Projected):
 
 
 class PositionSummary(_Body):
+    """Of all the wallet's positions, whatever the page shows."""
+
     open_count: int
     resolved_count: int
     total_staked_usd: float
@@ -415,6 +417,7 @@ class PositionsBody(_ChainAnswer):
     count: int
     summary: PositionSummary
     positions: list[AgentPosition]
+    next_cursor: str | None = Field(description="Of the older positions; null on the last page.")
 
 
 class AgentResult(_Times):

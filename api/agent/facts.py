@@ -6,16 +6,22 @@ seconds of the chain's clock. A market's words are rendered from its specificati
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 
 from core.grid import grid_time
-from core.market_document import CATEGORIES, MarketDocument, Metadata, Specification
+from core.market_document import CATEGORIES, ID_PATTERN, MAX_ID, MarketDocument, Metadata, Specification
 from core.market_words import Outcome
+from core.mirror.bet import market_key
 from core.mirror.settlement import Book, Kind, RefundReason
 
 MAX_LAG_SECONDS = 60
+
+_KEY = re.compile(r"0x[0-9a-f]{64}")
+_ID = re.compile(rf"(?=.{{1,{MAX_ID}}}\Z){ID_PATTERN}")
 
 BookTotals = Mapping[int, tuple[int, int, int, int]]
 """By outcome: net stakes, shares, excess, number of stakes."""
@@ -175,6 +181,7 @@ class Stake:
     refund_reason: RefundReason | None
     status: int
     block: int
+    log_index: int
     at: int
     tx: bytes
     paid_amount: int
@@ -223,7 +230,7 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class Venue:
-    """Everything the index says, read in one transaction."""
+    """The present state, read in one transaction. `markets`: all that are unsettled, and the newest settled."""
 
     head: Head
     stakes_paused: bool
@@ -231,17 +238,26 @@ class Venue:
     markets: Mapping[bytes, Market]
     latest: Mapping[str, Observation]
     volume_24h: Mapping[bytes, int]
-    by_name: Mapping[str, Market]
 
     @property
     def now(self) -> int:
         return self.head.timestamp
 
     def market(self, name: str) -> Market | None:
-        """By id or slug, or the hex of the contract's key."""
-        return self.by_name.get(name)
+        """By id or slug, or the hex of the contract's key; None also for one that was settled long ago."""
+        key = key_of(name)
+        market = None if key is None else self.markets.get(key)
+        return market if market is not None and is_called(market, name) else None
 
 
-def names_of(markets: Mapping[bytes, Market]) -> dict[str, Market]:
-    """Lookup table by id, which is the slug, too, and by the hex of the contract's key."""
-    return {name: market for market in markets.values() for name in (market.id, "0x" + market.key.hex())}
+@lru_cache(maxsize=4_096)
+def key_of(name: str) -> bytes | None:
+    """The contract's key of the market that may have this name: an id is what the key is the hash of."""
+    if _KEY.fullmatch(name):
+        return bytes.fromhex(name[2:])
+    return market_key(name) if _ID.fullmatch(name) else None
+
+
+def is_called(market: Market, name: str) -> bool:
+    """Whether it is shown under this name: its id, which is the slug, too, or the hex of its key."""
+    return name in (market.id, "0x" + market.key.hex())

@@ -1,16 +1,21 @@
-"""The agent markets in memory, as fresh as the index."""
+"""The agent markets: the present ones in memory, as fresh as the index, the others from the database when asked for."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from api.agent.facts import Venue
+from api.agent.facts import Market, Venue, is_called, key_of
+from api.agent.pages import Order
 from api.agent.problems import problem
-from api.agent.rows import read_venue
+from api.agent.rows import read_settled, read_settled_page, read_venue
+from api.agent.storage import storage
+from api.archive import Archive
 from api.followed_index import FollowedIndex, Replica
+from core.market_words import Observed
+from core.mirror.settlement import Kind
 from core.pool_words import Told
 
 PAUSE_SECONDS = 0.05
@@ -20,9 +25,16 @@ class AgentIndex(FollowedIndex[Venue]):
     def __init__(
         self, url: str, engine: AsyncEngine, chain_id: int, feeds: Mapping[bytes, Told], *, replica: bool = False
     ) -> None:
-        read = partial(read_venue, chain_id, feeds)
+        self._feeds = feeds
+        self._archive: Archive[bytes, Market] = Archive(engine, partial(read_settled, feeds))
+        read = partial(read_venue, chain_id, feeds, self._archive)
         from_replica = Replica(chain_id, _block_of) if replica else None
         super().__init__("agent", url, engine, read, pause_seconds=PAUSE_SECONDS, replica=from_replica)
+
+    @property
+    def feeds(self) -> Iterable[bytes]:
+        """The feeds the service knows."""
+        return self._feeds.keys()
 
     def required(self) -> Venue:
         """The state as last read; 500 before the first read."""
@@ -33,6 +45,41 @@ class AgentIndex(FollowedIndex[Venue]):
     async def reached(self, block: int, timeout_seconds: float) -> None:
         """Waits until the index holds this block, or until time is up."""
         await self._until(lambda: self.venue is not None and self.venue.head.number >= block, timeout_seconds)
+
+    # ------------------------------------------------------------ whatever their age
+
+    async def market(self, name: str) -> Market | None:
+        """By id or slug, or the hex of the contract's key; 500 when it must be read and cannot be."""
+        key = key_of(name)
+        market = None if key is None else (await self.markets((key,))).get(key)
+        return market if market is not None and is_called(market, name) else None
+
+    async def markets(self, keys: Iterable[bytes]) -> dict[bytes, Market]:
+        """Those of these that the index has; 500 when some must be read and cannot be."""
+        present = self.required().markets
+        found, others = {}, []
+        for key in dict.fromkeys(keys):
+            market = present.get(key) or self._archive.kept(key)
+            if market is None:
+                others.append(key)
+            else:
+                found[key] = market
+        if others:
+            async with storage("The settled markets"):
+                found |= await self._archive.of(others)
+        return found
+
+    async def settled_page(
+        self, symbol: str | None, kind: Kind | None, after: Order | None, limit: int
+    ) -> dict[bytes, Market]:
+        """The first so many settled markets behind `after`, in the order of the list, on feeds the service knows."""
+        feeds = [feed for feed, told in self._feeds.items() if symbol is None or Observed(told.key).symbol == symbol]
+        if not feeds:
+            return {}
+        async with storage("The settled markets"), self._engine.connect() as connection:
+            kinds = [int(each) for each in Kind] if kind is None else [int(kind)]
+            keys = await read_settled_page(connection, feeds, kinds, after, limit)
+        return await self.markets(keys)
 
 
 def _block_of(venue: Venue) -> int:

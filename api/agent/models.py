@@ -226,6 +226,11 @@ class WalletQuery(BaseModel):
     wallet: Annotated[str, WithJsonSchema({"type": "string", "pattern": WALLET})] | None = None
 
 
+class PositionsQuery(WalletQuery):
+    limit: Annotated[int, Field(ge=1, le=200)] = 200
+    cursor: str | None = Field(default=None, description="nextCursor of the page before.")
+
+
 class PaymentHeaders(BaseModel):
     payment: str | None = Field(default=None, alias="PAYMENT-SIGNATURE", description="Base64 of the x402 v2 payload.")
     payment_v1: str | None = Field(default=None, alias="X-PAYMENT", description="Base64 of the x402 v1 envelope.")

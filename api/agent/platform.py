@@ -17,13 +17,13 @@ from api.agent.index import AgentIndex
 from api.agent.problems import problem
 from api.agent.render import Links
 from api.agent.reply import VERSION, body_bytes, reply
+from api.agent.rows import MAX_SETTLED
 from api.agent.switch import Trading
 from api.agent.times import iso_of, now_iso
 from api.http.rendered import Rendered
 from api.unreadable import UNREADABLE
 from core.db.engine import Pool
 from core.log import get_logger
-from core.mirror.settlement import MarketStatus
 from core.outbox import RELAY, report
 
 log = get_logger(__name__)
@@ -34,18 +34,26 @@ SCRIPT_SECONDS = 300
 SCRIPT_CACHE = f"public, max-age={SCRIPT_SECONDS}"
 PAID_IN_TIME_SECONDS = 600
 PROOF_SAMPLES = 5
+PAYOUTS_LOOKED_AT = 100
+"""Of each market, to say how soon winners are paid."""
 
-# Winning stakes are those of resolved markets on the winning side; where nobody held it, all are refunds.
+# Winning stakes are those of resolved markets on the winning side; where nobody held it, all are refunds. How soon they
+# are paid is told of the newest markets.
 _STATS = text(
     """
-    WITH won AS (
-        SELECT s.paid_at, m.closed_at FROM agent_stake s JOIN agent_market m ON m.market_id = s.market_id
-        WHERE m.status = 2 AND s.outcome = m.winner
+    WITH newest AS (
+        SELECT market_id, winner, closed_at FROM agent_market WHERE status <> 1
+        ORDER BY closed_at DESC, market_id DESC LIMIT :markets
+    ), won AS (
+        SELECT s.paid_at, m.closed_at FROM newest m CROSS JOIN LATERAL (
+            SELECT paid_at FROM agent_stake s WHERE s.market_id = m.market_id AND s.outcome = m.winner LIMIT :each
+        ) s
     )
     SELECT
-        (SELECT coalesce(sum(stakes), 0) FROM agent_market) AS bets,
-        (SELECT coalesce(sum(staked), 0) FROM agent_market) AS volume,
-        (SELECT coalesce(sum(paid_out), 0) FROM agent_market) AS paid,
+        (SELECT coalesce(sum(stakes), 0) FROM agent_total) AS bets,
+        (SELECT coalesce(sum(staked), 0) FROM agent_total) AS volume,
+        (SELECT coalesce(sum(paid_out), 0) FROM agent_total) AS paid,
+        (SELECT coalesce(sum(settled), 0) FROM agent_total WHERE feed = ANY(:feeds)) AS settled,
         (SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY paid_at - closed_at) FROM won WHERE paid_at IS NOT NULL)
             AS delay,
         (SELECT count(*) FROM won) AS winners,
@@ -54,18 +62,11 @@ _STATS = text(
 )
 _SAMPLES = text(
     "SELECT bet_hash FROM agent_stake WHERE outcome IS NOT NULL "
-    "ORDER BY staked_block DESC, staked_log_index DESC LIMIT :most"
+    "ORDER BY staked_at DESC, staked_block DESC, staked_log_index DESC LIMIT :most"
 )
 _RUNS = text("SELECT job, finished_at FROM keeper_run WHERE job IN ('agent-resolve', 'agent-snapshot', 'agent-canary')")
 # Refunds owed at once, winners, and every stake of a void market or one without a winning stake.
-_QUEUE = text(
-    """
-    SELECT count(*) FROM agent_stake s JOIN agent_market m ON m.market_id = s.market_id
-    LEFT JOIN agent_outcome w ON w.market_id = m.market_id AND w.outcome = m.winner
-    WHERE s.status = 2 OR (s.status = 1 AND (m.status = :void OR (m.status = 2 AND
-        (w.shares = 0 OR s.outcome = m.winner))))
-    """
-)
+_QUEUE = text("SELECT coalesce(sum(unpaid), 0) FROM agent_market WHERE unpaid > 0")
 
 
 class Platform:
@@ -109,14 +110,20 @@ class Platform:
         venue = self._index.required()
         try:
             async with asyncio.timeout(5), self._engine.connect() as connection:
-                row = (await connection.execute(_STATS, {"in_time": PAID_IN_TIME_SECONDS})).one()
+                asked = {
+                    "in_time": PAID_IN_TIME_SECONDS,
+                    "markets": MAX_SETTLED,
+                    "each": PAYOUTS_LOOKED_AT,
+                    "feeds": list(self._index.feeds),
+                }
+                row = (await connection.execute(_STATS, asked)).one()
                 samples = (await connection.execute(_SAMPLES, {"most": PROOF_SAMPLES})).scalars().all()
         except UNREADABLE as error:
             log.warning("the stats cannot be read", action="agent.no_database", why=error)
             raise problem("internal_error", "The statistics cannot be read now.") from None
         states = [each.status(venue.now) for each in venue.markets.values() if each.supported]
         return {
-            "markets": {"open": states.count("open"), "resolved": states.count("resolved") + states.count("void")},
+            "markets": {"open": states.count("open"), "resolved": int(row.settled)},
             "totalBets": int(row.bets),
             "totalVolumeUsd": render.usd(int(row.volume)),
             "totalPaidOutUsd": render.usd(int(row.paid)),
@@ -139,7 +146,7 @@ class Platform:
                 lanes = await report(connection, self._chain_id, RELAY)
             async with asyncio.timeout(3), self._engine.connect() as read:
                 ticks = {row.job: iso_of(row.finished_at) for row in await read.execute(_RUNS)}
-                queue = await read.scalar(_QUEUE, {"void": int(MarketStatus.VOID)})
+                queue = await read.scalar(_QUEUE)
         except UNREADABLE as error:
             log.warning("health cannot read the database", action="agent.no_database", why=error)
             why = why or "The database cannot be read."

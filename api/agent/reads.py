@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -13,24 +14,25 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from api.agent import outlook, render, store
 from api.agent.chain import AgentContracts, Balances
-from api.agent.facts import Market, Venue, deciding_times
+from api.agent.facts import Market, Venue, deciding_times, key_of
 from api.agent.held import OWN, SHARED, Held
 from api.agent.index import AgentIndex
 from api.agent.models import (
     MarketsQuery,
+    PositionsQuery,
     QuoteQuery,
     ResultQuery,
-    WalletQuery,
     checked_wallet,
     size_from_query,
 )
 from api.agent.orders import MIN_SIZE, SIMPLE_MAX, chain_now, check_open, largest_size, side_of
-from api.agent.pages import cursor_of, order_of, place_of
+from api.agent.pages import Order, StakePlace, cursor_of, order_of, place_of, stake_before, stake_cursor
 from api.agent.problems import problem
 from api.agent.render import Links
 from api.agent.reply import body_bytes, freshness, reply
 from api.agent.rows import read_by_bet, read_final_block, read_history, read_observations, read_readings, read_wallet
 from api.agent.times import iso, iso_of
+from api.archive import READ_AT_ONCE
 from api.http.caller import caller_ip
 from api.http.limits import RateLimits
 from api.http.requests import read_query
@@ -39,11 +41,13 @@ from core.chain import RpcError
 from core.config import Settings
 from core.db.engine import Pool
 from core.log import get_logger
+from core.market_document import CATEGORIES
 from core.money import decimal_text
 
 log = get_logger(__name__)
 
 _DEFAULTS = MarketsQuery()
+KINDS = {name: kind for kind, name in CATEGORIES.items()}
 _HASH = re.compile(r"0x[0-9a-f]{64}")
 
 QUOTE_RATE = parse("30/minute")
@@ -99,12 +103,22 @@ class Reads:
         asked = (query.status, query.type, query.token, query.ids, query.limit, query.cursor)
         return await self._lists.answer(request, asked, lambda: self._page(query))
 
-    def _page(self, query: MarketsQuery) -> bytes:
+    async def _page(self, query: MarketsQuery) -> bytes:
+        after = None if query.cursor is None else place_of(query.cursor)
         venue = self._index.required()
-        found = _filtered(venue, query)
-        if query.cursor is not None:
-            after = place_of(query.cursor)
+        if query.ids is not None:
+            keys = [key for name in query.ids.split(",") if (key := key_of(name.strip())) is not None]
+            named = await self._index.markets(keys)
+            names = {name.strip() for name in query.ids.split(",")}
+            found = _fitting(
+                (each for each in named.values() if names & {each.id, "0x" + each.key.hex()}), venue, query
+            )
+        else:
+            found = _fitting(venue.markets.values(), venue, query)
+        if after is not None:
             found = [each for each in found if order_of(each) > after]
+        if query.ids is None and not query.only_open:
+            found = await self._with_settled(found, venue, query, after)
         page = found[: query.limit]
         more = len(found) > len(page)
         return body_bytes(
@@ -117,18 +131,38 @@ class Reads:
             venue,
         )
 
-    async def market(self, request: web.Request) -> web.StreamResponse:
-        _, found = self._found(request.match_info["id"])
+    async def _with_settled(
+        self, present: Sequence[Market], venue: Venue, query: MarketsQuery, after: Order | None
+    ) -> list[Market]:
+        """The present ones and as many of the settled as a page and the question whether another follows need."""
+        kind = None if query.type is None else KINDS.get(query.type)
+        if query.type is not None and kind is None:
+            return list(present)
+        found = {each.key: each for each in present}
+        fitting = 0
+        while fitting <= query.limit:
+            read = await self._index.settled_page(_symbol(query), kind, after, query.limit + 1)
+            shown = _fitting(read.values(), venue, query)
+            fitting += len(shown)
+            # What is present is newer than what was read.
+            found |= {each.key: venue.markets.get(each.key, each) for each in shown}
+            if len(read) <= query.limit:
+                break
+            after = max(order_of(each) for each in read.values())
+        return sorted(found.values(), key=order_of)
 
-        def render_market() -> bytes:
-            venue, market = self._found(found.id)
+    async def market(self, request: web.Request) -> web.StreamResponse:
+        _, found = await self._found(request.match_info["id"])
+
+        async def render_market() -> bytes:
+            venue, market = await self._found(found.id)
             body = {**render.market_ref(market, venue, self._links), "stats": render.stats(market)}
             return body_bytes(self._links, {"market": body}, venue)
 
         return await self._details.answer(request, found.key, render_market)
 
     async def research(self, request: web.Request) -> web.StreamResponse:
-        _, found = self._found(request.match_info["id"])
+        _, found = await self._found(request.match_info["id"])
 
         async def render_research() -> bytes:
             return body_bytes(self._links, {"research": await self.bundle(found.id)}, self._index.required())
@@ -137,7 +171,7 @@ class Reads:
 
     async def bundle(self, name: str) -> dict[str, Any]:
         """Everything known of a market, by id or slug; 404 when there is none."""
-        venue, market = self._found(name)
+        venue, market = await self._found(name)
         try:
             async with asyncio.timeout(5), self._engine.connect() as connection:
                 stakes = await read_history(connection, market.key, HISTORY_POINTS)
@@ -174,7 +208,7 @@ class Reads:
         return self._index.tick
 
     def overview(self, closed: int) -> dict[str, Any]:
-        """Every open market, soonest deadline first, and the last `closed` of the others."""
+        """Every open market, soonest deadline first, and the last `closed` of the others that are present."""
         venue = self._index.required()
         known = [each for each in venue.markets.values() if each.supported]
         open_now = sorted((each for each in known if each.status(venue.now) == "open"), key=order_of)
@@ -188,9 +222,9 @@ class Reads:
             "freshness": freshness(venue),
         }
 
-    def outcome(self, name: str) -> dict[str, Any]:
+    async def outcome(self, name: str) -> dict[str, Any]:
         """How a market resolved, or that it is pending."""
-        return render.result(self._found(name)[1], self._links)
+        return render.result((await self._found(name))[1], self._links)
 
     # ------------------------------------------------------------ quotes
 
@@ -200,7 +234,7 @@ class Reads:
         query = read_query(request, QuoteQuery)
         size = size_from_query(query.size_usd)
         wallet = None if query.wallet is None else checked_wallet(query.wallet)
-        venue, market = self._found(query.market_id)
+        venue, market = await self._found(query.market_id)
         now = chain_now(venue.now)
         check_open(market, now)
         outcome = side_of(market, query.side)
@@ -236,25 +270,41 @@ class Reads:
     # ------------------------------------------------------------ positions, results, proofs
 
     async def positions(self, request: web.Request) -> web.StreamResponse:
-        wallet = checked_wallet(read_query(request, WalletQuery).wallet)
-        return await self._books.answer(request, wallet, lambda: self._book(wallet))
+        query = read_query(request, PositionsQuery)
+        wallet = checked_wallet(query.wallet)
+        before = None if query.cursor is None else stake_before(query.cursor)
+        asked = (wallet, query.limit, before)
+        return await self._books.answer(request, asked, lambda: self._book(wallet, query.limit, before))
 
-    async def _book(self, wallet: str) -> bytes:
+    async def _book(self, wallet: str, limit: int, before: StakePlace | None) -> bytes:
+        """A page of the wallet's positions, and the summary of all it has."""
         try:
             async with asyncio.timeout(5), self._engine.connect() as connection:
                 stakes = await read_wallet(connection, wallet)
         except UNREADABLE as error:
             raise _unreadable(error, "The positions") from None
         venue = self._index.required()
-        bodies, summary = render.positions(venue, stakes, self._links)
-        content = {"wallet": wallet, "count": len(bodies), "summary": summary, "positions": bodies}
+        page = [each for each in stakes if before is None or (each.block, each.log_index) < before]
+        summary = render.PositionSummary()
+        for start in range(0, len(stakes), READ_AT_ONCE):
+            some = stakes[start : start + READ_AT_ONCE]
+            summary.add(some, await self._index.markets(each.market_key for each in some))
+        shown = page[:limit]
+        bodies = render.positions(shown, await self._index.markets(each.market_key for each in shown), self._links)
+        content = {
+            "wallet": wallet,
+            "count": len(bodies),
+            "summary": summary.body(),
+            "positions": bodies,
+            "nextCursor": stake_cursor(shown[-1].block, shown[-1].log_index) if len(page) > limit else None,
+        }
         return body_bytes(self._links, content, venue)
 
     async def result(self, request: web.Request) -> web.StreamResponse:
-        _, found = self._found(read_query(request, ResultQuery).market_id)
+        _, found = await self._found(read_query(request, ResultQuery).market_id)
 
-        def render_result() -> bytes:
-            return body_bytes(self._links, {"result": self.outcome(found.id)}, self._index.required())
+        async def render_result() -> bytes:
+            return body_bytes(self._links, {"result": await self.outcome(found.id)}, self._index.required())
 
         return await self._results.answer(request, found.key, render_result)
 
@@ -275,7 +325,7 @@ class Reads:
         if stake is None:
             raise _no_proof()
         venue = self._index.required()
-        market = venue.markets.get(stake.market_key)
+        market = (await self._index.markets((stake.market_key,))).get(stake.market_key)
         if market is None:
             raise problem("internal_error", "The proof's market is not read yet.", status=503)
         status = "final" if stake.block <= final_block else "confirmed"
@@ -323,26 +373,21 @@ class Reads:
             log.warning("a balance cannot be read", action="agent.no_chain", why=error)
             return None
 
-    def _found(self, name: str) -> tuple[Venue, Market]:
+    async def _found(self, name: str) -> tuple[Venue, Market]:
         venue = self._index.required()
-        market = venue.market(name)
+        market = venue.market(name) or await self._index.market(name)
         if market is None:
             raise problem("market_not_found", f"There is no market {name!r}.")
         return venue, market
 
 
-def _filtered(venue: Venue, query: MarketsQuery) -> list[Market]:
+def _fitting(markets: Iterable[Market], venue: Venue, query: MarketsQuery) -> list[Market]:
     """Soonest deadline first."""
-    if query.ids is not None:
-        named = {market.key: market for name in query.ids.split(",") if (market := venue.market(name.strip()))}
-        found = list(named.values())
-    else:
-        found = list(venue.markets.values())
-    symbol = None if query.token is None else query.token.strip().removeprefix("$").upper()
+    symbol = _symbol(query)
     return sorted(
         (
             each
-            for each in found
+            for each in markets
             if each.supported
             and (not query.only_open or each.status(venue.now) == "open")
             and (query.type is None or each.metric == query.type)
@@ -350,6 +395,10 @@ def _filtered(venue: Venue, query: MarketsQuery) -> list[Market]:
         ),
         key=order_of,
     )
+
+
+def _symbol(query: MarketsQuery) -> str | None:
+    return None if query.token is None else query.token.strip().removeprefix("$").upper()
 
 
 def _alike(market: Market, venue: Venue) -> list[Market]:

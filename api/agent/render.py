@@ -5,7 +5,7 @@ Cents have at most 4 decimals, shares and dollars 6, percentages 4.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -435,18 +435,13 @@ def position_status(market: Market, stake: Stake) -> str:
 
 def position(market: Market, stake: Stake, links: Links) -> tuple[Json, str, int]:
     """The body, its status, and profit or loss in units. One trade is one position."""
-    status = position_status(market, stake)
-    if stake.outcome is None:  # a payment that came too late: given back whole, never in the book
-        ahead, now, worth = Outlook(stake.amount, 0), json_number(0), stake.amount
+    status, ahead, worth = _standing(market, stake)
+    if stake.outcome is None:
+        now = json_number(0)
+    elif status in (WON, LOST):
+        now = json_number(100, 0) if status == WON else json_number(0)
     else:
-        ahead = outlook.of_position(market, stake, stake.outcome)
         now = prices(market.book)[stake.outcome]
-        if status == LIVE:
-            worth = ahead.payout * market.book.price(stake.outcome) // WAD  # down
-        else:
-            worth = market.book.owed(market.winner, stake.outcome, stake.amount, stake.shares)
-            ahead = Outlook(worth, stake.shares) if status == REFUNDED else ahead
-            now = {WON: json_number(100, 0), LOST: json_number(0)}.get(status, now)
     pnl = worth - stake.amount
     side = None if stake.outcome is None else market.outcomes[stake.outcome]
     body = {
@@ -473,24 +468,47 @@ def position(market: Market, stake: Stake, links: Links) -> tuple[Json, str, int
     return body, status, pnl
 
 
-def positions(venue: Venue, stakes: list[Stake], links: Links) -> tuple[list[Json], Json]:
-    bodies, live, staked, profit = [], 0, 0, 0
-    for each in stakes:
-        market = venue.markets.get(each.market_key)
-        if market is None:  # listed in a block read after the markets were
-            continue
-        body, status, pnl = position(market, each, links)
-        bodies.append(body)
-        live += status == LIVE
-        staked += each.amount
-        profit += pnl
-    summary = {
-        "openCount": live,
-        "resolvedCount": len(bodies) - live,
-        "totalStakedUsd": usd(staked),
-        "totalPnlUsd": usd(profit),
-    }
-    return bodies, summary
+def _standing(market: Market, stake: Stake) -> tuple[str, Outlook, int]:
+    """Its status, what it would be or is paid, and what it is worth in units."""
+    status = position_status(market, stake)
+    if stake.outcome is None:  # a payment that came too late: given back whole, never in the book
+        return status, Outlook(stake.amount, 0), stake.amount
+    ahead = outlook.of_position(market, stake, stake.outcome)
+    if status == LIVE:
+        return status, ahead, ahead.payout * market.book.price(stake.outcome) // WAD  # down
+    worth = market.book.owed(market.winner, stake.outcome, stake.amount, stake.shares)
+    return status, Outlook(worth, stake.shares) if status == REFUNDED else ahead, worth
+
+
+def positions(stakes: Iterable[Stake], markets: Mapping[bytes, Market], links: Links) -> list[Json]:
+    """Without those of a market listed in a block read after the markets were."""
+    return [position(markets[each.market_key], each, links)[0] for each in stakes if each.market_key in markets]
+
+
+class PositionSummary:
+    """The sums over a wallet's positions."""
+
+    def __init__(self) -> None:
+        self._live = self._over = self._staked = self._profit = 0
+
+    def add(self, stakes: Iterable[Stake], markets: Mapping[bytes, Market]) -> None:
+        for each in stakes:
+            market = markets.get(each.market_key)
+            if market is None:
+                continue
+            status, _, worth = _standing(market, each)
+            self._live += status == LIVE
+            self._over += status != LIVE
+            self._staked += each.amount
+            self._profit += worth - each.amount
+
+    def body(self) -> Json:
+        return {
+            "openCount": self._live,
+            "resolvedCount": self._over,
+            "totalStakedUsd": usd(self._staked),
+            "totalPnlUsd": usd(self._profit),
+        }
 
 
 def result(market: Market, links: Links) -> Json:

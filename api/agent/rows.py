@@ -2,30 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import heapq
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import product
 from typing import Any
 
-from sqlalchemy import func, select
+from sqlalchemy import (
+    ColumnElement,
+    SmallInteger,
+    and_,
+    column,
+    func,
+    literal,
+    literal_column,
+    select,
+    true,
+    tuple_,
+    values,
+)
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from api.agent.facts import Arrival, ArrivalState, BookTotals, Ending, Head, Market, Observation, Stake, Venue, names_of
+from api.agent.facts import Arrival, ArrivalState, BookTotals, Ending, Head, Market, Observation, Stake, Venue
+from api.agent.pages import Order
+from api.archive import READ_AT_ONCE, Archive
 from core.chain import checksum
 from core.db.schema.index import chain_cursor, chain_reorg
 from core.db.schema.index_agent import agent_market, agent_outcome, agent_stake, agent_venue
 from core.db.schema.index_shared import oracle_round, token_authorization
+from core.db.types import Address
 from core.market_document import Metadata, Specification, described
 from core.mirror.settlement import Book, MarketStatus, RefundReason
 from core.pool_words import Told
 
 DAY_SECONDS = 86_400
+MAX_SETTLED = 200
+"""So many settled markets, the newest, are held with the unsettled; any other is read when it is asked for."""
+
+# As the partial indexes have it: with the number as a parameter a generic plan could not use them.
+_SETTLED = agent_market.c.status != literal_column("1")
 
 
 async def read_venue(
-    chain_id: int, feeds: Mapping[bytes, Told], connection: AsyncConnection, held: Venue | None
+    chain_id: int,
+    feeds: Mapping[bytes, Told],
+    archive: Archive[bytes, Market],
+    connection: AsyncConnection,
+    held: Venue | None,
 ) -> Venue | None:
     """The present state, reading only the markets that changed since `held`; None while not one block is indexed.
 
-    feeds: what the deployment file says of each feed, by its address. Call it within one snapshot.
+    feeds: what the deployment file says of each feed, by its address. archive: is told which of its markets may have
+    changed. Call it within one snapshot.
     """
     last_reorg = select(func.max(chain_reorg.c.id)).where(chain_reorg.c.chain_id == chain_id).scalar_subquery()
     found = await connection.execute(
@@ -46,34 +73,95 @@ async def read_venue(
     )
     reorgs = row.last_reorg or 0
     # A reorganization may have lowered any market's last block, so after one everything is read again.
-    since = held.head.number if held is not None and held.reorgs == reorgs and held.head.number <= head.number else None
-    changed = await _read_markets(connection, feeds, since)
-    markets = changed if held is None or since is None else {**held.markets, **changed} if changed else held.markets
+    if held is None or held.reorgs != reorgs or held.head.number > head.number:
+        archive.forget_all()
+        markets: Mapping[bytes, Market] = await _read_present(connection, feeds)
+    else:
+        changed = await _read_where(connection, feeds, agent_market.c.updated_block > held.head.number)
+        archive.forget(changed)
+        markets = _present({**held.markets, **changed}) if changed else held.markets
+    observed = feeds.keys() | {bytes.fromhex(each.feed[2:]) for each in markets.values()}
     return Venue(
         head=head,
         stakes_paused=bool(row.stakes_paused),
         reorgs=reorgs,
         markets=markets,
-        latest=await _read_latest(connection, chain_id, {each.feed for each in markets.values()}),
+        latest=await _read_latest(connection, chain_id, {checksum(each) for each in observed}),
         volume_24h=await _read_volumes(connection, head.timestamp - DAY_SECONDS),
-        by_name=held.by_name if held is not None and markets is held.markets else names_of(markets),
     )
 
 
-async def _read_markets(
-    connection: AsyncConnection, feeds: Mapping[bytes, Told], since: int | None
+async def _read_present(connection: AsyncConnection, feeds: Mapping[bytes, Told]) -> dict[bytes, Market]:
+    newest = (
+        select(agent_market.c.market_id)
+        .where(_SETTLED)
+        .order_by(agent_market.c.closed_at.desc(), agent_market.c.market_id.desc())
+        .limit(MAX_SETTLED)
+    )
+    keys = list(await connection.scalars(newest))
+    unsettled = await _read_where(connection, feeds, agent_market.c.status == literal_column("1"))
+    return {**unsettled, **await _read_where(connection, feeds, agent_market.c.market_id.in_(keys))}
+
+
+def _present(markets: Mapping[bytes, Market]) -> dict[bytes, Market]:
+    """The unsettled of them and the newest settled."""
+    unsettled = {key: each for key, each in markets.items() if each.ending is None}
+    settled = [(each.ending.at, key) for key, each in markets.items() if each.ending is not None]
+    return unsettled | {key: markets[key] for _, key in heapq.nlargest(MAX_SETTLED, settled)}
+
+
+async def read_settled(
+    feeds: Mapping[bytes, Told], connection: AsyncConnection, keys: Sequence[bytes]
 ) -> dict[bytes, Market]:
-    markets, books = select(agent_market), select(agent_outcome)
-    if since is not None:
-        markets = markets.where(agent_market.c.updated_block > since)
-        newer = select(agent_market.c.market_id).where(agent_market.c.updated_block > since)
-        books = books.where(agent_outcome.c.market_id.in_(newer))
-    rows = (await connection.execute(markets)).all()
-    if not rows:
-        return {}
+    """Those of these markets that are settled."""
+    return await _read_where(connection, feeds, and_(agent_market.c.market_id.in_(keys), _SETTLED))
+
+
+async def read_settled_page(
+    connection: AsyncConnection, feeds: Iterable[bytes], kinds: Iterable[int], after: Order | None, limit: int
+) -> list[bytes]:
+    """Keys of settled markets on these feeds and of these kinds, those whose bets ended first first, from behind
+    `after` on.
+
+    Each feed and kind is an index range of its own, read no further than the page is long.
+    """
+    columns = agent_market.c
+    place = (columns.closes_at, columns.listed_block, columns.listed_log_index)
+    asked = values(column("feed", Address), column("kind", SmallInteger), name="asked").data(
+        list(product(feeds, kinds))
+    )
+    page = (
+        select(columns.market_id, *place)
+        .where(columns.feed == asked.c.feed, columns.kind == asked.c.kind, _SETTLED)
+        .order_by(*place)
+        .limit(limit)
+    )
+    if after is not None:
+        page = page.where(tuple_(*place) > tuple_(*map(literal, after)))
+    each = page.lateral("page")
+    query = (
+        select(each.c.market_id)
+        .select_from(asked.join(each, true()))
+        .order_by(each.c.closes_at, each.c.listed_block, each.c.listed_log_index)
+        .limit(limit)
+    )
+    return list(await connection.scalars(query))
+
+
+async def _read_where(
+    connection: AsyncConnection, feeds: Mapping[bytes, Told], where: ColumnElement[bool]
+) -> dict[bytes, Market]:
+    rows = (await connection.execute(select(agent_market).where(where))).all()
     by_market: dict[bytes, list[Any]] = {}
-    for each in await connection.execute(books.order_by(agent_outcome.c.market_id, agent_outcome.c.outcome)):
-        by_market.setdefault(each.market_id, []).append(each)
+    for start in range(0, len(rows), READ_AT_ONCE):
+        keys = [row.market_id for row in rows[start : start + READ_AT_ONCE]]
+        books = (
+            select(agent_outcome)
+            .where(agent_outcome.c.market_id.in_(keys))
+            .order_by(agent_outcome.c.market_id, agent_outcome.c.outcome)
+        )
+        for each in await connection.execute(books):
+            by_market.setdefault(each.market_id, []).append(each)
     return {row.market_id: _market(row, by_market[row.market_id], feeds) for row in rows}
 
 
@@ -250,6 +338,7 @@ def stake_of(row: Any) -> Stake:
         refund_reason=None if row.refund_reason is None else RefundReason(row.refund_reason),
         status=row.status,
         block=row.staked_block,
+        log_index=row.staked_log_index,
         at=row.staked_at,
         tx=row.staked_tx,
         paid_amount=row.paid_amount,

@@ -92,7 +92,7 @@ class Settling:
         async with storage("The trade records"), self._engine.connect() as connection:
             placed = await _placed(connection, wanted.wallet, key_hash)
         if placed is not None:
-            return self._shown(wanted, placed, replay=True, kit=None, named=market)
+            return await self._shown(wanted, placed, replay=True, kit=None, named=market)
         wallet = bytes.fromhex(wanted.wallet[2:])
         async with storage("The trade records"), self._pool.connection() as write:
             known = await store.find_trade(write, wallet, key_hash)
@@ -128,7 +128,7 @@ class Settling:
             return await self._beaten(order, kit)
         intent, placed = await self._first_news(order.request, asked, self._wait_seconds)
         if placed is not None:
-            return self._shown(order.request, placed, replay=False, kit=kit)
+            return await self._shown(order.request, placed, replay=False, kit=kit)
         if intent.refused or intent.outcome is Outcome.REVERTED:
             facts = await self._facts_after(client, contracts, order, payment)
             # Somebody was faster with the same authorization: what it brought is the payer's.
@@ -307,7 +307,7 @@ class Settling:
             with contextlib.suppress(*UNREADABLE):
                 async with self._engine.connect() as connection:
                     placed = await _placed(connection, wanted.wallet, key_hash)
-                if placed is not None and placed.stake.market_key in self._index.required().markets:
+                if placed is not None and await self._index.markets((placed.stake.market_key,)):
                     return placed
             await self._index.changed(tick)
 
@@ -318,7 +318,7 @@ class Settling:
         if seconds > 0:
             intent, placed = await self._first_news(wanted, intent, seconds)
             if placed is not None:
-                return self._shown(wanted, placed, replay=replay, kit=kit)
+                return await self._shown(wanted, placed, replay=replay, kit=kit)
         if intent.succeeded:
             return await self._settled_soon(
                 wanted, intent.block_number or 0, intent.tx_hash_hex, replay=replay, kit=kit
@@ -348,9 +348,9 @@ class Settling:
             log.warning("a settled trade cannot be read", action="agent.no_database", why=error)
         if placed is None:
             raise trade_refusals.unknown(tx_hash, kit) if tx_hash is not None else trade_refusals.settling(kit)
-        return self._shown(wanted, placed, replay=replay, kit=kit)
+        return await self._shown(wanted, placed, replay=replay, kit=kit)
 
-    def _shown(
+    async def _shown(
         self,
         wanted: TradeRequest,
         placed: Placed,
@@ -360,11 +360,11 @@ class Settling:
         named: Market | None = None,
     ) -> web.Response:
         """The receipt of what settled under the key; 409 when that was another trade than the one asked for."""
-        venue, stake = self._index.required(), placed.stake
-        named = venue.market(wanted.market_id) if named is None else named
+        stake = placed.stake
+        named = await self._index.market(wanted.market_id) if named is None else named
         if named is not None and not _same(wanted, named, stake):
             raise trade_refusals.conflict(wanted.idem_key)
-        market = venue.markets[stake.market_key]
+        market = (await self._index.markets((stake.market_key,)))[stake.market_key]
         return self._receipts.settled(market, stake, placed.totals, replay=replay, kit=kit)
 
 

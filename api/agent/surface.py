@@ -311,7 +311,7 @@ def _surface(
                     422: _NO_WALLET,
                     500: _UNREADABLE,
                 },
-                query=models.WalletQuery,
+                query=models.PositionsQuery,
             ),
             Operation(
                 "GET",

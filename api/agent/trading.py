@@ -102,7 +102,7 @@ class TradeDesk:
             await self._rates.unpaid(request, wanted)
         else:
             await self._rates.offered(request, wanted)
-        market = venue.market(wanted.market_id)
+        market = await self._index.market(wanted.market_id)
         if market is None:
             raise problem("market_not_found", f"There is no market {wanted.market_id!r}.")
         key_hash = idem_hash(wanted.idem_key)

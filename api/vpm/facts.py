@@ -115,7 +115,8 @@ class HeldPosition:
 
 @dataclass(frozen=True, slots=True)
 class Venue:
-    """Everything the index says, read in one transaction. `reorgs` is the id of the last reorganization undone."""
+    """The present state, read in one transaction. `reorgs` is the id of the last reorganization undone; `markets`: all
+    that are unsettled, the newest settled, and those of which winners are unpaid."""
 
     head: Head
     entries_paused: bool

@@ -174,6 +174,7 @@ class Health:
                 break
             # Not looked at again until a row of theirs changes.
             self._delivered |= {market.id: (generation, market.version) for market in some}
+        self._delivered = {each: seen for each, seen in self._delivered.items() if each in venue.markets}
         return not late, _listing(late, "undelivered 20 min after settlement", "everything settled is delivered")
 
     async def _open_schedule(self) -> Finding:

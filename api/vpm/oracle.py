@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -31,6 +32,7 @@ PAUSE_SECONDS = 0.5
 IDLE_SECONDS = 2.0
 REREAD_SECONDS = 10.0
 TIMEOUT_SECONDS = 3.0
+MAX_BESIDES = 64
 STALE_AFTER_SECONDS = 10.0
 
 
@@ -68,6 +70,15 @@ class OracleWatch:
         self._engine = engine
         self._clock = clock
         self._asked: dict[int, _Asked] = {}
+        self._besides: OrderedDict[int, ListedMarket] = OrderedDict()
+
+    def ask_besides(self, market: ListedMarket) -> None:
+        """Has the next pass ask about a market settled long ago, too, whose rounds its settlement does not name."""
+        if not _settled_by_rounds(market):
+            self._besides[market.id] = market
+            self._besides.move_to_end(market.id)
+            while len(self._besides) > MAX_BESIDES:
+                self._besides.popitem(last=False)
 
     @property
     def stale(self) -> bool:
@@ -102,10 +113,11 @@ class OracleWatch:
         latest = await self._latest(head.number)
         readings = dict(self.oracle.readings)
         if self._contracts is not None and self._index is not None and self._index.venue is not None:
-            markets = self._index.venue.markets
+            markets = {**self._besides, **self._index.venue.markets}
             wanted = [m for m in markets.values() if self._needs(m, latest.get(m.feed), head.timestamp)]
             for market_id in [known for known in readings if known not in markets]:
                 del readings[market_id]
+                self._asked.pop(market_id, None)
             if wanted:
                 readings |= await self._readings(wanted, head.number, head.timestamp)
                 for market in wanted:

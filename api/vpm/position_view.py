@@ -8,7 +8,7 @@ from typing import Any
 from api.vpm import words
 from api.vpm.facts import SIDES, HeldPosition, ListedMarket
 from core.mirror.vested import Moment
-from core.mirror.vested_views import PositionView, owner_totals, position_view
+from core.mirror.vested_views import OwnerTotals, PositionView, position_view
 
 
 def position_body(market: ListedMarket, held: HeldPosition, now: Moment) -> dict[str, Any]:
@@ -19,20 +19,19 @@ def owner_body(
     owner: str,
     positions: Sequence[HeldPosition],
     markets: Mapping[int, ListedMarket],
+    totals: OwnerTotals,
     now: Moment,
     *,
     read_at: int,
     stale: bool,
 ) -> dict[str, Any]:
-    """An address's positions over all markets with their totals; those of a market not known yet wait for it."""
+    """An address's positions with its totals; those of a market not known yet wait for it."""
     rows = []
-    views = []
     for held in positions:
         market = markets.get(held.position.market_id)
         if market is None:
             continue
         view = position_view(market.market, held.position, held.vintage, now)
-        views.append(view)
         phase = market.phase(now.timestamp)
         winner = market.market.winner
         rows.append(
@@ -48,7 +47,6 @@ def owner_body(
                 "open": view.open,
             }
         )
-    totals = owner_totals(views)
     return {
         "owner": owner,
         "deployed": True,

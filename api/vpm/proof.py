@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -30,18 +30,19 @@ from api.vpm.proof_rows import (
     Betting,
     Refund,
     Sweep,
+    Totals,
     read_audit,
     read_betting,
     read_openers,
     read_refunds,
     read_sweeps,
+    read_totals,
 )
-from api.vpm.rows import read_owing
+from api.vpm.rows import read_drill, read_newest_settled, read_owing
 from core.chain import ChainClient, Contract, RpcError
 from core.config import Settings
 from core.deployments import Deployment
 from core.log import get_logger
-from core.mirror.vested import as_of
 
 log = get_logger(__name__)
 
@@ -53,7 +54,6 @@ MIN_PAUSE_SECONDS = 0.2
 PAUSE_PER_GATHERING = 4
 CHAIN_TIMEOUT_SECONDS = 3.0
 SETTLED_SHOWN = 500
-DRILL = 2
 
 LOG_SECTIONS = ("settled", "refundDrill", "feeSweeps", "bettors", "usdg", "counters", "audit")
 CHAIN_SECTIONS = ("safe", "solvency")
@@ -78,6 +78,9 @@ class Gathered:
     """What is known; None or empty until it was read once. `version` grows with every change."""
 
     betting: Betting | None = None
+    totals: Totals | None = None
+    settled: tuple[ListedMarket, ...] = ()
+    drill: ListedMarket | None = None
     openers: tuple[str, ...] = ()
     sweeps: tuple[Sweep, ...] = ()
     refunds: tuple[Refund, ...] = ()
@@ -163,12 +166,15 @@ class Proof:
             async with asyncio.timeout(15), self._engine.connect() as connection:
                 await connection.execution_options(isolation_level="REPEATABLE READ")
                 openers = await read_openers(connection)
-                drill = _drill(venue)
+                drill = await read_drill(connection)
                 return replace(
                     known,
                     venue=venue,
                     openers=tuple(openers),
                     betting=await read_betting(connection, self._operators(openers)),
+                    totals=await read_totals(connection, venue.head.moment),
+                    settled=tuple(await read_newest_settled(connection, SETTLED_SHOWN)),
+                    drill=drill,
                     sweeps=tuple(await read_sweeps(connection)),
                     refunds=() if drill is None else tuple(await read_refunds(connection, drill.id)),
                     drill_owes=drill is None or await _owes(connection, venue, drill),
@@ -236,7 +242,7 @@ class Proof:
         if deployed and venue is None:
             raise unavailable("The chain could not be read yet; try again shortly.")
         missing = [*(LOG_SECTIONS if found.logs_missing else ()), *(CHAIN_SECTIONS if found.chain_missing else ())]
-        drill = None if venue is None else _drill(venue)
+        drill = found.drill
         return {
             "status": "deployed" if deployed else "not-deployed",
             "contracts": [
@@ -254,7 +260,7 @@ class Proof:
             if found.safe is None
             else {"address": found.safe.address, "threshold": found.safe.threshold, "owners": found.safe.owners},
             "counters": self._counters(found),
-            "settled": [] if venue is None else _settled(venue),
+            "settled": _settled(found.settled),
             "refundDrill": None if drill is None else self._refund_drill(drill, found),
             "feeSweeps": [{"tx": each.tx, "amount": str(each.amount), "at": each.at} for each in found.sweeps],
             "bettors": {
@@ -310,26 +316,24 @@ class Proof:
         ]
 
     def _counters(self, found: Gathered) -> list[dict[str, Any]]:
-        venue, betting = found.venue, found.betting
-        if venue is None or betting is None or self._contracts is None:
+        totals, betting = found.totals, found.betting
+        if totals is None or betting is None or self._contracts is None:
             return []
         settler = self._link(self._contracts.settler.address)
         usdg = _usdg(found)
-        settled = sum(market.market.settled for market in venue.markets.values())
-        resolved = sum(market.market.winner is not None for market in venue.markets.values())
 
         def counter(label: str, value: int | str, unit: str, call: str, note: str | None = None) -> dict[str, Any]:
             row = {"label": label, "value": str(value), "unit": unit, "source": settler, "sourceLabel": call}
             return {**row, "note": note}
 
         return [
-            counter("Markets listed", len(venue.markets), "markets", "VestedMarkets.marketCount()"),
+            counter("Markets listed", totals.markets, "markets", "VestedMarkets.marketCount()"),
             counter(
                 "Markets settled",
-                settled,
+                totals.settled,
                 "markets",
                 "VestedMarkets.market(id).status",
-                f"{resolved} with a winner, {settled - resolved} void",
+                f"{totals.resolved} with a winner, {totals.settled - totals.resolved} void",
             ),
             counter(
                 "Bets", betting.bets, "bets", "VestedMarkets Entered events", "without the seed and the operator's own"
@@ -369,21 +373,12 @@ class Proof:
         return f"{explorer}/tx/{tx}" if explorer else f"{self._settings.public_url}/proof#{tx}"
 
 
-def _drill(venue: Venue) -> ListedMarket | None:
-    """The last market listed to show refunds: a void one that has given all taken stakes back, if there is one."""
-    drills = [market for market in venue.markets.values() if market.family == DRILL]
-    refunded = [market for market in drills if market.market.voided and market.market.unpaid_principal == 0]
-    return max(refunded or drills, key=lambda market: market.id, default=None)
-
-
 async def _owes(connection: AsyncConnection, venue: Venue, market: ListedMarket) -> bool:
     """Whether anything of it is unsent: stakes, and remainders that were never taken."""
     return bool(await read_owing(connection, [market], venue.head.moment, at_most=500, refused_too=True))
 
 
-def _settled(venue: Venue) -> list[dict[str, Any]]:
-    ended = [market for market in venue.markets.values() if market.settlement is not None]
-    ended.sort(key=lambda market: (market.settlement.at if market.settlement else 0, market.id), reverse=True)
+def _settled(newest: Sequence[ListedMarket]) -> list[dict[str, Any]]:
     return [
         {
             "id": str(market.id),
@@ -395,7 +390,7 @@ def _settled(venue: Venue) -> list[dict[str, Any]]:
             "positions": market.positions,
             "totalPaid": str(market.market.paid),
         }
-        for market in ended[:SETTLED_SHOWN]
+        for market in newest
         if market.settlement is not None
     ]
 
@@ -403,17 +398,15 @@ def _settled(venue: Venue) -> list[dict[str, Any]]:
 def _usdg(found: Gathered) -> dict[str, str]:
     """In token units. `accepted` counts a finished batch as matched and leaves the seed out."""
     venue, betting = found.venue, found.betting
-    markets = [] if venue is None else [each.market for each in venue.markets.values()]
-    seeded = sum(2 * market.terms.seed_per_leg for market in markets)
-    pool = 0 if venue is None else sum(as_of(market, venue.head.moment)[0].pool for market in markets)
-    taken, swept = sum(market.fees for market in markets), 0 if venue is None else venue.fees_swept
+    totals = Totals(0, 0, 0, 0, 0, 0, 0) if found.totals is None else found.totals
+    swept = 0 if venue is None else venue.fees_swept
     return {
         "staked": str(0 if betting is None else betting.staked),
-        "accepted": str(pool - seeded),
-        "seeded": str(seeded),
+        "accepted": str(totals.pool - totals.seeded),
+        "seeded": str(totals.seeded),
         "paidToBettors": str(0 if betting is None else betting.paid_to_bettors),
-        "paidOut": str(sum(market.paid for market in markets)),
-        "feesTaken": str(taken),
-        "feesAccrued": str(taken - swept),
+        "paidOut": str(totals.paid),
+        "feesTaken": str(totals.fees),
+        "feesAccrued": str(totals.fees - swept),
         "feesSwept": str(swept),
     }

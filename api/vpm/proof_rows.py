@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import BigInteger, Numeric, and_, func, select
+from sqlalchemy import BigInteger, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from core.chain import checksum
 from core.db.schema.index import chain_audit
-from core.db.schema.index_stock import stock_fee_sweep, stock_opener, stock_position
+from core.db.schema.index_stock import stock_fee_sweep, stock_market, stock_opener, stock_position
+from core.db.schema.totals import stock_betting, stock_bettor, stock_total
 from core.db.types import hex_of
+from core.mirror.vested import Moment, as_of
+from core.projections.stock import market_of
+
+MAX_SWEEPS = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +28,19 @@ class Betting:
     operator_bets: int
     staked: int
     paid_to_bettors: int
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Of all listed markets, amounts in token units. `pool`: both books, a finished batch counted as matched."""
+
+    markets: int
+    settled: int
+    resolved: int
+    seeded: int
+    pool: int
+    fees: int
+    paid: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,27 +72,45 @@ async def read_openers(connection: AsyncConnection) -> list[str]:
 
 
 async def read_betting(connection: AsyncConnection, operators: Sequence[str]) -> Betting:
-    ours = stock_position.c.owner.in_([bytes.fromhex(each[2:]) for each in operators])
-    entry = stock_position.c.vintage > 0
-    theirs = and_(entry, ~ours)
-    total = func.coalesce
-    row = (
-        await connection.execute(
-            select(
-                func.count(stock_position.c.owner.distinct()).filter(theirs),
-                func.count().filter(theirs),
-                func.count().filter(and_(entry, ours)),
-                total(func.sum(stock_position.c.offered.cast(Numeric)).filter(entry), 0),
-                total(func.sum(stock_position.c.payout.cast(Numeric)).filter(theirs), 0),
-            )
-        )
-    ).one()
-    return Betting(int(row[0]), int(row[1]), int(row[2]), int(row[3]), int(row[4]))
+    everybody = (await connection.execute(select(stock_betting))).one_or_none()
+    if everybody is None:
+        return Betting(0, 0, 0, 0, 0)
+    owners = [bytes.fromhex(each[2:]) for each in operators]
+    ours = (await connection.execute(select(stock_bettor).where(stock_bettor.c.owner.in_(owners)))).all()
+    bets = sum(each.bets for each in ours)
+    return Betting(
+        distinct=everybody.wallets - len(ours),
+        bets=everybody.bets - bets,
+        operator_bets=bets,
+        staked=everybody.offered,
+        paid_to_bettors=everybody.payout - sum(each.payout for each in ours),
+    )
+
+
+async def read_totals(connection: AsyncConnection, now: Moment) -> Totals:
+    columns = stock_total.c
+    names = ("markets", "settled", "resolved", "seeded", "principal", "fees", "paid")
+    sums = select(*(func.coalesce(func.sum(columns[each]), 0) for each in names))
+    markets, settled, resolved, seeded, principal, fees, paid = map(int, (await connection.execute(sums)).one())
+    pending = select(stock_market).where(
+        stock_market.c.closed_tx.is_(None),
+        stock_market.c.pending_vintage.is_not(None),
+        stock_market.c.feed.is_not(None),
+        stock_market.c.strike_time.is_not(None),
+    )
+    for row in await connection.execute(pending):
+        market = market_of(row)
+        principal += as_of(market, now)[0].pool - market.pool
+    return Totals(markets, settled, resolved, seeded, principal, fees, paid)
 
 
 async def read_sweeps(connection: AsyncConnection) -> list[Sweep]:
-    """Every sweep of fees to the treasury, the newest first."""
-    query = select(stock_fee_sweep).order_by(stock_fee_sweep.c.block_number.desc(), stock_fee_sweep.c.log_index.desc())
+    """The newest sweeps of fees to the treasury, the newest first."""
+    query = (
+        select(stock_fee_sweep)
+        .order_by(stock_fee_sweep.c.block_number.desc(), stock_fee_sweep.c.log_index.desc())
+        .limit(MAX_SWEEPS)
+    )
     return [Sweep(hex_of(row.tx), row.amount, row.at) for row in await connection.execute(query)]
 
 

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 from aiohttp import web
 from limits import parse
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from api.archive import READ_AT_ONCE
 from api.http.application import unavailable
 from api.http.caller import caller_ip
 from api.http.limits import RateLimits
@@ -28,7 +29,7 @@ from api.vpm import market_view
 from api.vpm.facts import HeldPosition, ListedMarket, Venue
 from api.vpm.index import StockIndex
 from api.vpm.models.markets import MarketsQuery
-from api.vpm.models.positions import OwnerQuery
+from api.vpm.models.positions import POSITIONS_LISTED, OwnerQuery
 from api.vpm.oracle import OracleWatch
 from api.vpm.position_view import owner_body, position_body
 from api.vpm.rows import read_owner, read_positions, read_version
@@ -36,6 +37,7 @@ from core.chain import checksum
 from core.config import Settings
 from core.deployments import Deployment
 from core.mirror.vested import finished
+from core.mirror.vested_views import OwnerTotals, owner_totals, position_view
 
 PRICES_CACHE = "public, max-age=15"
 MARKETS_CACHE = "public, max-age=15"
@@ -45,10 +47,18 @@ POSITIONS_CACHE = "private, max-age=5"
 
 POSITIONS_RATE = parse("30/minute")
 
+MARKETS_LISTED = 200
+"""Settled markets of a list without a limit; it has the unsettled besides."""
+LISTED_HELD = 1_000
 MARKETS_HELD = 512
 OWNERS_HELD = 1_024
+POSITIONS_HELD = 20_000
+"""Of all markets held, and of all owners, whichever these are."""
 # Beyond so many positions they are rendered aside, so that other requests do not wait.
 RENDER_ASIDE = 200
+
+
+V = TypeVar("V")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +92,9 @@ class StockReads:
         self._limits = limits
         self._prices = Slot(self._prices_stamp, self._render_prices, PRICES_CACHE)
         self._markets = Slot(self._stamp, self._render_markets, MARKETS_CACHE)
-        self._listed: dict[int, tuple[Hashable, orjson.Fragment]] = {}
+        self._listed: OrderedDict[int, tuple[Hashable, orjson.Fragment]] = OrderedDict()
         self._slots: OrderedDict[int, Slot] = OrderedDict()
-        self._pages: dict[int, _Page] = {}
+        self._pages: OrderedDict[int, _Page] = OrderedDict()
         self._owners: OrderedDict[bytes, tuple[Hashable, tuple[HeldPosition, ...]]] = OrderedDict()
 
     # ------------------------------------------------------------ handlers
@@ -96,7 +106,7 @@ class StockReads:
         if not request.query_string:
             return (await self._markets.get()).answer(request)
         query = read_query(request, MarketsQuery)
-        body = self._markets_body(query.limit, query.before)
+        body = await self._markets_body(query.limit, query.before)
         return (await Rendered.make(orjson.dumps(body), MARKETS_CACHE)).response(request)
 
     async def market(self, request: web.Request) -> web.StreamResponse:
@@ -109,7 +119,7 @@ class StockReads:
         if self._index is None:
             raise _never_listed()
         market_id = int(text)
-        if market_id not in self._venue().markets:
+        if market_id not in self._venue().markets and await self._index.market(market_id) is None:
             raise _never_listed()
         slot = self._slots.get(market_id)
         if slot is None:
@@ -128,17 +138,18 @@ class StockReads:
             caller_ip(request, self._settings),
             "Positions are limited to 30 requests a minute.",
         )
-        body = await self.one_owner(read_query(request, OwnerQuery).owner)
+        query = read_query(request, OwnerQuery)
+        body = await self.one_owner(query.owner, query.limit, query.before)
         return (await Rendered.make(orjson.dumps(body), POSITIONS_CACHE)).response(request)
 
-    async def one_owner(self, given: str) -> dict[str, Any]:
-        """An address's positions and totals; the address in any case."""
+    async def one_owner(self, given: str, limit: int = POSITIONS_LISTED, before: int | None = None) -> dict[str, Any]:
+        """A page of an address's positions, and the totals of all it has; the address in any case."""
         owner = checksum(given.lower())
-        return _nobody(owner) if self._index is None else await self._owner_body(owner)
+        return _nobody(owner) if self._index is None else await self._owner_body(owner, limit, before)
 
     def overview(self, settled: int) -> dict[str, Any]:
         """As `/api/markets`, with only the newest `settled` of the markets that are over, and with the head."""
-        body = self._markets_body(0, None)
+        body = {**self._markets_frame(), "markets": []}
         if self._index is None:
             return {**body, "head": None}
         venue = self._venue()
@@ -216,10 +227,40 @@ class StockReads:
 
     # ------------------------------------------------------------ markets
 
-    def _render_markets(self) -> bytes:
-        return orjson.dumps(self._markets_body(None, None))
+    async def _render_markets(self) -> bytes:
+        return orjson.dumps(await self._markets_body(None, None))
 
-    def _markets_body(self, limit: int | None, before: int | None) -> dict[str, Any]:
+    async def _markets_body(self, limit: int | None, before: int | None) -> dict[str, Any]:
+        """Newest first. Without a limit and a start: all that are unsettled and the newest settled, whose lowest id is
+        where the next page begins."""
+        if self._index is None:
+            return {**self._markets_frame(), "markets": [], "nextBefore": None}
+        venue = self._venue()
+        wanted = MARKETS_LISTED if limit is None else limit
+        first = limit is None and before is None
+        unsettled = sum(each.settlement is None for each in venue.markets.values()) if first else 0
+        listed = await self._index.page(before, wanted + unsettled + 1)
+        more = False
+        if first:
+            settled = [each.id for each in listed if each.settlement is not None]
+            more = len(settled) > wanted
+            lowest = settled[wanted - 1] if more else 0
+            listed = [each for each in listed if each.id >= lowest]
+            shown = {each.id for each in listed}
+            listed += [each for each in venue.markets.values() if each.settlement is None and each.id not in shown]
+            listed.sort(key=lambda each: each.id, reverse=True)
+        else:
+            more = len(listed) > wanted
+            listed = listed[:wanted]
+            lowest = listed[-1].id if listed else 0
+        return {
+            **self._markets_frame(),
+            "markets": [self._listed_body(each, venue) for each in listed],
+            "nextBefore": str(lowest) if more else None,
+        }
+
+    def _markets_frame(self) -> dict[str, Any]:
+        """What a list says beside the markets."""
         if self._index is None:
             return {
                 "deployed": False,
@@ -227,17 +268,13 @@ class StockReads:
                 "entriesPaused": False,
                 "readAt": self.read_at,
                 "stale": False,
-                "markets": [],
             }
-        venue = self._venue()
-        newest = sorted((each for each in venue.markets if before is None or each < before), reverse=True)
         return {
             "deployed": True,
             "status": "deployed",
-            "entriesPaused": venue.entries_paused,
+            "entriesPaused": self._venue().entries_paused,
             "readAt": self.read_at,
             "stale": self.stale,
-            "markets": [self._listed_body(venue.markets[each], venue) for each in newest[:limit]],
         }
 
     def _listed_body(self, market: ListedMarket, venue: Venue) -> object:
@@ -250,12 +287,18 @@ class StockReads:
         if known is None or known[0] != version:
             body = orjson.dumps(market_view.listed_body(market, venue, oracle))
             known = self._listed[market.id] = (version, orjson.Fragment(body))
+            while len(self._listed) > LISTED_HELD:
+                self._listed.popitem(last=False)
+        else:
+            self._listed.move_to_end(market.id)
         return known[1]
 
     # ------------------------------------------------------------ one market
 
     async def _render_market(self, market_id: int) -> bytes:
         venue, market, positions = await self._positions_of(market_id)
+        if self._oracle is not None and market_id not in venue.markets:
+            self._oracle.ask_besides(market)
         oracle = self._oracle.oracle if self._oracle is not None else market_view.NOTHING_READ
         body = market_view.detail_body(market, venue, oracle, positions, read_at=self.read_at, stale=self.stale)
         return orjson.dumps(body)
@@ -264,14 +307,14 @@ class StockReads:
         """The market with its positions, all of the same block."""
         for _ in range(5):
             venue = self._venue()
-            market = venue.markets.get(market_id)
+            assert self._index is not None
+            market = await self._index.market(market_id)
             if market is None:  # a reorganization took it back
                 raise _never_listed()
             page = self._pages.get(market_id)
             if page is None or page.version != market.version or page.generation != self._generation:
                 page = await self._load(market_id)
                 if page.version != market.version:  # the index has moved on: read what it says now
-                    assert self._index is not None
                     await self._index.refresh()
                     continue
             fragment = await self._fragment(market, page, venue)
@@ -288,6 +331,8 @@ class StockReads:
         except UNREADABLE as error:
             raise unavailable("This market's positions cannot be read now; try again shortly.") from error
         page = self._pages[market_id] = _Page(version, generation, positions)
+        self._pages.move_to_end(market_id)
+        _bound(self._pages, MARKETS_HELD, lambda kept: len(kept.positions))
         return page
 
     async def _fragment(self, market: ListedMarket, page: _Page, venue: Venue) -> orjson.Fragment:
@@ -307,14 +352,30 @@ class StockReads:
 
     # ------------------------------------------------------------ one owner
 
-    async def _owner_body(self, owner: str) -> dict[str, Any]:
+    async def _owner_body(self, owner: str, limit: int, before: int | None) -> dict[str, Any]:
         venue, positions = await self._owned(bytes.fromhex(owner[2:]))
-        read_at, stale = self.read_at, self.stale
+        start_at = 0 if before is None else _behind(positions, before)
+        now, totals = venue.head.moment, OwnerTotals()
+        for start in range(0, len(positions), READ_AT_ONCE):
+            some = positions[start : start + READ_AT_ONCE]
+            markets = await self._markets_of(some)
+            views = [
+                position_view(markets[each.position.market_id].market, each.position, each.vintage, now)
+                for each in some
+                if each.position.market_id in markets
+            ]
+            totals += owner_totals(views)
+            await asyncio.sleep(0)
+        page = positions[start_at : start_at + limit]
+        body = owner_body(
+            owner, page, await self._markets_of(page), totals, now, read_at=self.read_at, stale=self.stale
+        )
+        more = len(positions) > start_at + limit
+        return {**body, "nextBefore": str(page[-1].position.position_id) if more else None}
 
-        def render() -> dict[str, Any]:
-            return owner_body(owner, positions, venue.markets, venue.head.moment, read_at=read_at, stale=stale)
-
-        return render() if len(positions) <= RENDER_ASIDE else await asyncio.to_thread(render)
+    async def _markets_of(self, positions: Sequence[HeldPosition]) -> dict[int, ListedMarket]:
+        assert self._index is not None
+        return await self._index.markets(each.position.market_id for each in positions)
 
     async def _owned(self, owner: bytes) -> tuple[Venue, Sequence[HeldPosition]]:
         """An owner's positions, of the same block as the venue."""
@@ -338,10 +399,25 @@ class StockReads:
                 await self._index.refresh()
                 continue
             self._owners[owner] = (block, positions)
-            while len(self._owners) > OWNERS_HELD:
-                self._owners.popitem(last=False)
+            self._owners.move_to_end(owner)
+            _bound(self._owners, OWNERS_HELD, lambda kept: len(kept[1]))
             return venue, positions
         raise AssertionError("unreachable")
+
+
+def _behind(positions: Sequence[HeldPosition], before: int) -> int:
+    """Where the older ones begin: positions are listed by when they were entered, which their ids do not tell."""
+    for at, each in enumerate(positions):
+        if each.position.position_id == before:
+            return at + 1
+    raise Problem(400, "invalid_request", "The query parameter before is wrong: this address has no such position.")
+
+
+def _bound(kept: OrderedDict[Any, V], most: int, size: Callable[[V], int]) -> None:
+    """Forgets what was asked for least lately: beyond so many, or while all together hold too many positions."""
+    positions = sum(map(size, kept.values()))
+    while len(kept) > 1 and (len(kept) > most or positions > POSITIONS_HELD):
+        positions -= size(kept.popitem(last=False)[1])
 
 
 def _never_listed() -> Problem:
@@ -350,4 +426,12 @@ def _never_listed() -> Problem:
 
 def _nobody(owner: str) -> dict[str, Any]:
     totals = {"staked": "0", "accrued": "0", "paid": "0", "accepted": "0", "deliverable": "0", "open": 0}
-    return {"owner": owner, "deployed": False, "positions": [], "totals": totals, "readAt": 0, "stale": False}
+    return {
+        "owner": owner,
+        "deployed": False,
+        "positions": [],
+        "totals": totals,
+        "readAt": 0,
+        "stale": False,
+        "nextBefore": None,
+    }

@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import heapq
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import ScalarSelect, func, select
+from sqlalchemy import ColumnElement, ScalarSelect, and_, func, literal_column, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from api.archive import Archive
 from api.vpm.facts import Head, HeldPosition, ListedMarket, Settlement, Venue
 from core.chain import checksum
 from core.db.schema.index import chain_cursor, chain_reorg
 from core.db.schema.index_shared import oracle_round
-from core.db.schema.index_stock import stock_feed, stock_market, stock_position, stock_venue, stock_vintage
+from core.db.schema.index_stock import UNPAID, stock_feed, stock_market, stock_position, stock_venue, stock_vintage
 from core.db.types import hex_of
 from core.mirror.rounds import Round
 from core.mirror.vested import Moment, settlement
 from core.projections.stock import market_of, may_be_owed, position_of, vintage_of
 
+MAX_SETTLED = 200
+"""So many settled markets, the newest, are held with the unsettled; any other is read when it is asked for."""
+MAX_UNPAID = 500
 
-async def read_venue(chain_id: int, connection: AsyncConnection, held: Venue | None) -> Venue | None:
+
+async def read_venue(
+    chain_id: int, archive: Archive[int, ListedMarket], connection: AsyncConnection, held: Venue | None
+) -> Venue | None:
     """The present state, reading only the markets that changed since `held`; None while not one block is indexed.
 
-    Call it within one snapshot.
+    archive: is told which of its markets may have changed. Call it within one snapshot.
     """
     found = await connection.execute(
         select(
@@ -47,19 +55,90 @@ async def read_venue(chain_id: int, connection: AsyncConnection, held: Venue | N
     )
     reorgs = row.last_reorg or 0
     # A reorganization may have lowered any market's last block, so after one everything is read again.
-    grown = held is not None and held.reorgs == reorgs and held.head.number <= head.number
-    query = select(stock_market).where(stock_market.c.feed.is_not(None), stock_market.c.strike_time.is_not(None))
-    if held is not None and grown:
-        query = query.where(stock_market.c.updated_block > held.head.number)
-    changed = {each.market_id: _listed(each, reorgs) for each in await connection.execute(query)}
+    if held is None or held.reorgs != reorgs or held.head.number > head.number:
+        archive.forget_all()
+        markets: Mapping[int, ListedMarket] = await _read_present(connection, reorgs)
+    else:
+        changed = await _read_where(connection, reorgs, stock_market.c.updated_block > held.head.number)
+        archive.forget(changed)
+        markets = _present({**held.markets, **changed}) if changed else held.markets
     return Venue(
         head=head,
         entries_paused=bool(row.entries_paused),
         fees_swept=row.fees_swept or 0,
         reorgs=reorgs,
-        markets={**held.markets, **changed} if held is not None and grown else changed,
+        markets=markets,
     )
 
+
+async def _read_present(connection: AsyncConnection, reorgs: int) -> dict[int, ListedMarket]:
+    columns = stock_market.c
+    newest = _SETTLED.order_by(columns.closed_at.desc(), columns.market_id.desc()).limit(MAX_SETTLED)
+    unpaid = select(columns.market_id).where(text(UNPAID)).order_by(columns.market_id.desc()).limit(MAX_UNPAID)
+    keys = {*await connection.scalars(newest), *await connection.scalars(unpaid)}
+    return {
+        **await _read_where(connection, reorgs, columns.closed_tx.is_(None)),
+        **await _read_where(connection, reorgs, columns.market_id.in_(keys)),
+    }
+
+
+def _present(markets: Mapping[int, ListedMarket]) -> dict[int, ListedMarket]:
+    """The unsettled of them, the newest settled, and the newest of which winners are unpaid."""
+    settled = [(each.settlement.at, number) for number, each in markets.items() if each.settlement is not None]
+    kept = {number for _, number in heapq.nlargest(MAX_SETTLED, settled)}
+    kept.update(heapq.nlargest(MAX_UNPAID, (n for n, each in markets.items() if each.market.unpaid_principal > 0)))
+    return {number: each for number, each in markets.items() if each.settlement is None or number in kept}
+
+
+async def read_settled(chain_id: int, connection: AsyncConnection, numbers: Sequence[int]) -> dict[int, ListedMarket]:
+    """Those of these markets that are settled."""
+    reorgs = await connection.scalar(select(_last_reorg(chain_id))) or 0
+    settled = and_(stock_market.c.market_id.in_(numbers), stock_market.c.closed_tx.is_not(None))
+    return await _read_where(connection, reorgs, settled)
+
+
+async def read_settled_page(connection: AsyncConnection, before: int, limit: int) -> list[int]:
+    """Ids of so many settled markets below `before`, the highest first."""
+    query = _SETTLED.where(stock_market.c.market_id < before).order_by(stock_market.c.market_id.desc()).limit(limit)
+    return list(await connection.scalars(query))
+
+
+async def read_newest_settled(connection: AsyncConnection, limit: int) -> list[ListedMarket]:
+    """The markets settled last, the last first."""
+    columns = stock_market.c
+    query = (
+        select(stock_market)
+        .where(columns.closed_tx.is_not(None), _IS_LISTED)
+        .order_by(columns.closed_at.desc(), columns.market_id.desc())
+        .limit(limit)
+    )
+    return [_listed(row, 0) for row in await connection.execute(query)]
+
+
+async def read_drill(connection: AsyncConnection) -> ListedMarket | None:
+    """The last market listed to show refunds: a void one that has given all taken stakes back, if there is one."""
+    columns = stock_market.c
+    drills = (
+        select(stock_market)
+        .where(columns.family == literal_column("2"), _IS_LISTED)
+        .order_by(columns.market_id.desc())
+        .limit(1)
+    )
+    refunded = drills.where(columns.voided, columns.paid_principal == columns.principal_up + columns.principal_down)
+    for query in (refunded, drills):
+        row = (await connection.execute(query)).one_or_none()
+        if row is not None:
+            return _listed(row, 0)
+    return None
+
+
+async def _read_where(connection: AsyncConnection, reorgs: int, where: ColumnElement[bool]) -> dict[int, ListedMarket]:
+    query = select(stock_market).where(where, _IS_LISTED)
+    return {row.market_id: _listed(row, reorgs) for row in await connection.execute(query)}
+
+
+_IS_LISTED = and_(stock_market.c.feed.is_not(None), stock_market.c.strike_time.is_not(None))
+_SETTLED = select(stock_market.c.market_id).where(stock_market.c.closed_tx.is_not(None), _IS_LISTED)
 
 _HELD = select(
     stock_position, *(column for column in stock_vintage.c if column.name not in ("market_id", "vintage"))
@@ -123,15 +202,18 @@ async def read_owner(connection: AsyncConnection, chain_id: int, owner: bytes) -
 
 async def read_latest_rounds(connection: AsyncConnection, chain_id: int, feeds: Sequence[str]) -> dict[str, Round]:
     """The last round the logs tell of each feed: what is shown until the chain itself could be asked."""
-    query = (
-        select(oracle_round)
-        .distinct(oracle_round.c.feed)
-        .where(oracle_round.c.chain_id == chain_id, oracle_round.c.feed.in_([bytes.fromhex(f[2:]) for f in feeds]))
-        .order_by(oracle_round.c.feed, oracle_round.c.round_id.desc())
-    )
-    return {
-        checksum(row.feed): Round(row.round_id, row.answer, row.updated_at) for row in await connection.execute(query)
-    }
+    found: dict[str, Round] = {}
+    for feed in feeds:  # a handful, each one index lookup
+        query = (
+            select(oracle_round)
+            .where(oracle_round.c.chain_id == chain_id, oracle_round.c.feed == bytes.fromhex(feed[2:]))
+            .order_by(oracle_round.c.updated_at.desc(), oracle_round.c.round_id.desc())
+            .limit(1)
+        )
+        row = (await connection.execute(query)).one_or_none()
+        if row is not None:
+            found[checksum(row.feed)] = Round(row.round_id, row.answer, row.updated_at)
+    return found
 
 
 async def read_allowed_feeds(connection: AsyncConnection) -> list[tuple[str, str]]:

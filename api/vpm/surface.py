@@ -130,13 +130,14 @@ def _surface(
                 "GET",
                 "/api/markets",
                 reads.markets,
-                "Every market with its book and state, newest first",
+                "Markets with their books and states, newest first",
                 {
                     200: Answer("The markets.", MarketsBody),
                     400: _error("`invalid_request`"),
                     503: _UNAVAILABLE,
                 },
-                description="Cached for 15 s. All markets, unless `limit` or `before` cut a page.",
+                description="Cached for 15 s. All that are unsettled and the newest 200 settled; `limit` and `before` "
+                "cut a page of whatever state, and `nextBefore` is the `before` of the next.",
                 query=MarketsQuery,
                 from_memory=True,
             ),
@@ -165,7 +166,8 @@ def _surface(
                     429: _RATE,
                     503: _UNAVAILABLE,
                 },
-                description="Cached for 5 s by the caller. 30 requests a minute per IP. The address is never logged.",
+                description="Cached for 5 s by the caller. 30 requests a minute per IP. The address is never logged. "
+                "`totals` are of all its positions, whatever the page shows.",
                 query=OwnerQuery,
             ),
             Operation(

@@ -47,7 +47,7 @@ class TypedData:
         venue = self._index.venue
         if venue is None:
             raise unavailable("The chain could not be read yet; try again shortly.")
-        market = venue.markets.get(int(query.market_id))
+        market = await self._index.market(int(query.market_id))
         if market is None:
             raise Problem(404, "market_not_found", f"No market {query.market_id} was ever listed.")
         if market.phase(venue.head.timestamp) not in (Phase.OPENS, Phase.LIVE) or venue.entries_paused:

@@ -28,11 +28,11 @@ class AgentPages:
 
     async def market(self, request: web.Request) -> web.StreamResponse:
         name = request.match_info["id"]
-        self._reads.outcome(name)  # 404 before anything is kept under this name
+        await self._reads.outcome(name)  # 404 before anything is kept under this name
 
         async def render() -> bytes:
             bundle = loads(orjson.dumps(await self._reads.bundle(name)))
-            result = loads(orjson.dumps(self._reads.outcome(name)))
+            result = loads(orjson.dumps(await self._reads.outcome(name)))
             odds = odds_chart(bundle)
             readings = reading_chart(bundle)
             return self._pages.render(

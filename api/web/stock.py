@@ -23,6 +23,7 @@ from core.deployments import Deployment
 
 # An open page asks 24 times a minute.
 OWNER_RATE = parse("60/minute")
+ID = re.compile(r"[1-9][0-9]{0,17}")
 ADDRESS = re.compile(r"0[xX][0-9a-fA-F]{40}")
 
 
@@ -102,12 +103,14 @@ class StockPages:
             return html(request, held, 400 if wrong else 200)
         who = caller_ip(request, self._settings)
         await self._limits.take(OWNER_RATE, "positions-page", who, "Positions are read at most 60 times a minute.")
-        body = await self._reads.one_owner(owner)
+        before = request.query.get("before", "")
+        older = int(before) if ID.fullmatch(before) else None
+        body = await self._reads.one_owner(owner, before=older)
 
         async def render() -> bytes:
             return self._pages.render("positions.html", path="/positions", body=body, wrong=None)
 
-        held = await self._held.get(("positions", owner), orjson.dumps(body), render, PRIVATE)
+        held = await self._held.get(("positions", owner, older), orjson.dumps(body), render, PRIVATE)
         return html(request, held)
 
 

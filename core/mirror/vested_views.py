@@ -82,16 +82,28 @@ class PositionView:
 
 @dataclass(frozen=True, slots=True)
 class OwnerTotals:
-    staked: int
-    accrued: int
+    """The sums over positions of one owner; two of them add up to those over all of both."""
+
+    staked: int = 0
+    accrued: int = 0
     """Sum over open positions if their side won now, before fees."""
-    paid: int
+    paid: int = 0
     """Settlement payouts already sent, after fees."""
-    accepted: int
-    deliverable: int
+    accepted: int = 0
+    deliverable: int = 0
     """What claims and refunds would deliver now."""
-    open: int
+    open: int = 0
     """How many positions are in markets not settled yet."""
+
+    def __add__(self, other: OwnerTotals) -> OwnerTotals:
+        return OwnerTotals(
+            staked=self.staked + other.staked,
+            accrued=self.accrued + other.accrued,
+            paid=self.paid + other.paid,
+            accepted=self.accepted + other.accepted,
+            deliverable=self.deliverable + other.deliverable,
+            open=self.open + other.open,
+        )
 
 
 def market_view(market: Market, now: Moment) -> MarketView:

@@ -161,6 +161,7 @@ class AgentFold:
             paid_out=0,
             paid_shares=0,
             given_back=0,
+            unpaid=0,
             status=MarketStatus.OPEN,
             listed_block=listing.block,
             listed_log_index=listing.index,
@@ -205,7 +206,9 @@ class AgentFold:
         )
 
     def _refund_booked(self, log: LogRecord, e: ev.RefundBooked) -> None:
-        self._market(log, e.market_id).late_payments += 1
+        market = self._market(log, e.market_id)
+        market.late_payments += 1
+        market.unpaid += 1
         self._new_stake(log, e, fee=0, shares=0, refund_reason=e.reason, status=StakeStatus.OWED_BACK)
 
     def _new_stake(self, log: LogRecord, e: ev.Staked | ev.RefundBooked, **fields: Any) -> None:
@@ -234,10 +237,15 @@ class AgentFold:
         market = self._close(log, e.market_id, MarketStatus.RESOLVED)
         _require(log, e.outcome < market.outcomes, f"outcome {e.outcome} won, of {market.outcomes}")
         market.winner = e.outcome
+        outcomes = self._outcomes[e.market_id]
+        is_refund = book_of(market, outcomes).refunds(e.outcome)
+        market.unpaid += market.stakes if is_refund else outcomes[e.outcome].stakes
         self._agree(log, e.market_id)
 
     def _voided(self, log: LogRecord, e: ev.MarketVoided) -> None:
-        self._close(log, e.market_id, MarketStatus.VOID).void_reason = e.reason
+        market = self._close(log, e.market_id, MarketStatus.VOID)
+        market.void_reason = e.reason
+        market.unpaid += market.stakes
         self._agree(log, e.market_id)
 
     def _close(self, log: LogRecord, market_id: bytes, status: MarketStatus) -> Any:
@@ -277,6 +285,7 @@ class AgentFold:
         else:
             market.paid_out += e.amount
             market.paid_shares += stake.shares
+        market.unpaid -= 1
         stake.status = StakeStatus.REFUNDED if refund else StakeStatus.PAID
         stake.paid_amount = e.amount
         stake.paid_block, stake.paid_at, stake.paid_tx = log.block, log.at, log.tx

@@ -14,6 +14,7 @@ from indexer.store import steps
 from tests.conftest import TestPostgres
 from tests.support.index_chain import SimChain, SimNode, world_sources
 from tests.support.index_tables import (
+    check_counts,
     check_stock_against,
     contents,
     differences,
@@ -82,6 +83,7 @@ async def _one_chain(url: str, fresh_url: str, number: int) -> None:
             async with pool.connection() as connection:
                 ours = await contents(connection)
                 await check_stock_against(connection, chain.head.world)
+                await check_counts(connection)
             theirs = await fresh_index(fresh_url, node, sources, finality_blocks=FINALITY)
             different = differences(ours, theirs)
             assert not different, (SEED, number, step)

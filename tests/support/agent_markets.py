@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from api.agent.facts import Head, Market, Observation, Stake, Venue, names_of
+from api.agent.facts import Head, Market, Observation, Stake, Venue
 from core.market_document import CATEGORIES, MarketDocument, Specification
 from core.market_words import outcomes_of
 from core.mirror.bet import market_key
@@ -114,6 +114,7 @@ def stake(outcome: int | None, amount: int, fee: int, shares: int, **changes: An
         refund_reason=RefundReason.CLOSED if outcome is None else None,
         status=1,
         block=1,
+        log_index=0,
         at=1,
         tx=bytes(32),
         paid_amount=0,
@@ -135,5 +136,4 @@ def venue(
         markets=held,
         latest=latest or {},
         volume_24h={market_key(name): amount for name, amount in (volumes or {}).items()},
-        by_name=names_of(held),
     )

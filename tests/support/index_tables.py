@@ -92,6 +92,42 @@ async def check_stock_against(connection: AsyncConnection[TupleRow], world: Worl
     assert entries == ledger.entries
 
 
+SUMS = {
+    "SELECT count(*) FILTER (WHERE status <> 1), sum(stakes), sum(staked), sum(paid_out) FROM agent_market": (
+        "SELECT sum(settled), sum(stakes), sum(staked), sum(paid_out) FROM agent_total"
+    ),
+    "SELECT count(*), count(closed_tx), count(winner), sum(2 * seed_per_leg), sum(principal_up + principal_down),"
+    " sum(fees), sum(paid) FROM stock_market WHERE feed IS NOT NULL AND strike_time IS NOT NULL": (
+        "SELECT sum(markets), sum(settled), sum(resolved), sum(seeded), sum(principal), sum(fees), sum(paid)"
+        " FROM stock_total"
+    ),
+    "SELECT count(DISTINCT owner), count(*), sum(offered), sum(payout) FROM stock_position WHERE vintage > 0": (
+        "SELECT sum(wallets), sum(bets), sum(offered), sum(payout) FROM stock_betting"
+    ),
+}
+"""Sums over all rows, and where the database keeps them."""
+
+_UNPAID = (
+    "SELECT m.market_id, m.unpaid, count(s.stake_id) FILTER (WHERE s.status = 2 OR (s.status = 1 AND (m.status = 3 OR"
+    " (m.status = 2 AND (w.shares = 0 OR s.outcome = m.winner))))) FROM agent_market m"
+    " LEFT JOIN agent_stake s ON s.market_id = m.market_id"
+    " LEFT JOIN agent_outcome w ON w.market_id = m.market_id AND w.outcome = m.winner GROUP BY m.market_id"
+)
+
+
+async def check_counts(connection: AsyncConnection[TupleRow]) -> int:
+    """Sums are those over the rows, and each market has as many unpaid stakes as its row says; returns how many."""
+    for rows, kept in SUMS.items():
+        over = await (await connection.execute(rows.encode())).fetchone()
+        held = await (await connection.execute(kept.encode())).fetchone()
+        assert over is not None
+        assert held is not None
+        assert [each or 0 for each in held] == [each or 0 for each in over], kept
+    counted = await (await connection.execute(_UNPAID.encode())).fetchall()
+    assert [row for row in counted if row[1] != row[2]] == []
+    return sum(row[1] for row in counted)
+
+
 @asynccontextmanager
 async def following(
     url: str, node: Node, sources: Sources, *, finality_blocks: int = 64

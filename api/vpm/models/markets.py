@@ -103,7 +103,7 @@ class MarketBody(Body):
 
 
 class MarketsBody(Body):
-    """Every market, newest first."""
+    """Markets, newest first."""
 
     deployed: bool
     status: Literal["deployed", "not-deployed"]
@@ -111,6 +111,7 @@ class MarketsBody(Body):
     read_at: ReadAt
     stale: Stale
     markets: list[MarketBody]
+    next_before: Annotated[str | None, Field(description="`before` of the older markets; null on the last page.")]
 
 
 class ResolutionBody(Body):
@@ -193,5 +194,7 @@ class MarketPath(BaseModel):
 
 
 class MarketsQuery(BaseModel):
-    limit: Annotated[int | None, Field(ge=1, le=500, description="At most so many.")] = None
+    limit: Annotated[int | None, Field(ge=1, le=500, description="At most so many; 200 where `before` is given.")] = (
+        None
+    )
     before: Annotated[int | None, Field(ge=1, le=2**63 - 1, description="Only markets with a lower id.")] = None

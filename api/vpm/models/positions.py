@@ -65,7 +65,7 @@ class OwnerTotalsBody(Body):
 
 
 class OwnerBody(Body):
-    """One address's positions across markets, newest first."""
+    """One address's positions across markets, newest first: a page of them, and the totals of all."""
 
     owner: Address
     deployed: bool
@@ -73,6 +73,10 @@ class OwnerBody(Body):
     totals: OwnerTotalsBody
     read_at: ReadAt
     stale: Stale
+    next_before: Annotated[str | None, Field(description="`before` of the older positions; null on the last page.")]
+
+
+POSITIONS_LISTED = 200
 
 
 class OwnerQuery(BaseModel):
@@ -80,3 +84,7 @@ class OwnerQuery(BaseModel):
         str,
         Field(pattern=r"^0[xX][0-9a-fA-F]{40}$", description="An address, in any case."),
     ]
+    limit: Annotated[int, Field(ge=1, le=500, description="At most so many positions.")] = POSITIONS_LISTED
+    before: Annotated[
+        int | None, Field(ge=1, le=2**63 - 1, description="Only what was entered before this position: `nextBefore`.")
+    ] = None

@@ -19,6 +19,7 @@ from sqlalchemy import (
     SmallInteger,
     Table,
     Text,
+    text,
 )
 from sqlalchemy.dialects.postgresql import JSONB
 
@@ -64,6 +65,7 @@ agent_market = Table(
     Column("paid_out", Uint256, nullable=False),  # to winners
     Column("paid_shares", Uint256, nullable=False),
     Column("given_back", Uint256, nullable=False),  # refunds sent
+    Column("unpaid", Integer, nullable=False, server_default="0"),  # stakes owed something that is not sent yet
     # Its end
     Column("status", SmallInteger, nullable=False),  # 1 open or awaiting its result, 2 resolved, 3 void
     Column("winner", SmallInteger),
@@ -89,6 +91,21 @@ agent_market = Table(
     CheckConstraint("(status = 1) = (closed_tx IS NULL)", name="closed_once"),
     Index("ix_agent_market_index", "index", unique=True),
     Index("ix_agent_market_slug", "slug"),
+    # What the API follows: the open ones, the newest settled, what changed since a block; and pages of the settled, by
+    # the moment bets ended, of each feed and kind.
+    Index("ix_agent_market_open", "market_id", postgresql_where=text("status = 1")),
+    Index("ix_agent_market_closed", "closed_at", "market_id", postgresql_where=text("status <> 1")),
+    Index("ix_agent_market_updated", "updated_block"),
+    Index("ix_agent_market_unpaid", "market_id", postgresql_where=text("unpaid > 0")),
+    Index(
+        "ix_agent_market_settled",
+        "feed",
+        "kind",
+        "closes_at",
+        "listed_block",
+        "listed_log_index",
+        postgresql_where=text("status <> 1"),
+    ),
 )
 
 agent_outcome = Table(
@@ -140,6 +157,7 @@ agent_stake = Table(
     Index("ix_agent_stake_wallet", "wallet", "staked_block"),
     Index("ix_agent_stake_nonce", "wallet", "nonce"),
     Index("ix_agent_stake_bet_hash", "bet_hash"),
+    Index("ix_agent_stake_staked_at", "staked_at"),
 )
 
 agent_fee_sweep = Table(

@@ -8,10 +8,16 @@ its time, `*_tx` the transaction.
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Boolean, CheckConstraint, Column, Index, Integer, SmallInteger, Table, Text
+from sqlalchemy import BigInteger, Boolean, CheckConstraint, Column, Index, Integer, SmallInteger, Table, Text, text
 
 from core.db.schema import metadata
 from core.db.types import Address, BlockNumber, ChainTime, Hash32, Int256, Uint256
+
+# Settled, and not all of the principal that is to be paid is paid: the winner's, or both when void.
+UNPAID = (
+    "closed_tx IS NOT NULL AND paid_principal < CASE WHEN voided THEN principal_up + principal_down "
+    "WHEN winner = 0 THEN principal_up ELSE principal_down END"
+)
 
 stock_market = Table(
     "stock_market",
@@ -77,6 +83,13 @@ stock_market = Table(
     CheckConstraint("NOT (voided AND winner IS NOT NULL)", name="void_has_no_winner"),
     CheckConstraint("(closed_tx IS NOT NULL) = (voided OR winner IS NOT NULL)", name="closed_once"),
     CheckConstraint("pending_vintage IS NOT NULL OR (pending_up = 0 AND pending_down = 0)", name="pending_has_a_block"),
+    # What the API follows: the unsettled, the newest settled, those with winners unpaid, what changed since a block,
+    # and the markets that show refunds.
+    Index("ix_stock_market_open", "market_id", postgresql_where=text("closed_tx IS NULL")),
+    Index("ix_stock_market_closed", "closed_at", "market_id", postgresql_where=text("closed_tx IS NOT NULL")),
+    Index("ix_stock_market_unpaid", "market_id", postgresql_where=text(UNPAID)),
+    Index("ix_stock_market_updated", "updated_block"),
+    Index("ix_stock_market_drill", "market_id", postgresql_where=text("family = 2")),
 )
 
 # All entries of one market in one block.number; the seed's is 0. Accepted and entry accumulators are NULL until it is

@@ -1,0 +1,84 @@
+"""Settled markets that are not held with the present ones: read from the database when somebody asks for one, and kept
+while they are asked for.
+
+Memory goes by what is asked for, not by how many markets there ever were.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
+from typing import Generic, TypeVar
+
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+MAX_KEPT = 1_000
+READ_AT_ONCE = 500
+READ_SECONDS = 5.0
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+Load = Callable[[AsyncConnection, Sequence[K]], Awaitable[Mapping[K, V]]]
+
+
+class Archive(Generic[K, V]):
+    """A bounded cache before the settled markets' rows; what is asked for least lately is forgotten first.
+
+    Whoever follows the index says which rows have changed (`forget`), or that any may have (`forget_all`). What was
+    being read meanwhile is given to who asked and not kept: it may be older than the change.
+    """
+
+    def __init__(self, engine: AsyncEngine, load: Load[K, V], *, most: int = MAX_KEPT) -> None:
+        self._engine = engine
+        self._load = load
+        self._most = most
+        self._kept: OrderedDict[K, V] = OrderedDict()
+        self._changes = 0
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def forget(self, keys: Iterable[K]) -> None:
+        self._changes += 1
+        for key in keys:
+            self._kept.pop(key, None)
+
+    def forget_all(self) -> None:
+        self._changes += 1
+        self._kept.clear()
+
+    def kept(self, key: K) -> V | None:
+        """What is in memory of it, without asking the database."""
+        value = self._kept.get(key)
+        if value is not None:
+            self._kept.move_to_end(key)
+        return value
+
+    async def of(self, keys: Iterable[K]) -> dict[K, V]:
+        """Those of these that are settled. Raises what UNREADABLE names when some must be read and cannot be."""
+        found: dict[K, V] = {}
+        missing: list[K] = []
+        for key in dict.fromkeys(keys):
+            value = self.kept(key)
+            if value is None:
+                missing.append(key)
+            else:
+                found[key] = value
+        for start in range(0, len(missing), READ_AT_ONCE):
+            found |= await self._read(missing[start : start + READ_AT_ONCE])
+        return found
+
+    async def _read(self, keys: Sequence[K]) -> Mapping[K, V]:
+        changes = self._changes
+        async with asyncio.timeout(READ_SECONDS), self._engine.connect() as connection:
+            await connection.execution_options(isolation_level="REPEATABLE READ")
+            read = await self._load(connection, keys)
+        if changes == self._changes:
+            for key, value in read.items():
+                self._kept[key] = value
+                self._kept.move_to_end(key)
+            while len(self._kept) > self._most:
+                self._kept.popitem(last=False)
+        return read

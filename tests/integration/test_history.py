@@ -1,0 +1,416 @@
+"""History weighs nothing: what a process holds, lists and reads depends on what is open and on what is asked for.
+
+A database with thousands of settled markets, analyzed, behind the real surfaces and pages. Every statement they send is
+kept and explained again: none reads a table that grows from its beginning to its end, and none touches many rows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib
+import json
+import re
+import time
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import psycopg
+import pytest
+from sqlalchemy import event
+
+from api.agent.index import AgentIndex
+from api.agent.rows import MAX_SETTLED
+from api.agent.surface import agent_surface
+from api.app import make_app, serve
+from api.archive import Archive
+from api.context import Context, open_context
+from api.vpm.index import StockIndex
+from api.vpm.surface import stock_surface
+from core.config import ApiSecrets, Settings
+from core.db.engine import conninfo
+from core.deployments import load_deployment
+from core.pool_words import told_by
+from scripts._bench.growth_fill import (
+    BASE_CHAIN,
+    STOCK_CHAIN,
+    Size,
+    agent_names,
+    fill,
+    next_block,
+    wallet_of,
+    write_deployments,
+)
+from tests.support.index_tables import SUMS
+
+SIZE = Size(stock=5_000, agent=4_000, stakes=5, positions=3, wallets=1_000, open_each=20)
+GROWING = {
+    "agent_market",
+    "agent_outcome",
+    "agent_stake",
+    "stock_market",
+    "stock_vintage",
+    "stock_position",
+    "oracle_round",
+}
+MAX_ROWS = 2_500
+"""A statement may touch so many: a page of 200 with all that belongs to it, and not the tens of thousands there are."""
+
+AGENT = "/api/agent/v1"
+
+
+@dataclass
+class Statements:
+    """What was sent to the index's tables, each text once with the arguments it had first."""
+
+    sent: dict[str, Any] = field(default_factory=dict)
+
+    def watch(self, context: Context) -> None:
+        for engine in (context.engine, context.primary):
+            event.listen(engine.sync_engine, "before_cursor_execute", self._keep)
+
+    def _keep(self, _c: Any, _cursor: Any, statement: str, parameters: Any, _x: Any, many: bool) -> None:
+        if any(re.search(rf"\b{table}\b", statement) for table in GROWING) and not many:
+            self.sent.setdefault(statement, parameters)
+
+    def faults(self, url: str) -> list[str]:
+        """Those of these that touch history."""
+        found = []
+        with psycopg.connect(conninfo(url)) as connection:
+            for statement, parameters in self.sent.items():
+                row = connection.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {statement}".encode(), parameters).fetchone()
+                assert row is not None
+                nodes = list(_nodes(row[0][0]["Plan"]))
+                scanned = [each["Relation Name"] for each in nodes if each["Node Type"] == "Seq Scan"]
+                touched = sum(map(_rows, nodes))
+                if GROWING & set(scanned) or touched > MAX_ROWS:
+                    found.append(f"{touched} rows, scans {scanned}: {statement}")
+        return found
+
+
+def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield plan
+    for each in plan.get("Plans", ()):
+        yield from _nodes(each)
+
+
+def _rows(node: dict[str, Any]) -> float:
+    """Read of a table by one node of a plan, those its filter threw away among them."""
+    if "Relation Name" not in node:
+        return 0.0
+    return float((node["Actual Rows"] + node.get("Rows Removed by Filter", 0)) * node["Actual Loops"])
+
+
+@dataclass
+class Rig:
+    """The service over the filled database. `names`: of the agent markets, the oldest first."""
+
+    url: str
+    session: aiohttp.ClientSession
+    statements: Statements
+    names: list[str]
+
+    async def get(self, path: str, status: int = 200) -> Any:
+        async with self.session.get(path) as response:
+            body = await response.read()
+            assert response.status == status, (path, response.status, body[:300])
+            return json.loads(body) if response.content_type == "application/json" else body.decode()
+
+
+@dataclass(frozen=True)
+class Filled:
+    """The folder of deployment files that go with the module's database, and until when that is filled."""
+
+    folder: Path
+    at: int
+
+
+@pytest.fixture(scope="module")
+def filled(database_url: str, tmp_path_factory: pytest.TempPathFactory) -> Filled:
+    folder = tmp_path_factory.mktemp("deployments")
+    write_deployments(folder)
+    return Filled(folder, fill(database_url, SIZE))
+
+
+@pytest.fixture
+async def rig(filled: Filled, database_url: str) -> AsyncIterator[Rig]:
+    settings = Settings.model_validate(
+        {
+            "DATABASE_URL": database_url,
+            "VPM_DEPLOYMENTS_DIR": str(filled.folder),
+            "VPM_AGENT_ENABLED": True,
+        }
+    )
+    tasks: list[asyncio.Task[None]] = []
+    statements = Statements()
+
+    def spawn(_name: str, work: Any) -> object:
+        tasks.append(asyncio.create_task(work))
+        return tasks[-1]
+
+    names = [name for _, name, _, _ in agent_names(SIZE, filled.at)]
+    async with open_context(settings, ApiSecrets(), spawn) as context:
+        statements.watch(context)
+        async with (
+            make_app(context, (agent_surface, stock_surface)) as app,
+            serve(app, "127.0.0.1", 0) as port,
+            aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session,
+        ):
+            yield Rig(database_url, session, statements, names)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+@contextlib.asynccontextmanager
+async def _engine(url: str, folder: Path) -> AsyncIterator[Context]:
+    settings = Settings.model_validate({"DATABASE_URL": url, "VPM_DEPLOYMENTS_DIR": str(folder)})
+    async with open_context(settings, ApiSecrets(), lambda _name, work: work.close()) as context:
+        yield context
+
+
+async def test_every_read_leaves_history_alone(rig: Rig) -> None:
+    """The start, each read of both surfaces and the pages, of new and of old markets, and what a block brings."""
+    old, new, open_one = rig.names[3], rig.names[SIZE.agent - 1], rig.names[-1]
+    for path in (
+        "/markets",
+        "/markets?status=all",
+        "/markets?status=all&limit=200&token=T03&type=market_cap",
+        f"/markets?status=all&ids={old},{new}",
+        *(f"/markets/{each}{rest}" for each in (old, new, open_one) for rest in ("", "/research")),
+        *(f"/result?marketId={each}" for each in (old, new)),
+        f"/quote?marketId={open_one}&side=yes&sizeUsd=5",
+        "/discover?q=T05",
+        "/sentiment?token=T05",
+        f"/positions?wallet={wallet_of(7)}",
+        "/stats",
+        "/health",
+    ):
+        await rig.get(AGENT + path)
+    for path in (
+        "/api/markets",
+        "/api/markets?limit=50&before=900",
+        *(f"/api/markets/{each}" for each in (2, SIZE.stock, SIZE.stock + 1)),
+        f"/api/positions?owner={wallet_of(7)}",
+        "/api/proof",
+        "/",
+        "/m/2",
+        f"/markets/{old}",
+        f"/positions?owner={wallet_of(7)}",
+        "/proof",
+    ):
+        await rig.get(path)
+    with psycopg.connect(conninfo(rig.url), autocommit=True) as connection:
+        proof = connection.execute("SELECT bet_hash FROM agent_stake WHERE stake_id = 3::bigint << 32").fetchone()
+        assert proof is not None
+        await rig.get(f"{AGENT}/proof/0x{proof[0].hex()}")
+        for chain in (BASE_CHAIN, STOCK_CHAIN):
+            next_block(connection, chain)
+    await asyncio.sleep(1)
+    assert len(rig.statements.sent) > 20
+    assert rig.statements.faults(rig.url) == []
+
+
+@pytest.mark.proves("stock.markets.decision.paging", "agent.markets.behaviour.last_page_null_cursor")
+async def test_pages_reach_every_market_once(rig: Rig) -> None:
+    seen: list[str] = []
+    path = f"{AGENT}/markets?status=all&limit=200"
+    body = await rig.get(path)
+    while True:
+        seen += [each["id"] for each in body["markets"]]
+        if body["nextCursor"] is None:
+            break
+        assert body["count"] == 200
+        body = await rig.get(f"{path}&cursor={body['nextCursor']}")
+    assert sorted(seen) == sorted(rig.names)
+    assert len(seen) == len(set(seen))
+
+    body = await rig.get("/api/markets")
+    first = [int(each["id"]) for each in body["markets"]]
+    assert first == sorted(first, reverse=True)
+    assert {each["phase"] for each in body["markets"]} - {"live"} == {"opens", "resolved"}
+    everything = SIZE.stock + SIZE.open_each
+    assert first == list(range(everything, everything - len(first), -1))
+    assert sum(each["phase"] == "resolved" for each in body["markets"]) == 200
+    stock = list(first)
+    while body["nextBefore"] is not None:
+        body = await rig.get(f"/api/markets?limit=500&before={body['nextBefore']}")
+        stock += [int(each["id"]) for each in body["markets"]]
+    assert stock == list(range(everything, 0, -1))
+
+
+@pytest.mark.proves("stock.positions.decision.paging", "agent.positions.decision.paging")
+async def test_a_wallets_history_comes_in_pages_and_its_sums_are_of_all(rig: Rig) -> None:
+    wallet = wallet_of(7)
+    whole = await rig.get(f"{AGENT}/positions?wallet={wallet}")
+    summary = whole["summary"]
+    seen: list[str] = []
+    page = await rig.get(f"{AGENT}/positions?wallet={wallet}&limit=7")
+    while True:
+        assert page["summary"] == summary
+        seen += [each["tradeId"] for each in page["positions"]]
+        if page["nextCursor"] is None:
+            break
+        assert page["count"] == 7
+        page = await rig.get(f"{AGENT}/positions?wallet={wallet}&limit=7&cursor={page['nextCursor']}")
+    assert len(seen) == len(set(seen)) == summary["openCount"] + summary["resolvedCount"]
+    assert seen[: whole["count"]] == [each["tradeId"] for each in whole["positions"]]
+    assert summary["totalStakedUsd"] == 2 * len(seen)
+    assert (await rig.get(f"{AGENT}/positions?wallet={wallet}&cursor=abc", 400))["error"] == "invalid_request"
+
+    owned = await rig.get(f"/api/positions?owner={wallet}&limit=500")
+    ids: list[str] = []
+    body = await rig.get(f"/api/positions?owner={wallet}&limit=5")
+    while True:
+        assert body["totals"] == owned["totals"]
+        ids += [each["id"] for each in body["positions"]]
+        if body["nextBefore"] is None:
+            break
+        body = await rig.get(f"/api/positions?owner={wallet}&limit=5&before={body['nextBefore']}")
+    assert ids == [each["id"] for each in owned["positions"]]
+    assert len(ids) > 10
+    assert int(owned["totals"]["staked"]) == 5_000_000 * len(ids)
+    page = await rig.get(f"/positions?owner={wallet}&before={ids[4]}")
+    assert page.count('<th scope="row"') == len(ids) - 5
+    assert "Older positions" not in page
+    assert (await rig.get(f"/api/positions?owner={wallet}&before=3", 400))["error"] == "invalid_request"
+
+
+async def test_an_old_market_is_known_by_its_id_and_its_key_and_takes_no_bets(rig: Rig) -> None:
+    name = rig.names[10]
+    body = await rig.get(f"{AGENT}/markets/{name}")
+    assert body["market"]["status"] == "resolved"
+    key = body["market"]["settlement"]["marketKey"]
+    assert (await rig.get(f"{AGENT}/markets/{key}"))["market"]["id"] == name
+    assert (await rig.get(f"{AGENT}/quote?marketId={name}", 409))["error"] == "market_closed"
+    for unknown in (name[:-1], key[:-1] + "g", "x" * 150, "%00", "0x" + "12" * 32):
+        await rig.get(f"{AGENT}/markets/{unknown}", 404)
+    assert (await rig.get("/api/markets/9223372036854775808", 404))["error"] == "market_not_found"
+    assert (await rig.get("/api/markets/4000000", 404))["error"] == "market_not_found"
+
+
+async def test_sums_kept_by_the_database_are_those_over_its_rows(rig: Rig) -> None:
+    """Also after rows were changed and taken back, in one statement or in several."""
+    with psycopg.connect(conninfo(rig.url)) as connection:
+        for change in (
+            "SELECT 1",
+            "UPDATE agent_market SET paid_out = paid_out + 7, staked = staked + 1 WHERE index < 100",
+            "UPDATE stock_market SET fees = fees + 3, principal_up = 0 WHERE market_id % 3 = 0",
+            "UPDATE stock_position SET payout = payout + 1 WHERE ordinal = 3",
+            "DELETE FROM stock_position WHERE owner = decode(lpad('8', 40, '0'), 'hex')",
+            "DELETE FROM stock_market WHERE market_id < 1000",
+            "DELETE FROM agent_market WHERE index % 2 = 0",
+            "DELETE FROM stock_position",
+        ):
+            connection.execute(change.encode())
+            for rows, kept in SUMS.items():
+                over = connection.execute(rows.encode()).fetchone()
+                held = connection.execute(kept.encode()).fetchone()
+                assert over is not None
+                assert held is not None
+                assert [each or 0 for each in held] == [each or 0 for each in over], change
+        connection.rollback()
+
+
+async def test_the_migration_counts_what_is_unpaid(rig: Rig) -> None:
+    """In databases from before the indexer counted: winners, void markets' stakes, and late payments."""
+    count = importlib.import_module("core.db.migrations.versions.index_0002_what_is_open")._COUNT_UNPAID
+    with psycopg.connect(conninfo(rig.url)) as connection:
+        for change in (
+            "UPDATE agent_stake SET status = 1, paid_tx = NULL WHERE market_id IN (SELECT market_id FROM agent_market"
+            " WHERE index IN (1, 2, 3)) AND status = 3",
+            "UPDATE agent_market SET status = 3, winner = NULL, void_reason = 1 WHERE index = 3",
+            "UPDATE agent_stake SET status = 2, outcome = NULL, paid_tx = NULL WHERE stake_id = 4::bigint << 32",
+            "UPDATE agent_outcome SET shares = 0 WHERE outcome = 0 AND market_id = (SELECT market_id FROM agent_market"
+            " WHERE index = 2)",
+            count,
+        ):
+            connection.execute(change.encode())
+        rows = connection.execute("SELECT index, winner, unpaid FROM agent_market WHERE unpaid > 0 ORDER BY index")
+        # Of five stakes three are on the first outcome. The second's winning side is made to hold no shares.
+        late = connection.execute("SELECT status FROM agent_stake WHERE stake_id = 4::bigint << 32").fetchone()
+        assert late == (2,)
+        assert rows.fetchall() == [(1, 1, 2), (2, 0, 5), (3, None, 5), (4, 0, 1)]
+        connection.rollback()
+
+
+async def test_an_archive_is_bounded_and_keeps_nothing_older_than_a_change(filled: Filled, database_url: str) -> None:
+    reads: list[list[int]] = []
+    begun, going_on = asyncio.Event(), asyncio.Event()
+    value = 1
+
+    async def load(_connection: Any, keys: Any) -> dict[int, int]:
+        reads.append(list(keys))
+        found = {key: value for key in keys if key < 100}
+        begun.set()
+        await going_on.wait()
+        return found
+
+    going_on.set()
+    async with _engine(database_url, filled.folder) as context:
+        archive: Archive[int, int] = Archive(context.engine, load, most=3)
+        assert await archive.of([1, 2, 1]) == {1: 1, 2: 1}
+        assert await archive.of([2, 3, 4]) == {2: 1, 3: 1, 4: 1}
+        assert await archive.of([100]) == {}
+        assert reads == [[1, 2], [3, 4], [100]]
+        assert len(archive) == 3
+        assert archive.kept(1) is None
+        value = 2
+        archive.forget([2])
+        assert (await archive.of([2]), archive.kept(3)) == ({2: 2}, 1)
+        going_on.clear()
+        begun.clear()
+        archive.forget_all()
+        reading = asyncio.create_task(archive.of([5]))
+        await begun.wait()
+        archive.forget([5])  # changed while it is read: what is read may be older
+        going_on.set()
+        assert await reading == {5: 2}
+        assert archive.kept(5) is None
+
+
+async def test_a_process_holds_what_is_open_and_the_newest_settled(filled: Filled, database_url: str) -> None:
+    base = load_deployment(filled.folder / "base.json")
+    async with _engine(database_url, filled.folder) as context:
+        agent = AgentIndex(database_url, context.engine, BASE_CHAIN, told_by(base.agent_feeds))
+        stock = StockIndex(database_url, context.engine, STOCK_CHAIN)
+        await agent.refresh()
+        await stock.refresh()
+        for index, settled in ((agent, SIZE.agent), (stock, SIZE.stock)):
+            assert index.venue is not None
+            assert settled > 10 * MAX_SETTLED
+            assert len(index.venue.markets) == SIZE.open_each + MAX_SETTLED
+        # A market that settles takes the place of the oldest settled one.
+        with psycopg.connect(conninfo(database_url), autocommit=True) as connection:
+            next_block(
+                connection,
+                STOCK_CHAIN,
+                f"UPDATE stock_market SET winner = 0, closed_tx = created_tx, closed_at = {int(time.time())},"
+                " closed_block = 1, paid_principal = principal_up, updated_block = (SELECT number + 1 FROM chain_cursor"
+                f" WHERE chain_id = {STOCK_CHAIN}) WHERE market_id = {SIZE.stock + 1}",
+            )
+        await stock.refresh()
+        assert stock.venue is not None
+        assert SIZE.stock + 1 in stock.venue.markets
+        assert len(stock.venue.markets) == SIZE.open_each - 1 + MAX_SETTLED
+        old = await stock.market(5)
+        assert old is not None
+        assert old.settlement is not None
+        assert 5 not in stock.venue.markets
+        # One settled long ago is paid out still: what was kept of it is forgotten.
+        with psycopg.connect(conninfo(database_url), autocommit=True) as connection:
+            next_block(
+                connection,
+                STOCK_CHAIN,
+                "UPDATE stock_market SET paid = paid + 1, updated_block = (SELECT number + 1 FROM chain_cursor"
+                f" WHERE chain_id = {STOCK_CHAIN}) WHERE market_id = 5",
+            )
+        assert await stock.market(5) == old
+        await stock.refresh()
+        paid = await stock.market(5)
+        assert paid is not None
+        assert paid.market.paid == old.market.paid + 1
+        assert len(stock.venue.markets) == SIZE.open_each - 1 + MAX_SETTLED
