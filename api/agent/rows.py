@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from itertools import product
 from typing import Any
 
@@ -86,7 +87,7 @@ async def read_venue(
         stakes_paused=bool(row.stakes_paused),
         reorgs=reorgs,
         markets=markets,
-        latest=await _read_latest(connection, chain_id, {checksum(each) for each in observed}),
+        latest=await _read_latest(connection, chain_id, {_feed_text(each) for each in observed}),
         volume_24h=await _read_volumes(connection, head.timestamp - DAY_SECONDS),
     )
 
@@ -347,6 +348,11 @@ def stake_of(row: Any) -> Stake:
     )
 
 
+@lru_cache(maxsize=1_024)
+def _feed_text(feed: bytes) -> str:
+    return checksum(feed)
+
+
 def _market(row: Any, books: Sequence[Any], feeds: Mapping[bytes, Told]) -> Market:
     spec = Specification.of_row(row)
     told = feeds.get(spec.feed)
@@ -364,7 +370,7 @@ def _market(row: Any, books: Sequence[Any], feeds: Mapping[bytes, Told]) -> Mark
         )
     return Market(
         key=row.market_id,
-        feed=checksum(row.feed),
+        feed=_feed_text(row.feed),
         spec=spec,
         words=described(row.market_id, spec, told.key if told else None, told.computed if told else None),
         book=Book(

@@ -7,6 +7,7 @@ while it is away the last ones stand.
 from __future__ import annotations
 
 import asyncio
+import heapq
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
@@ -32,7 +33,7 @@ from api.vpm.models.markets import MarketsQuery
 from api.vpm.models.positions import POSITIONS_LISTED, OwnerQuery
 from api.vpm.oracle import OracleWatch
 from api.vpm.position_view import owner_body, position_body
-from api.vpm.rows import read_owner, read_positions, read_version
+from api.vpm.rows import MAX_SETTLED, read_owner, read_positions, read_version
 from core.chain import checksum
 from core.config import Settings
 from core.deployments import Deployment
@@ -48,7 +49,7 @@ POSITIONS_CACHE = "private, max-age=5"
 POSITIONS_RATE = parse("30/minute")
 
 MARKETS_LISTED = 200
-"""Settled markets of a list without a limit; it has the unsettled besides."""
+"""Of a page without a limit."""
 LISTED_HELD = 1_000
 MARKETS_HELD = 512
 OWNERS_HELD = 1_024
@@ -236,22 +237,19 @@ class StockReads:
         if self._index is None:
             return {**self._markets_frame(), "markets": [], "nextBefore": None}
         venue = self._venue()
-        wanted = MARKETS_LISTED if limit is None else limit
-        first = limit is None and before is None
-        unsettled = sum(each.settlement is None for each in venue.markets.values()) if first else 0
-        listed = await self._index.page(before, wanted + unsettled + 1)
-        more = False
-        if first:
-            settled = [each.id for each in listed if each.settlement is not None]
-            more = len(settled) > wanted
-            lowest = settled[wanted - 1] if more else 0
-            listed = [each for each in listed if each.id >= lowest]
-            shown = {each.id for each in listed}
-            listed += [each for each in venue.markets.values() if each.settlement is None and each.id not in shown]
-            listed.sort(key=lambda each: each.id, reverse=True)
+        if before is None and (limit is None or limit <= MAX_SETTLED):  # in memory, so also while the database is away
+            settled = heapq.nlargest(MAX_SETTLED, (each.id for each in venue.markets.values() if each.market.settled))
+            lowest = settled[-1] if settled else 0
+            more = len(settled) == MAX_SETTLED and lowest > 1
+            shown = [each for each in venue.markets.values() if not each.market.settled or each.id >= lowest]
+            listed = sorted(shown, key=lambda each: each.id, reverse=True)
+            if limit is not None and len(listed) > limit:
+                listed, more = listed[:limit], True
+                lowest = listed[-1].id
         else:
-            more = len(listed) > wanted
-            listed = listed[:wanted]
+            wanted = MARKETS_LISTED if limit is None else limit
+            listed = await self._index.page(before, wanted + 1)
+            more, listed = len(listed) > wanted, listed[:wanted]
             lowest = listed[-1].id if listed else 0
         return {
             **self._markets_frame(),

@@ -73,9 +73,10 @@ async def read_venue(
 
 async def _read_present(connection: AsyncConnection, reorgs: int) -> dict[int, ListedMarket]:
     columns = stock_market.c
+    listed = _SETTLED.order_by(columns.market_id.desc()).limit(MAX_SETTLED)
     newest = _SETTLED.order_by(columns.closed_at.desc(), columns.market_id.desc()).limit(MAX_SETTLED)
     unpaid = select(columns.market_id).where(text(UNPAID)).order_by(columns.market_id.desc()).limit(MAX_UNPAID)
-    keys = {*await connection.scalars(newest), *await connection.scalars(unpaid)}
+    keys = {each for query in (listed, newest, unpaid) for each in await connection.scalars(query)}
     return {
         **await _read_where(connection, reorgs, columns.closed_tx.is_(None)),
         **await _read_where(connection, reorgs, columns.market_id.in_(keys)),
@@ -83,9 +84,10 @@ async def _read_present(connection: AsyncConnection, reorgs: int) -> dict[int, L
 
 
 def _present(markets: Mapping[int, ListedMarket]) -> dict[int, ListedMarket]:
-    """The unsettled of them, the newest settled, and the newest of which winners are unpaid."""
+    """The unsettled of them, the settled that were listed or settled last, and the last of which winners are unpaid."""
     settled = [(each.settlement.at, number) for number, each in markets.items() if each.settlement is not None]
     kept = {number for _, number in heapq.nlargest(MAX_SETTLED, settled)}
+    kept.update(heapq.nlargest(MAX_SETTLED, (number for _, number in settled)))
     kept.update(heapq.nlargest(MAX_UNPAID, (n for n, each in markets.items() if each.market.unpaid_principal > 0)))
     return {number: each for number, each in markets.items() if each.settlement is None or number in kept}
 
