@@ -31,6 +31,8 @@ BODY_LIMIT = 16 * 1024
 MAX_SIZE_USD = 1_000_000_000
 MIN_SIZE = 1 * USD
 PRIVATE = "allow_private"
+EXAMPLE_WALLET = "0x" + "a1" * 20
+"""Of nobody."""
 
 
 def _exact(value: Any) -> Any:

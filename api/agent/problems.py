@@ -88,7 +88,7 @@ def error_body(raised: Problem, request_id: str, docs_url: str) -> dict[str, Any
     body: dict[str, Any] = {
         "error": code,
         "message": raised.message,
-        "hint": extra.pop("hint", CATALOGUE[code].hint),
+        "hint": f"{extra.pop('hint', CATALOGUE[code].hint)} More: {docs_url}",
         "docsUrl": docs_url,
         "retriable": code in RETRIABLE,
         "requestId": request_id,

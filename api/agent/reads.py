@@ -18,6 +18,7 @@ from api.agent.facts import Market, Venue, deciding_times, key_of
 from api.agent.held import OWN, SHARED, Held
 from api.agent.index import AgentIndex
 from api.agent.models import (
+    EXAMPLE_WALLET,
     MarketsQuery,
     PositionsQuery,
     QuoteQuery,
@@ -220,6 +221,22 @@ class Reads:
                 for each in over[:closed]
             ],
             "freshness": freshness(venue),
+        }
+
+    def example(self) -> dict[str, Any] | None:
+        """A bet whose answer is the 402 challenge, on the market that is open for longest; None when none is open."""
+        venue = self._index.venue
+        known = [] if venue is None else [each for each in venue.markets.values() if each.supported]
+        taking = [each for each in known if venue is not None and each.status(venue.now) == "open"]
+        if not taking:
+            return None
+        market = max(taking, key=order_of)
+        return {
+            "marketId": market.id,
+            "side": market.outcomes[0].key,
+            "sizeUsd": 1,
+            "idemKey": "example-0001",
+            "walletAddress": EXAMPLE_WALLET,
         }
 
     async def outcome(self, name: str) -> dict[str, Any]:

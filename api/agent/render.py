@@ -49,7 +49,7 @@ class Links:
 
     @property
     def errors(self) -> str:
-        return f"{self.origin}/agents.txt#errors"
+        return f"{self.origin}/errors.txt"
 
     def app(self, market: Market) -> str:
         return f"{self.origin}/markets/{market.slug}"

@@ -219,6 +219,7 @@ def _surface(
         error_body=_wording(links),
         cors=CORS,
         reads=(reads, platform),
+        examples=lambda: {TRADE_ID: example} if (example := reads.example()) is not None else {},
         operations=_grouped(
             Operation(
                 "GET",
@@ -296,6 +297,7 @@ def _surface(
                     503: _error("`platform_paused`"),
                 },
                 description=TRADE,
+                described_by={"security": [], "x-payment-info": PAYMENT_INFO},
                 body=models.TradeRequest,
                 headers=models.PaymentHeaders,
                 body_limit=models.BODY_LIMIT,
@@ -367,6 +369,12 @@ def _surface(
     )
 
 
+TRADE_ID = "post_api_agent_v1_trade"
+# What directories of paid interfaces read. A bet has no maximum of its own; what a quote takes at most bounds it.
+PAYMENT_INFO = {
+    "price": {"mode": "dynamic", "currency": "USD", "min": "1", "max": str(models.MAX_SIZE_USD)},
+    "protocols": [{"x402": {}}],
+}
 GROUPS = {
     "markets": ("markets", "discover", "sentiment"),
     "trading": ("quote", "trade"),

@@ -6,7 +6,7 @@ import html
 import re
 from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, partial
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -14,9 +14,9 @@ from typing import Any
 import orjson
 from aiohttp import web
 
-from api.http.openapi import document
+from api.http.openapi import document, with_examples
 from api.http.operation import Answer, Handler, Operation, Surface
-from api.http.rendered import JSON, Rendered
+from api.http.rendered import Rendered
 
 CACHE = "public, max-age=300"
 HTML = "text/html; charset=utf-8"
@@ -32,18 +32,16 @@ Links = Sequence[tuple[str, str]]
 
 
 def docs_surface(surfaces: Sequence[Surface], *, title: str, server: str, links: Links = ()) -> Surface:
-    """Documents these surfaces. Everything is rendered once: it changes only with the code. `links`: address and label
-    of the service's other pages."""
+    """Documents these surfaces. The page is rendered once: it changes only with the code; the documents for machines
+    have examples that work now. `links`: address and label of the service's other pages."""
     whole = document(surfaces, title=title, server=server)
     operations = [
         _static("/docs", "The documentation, as a page", lambda: _page(surfaces, whole, title, links), HTML),
-        _static("/openapi.json", "All surfaces in one OpenAPI document", lambda: orjson.dumps(whole), JSON),
+        _document("/openapi.json", "All surfaces in one OpenAPI document", whole, surfaces),
     ]
     for surface in surfaces:
-        one = orjson.dumps(document([surface], title=f"{title}: {surface.title}", server=server))
-        operations.append(
-            _static(f"/openapi/{surface.name}.json", f"OpenAPI: {surface.title}", partial(bytes, one), JSON)
-        )
+        one = document([surface], title=f"{title}: {surface.title}", server=server)
+        operations.append(_document(f"/openapi/{surface.name}.json", f"OpenAPI: {surface.title}", one, [surface]))
     return Surface(
         name="docs",
         title="Documentation",
@@ -68,6 +66,19 @@ def _static(path: str, summary: str, render: Callable[[], bytes], content_type: 
         from_memory=True,
         hidden=True,
     )
+
+
+def _document(path: str, summary: str, described: Mapping[str, Any], surfaces: Sequence[Surface]) -> Operation:
+    known: tuple[dict[str, Any], Rendered] | None = None
+
+    async def serve(request: web.Request) -> web.StreamResponse:
+        nonlocal known
+        examples = {name: body for surface in surfaces if surface.examples for name, body in surface.examples().items()}
+        if known is None or known[0] != examples:
+            known = examples, await Rendered.make(orjson.dumps(with_examples(described, examples)), CACHE)
+        return known[1].response(request)
+
+    return Operation("GET", path, serve, summary, {200: Answer(summary)}, from_memory=True, hidden=True)
 
 
 def _serve(held: Callable[[], bytes], content_type: str) -> Handler:

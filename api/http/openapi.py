@@ -107,7 +107,24 @@ def _operation(surface: Surface, operation: Operation, names: Names, definitions
             described["responses"].setdefault(str(status), _answer(Answer(what, CommonError), names))
     if operation.security is not None:
         described["security"] = [{operation.security: []}]
-    return described
+    return {**described, **operation.described_by}
+
+
+def with_examples(described: Mapping[str, Any], examples: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """The document with these bodies as examples of what its operations take, by their ids."""
+    paths = {
+        path: {method: _exemplified(operation, examples) for method, operation in methods.items()}
+        for path, methods in described["paths"].items()
+    }
+    return {**described, "paths": paths}
+
+
+def _exemplified(operation: dict[str, Any], examples: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    example = examples.get(operation["operationId"])
+    if example is None or "requestBody" not in operation:
+        return operation
+    content = {kind: {**body, "example": example} for kind, body in operation["requestBody"]["content"].items()}
+    return {**operation, "requestBody": {**operation["requestBody"], "content": content}}
 
 
 def _answer(answer: Answer, names: Names) -> dict[str, Any]:

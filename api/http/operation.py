@@ -38,8 +38,8 @@ class Operation:
 
     path_parameters, query, body: the models that validate them. answers: every status it can give, by status; those
     every operation can give (404 of unknown paths, 405, 500) need not be listed. group: the part of its surface it
-    belongs to, a second tag in the description. from_memory: answers without waiting,
-    so it is counted but neither timed nor traced. body_limit: bytes.
+    belongs to, a second tag in the description. described_by: what else its OpenAPI description says. from_memory:
+    answers without waiting, so it is counted but neither timed nor traced. body_limit: bytes.
     """
 
     method: str
@@ -54,6 +54,7 @@ class Operation:
     headers: type[BaseModel] | None = None
     security: str | None = None
     group: str = ""
+    described_by: Mapping[str, Any] = field(default_factory=dict)
     from_memory: bool = False
     hidden: bool = False
     body_limit: int = 64 * 1024
@@ -92,7 +93,8 @@ class Surface:
 
     prefixes: the paths whose errors it words; the longest match of all surfaces wins. error_response replaces
     error_body where errors are not JSON (pages). security_schemes: OpenAPI's, by the name operations use. reads: what
-    answers its operations, for the pages, which show the same without asking over HTTP.
+    answers its operations, for the pages, which show the same without asking over HTTP. examples: bodies that work now,
+    by the id of the operation that takes them; asked whenever the description is served.
     """
 
     name: str
@@ -105,3 +107,4 @@ class Surface:
     cors: Cors = Cors()
     security_schemes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     reads: tuple[object, ...] = ()
+    examples: Callable[[], Mapping[str, Mapping[str, Any]]] | None = None

@@ -16,6 +16,7 @@ from api.cup.desk import Desk
 from api.http.application import json_response
 from api.http.operation import Answer, Handler, Operation, Surface
 from api.http.problem import Problem
+from api.http.rendered import JSON
 from api.vpm.chain import STOCK_TOKEN_SYMBOL, StockContracts
 from api.vpm.proof import Proof
 from api.vpm.reads import StockReads
@@ -72,7 +73,13 @@ async def pages_surface(context: Context, made: Sequence[Surface]) -> AsyncItera
     context.spawn("pages pulse", pulse.run())
     operations.append(_page("/live", pulse.stream, "Beats of change", "text/event-stream"))
     operations.append(_page("/how", HowPage(pages, held).get, "How it works"))
-    operations.append(_page("/agents.txt", Guide(pages, settings, base, stock).get, "The guide for agents", TEXT))
+    guide = Guide(pages, settings, base, stock)
+    operations.append(_page("/agents.txt", guide.get, "The guide for agents", TEXT))
+    operations.append(_page("/errors.txt", guide.errors, "Every error code with cause and next step", TEXT))
+    operations.append(_page("/llms.txt", guide.llms, "Where a model finds what", TEXT))
+    operations.append(_page("/llms-full.txt", guide.llms_full, "The guide and the errors in one file", TEXT))
+    if agent is not None:
+        operations.append(_page("/.well-known/x402", guide.paid, "What is paid through x402 here", JSON))
     yield Surface(
         name="pages",
         title="Pages",

@@ -31,6 +31,7 @@ from tests.support.genesis import Genesis, RunningChain
 
 DEV = wallets.DEV
 TYPESCRIPT_BUYER = Path(__file__).resolve().parents[1] / "clients" / "buyer.mjs"
+TYPESCRIPT_DIRECTORY = TYPESCRIPT_BUYER.with_name("discovery.mjs")
 
 
 @pytest.fixture(scope="module")
@@ -177,6 +178,35 @@ async def test_the_typescript_client_buys_unchanged(buyer: Buyer, service: Agent
     assert (again["status"], again["body"]["replay"], again["body"]["receipt"]) == (200, True, receipt)
 
 
+async def test_directories_find_the_trade_and_what_it_costs(service: AgentService, buyer: Buyer) -> None:
+    """`@agentcash/discovery`, as directories of paid interfaces use it: what it reads, and what it gets by asking."""
+    done = await asyncio.to_thread(_run_node, TYPESCRIPT_DIRECTORY, "", service.url)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    discovered, endpoint = found["discovered"], found["endpoint"]
+    assert discovered["found"] is True
+    (trade,) = [each for each in discovered["endpoints"] if each["path"] == "/api/agent/v1/trade"]
+    assert (trade["method"], trade["authMode"], trade["protocols"]) == ("POST", "paid", ["x402"])
+    assert [each["path"] for each in discovered["endpoints"] if "price" in each] == [trade["path"]]
+    (advisory,) = [each for each in endpoint["advisories"] if each["method"] == "POST"]
+    assert (advisory["authMode"], advisory["protocols"]) == ("paid", ["x402"])
+    # The example in the description is a bet that works: posted as it stands, it is a challenge.
+    async with buyer.session.get(f"{service.url}/openapi.json") as response:
+        operation = (await response.json())["paths"]["/api/agent/v1/trade"]["post"]
+    assert operation["x-payment-info"]["price"] == {
+        "mode": "dynamic",
+        "currency": "USD",
+        "min": "1",
+        "max": "1000000000",
+    }
+    example = operation["requestBody"]["content"]["application/json"]["example"]
+    response, challenge = await buyer.post(example)
+    assert (response.status, challenge["accepts"][0]["maxAmountRequired"]) == (402, "1000000")
+    async with buyer.session.get(f"{service.url}/.well-known/x402") as response:
+        told = await response.json()
+    assert (told["version"], told["resources"]) == (1, [f"{service.api}/trade"])
+
+
 async def test_two_payments_of_one_request_must_be_the_same(buyer: Buyer, service: AgentService) -> None:
     """The same one in both versions is one payment; two that differ are refused, and neither is taken."""
     who, body = DEV[5], await wanted(buyer, DEV[5], "yes", 1)
@@ -217,11 +247,11 @@ async def test_the_demo_of_the_local_stack_trades(
     assert not await asyncio.to_thread(trader.trade, dice)
 
 
-def _run_node(script: Path, given: str) -> subprocess.CompletedProcess[str]:
+def _run_node(script: Path, given: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     node = shutil.which("node")
     assert node is not None, "Node is part of the environment: run this through ./vpm test"
     # Without the caller's proxies: the service is on this machine.
     env = {name: value for name, value in os.environ.items() if "proxy" not in name.lower()}
     return subprocess.run(
-        [node, str(script)], input=given, capture_output=True, text=True, timeout=60, env=env, check=False
+        [node, str(script), *arguments], input=given, capture_output=True, text=True, timeout=60, env=env, check=False
     )

@@ -13,6 +13,7 @@ from typing import Any
 import aiohttp
 import pytest
 
+from api.web.error_codes import tables
 from core.local.anvil import ask
 from scripts._stack import wallets
 from tests.support.agent_chain import AgentChain
@@ -72,6 +73,11 @@ async def test_every_surface_answers_at_one_origin(door: Door) -> None:
         f"{CUP}/markets": "application/json",
         "/openapi.json": "application/json",
         "/docs": "text/html",
+        "/agents.txt": "text/plain",
+        "/errors.txt": "text/plain",
+        "/llms.txt": "text/plain",
+        "/llms-full.txt": "text/plain",
+        "/.well-known/x402": "application/json",
         "/": "text/html",
     }.items():
         response, _ = await door.get(path)
@@ -90,6 +96,27 @@ async def test_every_surface_answers_at_one_origin(door: Door) -> None:
     async with door.session.post(f"{door.url}/api/cup/mcp", json=hello, headers=accept) as response:
         assert response.status == 200
         assert '"serverInfo"' in await response.text()
+
+
+async def test_documents_for_machines_lead_to_each_other_and_name_every_code(door: Door) -> None:
+    texts = {}
+    for path in ("/llms.txt", "/llms-full.txt", "/errors.txt", "/agents.txt"):
+        _, raw = await door.get(path)
+        texts[path] = raw.decode()
+    for link in re.findall(r"\]\((http[^)]+)\)", texts["/llms.txt"]):
+        path = "/" + link.split("/", 3)[3]
+        response, _ = await door.get(path)
+        assert response.status == 200, link
+    named = set(texts["/errors.txt"].splitlines())
+    assert {code for codes in tables().values() for code in codes} <= named
+    assert texts["/agents.txt"] in texts["/llms-full.txt"]
+    assert texts["/errors.txt"] in texts["/llms-full.txt"]
+    for word in ("webhook.verify", "fromSeq", "/proof/", "/positions?wallet=", "Service-Signature"):
+        assert word in texts["/agents.txt"]
+    response, refused = await door.get(f"{AGENT}/markets/none")
+    assert response.status == 404
+    assert refused["docsUrl"].endswith("/errors.txt")
+    assert refused["hint"].endswith(refused["docsUrl"])
 
 
 @pytest.mark.proves("shared.origin.decision.metrics_port")

@@ -57,7 +57,7 @@ def test_every_code_says_what_to_do(code: str) -> None:
     raised = problem(code, "What happened.")
     body = error_body(raised, "id", "https://example.org/errors")
     assert body["error"] == code
-    assert body["hint"].endswith(".")
+    assert body["hint"].endswith(". More: https://example.org/errors")
     assert body["retriable"] is (code in RETRIABLE)
     assert raised.status == CATALOGUE[code].status
 
