@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from scripts._bench import api, cup, events, gas, index, pages, provider, relay, report, trade
+from scripts._bench import api, cup, events, gas, growth, index, pages, provider, relay, report, trade
 
 BENCHES: dict[str, Callable[[Path | None], int]] = {
     "all": report.main,
@@ -14,6 +14,7 @@ BENCHES: dict[str, Callable[[Path | None], int]] = {
     "cup": cup.main,
     "events": events.main,
     "gas": gas.main,
+    "growth": growth.main,
     "index": index.main,
     "pages": pages.main,
     "provider": provider.main,
