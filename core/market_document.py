@@ -246,7 +246,7 @@ def _document(
     symbol = UNKNOWN_SYMBOL if observed is None else observed.symbol
     address = "0x" + spec.feed.hex()
     what = f"the reading of the feed {address}" if observed is None else f"{symbol}'s {observed.metric_words}"
-    question, short_title, deciding = _asked(spec, what, f"feed {address[:10]}" if observed is None else symbol)
+    question, short_title, deciding = _asked(spec, what, f"feed {address[:10]}" if observed is None else observed.name)
     reference = spec.start_at if spec.kind is Kind.DIRECTION else spec.ends_at
     source = f"feed {address}" if observed is None else f"{observed.key} feed {address}"
     return MarketDocument(

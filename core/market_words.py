@@ -58,6 +58,11 @@ class Observed:
         return self.metric.replace("_", " ")
 
     @property
+    def name(self) -> str:
+        """In short titles: the token alone where it is about its market cap."""
+        return self.symbol if self.metric == "market_cap" else f"{self.symbol} {self.metric_words}"
+
+    @property
     def metric_slug(self) -> str:
         return "mcap" if self.metric == "market_cap" else slug(self.metric)
 

@@ -75,10 +75,11 @@ class KeeperSettings(SettingsBase):
         alias="VPM_KEEPER_RECORD_EVERY_STEP",
         description="1 to record every reading of pool feeds, 0 for those that markets need",
     )
-    pool_outage_seconds: Annotated[int, Field(ge=0, le=64_800)] = Field(
-        default=43_200,
+    pool_outage_seconds: Annotated[int, Field(ge=0, le=64_800)] | None = Field(
+        default=None,
         alias="VPM_KEEPER_POOL_OUTAGE_SECONDS",
-        description="so long an outage pools are made to remember, 0 to 64800 seconds; 0: pools are left as they are",
+        description="so long an outage pools are made to remember, 0 to 64800 seconds, 0 leaves them as they are; "
+        "default 43200, on local deployments 3600",
     )
     canary: bool = Field(
         default=True, alias="VPM_KEEPER_CANARY", description="1 to quote and trade (simulated) through VPM_PUBLIC_URL"

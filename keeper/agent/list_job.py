@@ -10,7 +10,6 @@ from sqlalchemy import select
 from core.chain import RpcError
 from core.db.schema.index_agent import agent_market
 from core.market_document import Metadata, feed_keys
-from core.market_words import Observed
 from core.mirror.bet import market_key
 from core.mirror.prior import VOLATILITY
 from core.mirror.settlement import FeedTerms, ListingBounds
@@ -122,7 +121,7 @@ async def _filled(run: Run) -> set[Slot]:
     for document, feed, ends_at in rows:
         metadata, key = Metadata.read(document), keys.get(bytes(feed))
         if metadata is not None and key is not None and metadata.series in known:
-            slots.add(Slot(Series(metadata.series), Observed(key).symbol, ends_at))
+            slots.add(Slot(Series(metadata.series), key, ends_at))
     return slots
 
 

@@ -88,7 +88,7 @@ class Plan:
 
     @property
     def name(self) -> str:
-        return f"{self.feed.symbol} {self.series}"
+        return f"{self.feed.key} {self.series}"
 
 
 def standing_plans(feeds: Sequence[Feed], latest: Sequence[Round | None]) -> list[Plan]:
@@ -101,7 +101,8 @@ def standing_plans(feeds: Sequence[Feed], latest: Sequence[Round | None]) -> lis
 
 
 def round_plans(feeds: Sequence[Feed], latest: Sequence[Round | None], seconds: int, *, quick: bool) -> list[Plan]:
-    """Up/down rounds of every token and, if `quick`, short ones of the first feed that is quick enough for them."""
+    """Up/down rounds of every feed and, if `quick`, short ones of the first that is quick enough for them: of one that
+    nobody posts to, if there is one, since no dispute window follows on its rounds."""
     plans = [Plan(Series.HOUR, feed, last, round_seconds=seconds) for feed, last in zip(feeds, latest, strict=True)]
     if quick:
         able = [
@@ -109,6 +110,7 @@ def round_plans(feeds: Sequence[Feed], latest: Sequence[Round | None], seconds: 
             for plan in plans
             if round_length(plan.feed, QUICK_SECONDS) == QUICK_SECONDS != round_length(plan.feed, seconds)
         ]
+        able.sort(key=lambda plan: plan.feed.terms.published)  # stable: else in the order of the feeds
         plans += [Plan(Series.QUICK, each.feed, each.last, round_seconds=QUICK_SECONDS) for each in able[:1]]
     return plans
 

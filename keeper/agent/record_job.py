@@ -31,6 +31,11 @@ GROW_REST = Rest(after_success=0.0, after_failure=60.0)
 GROW_BY = 400
 """Observations a transaction makes room for: about 9 million gas, within what one transaction may use anywhere."""
 
+OUTAGE_SECONDS = 43_200
+LOCAL_OUTAGE_SECONDS = 3_600
+"""What local pools remember from the start. A local node keeps a copy of its state for each block: tens of thousands of
+observations more would fill its memory in minutes."""
+
 MARKETS, ROUNDS, FEEDS = agent_market.c, oracle_round.c, agent_feed.c
 
 
@@ -116,7 +121,7 @@ async def _standing(run: Run, feed: PoolFeed, needs: Sequence[Needs], listed_on:
 
 async def _record(run: Run, standing: Standing) -> None:
     feed, contract = standing.feed, run.desk.at(standing.feed.address, "PoolFeed")
-    outage = run.keeper.how.pool_outage_seconds
+    outage = _outage(run)
     since = run.now - outage if run.keeper.how.record_every_step else None
     wanted = standing.wanted(run.now, every_step_since=since)
     free = await run.free([subject(feed, at) for at in wanted], REST)
@@ -162,9 +167,16 @@ async def _watch(run: Run, feed: PoolFeed) -> None:
         metrics.POOL_QUIET.labels(feed.key, pool.name).set(measure["quiet"] / feed.max_quiet_seconds)
 
 
+def _outage(run: Run) -> int:
+    chosen = run.keeper.how.pool_outage_seconds
+    if chosen is not None:
+        return chosen
+    return LOCAL_OUTAGE_SECONDS if run.desk.is_local else OUTAGE_SECONDS
+
+
 async def _grow(run: Run, feeds: Iterable[PoolFeed]) -> None:
     """Makes room for observations, a step at a time, until an outage as long as is set would lose nothing."""
-    outage = run.keeper.how.pool_outage_seconds
+    outage = _outage(run)
     if outage == 0:
         return
     pools: dict[str, tuple[PoolSource, int]] = {}

@@ -14,7 +14,7 @@ does, nothing is settled at once, and the reading at their end decides.
 Bets end before anything that decides is measured: a minute and the feed's memory before the measuring begins. So every
 market is made from the moment its measuring begins, its turn; the turns of a series follow each other at one period,
 and a market is listed while bets on the one before it are still open. Values have 8 decimals, times are Unix seconds,
-UTC. A series has one market per token and turn, its slot.
+UTC. A series has one market per feed and turn, its slot.
 """
 
 from __future__ import annotations
@@ -70,12 +70,12 @@ class Slot:
     """What a series has at most one market for, named by the moment that decides it in the end."""
 
     series: Series
-    symbol: str
+    key: str  # of the feed: two feeds of one token have a market each
     ends_at: int
 
     @property
     def subject(self) -> str:
-        return f"agent:list:{self.symbol}:{self.series}:{self.ends_at}"
+        return f"agent:list:{self.key}:{self.series}:{self.ends_at}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ def _turn(series: Series, feed: Feed, moment: int, round_seconds: int) -> Turn:
     """The first whose bets end at `moment` or later."""
     ahead = MARGIN + feed.terms.memory
     begins_at = _begins(series, feed, moment + ahead, round_seconds)
-    slot = Slot(series, feed.symbol, _ends(series, feed, begins_at, round_seconds))
+    slot = Slot(series, feed.key, _ends(series, feed, begins_at, round_seconds))
     return Turn(slot, begins_at, begins_at - ahead)
 
 

@@ -11,8 +11,14 @@ import math
 
 from keeper.sources.sample import ONE, Round, Sample
 
-# Dollars; what an observation feed without a round begins at. Price feeds begin with the rounds they were set up with.
-FIRST_DOLLARS = {"BNKR/market_cap": 82_400_000, "AIXBT/market_cap": 41_700_000, "VIRTUAL/market_cap": 915_000_000}
+# Dollars; what an observation feed without a round begins at, and local pools. Price feeds begin with the rounds they
+# were set up with.
+FIRST_DOLLARS = {
+    "BNKR/market_cap": 82_400_000,
+    "AIXBT/market_cap": 41_700_000,
+    "VIRTUAL/market_cap": 915_000_000,
+    "BNKR/daily_volume": 3_150_000,
+}
 OTHERS_FIRST_DOLLARS = 100_000_000
 
 VOLATILITY_PPM_PER_MINUTE = 4_000

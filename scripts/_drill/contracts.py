@@ -14,7 +14,7 @@ from scripts._drill.checks import verified
 from scripts._drill.drill import Drill, Held, bet_taken, require
 from scripts._drill.fleet import CHAIN_IDS, DidNotHappen, Fleet
 from scripts._drill.load import Load, Promise, Told
-from scripts._drill.witness import balance, is_settled, observations, times_there
+from scripts._drill.witness import balance, is_settled, observations, prices, times_there
 from scripts._stack import wallets
 from scripts._stack.wallets import Wallet
 
@@ -248,12 +248,12 @@ async def lose_source(fleet: Fleet, load: Load) -> Held:
     fleet.sources_file.write_text(f'["{key}"]\n[["{key}".sources]]\n{source}')
     try:
         await fleet.until(lambda: _refused(fleet, key), "a refusal in the metrics", 60, pause=0.5)
-        since = await fleet.now("base")
+        since, then = await fleet.now("base"), await fleet.now("vpm")
 
         async def others_go_on() -> bool:
-            return all(at > since for each, at in (await observations(fleet)).items() if each != key)
+            return all(at > then for at in (await prices(fleet)).values())
 
-        await fleet.until(others_go_on, "an observation of every other feed on the chain", 60, pause=0.5)
+        await fleet.until(others_go_on, "a new price on every other feed that the keepers write", 60, pause=0.5)
         require((await observations(fleet))[key] <= since, f"{key} was posted without a source")
     finally:
         fleet.sources_file.write_text("")
@@ -262,9 +262,7 @@ async def lose_source(fleet: Fleet, load: Load) -> Held:
         return (await observations(fleet))[key] > since
 
     took = await fleet.until(is_back, f"an observation of {key} on the chain", 60)
-    return Held(
-        f"nothing was posted for {key}, the other feeds went on; it was posted {took:.1f} s after its return", took
-    )
+    return Held(f"nothing was posted for {key}, prices went on; it was posted {took:.1f} s after its return", took)
 
 
 async def _refused(fleet: Fleet, key: str) -> bool:

@@ -55,7 +55,7 @@ async def pause_bets(fleet: Fleet, load: Load) -> Held:
 
 async def condemn_feed(fleet: Fleet, load: Load) -> Held:
     """The publisher of one feed lied: the Safe condemns it while bets on it are open."""
-    *others, source = fleet.deployment("base").published_feeds
+    (source,), others = fleet.deployment("base").published_feeds, fleet.deployment("base").pool_feeds
     feed = bytes.fromhex(source.address[2:])
     await fleet.until(lambda: _count(fleet, feed, " AND m.status = 1") > 0, f"a bet on {source.key}", 180)
     lister, safe = fleet.contract("base", "AgentLister"), fleet.deployment("base").safe
@@ -75,9 +75,10 @@ async def condemn_feed(fleet: Fleet, load: Load) -> Held:
         not kept, f"{len(kept)} of {len(stakes)} stakes on {source.key} are not refunded by the contract's own view"
     )
     back = _count(fleet, feed, " AND m.void_reason = 7")
-    going_on = bytes.fromhex(others[0].address[2:])
-    still = fleet.rows("SELECT count(*) FROM agent_market WHERE feed = %s AND status = 1", going_on)[0][0]
-    require(still > 0, f"markets on {others[0].key} ended too")
+    for other in others:
+        going_on = bytes.fromhex(other.address[2:])
+        still = fleet.rows("SELECT count(*) FROM agent_market WHERE feed = %s AND status = 1", going_on)[0][0]
+        require(still > 0, f"markets on {other.key} ended too")
     return Held(
         f"{back} stakes on {source.key} were given back whole within {took:.1f} s; markets on other feeds went on", took
     )

@@ -83,16 +83,22 @@ async def is_settled(fleet: Fleet, market: int) -> bool:
     return bool((await terms(fleet, market))["status"] != OPEN)
 
 
-async def observed_at(fleet: Fleet, address: str) -> int:
-    """When the newest round of a feed on Base was observed, in Unix seconds."""
+async def observed_at(fleet: Fleet, chain: str, address: str) -> int:
+    """When the newest round of a feed was observed, in Unix seconds."""
     newest = Contract(address, abi("ObservationFeed")).call("latestRoundData")
-    return int((await fleet.read("base", newest))[3])
+    return int((await fleet.read(chain, newest))[3])
+
+
+async def prices(fleet: Fleet) -> dict[str, int]:
+    """When each price feed of the stock chain was written last, by its ticker."""
+    feeds = fleet.deployment("vpm").price_feeds
+    return {feed.ticker: await observed_at(fleet, "vpm", feed.proxy) for feed in feeds}
 
 
 async def observations(fleet: Fleet) -> dict[str, int]:
-    """When each of our feeds was observed last, by its key."""
+    """When each of the feeds that the publisher posts to was observed last, by its key."""
     feeds = fleet.deployment("base").published_feeds
-    return {feed.key: await observed_at(fleet, feed.address) for feed in feeds}
+    return {feed.key: await observed_at(fleet, "base", feed.address) for feed in feeds}
 
 
 async def mined(fleet: Fleet, chain: str, transactions: list[str]) -> bool:

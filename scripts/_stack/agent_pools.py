@@ -6,6 +6,7 @@ the same seeded walk that moves the other local prices: a trader swaps each pool
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -71,6 +72,7 @@ class Pool:
     place: PoolKey
     base: str
     quote: str
+    name: str  # for people: Uniswap v3 BNKR/WETH 0.3%
     scale: Fraction  # quote units for one base unit, for each 1 of what is walked (8 decimals) in dollars of the quote
 
     def sqrt_price(self, value: int, quote_value: int) -> int:
@@ -133,14 +135,35 @@ def build(node: Node, usdc: str) -> AgentPools:
     }
     exchange = Exchange.deploy(who, WETH)
     exchange.approve(who, usdc, WETH, *made.values())
-    ether = _open(who, exchange, ETH_KEY, WETH, usdc, WETH_FEE, Fraction(10**6, 10**18), ETH_DOLLARS * ONE, ONE)
+    ether = _open(
+        who, exchange, ETH_KEY, "WETH/USDC", WETH, usdc, WETH_FEE, Fraction(10**6, 10**18), ETH_DOLLARS * ONE, ONE
+    )
     pools = []
     for token in TOKENS:
         # One unit is worth its share of the market cap, in units of ether: both have 18 decimals.
         scale, cap = Fraction(1, token.supply), first_value(token.key)
         at = (made[token.symbol], WETH, TOKEN_FEE, scale, cap, ETH_DOLLARS * ONE)
-        pools.append(_open(who, exchange, token.key, *at))
+        pools.append(_open(who, exchange, token.key, f"{token.symbol}/WETH", *at))
     return AgentPools(exchange, made, ether, tuple(pools))
+
+
+def stand(node: Node, pools: AgentPools) -> bool:
+    """Whether they are on this chain."""
+    return all(node.ask("eth_getCode", pool.address, "latest") != "0x" for pool in pools.all)
+
+
+def feeds_asked_for(pools: AgentPools, numbers: Mapping[str, int]) -> str:
+    """What a file of pools says of a feed for each token, by its pool with ether and ether's with dollars: TOML."""
+    tables = []
+    for token in TOKENS:
+        key = json.dumps(token.key)
+        given = {"token": pools.tokens[token.symbol], **numbers}
+        tables.append([f"[{key}]", *(f"{name} = {json.dumps(value)}" for name, value in given.items())])
+        tables += [
+            [f"[[{key}.pools]]", f'address = "{pool.address}"', f'name = "{pool.name}"']
+            for pool in (pools.of(token.key), pools.weth)
+        ]
+    return "\n\n".join("\n".join(lines) for lines in tables) + "\n"
 
 
 def trader(node: Node) -> Actor:
@@ -164,6 +187,7 @@ def _open(
     who: Actor,
     exchange: Exchange,
     key: str,
+    pair: str,
     base: str,
     quote: str,
     fee_pips: int,
@@ -172,8 +196,9 @@ def _open(
     quote_value: int,
 ) -> Pool:
     place = PoolKey.of(base, quote, fee_pips)
-    start = Pool(key, "", place, base, quote, scale).sqrt_price(value, quote_value)
-    pool = Pool(key, exchange.open_pool(who, place, start), place, base, quote, scale)
+    name = f"Uniswap v3 {pair} {fee_pips / 10_000:g}%"
+    start = Pool(key, "", place, base, quote, name, scale).sqrt_price(value, quote_value)
+    pool = Pool(key, exchange.open_pool(who, place, start), place, base, quote, name, scale)
     decimals = 6 if fee_pips == WETH_FEE else 18
     of_quote = EACH_SIDE_USD[fee_pips] * ONE * 10**decimals // quote_value  # down
     of_base = int(of_quote / (scale * Fraction(value, quote_value)))
@@ -214,6 +239,10 @@ class Walk:
             swaps.append(self._swap(pool, pool.sqrt_price(self._step(pool, value, now), to)))
         self._last = {pool.key: now for pool in self.pools.all}
         return [each for each in swaps if each is not None]
+
+    def to(self, pool: Pool, value: int) -> Call | None:
+        """The swap that brings a pool to a value; none where it stands there."""
+        return self._swap(pool, pool.sqrt_price(value, self._ether() if pool is not self.pools.weth else ONE))
 
     def _step(self, pool: Pool, value: int, now: int) -> int:
         last = Round(value, self._last.get(pool.key, now - 60))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from dataclasses import dataclass
 
+from core.deployments import load_deployment
 from core.local.anvil import AnvilOptions, anvil_answers, anvil_plan, ask
 from scripts._stack.options import StackError, free_port
 from scripts._stack.plans import child
@@ -13,6 +15,8 @@ from scripts._stack.supervisor import Supervisor
 
 SAVE_EVERY_SECONDS = 30
 BLOCK_SECONDS = 1
+PAST_SECONDS = 7_200
+"""So long ago a local Base begins, which leaves its pools a past to be read from."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +40,11 @@ async def start_chain(chain: Chain, fork_url: str | None, state: State, supervis
     if fork_url:
         await asyncio.to_thread(_check_fork, chain, fork_url)
     saved = state.chain(chain.name)
-    _same_origin(chain, fork_url, state, fresh=not saved.exists())
+    if fork_url is None and not _was_deployed_on(chain, state):
+        saved.unlink(missing_ok=True)  # a first start that was interrupted begins anew: a past cannot be laid later
+    fresh = not saved.exists()
+    _same_origin(chain, fork_url, state, fresh=fresh)
+    has_past = fresh and fork_url is None and chain.name == "base"
     remembered = state.remembered().get(f"{chain.name}_port")
     options = AnvilOptions(
         chain_id=chain.chain_id,
@@ -44,6 +52,7 @@ async def start_chain(chain: Chain, fork_url: str | None, state: State, supervis
         block_time_seconds=BLOCK_SECONDS,
         fork_url=fork_url,
         state=saved,
+        timestamp=int(time.time()) - PAST_SECONDS if has_past else None,
         accounts=1,
         extra=("--state-interval", str(SAVE_EVERY_SECONDS), "--quiet"),
     )
@@ -52,6 +61,11 @@ async def start_chain(chain: Chain, fork_url: str | None, state: State, supervis
     await supervisor.start(plan)
     await asyncio.to_thread(state.remember, **{f"{chain.name}_port": str(options.port)})
     return LocalChain(chain, options.url, options.ws_url, fork_url is not None)
+
+
+def _was_deployed_on(chain: Chain, state: State) -> bool:
+    path = state.deployment(chain.name)
+    return path.exists() and load_deployment(path).is_deployed
 
 
 def _check_fork(chain: Chain, url: str) -> None:

@@ -57,6 +57,8 @@ async def start_daemons(
     if options.demo:
         base_url = f"http://127.0.0.1:{options.port}"
         demo = [sys.executable, "-m", "scripts._demo", base_url]
+        if state.pools.exists():
+            demo += ["--base-rpc", chains["base"].url, "--pools", str(state.pools)]
         await supervisor.start(Child(name="demo", argv=demo, cwd=str(ROOT)))
     return _ready(options, state, database_url, chains, metrics)
 

@@ -15,7 +15,8 @@ from core.deployments import Deployment, load_deployment, write_deployment
 from core.local.anvil import ask
 from keeper.sources.simulated import first_value
 from scripts._deploy.handover import OWNER_KEYS_VARIABLE
-from scripts._stack import chain_setup, contracts, wallets
+from scripts._stack import agent_pools, chain_setup, contracts, wallets
+from scripts._stack.agent_pools import AgentPools
 from scripts._stack.chain_setup import Node, StockFeed
 from scripts._stack.chains import LocalChain
 from scripts._stack.screen import step
@@ -23,8 +24,10 @@ from scripts._stack.state import State
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# What the local agent markets are about; the simulated source moves them.
-OBSERVED = ("BNKR/market_cap", "AIXBT/market_cap", "VIRTUAL/market_cap")
+OBSERVED = "BNKR/daily_volume"
+"""What the publisher observes on a local Base: no pool tells it. The simulated source moves it."""
+OBSERVED_ON_FORKS = tuple(token.key for token in agent_pools.TOKENS)
+"""A fork of the live chain gets no pools that we could move, so market caps are observed there."""
 
 # Short enough that a round of ten minutes closes, is measured and pays while one watches.
 LAG_SECONDS = 10
@@ -32,6 +35,13 @@ MEMORY_SECONDS = 10
 MAX_AGE_SECONDS = 3_600
 POT_CAP_USD = 100_000
 DISPUTE_WINDOW_SECONDS = 60
+
+# Feeds of pools. The Safe of a live network allows no window under half an hour, and no pot cap so far above what
+# `vpm feed cost` says of these pools, a few dollars. Here nobody loses anything, and a market has to be seen at work.
+POOL_WINDOW_SECONDS = 120
+POOL_STEP_SECONDS = 10
+POOL_MAX_QUIET_SECONDS = 30 * 86_400  # nobody swaps while the stack is down, or without the demo
+PAST_SWAPS_SECONDS = 120  # so often the trader came by in the past
 
 
 async def deploy_all(chains: Mapping[str, LocalChain], state: State) -> None:
@@ -76,6 +86,7 @@ def _prepare_chain(chain: LocalChain, state: State) -> None:
     token = known.token("USDC" if chain.chain.name == "base" else "USDG").address
     if not chain.fork and chain.chain.name == "base":
         chain_setup.place_base(node, token)
+        _place_pools(node, token, state)
     elif not chain.fork:
         feeds = [StockFeed(one.ticker, one.proxy, one.stock_token) for one in known.price_feeds]
         chain_setup.place_stock(node, token, feeds)
@@ -84,6 +95,31 @@ def _prepare_chain(chain: LocalChain, state: State) -> None:
     if chain.chain.name == "base":
         local["params"] = {**known.params, "disputeWindowSeconds": DISPUTE_WINDOW_SECONDS}
     write_deployment(known.model_copy(update=local), state.deployment(chain.chain.name))
+
+
+def _place_pools(node: Node, usdc: str, state: State) -> None:
+    """Agents' tokens, their pools and a past of swaps up to now; and the feeds that are to be made of them."""
+    if state.pools.exists() and agent_pools.stand(node, AgentPools.load(state.pools)):
+        return  # an earlier start got this far
+    mined_at_once = node.ask("anvil_getAutomine")
+    node.ask("evm_setAutomine", True)
+    try:
+        agent_pools.place_weth(node)
+        pools = agent_pools.build(node, usdc)
+        agent_pools.lay_past(node, pools, int(time.time()), PAST_SWAPS_SECONDS)
+    finally:
+        if not mined_at_once:
+            node.ask("evm_setAutomine", False)
+            node.ask("evm_setIntervalMining", 1)
+    numbers = {
+        "window": POOL_WINDOW_SECONDS,
+        "step": POOL_STEP_SECONDS,
+        "max_quiet": POOL_MAX_QUIET_SECONDS,
+        "max_age": MAX_AGE_SECONDS,
+        "pot_cap": POT_CAP_USD,
+    }
+    state.pool_feeds.write_text(agent_pools.feeds_asked_for(pools, numbers))
+    pools.save(state.pools)
 
 
 async def _deploy(chain: LocalChain, state: State) -> None:
@@ -105,7 +141,9 @@ async def _deploy(chain: LocalChain, state: State) -> None:
             named = ["--opener", wallets.OPENER.address, "--guardian", wallets.GUARDIAN.address]
             await run("deploy_stock", *safe, *named)
         else:
-            await run("deploy_base", *safe, *_base_options())
+            await run("deploy_base", *safe, *_base_options(OBSERVED_ON_FORKS if chain.fork else (OBSERVED,)))
+            if not chain.fork:
+                await run("deploy_pools", "--pools", str(state.pool_feeds))
             await asyncio.to_thread(_first_readings, node, load_deployment(Path(path)))
             await run("allow_feed")
     finally:
@@ -113,7 +151,7 @@ async def _deploy(chain: LocalChain, state: State) -> None:
         await asyncio.to_thread(node.ask, "evm_setIntervalMining", 1)
 
 
-def _base_options() -> Sequence[str]:
+def _base_options(observed: Sequence[str]) -> Sequence[str]:
     named = {
         "--publisher": wallets.PUBLISHER,
         "--lister": wallets.OPENER,
@@ -126,7 +164,7 @@ def _base_options() -> Sequence[str]:
     options += [part for option, number in numbers.items() for part in (option, str(number))]
     for lane in wallets.RELAY_LANES:
         options += ["--relayer", lane.address]
-    for key in OBSERVED:
+    for key in observed:
         options += ["--observe", key]
     return options
 

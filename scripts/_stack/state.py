@@ -17,8 +17,9 @@ from scripts._stack.options import StackError
 
 @dataclass(frozen=True)
 class State:
-    """A stack's folder: postgres/ (data), chains/ (saved chains), deployments/ (generated files), logs/, and what it
-    remembers and tells in remembered.json and ready.json."""
+    """A stack's folder: postgres/ (data), chains/ (saved chains), deployments/ (generated files), logs/, pools.json
+    and pools.toml (the local pools, and the feeds made of them), and what it remembers and tells in remembered.json and
+    ready.json."""
 
     root: Path
 
@@ -42,6 +43,16 @@ class State:
     def ready(self) -> Path:
         """What the running stack told of itself; what a stopped one left behind."""
         return self.root / "ready.json"
+
+    @property
+    def pools(self) -> Path:
+        """The local pools and the exchange they are on, for whoever trades in them; not there on a fork."""
+        return self.root / "pools.json"
+
+    @property
+    def pool_feeds(self) -> Path:
+        """What `deploy_pools` is to make of them."""
+        return self.root / "pools.toml"
 
     def chain(self, name: str) -> Path:
         return self.root / "chains" / f"{name}.json"

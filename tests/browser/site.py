@@ -185,7 +185,7 @@ def _prepare_agent(site: Site) -> None:
     for value in (80, 82, 81, 84):
         base.observe(value * 10**14)
     closes = base.now + 6 * 3600
-    site.slugs["binary"] = base.list("bnkr-100m-mcap", closes_at=closes)
+    site.slugs["binary"] = base.list("bnkr-100m-mcap", feed="BNKR/market_cap", closes_at=closes)
     bounds = [75 * 10**14, 85 * 10**14, 95 * 10**14]
     site.slugs["range"] = base.list("bnkr-range", kind=1, bounds=bounds, closes_at=closes)
     texts = dict.fromkeys(("id", "slug", "question", "shortTitle", "summary", "series", "headline"), HOSTILE)

@@ -40,7 +40,7 @@ def test_everything_that_is_deployed_is_recorded(local_genesis: Genesis) -> None
         for chain in ("base", "vpm")
         for name in load_deployment(local_genesis.state.deployment(chain)).contracts
     }
-    assert deployed <= set(bytecode.CONTRACTS)
+    assert deployed == set(bytecode.CONTRACTS)
 
 
 def test_no_contract_is_near_the_size_limit(codes: dict[str, bytes]) -> None:

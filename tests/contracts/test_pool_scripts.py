@@ -18,7 +18,6 @@ from scripts._deploy import pools
 from scripts._deploy.session import Refused
 from scripts._stack import agent_pools, contracts
 from scripts._stack.agent_pools import AgentPools
-from scripts._stack.chain_setup import Node
 from tests.contracts.test_scripts import _ape, ape_folder, facts, live_looking
 from tests.support.genesis import Genesis, RunningChain, chain
 
@@ -26,7 +25,6 @@ __all__ = ["ape_folder", "facts"]
 pytestmark = pytest.mark.timeout(600)
 
 KEY = "WETH/market_cap"
-PAST_SECONDS = 1_200
 
 
 @dataclass(frozen=True)
@@ -34,7 +32,6 @@ class Pooled:
     """A chain with pools, and a file that asks for a feed that does not stand: of ether, from its pool with USDC."""
 
     chain: RunningChain
-    pools: AgentPools
     file: Path
 
     @property
@@ -46,19 +43,15 @@ class Pooled:
 def pooled(local_genesis: Genesis, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pooled]:
     folder = tmp_path_factory.mktemp("pooled")
     with chain(local_genesis, "base", folder / "anvil.log") as running:
-        node = Node(running.url)
-        node.ask("evm_mine")
-        agent_pools.place_weth(node)
-        made = agent_pools.build(node, running.deployment.token("USDC").address)
-        at = int(node.ask("eth_getBlockByNumber", "latest", False)["timestamp"], 16)
-        agent_pools.lay_past(node, made, at + PAST_SECONDS)
+        ask(running.url, "evm_mine")
+        made = AgentPools.load(local_genesis.state.pools)
         path = folder / "pools.toml"
         path.write_text(
             f'["{KEY}"]\ntoken = "{agent_pools.WETH}"\nwindow = 120\nstep = 10\n'
             "max_quiet = 86400\nmax_age = 3600\npot_cap = 50\n\n"
             f'[["{KEY}".pools]]\naddress = "{made.weth.address}"\nname = "Uniswap v3 WETH/USDC 0.05%"\n'
         )
-        yield Pooled(running, made, path)
+        yield Pooled(running, path)
 
 
 def test_a_pool_feed_is_deployed_allowed_and_checked(pooled: Pooled, facts: Path, ape_folder: Path) -> None:
@@ -76,8 +69,14 @@ def test_a_pool_feed_is_deployed_allowed_and_checked(pooled: Pooled, facts: Path
     long.write_text(pooled.file.read_text().replace("window = 120\nstep = 10", "window = 1800\nstep = 60"))
     with live_looking(url) as live:
         done = _ape(ape_folder, "deploy_pools", "--network", live, *sending[2:], "--pools", str(long))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "dry run (add --send to do it)" in done.stdout
+    assert f"{KEY}: 1800 s, every 60 s, over Uniswap v3 WETH/USDC 0.05%" in done.stdout
+    # The pools were made two hours before the genesis was.
+    long.write_text(pooled.file.read_text().replace("window = 120\n", "window = 2000000\n"))
+    done = _ape(ape_folder, "deploy_pools", *sending, "--pools", str(long))
     assert done.returncode != 0
-    assert "does not tell its last 1800 s" in done.stderr  # its past is twenty minutes
+    assert "does not tell its last 2000000 s" in done.stderr
     assert file.read_bytes() == untouched
 
     done = _ape(ape_folder, "deploy_pools", *sending, "--pools", str(pooled.file))

@@ -287,7 +287,7 @@ def test_a_power_that_somebody_kept_is_found(base_chain: RunningChain, facts: Pa
         relayer = keccak(text="RELAYER")
         _as_safe(base_chain, "SettlementWallet", "setRole(bytes32,address,bool)", relayer, deployer, True)
         _as_safe(base_chain, "AgentLister", "setLister(address,bool)", deployer, True)
-        source = base_chain.deployment.agent_feeds[0]
+        source = base_chain.deployment.published_feeds[0]
         others = (source.address, True, source.memory_seconds + 1, source.max_age_seconds, source.pot_cap_units)
         _read_anew(base_chain, source.address)
         _as_safe(base_chain, "AgentLister", "setFeed(address,bool,uint32,uint32,uint64)", *others)
@@ -307,7 +307,7 @@ def test_a_power_that_somebody_kept_is_found(base_chain: RunningChain, facts: Pa
 def test_feeds_are_allowed_dropped_and_condemned_by_the_safe(
     base_chain: RunningChain, facts: Path, ape_folder: Path
 ) -> None:
-    source = base_chain.deployment.agent_feeds[0]
+    source = base_chain.deployment.published_feeds[0]
     options = ["--network", base_chain.url, "--facts", str(facts / "base.json"), "--account", contracts.ACCOUNT]
     wiring = ["check_wiring", "--network", base_chain.url, "--facts", str(facts / "base.json")]
     before = ask(base_chain.url, "evm_snapshot")

@@ -33,9 +33,9 @@ def service(
     chain = AgentChain.on(base_chain.url, base_chain.deployment)
     chain.observe(80_000_000 * 10**8)
     now = chain.now
-    chain.list("bnkr-100m")
-    chain.list("bnkr-range", kind=1, bounds=BOUNDS, closes_at=now + 90_000)
-    chain.list("bnkr-updown", kind=2, closes_at=now + 80_000)
+    chain.list("bnkr-100m", feed="BNKR/market_cap")
+    chain.list("bnkr-range", feed="BNKR/market_cap", kind=1, bounds=BOUNDS, closes_at=now + 90_000)
+    chain.list("bnkr-updown", feed="BNKR/market_cap", kind=2, closes_at=now + 80_000)
     for at in range(55):
         chain.list(f"aixbt-{at}", feed="AIXBT/market_cap", target=7_000_000 * 10**8, closes_at=now + 100_000 + at)
     with agent_service(chain, database_url, local_genesis.deployments, tmp_path_factory.mktemp("agent")) as running:

@@ -17,6 +17,8 @@ from core.mirror.settlement import Book, MarketStatus, VoidReason
 from keeper.agent.series import Series
 from keeper.report import Report
 from scripts._stack import wallets
+from scripts._stack.agent_pools import AgentPools, Walk, trader
+from scripts._stack.chain_setup import Node
 from tests.support.genesis import Genesis
 from tests.support.keeper_rig import Rig, rigged
 from tests.support.keeper_stakes import stake, usdc, wallet_address
@@ -25,7 +27,10 @@ pytestmark = pytest.mark.timeout(300)
 
 DOLLAR = 10**6
 ANN, BEN, CAT = wallets.DEV[:3]
-MARKETS = 16  # of three tokens four standing series and a round each, and short rounds of the first
+MARKETS = (
+    17  # of three pools four standing series and a round each, short rounds of the first, and a round of the volume
+)
+VOLUME = "BNKR/daily_volume"  # its readings are posted
 FIELDS = (
     "kind, feed, target, bounds, early_resolvable, published, max_age, opens_at, closes_at, start_at, ends_at, "
     "early_from, settles_after, voids_after"
@@ -58,28 +63,37 @@ def one(rig: Rig, slug: str) -> tuple[Any, ...]:
     return rig.rows("SELECT status, winner, void_reason FROM agent_market WHERE slug = %s", slug)[0]
 
 
-def observe(rig: Rig, key: str, value: int) -> None:
-    """A round on an observation feed at the chain's present time, 8 decimals."""
+def observe(rig: Rig, value: int) -> None:
+    """A round on the observation feed at the chain's present time, 8 decimals."""
     data = abi("ObservationFeed").function("post").encode(value, rig.now("base"))
-    rig.send("base", wallets.PUBLISHER.address, rig.deployment("base").agent_feed(key).address, data)
+    rig.send("base", wallets.PUBLISHER.address, rig.deployment("base").agent_feed(VOLUME).address, data)
 
 
 async def listed(rig: Rig, **variables: str) -> None:
     rig.start("indexer", "relayer", "keeper", VPM_KEEPER_SWEEP_FROM_UNITS="1", **variables)
-    await rig.until(lambda: rig.rows("SELECT count(*) FROM agent_market")[0][0] >= MARKETS, "sixteen markets", 90)
+    await rig.until(lambda: rig.rows("SELECT count(*) FROM agent_market")[0][0] >= MARKETS, "seventeen markets", 90)
 
 
-async def open_round(rig: Rig, symbol: str, series: Series, seconds: int = 30) -> Row:
-    """A market that takes bets for so long still; the keeper lists one in time."""
+def push(rig: Rig, genesis: Genesis, key: str, percent: int) -> None:
+    """Somebody trades a pool to so much of where it stands."""
+    pools = AgentPools.load(genesis.state.pools)
+    walk = Walk(trader(Node(rig.chains["base"].url)), pools)
+    swap = walk.to(pools.of(key), walk.value(pools.of(key)) * percent // 100)
+    assert swap is not None
+    walk.who.send(swap)
+
+
+async def open_round(rig: Rig, start: str, series: Series, seconds: int = 30) -> Row:
+    """A market whose id begins so and that takes bets for so long still; the keeper lists one in time."""
 
     def find() -> list[Row]:
         now = rig.now("base")
-        return [row for row in markets(rig, series) if row.slug.startswith(symbol) and row.closes_at - now > seconds]
+        return [row for row in markets(rig, series) if row.slug.startswith(start) and row.closes_at - now > seconds]
 
     return (await rig.until(find, f"an open {series} market"))[0]
 
 
-async def test_series_are_listed_settled_and_paid_unattended(rig: Rig) -> None:
+async def test_series_are_listed_settled_and_paid_unattended(rig: Rig, local_genesis: Genesis) -> None:
     await listed(rig)
     keys = feed_keys(rig.deployment("base").agent_feeds)
     for row in markets(rig, *Series):
@@ -89,26 +103,24 @@ async def test_series_are_listed_settled_and_paid_unattended(rig: Rig) -> None:
         assert read is not None
         assert row.metadata == read.canonical()
         assert market_key(row.slug) == bytes(row.market_id)
-        assert not row.early_resolvable, "the feeds of a local stack have a publisher"
-    assert {len(row.weights) for row in markets(rig, Series.LADDER)} == {5, 8, 7}
+        assert row.early_resolvable == (read.series in (Series.TOUCH, Series.FAR)), "they stand on pools"
+    assert {len(row.weights) for row in markets(rig, Series.LADDER)} == {8, 7, 6}
 
-    # A round takes bets, closes before its start is measured, and pays after its end and the dispute window.
-    round_ = await open_round(rig, "bnkr", Series.QUICK)
+    # A round takes bets, closes before its start is measured, and pays once its two readings are recorded.
+    round_ = await open_round(rig, "bnkr-up-or-down", Series.QUICK)
     before = {each.address: usdc(rig, each.address) for each in (ANN, BEN)}
     stake(rig, ANN, round_.slug, 0, 40 * DOLLAR, "a-first-key")
     stake(rig, BEN, round_.slug, 1, 60 * DOLLAR, "b-first-key")
-    rig.stop("keeper")  # its own walk would race this test
+    rig.stop("keeper")
     rig.warp("base", round_.start_at - 5)
-    observe(rig, "BNKR/market_cap", 80_000_000 * 10**8)
     with pytest.raises(AssertionError, match="reverted"):
         stake(rig, CAT, round_.slug, 0, 5 * DOLLAR, "c-too-late")
-    rig.warp("base", round_.ends_at - 5)
-    observe(rig, "BNKR/market_cap", 81_000_000 * 10**8)
-    rig.warp("base", round_.settles_after - 20)
+    push(rig, local_genesis, "BNKR/market_cap", 110)
+    rig.warp("base", round_.ends_at + 20)
+    assert round_.settles_after == round_.ends_at, "nobody posts to it: there is nothing to dispute"
     await _at_head(rig)
     waiting = await rig.run("agent-resolve")
-    assert "dispute window" in next(each.reason for each in waiting.skipped if each.target == round_.slug)
-    rig.warp("base", round_.settles_after + 1)
+    assert "is not recorded yet" in next(each.reason for each in waiting.skipped if each.target == round_.slug)
     rig.start("keeper", VPM_KEEPER_SWEEP_FROM_UNITS="1")
     await rig.until(lambda: one(rig, round_.slug)[:2] == (MarketStatus.RESOLVED, 0), "the result")
     await rig.until(lambda: usdc(rig, ANN.address) > before[ANN.address], "the payout")
@@ -119,8 +131,25 @@ async def test_series_are_listed_settled_and_paid_unattended(rig: Rig) -> None:
     won = book.owed(0, 0, 40 * DOLLAR, shares)
     assert usdc(rig, ANN.address) == before[ANN.address] - 40 * DOLLAR + won
 
+    # What a publisher says decides only after the dispute window.
+    round_ = await open_round(rig, "bnkr-daily-volume", Series.HOUR)
+    stake(rig, CAT, round_.slug, 1, 25 * DOLLAR, "c-other-key")
+    rig.stop("keeper")  # its own walk would race this test
+    rig.warp("base", round_.start_at - 5)
+    observe(rig, 3_000_000 * 10**8)
+    rig.warp("base", round_.ends_at - 5)
+    observe(rig, 2_900_000 * 10**8)
+    rig.warp("base", round_.settles_after - 20)
+    await _at_head(rig)
+    waiting = await rig.run("agent-resolve")
+    assert "dispute window" in next(each.reason for each in waiting.skipped if each.target == round_.slug)
+    rig.warp("base", round_.settles_after + 1)
+    rig.start("keeper", VPM_KEEPER_SWEEP_FROM_UNITS="1")
+    await rig.until(lambda: one(rig, round_.slug)[:2] == (MarketStatus.RESOLVED, 1), "the result after the window")
+    await rig.until(lambda: _liabilities(rig)[1] == 0, "its payout")
+
     # A round whose end nobody observed is void, after a quarter of an hour and two reads.
-    round_ = await open_round(rig, "aixbt", Series.HOUR)
+    round_ = await open_round(rig, "bnkr-daily-volume", Series.HOUR)
     stake(rig, CAT, round_.slug, 0, 25 * DOLLAR, "c-first-key")
     held = usdc(rig, CAT.address)
     rig.stop("keeper")
@@ -147,38 +176,38 @@ async def test_a_condemned_feed_gives_every_stake_back_at_once(rig: Rig) -> None
     """A lie that was seen in time: the Safe condemns the feed, and the keeper voids what was open on it, hours before
     its end. Nothing is listed on it any more; the other feeds go on."""
     await listed(rig)
-    day = await open_round(rig, "aixbt", Series.DAY)
-    stake(rig, CAT, day.slug, 0, 25 * DOLLAR, "c-day-key")
+    round_ = await open_round(rig, "bnkr-daily-volume", Series.HOUR)
+    stake(rig, CAT, round_.slug, 0, 25 * DOLLAR, "c-round-key")
     held = usdc(rig, CAT.address)
     deployment = rig.deployment("base")
-    feed, safe = deployment.agent_feed("AIXBT/market_cap").address, deployment.safe
+    feed, safe = deployment.agent_feed(VOLUME).address, deployment.safe
     assert safe is not None
     rig.ask("base", "anvil_setBalance", safe.address, hex(10**18))
     data = abi("AgentLister").function("condemn").encode(feed)
     rig.send("base", safe.address, deployment.contract("AgentLister").address, data)
-    await rig.until(lambda: one(rig, day.slug) == (MarketStatus.VOID, None, VoidReason.CONDEMNED), "the void")
-    assert rig.now("base") < day.ends_at
+    await rig.until(lambda: one(rig, round_.slug) == (MarketStatus.VOID, None, VoidReason.CONDEMNED), "the void")
+    assert rig.now("base") < round_.ends_at
     await rig.until(lambda: usdc(rig, CAT.address) == held + 25 * DOLLAR, "the refund")
     condemned = bytes.fromhex(feed[2:])
     open_on_it = "SELECT 1 FROM agent_market WHERE feed = %s AND status = 1"
     await rig.until(lambda: not rig.rows(open_on_it, condemned), "all of the feed's markets void")
     assert rig.rows("SELECT 1 FROM agent_market WHERE feed <> %s AND status <> 1", condemned) == []
     report = await rig.run("agent-list")
-    assert ("AIXBT/market_cap", "the Safe has condemned its feed") in [(e.target, e.reason) for e in report.skipped]
+    assert (VOLUME, "the Safe has condemned its feed") in [(e.target, e.reason) for e in report.skipped]
 
 
 async def test_a_winner_whose_row_is_gone_is_paid_all_the_same(rig: Rig) -> None:
     """The contract owes more than the index knows, and its own views say to whom."""
     await listed(rig)
-    round_ = await open_round(rig, "bnkr", Series.QUICK)
+    round_ = await open_round(rig, "bnkr-daily-volume", Series.HOUR)
     stake(rig, ANN, round_.slug, 0, 40 * DOLLAR, "a-lost-key")
     stake(rig, BEN, round_.slug, 1, 60 * DOLLAR, "b-lost-key")
     rig.stop("keeper")
     held = usdc(rig, ANN.address)
     rig.warp("base", round_.start_at - 5)
-    observe(rig, "BNKR/market_cap", 80_000_000 * 10**8)
+    observe(rig, 3_000_000 * 10**8)
     rig.warp("base", round_.ends_at - 5)
-    observe(rig, "BNKR/market_cap", 81_000_000 * 10**8)
+    observe(rig, 3_100_000 * 10**8)
     rig.warp("base", round_.settles_after + 1)
     await _at_head(rig)
     settled = await rig.run("agent-resolve")

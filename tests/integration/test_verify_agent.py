@@ -24,7 +24,7 @@ from tests.support.agent_service import AgentService, agent_service
 from tests.support.buyer import Buyer, bet, sign
 from tests.support.genesis import Genesis, RunningChain
 from tests.support.tampering import changed
-from tests.support.unposted import list_early, push, with_unposted_feed
+from tests.support.unposted import SILENT_KEY, list_early, push, with_unposted_feed
 
 DEV = wallets.DEV
 MILLION = 1_000_000 * 10**8
@@ -57,7 +57,7 @@ def traded(
     list_early(chain, "early")
     chain.list("ladder", kind=Kind.RANGE, bounds=BOUNDS, closes_at=closes_at)
     chain.list("updown", kind=Kind.DIRECTION, closes_at=closes_at)
-    chain.list("stale", feed="AIXBT/market_cap", closes_at=closes_at)  # nobody posts there again
+    chain.list("stale", feed=SILENT_KEY, closes_at=closes_at)
     with agent_service(chain, database_url, deployments, folder) as running:
         running.start("indexer", "relayer", "api")
         yield asyncio.run(_trade(running, deployments))

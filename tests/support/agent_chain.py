@@ -11,6 +11,7 @@ from api.agent.chain import AgentContracts
 from core.abi import abi
 from core.chain import Contract
 from core.deployments import Deployment
+from core.grid import grid_time
 from core.market_document import Metadata, Specification, rendered
 from core.mirror.bet import market_key
 from core.mirror.settlement import MARGIN, Kind
@@ -38,6 +39,8 @@ class AgentChain(PlayedChain[AgentContracts]):
         made.ask("evm_mine")
         for source in deployment.published_feeds:
             made.observe(CAP // 2, source.key)
+        for pool_feed in deployment.pool_feeds:
+            made.record(pool_feed.key)
         return made
 
     @property
@@ -46,12 +49,10 @@ class AgentChain(PlayedChain[AgentContracts]):
         return {identity: name for name, identity in self.ids.items()}
 
     def source(self, key: str | None = None) -> Any:
-        """The deployment file's entry of a feed; of the first market cap when none is named."""
-        return next(
-            each
-            for each in self.deployment.agent_feeds
-            if each.key == key or (key is None and each.key.endswith("/market_cap"))
-        )
+        """The deployment file's entry of a feed; of the one that a test steers when none is named."""
+        if key is None:
+            return self.deployment.published_feeds[0]
+        return self.deployment.agent_feed(key)
 
     @property
     def feed(self) -> Contract:
@@ -65,6 +66,17 @@ class AgentChain(PlayedChain[AgentContracts]):
         # What was observed in the last block may be too old for the next one, or as old as the last reading.
         self.warp_to(self.now + 1)
         self.send(self.feed_of(key).call("post", value, self.now), self.deployment.operator_wallets["publisher"])
+
+    def record(self, key: str) -> None:
+        """The newest reading of a pool feed, by somebody."""
+        self.warp_to(self.now + 1)
+        feed = Contract(self.source(key).address, abi("PoolFeed"))
+        at = grid_time(self.now - 1, self.source(key).step_seconds)
+        self.send(feed.call("record", [at]), self.deployment.operator_wallets["lister"])
+
+    def value(self, key: str | None = None) -> int:
+        """What a feed says now."""
+        return int(self.read(self.feed_of(key).call("latestRoundData"))[1])
 
     def list(
         self,

@@ -265,8 +265,8 @@ class AgentPlayers(Players):
         self.wallet = Contract(address["SettlementWallet"], abi("SettlementWallet"))
         self.resolver = Contract(address["FeedResolver"], abi("FeedResolver"))
         self.lister = Contract(address["AgentLister"], abi("AgentLister"))
-        self.feeds = [Contract(each.address, abi("ObservationFeed")) for each in deployment.agent_feeds]
-        self.source = deployment.agent_feeds[0]
+        self.feeds = [Contract(each.address, abi("ObservationFeed")) for each in deployment.published_feeds]
+        self.source = deployment.published_feeds[0]
         self.markets: dict[bytes, tuple[int, int, int]] = {}  # id -> closes, settles after, outcomes
         self.settled: set[bytes] = set()
         self.lister_key = deployment.operator_wallets["lister"]

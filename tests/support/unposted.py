@@ -1,4 +1,5 @@
-"""A feed that nobody posts to, as Chainlink's are, on a local Base: what early-resolvable markets stand on."""
+"""Feeds that nobody posts to, as Chainlink's are, on a local Base: what early-resolvable markets stand on, and one that
+falls silent."""
 
 from __future__ import annotations
 
@@ -21,6 +22,8 @@ from scripts._stack.genesis import compiled_code
 from tests.support.agent_chain import CAP, HOUR, AgentChain
 
 KEY = "DEGEN/market_cap"
+SILENT_KEY = "DEGEN/daily_volume"
+"""It has one reading; what is decided an hour later or more is void."""
 _SOURCE = PublishedFeed(
     kind="published",
     key=KEY,
@@ -31,28 +34,38 @@ _SOURCE = PublishedFeed(
     pot_cap_units=100_000 * USD,
 )
 
+_SILENT = PublishedFeed.model_validate(
+    _SOURCE.model_dump()
+    | {
+        "key": SILENT_KEY,
+        "address": checksum("0x" + keccak(text="a feed that falls silent")[12:].hex()),
+        "max_age_seconds": HOUR,
+    }
+)
+
 
 def with_unposted_feed(chain: AgentChain, deployments: Path, folder: Path) -> tuple[AgentChain, Path]:
-    """The chain that knows the feed, which the Safe has allowed, and a folder of deployment files that names it: a test
-    that lists on it starts its daemons with that folder."""
-    chain.ask("anvil_setCode", _SOURCE.address, compiled_code("LocalFeed"))
-    sources = (*chain.deployment.agent_feeds, _SOURCE)
+    """The chain that knows the feeds, which the Safe has allowed, and a folder of deployment files that names them: a
+    test that lists on one starts its daemons with that folder."""
+    sources = (*chain.deployment.agent_feeds, _SOURCE, _SILENT)
     deployment = chain.deployment.model_copy(update={"feeds": sources})
     made = replace(chain, deployment=deployment)
-    push(made, CAP // 2)
-    given = (_SOURCE.address, True, _SOURCE.memory_seconds, _SOURCE.max_age_seconds, _SOURCE.pot_cap_units)
     assert deployment.safe is not None
-    made.send(made.contracts.lister.call("setFeed", *given), deployment.safe.address)
+    for each in (_SOURCE, _SILENT):
+        made.ask("anvil_setCode", each.address, compiled_code("LocalFeed"))
+        push(made, CAP // 2, each)
+        given = (each.address, True, each.memory_seconds, each.max_age_seconds, each.pot_cap_units)
+        made.send(made.contracts.lister.call("setFeed", *given), deployment.safe.address)
     copied = folder / "deployments"
     shutil.copytree(deployments, copied)
     write_deployment(deployment, copied / f"{deployment.network}.json")
     return made, copied
 
 
-def push(chain: AgentChain, value: int) -> None:
+def push(chain: AgentChain, value: int, source: PublishedFeed = _SOURCE) -> None:
     """A reading of now."""
     chain.ask("evm_mine")
-    feed = Contract(_SOURCE.address, abi("LocalFeed"))
+    feed = Contract(source.address, abi("LocalFeed"))
     chain.send(feed.call("push", value, chain.now), wallets.DEPLOYER.address)
 
 
