@@ -387,8 +387,8 @@ DRILLS = (
     Drill(
         "lose-source",
         "the only source of one observation feed does not answer",
-        "nothing is posted for it and the metrics tell why; the others go on, and it does within 60 s of its return",
-        "the feed has no observation of the time without its source, each other one has, and it has one of after it",
+        "nothing is posted for it and the metrics tell why; prices go on, and it does within 60 s of its source's return",
+        "the feed has no observation of the time without its source, each price feed has, and it has one of after it",
         "a-feed-gets-no-observations",
         lose_source,
     ),
