@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scripts._drill import contracts, nodes, powers, processes, storage
+from scripts._drill import contracts, nodes, pools, powers, processes, storage
 from scripts._drill.drill import Drill
 
 # A condemned feed stays so, and what a deep reorganization takes back cannot be kept: they come last.
@@ -13,6 +13,7 @@ DRILLS: dict[str, Drill] = {
         *storage.DRILLS,
         *nodes.DRILLS,
         *contracts.DRILLS,
+        *pools.DRILLS,
         *powers.DRILLS,
         nodes.DEEP_REORG,
     )

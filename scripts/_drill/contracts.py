@@ -387,7 +387,7 @@ DRILLS = (
     Drill(
         "lose-source",
         "the only source of one observation feed does not answer",
-        "nothing is posted for it and the metrics tell why; prices go on, and it does within 60 s of its source's return",
+        "nothing is posted for it and the metrics tell why; prices go on, and it is posted within 60 s of the return",
         "the feed has no observation of the time without its source, each price feed has, and it has one of after it",
         "a-feed-gets-no-observations",
         lose_source,

@@ -245,19 +245,24 @@ class Load:
         await self.insist(promise, "/api/relay/enter", body, refusals)
         return promise
 
-    async def agent(self, wallet: Wallet | None = None) -> Promise | None:
+    async def agent(
+        self, wallet: Wallet | None = None, market: str | None = None, side: str | None = None
+    ) -> Promise | None:
+        """None when nothing was signed. `market` and `side`: by their names in the API; one that is open otherwise."""
         wallet = wallet or self._dice.choice(self.bettors)
-        status, listed = await self.call("GET", "/api/agent/v1/markets?limit=50")
         latest = await self.fleet.now("base")
-        near = datetime.fromtimestamp(latest + MIN_LEFT_SECONDS, UTC).isoformat()
-        choices = [] if status != 200 else [each for each in listed["markets"] if each["deadlineAt"] > near]
-        if not choices:
-            return None
-        market = self._dice.choice(choices)
+        if market is None:
+            status, listed = await self.call("GET", "/api/agent/v1/markets?limit=50")
+            near = datetime.fromtimestamp(latest + MIN_LEFT_SECONDS, UTC).isoformat()
+            choices = [] if status != 200 else [each for each in listed["markets"] if each["deadlineAt"] > near]
+            if not choices:
+                return None
+            chosen = self._dice.choice(choices)
+            market, side = chosen["id"], chosen["outcomes"][0]["key"] if chosen["outcomes"] else "yes"
         amount = USD + self._dice.randrange(2 * USD)
         body = {
-            "marketId": market["id"],
-            "side": market["outcomes"][0]["key"] if market["outcomes"] else "yes",
+            "marketId": market,
+            "side": side,
             "sizeUsd": amount / USD,
             "idemKey": f"drill-{secrets.token_hex(8)}",
             "walletAddress": wallet.address,

@@ -225,6 +225,13 @@ SABOTAGE: dict[str, Sabotage] = {
         "        return await first(run, feed, contract, there.SIMULATED, last)\n"
         "there._believe = invented\n",
     ),
+    "thin-pool": Sabotage(
+        "a reading that is no good is recorded like any other, because it decides that stakes go back",
+        "keeper/agent/record_job.py",
+        ("keeper",),
+        "given back: not within",
+        _nothing("keeper.agent.record_job", "_record"),
+    ),
     "pause-bets": Sabotage(
         "the door refuses bets while the contract is paused",
         "api/agent/switch.py",
