@@ -317,10 +317,12 @@ async def tidy(connection: Connection) -> None:
 
 
 async def oldest_due_seconds(connection: Connection) -> float:
-    """How long the endpoint that waits longest has been waiting for its turn."""
+    """How long the endpoint that waits longest has been waiting for its turn, for an event or for a test."""
     rows = await connection.execute(
-        "SELECT coalesce(max(extract(epoch FROM now() - greatest(w.attempt_at, e.recorded_at))), 0)::float8"
-        " FROM agent_webhook w JOIN agent_event e ON e.wallet = w.wallet AND e.seq = w.next_seq"
+        "SELECT coalesce(max(extract(epoch FROM now() - greatest(w.attempt_at, due.at))), 0)::float8"
+        " FROM agent_webhook w CROSS JOIN LATERAL ("
+        "SELECT e.recorded_at AS at FROM agent_event e WHERE e.wallet = w.wallet AND e.seq = w.next_seq"
+        " UNION ALL (SELECT t.at FROM agent_webhook_test t WHERE t.webhook_id = w.id ORDER BY t.id LIMIT 1)) due"
         " WHERE w.status = 'active' AND w.trade_id IS NULL AND w.attempt_at <= now()"
     )
     row = await rows.fetchone()
