@@ -1,4 +1,4 @@
-"""Markets of a pool feed settled by a stranger: a fresh checkout, the deployment file, a node, and a key of his own.
+"""Markets of pool feeds settled by a stranger: a fresh checkout, the deployment file, a node, and a key of his own.
 
 What he types is what docs/pool-feeds.md says. Nothing of ours runs: no daemon, no database. He uses the packages that
 are here already; VPM_TEST_LONG=1 lets `./vpm` fetch them into the checkout, as it would for him.
@@ -9,7 +9,6 @@ from __future__ import annotations
 import io
 import os
 import re
-import shutil
 import subprocess
 import tarfile
 from collections.abc import Iterator
@@ -20,6 +19,7 @@ from typing import Any
 import pytest
 
 from core.abi import abi
+from core.deployments import write_deployment
 from core.grid import grid_time
 from core.mirror.bet import market_key
 from core.mirror.settlement import Kind, MarketStatus, StakeStatus
@@ -29,7 +29,7 @@ from tests.support.agent_chain import AgentChain
 from tests.support.agent_payments import balance
 from tests.support.genesis import Genesis, chain
 from tests.support.keeper_stakes import bound
-from tests.support.pool_chain import MAX_QUIET, STEP, PoolChain, with_pool_feed
+from tests.support.pool_chain import MAX_QUIET, STEP, PoolChain, of_the_stack, with_pool_feed
 
 ROOT = Path(__file__).resolve().parents[2]
 LONG = os.environ.get("VPM_TEST_LONG") == "1"
@@ -102,20 +102,47 @@ class Checkout:
 
 
 @pytest.fixture(scope="module")
-def checkout(local_genesis: Genesis, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Checkout]:
-    home = tmp_path_factory.mktemp("stranger")
-    folder = home / "checkout"
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What is committed, and nothing else."""
+    folder = tmp_path_factory.mktemp("stranger") / "checkout"
     packed = subprocess.run(["git", "archive", "HEAD"], cwd=ROOT, capture_output=True, check=True).stdout
     with tarfile.open(fileobj=io.BytesIO(packed)) as files:
         files.extractall(folder, filter="data")
+    return folder
+
+
+@pytest.fixture
+def checkout(folder: Path, quick: PoolChain) -> Checkout:
+    """With a feed that falls silent after ten minutes, and looks every minute."""
+    write_deployment(quick.agents.deployment, folder / "deployments" / f"{quick.agents.deployment.network}.json")
+    return Checkout(folder, quick)
+
+
+@pytest.fixture
+def stack(folder: Path, started: PoolChain) -> Checkout:
+    """With the feeds that the markets of a local stack stand on."""
+    write_deployment(started.agents.deployment, folder / "deployments" / f"{started.agents.deployment.network}.json")
+    return Checkout(folder, started)
+
+
+@pytest.fixture(scope="module")
+def quick(local_genesis: Genesis, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PoolChain]:
+    home = tmp_path_factory.mktemp("quick")
     with chain(local_genesis, "base", home / "base.log") as running:
-        others = home / "others"
-        others.mkdir()
-        played = with_pool_feed(AgentChain.on(running.url, running.deployment), others)
-        played.agents.ask("anvil_setBalance", STRANGER.address, hex(10**18))
-        for each in others.iterdir():
-            shutil.copy(each, folder / "deployments")
-        yield Checkout(folder, played)
+        yield _known_to_him(with_pool_feed(AgentChain.on(running.url, running.deployment), home))
+
+
+@pytest.fixture(scope="module")
+def started(local_genesis: Genesis, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PoolChain]:
+    home = tmp_path_factory.mktemp("started")
+    with chain(local_genesis, "base", home / "base.log") as running:
+        agents = AgentChain.on(running.url, running.deployment)
+        yield _known_to_him(of_the_stack(agents, local_genesis.state.pools))
+
+
+def _known_to_him(played: PoolChain) -> PoolChain:
+    played.agents.ask("anvil_setBalance", STRANGER.address, hex(10**18))
+    return played
 
 
 def _errors() -> dict[str, str]:
@@ -148,17 +175,26 @@ def test_the_checkout_is_his_own(checkout: Checkout) -> None:
 
 
 def test_a_direction_pays_its_winner_and_gives_back_what_came_late(checkout: Checkout) -> None:
+    _a_direction_pays(checkout)
+
+
+def test_so_does_one_on_the_feeds_of_the_local_stack(stack: Checkout) -> None:
+    _a_direction_pays(stack)
+
+
+def _a_direction_pays(checkout: Checkout) -> None:
     played, agents = checkout.played, checkout.agents
     market, terms = played.list(Kind.DIRECTION)
     checkout.bets(market, ALICE, UP, UP_ON_ALICE)
     checkout.bets(market, BOB, DOWN, DOWN_ON_BOB)
     closes_at = checkout.market(market)["closesAt"]
     checkout.comes_late(market, CAROL, LATE, closes_at)
-    played.trade(terms["endsAt"] - played.now + 2 * STEP)
+    step = played.feed.step_seconds
+    played.trade(terms["endsAt"] - played.now + 2 * step)
     had = {who.address: balance(agents, who.address) for who in (ALICE, BOB, CAROL, STRANGER)}
     said = checkout.settles(market)
     assert f"{played.feed.key}: recorded" in said
-    start, end = (played.reading(grid_time(terms[each], STEP)) for each in ("startAt", "endsAt"))
+    start, end = (played.reading(grid_time(terms[each], step)) for each in ("startAt", "endsAt"))
     assert start != end
     winner = UP if end > start else DOWN
     view = checkout.market(market)

@@ -71,7 +71,7 @@ class PoolChain:
 
     def reading(self, at: int) -> int:
         """What was recorded of a grid time."""
-        return int(self.agents.read(self.contract.call("getRoundData", at // STEP))[1])
+        return int(self.agents.read(self.contract.call("getRoundData", at // self.feed.step_seconds))[1])
 
     def list(
         self, kind: Kind = Kind.DIRECTION, *, stakes: int = 120, length: int = 360, target: int = 0, early: bool = False
@@ -79,14 +79,14 @@ class PoolChain:
         """Lists a market whose stakes end in so many seconds; its id and the resolver's terms."""
         now = self.now
         closes_at = now + stakes
-        begins = closes_at + MARGIN + MEMORY
+        begins = closes_at + MARGIN + self.feed.memory_seconds
         start = begins if kind is Kind.DIRECTION else 0
-        ends_at = begins + max(length, 2 * MEMORY)
+        ends_at = begins + max(length, 2 * self.feed.memory_seconds)
         feed = bytes.fromhex(self.feed.address[2:])
         derived = {"early_from": begins if early else 0, "settles_after": 0, "voids_after": 0}
         times = {"opens_at": 0, "closes_at": closes_at, "start_at": start, "ends_at": ends_at}
         spec = Specification(kind, feed, target, (), early, False, 0, **times, **derived)
-        identity = rendered(spec, KEY).id
+        identity = rendered(spec, self.feed.key).id
         weights = (10 * USD, 10 * USD)
         fields = (int(kind), self.feed.address, target, (), early, 0, closes_at, start, ends_at, weights)
         lister = self.agents.contracts.lister
@@ -95,12 +95,26 @@ class PoolChain:
         return identity, self.agents.read(self.agents.contracts.resolver.call("terms", market_key(identity)))
 
 
+def of_the_stack(chain: AgentChain, saved: Path) -> PoolChain:
+    """The pools and the feed that `./vpm up` starts from. `saved`: where its pools are written down."""
+    node, pools = Node(chain.url), AgentPools.load(saved)
+    _mine_each(node)
+    feed = next(each for each in chain.deployment.pool_feeds if each.key == KEY)
+    played = PoolChain(chain, feed, pools, Walk(agent_pools.trader(node), pools))
+    played.trade(2 * feed.window_seconds)  # nobody has traded since it was saved
+    return played
+
+
+def _mine_each(node: Node) -> None:
+    node.ask("evm_setIntervalMining", 0)
+    node.ask("evm_setAutomine", True)
+
+
 def with_pool_feed(chain: AgentChain, deployments: Path) -> PoolChain:
     """Places the exchange, lays a past of swaps, deploys the feed and lets the Safe allow it. The deployment file in
     the folder names it afterwards. The chain mines each transaction from then on, and nothing by itself."""
     node = Node(chain.url)
-    node.ask("evm_setIntervalMining", 0)
-    node.ask("evm_setAutomine", True)
+    _mine_each(node)
     agent_pools.place_weth(node)
     pools = agent_pools.build(node, chain.deployment.token("USDC").address)
     agent_pools.lay_past(node, pools, chain.now + PAST)
