@@ -49,7 +49,7 @@ def wiped(database_url: str) -> str:
         connection.execute(
             "DO $$ DECLARE t text; BEGIN FOR t IN SELECT tablename FROM pg_tables WHERE schemaname = 'public'"
             " AND tablename ~ '^(chain|stock|agent|oracle|token|pauser)_' LOOP"
-            " EXECUTE 'TRUNCATE ' || t; END LOOP; END $$"
+            " EXECUTE 'TRUNCATE ' || t || ' CASCADE'; END LOOP; END $$"
         )
     return database_url
 
