@@ -1,4 +1,4 @@
-"""What every surface is given: settings, the databases, rate limits, and a way to run tasks beside the requests."""
+"""What every surface is given: settings, databases, chains, rate limits, and a way to run tasks beside the requests."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from api.chains import Chains
 from api.http.limits import RateLimits
 from core.config import ApiSecrets, Settings
 from core.db.engine import Pool, make_engine, make_pool
@@ -31,6 +32,7 @@ class Context:
     primary: AsyncEngine
     pool: Pool
     watch: IntentWatch
+    chains: Chains
     limits: RateLimits
     spawn: Spawn
 
@@ -67,9 +69,9 @@ async def open_context(settings: Settings, secrets: ApiSecrets, spawn: Spawn) ->
         application_name="vpm-api-write",
     )
     try:
-        async with pool, IntentWatch(write_url, pool) as watch:
+        async with pool, IntentWatch(write_url, pool) as watch, Chains(settings) as chains:
             limits = RateLimits(settings.limits_storage_url.get_secret_value())
-            yield Context(settings, secrets, engine, primary, pool, watch, limits, spawn)
+            yield Context(settings, secrets, engine, primary, pool, watch, chains, limits, spawn)
     finally:
         await engine.dispose()
         await primary.dispose()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -32,7 +32,7 @@ from api.http.application import json_response
 from api.http.operation import Answer, Cors, ErrorBody, ErrorResponse, Operation, Surface
 from api.http.problem import Problem
 from api.http.requests import request_id
-from core.chain import ChainClient, RpcClient
+from core.chain import ChainClient
 from core.db.switches import SwitchWatcher
 from core.deployments import Deployment, load_deployment
 from core.log import get_logger
@@ -73,49 +73,45 @@ async def agent_surface(context: Context) -> AsyncIterator[Surface]:
     if not settings.agent_enabled:
         yield _switched_off(links)
         return
-    async with AsyncExitStack() as stack:
-        client, balances = None, None
-        seconds = settings.rpc_request_path_timeout_seconds
-        if chain.rpc_urls:
-            rpc = RpcClient(chain.rpc_urls, chain_id=deployment.chain_id, timeout_seconds=seconds, rounds=1)
-            client = ChainClient(await stack.enter_async_context(rpc))
-            balances = None if contracts is None else Balances(client, contracts, seconds)
-        else:
-            log.warning("no RPC URL for Base: no balances, no trades", action="agent.no_rpc")
-        feeds = told_by(deployment.agent_feeds)
-        index = AgentIndex(context.write_url, context.engine, deployment.chain_id, feeds, replica=context.has_replica)
-        await index.refresh()
-        context.spawn("agent index", index.run())
-        switches = SwitchWatcher(context.write_url, context.pool)
-        context.spawn("operator switches", switches.run())
-        switch = Trading(settings.trading_paused, switches)
-        secret = context.secrets.attestation_key
-        attester = Attester(None if secret is None else secret.get_secret_value(), deployment.chain_id)
-        if attester.address is None:
-            log.warning("no attestation key: offers and receipts go out unsigned", action="agent.unsigned")
-        channels = EventChannels(context, links, client)
-        channels.run_beside(context)
-        yield _surface(
+    client, balances = await context.chains.client("base"), None
+    if client is None:
+        log.warning("no RPC URL for Base: no balances, no trades", action="agent.no_rpc")
+    elif contracts is not None:
+        balances = Balances(client, contracts, settings.rpc_request_path_timeout_seconds)
+    feeds = told_by(deployment.agent_feeds)
+    index = AgentIndex(context.write_url, context.engine, deployment.chain_id, feeds, replica=context.has_replica)
+    await index.refresh()
+    context.spawn("agent index", index.run())
+    switches = SwitchWatcher(context.write_url, context.pool)
+    context.spawn("operator switches", switches.run())
+    switch = Trading(settings.trading_paused, switches)
+    secret = context.secrets.attestation_key
+    attester = Attester(None if secret is None else secret.get_secret_value(), deployment.chain_id)
+    if attester.address is None:
+        log.warning("no attestation key: offers and receipts go out unsigned", action="agent.unsigned")
+    channels = EventChannels(context, links, client)
+    channels.run_beside(context)
+    yield _surface(
+        links,
+        channels=channels,
+        reads=Reads(
+            settings,
+            contracts,
+            balances,
+            context.engine,
+            context.pool,
+            context.limits,
+            index,
             links,
-            channels=channels,
-            reads=Reads(
-                settings,
-                contracts,
-                balances,
-                context.engine,
-                context.pool,
-                context.limits,
-                index,
-                links,
-                deployment.chain_id,
-            ),
-            platform=Platform(
-                context.engine, context.pool, index, switch, links, deployment.chain_id, attester=attester.address
-            ),
-            desk=_trade_desk(context, contracts, client, balances, index, switch, attester, links),
-            discovery=Discovery(index, links),
-            sentiment=Sentiment(context.engine, index, links),
-        )
+            deployment.chain_id,
+        ),
+        platform=Platform(
+            context.engine, context.pool, index, switch, links, deployment.chain_id, attester=attester.address
+        ),
+        desk=_trade_desk(context, contracts, client, balances, index, switch, attester, links),
+        discovery=Discovery(index, links),
+        sentiment=Sentiment(context.engine, index, links),
+    )
 
 
 def _trade_desk(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,6 +18,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from api.http.application import unavailable
 from api.http.rendered import Rendered, Slot
+from api.solvency import SolvencyWatch
 from api.unreadable import UNREADABLE
 from api.vpm import words
 from api.vpm.chain import STOCK_TOKEN_SYMBOL, StockContracts, abi
@@ -56,7 +57,7 @@ CHAIN_TIMEOUT_SECONDS = 3.0
 SETTLED_SHOWN = 500
 
 LOG_SECTIONS = ("settled", "refundDrill", "feeSweeps", "bettors", "usdg", "counters", "audit")
-CHAIN_SECTIONS = ("safe", "solvency")
+CHAIN_SECTIONS = ("safe",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +65,6 @@ class Safe:
     address: str
     threshold: int
     owners: int
-
-
-@dataclass(frozen=True, slots=True)
-class Solvency:
-    balance: int
-    liabilities: int
-    block: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +81,6 @@ class Gathered:
     drill_owes: bool = True
     audit: Audit | None = None
     safe: Safe | None = None
-    solvency: Solvency | None = None
     logs_missing: bool = True
     chain_missing: bool = True
     venue: Venue | None = field(default=None, compare=False)
@@ -103,11 +96,14 @@ class Proof:
         index: StockIndex | None,
         oracle: OracleWatch | None,
         engine: AsyncEngine,
+        solvency: Mapping[str, SolvencyWatch],
         *,
         attester: str | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """`attester`: the address whose key signs the agent surface's offers and receipts."""
+        """`solvency`: of the contracts that hold money, on both chains, by their names. `attester`: the address whose
+        key signs the agent surface's offers and receipts."""
+        self._solvency = solvency
         self._attester = attester
         self._settings = settings
         self._deployment = deployment
@@ -187,21 +183,16 @@ class Proof:
             return replace(known, logs_missing=True)
 
     async def _read_chain(self, known: Gathered) -> Gathered:
-        contracts, client, safe = self._contracts, self._client, self._deployment.safe
-        if contracts is None:
+        client, safe = self._client, self._deployment.safe
+        if self._contracts is None or safe is None:
             return replace(known, chain_missing=False)
         if client is None:
             return known
         try:
             async with asyncio.timeout(3 * CHAIN_TIMEOUT_SECONDS):
                 block = (await client.head(timeout_seconds=CHAIN_TIMEOUT_SECONDS)).number
-                calls = [
-                    contracts.token.call("balanceOf", contracts.settler.address),
-                    contracts.settler.call("liabilities"),
-                ]
-                if safe is not None:
-                    wallet = Contract(safe.address, abi("Safe"))
-                    calls += [wallet.call("getThreshold"), wallet.call("getOwners")]
+                wallet = Contract(safe.address, abi("Safe"))
+                calls = [wallet.call("getThreshold"), wallet.call("getOwners")]
                 answers: list[Any] = await client.read_many(calls, block, timeout_seconds=CHAIN_TIMEOUT_SECONDS)
             for answer in answers:
                 if isinstance(answer, RpcError):
@@ -210,10 +201,7 @@ class Proof:
             if not known.chain_missing:
                 log.warning("the proof cannot read the chain", action="proof.chain_unreadable", why=error)
             return replace(known, chain_missing=True)
-        found = replace(known, chain_missing=False, solvency=Solvency(answers[0], answers[1], block))
-        if safe is not None:
-            found = replace(found, safe=Safe(safe.address, answers[2], len(answers[3])))
-        return found
+        return replace(known, chain_missing=False, safe=Safe(safe.address, answers[0], len(answers[1])))
 
     def _operators(self, openers: list[str] | tuple[str, ...]) -> list[str]:
         """The operator's own wallets: those the deployment names, its Safe, and whoever may or might list markets."""
@@ -230,6 +218,7 @@ class Proof:
             self._version,
             None if index is None else index.stale,
             None if oracle is None else oracle.oracle.version,
+            tuple((each.latest, each.missing) for each in self._solvency.values()),
         )
 
     def _render(self) -> bytes:
@@ -242,6 +231,8 @@ class Proof:
         if deployed and venue is None:
             raise unavailable("The chain could not be read yet; try again shortly.")
         missing = [*(LOG_SECTIONS if found.logs_missing else ()), *(CHAIN_SECTIONS if found.chain_missing else ())]
+        if deployed and (not self._solvency or any(each.missing for each in self._solvency.values())):
+            missing.append("solvency")
         drill = found.drill
         return {
             "status": "deployed" if deployed else "not-deployed",
@@ -270,7 +261,7 @@ class Proof:
                 "bets": 0 if found.betting is None else found.betting.bets,
             },
             "usdg": _usdg(found),
-            "solvency": self._solvency(found),
+            "solvency": [body for name, each in self._solvency.items() if (body := each.body(name)) is not None],
             "audit": None
             if found.audit is None
             else {
@@ -300,19 +291,6 @@ class Proof:
                 "updatedAt": None if feed.proxy not in latest else latest[feed.proxy].updated_at,
             }
             for feed in self._deployment.price_feeds
-        ]
-
-    def _solvency(self, found: Gathered) -> list[dict[str, Any]]:
-        if found.solvency is None or self._contracts is None:
-            return []
-        return [
-            {
-                "contract": "VestedMarkets",
-                "address": self._contracts.settler.address,
-                "balance": str(found.solvency.balance),
-                "liabilities": str(found.solvency.liabilities),
-                "block": str(found.solvency.block),
-            }
         ]
 
     def _counters(self, found: Gathered) -> list[dict[str, Any]]:

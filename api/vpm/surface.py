@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from typing import Any
 
 from eth_account import Account
@@ -11,6 +11,7 @@ from eth_account import Account
 from api.context import Context
 from api.http.operation import Answer, Operation, Surface
 from api.http.problem import Problem
+from api.solvency import solvency_watches
 from api.vpm.chain import StockContracts
 from api.vpm.cron import Cron
 from api.vpm.describe import DESCRIPTION, RELAY_DESCRIPTION
@@ -29,7 +30,6 @@ from api.vpm.proof import Proof
 from api.vpm.reads import StockReads
 from api.vpm.relay import BODY_LIMIT, Relay
 from api.vpm.typed_data import TypedData
-from core.chain import ChainClient, RpcClient
 from core.deployments import load_deployment
 from core.log import get_logger
 
@@ -53,44 +53,38 @@ async def stock_surface(context: Context) -> AsyncIterator[Surface]:
     chain = settings.chain("vpm")
     deployment = load_deployment(chain.deployment_file)
     contracts = StockContracts.of(deployment)
-    async with AsyncExitStack() as stack:
-        client: ChainClient | None = None
-        if chain.rpc_urls:
-            rpc = RpcClient(
-                chain.rpc_urls,
-                chain_id=deployment.chain_id,
-                timeout_seconds=settings.rpc_request_path_timeout_seconds,
-                rounds=1,
-            )
-            client = ChainClient(await stack.enter_async_context(rpc))
-        else:
-            log.warning("no RPC URL for the stock chain: no prices, no relay", action="stock.no_rpc")
-        index = None
-        if contracts is not None:
-            index = StockIndex(context.write_url, context.engine, deployment.chain_id, replica=context.has_replica)
-            await index.refresh()
-            context.spawn("stock index", index.run())
-        oracle = None
-        if client is not None:
-            oracle = OracleWatch(client, deployment, contracts, index, context.engine)
-            await oracle.refresh()
-            context.spawn("stock oracle", oracle.run())
-        key = context.secrets.attestation_key
-        attester = None if key is None else str(Account.from_key(key.get_secret_value()).address)
-        proof = Proof(settings, deployment, contracts, client, index, oracle, context.engine, attester=attester)
-        context.spawn("stock proof", proof.run())
-        cron = Cron(context.secrets.cron_secret, context.write_url, context.pool)
-        context.spawn("cron reports", cron.listen())
-        yield _surface(
-            reads=StockReads(settings, deployment, index, oracle, context.engine, context.limits),
-            proof=proof,
-            health=Health(HealthSources(deployment, contracts, client, index, oracle, context.engine, context.pool)),
-            relay=Relay(
-                settings, deployment, contracts, client, context.primary, context.pool, context.watch, context.limits
-            ),
-            typed_data=TypedData(deployment, contracts, index),
-            cron=cron,
-        )
+    client = await context.chains.client("vpm")
+    if client is None:
+        log.warning("no RPC URL for the stock chain: no prices, no relay", action="stock.no_rpc")
+    index = None
+    if contracts is not None:
+        index = StockIndex(context.write_url, context.engine, deployment.chain_id, replica=context.has_replica)
+        await index.refresh()
+        context.spawn("stock index", index.run())
+    oracle = None
+    if client is not None:
+        oracle = OracleWatch(client, deployment, contracts, index, context.engine)
+        await oracle.refresh()
+        context.spawn("stock oracle", oracle.run())
+    key = context.secrets.attestation_key
+    attester = None if key is None else str(Account.from_key(key.get_secret_value()).address)
+    solvency = await solvency_watches(context)
+    for name, watch in solvency.items():
+        context.spawn(f"solvency of {name}", watch.run())
+    proof = Proof(settings, deployment, contracts, client, index, oracle, context.engine, solvency, attester=attester)
+    context.spawn("stock proof", proof.run())
+    cron = Cron(context.secrets.cron_secret, context.write_url, context.pool)
+    context.spawn("cron reports", cron.listen())
+    yield _surface(
+        reads=StockReads(settings, deployment, index, oracle, context.engine, context.limits),
+        proof=proof,
+        health=Health(HealthSources(deployment, contracts, client, index, oracle, context.engine, context.pool)),
+        relay=Relay(
+            settings, deployment, contracts, client, context.primary, context.pool, context.watch, context.limits
+        ),
+        typed_data=TypedData(deployment, contracts, index),
+        cron=cron,
+    )
 
 
 def error_body(problem: Problem, _request_id: str) -> Mapping[str, Any]:

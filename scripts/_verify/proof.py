@@ -12,14 +12,22 @@ from scripts._verify.claims import Findings, whole
 from scripts._verify.stock import StockMarket, check_settlement, fold_into
 
 _DECIDING = ("SpecRegistered", "Settled")
+_HOLDERS = {"vpm": "VestedMarkets", "base": "SettlementWallet"}
 
 
 async def check_page(chain: Chain, body: dict[str, Any], said: Findings, *, markets: int | None = None) -> None:
-    """`markets`: how many settled ones have their rounds proven again, newest first; all when None."""
+    """What the page says of this node's chain: on Base the money of the agent markets, on the stock chain everything
+    else. `markets`: how many settled ones have their rounds proven again, newest first; all when None."""
+    for one in body.get("solvency") or []:
+        stated = one.get("chain")
+        if stated == chain.name:
+            await _solvency(chain, one, said)
+        elif stated not in _HOLDERS:
+            said.says("solvency is of one of our chains", False, "the deployment files", f"{stated!r} is none")
+    if chain.name == "base":
+        return
     await _contracts(chain, body, said)
     await _safe(chain, body.get("safe"), said)
-    for one in body.get("solvency") or []:
-        await _solvency(chain, one, said)
     settler = chain.contract("VestedMarkets")
     logs = await chain.logs(settler.address, ev.SETTLER_EVENTS)
     venue = _Venue(logs)
@@ -70,14 +78,15 @@ async def _safe(chain: Chain, stated: Any, said: Findings) -> None:
 
 async def _solvency(chain: Chain, stated: dict[str, Any], said: Findings) -> None:
     """At the block it speaks of; only an archive node has old state, so the pinned block is checked as well."""
-    settler, token = chain.contract("VestedMarkets"), chain.token
-    said.address("solvency is of the settler", stated.get("address"), settler.address, "the deployment file")
-    calls = (token.call("balanceOf", settler.address), settler.call("liabilities"))
-    balance, owed = [await chain.read(call) for call in calls]
+    name = _HOLDERS[chain.name]
+    holder, token = chain.contract(name), chain.token
+    said.address(f"solvency is of {name}", stated.get("address"), holder.address, "the deployment file")
+    calls = (token.call("balanceOf", holder.address), holder.call("liabilities"))
+    balance, owed = [_whole(await chain.read(call)) for call in calls]
     said.says(
-        f"the settler holds what it owes at block {chain.head.number}",
+        f"{name} holds what it owes at block {chain.head.number}",
         balance >= owed,
-        f"balanceOf({settler.address}) of {token.address} against VestedMarkets.liabilities()",
+        f"balanceOf({holder.address}) of {token.address} against {name}.liabilities()",
         f"{balance} against {owed}",
     )
     block = whole(stated.get("block"))
@@ -85,11 +94,18 @@ async def _solvency(chain: Chain, stated: dict[str, Any], said: Findings) -> Non
         said.says("solvency block", False, "eth_blockNumber", f"{stated.get('block')} is not a block of this chain yet")
         return
     then = await chain.client.read_many(calls, block)
-    for name, call, found in zip(("balance", "liabilities"), ("balanceOf", "liabilities"), then, strict=True):
+    for field, call, found in zip(("balance", "liabilities"), ("balanceOf", "liabilities"), then, strict=True):
         if isinstance(found, Exception):
-            said.unknown(f"solvency {name} at block {block}", call, "the node no longer has that state")
+            said.unknown(f"solvency {field} at block {block}", call, "the node no longer has that state")
         else:
-            said.integer(f"solvency {name} at block {block}", stated.get(name), found, f"{call} at block {block}")
+            said.integer(
+                f"solvency {field} at block {block}", stated.get(field), _whole(found), f"{call} at block {block}"
+            )
+
+
+def _whole(answer: Any) -> int:
+    """SettlementWallet tells open stakes, what is unpaid and fees apart."""
+    return sum(answer) if isinstance(answer, tuple) else int(answer)
 
 
 class _Venue:

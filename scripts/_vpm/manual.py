@@ -199,7 +199,8 @@ Exit code 0: none is known; 1: some are; 69: the database cannot be asked, which
 
 SUBJECT is a JSON file, a URL, a path of the service (with --service) or an id: a trade receipt, a 402 challenge, a
 trade proof, a result or positions of the agent API; a relay answer, a market, positions or the proof page of the stock
-markets; a trade id, an agent market's id, a stock market's or position's number.
+markets; a trade id, an agent market's id, a stock market's or position's number. The proof page speaks of both chains:
+a node of Base checks what it says of SettlementWallet, one of the stock chain the rest.
 
 Nothing is asked but the node: books are folded again from the logs, the rounds in effect found again, outcomes, payouts
 and deliveries worked out, and signatures recovered. Each claim is listed with whether it holds and the call that shows

@@ -397,3 +397,24 @@ def test_a_trade_that_never_was_cannot_be_asked(verify: Verify) -> None:
     code, report = verify("0x" + "ab" * 32)
     assert code == 2
     assert "carries the bet's hash" in report["error"]
+
+
+@pytest.mark.proves("stock.proof.decision.solvency")
+def test_what_the_proof_page_says_of_the_agent_contract_holds_unless_it_was_changed(
+    traded: Traded, verify: Verify
+) -> None:
+    chain = traded.service.chain
+    wallet, block = chain.contracts.settlement, int(chain.ask("eth_blockNumber"), 16)
+    balance = chain.read(chain.contracts.token.call("balanceOf", wallet.address), block)
+    owed = sum(chain.read(wallet.call("liabilities"), block))
+    stated = {"chain": "base", "contract": "SettlementWallet", "token": "USDC", "address": wallet.address}
+    page = {
+        "contracts": [],
+        "solvency": [{**stated, "balance": str(balance), "liabilities": str(owed), "block": str(block)}],
+    }
+    code, report = verify(page)
+    assert code == 0, report
+    assert len(report["claims"]) == 4
+    for field in ("chain", "address", "balance", "liabilities", "block"):
+        code, report = verify(changed(page, f"solvency.0.{field}", {"block": str(10**9)}.get(field)))
+        assert code == 1, (field, report)

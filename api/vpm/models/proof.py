@@ -99,9 +99,11 @@ class UsdgProof(Body):
 
 
 class SolvencyProof(Body):
-    """The contract's token balance beside all it owes, at one block."""
+    """The contract's token balance beside all it owes, at one block of its chain."""
 
     contract: str
+    chain: Literal["vpm", "base"]
+    token: str
     address: Address
     balance: Amount
     liabilities: Amount

@@ -1,0 +1,104 @@
+"""What the contracts that hold other people's money have, beside what they owe."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any, Final
+
+from api.context import Context
+from core.abi import abi
+from core.chain import ChainClient, Contract, RpcError
+from core.config import ChainName
+from core.deployments import load_deployment
+from core.log import get_logger
+
+log = get_logger(__name__)
+
+PAUSE_SECONDS = 3.0
+CHAIN_TIMEOUT_SECONDS = 3.0
+HOLDERS: Final[tuple[tuple[ChainName, str, str], ...]] = (
+    ("vpm", "VestedMarkets", "USDG"),
+    ("base", "SettlementWallet", "USDC"),
+)
+"""By chain: the contract that holds money, and in which token."""
+
+
+@dataclass(frozen=True, slots=True)
+class Solvency:
+    """What a contract had and owed at the end of a block, in units of its token."""
+
+    balance: int
+    liabilities: int
+    block: int
+
+
+class SolvencyWatch:
+    """One contract's solvency, read every few seconds. While its chain is away the last reading stands and is
+    `missing`.
+
+    Each contract has a watch of its own, so that a chain that does not answer holds up nobody else's numbers.
+    """
+
+    def __init__(self, client: ChainClient, chain: ChainName, contract: Contract, token: Contract, symbol: str) -> None:
+        self._client = client
+        self._contract = contract
+        self._token = token
+        self._chain = chain
+        self._symbol = symbol
+        self.latest: Solvency | None = None
+        self.missing = True
+
+    async def run(self) -> None:
+        while True:
+            await self._refresh()
+            await asyncio.sleep(PAUSE_SECONDS)
+
+    async def _refresh(self) -> None:
+        try:
+            async with asyncio.timeout(2 * CHAIN_TIMEOUT_SECONDS):
+                self.latest = await self._read()
+            self.missing = False
+        except (RpcError, TimeoutError) as error:
+            if not self.missing:
+                log.warning("what is owed cannot be read", action="proof.no_solvency", chain=self._chain, why=error)
+            self.missing = True
+
+    async def _read(self) -> Solvency:
+        """Both numbers at the newest block."""
+        block = (await self._client.head(timeout_seconds=CHAIN_TIMEOUT_SECONDS)).number
+        calls = [self._token.call("balanceOf", self._contract.address), self._contract.call("liabilities")]
+        answers: list[Any] = await self._client.read_many(calls, block, timeout_seconds=CHAIN_TIMEOUT_SECONDS)
+        for answer in answers:
+            if isinstance(answer, RpcError):
+                raise answer
+        balance, owed = answers
+        # SettlementWallet tells open stakes, what is unpaid and fees apart; VestedMarkets tells their sum.
+        return Solvency(balance, sum(owed) if isinstance(owed, tuple) else owed, block)
+
+    def body(self, name: str) -> dict[str, Any] | None:
+        if self.latest is None:
+            return None
+        return {
+            "contract": name,
+            "chain": self._chain,
+            "token": self._symbol,
+            "address": self._contract.address,
+            "balance": str(self.latest.balance),
+            "liabilities": str(self.latest.liabilities),
+            "block": str(self.latest.block),
+        }
+
+
+async def solvency_watches(context: Context) -> dict[str, SolvencyWatch]:
+    """By the contract's name; none of a chain that has no contracts yet, or of which no node is known."""
+    found = {}
+    for chain, name, symbol in HOLDERS:
+        deployment = load_deployment(context.settings.chain(chain).deployment_file)
+        client = await context.chains.client(chain)
+        if client is None or name not in deployment.contracts:
+            continue
+        contract = Contract(deployment.contract(name).address, abi(name))
+        token = Contract(deployment.token(symbol).address, abi(f"Local{symbol}"))
+        found[name] = SolvencyWatch(client, chain, contract, token, symbol)
+    return found
