@@ -12,10 +12,11 @@ interface VmDays {
 
 /// A year of minutes of one token, swap by swap in real pools whose rings are as short as a feed allows and come round every few days.
 /// After each hour its sixty readings are recorded in one transaction and read back, each against the mean that follows from what was
-/// swapped and Uniswap's own table of prices. Two days in every run, the year with VPM_TEST_LONG=1 (scripts/_bench/gas.py).
+/// swapped and Uniswap's own table of prices. Two days in every run; the year, some weeks at a time, with VPM_TEST_LONG=1
+/// (scripts/_bench/gas.py). An hour that is not recorded comes before the first day, for its windows.
 /// forge-config: default.isolate = true
 contract GasOfAYear is Pools {
-    uint256 private constant T0 = 1_800_000_000; // a whole hour
+    uint256 private constant YEAR = 1_800_000_000; // its first hour, which is whole
     uint32 private constant WINDOW = 30 minutes;
     uint32 private constant STEP = 1 minutes;
     uint256 private constant MINUTES_A_YEAR = 525_600;
@@ -41,13 +42,15 @@ contract GasOfAYear is Pools {
     Coin private usdc;
     PoolFeed private feed;
     Walk[] private walks;
+    uint256 private _first; // of its hours in this run
     uint256 private _swaps;
     uint256 private _readings;
     uint256 private _gas;
     uint256 private _dearest;
 
     function setUp() public {
-        vm.warp(T0);
+        _first = 24 * VmDays(address(vm)).envOr("VPM_YEAR_FROM_DAY", uint256(0));
+        vm.warp(YEAR + _first * 1 hours - 1 hours);
         newFactory();
     }
 
@@ -75,18 +78,18 @@ contract GasOfAYear is Pools {
         provide(pool, -WIDEST, WIDEST, DEPTH);
         grow(pool, WINDOW + STEP + 1 hours + 1);
         Walk storage w = walks.push();
-        (w.pool, w.middle, w.tick, w.since) = (pool, middle, middle, T0);
+        (w.pool, w.middle, w.tick, w.since) = (pool, middle, middle, block.timestamp);
     }
 
     function play(string memory what, uint256 was, uint256 mostOfAYear) private {
         uint256 days_ = VmDays(address(vm)).envOr("VPM_YEAR_DAYS", uint256(2));
+        this.trade(YEAR + _first * 1 hours - 1 hours);
         for (uint256 hour; hour < days_ * 24; ++hour) {
-            this.trade(hour);
-            // The first window begins with the pools.
-            uint256 skipped = hour == 0 ? WINDOW / STEP - 1 : 0;
-            record(T0 + hour * 1 hours + (skipped + 1) * STEP, 60 - skipped);
+            uint256 from = YEAR + (_first + hour) * 1 hours;
+            this.trade(from);
+            record(from + STEP, 60);
         }
-        vm.assertEq(_readings, days_ * 1_440 - WINDOW / STEP + 1);
+        vm.assertEq(_readings, days_ * 1_440);
         (,, uint256 index, uint256 size,) = walks[0].pool.slot0();
         vm.assertGt(_swaps, size); // it came round
         vm.assertTrue(index < size);
@@ -106,8 +109,8 @@ contract GasOfAYear is Pools {
     }
 
     /// The swaps of an hour: on average one in forty seconds, and one in every block in one hour of the day.
-    function trade(uint256 hour) external {
-        uint256 from = T0 + hour * 1 hours;
+    function trade(uint256 from) external {
+        uint256 hour = (from + 1 days - YEAR) / 1 hours;
         uint256 seed = uint256(keccak256(abi.encode("year", hour)));
         uint256 next = from + 1 + seed % 60;
         for (uint256 minute = from + STEP; minute <= from + 1 hours; minute += STEP) {
