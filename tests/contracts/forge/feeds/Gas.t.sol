@@ -3,21 +3,20 @@ pragma solidity 0.8.37;
 
 import {IPoolFeed} from "../../../../contracts/feeds/IPoolFeed.sol";
 import {PoolFeed} from "../../../../contracts/feeds/PoolFeed.sol";
-import {Coin, IPool, Pools} from "./Pools.sol";
+import {GasRows} from "./GasRows.sol";
+import {Coin, IPool} from "./Pools.sol";
 
 /// What recording costs on real pools with a full ring of 43,200 observations two seconds apart, as transactions of their own, execution only.
 /// The rings are laid in the pools' storage: by swaps it would take 43,200 blocks. Their newest observation is in the middle of the
 /// ring, so that the search has to cross its end. Rows as in agent/Gas.t.sol.
 /// forge-config: default.isolate = true
-contract GasOfPoolFeeds is Pools {
+contract GasOfPoolFeeds is GasRows {
     uint256 private constant T0 = 1_800_000_000;
     uint256 private constant NOW = T0 + 86_400;
     uint256 private constant SIZE = 43_200;
     uint32 private constant WINDOW = 30 minutes;
     uint32 private constant STEP = 1 minutes;
     uint128 private constant DEPTH = 1e17;
-    event log(string line);
-
     Coin private token;
     Coin private weth;
     Coin private usdc;
@@ -169,25 +168,5 @@ contract GasOfPoolFeeds is Pools {
         (bool ok,) = to.call(data);
         vm.assertTrue(ok, name);
         row(name, most, execution(data) / parts);
-    }
-
-    function row(string memory name, uint256 most, uint256 used) private {
-        string memory line = string.concat("GAS|pools|", name, "|", decimal(used), "|", decimal(most));
-        emit log(line);
-        vm.assertLe(used, most, line);
-    }
-
-    function execution(bytes memory data) private view returns (uint256 gas) {
-        gas = vm.lastCallGas().gasTotalUsed - 21_000;
-        for (uint256 k; k < data.length; ++k) {
-            gas -= data[k] == 0 ? 4 : 16;
-        }
-    }
-
-    function decimal(uint256 n) private pure returns (string memory s) {
-        do {
-            s = string.concat(string(abi.encodePacked(bytes1(uint8(48 + n % 10)))), s);
-            n /= 10;
-        } while (n != 0);
     }
 }

@@ -3,7 +3,8 @@ pragma solidity 0.8.37;
 
 import {IPoolFeed} from "../../../../../contracts/feeds/IPoolFeed.sol";
 import {PoolFeed} from "../../../../../contracts/feeds/PoolFeed.sol";
-import {Coin, IPool, Pools} from "../Pools.sol";
+import {GasRows} from "../GasRows.sol";
+import {Coin, IPool} from "../Pools.sol";
 import {Ticks} from "../Ticks.sol";
 
 interface VmDays {
@@ -15,7 +16,7 @@ interface VmDays {
 /// swapped and Uniswap's own table of prices. Two days in every run; the year, some weeks at a time, with VPM_TEST_LONG=1
 /// (scripts/_bench/gas.py). An hour that is not recorded comes before the first day, for its windows.
 /// forge-config: default.isolate = true
-contract GasOfAYear is Pools {
+contract GasOfAYear is GasRows {
     uint256 private constant YEAR = 1_800_000_000; // its first hour, which is whole
     uint32 private constant WINDOW = 30 minutes;
     uint32 private constant STEP = 1 minutes;
@@ -25,8 +26,6 @@ contract GasOfAYear is Pools {
     uint128 private constant DEPTH = 1e17;
     int24 private constant MIDDLE = 46_000; // of the token in WETH, upside down or not: 0.01 WETH or 100
     int24 private constant DOLLAR = -276_324; // 1e-12 units of USDC a unit of the token
-
-    event log(string line);
 
     /// A pool and what was done to it: ticks times seconds up to its last swap, and up to each minute.
     struct Walk {
@@ -189,25 +188,5 @@ contract GasOfAYear is Pools {
     function marketCap(int24 tick) private pure returns (uint256) {
         uint256 root = Ticks.ratioAt(tick);
         return root * root * 100 / 2 ** 112 * SUPPLY / 2 ** 80; // 8 decimals, of a quote with 6
-    }
-
-    function row(string memory name, uint256 most, uint256 used) private {
-        string memory line = string.concat("GAS|pools|", name, "|", decimal(used), "|", decimal(most));
-        emit log(line);
-        vm.assertLe(used, most, line);
-    }
-
-    function execution(bytes memory data) private view returns (uint256 gas) {
-        gas = vm.lastCallGas().gasTotalUsed - 21_000;
-        for (uint256 k; k < data.length; ++k) {
-            gas -= data[k] == 0 ? 4 : 16;
-        }
-    }
-
-    function decimal(uint256 n) private pure returns (string memory s) {
-        do {
-            s = string.concat(string(abi.encodePacked(bytes1(uint8(48 + n % 10)))), s);
-            n /= 10;
-        } while (n != 0);
     }
 }
