@@ -15,7 +15,8 @@ from core.log import get_logger
 
 log = get_logger(__name__)
 
-PAUSE_SECONDS = 3.0
+PAUSE_SECONDS = 15.0
+"""Each process asks each chain two things so often; the page itself is kept for a minute."""
 CHAIN_TIMEOUT_SECONDS = 3.0
 HOLDERS: Final[tuple[tuple[ChainName, str, str], ...]] = (
     ("vpm", "VestedMarkets", "USDG"),

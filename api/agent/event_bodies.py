@@ -24,8 +24,6 @@ PROVEN = frozenset(
         EventType.PAYOUT_FAILED,
     }
 )
-# All others are dated by the chain, in whole seconds; what tells them apart within one is for their order alone.
-OUR_CLOCK = frozenset({EventType.DELIVERY_FAILED, EventType.TEST})
 NO_SIDE = '"side":null'
 
 
@@ -35,7 +33,7 @@ def event_body(event: Event, links: Links) -> dict[str, Any]:
         "eventId": event.id,
         "seq": event.seq,
         "type": event.type.value,
-        "createdAt": iso_millis(event.at_micros) if event.type in OUR_CLOCK else iso(event.at_micros // 1_000_000),
+        "createdAt": _created_at(event),
         "wallet": "0x" + event.wallet.hex(),
         "marketId": event.market_id,
         "tradeId": None if event.trade_id is None else "0x" + event.trade_id.hex(),
@@ -46,6 +44,14 @@ def event_body(event: Event, links: Links) -> dict[str, Any]:
 
 def event_json(event: Event, links: Links) -> bytes:
     return orjson.dumps(event_body(event, links))
+
+
+def _created_at(event: Event) -> str:
+    """All but a failed delivery are dated by the chain, in whole seconds; what tells them apart within one is for their
+    order alone."""
+    if event.type is EventType.DELIVERY_FAILED:
+        return iso_millis(event.at_micros)
+    return iso(event.at_micros // 1_000_000)
 
 
 def stream_frame(event: Event, links: Links) -> bytes:

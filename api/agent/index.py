@@ -57,17 +57,10 @@ class AgentIndex(FollowedIndex[Venue]):
     async def markets(self, keys: Iterable[bytes]) -> dict[bytes, Market]:
         """Those of these that the index has; 500 when some must be read and cannot be."""
         present = self.required().markets
-        found, others = {}, []
-        for key in dict.fromkeys(keys):
-            market = present.get(key) or self._archive.kept(key)
-            if market is None:
-                others.append(key)
-            else:
-                found[key] = market
-        if others:
-            async with storage("The settled markets"):
-                found |= await self._archive.of(others)
-        return found
+        wanted = dict.fromkeys(keys)
+        found = {key: present[key] for key in wanted if key in present}
+        async with storage("The settled markets"):
+            return found | await self._archive.of(wanted.keys() - found.keys())
 
     async def settled_page(
         self, symbol: str | None, kind: Kind | None, after: Order | None, limit: int

@@ -7,13 +7,12 @@ import re
 from datetime import UTC, datetime, timedelta
 
 from eth_account.messages import encode_defunct
-from eth_utils.crypto import keccak
 
 from api.agent.chain import accepts_signature
 from api.agent.problems import problem
 from core.chain import ChainClient, RpcError
-from core.eip3009 import signer_of
 from core.log import get_logger
+from core.signatures import message_hash, signer_of, with_usual_v
 
 log = get_logger(__name__)
 
@@ -72,8 +71,7 @@ async def check_signature(
     except ValueError:
         raise unproven("The signature is not hexadecimal.", service=service, wallet=wallet, url=url, now=now) from None
     digest = digest_of(message)
-    if len(raw) == 65 and raw[64] in (0, 1):
-        raw = raw[:64] + bytes([raw[64] + 27])
+    raw = with_usual_v(raw)
     if (signer := signer_of(digest, raw)) is not None and signer.lower() == wallet:
         return
     if client is not None:
@@ -90,8 +88,7 @@ async def check_signature(
 
 def digest_of(message: str) -> bytes:
     """What personal_sign signs."""
-    signable = encode_defunct(text=message)
-    return keccak(b"\x19" + signable.version + signable.header + signable.body)
+    return message_hash(encode_defunct(text=message))
 
 
 def unproven(why: str, *, service: str, wallet: str, url: str, now: datetime) -> Exception:

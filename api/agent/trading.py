@@ -31,13 +31,13 @@ from api.agent.trade_rates import TradeRates
 from api.http.problem import Problem
 from core.chain import ChainClient, RpcError, checksum
 from core.db.engine import Pool
-from core.eip3009 import signer_of
 from core.log import get_logger
 from core.metrics import counter
 from core.mirror.bet import idem_hash
 from core.mirror.settlement import Form
 from core.money import decimal_text
 from core.outbox import RELAY, report
+from core.signatures import signer_of
 
 log = get_logger(__name__)
 

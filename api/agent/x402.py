@@ -24,9 +24,9 @@ from api.agent.payment import PRIMARY_TYPES, Payment, PaymentRejected
 from api.http.problem import Problem
 from api.http.requests import check_named_once
 from core.deployments import Token
-from core.eip3009 import with_usual_v
 from core.mirror.bet import BOUND_ONLY, bound_nonce
 from core.mirror.settlement import Form
+from core.signatures import with_usual_v
 
 PAYMENT_HEADERS: Final = ("PAYMENT-SIGNATURE", "X-PAYMENT")
 REQUIRED_HEADER: Final = "PAYMENT-REQUIRED"

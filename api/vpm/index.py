@@ -55,19 +55,12 @@ class StockIndex(FollowedIndex[Venue]):
     async def markets(self, numbers: Iterable[int]) -> dict[int, ListedMarket]:
         """Those of these that the index has; 503 when some must be read and cannot be."""
         present = {} if self.venue is None else self.venue.markets
-        found, others = {}, []
-        for number in dict.fromkeys(numbers):
-            market = present.get(number) or self._archive.kept(number)
-            if market is None and number <= MAX_ID:
-                others.append(number)
-            elif market is not None:
-                found[number] = market
-        if others:
-            try:
-                found |= await self._archive.of(others)
-            except UNREADABLE as error:
-                raise unavailable("This market cannot be read now; try again shortly.") from error
-        return found
+        wanted = {number for number in numbers if number <= MAX_ID}
+        found = {number: present[number] for number in wanted if number in present}
+        try:
+            return found | await self._archive.of(wanted - found.keys())
+        except UNREADABLE as error:
+            raise unavailable("This market cannot be read now; try again shortly.") from error
 
     async def page(self, before: int | None, limit: int) -> list[ListedMarket]:
         """So many markets with a lower id than `before`, the highest first."""

@@ -36,11 +36,11 @@ from core.config import Settings
 from core.db.engine import Pool
 from core.db.types import bytes_of
 from core.deployments import Deployment
-from core.eip3009 import signer_of, with_usual_v
 from core.log import get_logger
 from core.metrics import counter
 from core.money import decimal_text
 from core.outbox import HAS_RESULT, RELAY, Intent, IntentRequest, IntentWatch, report
+from core.signatures import signer_of, with_usual_v
 
 log = get_logger(__name__)
 

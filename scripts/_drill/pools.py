@@ -10,6 +10,7 @@ from core.deployment_feeds import PoolFeed
 from core.grid import grid_time
 from core.market_document import Metadata, Specification, rendered
 from core.mirror.bet import idem_hash, market_key
+from core.mirror.pool_feed import Quality
 from core.mirror.settlement import MARGIN, NO, YES, Kind, StakeStatus
 from scripts._drill.drill import Drill, Held, require
 from scripts._drill.fleet import Fleet
@@ -20,7 +21,6 @@ from scripts._stack.chain_setup import Node
 from scripts._stack.uniswap import PoolKey, artifact
 from scripts._verify.chain import abi
 
-GOOD, THIN = 1, 3  # IPoolFeed.Quality
 ALARM: Final = 0.2
 """VpmPoolThin: a share of the liquidity that the feed was set up with."""
 BETS_SECONDS = 60
@@ -99,9 +99,11 @@ async def thin_pool(fleet: Fleet, load: Load) -> Held:
         )
     finally:
         await asyncio.to_thread(owner.put_back, taken)
-    require(await _quality(fleet, feed, ends_at) == THIN, f"the reading of {ends_at} is not that of a thin pool")
+    require(
+        await _quality(fleet, feed, ends_at) is Quality.THIN, f"the reading of {ends_at} is not that of a thin pool"
+    )
     for other in others:
-        require(await _quality(fleet, other, ends_at) == GOOD, f"{other.key} had no good reading at {ends_at}")
+        require(await _quality(fleet, other, ends_at) is Quality.GOOD, f"{other.key} had no good reading at {ends_at}")
     since = await fleet.now("base")
     back = await fleet.until(
         lambda: _reads(fleet, feed, since), f"a good reading of {feed.key}", feed.window_seconds + 2 * RUN_SECONDS
@@ -190,11 +192,11 @@ async def _are_back(fleet: Fleet, bets: list[Promise]) -> bool:
     return True
 
 
-async def _quality(fleet: Fleet, feed: PoolFeed, at: int) -> int:
+async def _quality(fleet: Fleet, feed: PoolFeed, at: int) -> Quality:
     """Of the reading as the contract has recorded it, or as its pools tell it."""
     contract = Contract(feed.address, abi("PoolFeed"))
     recorded = int(await fleet.read("base", contract.call("qualityOf", at)))
-    return recorded or int((await fleet.read("base", contract.call("measure", at)))[0])
+    return Quality(recorded or (await fleet.read("base", contract.call("measure", at)))[0])
 
 
 async def _reads(fleet: Fleet, feed: PoolFeed, since: int) -> bool:

@@ -444,7 +444,7 @@ API = (
     ),
     Guard(
         "the other of a signature's two forms, which anybody can make, counts as another signature",
-        "core/eip3009.py",
+        "core/signatures.py",
         "if not 0 < int.from_bytes(signature[32:64]) <= _HALF_ORDER:",
         "if not 0 < int.from_bytes(signature[32:64]):",
         ("tests/integration/test_stock_relay.py",),

@@ -19,7 +19,7 @@ from api.agent import payment as paying
 from api.agent import x402
 from api.agent.payment import Payment, PaymentRejected
 from api.agent.x402 import Offer, PaymentsDiffer, Seller
-from core import eip3009
+from core import signatures
 from core.deployments import Token
 from core.mirror.bet import bound_nonce
 from core.mirror.settlement import Form
@@ -320,11 +320,11 @@ def test_the_digest_is_what_wallets_sign(form: Form) -> None:
     )
     signature = bytes(account.sign_message(signable).signature)
     digest = paying.digest(payment, TOKEN, 8453, form)
-    assert eip3009.signer_of(digest, signature) == account.address
+    assert signatures.signer_of(digest, signature) == account.address
     (other,) = set(Form) - {form}
-    assert eip3009.signer_of(paying.digest(payment, TOKEN, 8453, other), signature) != account.address
+    assert signatures.signer_of(paying.digest(payment, TOKEN, 8453, other), signature) != account.address
     # The other valid s for the same signature is one the token refuses.
     order = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
     high = (order - int.from_bytes(signature[32:64])).to_bytes(32)
-    assert eip3009.signer_of(digest, signature[:32] + high + bytes([55 - signature[64]])) is None
-    assert eip3009.signer_of(digest, signature[:64]) is None
+    assert signatures.signer_of(digest, signature[:32] + high + bytes([55 - signature[64]])) is None
+    assert signatures.signer_of(digest, signature[:64]) is None
