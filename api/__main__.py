@@ -23,10 +23,10 @@ from api.app import make_app, serve, supports_reuse_port
 from api.context import open_context
 from api.workers import keep_worker
 from core.config import ApiSecrets, Settings, load
-from core.daemon import Daemon, Setup, run_daemon
 from core.db.heartbeat import beat_forever
 from core.errors import ConfigError
 from core.log import get_logger
+from core.service.daemon import Daemon, Setup, run_daemon
 
 log = get_logger("api")
 

@@ -18,7 +18,7 @@ from api.cup.surface import cup_surface
 from api.http.application import application
 from api.http.docs import docs_surface
 from api.http.operation import Surface
-from api.vpm.surface import stock_surface
+from api.stock.surface import stock_surface
 from api.web.surface import pages_surface
 from api.web.templating import NAVIGATION
 from core.errors import ConfigError

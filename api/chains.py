@@ -8,7 +8,7 @@ from typing import Self
 
 from core.chain import ChainClient, RpcClient
 from core.config import ChainName, Settings
-from core.deployments import load_deployment
+from core.contracts.deployments import load_deployment
 
 
 class Chains:

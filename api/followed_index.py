@@ -18,7 +18,7 @@ import orjson
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from api.unreadable import UNREADABLE
-from core.db.notify import News, Notice
+from core.db.channels import News, Notice
 from core.log import get_logger
 
 log = get_logger(__name__)

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from api.context import Context
-from core.abi import abi
 from core.chain import ChainClient, Contract, RpcError
 from core.config import ChainName
-from core.deployments import load_deployment
+from core.contracts.abi import abi
+from core.contracts.deployments import load_deployment
 from core.log import get_logger
 
 log = get_logger(__name__)
@@ -19,7 +19,7 @@ PAUSE_SECONDS = 15.0
 """Each process asks each chain two things so often; the page itself is kept for a minute."""
 CHAIN_TIMEOUT_SECONDS = 3.0
 HOLDERS: Final[tuple[tuple[ChainName, str, str], ...]] = (
-    ("vpm", "VestedMarkets", "USDG"),
+    ("stock", "VestedMarkets", "USDG"),
     ("base", "SettlementWallet", "USDC"),
 )
 """By chain: the contract that holds money, and in which token."""

@@ -12,10 +12,10 @@ import signal
 import sys
 import time
 
-from core.daemon import Daemon
 from core.errors import ProcessError
 from core.log import get_logger
 from core.metrics import counter
+from core.service.daemon import Daemon
 
 log = get_logger(__name__)
 

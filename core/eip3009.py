@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from eth_account.messages import encode_typed_data
 
-from core.deployments import Token
+from core.contracts.deployments import Token
 from core.signatures import message_hash
 
 RECEIVE: Final = "ReceiveWithAuthorization"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from eth_utils.crypto import keccak
 
-from core.events.token import TRANSFER
+from core.contracts.events.token import TRANSFER
 from indexer.sources import Sources
 
 

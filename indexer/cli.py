@@ -12,8 +12,8 @@ from core.chain import ChainClient
 from core.chain.rpc import RpcClient
 from core.config import ChainSettings, Settings, load
 from core.config.settings import CHAIN_NAMES
+from core.contracts.deployments import load_deployment
 from core.db.engine import Pool, check_database, make_pool
-from core.deployments import load_deployment
 from core.errors import ConfigError, VpmError
 from indexer import main as daemon
 from indexer.audit.run import audit

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from core.events import UndecodableLog
+from core.contracts.events import UndecodableLog
 from indexer.errors import NodeFault
 from indexer.logs import BlockInfo, LogRecord
 from indexer.sources import Sources

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from core.chain.errors import RpcError, RpcErrorKind
-from core.events.token import TRANSFER
+from core.contracts.events.token import TRANSFER
 from indexer import metrics
 from indexer.bloom import BloomTest
 from indexer.decode import block_hashes, decode_logs

@@ -18,7 +18,7 @@ class BlockInfo(msgspec.Struct, frozen=True, gc=False):
 
 
 class LogRecord(msgspec.Struct, frozen=True, gc=False):
-    """One log of ours. `topics` are joined; `entity` and `event` come from its layout (core.events)."""
+    """One log of ours. `topics` are joined; `entity` and `event` come from its layout (core.contracts.events)."""
 
     block: int
     index: int

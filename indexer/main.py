@@ -12,11 +12,11 @@ import psycopg
 import sqlalchemy as sa
 
 from core.config.settings import CHAIN_NAMES
-from core.daemon import Daemon, run_daemon
 from core.db.engine import Pool, check_database, make_pool, sqlalchemy_url
 from core.db.heartbeat import beat_forever
 from core.db.migrate import check_schema
 from core.log import get_logger
+from core.service.daemon import Daemon, run_daemon
 from indexer import metrics
 from indexer.service import ChainService
 

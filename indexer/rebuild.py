@@ -12,12 +12,12 @@ from collections.abc import Callable
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 
-from core.db.notify import notify
-from core.events import Role
-from core.events.agent import AGENT_VENUE
-from core.events.pauser import PAUSER
-from core.events.stock import STOCK_VENUE
-from indexer import agent_events
+from core.contracts.events import Role
+from core.contracts.events.agent import AGENT_VENUE
+from core.contracts.events.pauser import PAUSER
+from core.contracts.events.stock import STOCK_VENUE
+from core.db.channels import notify
+from indexer import notices
 from indexer.errors import CursorMoved
 from indexer.fold import agent, shared, stock
 from indexer.fold.rows import Removal
@@ -63,7 +63,7 @@ async def rebuild(
         async with aclosing(stored_batches(connection, sources)) as batches:
             async for batch in batches:
                 await fold_logs(connection, sources.chain_id, sources.feeds, batch)
-                await agent_events.tell(connection, sources, batch)
+                await notices.tell(connection, sources, batch)
                 folded += len(batch)
                 progress(folded)
         end = BlockInfo(row[0], row[1] or b"", row[2], row[3])

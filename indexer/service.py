@@ -12,11 +12,11 @@ from core.chain.errors import RpcError
 from core.chain.heads import Heads
 from core.chain.rpc import RpcClient
 from core.config import ChainSettings, Settings
+from core.contracts.deployments import Deployment, load_deployment
+from core.contracts.events import UndecodableLog
 from core.db.engine import Pool
 from core.db.leader import Leadership
-from core.deployments import Deployment, load_deployment
 from core.errors import ConfigError, DatabaseError, VpmError
-from core.events import UndecodableLog
 from core.log import get_logger
 from indexer import metrics
 from indexer.chain import ChainFollower

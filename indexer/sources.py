@@ -17,11 +17,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from core.deployments import Deployment
+from core.agent.document import feed_keys
+from core.contracts.deployments import Deployment
+from core.contracts.events import Layout, Role, layouts_of
+from core.contracts.events.token import AUTHORIZATION_CANCELED, AUTHORIZATION_USED, TRANSFER
 from core.errors import DeploymentError
-from core.events import Layout, Role, layouts_of
-from core.events.token import AUTHORIZATION_CANCELED, AUTHORIZATION_USED, TRANSFER
-from core.market_document import feed_keys
 from indexer.fold.shared import FeedRounds
 
 CONTRACT_ROLES: Mapping[str, Role] = {

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 from core import log as logging
 from core.config import KeeperSettings, Settings, load
-from core.daemon import run_daemon
 from core.errors import VpmError
 from core.outbox import IntentWatch
+from core.service.daemon import run_daemon
 from keeper.report import Report
 from keeper.runner import Runner, follow
 from keeper.schedule import BY_NAME, JOBS, Job

@@ -14,12 +14,12 @@ import aiohttp
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from core.abi import abi
 from core.chain import Call, ChainClient, Contract, RpcError, RpcErrorKind
 from core.config import ChainName, KeeperSettings, Settings
+from core.contracts.abi import abi
+from core.contracts.deployments import Deployment
 from core.db.engine import Pool
 from core.db.schema.index import chain_cursor
-from core.deployments import Deployment
 from core.log import get_logger
 from core.outbox import report as lane_report
 from keeper import errands, metrics

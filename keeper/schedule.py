@@ -57,22 +57,22 @@ def _tidy(_how: KeeperSettings) -> float:
 
 
 JOBS: tuple[Job, ...] = (
-    Job("open", "list today's daily and this week's weekly markets", "vpm", open_markets, _list),
-    Job("resolve", "settle or void stock markets past their bell", "vpm", resolve_markets, _settle),
-    Job("deliver", "send payouts and refunds; poke, residue, fees", "vpm", deliver, _settle),
+    Job("open", "list today's daily and this week's weekly markets", "stock", open_markets, _list),
+    Job("resolve", "settle or void stock markets past their bell", "stock", resolve_markets, _settle),
+    Job("deliver", "send payouts and refunds; poke, residue, fees", "stock", deliver, _settle),
     Job(
         "drill",
         "keep short markets going",
-        "vpm",
+        "stock",
         open_drills,
         lambda how: 5.0 if how.local_drills else None,
         local_only=True,
     ),
-    Job("refund-drill", "list a short market that will be void", "vpm", open_refund_drill, lambda _: None),
+    Job("refund-drill", "list a short market that will be void", "stock", open_refund_drill, lambda _: None),
     Job(
         "prices",
         "move the simulated price feeds",
-        "vpm",
+        "stock",
         move_prices,
         lambda how: min(15.0, how.snapshot_every_seconds) if how.local_prices else None,
         local_only=True,
@@ -92,7 +92,7 @@ JOBS: tuple[Job, ...] = (
         lambda how: how.canary_every_seconds if how.canary else None,
         local_every=60.0,
     ),
-    Job("tidy", "thin out and drop transactions, errands and requests that are long done", "vpm", tidy, _tidy),
+    Job("tidy", "thin out and drop transactions, errands and requests that are long done", "stock", tidy, _tidy),
     Job("agent-tidy", "the same on Base; and forget old price locks", "base", tidy_agent, _tidy),
     Job(
         "cup-markets", "open and settle the paper markets beside the listed ones", "base", follow_markets, lambda _: 5.0

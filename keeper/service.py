@@ -14,19 +14,19 @@ import psycopg
 import sqlalchemy as sa
 from apscheduler.schedulers.asyncio import AsyncIOScheduler  # type: ignore[import-untyped]
 
-from core import jobs
 from core.chain import ChainClient, RpcClient, RpcError
 from core.config import ChainName, KeeperSettings, Settings, load
 from core.config.settings import CHAIN_NAMES
-from core.daemon import Daemon
+from core.contracts.deployments import load_deployment
+from core.db.channels import listen
 from core.db.engine import check_database, make_engine, make_pool, sqlalchemy_url
 from core.db.heartbeat import INSTANCE, beat_forever
 from core.db.leader import Leadership
 from core.db.migrate import check_schema
-from core.db.notify import listen
-from core.deployments import load_deployment
 from core.log import get_logger
 from core.outbox import IntentWatch
+from core.service import jobs
+from core.service.daemon import Daemon
 from keeper import metrics
 from keeper.desk import ChainDesk, Keeper
 from keeper.runner import Runner, follow

@@ -6,8 +6,9 @@ they asked for can go for good, together with the errand.
 
 from __future__ import annotations
 
-from core import agent_locks, jobs
+from core.agent import locks as agent_locks
 from core.outbox import retention
+from core.service import jobs
 from keeper import errands, metrics
 from keeper.desk import Run
 from keeper.errands import Connection

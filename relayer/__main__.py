@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from core.daemon import run_daemon
+from core.service.daemon import run_daemon
 from relayer.service import setup
 
 sys.exit(run_daemon("relayer", setup, metrics_port=lambda settings: settings.relayer_metrics_port))

@@ -13,15 +13,15 @@ from core.chain import ChainClient, RpcClient, RpcError
 from core.chain.heads import Heads
 from core.config import RelayerSecrets, RelayerSettings, Settings, load
 from core.config.settings import CHAIN_NAMES
-from core.daemon import Daemon
+from core.contracts.deployments import Deployment, load_deployment
+from core.db.channels import listen
 from core.db.engine import Pool, check_database, make_pool
 from core.db.heartbeat import beat_forever
-from core.db.notify import listen
-from core.deployments import Deployment, load_deployment
 from core.errors import ConfigError
-from core.health import Check
 from core.log import get_logger
 from core.outbox.lanes import LaneStatus
+from core.service.daemon import Daemon
+from core.service.health import Check
 from relayer.feed import BEHIND_SECONDS, ChainFeed
 from relayer.hold import Hold
 from relayer.keys import lane_specs, read_keys

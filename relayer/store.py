@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 
-from core.agent_events import submitted
+from core.agent.notices import submitted
 from core.db.engine import Pool
 from core.errors import VpmError
 from core.log import get_logger

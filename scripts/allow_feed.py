@@ -15,8 +15,8 @@ import click
 from ape import Contract, accounts, project
 from ape.cli import ConnectedProviderCommand, network_option
 
-from core.deployment_feeds import PoolFeed
-from core.deployments import load_deployment, write_deployment
+from core.contracts.deployments import load_deployment, write_deployment
+from core.contracts.feeds import PoolFeed
 from scripts._deploy import caps, feeds, handover, pools, safe
 from scripts._deploy.session import is_local, open_session, plain_refusals
 

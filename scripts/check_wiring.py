@@ -7,7 +7,7 @@ import click
 from ape import Contract, project
 from ape.cli import ConnectedProviderCommand, network_option
 
-from core.deployments import load_deployment
+from core.contracts.deployments import load_deployment
 from scripts._deploy import wiring
 from scripts._deploy.session import plain_refusals
 

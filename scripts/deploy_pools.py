@@ -13,7 +13,7 @@ import click
 from ape import accounts, project
 from ape.cli import ConnectedProviderCommand, network_option
 
-from core.deployments import load_deployment, write_deployment
+from core.contracts.deployments import load_deployment, write_deployment
 from scripts._deploy import flow, pools
 from scripts._deploy.session import Refused, is_local, open_session, plain_refusals
 

@@ -1,4 +1,4 @@
-"""Deploys the stock markets: `ape run deploy_stock --network URL --account ALIAS --facts deployments/vpm.json ...`."""
+"""Deploys the stock markets: `ape run deploy_stock --network URL --account ALIAS --facts FILE ...`."""
 
 from pathlib import Path
 from typing import Any

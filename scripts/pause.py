@@ -12,7 +12,7 @@ import click
 from ape import Contract, accounts, project
 from ape.cli import ConnectedProviderCommand, network_option
 
-from core.deployments import load_deployment
+from core.contracts.deployments import load_deployment
 from scripts._deploy import handover, safe
 from scripts._deploy.session import Refused, open_session, plain_refusals
 

@@ -21,13 +21,13 @@ from pydantic import SecretStr
 from api.app import make_app, serve
 from api.context import open_context
 from api.cup.surface import cup_surface
+from core.agent.book import Kind
+from core.agent.document import Specification
 from core.config import ApiSecrets, Settings
 from core.cup import books, messages, rounds
 from core.cup.listing import Listing, Side, listing_of
 from core.cup.rounds import Round
 from core.db.engine import connect
-from core.market_document import Specification
-from core.mirror.settlement import Kind
 
 BASE = "/api/cup/v1"
 CHAIN_ID = 8453

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from core.chain import ChainClient, RpcClient
 from core.chain.wire import quantity
+from core.contracts.deployments import Deployment, write_deployment
 from core.db.engine import Pool, make_pool
-from core.deployments import Deployment, write_deployment
 from core.outbox import Intent, IntentRequest, IntentState, IntentWatch, enqueue, enqueue_many, read
 from relayer.fees import FeePolicy
 from relayer.flight import Patience

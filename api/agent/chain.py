@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from api.agent.counterfactual import counterfactual
-from api.agent.payment import Payment
-from api.agent.x402 import Seller
-from core.abi import abi
+from api.agent.trade.counterfactual import counterfactual
+from api.agent.trade.payment import Payment
+from api.agent.trade.x402 import Seller
+from core.agent.bet import ZERO_ADDRESS, Bet
 from core.chain import Abi, Call, ChainClient, Contract, RpcError, RpcErrorKind, checksum
 from core.chain.wire import data_bytes, quantity
-from core.deployments import Deployment, Token
-from core.mirror.bet import ZERO_ADDRESS, Bet
+from core.contracts.abi import abi
+from core.contracts.deployments import Deployment, Token
 
 TOKEN_SYMBOL = "USDC"  # noqa: S105 - a currency
 BALANCE_CACHE_SECONDS = 3.0

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 
-from core.grid import grid_time
-from core.market_document import CATEGORIES, ID_PATTERN, MAX_ID, MarketDocument, Metadata, Specification
-from core.market_words import Outcome
-from core.mirror.bet import market_key
-from core.mirror.settlement import Book, Kind, RefundReason
+from core.agent.bet import market_key
+from core.agent.book import Book, Kind, RefundReason
+from core.agent.document import CATEGORIES, ID_PATTERN, MAX_ID, MarketDocument, Metadata, Specification
+from core.agent.words import Outcome
+from core.feeds.grid import grid_time
 
 MAX_LAG_SECONDS = 60
 

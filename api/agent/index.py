@@ -7,16 +7,16 @@ from functools import partial
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from api.agent.cursors import Order
+from api.agent.errors import problem
 from api.agent.facts import Market, Venue, is_called, key_of
-from api.agent.pages import Order
-from api.agent.problems import problem
 from api.agent.rows import read_settled, read_settled_page, read_venue
 from api.agent.storage import storage
 from api.archive import Archive
 from api.followed_index import FollowedIndex, Replica
-from core.market_words import Observed
-from core.mirror.settlement import Kind
-from core.pool_words import Told
+from core.agent.book import Kind
+from core.agent.words import Observed
+from core.feeds.words import Told
 
 PAUSE_SECONDS = 0.05
 

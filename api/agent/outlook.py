@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from api.agent.facts import BookTotals, Market, Stake
-from core.market_words import moment
-from core.mirror.settlement import Book, Quote
+from core.agent.book import Book, Quote
+from core.agent.words import moment
 from core.money import decimal_text, json_number, json_ratio_down
 
 CLOSES_SOON_SECONDS = 120

@@ -12,9 +12,9 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from api.agent import render
+from api.agent.errors import problem
 from api.agent.held import SHARED
 from api.agent.index import AgentIndex
-from api.agent.problems import problem
 from api.agent.render import Links
 from api.agent.reply import VERSION, body_bytes, reply
 from api.agent.rows import MAX_SETTLED

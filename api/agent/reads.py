@@ -12,12 +12,16 @@ from aiohttp import web
 from limits import parse
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from api.agent import outlook, render, store
+from api.agent import outlook, render
 from api.agent.chain import AgentContracts, Balances
+from api.agent.cursors import Order, StakePlace, cursor_of, order_of, place_of, stake_before, stake_cursor
+from api.agent.errors import problem
 from api.agent.facts import Market, Venue, deciding_times, key_of
 from api.agent.held import OWN, SHARED, Held
 from api.agent.index import AgentIndex
-from api.agent.models import (
+from api.agent.render import Links
+from api.agent.reply import body_bytes, freshness, reply
+from api.agent.requests import (
     EXAMPLE_WALLET,
     MarketsQuery,
     PositionsQuery,
@@ -26,23 +30,20 @@ from api.agent.models import (
     checked_wallet,
     size_from_query,
 )
-from api.agent.orders import MIN_SIZE, SIMPLE_MAX, chain_now, check_open, largest_size, side_of
-from api.agent.pages import Order, StakePlace, cursor_of, order_of, place_of, stake_before, stake_cursor
-from api.agent.problems import problem
-from api.agent.render import Links
-from api.agent.reply import body_bytes, freshness, reply
 from api.agent.rows import read_by_bet, read_final_block, read_history, read_observations, read_readings, read_wallet
 from api.agent.times import iso, iso_of
+from api.agent.trade import store
+from api.agent.trade.orders import MIN_SIZE, SIMPLE_MAX, chain_now, check_open, largest_size, side_of
 from api.archive import READ_AT_ONCE
 from api.http.caller import caller_ip
 from api.http.limits import RateLimits
 from api.http.requests import read_query
 from api.unreadable import UNREADABLE
+from core.agent.document import CATEGORIES
 from core.chain import RpcError
 from core.config import Settings
 from core.db.engine import Pool
 from core.log import get_logger
-from core.market_document import CATEGORIES
 from core.money import decimal_text
 
 log = get_logger(__name__)

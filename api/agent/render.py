@@ -15,9 +15,9 @@ from api.agent import outlook
 from api.agent.facts import BookTotals, Ending, Market, Observation, Stake, Venue, deciding_times
 from api.agent.outlook import Outlook
 from api.agent.times import iso
-from core.market_words import FEED_DECIMALS, usd_label
-from core.mirror.fixed import WAD
-from core.mirror.settlement import Book, Kind, Quote
+from core.agent.book import Book, Kind, Quote
+from core.agent.fixed import WAD
+from core.agent.words import FEED_DECIMALS, usd_label
 from core.money import USD, json_number, json_ratio_down, parts_of
 
 Json = dict[str, Any]

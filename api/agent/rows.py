@@ -23,17 +23,17 @@ from sqlalchemy import (
 )
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from api.agent.cursors import Order
 from api.agent.facts import Arrival, ArrivalState, BookTotals, Ending, Head, Market, Observation, Stake, Venue
-from api.agent.pages import Order
 from api.archive import READ_AT_ONCE, Archive
+from core.agent.book import Book, MarketStatus, RefundReason
+from core.agent.document import Metadata, Specification, described
 from core.chain import checksum
 from core.db.schema.index import chain_cursor, chain_reorg
 from core.db.schema.index_agent import agent_market, agent_outcome, agent_stake, agent_venue
 from core.db.schema.index_shared import oracle_round, token_authorization
 from core.db.types import Address
-from core.market_document import Metadata, Specification, described
-from core.mirror.settlement import Book, MarketStatus, RefundReason
-from core.pool_words import Told
+from core.feeds.words import Told
 
 DAY_SECONDS = 86_400
 MAX_SETTLED = 200

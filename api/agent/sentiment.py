@@ -15,11 +15,11 @@ from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from api.agent import render
-from api.agent.answers import ChainMeta, ErrorBody
-from api.agent.discover_rank import open_markets
+from api.agent.bodies import ChainMeta, ErrorBody
+from api.agent.discover.rank import open_markets
+from api.agent.errors import problem
 from api.agent.facts import Venue
 from api.agent.index import AgentIndex
-from api.agent.problems import problem
 from api.agent.render import Links
 from api.agent.reply import reply
 from api.agent.sentiment_score import (

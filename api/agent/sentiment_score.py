@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from api.agent.facts import Market, Observation
-from core.mirror.fixed import WAD
-from core.mirror.settlement import Kind, bucket
+from core.agent.book import Kind, bucket
+from core.agent.fixed import WAD
 from core.money import USD
 
 POINT: Final = 100

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from api.agent.problems import problem
+from api.agent.errors import problem
 from api.unreadable import UNREADABLE
 from core.log import get_logger
 

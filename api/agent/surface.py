@@ -9,34 +9,36 @@ from typing import Any
 
 from aiohttp import web
 
-from api.agent import answers, models, x402
-from api.agent.attest import Attester
+from api.agent import bodies as answers
+from api.agent import requests as models
 from api.agent.chain import AgentContracts, Balances
 from api.agent.describe import DESCRIPTION, QUOTE, TRADE
-from api.agent.discover import Discovery
-from api.agent.event_channels import EventChannels
+from api.agent.discover.search import Discovery
+from api.agent.errors import error_body, problem
 from api.agent.index import AgentIndex
-from api.agent.orders import OrderDesk
+from api.agent.notices.channels import EventChannels
 from api.agent.platform import Platform
-from api.agent.problems import error_body, problem
 from api.agent.reads import Reads
-from api.agent.receipts import Receipts
 from api.agent.render import Links
 from api.agent.sentiment import Sentiment
-from api.agent.settling import Settling
 from api.agent.switch import Trading
-from api.agent.trade_rates import TradeRates
-from api.agent.trading import TradeDesk
+from api.agent.trade import x402
+from api.agent.trade.attest import Attester
+from api.agent.trade.orders import OrderDesk
+from api.agent.trade.rates import TradeRates
+from api.agent.trade.receipts import Receipts
+from api.agent.trade.settling import Settling
+from api.agent.trade.trading import TradeDesk
 from api.context import Context
 from api.http.application import json_response
 from api.http.operation import Answer, Cors, ErrorBody, ErrorResponse, Operation, Surface
 from api.http.problem import Problem
 from api.http.requests import request_id
 from core.chain import ChainClient
+from core.contracts.deployments import Deployment, load_deployment
 from core.db.switches import SwitchWatcher
-from core.deployments import Deployment, load_deployment
+from core.feeds.words import told_by
 from core.log import get_logger
-from core.pool_words import told_by
 
 log = get_logger(__name__)
 

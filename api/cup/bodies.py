@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
+from core.agent.book import Book
 from core.cup import betting, wheel
 from core.cup.amounts import number_of, percent
 from core.cup.betting import BetReceipt, Crowd, PlacedBet
@@ -16,7 +17,6 @@ from core.cup.rounds import Round
 from core.cup.trading import Receipt
 from core.cup.wallets import Summary
 from core.db.types import hex_of
-from core.mirror.settlement import Book
 from core.money import json_number, json_ratio_down, parts_of
 
 Json = dict[str, Any]

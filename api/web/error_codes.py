@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from api.agent.problems import CATALOGUE
+from api.agent.errors import CATALOGUE
 
 AGENT_CAUSES: Mapping[str, str] = {
     "invalid_request": "The request does not fit its description; issues names each field and what it must be.",

@@ -7,15 +7,15 @@ import textwrap
 import orjson
 from aiohttp import web
 
+from api.agent.errors import CATALOGUE, RETRIABLE
 from api.agent.platform import custody
-from api.agent.problems import CATALOGUE, RETRIABLE
 from api.http.rendered import Rendered
-from api.vpm.authorization import NONCE_FORMULA
+from api.stock.authorization import NONCE_FORMULA
 from api.web.answers import TEXT
 from api.web.error_codes import tables
 from api.web.templating import Pages
 from core.config import Settings
-from core.deployments import Deployment
+from core.contracts.deployments import Deployment
 
 CACHE = "public, max-age=300"
 LINE = 120

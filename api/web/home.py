@@ -10,8 +10,8 @@ from aiohttp import web
 from api.agent.reads import Reads
 from api.http.problem import Problem
 from api.http.rendered import Rendered
-from api.vpm.proof import Proof
-from api.vpm.reads import StockReads
+from api.stock.proof import Proof
+from api.stock.reads import StockReads
 from api.web.answers import Held, html
 from api.web.stock_view import readable
 from api.web.templating import Pages

@@ -10,8 +10,9 @@ from api.web import figures
 from api.web.answers import Held, html
 from api.web.charts import Chart, Level, Line, Mark
 from api.web.templating import Pages
-from core.mirror.classic import classic_payout
-from core.mirror.vested import (
+from core.money import USD
+from core.stock.classic import classic_payout
+from core.stock.vested import (
     DOWN,
     UP,
     Market,
@@ -25,7 +26,6 @@ from core.mirror.vested import (
     open_books,
     seed_vintage,
 )
-from core.money import USD
 
 SEED = 10 * USD
 ENTRIES = (("A", UP, 20), ("B", DOWN, 30), ("C", DOWN, 40), ("D", UP, 50), ("E", DOWN, 10))

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import orjson
 from aiohttp import web
 
-from api.vpm.proof import Proof
+from api.stock.proof import Proof
 from api.web.answers import Held, html
 from api.web.templating import Pages
-from core.deployments import Deployment
+from core.contracts.deployments import Deployment
 
 
 @dataclass(frozen=True, slots=True)

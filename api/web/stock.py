@@ -12,14 +12,14 @@ from limits import parse
 
 from api.http.caller import caller_ip
 from api.http.limits import RateLimits
-from api.vpm.chain import StockContracts
-from api.vpm.reads import StockReads
+from api.stock.chain import StockContracts
+from api.stock.reads import StockReads
 from api.web import stock_view
 from api.web.answers import PRIVATE, REVALIDATE, Held, html
 from api.web.history import History, Past
 from api.web.templating import Pages
 from core.config import Settings
-from core.deployments import Deployment
+from core.contracts.deployments import Deployment
 
 # An open page asks 24 times a minute.
 OWNER_RATE = parse("60/minute")

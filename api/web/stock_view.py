@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from api.vpm.chain import StockContracts
+from api.stock.chain import StockContracts
 from api.web import figures
 from api.web.charts import Chart, Level, Line, Mark
 from api.web.history import Batch, Past

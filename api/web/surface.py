@@ -17,9 +17,9 @@ from api.http.application import json_response
 from api.http.operation import Answer, Handler, Operation, Surface
 from api.http.problem import Problem
 from api.http.rendered import JSON
-from api.vpm.chain import STOCK_TOKEN_SYMBOL, StockContracts
-from api.vpm.proof import Proof
-from api.vpm.reads import StockReads
+from api.stock.chain import STOCK_TOKEN_SYMBOL, StockContracts
+from api.stock.proof import Proof
+from api.stock.reads import StockReads
 from api.web.agent import AgentPages
 from api.web.answers import HTML, SECURITY, TEXT, Held
 from api.web.assets import PREFIX as ASSETS
@@ -34,7 +34,7 @@ from api.web.pulse import Pulse
 from api.web.stock import StockPages
 from api.web.templating import Pages
 from core.config import Settings
-from core.deployments import Deployment, load_deployment
+from core.contracts.deployments import Deployment, load_deployment
 
 Part = TypeVar("Part")
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -44,10 +44,10 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 async def pages_surface(context: Context, made: Sequence[Surface]) -> AsyncIterator[Surface]:
     """Pages of the surfaces in `made`; those of a surface that is not there are left out."""
     settings = context.settings
-    stock = load_deployment(settings.chain("vpm").deployment_file)
+    stock = load_deployment(settings.chain("stock").deployment_file)
     base = load_deployment(settings.chain("base").deployment_file)
     assets = await load_assets()
-    explorers = {"vpm": stock.explorer_url, "base": base.explorer_url}
+    explorers = {"stock": stock.explorer_url, "base": base.explorer_url}
     pages = Pages(assets, chain_for_wallets(settings, stock), explorers)
     held = Held()
     reads = _part(made, StockReads)
@@ -96,7 +96,7 @@ def chain_for_wallets(settings: Settings, stock: Deployment) -> dict[str, Any]:
     one is ever told."""
     contracts = StockContracts.of(stock)
     token = stock.token(STOCK_TOKEN_SYMBOL)
-    local = [url for url in settings.chain("vpm").rpc_urls if urlsplit(url).hostname in LOOPBACK]
+    local = [url for url in settings.chain("stock").rpc_urls if urlsplit(url).hostname in LOOPBACK]
     return {
         "id": stock.chain_id,
         "name": stock.name,

@@ -65,13 +65,13 @@ class Pages:
     def render(self, template: str, **values: Any) -> bytes:
         return self._environment.get_template(template).render(**values).encode()
 
-    def _tx(self, tx: str | None, network: str = "vpm", label: str | None = None) -> Markup:
+    def _tx(self, tx: str | None, network: str = "stock", label: str | None = None) -> Markup:
         """A transaction: a link where there is an explorer, its hash everywhere."""
         if not tx:
             return Markup('<span class="none">\N{EN DASH}</span>')
         return self._named(network, "tx", tx, label)
 
-    def _address(self, address: str, network: str = "vpm") -> Markup:
+    def _address(self, address: str, network: str = "stock") -> Markup:
         return self._named(network, "address", address, None)
 
     def _named(self, network: str, kind: str, value: str, label: str | None) -> Markup:

@@ -1,7 +1,7 @@
 """Which key serves which lanes, as written in a variable: `[chain:][group+group=]what`, separated by commas.
 
-    VPM_RELAYER_KEYS=vpm:relay+keeper=0x..., vpm:opener=0x..., base:credit=0x..., base:publisher=0x..., 0x...
-    VPM_RELAYER_KEYSTORES=vpm:relay+keeper=/keys/stock.json, base:relay=aws-kms://eu-central-1/alias/vpm-relay-0#0x...
+    VPM_RELAYER_KEYS=stock:relay+keeper=0x..., stock:opener=0x..., base:credit=0x..., base:publisher=0x..., 0x...
+    VPM_RELAYER_KEYSTORES=stock:relay+keeper=/keys/stock.json, base:relay=aws-kms://eu-central-1/alias/vpm-relay-0#0x...
 
 Without a chain the key has a lane on each; without groups it serves `relay` and `keeper`, which need no role on the
 stock chain. Several keys of one group are several lanes. Each role of a contract is a group of its own. `credit` wants
@@ -45,8 +45,8 @@ def _split(text: str) -> tuple[str | None, tuple[str, ...], str]:
     if found is None:
         return None, DEFAULT_GROUPS, text.strip()
     chain, groups = found["chain"], tuple(part for part in found["groups"].split("+") if part)
-    if chain not in (None, "base", "vpm"):
-        raise ValueError(f"{chain!r} is not a chain: write base or vpm")
+    if chain not in (None, "base", "stock"):
+        raise ValueError(f"{chain!r} is not a chain: write base or stock")
     for group in groups:
         if not re.fullmatch(r"[a-z][a-z0-9_-]{0,31}", group):
             raise ValueError(f"{group!r} is not a lower-case word")

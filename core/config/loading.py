@@ -23,7 +23,7 @@ CONFIG_FILE_VARIABLE = "VPM_CONFIG"
 # Read by the process runner, the launcher, the deployment scripts or the test-suite rather than by a settings class.
 PROCESS_VARIABLES = frozenset(
     {CONFIG_FILE_VARIABLE, "VPM_PARENT_PID", "VPM_READY_FILE", "VPM_TEST_DATABASE_URL"}
-    | {"VPM_TEST_FORK_BASE", "VPM_TEST_FORK_VPM", "VPM_SAFE_OWNER_KEYS"}
+    | {"VPM_TEST_FORK_BASE", "VPM_TEST_FORK_STOCK", "VPM_SAFE_OWNER_KEYS"}
 )
 
 

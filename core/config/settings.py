@@ -24,8 +24,8 @@ from core.config.values import (
     WsUrls,
 )
 
-ChainName = Literal["base", "vpm"]
-CHAIN_NAMES: tuple[ChainName, ...] = ("base", "vpm")
+ChainName = Literal["base", "stock"]
+CHAIN_NAMES: tuple[ChainName, ...] = ("base", "stock")
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -84,7 +84,9 @@ class Settings(SettingsBase):
         default="base", alias="VPM_BASE_NETWORK", description="the name of a file in VPM_DEPLOYMENTS_DIR without .json"
     )
     stock_network: NetworkName = Field(
-        default="vpm", alias="VPM_STOCK_NETWORK", description="the name of a file in VPM_DEPLOYMENTS_DIR without .json"
+        default="stock",
+        alias="VPM_STOCK_NETWORK",
+        description="the name of a file in VPM_DEPLOYMENTS_DIR without .json",
     )
     # Below this depth nothing is ever undone: 64 Base blocks are 128 s, 512 stock-chain blocks about as long.
     base_finality_blocks: Annotated[int, Field(ge=1, le=100_000)] = Field(

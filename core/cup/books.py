@@ -10,11 +10,11 @@ from typing import Any
 from psycopg.rows import namedtuple_row
 from psycopg.types.json import Jsonb
 
+from core.agent.book import Book, Kind
+from core.agent.document import Specification
 from core.cup.ledger import Connection, market_account, open_account
 from core.cup.listing import Listing, Side, is_slug, listing_of
 from core.cup.refusal import Refusal
-from core.market_document import Specification
-from core.mirror.settlement import Book, Kind
 
 FEE_BPS = 0
 """Paper trades pay no fee: what is staked is what winners split."""

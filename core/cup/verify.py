@@ -19,6 +19,7 @@ from typing import Any, Final
 
 import orjson
 
+from core.agent.book import Book
 from core.cup import messages, wheel
 from core.cup.amounts import CLAIM_CENTS
 from core.cup.board import ALL_TIME, week_of
@@ -26,7 +27,6 @@ from core.cup.books import FEE_BPS
 from core.cup.export import FORMAT
 from core.cup.ledger import MINT, market_account, round_account, wallet_account
 from core.db.types import bytes_of
-from core.mirror.settlement import Book
 
 Row = Mapping[str, Any]
 Entries = dict[str, int]

@@ -9,8 +9,8 @@ import psycopg
 from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 
+from core.db.channels import News
 from core.db.engine import Pool
-from core.db.notify import News
 from core.log import get_logger
 
 log = get_logger(__name__)

@@ -8,8 +8,8 @@ from collections import defaultdict
 from types import TracebackType
 from typing import Self
 
+from core.db.channels import listen
 from core.db.engine import Pool
-from core.db.notify import listen
 from core.outbox.intents import Intent, read
 from core.outbox.states import IntentState
 

@@ -10,12 +10,12 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from typing import Any
 
+from core.agent.bet import is_marked
+from core.agent.book import Book, MarketStatus, StakeStatus
 from core.chain import ChainClient, Contract
 from core.chain.errors import RpcError
-from core.events import Role
-from core.mirror.bet import is_marked
-from core.mirror.settlement import Book, MarketStatus, StakeStatus
-from core.projections.stock import address_text
+from core.contracts.events import Role
+from core.stock.projection import address_text
 from indexer.audit.compare import Comparison
 from indexer.fold import agent
 from indexer.fold.agent import book_of

@@ -11,9 +11,9 @@ from psycopg.types.json import Jsonb
 import core
 from core.chain import Abi, ChainClient, Contract
 from core.chain.errors import RpcError, RpcErrorKind
+from core.contracts.events import Role
 from core.db.engine import Pool
-from core.events import Role
-from core.mirror.vested import Moment
+from core.stock.vested import Moment
 from indexer.audit.agent import audit_agent
 from indexer.audit.compare import Comparison
 from indexer.audit.shared import audit_shared

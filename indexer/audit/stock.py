@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from core.chain import ChainClient, Contract
-from core.events import Role
-from core.mirror.vested import SEED, Market, Moment, Position, Vintage
-from core.mirror.vested_views import market_view, position_view
-from core.projections.stock import address_text, market_of, position_of, vintage_of
+from core.contracts.events import Role
+from core.stock.projection import address_text, market_of, position_of, vintage_of
+from core.stock.vested import SEED, Market, Moment, Position, Vintage
+from core.stock.vested_views import market_view, position_view
 from indexer.audit.compare import Comparison
 from indexer.fold import stock
 from indexer.fold.venues import STOCK_FEED, STOCK_OPENER

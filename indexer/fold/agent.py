@@ -1,6 +1,6 @@
 """Agent markets, outcome books and stakes, folded from the logs of settlement wallet, resolver and lister.
 
-Pure, like `indexer.fold.stock`. What a stake meets and what it is owed is worked out by `core.mirror.settlement`; a log
+Pure, like `indexer.fold.stock`. What a stake meets and what it is owed is worked out by `core.agent.book`; a log
 that says otherwise is a Contradiction. So is a market that one contract tells of and another does not: opening one is a
 log of each of the three in one transaction, settling one a log of the wallet and one of the resolver.
 """
@@ -15,11 +15,11 @@ import msgspec
 import orjson
 from psycopg.types.json import Jsonb
 
+from core.agent.bet import market_key
+from core.agent.book import Book, MarketStatus, StakeStatus
+from core.contracts.events import agent as ev
+from core.contracts.events.agent import AGENT_MARKET
 from core.db.schema.index_agent import agent_market, agent_outcome, agent_stake
-from core.events import agent as ev
-from core.events.agent import AGENT_MARKET
-from core.mirror.bet import market_key
-from core.mirror.settlement import Book, MarketStatus, StakeStatus
 from indexer.errors import Contradiction
 from indexer.fold.rows import Removal, RowKind, Write
 from indexer.logs import LogRecord

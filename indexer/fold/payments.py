@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import pairwise
 
+from core.contracts.events.token import AuthorizationCanceled, AuthorizationUsed, Transfer
 from core.db.schema.index_shared import token_authorization
-from core.events.token import AuthorizationCanceled, AuthorizationUsed, Transfer
 from indexer.errors import Contradiction
 from indexer.fold.rows import RowKind, Write
 from indexer.logs import LogRecord

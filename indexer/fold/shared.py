@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from core.contracts.events.feed import AnswerUpdated, ReadingMeasured
 from core.db.schema.index_shared import oracle_measure, oracle_round, token_authorization
-from core.events.feed import AnswerUpdated, ReadingMeasured
 from indexer.fold.rows import Removal, Write
 from indexer.logs import LogRecord
 

@@ -1,7 +1,7 @@
 """Stock markets, vintages and positions, folded from the logs of the settler, the resolver and the lister.
 
 Pure: a fold is given the rows its logs touch, applies the logs in chain order and says what to write. What each event
-does to a book is worked out by `core.mirror`; this keeps the rows. An entry is the exception: it only adds to the
+does to a book is worked out by `core.stock.vested`; this keeps the rows. An entry is the exception: it only adds to the
 pending vintage, and there are so many that it is done on the row itself.
 """
 
@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from core.contracts.events import stock as ev
+from core.contracts.events.stock import STOCK_MARKET
 from core.db.schema.index_stock import stock_market, stock_position, stock_vintage
-from core.events import stock as ev
-from core.events.stock import STOCK_MARKET
-from core.mirror import vested_fold as mirror
-from core.mirror.vested import DOWN, SEED, UP, Market, Vintage, seed_vintage, settlement
-from core.projections.stock import address_text, market_of, position_of, vintage_of
+from core.stock import vested_fold as mirror
+from core.stock.projection import address_text, market_of, position_of, vintage_of
+from core.stock.vested import DOWN, SEED, UP, Market, Vintage, seed_vintage, settlement
 from indexer.errors import Contradiction
 from indexer.fold.rows import Removal, RowKind, Write
 from indexer.logs import LogRecord

@@ -7,10 +7,10 @@ from typing import Any
 
 from eth_utils.crypto import keccak
 
+from core.contracts.events import agent, pauser, stock
 from core.db.schema.index_agent import agent_fee_sweep, agent_feed, agent_role, agent_venue
 from core.db.schema.index_shared import pauser_act, pauser_guardian
 from core.db.schema.index_stock import stock_fee_sweep, stock_feed, stock_opener, stock_venue
-from core.events import agent, pauser, stock
 from indexer.errors import Contradiction
 from indexer.fold.rows import Removal, RowKind, Write
 from indexer.logs import LogRecord

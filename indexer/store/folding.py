@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from core.events.agent import AGENT_MARKET, AGENT_VENUE
-from core.events.feed import AnswerUpdated
-from core.events.pauser import PAUSER
-from core.events.stock import STOCK_MARKET, STOCK_VENUE
+from core.contracts.events.agent import AGENT_MARKET, AGENT_VENUE
+from core.contracts.events.feed import AnswerUpdated
+from core.contracts.events.pauser import PAUSER
+from core.contracts.events.stock import STOCK_MARKET, STOCK_VENUE
 from indexer.fold import agent, payments, shared, stock
 from indexer.fold.agent import AgentFold
 from indexer.fold.shared import FeedRounds

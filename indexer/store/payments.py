@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from core.events import Role
-from core.events.agent import RefundBooked, Staked
+from core.contracts.events import Role
+from core.contracts.events.agent import RefundBooked, Staked
 from core.log import get_logger
 from indexer import metrics
 from indexer.logs import LogRecord

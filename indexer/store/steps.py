@@ -9,12 +9,12 @@ from typing import Any
 
 import orjson
 
-from core.agent_events.log import undo_above
-from core.db.notify import PAYLOAD_MAX_BYTES, notify
+from core.agent.notices.log import undo_above
+from core.contracts.events import Role, layouts_of
+from core.db.channels import PAYLOAD_MAX_BYTES, notify
 from core.db.schema.index import chain_block, chain_log
-from core.events import Role, layouts_of
-from core.projections.stock import address_text
-from indexer import agent_events
+from core.stock.projection import address_text
+from indexer import notices
 from indexer.errors import CursorMoved
 from indexer.fold.shared import APPENDED
 from indexer.logs import BlockInfo, LogRecord, Page
@@ -53,7 +53,7 @@ async def append(
         await writing
         changed = await folding.store(connection)
         await warn_of_unpaid(connection, sources, page.logs)
-        await agent_events.tell(connection, sources, page.logs)
+        await notices.tell(connection, sources, page.logs)
         await notify(connection, CHANNEL, payload(sources, page.end, changed))
     return moved
 
@@ -104,7 +104,7 @@ async def mend(
         alone = await fold_logs(connection, chain_id, sources.feeds, [log for log in missing if log.entity is None])
         changed.feeds |= alone.feeds
         _mark(changed, entities)
-        await agent_events.tell(connection, sources, list(missing))
+        await notices.tell(connection, sources, list(missing))
         await notify(connection, CHANNEL, payload(sources, page.end, changed, everything=True))
 
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from core.agent.bet import NONCE_MARK
 from core.chain import checksum
 from core.chain.wire import data_bytes
 from core.log import get_logger
-from core.mirror.bet import NONCE_MARK
 from core.outbox import CREDIT, Intent
 from keeper import metrics
 from keeper.agent.crediting import Brought, Payment, TokenCall, Trade, brought_of, carried, credit_of, why_wait

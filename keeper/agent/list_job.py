@@ -7,12 +7,12 @@ from typing import Any
 
 from sqlalchemy import select
 
+from core.agent.bet import market_key
+from core.agent.book import FeedTerms, ListingBounds
+from core.agent.document import Metadata, feed_keys
+from core.agent.prior import VOLATILITY
 from core.chain import RpcError
 from core.db.schema.index_agent import agent_market
-from core.market_document import Metadata, feed_keys
-from core.mirror.bet import market_key
-from core.mirror.prior import VOLATILITY
-from core.mirror.settlement import FeedTerms, ListingBounds
 from core.outbox import LISTER
 from keeper.agent.listing import Listing, Plan, Priors, decide, round_plans, standing_plans
 from keeper.agent.series import Feed, Series, Slot

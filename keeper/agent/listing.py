@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 
+from core.agent.book import MIN_STAKE, Kind, ListingBounds, MarketSpec, listing_terms
+from core.agent.document import Metadata, Specification, rendered
+from core.agent.prior import WeightBounds, weights_for
 from core.chain import checksum
-from core.market_document import Metadata, Specification, rendered
-from core.mirror.prior import WeightBounds, weights_for
-from core.mirror.settlement import MIN_STAKE, Kind, ListingBounds, MarketSpec, listing_terms
 from keeper.agent.series import (
     HOUR,
     QUICK_SECONDS,

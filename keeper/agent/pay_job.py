@@ -10,10 +10,10 @@ from typing import Any
 
 from sqlalchemy import and_, exists, or_, select
 
+from core.agent.book import Book, MarketStatus, StakeStatus
 from core.chain import Contract, RpcError
 from core.db.schema.index_agent import agent_market, agent_outcome, agent_stake
 from core.log import get_logger
-from core.mirror.settlement import Book, MarketStatus, StakeStatus
 from core.outbox import KEEPER
 from keeper import metrics
 from keeper.agent.paying import Counters, Due, Stake, dues, has_lost, lost_ids, payments

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from core.mirror.settlement import Book, MarketStatus, StakeStatus
+from core.agent.book import Book, MarketStatus, StakeStatus
 
 BATCH = 50
 """Stakes in one `pay`."""

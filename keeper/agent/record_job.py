@@ -12,14 +12,14 @@ from typing import Any
 
 from sqlalchemy import select
 
+from core.agent.book import MarketStatus
 from core.chain import Contract, RpcError
+from core.contracts.feeds import PoolFeed, PoolSource
 from core.db.schema.index_agent import agent_feed, agent_market
 from core.db.schema.index_shared import oracle_round
-from core.deployment_feeds import PoolFeed, PoolSource
-from core.grid import Needs, grid_time, ring_for
-from core.mirror.settlement import MarketStatus
+from core.feeds.grid import Needs, grid_time, ring_for
+from core.feeds.live import POOL
 from core.outbox import KEEPER, LISTER
-from core.pools.live import POOL
 from keeper import metrics
 from keeper.agent.recording import Standing, groups, subject
 from keeper.desk import Run

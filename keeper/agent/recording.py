@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
-from core.deployment_feeds import PoolFeed
-from core.grid import Needs, batches, grid_time, missing
+from core.contracts.feeds import PoolFeed
+from core.feeds.grid import Needs, batches, grid_time, missing
 
 BATCH = 20
 """Readings in one transaction: up to 2.6 million gas with two pools."""

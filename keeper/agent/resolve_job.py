@@ -8,11 +8,11 @@ from typing import Any
 
 from sqlalchemy import func, select
 
+from core.agent.book import Kind, MarketStatus, Reading, Terms
 from core.chain import ChainClient, Contract, ContractReverted, RpcError, RpcErrorKind
 from core.db.schema.index_agent import agent_feed, agent_market
 from core.db.schema.index_shared import oracle_round
-from core.mirror import rounds
-from core.mirror.settlement import Kind, MarketStatus, Reading, Terms
+from core.feeds import rounds
 from core.outbox import KEEPER
 from keeper import metrics, sightings
 from keeper.agent.settling import BY_FINDING, RESOLVE, Facts, InEffect, Wait, claim, decide_market

@@ -24,8 +24,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 
-from core.market_words import Observed
-from core.mirror.settlement import MARGIN, FeedTerms, Kind
+from core.agent.book import MARGIN, FeedTerms, Kind
+from core.agent.words import Observed
 
 ONE = 10**8
 HOUR = 3600

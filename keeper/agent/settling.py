@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from core.mirror.rounds import Problem
-from core.mirror.settlement import Kind, Reading, Terms, VoidReason, decide, fault
+from core.agent.book import Kind, Reading, Terms, VoidReason, decide, fault
+from core.feeds.rounds import Problem
 from keeper.opinions import NOBODY, Opinions
 
 STALE_PATIENCE_SECONDS = 15 * 60

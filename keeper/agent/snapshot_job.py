@@ -6,7 +6,7 @@ import asyncio
 from typing import Any, assert_never
 
 from core.chain import Contract
-from core.deployment_feeds import PublishedFeed
+from core.contracts.feeds import PublishedFeed
 from core.log import get_logger
 from core.outbox import PUBLISHER
 from keeper import metrics

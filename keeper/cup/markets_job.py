@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from core.agent.document import feed_keys
 from core.cup import books, settling
-from core.market_document import feed_keys
 from keeper.desk import Run
 from keeper.report import Action
 

@@ -7,9 +7,9 @@ from typing import Any
 from sqlalchemy import and_, func, select, tuple_
 
 from core.db.schema.index_stock import stock_market, stock_position, stock_vintage
-from core.mirror.vested import Moment
 from core.outbox import KEEPER
-from core.projections.stock import market_of, may_be_owed, position_of, vintage_of
+from core.stock.projection import market_of, may_be_owed, position_of, vintage_of
+from core.stock.vested import Moment
 from keeper import metrics
 from keeper.desk import Run
 from keeper.errands import Rest, Want, after_refusals

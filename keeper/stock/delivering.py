@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from core.mirror.vested import Market, Moment, Position, Vintage, finished, residue, settlement
+from core.stock.vested import Market, Moment, Position, Vintage, finished, residue, settlement
 
 BATCH = 50
 """Positions in one `deliver`."""

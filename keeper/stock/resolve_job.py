@@ -9,7 +9,7 @@ from sqlalchemy import select
 
 from core.chain import Call, ChainClient, RpcError
 from core.db.schema.index_stock import stock_market
-from core.mirror.rounds import Problem, Status
+from core.feeds.rounds import Problem, Status
 from core.outbox import KEEPER
 from keeper import metrics, sightings
 from keeper.desk import Run

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from core.mirror.rounds import PAUSE_PATIENCE, Problem, Status
+from core.feeds.rounds import PAUSE_PATIENCE, Problem, Status
 from keeper.opinions import NOBODY, Opinions
 
 AFTER_BELL_SECONDS = 60

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from core.config.key_names import KeyName
 from core.config.lanes import LaneKeystore
-from core.deployments import Deployment
+from core.contracts.deployments import Deployment
 from core.errors import ConfigError
 from core.outbox.lanes import CREDIT, LISTER, OPENER, PUBLISHER, RELAY
 from relayer.keys import NamedKey

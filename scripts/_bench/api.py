@@ -145,7 +145,7 @@ def _service(folder: Path) -> Iterator[StockService]:
     postgres = start_postgres(server, folder / "postgres.log")
     try:
         migrate(server.url())
-        with chain(known, "vpm", folder / "anvil.log") as running:
+        with chain(known, "stock", folder / "anvil.log") as running:
             stock = StockChain.on(running.url, running.deployment)
             _live(stock)
             stock.ask("evm_setIntervalMining", 1)

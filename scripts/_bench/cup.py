@@ -31,6 +31,8 @@ from eth_utils.crypto import keccak
 from api.app import make_app, serve
 from api.context import open_context
 from api.cup.surface import cup_surface
+from core.agent.book import Kind
+from core.agent.document import Specification
 from core.config import ApiSecrets, Settings
 from core.cup import books, messages, wallets
 from core.cup.board import week_of
@@ -39,8 +41,6 @@ from core.db.engine import connect
 from core.db.migrate import migrate
 from core.local.postgres import prepare_postgres, start_postgres
 from core.local.process import free_port
-from core.market_document import Specification
-from core.mirror.settlement import Kind
 
 WALLETS = 100_000
 READS = 4_000

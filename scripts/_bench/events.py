@@ -20,9 +20,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from core.agent_events import log as event_log
-from core.agent_events.kinds import EventType, source_of
-from core.agent_events.log import Draft
+from core.agent.notices import log as event_log
+from core.agent.notices.kinds import EventType, source_of
+from core.agent.notices.log import Draft
 from core.db.engine import connect
 from core.db.migrate import migrate
 from core.local.postgres import prepare_postgres, start_postgres

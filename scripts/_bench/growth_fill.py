@@ -15,12 +15,12 @@ import psycopg
 from eth_utils.address import to_checksum_address
 from psycopg.types.json import Jsonb
 
+from core.agent.bet import market_key
+from core.agent.book import Kind
+from core.agent.document import Specification, rendered
+from core.contracts.deployments import ContractInfo, Deployment, Token, write_deployment
+from core.contracts.feeds import PublishedFeed
 from core.db.engine import conninfo
-from core.deployment_feeds import PublishedFeed
-from core.deployments import ContractInfo, Deployment, Token, write_deployment
-from core.market_document import Specification, rendered
-from core.mirror.bet import market_key
-from core.mirror.settlement import Kind
 
 BASE_CHAIN, STOCK_CHAIN = 8453, 46_630
 TOKENS = tuple(f"T{number:02}" for number in range(1, 21))
@@ -68,7 +68,7 @@ def write_deployments(folder: Path) -> None:
     stock = ("VestedMarkets", "RoundResolver", "MarketLister")
     write_deployment(
         Deployment(
-            network="vpm",
+            network="stock",
             name="bench",
             chain_id=STOCK_CHAIN,
             kind="local",
@@ -77,7 +77,7 @@ def write_deployments(folder: Path) -> None:
             tokens={"USDG": token("USDG")},
             contracts={name: contract(0xA0 + at) for at, name in enumerate(stock)},
         ),
-        folder / "vpm.json",
+        folder / "stock.json",
     )
     write_deployment(
         Deployment(
@@ -139,7 +139,7 @@ def next_block(connection: psycopg.Connection[object], chain_id: int, change: st
 
 
 def _cursors(connection: psycopg.Connection[tuple[object, ...]], now: int) -> None:
-    for chain_id, name in ((BASE_CHAIN, "base"), (STOCK_CHAIN, "vpm")):
+    for chain_id, name in ((BASE_CHAIN, "base"), (STOCK_CHAIN, "stock")):
         connection.execute(
             "INSERT INTO chain_cursor (chain_id, name, start_block, number, hash, block_time, l1_block_number,"
             " head_number, head_time, head_seen_at, state, sources)"

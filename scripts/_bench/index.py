@@ -31,9 +31,9 @@ import psycopg
 from eth_utils.address import to_checksum_address
 
 from core.chain.rpc import RpcClient
+from core.contracts.deployments import ContractInfo, Deployment, Token, write_deployment
 from core.db.engine import connect, conninfo
 from core.db.migrate import migrate
-from core.deployments import ContractInfo, Deployment, Token, write_deployment
 from core.local.anvil import AnvilOptions, start_anvil
 from core.local.packages import REPOSITORY
 from core.local.postgres import PostgresServer, prepare_postgres, start_postgres
@@ -237,7 +237,7 @@ def _start_daemon(folder: Path, options: AnvilOptions, url: str) -> subprocess.P
     address = to_checksum_address(SETTLER)
     write_deployment(
         Deployment(
-            network="vpm",
+            network="stock",
             name="bench",
             chain_id=CHAIN_ID,
             kind="local",
@@ -254,7 +254,7 @@ def _start_daemon(folder: Path, options: AnvilOptions, url: str) -> subprocess.P
             },
             contracts={"VestedMarkets": ContractInfo(address=address, role="settler")},
         ),
-        deployments / "vpm.json",
+        deployments / "stock.json",
     )
     environment = {
         **os.environ,

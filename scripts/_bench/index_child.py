@@ -19,9 +19,9 @@ import msgspec
 import uvloop
 
 from core.chain.rpc import RpcClient
+from core.contracts.events import Role
+from core.contracts.events.stock import ENTERED
 from core.db.engine import connect, make_pool
-from core.events import Role
-from core.events.stock import ENTERED
 from indexer.chain import ChainFollower
 from indexer.node import RpcNode
 from indexer.sources import Sources
@@ -32,7 +32,7 @@ PAGE_BLOCKS = 50
 IN_FLIGHT = 2
 
 
-STOCK = Sources("vpm", CHAIN_ID, 1, "op-stack", {Role.SETTLER: bytes.fromhex(SETTLER[2:])}, None)
+STOCK = Sources("stock", CHAIN_ID, 1, "op-stack", {Role.SETTLER: bytes.fromhex(SETTLER[2:])}, None)
 AGENT = Sources(
     "base",
     CHAIN_ID,

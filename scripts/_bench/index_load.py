@@ -2,8 +2,8 @@
 contracts and the token.
 
 A stand-in logs whatever its call data says, and calls the others likewise, so a block of a hundred events costs one
-transaction. What they say is what the contracts would: books and payouts come from `core.mirror`; the indexer checks
-them and would refuse others.
+transaction. What they say is what the contracts would: books and payouts come from `core.stock` and `core.agent`; the
+indexer checks them and would refuse others.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 
 from eth_abi.abi import encode
 
+from core.agent.book import Book
 from core.chain.rpc import RpcClient
-from core.events import Layout, Role, layouts_of
-from core.events.layout import arguments
-from core.mirror import vested, vested_fold
-from core.mirror.settlement import Book
-from core.mirror.vested import Moment
+from core.contracts.events import Layout, Role, layouts_of
+from core.contracts.events.layout import arguments
+from core.stock import vested, vested_fold
+from core.stock.vested import Moment
 
 SETTLER = "0x" + "5e" * 20
 SENDER = "0x" + "a1" * 20

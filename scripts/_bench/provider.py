@@ -96,7 +96,7 @@ def rates(asked: Counter[tuple[str, str]], seconds: float, subscription: float =
 
 
 async def measure(rig: Rig) -> tuple[list[tuple[int, bool, Rates]], dict[str, float]]:
-    node = rig.chains["vpm"]
+    node = rig.chains["stock"]
     proxy = Proxy(node.url)
     app = web.Application(client_max_size=2**26)
     app.router.add_post("/{daemon}", proxy.handle)
@@ -157,7 +157,7 @@ async def _bytes_of_heads(ws_url: str) -> float:
 
 async def _cost_of_sending(rig: Rig, proxy: Proxy, idle: Rates) -> dict[str, float]:
     """Calls and units for each transaction, beyond what would have been asked anyway."""
-    chain_id = rig.deployment("vpm").chain_id
+    chain_id = rig.deployment("stock").chain_id
     proxy.asked.clear()
     loop = asyncio.get_running_loop()
     started = loop.time()
@@ -191,7 +191,7 @@ def main(json_path: Path | None) -> int:
         postgres = start_postgres(server, folder / "postgres.log")
         try:
             migrate(server.url())
-            with rigged(genesis(), server.url(), folder, "vpm", block_seconds=BLOCK_SECONDS) as rig:
+            with rigged(genesis(), server.url(), folder, "stock", block_seconds=BLOCK_SECONDS) as rig:
                 rig.extra = {"VPM_KEEPER_LOCAL_PRICES": "0"}
                 found, sending = asyncio.run(measure(rig))
         finally:

@@ -26,10 +26,10 @@ from typing import Any
 
 import aiohttp
 
+from core.agent.book import Form
 from core.db.migrate import migrate
 from core.local.postgres import prepare_postgres, start_postgres
 from core.local.process import free_port
-from core.mirror.settlement import Form
 from core.money import USD
 from relayer.signing import Fees, LocalSigner, Unsigned
 from scripts._stack import wallets

@@ -13,8 +13,8 @@ from typing import Any
 
 from eth_utils.crypto import keccak
 
-from core.deployment_feeds import PublishedFeed
-from core.deployments import Deployment
+from core.contracts.deployments import Deployment
+from core.contracts.feeds import PublishedFeed
 from scripts._deploy.record import Deployed
 from scripts._deploy.siblings import Siblings
 from scripts._deploy.stock import PAUSER_ROLE

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from core.chain import ChainClient
 from core.chain.rpc import RpcClient
-from core.deployment_feeds import PoolFeed
-from core.deployments import Deployment
+from core.contracts.deployments import Deployment
+from core.contracts.feeds import PoolFeed
+from core.feeds.cost import SAFE_SHARE
 from core.money import USD
-from core.pools.cost import SAFE_SHARE
 from scripts._deploy.session import Refused
 from scripts._feed.report import Asked, CannotSay, report
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from core.deployment_feeds import AgentFeed
-from core.deployments import Deployment
+from core.contracts.deployments import Deployment
+from core.contracts.feeds import AgentFeed
 from scripts._deploy.safe import SafeCall
 from scripts._deploy.session import Refused
 

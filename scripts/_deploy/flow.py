@@ -9,8 +9,8 @@ from typing import Any
 
 import click
 
-from core.deployment_feeds import AgentFeed
-from core.deployments import Deployment, Safe, load_deployment, write_deployment
+from core.contracts.deployments import Deployment, Safe, load_deployment, write_deployment
+from core.contracts.feeds import AgentFeed
 from core.errors import DeploymentError
 from scripts._deploy import handover
 from scripts._deploy import safe as safes

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from core.deployments import Deployment
+from core.contracts.deployments import Deployment
 from scripts._deploy import safe as safes
 
 OWNER_KEYS_VARIABLE = "VPM_SAFE_OWNER_KEYS"  # local stacks only; on a live network owners sign in their own wallets

@@ -12,12 +12,12 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from core.chain import Contract
 from core.chain.abi import Abi
-from core.deployment_feeds import AddressText, FeedKey, PoolFeed, PoolSource, Seconds
-from core.deployments import Deployment
+from core.contracts.deployments import Deployment
+from core.contracts.feeds import AddressText, FeedKey, PoolFeed, PoolSource, Seconds
 from core.errors import DeploymentError
-from core.grid import grid_time
+from core.feeds.grid import grid_time
+from core.feeds.live import POOL, TOKEN
 from core.money import USD
-from core.pools.live import POOL, TOKEN
 from scripts._deploy.record import Deployed
 from scripts._deploy.session import Refused
 

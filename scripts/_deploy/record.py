@@ -8,8 +8,8 @@ from typing import Any, Self
 
 from eth_utils.address import to_checksum_address
 
-from core.deployment_feeds import AgentFeed
-from core.deployments import ContractInfo, Deployment, Safe
+from core.contracts.deployments import ContractInfo, Deployment, Safe
+from core.contracts.feeds import AgentFeed
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from typing import Any
 import click
 from ape.exceptions import ContractLogicError, CustomError
 
-from core.abi import all_errors
 from core.chain.reverts import decode_revert
+from core.contracts.abi import all_errors
 from core.errors import VpmError
 
 # Networks whose transactions cost nobody anything; everywhere else a script only shows what it would do until --send.

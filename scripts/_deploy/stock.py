@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from core.deployments import Deployment
+from core.contracts.deployments import Deployment
 from scripts._deploy.record import Deployed
 from scripts._deploy.siblings import Siblings
 

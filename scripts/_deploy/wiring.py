@@ -14,8 +14,8 @@ from eth_utils.address import to_checksum_address
 from eth_utils.crypto import keccak
 from hexbytes import HexBytes
 
-from core.deployment_feeds import PoolFeed, PublishedFeed
-from core.deployments import ContractInfo, Deployment
+from core.contracts.deployments import ContractInfo, Deployment
+from core.contracts.feeds import PoolFeed, PublishedFeed
 from scripts._deploy import base, pools, safe
 from scripts._deploy.flow import binder
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
-from core.deployments import load_deployment
+from core.contracts.deployments import load_deployment
 from core.errors import VpmError
 from scripts._drill.audience import Audience
 from scripts._drill.catalogue import DRILLS, QUICK
@@ -117,7 +117,7 @@ def _check_ready(path: Path) -> None:
     try:
         told = json.loads(path.read_text())
         state = State(Path(told["deployments"]).parent)
-        urls = {"base": told["rpc"]["base"], "vpm": told["rpc"]["vpm"]}
+        urls = {"base": told["rpc"]["base"], "stock": told["rpc"]["stock"]}
     except (OSError, ValueError, KeyError, TypeError):
         raise NotLocal(f"{path} is no ready file of a local stack.") from None
     for name, url in urls.items():

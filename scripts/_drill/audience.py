@@ -16,7 +16,7 @@ from aiohttp import web
 from eth_account import Account
 from eth_account.messages import encode_defunct
 
-from api.agent.ownership import registration_message
+from api.agent.notices.ownership import registration_message
 from scripts._drill.load import Load
 from scripts._stack.wallets import wallet as wallet_of
 

@@ -93,7 +93,7 @@ def _unfinished(fleet: Fleet) -> list[tuple[object, ...]]:
 
 async def _solvency(fleet: Fleet) -> list[str]:
     found = []
-    for chain, name in (("base", "SettlementWallet"), ("vpm", "VestedMarkets")):
+    for chain, name in (("base", "SettlementWallet"), ("stock", "VestedMarkets")):
         contract = fleet.contract(chain, name)
         owed = await fleet.read(chain, contract.call("liabilities"))
         owed = sum(owed) if isinstance(owed, tuple) else owed
@@ -138,7 +138,7 @@ async def verified(fleet: Fleet, market_id: int) -> list[str]:
         "scripts._verify",
         str(market_id),
         "--rpc",
-        fleet.urls["vpm"],
+        fleet.urls["stock"],
         "--deployments",
         str(fleet.genesis.deployments),
         "--json",

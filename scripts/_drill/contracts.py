@@ -33,14 +33,14 @@ async def jam_nonce(fleet: Fleet, load: Load) -> Held:
     foreign = 3
     seen = await _foreign(fleet)
     bets = [asyncio.create_task(load.stock()) for _ in range(4)]
-    nonce = int(await fleet.rpc("vpm", "eth_getTransactionCount", key.address, "latest"), 16)
-    sent = [await fleet.rpc("vpm", "eth_sendRawTransaction", _nothing(key, nonce + step)) for step in range(foreign)]
+    nonce = int(await fleet.rpc("stock", "eth_getTransactionCount", key.address, "latest"), 16)
+    sent = [await fleet.rpc("stock", "eth_sendRawTransaction", _nothing(key, nonce + step)) for step in range(foreign)]
     took = await bet_taken(fleet, load, 90)
     await asyncio.gather(*bets)
     landed = [
         nonce + step
         for step, each in enumerate(sent)
-        if await fleet.rpc("vpm", "eth_getTransactionReceipt", each) is not None
+        if await fleet.rpc("stock", "eth_getTransactionReceipt", each) is not None
     ]
     require(bool(landed), "none of the foreign transactions was mined: nothing was jammed")
     bereft = await _signed_with(fleet, key, landed)
@@ -68,7 +68,7 @@ async def _signed_with(fleet: Fleet, key: Wallet, nonces: Sequence[int]) -> list
         "SELECT DISTINCT coalesce(encode(i.tx_hash, 'hex'), ''), coalesce(i.nonce, -1) FROM outbox_intent i"
         " JOIN outbox_transaction t ON t.intent_id = i.id JOIN outbox_lane l ON l.id = t.lane_id"
         " WHERE l.chain_id = %s AND l.address = %s AND t.nonce = ANY(%s) AND NOT t.is_cancel AND i.kind <> 'noop'",
-        CHAIN_IDS["vpm"],
+        CHAIN_IDS["stock"],
         bytes.fromhex(key.address[2:]),
         list(nonces),
     )
@@ -77,7 +77,7 @@ async def _signed_with(fleet: Fleet, key: Wallet, nonces: Sequence[int]) -> list
 
 async def _stands(fleet: Fleet, tx: str, nonce: int) -> bool:
     """Whether the chain has this transaction of ours, and it went well."""
-    receipt = await fleet.rpc("vpm", "eth_getTransactionReceipt", "0x" + tx) if nonce >= 0 and tx else None
+    receipt = await fleet.rpc("stock", "eth_getTransactionReceipt", "0x" + tx) if nonce >= 0 and tx else None
     return receipt is not None and int(receipt["status"], 16) == 1
 
 
@@ -86,7 +86,7 @@ async def _mined_after(fleet: Fleet, key: Wallet, nonce: int) -> bool:
     rows = await fleet.ask_database(
         "SELECT encode(i.tx_hash, 'hex'), i.nonce FROM outbox_intent i JOIN outbox_lane l ON l.id = i.lane_id"
         " WHERE l.chain_id = %s AND l.address = %s AND i.nonce > %s AND i.kind <> 'noop' AND i.block_hash IS NOT NULL",
-        CHAIN_IDS["vpm"],
+        CHAIN_IDS["stock"],
         bytes.fromhex(key.address[2:]),
         nonce,
     )
@@ -95,7 +95,7 @@ async def _mined_after(fleet: Fleet, key: Wallet, nonce: int) -> bool:
 
 def _nothing(key: Wallet, nonce: int) -> str:
     transaction = {
-        "chainId": CHAIN_IDS["vpm"],
+        "chainId": CHAIN_IDS["stock"],
         "nonce": nonce,
         "to": key.address,
         "value": 0,
@@ -116,7 +116,7 @@ async def _foreign(fleet: Fleet) -> float:
 async def out_of_gas(fleet: Fleet, load: Load) -> Held:
     relay = [each.address for each in wallets.RELAY_LANES]
     for address in relay:
-        await fleet.rpc("vpm", "anvil_setBalance", address, "0x0")
+        await fleet.rpc("stock", "anvil_setBalance", address, "0x0")
     try:
         await fleet.until(lambda: _dry(fleet) >= len(relay), "every lane out of gas", 60, pause=0.5)
         bet = await _answered(fleet, load)
@@ -128,7 +128,7 @@ async def out_of_gas(fleet: Fleet, load: Load) -> Held:
         require(await times_there(fleet, bet) == 0, "a bet was on the chain although nobody could pay for it")
     finally:
         for address in relay:
-            await fleet.rpc("vpm", "anvil_setBalance", address, hex(100 * ETH))
+            await fleet.rpc("stock", "anvil_setBalance", address, hex(100 * ETH))
     took = await bet_taken(fleet, load, 60)
     took += await fleet.until(lambda: _is_there(fleet, bet), "the bet that was refused taken and on the chain", 60)
     return Held(
@@ -158,7 +158,7 @@ async def _answered(fleet: Fleet, load: Load) -> Promise:
 
 def _dry(fleet: Fleet) -> int:
     rows = fleet.rows(
-        "SELECT count(*) FROM outbox_lane WHERE chain_id = %s AND status = 'out_of_gas'", CHAIN_IDS["vpm"]
+        "SELECT count(*) FROM outbox_lane WHERE chain_id = %s AND status = 'out_of_gas'", CHAIN_IDS["stock"]
     )
     return int(rows[0][0])
 
@@ -169,8 +169,8 @@ def _dry(fleet: Fleet) -> int:
 async def freeze_owner(fleet: Fleet, load: Load) -> Held:
     frozen, free = wallets.BETTORS[0], wallets.BETTORS[1]
     market = await _both_sides(fleet, load, frozen, free)
-    token, held = fleet.token("vpm"), {each: await balance(fleet, each) for each in (frozen, free)}
-    await fleet.send("vpm", token.address, token.call("freeze", frozen.address).data)
+    token, held = fleet.token("stock"), {each: await balance(fleet, each) for each in (frozen, free)}
+    await fleet.send("stock", token.address, token.call("freeze", frozen.address).data)
     try:
         await _ring(fleet, market)
         settled = await fleet.until(lambda: is_settled(fleet, market), f"market {market} settled", 90)
@@ -179,7 +179,7 @@ async def freeze_owner(fleet: Fleet, load: Load) -> Held:
         require(_owed(fleet, market, frozen) != [], "the frozen owner was paid all the same")
         require(await balance(fleet, frozen) == held[frozen], "the frozen owner's balance changed")
     finally:
-        await fleet.send("vpm", token.address, token.call("unfreeze", frozen.address).data)
+        await fleet.send("stock", token.address, token.call("unfreeze", frozen.address).data)
     took = await _deliver_by_hand(fleet, market, frozen)
     require(await balance(fleet, frozen) > held[frozen], "the released owner is owed nothing and got nothing")
     return Held(
@@ -192,8 +192,8 @@ async def freeze_owner(fleet: Fleet, load: Load) -> Held:
 async def pause_token(fleet: Fleet, load: Load) -> Held:
     one, other = wallets.BETTORS[2], wallets.BETTORS[3]
     market = await _both_sides(fleet, load, one, other)
-    token, held = fleet.token("vpm"), {each: await balance(fleet, each) for each in (one, other)}
-    await fleet.send("vpm", token.address, token.call("setPaused", True).data)
+    token, held = fleet.token("stock"), {each: await balance(fleet, each) for each in (one, other)}
+    await fleet.send("stock", token.address, token.call("setPaused", True).data)
     try:
         await _ring(fleet, market)
         settled = await fleet.until(lambda: is_settled(fleet, market), f"market {market} settled", 90)
@@ -202,7 +202,7 @@ async def pause_token(fleet: Fleet, load: Load) -> Held:
             require(_owed(fleet, market, each) != [], f"{each.role} is owed nothing while the token is paused")
             require(await balance(fleet, each) == held[each], f"{each.role} was paid while the token was paused")
     finally:
-        await fleet.send("vpm", token.address, token.call("setPaused", False).data)
+        await fleet.send("stock", token.address, token.call("setPaused", False).data)
     took = await _deliver_by_hand(fleet, market, one) + await _deliver_by_hand(fleet, market, other)
     for each in (one, other):
         require(await balance(fleet, each) > held[each], f"{each.role} is owed nothing and got nothing")
@@ -248,7 +248,7 @@ async def lose_source(fleet: Fleet, load: Load) -> Held:
     fleet.sources_file.write_text(f'["{key}"]\n[["{key}".sources]]\n{source}')
     try:
         await fleet.until(lambda: _refused(fleet, key), "a refusal in the metrics", 60, pause=0.5)
-        since, then = await fleet.now("base"), await fleet.now("vpm")
+        since, then = await fleet.now("base"), await fleet.now("stock")
 
         async def others_go_on() -> bool:
             return all(at > then for at in (await prices(fleet)).values())
@@ -277,7 +277,7 @@ async def _both_sides(fleet: Fleet, load: Load, *bettors: Wallet) -> int:
     for bettor in bettors:
         for side in (UP, DOWN):
             await _insisted(load, bettor, market, side)
-    await fleet.indexed("vpm")
+    await fleet.indexed("stock")
     return market
 
 
@@ -296,7 +296,7 @@ async def _open_market(fleet: Fleet, load: Load) -> int:
 
     async def there() -> bool:
         status, listed = await load.call("GET", "/api/markets")
-        now = await fleet.now("vpm")
+        now = await fleet.now("stock")
         if status == 200:
             found.extend(
                 int(each["id"])
@@ -311,13 +311,13 @@ async def _open_market(fleet: Fleet, load: Load) -> int:
 
 async def _ring(fleet: Fleet, market: int) -> None:
     """Moves the chain past the market's bell and the keeper's minute of patience."""
-    terms = await fleet.read("vpm", fleet.contract("vpm", "VestedMarkets").call("market", market))
-    await fleet.warp("vpm", max(0, terms["freezeTime"] - await fleet.now("vpm")) + SETTLE_AFTER_SECONDS)
+    terms = await fleet.read("stock", fleet.contract("stock", "VestedMarkets").call("market", market))
+    await fleet.warp("stock", max(0, terms["freezeTime"] - await fleet.now("stock")) + SETTLE_AFTER_SECONDS)
 
 
 def _owed(fleet: Fleet, market: int, owner: Wallet | None = None) -> list[int]:
     """Position ids with something still to be sent, by the contract's own view."""
-    settler = fleet.contract("vpm", "VestedMarkets")
+    settler = fleet.contract("stock", "VestedMarkets")
     rows = fleet.rows("SELECT position_id, owner FROM stock_position WHERE market_id = %s", market)
     mine = [row[0] for row in rows if owner is None or checksum(bytes(row[1])) == checksum(owner.address)]
     found = []
@@ -330,7 +330,7 @@ def _owed(fleet: Fleet, market: int, owner: Wallet | None = None) -> list[int]:
 
 
 def _view(fleet: Fleet, call: Any) -> Any:
-    answer = ask(fleet.urls["vpm"], "eth_call", call.parameters(), "latest")
+    answer = ask(fleet.urls["stock"], "eth_call", call.parameters(), "latest")
     return call.function.decode(bytes.fromhex(answer[2:]))
 
 
@@ -338,8 +338,8 @@ async def _deliver_by_hand(fleet: Fleet, market: int, owner: Wallet) -> float:
     """What the runbook says: anybody may send what is owed; the keeper would come to it within its hours of rest."""
     owed = await asyncio.to_thread(_owed, fleet, market, owner)
     if owed:
-        call = fleet.contract("vpm", "VestedMarkets").call("deliver", owed)
-        await fleet.send("vpm", call.to, call.data, wallets.DEV[7].address)
+        call = fleet.contract("stock", "VestedMarkets").call("deliver", owed)
+        await fleet.send("stock", call.to, call.data, wallets.DEV[7].address)
     return await fleet.until(lambda: not _owed(fleet, market, owner), f"{owner.role} paid", 60)
 
 

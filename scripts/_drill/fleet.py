@@ -24,9 +24,9 @@ import aiohttp
 import psycopg
 
 from core.chain import Call, Contract
+from core.contracts.deployments import Deployment, load_deployment
 from core.db.engine import conninfo
 from core.db.migrate import migrate
-from core.deployments import Deployment, load_deployment
 from core.local.anvil import AnvilOptions, ask, start_anvil
 from core.local.postgres import PostgresServer, prepare_postgres, start_postgres
 from core.local.process import RunningProcess, SpawnPlan, free_port, start_process
@@ -41,7 +41,7 @@ from scripts._verify.chain import abi
 T = TypeVar("T")
 
 ROOT = Path(__file__).resolve().parents[2]
-CHAIN_IDS = {"base": 8453, "vpm": 4663}
+CHAIN_IDS = {"base": 8453, "stock": 4663}
 FINALITY_BLOCKS = 12
 RESTART_SECONDS = 1.0
 READY_SECONDS = 90.0
@@ -111,7 +111,7 @@ class Fleet:
             "HOME": os.environ.get("HOME", "/"),
             "DATABASE_URL": self.database_url,
             "VPM_BASE_RPC_URLS": self.proxies["base"].url,
-            "VPM_STOCK_RPC_URLS": self.proxies["vpm"].url,
+            "VPM_STOCK_RPC_URLS": self.proxies["stock"].url,
             "VPM_DEPLOYMENTS_DIR": str(self.genesis.deployments),
             "VPM_PORT": str(self.api_ports[int(number)] if daemon == "api" else 0),
             "VPM_PUBLIC_URL": public,
@@ -378,7 +378,7 @@ async def fleet(
             proxies[name] = await stack.enter_async_context(proxy(options.url))
         server = await asyncio.to_thread(prepare_postgres, folder / "postgres", free_port(), max_connections=200)
         postgres = await asyncio.to_thread(start_postgres, server, folder / "postgres.log")
-        database_url = server.url("vpm")
+        database_url = server.url("stock")
         await asyncio.to_thread(_make_database, server.url(), database_url)
         session = await stack.enter_async_context(aiohttp.ClientSession())
         ports = [free_port() for _ in range(size.api)]

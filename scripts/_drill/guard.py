@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
-from core.deployments import Deployment
+from core.contracts.deployments import Deployment
 from core.local.anvil import ask
 
 LOCAL = ("127.0.0.1", "::1", "localhost")
-CHAIN_IDS = {"base": 8453, "vpm": 4663}
+CHAIN_IDS = {"base": 8453, "stock": 4663}
 
 
 class NotLocal(Exception):

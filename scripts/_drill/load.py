@@ -22,8 +22,8 @@ import aiohttp
 from eth_account import Account
 from eth_account.messages import encode_defunct
 
+from core.agent.book import Form
 from core.cup.messages import trade_message
-from core.mirror.settlement import Form
 from scripts._drill.fleet import CHAIN_IDS, Fleet
 from scripts._stack.payments import bound_header
 from scripts._stack.wallets import Wallet
@@ -220,7 +220,7 @@ class Load:
         wallet = wallet or self._dice.choice(self.bettors)
         if market is None:
             status, listed = await self.call("GET", "/api/markets")
-            latest = 0 if status != 200 else await self.fleet.now("vpm")
+            latest = 0 if status != 200 else await self.fleet.now("stock")
             open_now = (
                 []
                 if status != 200

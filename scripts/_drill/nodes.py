@@ -21,7 +21,7 @@ DEEP = 80  # anvil calls final what is 64 blocks deep
 SPARE = 8  # blocks that may come between a look at what is final and the reorganization
 RESENDS, BUMPS = "vpm_relayer_resends_total", "vpm_relayer_bumps_total"
 SHORT_ANSWERS = "vpm_index_short_answers_total"
-LIVE_KINDS = {"base": "op-stack", "vpm": "arbitrum-orbit"}
+LIVE_KINDS = {"base": "op-stack", "stock": "arbitrum-orbit"}
 
 
 async def drop_rpc(fleet: Fleet, load: Load) -> Held:
@@ -173,21 +173,21 @@ def _sent(fleet: Fleet) -> int:
 async def stand_still(fleet: Fleet, load: Load) -> Held:
     """No block; a node that forgets what it was sent; then blocks again, at a base fee above all that was offered."""
     resent = await _counted(fleet, "relayer", RESENDS)
-    await fleet.rpc("vpm", "evm_setIntervalMining", 0)
+    await fleet.rpc("stock", "evm_setIntervalMining", 0)
     try:
         forgotten = [asyncio.create_task(load.stock()) for _ in range(3)]
         load.adopt(forgotten)
         await fleet.until(lambda: _any_pooled(fleet), "transactions in the pool", 60)
-        await fleet.rpc("vpm", "anvil_dropAllTransactions")
+        await fleet.rpc("stock", "anvil_dropAllTransactions")
         again = await fleet.until(lambda: _more(fleet, "relayer", RESENDS, resent), "them offered again", 60)
         offered, raised = await _pooled(fleet), await _counted(fleet, "relayer", BUMPS)
         require(offered > 0, "the node has none of what was offered again")
     finally:
-        await fleet.rpc("vpm", "evm_setIntervalMining", 1)
+        await fleet.rpc("stock", "evm_setIntervalMining", 1)
 
     async def dear() -> bool:
         # A block that is not full lowers the fee by an eighth, so it is set for each anew.
-        await fleet.rpc("vpm", "anvil_setNextBlockBaseFeePerGas", hex(offered * 3 // 2))
+        await fleet.rpc("stock", "anvil_setNextBlockBaseFeePerGas", hex(offered * 3 // 2))
         return await _more(fleet, "relayer", BUMPS, raised)
 
     higher = await fleet.until(dear, "the fees raised", 90)
@@ -205,7 +205,7 @@ async def _counted(fleet: Fleet, daemon: str, what: str) -> float:
     """A metric of the stock chain, over all instances of a daemon."""
     names = [name for name in fleet.running if name.startswith(daemon)]
     told = [await fleet.metric(name, what) for name in names]
-    return sum(value for samples in told for labels, value in samples.items() if ("chain", "vpm") in labels)
+    return sum(value for samples in told for labels, value in samples.items() if ("chain", "stock") in labels)
 
 
 async def _more(fleet: Fleet, daemon: str, what: str, than: float) -> bool:
@@ -214,7 +214,7 @@ async def _more(fleet: Fleet, daemon: str, what: str, than: float) -> bool:
 
 async def _pooled(fleet: Fleet) -> int:
     """The highest fee offered by a transaction in the node's pool, in wei per gas; 0 without any."""
-    pool = (await fleet.rpc("vpm", "txpool_content"))["pending"]
+    pool = (await fleet.rpc("stock", "txpool_content"))["pending"]
     fees = [int(each["maxFeePerGas"], 16) for sender in pool.values() for each in sender.values()]
     return max(fees, default=0)
 
@@ -237,16 +237,16 @@ async def deep_reorg(fleet: Fleet, load: Load) -> Held:
         fleet.keep_down(name)
         fleet.start(name)
     await fleet.until_ready(*names)
-    await fleet.indexed("vpm")
-    await fleet.rpc("vpm", "anvil_mine", hex(DEEP + 10), hex(1))
-    await fleet.indexed("vpm")
+    await fleet.indexed("stock")
+    await fleet.rpc("stock", "anvil_mine", hex(DEEP + 10), hex(1))
+    await fleet.indexed("stock")
     # What is final is asked for every few seconds only: until then the index cannot know that this is too deep.
     await fleet.until(lambda: _final_within(fleet, DEEP - SPARE), "the index knowing what is final", 60)
     try:
         # What a chain takes back beyond finality nobody can keep: those promises end here. All before it still stand.
-        kept_to = int((await fleet.head("vpm"))["number"], 16) - DEEP
+        kept_to = int((await fleet.head("stock"))["number"], 16) - DEEP
         load.promises = [one for one in load.promises if one.surface != "stock" or _stands(one, kept_to)]
-        await fleet.rpc("vpm", "anvil_reorg", DEEP, [])
+        await fleet.rpc("stock", "anvil_reorg", DEEP, [])
         await fleet.until(lambda: _state(fleet) == "halted", "the index halted", 60)
         await fleet.until(lambda: _more(fleet, "indexer", "vpm_index_halted", 0), "the metrics telling of it", 10)
         served = await reads_served(load)
@@ -258,7 +258,7 @@ async def deep_reorg(fleet: Fleet, load: Load) -> Held:
         for name in names:
             fleet.start(name)
         took = await fleet.until(lambda: _state(fleet) == "tail", "the index follows again", 90)
-        took += await fleet.indexed("vpm")
+        took += await fleet.indexed("stock")
     finally:
         for name in names:
             fleet.extra[name] = ordinary[name]
@@ -277,7 +277,7 @@ async def deep_reorg(fleet: Fleet, load: Load) -> Held:
 async def _lists_what_is(fleet: Fleet, load: Load) -> bool:
     """Whether the public list has the markets that the contract has now, and none that went with the old blocks."""
     status, listed = await load.call("GET", "/api/markets")
-    count = await fleet.read("vpm", fleet.contract("vpm", "VestedMarkets").call("marketCount"))
+    count = await fleet.read("stock", fleet.contract("stock", "VestedMarkets").call("marketCount"))
     return status == 200 and not listed["stale"] and max(int(each["id"]) for each in listed["markets"]) == count
 
 
@@ -291,18 +291,18 @@ def _stands(bet: Promise, block: int) -> bool:
 def _final_within(fleet: Fleet, blocks: int) -> bool:
     """Whether less than so many blocks are not final yet, as far as the index knows."""
     query = "SELECT number - finalized_number FROM chain_cursor WHERE chain_id = %s"
-    ((depth,),) = fleet.rows(query, CHAIN_IDS["vpm"])
+    ((depth,),) = fleet.rows(query, CHAIN_IDS["stock"])
     return depth is not None and depth < blocks
 
 
 def _state(fleet: Fleet) -> str:
-    rows = fleet.rows("SELECT state FROM chain_cursor WHERE chain_id = %s", CHAIN_IDS["vpm"])
+    rows = fleet.rows("SELECT state FROM chain_cursor WHERE chain_id = %s", CHAIN_IDS["stock"])
     return str(rows[0][0]) if rows else "not read yet"
 
 
 def _reindex(fleet: Fleet) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "scripts._status.reindex", "vpm", "--yes"],
+        [sys.executable, "-m", "scripts._status.reindex", "stock", "--yes"],
         env=fleet.environment("indexer-0"),
         cwd=str(ROOT),
         capture_output=True,

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Final, NamedTuple
 
+from core.agent.bet import idem_hash, market_key
+from core.agent.book import MARGIN, NO, YES, Kind, StakeStatus
+from core.agent.document import Metadata, Specification, rendered
 from core.chain import Abi, Contract
-from core.deployment_feeds import PoolFeed
-from core.grid import grid_time
-from core.market_document import Metadata, Specification, rendered
-from core.mirror.bet import idem_hash, market_key
-from core.mirror.pool_feed import Quality
-from core.mirror.settlement import MARGIN, NO, YES, Kind, StakeStatus
+from core.contracts.feeds import PoolFeed
+from core.feeds.grid import grid_time
+from core.feeds.pool_feed import Quality
 from scripts._drill.drill import Drill, Held, require
 from scripts._drill.fleet import Fleet
 from scripts._drill.load import USD, Load, Promise, Told

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 
-from core.mirror.settlement import StakeStatus
+from core.agent.book import StakeStatus
 from scripts._drill.drill import Drill, Held, bet_taken, require
 from scripts._drill.fleet import CHAIN_IDS, Fleet
 from scripts._drill.load import Load, Told
@@ -86,8 +86,8 @@ async def condemn_feed(fleet: Fleet, load: Load) -> Held:
 
 async def _paused(fleet: Fleet) -> list[bool]:
     """What the two contracts say of themselves."""
-    agent, stock = fleet.contract("base", "SettlementWallet"), fleet.contract("vpm", "VestedMarkets")
-    return [await fleet.read("base", agent.call("paused")), await fleet.read("vpm", stock.call("entriesPaused"))]
+    agent, stock = fleet.contract("base", "SettlementWallet"), fleet.contract("stock", "VestedMarkets")
+    return [await fleet.read("base", agent.call("paused")), await fleet.read("stock", stock.call("entriesPaused"))]
 
 
 async def _pauser(fleet: Fleet, chain: str, call: str, sender: str) -> None:

@@ -75,7 +75,7 @@ async def _landed(fleet: Fleet, intents: list[int]) -> bool:
     rows = await fleet.ask_database(
         "SELECT encode(tx_hash, 'hex') FROM outbox_intent WHERE id = ANY(%s) AND outcome = 'succeeded'", intents
     )
-    return len(rows) == len(intents) and await mined(fleet, "vpm", [f"0x{tx}" for (tx,) in rows])
+    return len(rows) == len(intents) and await mined(fleet, "stock", [f"0x{tx}" for (tx,) in rows])
 
 
 async def kill_api(fleet: Fleet, load: Load) -> Held:

@@ -86,11 +86,11 @@ async def tamper_index(fleet: Fleet, load: Load) -> Held:
         return await public_offer(load, page, position) == number
 
     await fleet.until(lambda: shows(true + 1), "the wrong number on the public page", 60, pause=0.5)
-    code, said = await index_command(fleet, "audit", "--chain", "vpm")
+    code, said = await index_command(fleet, "audit", "--chain", "stock")
     require(code == 1 and "mismatches" in said, f"the audit did not find the changed row: {said.strip()[-300:]}")
     measured = await fleet.until(lambda: _mismatches(fleet, True), "the mismatch in the metrics", 60, pause=0.5)
     began = time.monotonic()
-    code, said = await index_command(fleet, "rebuild", "--chain", "vpm")
+    code, said = await index_command(fleet, "rebuild", "--chain", "stock")
     require(code == 0, f"vpm rebuild: {said.strip()[-300:]}")
     # A reorganization or a bet between snapshot and question is worth a second try, as for an operator.
     await fleet.until(lambda: _clean(fleet), "an audit without mismatches", 60, pause=1.0)
@@ -105,14 +105,14 @@ async def tamper_index(fleet: Fleet, load: Load) -> Held:
 
 
 async def _clean(fleet: Fleet) -> bool:
-    return (await index_command(fleet, "audit", "--chain", "vpm"))[0] == 0
+    return (await index_command(fleet, "audit", "--chain", "stock"))[0] == 0
 
 
 async def _mismatches(fleet: Fleet, some: bool) -> bool:
     """Whether every indexer tells of some, or every one of none."""
     names = [name for name in fleet.running if name.startswith("indexer")]
     told = [await fleet.metric(name, "vpm_index_audit_mismatches") for name in names]
-    found = [samples.get((("chain", "vpm"),)) for samples in told]
+    found = [samples.get((("chain", "stock"),)) for samples in told]
     return all(value is not None and (value > 0) is some for value in found)
 
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import aiohttp
 
+from core.agent.bet import idem_hash
 from core.chain import Contract, checksum
-from core.mirror.bet import idem_hash
 from scripts._drill.fleet import Fleet
 from scripts._drill.load import Load, Promise
 from scripts._stack.wallets import Wallet
@@ -24,8 +24,8 @@ _PATIENCE = aiohttp.ClientTimeout(total=10)
 async def times_there(fleet: Fleet, one: Promise) -> int:
     """How often a bet happened: on its chain, or in the cup's ledger."""
     if one.surface == "stock":
-        call = fleet.token("vpm").call("authorizationState", one.wallet.address, bytes.fromhex(one.key[2:]))
-        return int(bool(await fleet.read("vpm", call)))
+        call = fleet.token("stock").call("authorizationState", one.wallet.address, bytes.fromhex(one.key[2:]))
+        return int(bool(await fleet.read("stock", call)))
     if one.surface == "agent":
         call = fleet.contract("base", "SettlementWallet").call(
             "stakeOf", checksum(one.wallet.address), idem_hash(one.key)
@@ -58,8 +58,8 @@ async def at_door(load: Load, url: str) -> tuple[int, Any]:
 
 async def offered_by(fleet: Fleet, position: int) -> int:
     """What a stock bet's contract has as its amount."""
-    call = fleet.contract("vpm", "VestedMarkets").call("position", position)
-    return int((await fleet.read("vpm", call))["offered"])
+    call = fleet.contract("stock", "VestedMarkets").call("position", position)
+    return int((await fleet.read("stock", call))["offered"])
 
 
 async def public_offer(load: Load, owner: str, position: int) -> int | None:
@@ -71,12 +71,12 @@ async def public_offer(load: Load, owner: str, position: int) -> int | None:
 
 async def balance(fleet: Fleet, owner: Wallet) -> int:
     """In units of the stock chain's token."""
-    return int(await fleet.read("vpm", fleet.token("vpm").call("balanceOf", owner.address)))
+    return int(await fleet.read("stock", fleet.token("stock").call("balanceOf", owner.address)))
 
 
 async def terms(fleet: Fleet, market: int) -> dict[str, Any]:
     """A stock market as its contract has it."""
-    return dict(await fleet.read("vpm", fleet.contract("vpm", "VestedMarkets").call("market", market)))
+    return dict(await fleet.read("stock", fleet.contract("stock", "VestedMarkets").call("market", market)))
 
 
 async def is_settled(fleet: Fleet, market: int) -> bool:
@@ -91,8 +91,8 @@ async def observed_at(fleet: Fleet, chain: str, address: str) -> int:
 
 async def prices(fleet: Fleet) -> dict[str, int]:
     """When each price feed of the stock chain was written last, by its ticker."""
-    feeds = fleet.deployment("vpm").price_feeds
-    return {feed.ticker: await observed_at(fleet, "vpm", feed.proxy) for feed in feeds}
+    feeds = fleet.deployment("stock").price_feeds
+    return {feed.ticker: await observed_at(fleet, "stock", feed.proxy) for feed in feeds}
 
 
 async def observations(fleet: Fleet) -> dict[str, int]:

@@ -18,8 +18,8 @@ from core.chain import ChainClient, RpcError
 from core.chain.rpc import RpcClient
 from core.config import environment
 from core.errors import VpmError
+from core.feeds.cost import SAFE_SHARE
 from core.local.packages import REPOSITORY
-from core.pools.cost import SAFE_SHARE
 from scripts._feed import record, table
 from scripts._feed.report import SAFES_FLOOR, Asked, CannotSay, Report, lines, report
 from scripts._verify.chain import deployments_in

@@ -20,14 +20,14 @@ from typing import Any
 from eth_account import Account
 from eth_account.signers.local import LocalAccount
 
+from core.agent.book import MarketStatus
 from core.chain import Call, ChainClient, Contract, RpcError, RpcErrorKind
 from core.chain.rpc import RpcClient
-from core.deployment_feeds import PoolFeed
-from core.deployments import Deployment
+from core.contracts.deployments import Deployment
+from core.contracts.events import AGENT_LISTER_EVENTS
+from core.contracts.feeds import PoolFeed
 from core.errors import VpmError
-from core.events import AGENT_LISTER_EVENTS
-from core.grid import Needs, batches, missing
-from core.mirror.settlement import MarketStatus
+from core.feeds.grid import Needs, batches, missing
 from scripts._verify.chain import Chain, abi, word
 
 KEY_VARIABLE = "VPM_RECORDER_KEY"

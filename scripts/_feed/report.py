@@ -9,7 +9,7 @@ from typing import Any
 
 from core.chain import Block, ChainClient, checksum
 from core.errors import VpmError
-from core.pools.cost import (
+from core.feeds.cost import (
     FLOOR,
     MOVES,
     SECONDS_PER_YEAR,
@@ -19,7 +19,7 @@ from core.pools.cost import (
     pot_cap,
     sigma_of,
 )
-from core.pools.live import LOG_TICK, LivePool, TokenFacts, mean_ticks, read_pool
+from core.feeds.live import LOG_TICK, LivePool, TokenFacts, mean_ticks, read_pool
 
 MIN_SPANS, MAX_SPANS = 10, 300
 MIN_SPAN = 60

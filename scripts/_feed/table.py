@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
+from core.feeds.cost import MOVES, SECONDS_PER_YEAR, Source, least_window, pot_cap
+from core.feeds.uniswap import Pool, sqrt_price_at
+from core.feeds.uniswap.ticks import MAX_TICK
 from core.local.packages import REPOSITORY
-from core.mirror.uniswap import Pool, sqrt_price_at
-from core.mirror.uniswap.ticks import MAX_TICK
-from core.pools.cost import MOVES, SECONDS_PER_YEAR, Source, least_window, pot_cap
 from scripts._feed.report import SAFES_FLOOR
 
 PAGE = REPOSITORY / "docs" / "pool-feeds.md"

@@ -16,9 +16,9 @@ from typing import Any, Final
 
 import msgspec
 
-from core.abi import abi
 from core.chain import Abi, Call, Contract
-from core.mirror.uniswap.ticks import MAX_SQRT_PRICE, MIN_SQRT_PRICE, tick_at
+from core.contracts.abi import abi
+from core.feeds.uniswap.ticks import MAX_SQRT_PRICE, MIN_SQRT_PRICE, tick_at
 from keeper.sources.sample import ONE, Round
 from keeper.sources.simulated import first_value, step
 from scripts._stack import wallets

@@ -6,7 +6,7 @@ import asyncio
 import time
 from dataclasses import dataclass
 
-from core.deployments import load_deployment
+from core.contracts.deployments import load_deployment
 from core.local.anvil import AnvilOptions, anvil_answers, anvil_plan, ask
 from scripts._stack.options import StackError, free_port
 from scripts._stack.plans import child
@@ -33,7 +33,7 @@ class LocalChain:
     fork: bool
 
 
-CHAINS = (Chain("base", 8453), Chain("vpm", 4663))
+CHAINS = (Chain("base", 8453), Chain("stock", 4663))
 
 
 async def start_chain(chain: Chain, fork_url: str | None, state: State, supervisor: Supervisor) -> LocalChain:

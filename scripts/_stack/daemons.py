@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from core.contracts.deployments import load_deployment
 from core.db.migrate import migrate
-from core.deployments import load_deployment
 from core.outbox import CREDIT, KEEPER, LISTER, OPENER, PUBLISHER, RELAY
 from scripts._stack import wallets
 from scripts._stack.chains import LocalChain
@@ -98,8 +98,8 @@ def _environment(options: Options, state: State, database_url: str, chains: Mapp
         "DATABASE_URL": database_url,
         "VPM_BASE_RPC_URLS": chains["base"].url,
         "VPM_BASE_WS_URLS": chains["base"].ws_url,
-        "VPM_STOCK_RPC_URLS": chains["vpm"].url,
-        "VPM_STOCK_WS_URLS": chains["vpm"].ws_url,
+        "VPM_STOCK_RPC_URLS": chains["stock"].url,
+        "VPM_STOCK_WS_URLS": chains["stock"].ws_url,
         "VPM_DEPLOYMENTS_DIR": str(state.deployments),
         "VPM_PORT": str(options.port),
         "VPM_PUBLIC_URL": f"http://127.0.0.1:{options.port}",
@@ -123,7 +123,7 @@ def lanes() -> list[str]:
     return [
         f"{RELAY}+{KEEPER}={first}",
         *(f"{RELAY}={key}" for key in others),
-        f"vpm:{OPENER}={opener}",
+        f"stock:{OPENER}={opener}",
         f"base:{LISTER}={opener}",
         f"base:{CREDIT}={wallets.CREDITOR.private_key}",
         f"base:{PUBLISHER}={publisher}",

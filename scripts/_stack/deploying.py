@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from core.abi import abi
 from core.chain import Contract
-from core.deployment_feeds import AgentFeed
-from core.deployments import Deployment, load_deployment, write_deployment
+from core.contracts.abi import abi
+from core.contracts.deployments import Deployment, load_deployment, write_deployment
+from core.contracts.feeds import AgentFeed
 from core.local.anvil import ask
 from keeper.sources.simulated import first_value
 from scripts._deploy.handover import OWNER_KEYS_VARIABLE
@@ -137,7 +137,7 @@ async def _deploy(chain: LocalChain, state: State) -> None:
     node = Node(chain.url)
     await asyncio.to_thread(node.ask, "evm_setAutomine", True)
     try:
-        if chain.chain.name == "vpm":
+        if chain.chain.name == "stock":
             named = ["--opener", wallets.OPENER.address, "--guardian", wallets.GUARDIAN.address]
             await run("deploy_stock", *safe, *named)
         else:

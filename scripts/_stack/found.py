@@ -44,7 +44,7 @@ def local_stack(variables: Mapping[str, str], root: Path = DEFAULT_STATE) -> Sta
         {
             "DATABASE_URL": ready["database_url"],
             "VPM_BASE_RPC_URLS": ready["rpc"]["base"],
-            "VPM_STOCK_RPC_URLS": ready["rpc"]["vpm"],
+            "VPM_STOCK_RPC_URLS": ready["rpc"]["stock"],
             "VPM_DEPLOYMENTS_DIR": ready["deployments"],
             "VPM_PUBLIC_URL": ready["base_url"],
         },

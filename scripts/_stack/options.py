@@ -23,7 +23,7 @@ class Options:
     ready_file: Path | None
     demo: bool
     fork_base: str | None
-    fork_vpm: str | None
+    fork_stock: str | None
 
 
 def parse(argv: list[str]) -> Options:
@@ -33,7 +33,7 @@ def parse(argv: list[str]) -> Options:
     parser.add_argument("--ready-file", type=Path)
     parser.add_argument("--no-demo", action="store_true")
     parser.add_argument("--fork-base")
-    parser.add_argument("--fork-vpm")
+    parser.add_argument("--fork-stock")
     args = parser.parse_args(argv)
     if not 1 <= args.port <= 65535:
         parser.error(f"--port {args.port}: a port is a number from 1 to 65535")
@@ -43,7 +43,7 @@ def parse(argv: list[str]) -> Options:
         ready_file=args.ready_file.resolve() if args.ready_file else None,
         demo=not args.no_demo,
         fork_base=args.fork_base,
-        fork_vpm=args.fork_vpm,
+        fork_stock=args.fork_stock,
     )
 
 

@@ -14,8 +14,8 @@ from typing import Any
 from eth_account import Account
 from eth_account.messages import encode_typed_data
 
+from core.agent.book import Form
 from core.eip3009 import FIELDS, TRANSFER
-from core.mirror.settlement import Form
 from scripts._stack.wallets import Wallet
 
 CHAIN_ID = 8453

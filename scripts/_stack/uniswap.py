@@ -18,9 +18,9 @@ from eth_abi.abi import encode
 from eth_utils.address import to_checksum_address
 
 from core.chain import Abi, Call, Contract
+from core.feeds.uniswap import sqrt_price_at
+from core.feeds.uniswap.ticks import MAX_TICK
 from core.local.packages import NODE_MODULES
-from core.mirror.uniswap import sqrt_price_at
-from core.mirror.uniswap.ticks import MAX_TICK
 from scripts._stack.chain_setup import ETH_EACH, MINED_WITHIN_SECONDS, Node
 from scripts._stack.options import StackError
 

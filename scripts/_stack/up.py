@@ -85,7 +85,7 @@ async def _bring_up(options: Options, state: State, supervisor: Supervisor) -> N
             await contracts.compile_all()
     chains: dict[str, LocalChain] = {}
     for chain in CHAINS:
-        fork = options.fork_base if chain.name == "base" else options.fork_vpm
+        fork = options.fork_base if chain.name == "base" else options.fork_stock
         with step(f"chain {chain.chain_id} ({chain.name}{', a fork' if fork else ''})"):
             chains[chain.name] = await start_chain(chain, fork, state, supervisor)
     await deploy_all(chains, state)
@@ -118,7 +118,7 @@ def _screen(ready: dict[str, Any], supervisor: Supervisor, state: State, seconds
     rows = [
         ("service", ready["base_url"]),
         ("chain 8453 (base)", f"{rpc['base']}  SettlementWallet {addresses['base']['SettlementWallet']}"),
-        ("chain 4663 (vpm)", f"{rpc['vpm']}  VestedMarkets {addresses['vpm']['VestedMarkets']}"),
+        ("chain 4663 (stock)", f"{rpc['stock']}  VestedMarkets {addresses['stock']['VestedMarkets']}"),
         ("database", ready["database_url"]),
         ("running", ", ".join(supervisor.names)),
         ("state and logs", str(state.root)),
@@ -129,7 +129,8 @@ def _screen(ready: dict[str, Any], supervisor: Supervisor, state: State, seconds
         f"curl {ready['base_url']}/api/markets",
         f"open {ready['base_url']}/docs",
         "source .vpm/env/activate",
-        f"cast call {addresses['vpm']['USDG']} 'balanceOf(address)(uint256)' {wallet.address} --rpc-url {rpc['vpm']}",
-        f"ape console --network {rpc['vpm']}",
+        f"cast call {addresses['stock']['USDG']} 'balanceOf(address)(uint256)' {wallet.address} "
+        f"--rpc-url {rpc['stock']}",
+        f"ape console --network {rpc['stock']}",
     ]
     return box(f"VPM is up ({seconds:.1f} s)", rows, tries)

@@ -13,9 +13,9 @@ import psycopg
 from psycopg import sql
 
 from core.config import Settings, load
+from core.contracts.deployments import load_deployment
 from core.db.engine import conninfo
 from core.db.leader import lock_key
-from core.deployments import load_deployment
 from core.errors import VpmError
 
 # Tables with a chain_id lose that chain's rows; the others belong to one chain and are emptied.
@@ -40,7 +40,7 @@ OWN = {
         "agent_feed",
         "agent_venue",
     ),
-    "vpm": (
+    "stock": (
         "stock_position",
         "stock_vintage",
         "stock_fee_sweep",

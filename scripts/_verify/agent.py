@@ -8,16 +8,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from core.chain import checksum
-from core.events import agent as ev
-from core.events.layout import Layout
-from core.events.token import AUTHORIZATION_USED, TOKEN_EVENTS, TRANSFER, AuthorizationUsed, Transfer
-from core.market_document import MarketDocument, Specification, described
-from core.market_words import outcomes_of
-from core.mirror.bet import market_key
-from core.mirror.rounds import Problem
-from core.mirror.rounds import Reading as InEffect
-from core.mirror.settlement import (
+from core.agent.bet import market_key
+from core.agent.book import (
     Book,
     FeedTerms,
     Kind,
@@ -34,7 +26,15 @@ from core.mirror.settlement import (
     fault,
     listing_terms,
 )
-from core.pool_words import told_by
+from core.agent.document import MarketDocument, Specification, described
+from core.agent.words import outcomes_of
+from core.chain import checksum
+from core.contracts.events import agent as ev
+from core.contracts.events.layout import Layout
+from core.contracts.events.token import AUTHORIZATION_USED, TOKEN_EVENTS, TRANSFER, AuthorizationUsed, Transfer
+from core.feeds.rounds import Problem
+from core.feeds.rounds import Reading as InEffect
+from core.feeds.words import told_by
 from scripts._verify.chain import Chain, Seen, seen, word
 from scripts._verify.claims import Findings, NotCheckable
 from scripts._verify.pools import check_reading, pool_feed_at, reading_at
@@ -172,7 +172,7 @@ async def check_listing(chain: Chain, market: AgentMarket, said: Findings) -> No
     said.says(
         "the market's id is the one its specification gives",
         market.document.known,
-        f"AgentLister.MarketListed in {listing.tx}, named by core.market_document",
+        f"AgentLister.MarketListed in {listing.tx}, named by core.agent.document",
         "" if market.document.known else "its feed is not in the deployment file, or its key hashes other words",
     )
     bounds = await _before(chain, listing, _only(ev.AGENT_LISTER_EVENTS, "BoundsSet"), [])
@@ -212,7 +212,7 @@ async def check_listing(chain: Chain, market: AgentMarket, said: Findings) -> No
         )
     except Unlistable as error:
         due = error
-    shown = f"the Safe's BoundsSet and FeedSet before {listing.tx}, by core.mirror.settlement.listing_terms"
+    shown = f"the Safe's BoundsSet and FeedSet before {listing.tx}, by core.agent.book.listing_terms"
     if isinstance(due, Unlistable):
         said.says("stakes end before anything that decides it is measured", False, shown, str(due))
         return
@@ -437,7 +437,7 @@ def _named(market: AgentMarket, verdict: Verdict) -> str:
 
 def check_words(market: AgentMarket, stated: dict[str, Any], said: Findings) -> None:
     """Whatever a document calls the market is what its specification says, word for word."""
-    source = f"AgentLister.MarketListed in {market.listing.tx}, in the words of core.market_document"
+    source = f"AgentLister.MarketListed in {market.listing.tx}, in the words of core.agent.document"
     words = {name: (text, source) for name, text in market.document.texts.items() if name != "rules"}
     said.fields("the market's", stated, words)
     rules = stated.get("rules")

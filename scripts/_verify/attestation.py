@@ -7,7 +7,7 @@ from typing import Any
 from eth_account import Account
 from eth_account.messages import encode_typed_data
 
-from core.attestation import OFFER, RECEIPT, TYPES, domain_of
+from core.agent.attestation import OFFER, RECEIPT, TYPES, domain_of
 from core.chain import checksum
 from scripts._verify.chain import Chain, Seen
 from scripts._verify.claims import Findings

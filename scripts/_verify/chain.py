@@ -13,17 +13,17 @@ import core
 from core.chain import Abi, Block, Call, ChainClient, Contract, Log, Receipt, RpcError, RpcErrorKind, checksum
 from core.chain.rpc import RpcClient
 from core.chain.wire import data_bytes
-from core.deployments import Deployment, load_deployment
-from core.events.layout import Layout
-from core.mirror.rounds import Head, Reading, Round, in_effect_at, prove_in_effect_at, run_async
+from core.contracts.deployments import Deployment, load_deployment
+from core.contracts.events.layout import Layout
+from core.feeds.rounds import Head, Reading, Round, in_effect_at, prove_in_effect_at, run_async
 from scripts._verify.claims import NotCheckable
 
-TOKEN = {"base": "USDC", "vpm": "USDG"}
+TOKEN = {"base": "USDC", "stock": "USDG"}
 
 
 @cache
 def abi(name: str) -> Abi:
-    """One of core/abi/, parsed once."""
+    """One of core/contracts/abi/, parsed once."""
     return Abi(json.loads((Path(core.__file__).parent / "abi" / f"{name}.json").read_text()))
 
 
@@ -70,8 +70,8 @@ class Chain:
 
     @property
     def name(self) -> str:
-        """`base` or `vpm`, by what is deployed there."""
-        return "base" if "SettlementWallet" in self.deployment.contracts else "vpm"
+        """`base` or `stock`, by what is deployed there."""
+        return "base" if "SettlementWallet" in self.deployment.contracts else "stock"
 
     def contract(self, name: str) -> Contract:
         return Contract(self.deployment.contract(name).address, abi(name))
@@ -136,7 +136,7 @@ class Chain:
     # ------------------------------------------------------------ feeds
 
     async def in_effect(self, feed: str, time: int) -> Reading:
-        """The round in effect, found here with core.mirror.rounds."""
+        """The round in effect, found here with core.feeds.rounds."""
         head = await self._feed_head(feed)
         return await run_async(in_effect_at(head, time), lambda wanted: self.round(feed, wanted))
 

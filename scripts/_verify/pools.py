@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from core.chain import Contract, checksum
-from core.deployment_feeds import PoolFeed
-from core.events.pool import POOL_EVENTS
-from core.mirror.pool_feed import FeedTerms, Observation, Pool, Quality, Source, measure
-from core.mirror.pool_logs import pool_from_logs
-from core.mirror.rounds import Problem, Reading, Round
-from core.pools.live import POOL
+from core.contracts.events.pool import POOL_EVENTS
+from core.contracts.feeds import PoolFeed
+from core.feeds.live import POOL
+from core.feeds.pool_feed import FeedTerms, Observation, Pool, Quality, Source, measure
+from core.feeds.pool_logs import pool_from_logs
+from core.feeds.rounds import Problem, Reading, Round
 from scripts._verify.chain import Chain, abi, seen
 from scripts._verify.claims import Findings
 

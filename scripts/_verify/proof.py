@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from core.chain import Contract
-from core.events import stock as ev
-from core.mirror.vested import Moment
+from core.contracts.events import stock as ev
+from core.stock.vested import Moment
 from scripts._verify.chain import Chain, Seen, abi
 from scripts._verify.claims import Findings, whole
 from scripts._verify.stock import StockMarket, check_settlement, fold_into
 
 _DECIDING = ("SpecRegistered", "Settled")
-_HOLDERS = {"vpm": "VestedMarkets", "base": "SettlementWallet"}
+_HOLDERS = {"stock": "VestedMarkets", "base": "SettlementWallet"}
 
 
 async def check_page(chain: Chain, body: dict[str, Any], said: Findings, *, markets: int | None = None) -> None:

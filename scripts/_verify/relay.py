@@ -10,7 +10,7 @@ from eth_utils.crypto import keccak
 
 from core.chain import checksum
 from core.chain.wire import data_bytes
-from core.events import stock as ev
+from core.contracts.events import stock as ev
 from scripts._verify.chain import Chain, is_hash, seen
 from scripts._verify.claims import Findings, NotCheckable
 from scripts._verify.stock import check_books, check_settlement, check_view, read_market

@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from core.chain import checksum
-from core.events import stock as ev
-from core.events.token import TRANSFER
-from core.mirror.rounds import Outcome, Reason, Round, Spec, Status, judge
-from core.mirror.rounds import settlement as settles_as
-from core.mirror.vested import Moment
-from core.mirror.vested_fold import FOLDED, Diverged, Ledger
-from core.mirror.vested_views import PositionView, market_view, position_view
+from core.contracts.events import stock as ev
+from core.contracts.events.token import TRANSFER
+from core.feeds.rounds import Outcome, Reason, Round, Spec, Status, judge
+from core.feeds.rounds import settlement as settles_as
+from core.stock.vested import Moment
+from core.stock.vested_fold import FOLDED, Diverged, Ledger
+from core.stock.vested_views import PositionView, market_view, position_view
 from scripts._verify.chain import Chain, Seen, seen, word
 from scripts._verify.claims import Findings, NotCheckable, whole
 
@@ -320,7 +320,7 @@ async def check_position_of(
         compare(f"{of} accrued", stated["accrued"], view.accrued, f"VestedMarkets.accrued({position_id})")
     if final:
         due = view.settlement
-        ends = {"payout": (view.payout, settling), "classicPayout": (view.classic_payout, "core.mirror.classic")}
+        ends = {"payout": (view.payout, settling), "classicPayout": (view.classic_payout, "core.stock.classic")}
         told = {name: value for name, value in stated.items() if value is not None}
         said.fields(of, told, ends, said.integer)
         if stated.get("payout") is not None or exact:

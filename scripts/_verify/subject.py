@@ -34,9 +34,9 @@ class Kind(StrEnum):
 
     @property
     def chain(self) -> str:
-        """`base` or `vpm`: whose node is needed."""
+        """`base` or `stock`: whose node is needed."""
         stock = (Kind.RELAY, Kind.MARKET, Kind.POSITIONS, Kind.PROOF)
-        return "vpm" if self in stock else "base"
+        return "stock" if self in stock else "base"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Writes core/abi/: the ABI of every contract the daemons speak to, so that running them needs no compiler.
+"""Writes core/contracts/abi/: the ABI of every contract the daemons speak to, so that running them needs no compiler.
 
 `python -m scripts._vpm.abi` rewrites the folder from ape's build; `--check` fails when it is out of date.
 """
@@ -47,7 +47,7 @@ def main() -> int:
         present = {path.stem: path.read_text() for path in ABI.glob("*.json")}
         stale = sorted(name for name in wanted.keys() | present.keys() if wanted.get(name) != present.get(name))
         if stale:
-            print(f"core/abi is out of date for {', '.join(stale)}: run python -m scripts._vpm.abi")
+            print(f"core/contracts/abi is out of date for {', '.join(stale)}: run python -m scripts._vpm.abi")
         return 1 if stale else 0
     ABI.mkdir(exist_ok=True)
     for path in ABI.glob("*.json"):

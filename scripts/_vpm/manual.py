@@ -21,9 +21,9 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "start the local stack: PostgreSQL, two chains, contracts, daemons",
         """\
 ./vpm up [--port N] [--state DIR] [--ready-file PATH] [--no-demo]
-         [--fork-base URL] [--fork-vpm URL]
+         [--fork-base URL] [--fork-stock URL]
 
-Starts an embedded PostgreSQL (or uses DATABASE_URL), two local chains (8453 "base" and 4663 "vpm") on free ports,
+Starts an embedded PostgreSQL (or uses DATABASE_URL), two local chains (8453 "base" and 4663 "stock") on free ports,
 applies the migrations, deploys the contracts with ape, starts the daemons, and prints one screen that says what runs
 where and what to try. Ctrl-C or SIGTERM stops everything it started. If a part ends by itself, the stack names it,
 stops the rest and ends with a non-zero exit code.
@@ -35,7 +35,7 @@ stops the rest and ends with a non-zero exit code.
                       metrics
   --no-demo           no demo traffic
   --fork-base URL     fork the live Base chain instead of the local genesis
-  --fork-vpm URL      fork the live stock chain instead of the local genesis
+  --fork-stock URL      fork the live stock chain instead of the local genesis
 
 To start over, stop the stack and delete the state folder.""",
     ),
@@ -54,8 +54,8 @@ every stage passed.
   --only STAGE        run only this stage (repeatable); --list names them
   -- PYTEST_ARGS      handed to pytest
 
-Environment: VPM_TEST_DATABASE_URL uses a running PostgreSQL; VPM_TEST_FORK_BASE and VPM_TEST_FORK_VPM run the contract
-suites against forks of live chains; VPM_TEST_LONG=1 runs the long campaigns.""",
+Environment: VPM_TEST_DATABASE_URL uses a running PostgreSQL; VPM_TEST_FORK_BASE and VPM_TEST_FORK_STOCK run the
+contract suites against forks of live chains; VPM_TEST_LONG=1 runs the long campaigns.""",
     ),
     "migrate": ("bring the database in DATABASE_URL to the current schema", "./vpm migrate"),
     "deploy": (
@@ -132,7 +132,7 @@ seconds. Without a name it lists them. In the database of DATABASE_URL."""
     "reindex": (
         "read one chain again from its first block",
         """\
-./vpm reindex base|vpm --yes
+./vpm reindex base|stock --yes
 
 For a chain that replaced blocks beyond finality: forgets what was read of it, cache tables only, so that the indexer
 reads it all again. Refuses while an indexer follows the chain. docs/operate.md, "The index is halted".""",

@@ -33,7 +33,7 @@ def site(local_genesis: Genesis, postgres: TestPostgres, tmp_path_factory: pytes
     folder = tmp_path_factory.mktemp("site")
     database_url = postgres.create()
     with (
-        chain(local_genesis, "vpm", folder / "vpm.log") as stock,
+        chain(local_genesis, "stock", folder / "stock.log") as stock,
         # A block a second, as the wheel's beacon is the first block after a round closes.
         chain(local_genesis, "base", folder / "base.log", block_seconds=1) as base,
         running_site(local_genesis, stock, base, database_url, folder) as running,

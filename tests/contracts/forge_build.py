@@ -13,7 +13,7 @@ from core.local.packages import REPOSITORY, foundry_binary
 
 OUT = REPOSITORY / ".vpm" / "build" / "forge-history"
 REPLAY = "tests/contracts/forge/history/Histories.t.sol"
-SOURCES = (REPLAY, "contracts/vpm/VestedMarkets.sol", "contracts/local/LocalUSDG.sol")
+SOURCES = (REPLAY, "contracts/stock/VestedMarkets.sol", "contracts/local/LocalUSDG.sol")
 UNLIMITED_GAS = str(2**63 - 1)
 
 

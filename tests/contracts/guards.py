@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-SETTLER = "contracts/vpm/VestedMarkets.sol"
-RESOLVER = "contracts/vpm/RoundResolver.sol"
-LISTER = "contracts/vpm/MarketLister.sol"
+SETTLER = "contracts/stock/VestedMarkets.sol"
+RESOLVER = "contracts/stock/RoundResolver.sol"
+LISTER = "contracts/stock/MarketLister.sol"
 FINDER = "contracts/lib/RoundFinder.sol"
 READ = "contracts/lib/GuardedRead.sol"
 FEED_CHECK = "contracts/lib/FeedCheck.sol"
@@ -42,7 +42,7 @@ GUARDS = (
         SETTLER,
         "Flow cleared = _clear(marketId, m, f);",
         "Flow cleared = f.vintageBlock() == block.number ? f : _clear(marketId, m, f);",
-        "vpm/Lessons.t.sol",
+        "stock/Lessons.t.sol",
         "test_lesson1_blockNumberStandsStillWhileTimeMoves",
     ),
     Guard(
@@ -50,7 +50,7 @@ GUARDS = (
         SETTLER,
         "if (IERC3009(token).authorizationState(from, nonce)) revert AuthorizationSpent(from, nonce);",
         "",
-        "vpm/Lessons.t.sol",
+        "stock/Lessons.t.sol",
         "test_lesson2_aSpentAuthorizationThatReturnsBooksNothing",
     ),
     Guard(
@@ -58,7 +58,7 @@ GUARDS = (
         SETTLER,
         "        _requireReceived(from, amount, held);\n",
         "",
-        "vpm/EnterWithAuthorization.t.sol",
+        "stock/EnterWithAuthorization.t.sol",
         "test_enterWithAuthorization_failsUnlessTheBalanceRoseByTheAmount",
     ),
     Guard(
@@ -66,7 +66,7 @@ GUARDS = (
         SETTLER,
         "        _requireReceived(msg.sender, amount, held);\n",
         "",
-        "vpm/Enter.t.sol",
+        "stock/Enter.t.sol",
         "test_enter_failsUnlessTheBalanceRoseByTheAmount",
     ),
     Guard(
@@ -90,7 +90,7 @@ GUARDS = (
         RESOLVER,
         "if (msg.sender != lister) revert NotLister(msg.sender, lister);",
         "",
-        "vpm/Lessons.t.sol",
+        "stock/Lessons.t.sol",
         "test_lesson4_nobodyRegistersAMarketBeforeItsLister",
     ),
     Guard(
@@ -98,7 +98,7 @@ GUARDS = (
         RESOLVER,
         "        _void(marketId, VOID, BY_BAD_ANSWER, strike, last);\n",
         "        revert TooEarly(t.finalTime + 72 hours, block.timestamp);\n",
-        "vpm/Lessons.t.sol",
+        "stock/Lessons.t.sol",
         "test_lesson5_aGarbageRoundRefundsAtOnce",
     ),
     Guard(
@@ -106,7 +106,7 @@ GUARDS = (
         SETTLER,
         "            emit DeliveryFailed(positionId, p.owner(), total);\n",
         "            revert TransferFailed(p.owner(), total);\n",
-        "vpm/Lessons.t.sol",
+        "stock/Lessons.t.sol",
         "test_lesson6_anOwnerWhoCannotBePaidBlocksNobody",
     ),
     Guard(
@@ -114,7 +114,7 @@ GUARDS = (
         SETTLER,
         "            gasLimit = TRANSFER_GAS;\n",
         "",
-        "vpm/Deliver.t.sol",
+        "stock/Deliver.t.sol",
         "test_deliver_aTransferBurnsNoMoreThanItsOwnGas",
     ),
     Guard(
@@ -122,7 +122,7 @@ GUARDS = (
         SETTLER,
         "pop(call(gasLimit, token_, 0, data, 68, 0, 0))",
         "if iszero(call(gasLimit, token_, 0, data, 68, 0, 0)) { revert(0, 0) }",
-        "vpm/Lessons.t.sol",
+        "stock/Lessons.t.sol",
         "test_lesson6_anOwnerWhoCannotBePaidBlocksNobody",
     ),
     Guard(
@@ -130,7 +130,7 @@ GUARDS = (
         LISTER,
         "if (p.strikeTime <= block.timestamp) revert StrikeNotAhead(p.strikeTime, block.timestamp);",
         "",
-        "vpm/Lessons.t.sol",
+        "stock/Lessons.t.sol",
         "test_lesson7_aStrikeInThePastIsRefused",
     ),
     Guard(
@@ -138,7 +138,7 @@ GUARDS = (
         SETTLER,
         "if (snap.status == Status.Open) revert MarketNotSettled(snap.marketId);",
         "if (snap.status == Status.Open || _totals.entriesPaused()) revert MarketNotSettled(snap.marketId);",
-        "vpm/Lessons.t.sol",
+        "stock/Lessons.t.sol",
         "test_lesson8_pausingStopsEntriesAndNothingElse",
     ),
     Guard(
@@ -146,7 +146,7 @@ GUARDS = (
         SETTLER,
         "if (msg.sender != m.resolver) revert NotResolver(marketId, msg.sender, m.resolver);",
         "",
-        "vpm/Powers.t.sol",
+        "stock/Powers.t.sol",
         "test_powers_nobodyChoosesAnOutcome",
     ),
     Guard(
@@ -154,7 +154,7 @@ GUARDS = (
         SETTLER,
         "if (msg.sender != owner) revert NotPositionOwner(positionId, msg.sender, owner);",
         "",
-        "vpm/Powers.t.sol",
+        "stock/Powers.t.sol",
         "test_powers_nobodyMovesAnothersPosition",
     ),
     # -- The settler, beyond the lessons
@@ -163,7 +163,7 @@ GUARDS = (
         SETTLER,
         "if (gasLimit < needed) revert NotEnoughGas(gasLimit, needed);",
         "",
-        "vpm/Deliver.t.sol",
+        "stock/Deliver.t.sol",
         "test_deliver_failsByNameWhereATransferCouldStarve",
     ),
     Guard(
@@ -171,7 +171,7 @@ GUARDS = (
         SETTLER,
         "        _vintages[_vintageKey(marketId, f.vintages())].ration = parkedRation(f, pool);\n",
         "",
-        "vpm/FinalizeVintage.t.sol",
+        "stock/FinalizeVintage.t.sol",
         "test_finalizeVintage_aParkedRationSurvives",
     ),
     # -- The stock settler and both listers, since a token may become dear and a feed may break
@@ -180,7 +180,7 @@ GUARDS = (
         SETTLER,
         "s, settle, held, false);",
         "s, settle, held, true);",
-        "vpm/DearToken.t.sol",
+        "stock/DearToken.t.sol",
         "test_dear_claimPays",
     ),
     Guard(
@@ -188,7 +188,7 @@ GUARDS = (
         SETTLER,
         "_send(treasury, amount, held, false)",
         "_send(treasury, amount, held, true)",
-        "vpm/DearToken.t.sol",
+        "stock/DearToken.t.sol",
         "test_dear_claimPays",
     ),
     Guard(
@@ -196,7 +196,7 @@ GUARDS = (
         LISTER,
         "        if (allowed) FeedCheck.check(feed_, MAX_FEED_AGE);\n",
         "",
-        "vpm/ListerOwner.t.sol",
+        "stock/ListerOwner.t.sol",
         "test_setFeed_allowsOnlyFeedsThatRead",
     ),
     Guard(
@@ -204,7 +204,7 @@ GUARDS = (
         LISTER,
         "        FeedCheck.check(p.feed, MAX_FEED_AGE);\n",
         "",
-        "vpm/Open.t.sol",
+        "stock/Open.t.sol",
         "test_open_failsForAFeedThatNoLongerReads",
     ),
     Guard(
@@ -212,7 +212,7 @@ GUARDS = (
         FEED_CHECK,
         "if (feed.code.length == 0) revert FeedHasNoCode(feed);",
         "",
-        "vpm/ListerOwner.t.sol",
+        "stock/ListerOwner.t.sol",
         "test_setFeed_allowsOnlyFeedsThatRead",
     ),
     # -- The agent markets

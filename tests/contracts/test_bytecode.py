@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from core.deployments import load_deployment
+from core.contracts.deployments import load_deployment
 from scripts._deploy.flow import require_recorded
 from scripts._deploy.session import Refused
 from scripts._stack import contracts
@@ -37,7 +37,7 @@ def test_this_checkout_builds_the_recorded_bytes(codes: dict[str, bytes]) -> Non
 def test_everything_that_is_deployed_is_recorded(local_genesis: Genesis) -> None:
     deployed = {
         name.split(" ")[0]
-        for chain in ("base", "vpm")
+        for chain in ("base", "stock")
         for name in load_deployment(local_genesis.state.deployment(chain)).contracts
     }
     assert deployed == set(bytecode.CONTRACTS)

@@ -18,9 +18,9 @@ from typing import Any
 import pytest
 
 from core.chain.abi import Abi
-from core.mirror.vested import Moment
-from core.mirror.vested_fold import FOLDED, Ledger, event
-from core.mirror.vested_views import market_view, position_view
+from core.stock.vested import Moment
+from core.stock.vested_fold import FOLDED, Ledger, event
+from core.stock.vested_views import market_view, position_view
 from tests.contracts.forge_build import artifact
 from tests.contracts.model import histories as step
 from tests.contracts.model.encoding import history

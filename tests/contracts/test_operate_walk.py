@@ -69,7 +69,7 @@ def test_a_newcomer_reaches_a_running_deployment_with_the_document_alone(
         "APE_ACCOUNTS_opener_PASSPHRASE": contracts.PASSPHRASE,
         # On a live network the owners sign in their own wallets.
         OWNER_KEYS_VARIABLE: ",".join(each.private_key for each in wallets.SAFE_OWNERS[:2]),
-        "STOCK_RPC": chains["vpm"],
+        "STOCK_RPC": chains["stock"],
         "BASE_RPC": chains["base"],
         **{f"OWNER_{number}": each.address for number, each in enumerate(wallets.SAFE_OWNERS, 1)},
         "OPENER": wallets.OPENER.address,
@@ -86,7 +86,7 @@ def test_a_newcomer_reaches_a_running_deployment_with_the_document_alone(
         "VPM_PUBLIC_URL": f"http://127.0.0.1:{port}",
         "VPM_PORT": str(port),
         **{f"VPM_{name}_METRICS_PORT": "0" for name in ("API", "INDEXER", "KEEPER", "RELAYER")},
-        "VPM_RELAYER_KEYS": f"relay+keeper={relay.private_key},vpm:opener={wallets.OPENER.private_key},"
+        "VPM_RELAYER_KEYS": f"relay+keeper={relay.private_key},stock:opener={wallets.OPENER.private_key},"
         f"base:lister={wallets.OPENER.private_key},base:publisher={wallets.PUBLISHER.private_key},"
         f"base:credit={wallets.CREDITOR.private_key}",
         "VPM_ATTESTATION_KEY": wallets.ATTESTATION.private_key,

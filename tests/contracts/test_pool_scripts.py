@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from core.deployment_feeds import PoolFeed
-from core.deployments import load_deployment
+from core.contracts.deployments import load_deployment
+from core.contracts.feeds import PoolFeed
 from core.errors import DeploymentError
 from core.local.anvil import ask
 from core.money import USD

@@ -34,7 +34,7 @@ DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 def facts(local_genesis: Genesis, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the deployment files, to damage."""
     folder = tmp_path_factory.mktemp("facts")
-    for name in ("base", "vpm"):
+    for name in ("base", "stock"):
         (folder / f"{name}.json").write_bytes(local_genesis.state.deployment(name).read_bytes())
     return folder
 
@@ -126,12 +126,12 @@ def test_check_wiring_confirms_a_deployment_and_names_what_differs(
         assert "0 wrong" in done.stdout
         assert "WRONG" not in done.stdout
         assert "open" not in done.stdout.splitlines()[-1]
-    damaged = json.loads((facts / "vpm.json").read_text())
+    damaged = json.loads((facts / "stock.json").read_text())
     damaged["params"]["kappa"] = 31
     damaged["safe"]["threshold"] = 3
     (facts / "damaged").mkdir()
-    (facts / "damaged" / "vpm.json").write_text(json.dumps(damaged))
-    done = _ape(ape_folder, "check_wiring", "--network", stock_chain.url, "--facts", str(facts / "damaged/vpm.json"))
+    (facts / "damaged" / "stock.json").write_text(json.dumps(damaged))
+    done = _ape(ape_folder, "check_wiring", "--network", stock_chain.url, "--facts", str(facts / "damaged/stock.json"))
     assert done.returncode == 1
     assert "WRONG MarketLister kappa is 30, the file says 31" in done.stdout
     assert "WRONG Safe threshold is 2, the file says 3" in done.stdout
@@ -147,7 +147,7 @@ def test_check_wiring_compares_the_code_with_the_sources(
     other = genuine[:-100] + ("1" if genuine[-100] == "0" else "0") + genuine[-99:]
     ask(stock_chain.url, "anvil_setCode", resolver, other)
     try:
-        done = _ape(ape_folder, "check_wiring", "--network", stock_chain.url, "--facts", str(facts / "vpm.json"))
+        done = _ape(ape_folder, "check_wiring", "--network", stock_chain.url, "--facts", str(facts / "stock.json"))
     finally:
         ask(stock_chain.url, "anvil_setCode", resolver, genuine)
     assert done.returncode == 1, done.stdout + done.stderr
@@ -157,13 +157,13 @@ def test_check_wiring_compares_the_code_with_the_sources(
 
 def test_a_live_network_sees_a_dry_run(stock_chain: RunningChain, tmp_path: Path, ape_folder: Path) -> None:
     """Behind a node that is no development node, nothing is sent and nothing is written without --send."""
-    out = tmp_path / "vpm.json"
+    out = tmp_path / "stock.json"
     before = (
         ask(stock_chain.url, "eth_blockNumber"),
         ask(stock_chain.url, "eth_getTransactionCount", wallets.DEPLOYER.address, "latest"),
     )
     with live_looking(stock_chain.url) as url:
-        options = ["--network", url, "--account", contracts.ACCOUNT, "--facts", str(ROOT / "deployments/vpm.json")]
+        options = ["--network", url, "--account", contracts.ACCOUNT, "--facts", str(ROOT / "deployments/stock.json")]
         owners = [part for each in wallets.SAFE_OWNERS for part in ("--safe-owner", each.address)]
         done = _ape(ape_folder, "deploy_stock", *options, *owners, "--out", str(out))
     assert done.returncode == 0, done.stdout + done.stderr
@@ -174,8 +174,8 @@ def test_a_live_network_sees_a_dry_run(stock_chain: RunningChain, tmp_path: Path
 
 
 def test_deploying_over_a_deployment_is_refused(stock_chain: RunningChain, facts: Path, ape_folder: Path) -> None:
-    before = (facts / "vpm.json").read_bytes()
-    options = ["--network", stock_chain.url, "--account", contracts.ACCOUNT, "--facts", str(facts / "vpm.json")]
+    before = (facts / "stock.json").read_bytes()
+    options = ["--network", stock_chain.url, "--account", contracts.ACCOUNT, "--facts", str(facts / "stock.json")]
     done = _ape(ape_folder, "deploy_stock", *options, "--safe", wallets.DEPLOYER.address)
     assert done.returncode != 0
     assert "not deployed over" in done.stderr
@@ -185,14 +185,14 @@ def test_deploying_over_a_deployment_is_refused(stock_chain: RunningChain, facts
         "--account",
         contracts.ACCOUNT,
         "--facts",
-        str(ROOT / "deployments/vpm.json"),
+        str(ROOT / "deployments/stock.json"),
     ]
     done = _ape(
-        ape_folder, "deploy_stock", *fresh, "--out", str(facts / "vpm.json"), "--safe", wallets.DEPLOYER.address
+        ape_folder, "deploy_stock", *fresh, "--out", str(facts / "stock.json"), "--safe", wallets.DEPLOYER.address
     )
     assert done.returncode != 0
     assert "not overwritten" in done.stderr
-    assert (facts / "vpm.json").read_bytes() == before
+    assert (facts / "stock.json").read_bytes() == before
 
 
 def test_deploying_on_another_chain_is_refused(base_chain: RunningChain, tmp_path: Path, ape_folder: Path) -> None:
@@ -202,9 +202,9 @@ def test_deploying_on_another_chain_is_refused(base_chain: RunningChain, tmp_pat
         "--account",
         contracts.ACCOUNT,
         "--facts",
-        str(ROOT / "deployments/vpm.json"),
+        str(ROOT / "deployments/stock.json"),
     ]
-    out = tmp_path / "vpm.json"
+    out = tmp_path / "stock.json"
     done = _ape(ape_folder, "deploy_stock", *options, "--out", str(out), "--safe", wallets.DEPLOYER.address)
     assert done.returncode != 0
     assert "this node serves chain 8453, the deployment file is for chain 4663" in done.stderr
@@ -219,7 +219,7 @@ def test_list_market_opens_a_market(stock_chain: RunningChain, facts: Path, ape_
         "--network",
         stock_chain.url,
         "--facts",
-        str(facts / "vpm.json"),
+        str(facts / "stock.json"),
         "--account",
         "opener",
         "--ticker",

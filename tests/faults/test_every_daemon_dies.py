@@ -39,7 +39,7 @@ DAEMONS = ("indexer", "relayer", "keeper", "api")
 
 @pytest.fixture
 def rig(local_genesis: Genesis, fresh_database_url: str, tmp_path: Path) -> Iterator[Rig]:
-    with rigged(local_genesis, fresh_database_url, tmp_path, "vpm") as running:
+    with rigged(local_genesis, fresh_database_url, tmp_path, "stock") as running:
         yield running
 
 

@@ -91,7 +91,7 @@ async def test_every_answer_is_true_and_nothing_is_lost_or_doubled(local_genesis
             # What compares tables with contracts asks the chain itself, not the provider under test.
             running.extra["indexer-0"] = {
                 "VPM_BASE_RPC_URLS": running.urls["base"],
-                "VPM_STOCK_RPC_URLS": running.urls["vpm"],
+                "VPM_STOCK_RPC_URLS": running.urls["stock"],
             }
             assert await faults(running, load) == []
             taken = Counter(one.surface for one in load.promises if one.told is Told.TAKEN)

@@ -13,9 +13,9 @@ from msgspec import structs
 from core.chain.errors import RpcError, RpcErrorKind
 from core.chain.heads import Heads
 from core.config import Settings
+from core.contracts.events import topic_of
+from core.contracts.events.stock import ENTERED
 from core.db.engine import conninfo
-from core.events import topic_of
-from core.events.stock import ENTERED
 from indexer.chain import ChainFollower
 from indexer.errors import BeyondFinality, Contradiction, CursorMoved, NodeFault
 from indexer.proof import Witness

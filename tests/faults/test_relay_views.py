@@ -14,7 +14,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from api.vpm.authorization import Bet
+from api.stock.authorization import Bet
 from core.chain import Call
 from scripts._stack import wallets
 from tests.support.genesis import Genesis, RunningChain

@@ -23,8 +23,8 @@ import aiohttp
 import pytest
 from eth_utils.crypto import keccak
 
+from core.agent.bet import idem_hash
 from core.chain import checksum
-from core.mirror.bet import idem_hash
 from core.money import USD
 from scripts._stack import wallets
 from scripts._stack.wallets import Wallet

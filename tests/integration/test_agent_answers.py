@@ -15,10 +15,11 @@ import aiohttp
 import psycopg
 import pytest
 
-from api.agent import answers, x402
+from api.agent import bodies as answers
+from api.agent.trade import x402
+from core.agent.bet import Bet, bet_hash, idem_hash
 from core.chain import checksum
 from core.db.engine import conninfo
-from core.mirror.bet import Bet, bet_hash, idem_hash
 from core.money import USD, loads
 from scripts._stack import wallets
 from scripts._stack.wallets import Wallet

@@ -19,8 +19,8 @@ import pytest
 from eth_account import Account
 from x402.http.utils import decode_payment_response_header
 
+from core.agent.bet import idem_hash
 from core.chain import checksum
-from core.mirror.bet import idem_hash
 from core.money import USD
 from scripts._stack import wallets
 from scripts._stack.wallets import Wallet

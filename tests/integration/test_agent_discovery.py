@@ -13,7 +13,7 @@ import aiohttp
 import pytest
 from pydantic import BaseModel
 
-from api.agent.discover import DiscoverBody
+from api.agent.discover.search import DiscoverBody
 from api.agent.sentiment import SentimentBody
 from core.money import loads
 from scripts._stack import wallets

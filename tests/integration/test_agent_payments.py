@@ -19,10 +19,10 @@ import aiohttp
 import psycopg
 import pytest
 
+from core.agent.bet import idem_hash
+from core.agent.book import Form, RefundReason, StakeStatus
 from core.chain import Call, checksum
 from core.db.engine import conninfo
-from core.mirror.bet import idem_hash
-from core.mirror.settlement import Form, RefundReason, StakeStatus
 from core.money import USD
 from scripts._stack import wallets
 from scripts._stack.wallets import DEV, Wallet

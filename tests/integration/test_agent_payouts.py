@@ -17,8 +17,8 @@ from api.agent.render import Links
 from api.agent.switch import Trading
 from core.db.engine import make_engine, make_pool
 from core.db.switches import SwitchWatcher
+from core.feeds.words import told_by
 from core.money import USD, loads
-from core.pool_words import told_by
 from scripts._stack import wallets
 from tests.support.agent_chain import AgentChain
 from tests.support.agent_service import AgentService, agent_service

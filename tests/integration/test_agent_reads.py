@@ -12,9 +12,9 @@ import aiohttp
 import pytest
 from pydantic import BaseModel
 
-from api.agent import answers
+from api.agent import bodies as answers
+from core.agent.bet import market_key
 from core.iso import iso
-from core.mirror.bet import market_key
 from core.money import loads
 from scripts._stack import wallets
 from tests.support.agent_chain import AgentChain

@@ -13,10 +13,10 @@ import aiohttp
 import psycopg
 import pytest
 
-from api.agent.problems import CATALOGUE
+from api.agent.errors import CATALOGUE
+from core.agent.bet import idem_hash
 from core.chain import checksum
 from core.db.engine import conninfo
-from core.mirror.bet import idem_hash
 from core.money import USD
 from scripts._stack import wallets
 from tests.support.agent_chain import AgentChain

@@ -13,8 +13,8 @@ from typing import Any
 import aiohttp
 import pytest
 
+from core.agent.bet import idem_hash
 from core.chain import checksum
-from core.mirror.bet import idem_hash
 from scripts._stack import wallets
 from tests.conftest import TestPostgres
 from tests.support.agent_chain import AgentChain

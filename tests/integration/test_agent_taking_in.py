@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from eth_utils.crypto import keccak
 
-from api.agent import store
+from api.agent.trade import store
+from core.agent.bet import Bet
 from core.db.engine import Pool, make_pool
-from core.mirror.bet import Bet
 from core.outbox import RELAY, Asked, IntentRequest
 
 AT_ONCE = 6

@@ -15,8 +15,8 @@ from eth_account import Account
 from eth_account.messages import encode_defunct
 from eth_utils.crypto import keccak
 
-from api.agent.event_models import AgentEvent
-from api.agent.ownership import registration_message
+from api.agent.notices.models import AgentEvent
+from api.agent.notices.ownership import registration_message
 from scripts._stack import wallets
 from tests.support.agent_chain import AgentChain
 from tests.support.agent_service import AgentService, agent_service

@@ -9,8 +9,8 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from api.agent.models import TradeRequest
-from api.agent.trade_rates import TradeRates
+from api.agent.requests import TradeRequest
+from api.agent.trade.rates import TradeRates
 from api.app import serve
 from api.http.caller import blocked_region, caller_ip
 from api.http.limits import RateLimits

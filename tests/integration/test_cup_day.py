@@ -17,6 +17,7 @@ import orjson
 import pytest
 from eth_utils.crypto import keccak
 
+from core.agent.book import Kind
 from core.cup import betting, books, enrolment, rounds, settling, trading, wallets, wheel
 from core.cup.export import lines
 from core.cup.ledger import Connection
@@ -25,7 +26,6 @@ from core.cup.refusal import Refusal
 from core.cup.rounds import BETTING, SPIN
 from core.cup.verify import main as verify_main
 from core.db.engine import connect
-from core.mirror.settlement import Kind
 from tests.cup_rig import CHAIN_ID, LIST_AGENT_MARKET, Signer, agent_market_row, listing_named, specification
 from tests.support.cup_tampering import TAMPERINGS, tampered
 

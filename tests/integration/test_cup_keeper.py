@@ -12,16 +12,16 @@ import aiohttp
 import psycopg
 import pytest
 
+from core.agent.bet import market_key
+from core.agent.book import Kind
+from core.agent.document import rendered
 from core.chain import ChainClient, RpcClient
 from core.config import KeeperSettings, load
+from core.contracts.deployments import load_deployment
+from core.contracts.feeds import PublishedFeed
 from core.cup import books, rounds, trading, wallets, wheel
 from core.cup.ledger import wallet_account
 from core.db.engine import conninfo, make_engine, make_pool
-from core.deployment_feeds import PublishedFeed
-from core.deployments import load_deployment
-from core.market_document import rendered
-from core.mirror.bet import market_key
-from core.mirror.settlement import Kind
 from keeper.cup.markets_job import follow_markets
 from keeper.cup.roulette_job import spin
 from keeper.desk import ChainDesk, Keeper, Run

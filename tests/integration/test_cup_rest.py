@@ -12,9 +12,9 @@ import pytest
 import pytest_asyncio
 
 from api.cup import models
+from core.agent.book import Kind
 from core.cup import settling
 from core.db.engine import connect
-from core.mirror.settlement import Kind
 from tests.cup_rig import BASE, Cup, Signer, cup_door, iso, now
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

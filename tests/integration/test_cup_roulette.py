@@ -13,13 +13,13 @@ import pytest
 import pytest_asyncio
 
 from api.cup import models
+from core.agent.book import Kind
 from core.chain import ChainClient, RpcClient
 from core.cup import rounds, settling, wheel
 from core.cup.export import lines
 from core.cup.verify import main as verify_main
 from core.cup.verify import verify
 from core.db.engine import connect
-from core.mirror.settlement import Kind
 from keeper.cup.roulette_job import find_beacon
 from tests.conftest import StartAnvil
 from tests.cup_rig import BASE, Cup, Signer, cup_door, now

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from core.agent.book import Kind
 from core.cup import settling
 from core.db.engine import connect
-from core.mirror.settlement import Kind
 from tests.cup_rig import BASE, Signer, cup_door, now
 from tests.support.generated import generated_requests
 

@@ -18,8 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.db import heartbeat
+from core.db.channels import Notice, listen, notify
 from core.db.engine import Pool, check_database, connect, make_engine, make_pool, sqlalchemy_url
-from core.db.notify import Notice, listen, notify
 from core.db.switches import TRADING_PAUSED, SwitchWatcher, read_switches, set_switch
 from core.db.types import Address, Hash32, Int256, Uint256, UtcDateTime, bytes_of, hex_of
 from core.errors import EXIT_CONFIG, EXIT_UNAVAILABLE, DatabaseError

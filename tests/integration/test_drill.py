@@ -82,11 +82,11 @@ def test_everything_else_is_refused(stock_chain: RunningChain, base_chain: Runni
     live = stock_chain.deployment.model_copy(update={"kind": "arbitrum-orbit"})
     other = anvil(chain_id=4663)
     for name, url, deployment, words in (
-        ("vpm", "https://rpc.example.org", stock_chain.deployment, "not on this machine"),
-        ("vpm", stock_chain.url, live, "a arbitrum-orbit network"),
-        ("vpm", base_chain.url, stock_chain.deployment, "serves chain 8453"),
+        ("stock", "https://rpc.example.org", stock_chain.deployment, "not on this machine"),
+        ("stock", stock_chain.url, live, "a arbitrum-orbit network"),
+        ("stock", base_chain.url, stock_chain.deployment, "serves chain 8453"),
         ("base", other.url, base_chain.deployment, "serves chain 4663"),
-        ("vpm", "http://127.0.0.1:9", stock_chain.deployment, "not anvil"),
+        ("stock", "http://127.0.0.1:9", stock_chain.deployment, "not anvil"),
     ):
         with pytest.raises(NotLocal, match=words):
             require_local(name, url, deployment)
@@ -96,9 +96,9 @@ def test_a_ready_file_of_something_else_is_refused(
     stock_chain: RunningChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     ready = tmp_path / "ready.json"
-    rpc = {"base": "https://mainnet.example.org", "vpm": stock_chain.url}
+    rpc = {"base": "https://mainnet.example.org", "stock": stock_chain.url}
     (tmp_path / "deployments").mkdir()
-    for name in ("base", "vpm"):
+    for name in ("base", "stock"):
         facts = Path(__file__).resolve().parents[2] / "deployments" / f"{name}.json"
         (tmp_path / "deployments" / f"{name}.json").write_text(facts.read_text())
     ready.write_text(json.dumps({"rpc": rpc, "deployments": str(tmp_path / "deployments")}))

@@ -11,19 +11,20 @@ from typing import Any
 import aiohttp
 import pytest
 
-from api.agent import event_hub, events
-from api.agent.event_channels import EventChannels
-from api.agent.event_hub import EventHub
-from api.agent.events import Events
-from api.agent.problems import error_body
+from api.agent.errors import error_body
+from api.agent.notices import hub as event_hub
+from api.agent.notices import stream as events
+from api.agent.notices.channels import EventChannels
+from api.agent.notices.hub import EventHub
+from api.agent.notices.stream import Events
 from api.agent.render import Links
 from api.app import serve
 from api.context import open_context
 from api.http.application import application
 from api.http.operation import Surface
-from core.agent_events import log as event_log
-from core.agent_events.kinds import EventType, source_of
-from core.agent_events.log import Draft
+from core.agent.notices import log as event_log
+from core.agent.notices.kinds import EventType, source_of
+from core.agent.notices.log import Draft
 from core.config import ApiSecrets, Settings
 from core.db.engine import Pool, make_pool
 from tests.support.event_reader import Message, messages

@@ -13,10 +13,10 @@ import pytest
 
 from core.chain import ChainClient
 from core.chain.rpc import RpcClient
-from core.mirror.uniswap import sqrt_price_at
-from core.mirror.uniswap.ticks import MAX_TICK
-from core.pools.cost import SECONDS_PER_YEAR, Source, moved
-from core.pools.live import read_pool
+from core.feeds.cost import SECONDS_PER_YEAR, Source, moved
+from core.feeds.live import read_pool
+from core.feeds.uniswap import sqrt_price_at
+from core.feeds.uniswap.ticks import MAX_TICK
 from scripts._feed.__main__ import main
 from scripts._stack import contracts
 from scripts._stack.genesis import creation_code

@@ -17,7 +17,7 @@ from api.followed_index import CHANNEL, FollowedIndex
 from core.db.engine import conninfo, make_engine
 from tests.waiting import until
 
-REBUILT = '{"chain":"vpm","block":9,"all":true}'
+REBUILT = '{"chain":"stock","block":9,"all":true}'
 
 
 @dataclass

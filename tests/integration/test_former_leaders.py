@@ -56,16 +56,16 @@ async def test_a_former_keeper_says_nothing_of_what_is_due(fresh_database_url: s
 async def test_a_former_indexer_says_nothing_of_how_its_chain_stands(
     local_genesis: Genesis, fresh_database_url: str, tmp_path: Path
 ) -> None:
-    index_metrics.forget_state("vpm")  # what other tests of this process left
+    index_metrics.forget_state("stock")  # what other tests of this process left
     states = ("vpm_index_halted", "vpm_index_lag_seconds", "vpm_index_lag_blocks")
-    label = {"chain": "vpm"}
-    with chain(local_genesis, "vpm", tmp_path / "vpm.log") as stock:
+    label = {"chain": "stock"}
+    with chain(local_genesis, "stock", tmp_path / "stock.log") as stock:
         settings = settings_for(
             fresh_database_url, VPM_STOCK_RPC_URLS=stock.url, VPM_DEPLOYMENTS_DIR=str(local_genesis.deployments)
         )
         async with make_pool(fresh_database_url, size=4) as pool:
-            service = ChainService(settings.chain("vpm"), settings, pool)
+            service = ChainService(settings.chain("stock"), settings, pool)
             async with running(service.run()):
                 await until(lambda: REGISTRY.get_sample_value("vpm_index_lag_seconds", label) is not None, 30)
-                index_metrics.HALTED.labels("vpm").set(1)
+                index_metrics.HALTED.labels("stock").set(1)
             assert [REGISTRY.get_sample_value(name, label) for name in states] == [None] * 3

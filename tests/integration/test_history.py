@@ -28,12 +28,12 @@ from api.agent.surface import agent_surface
 from api.app import make_app, serve
 from api.archive import Archive
 from api.context import Context, open_context
-from api.vpm.index import StockIndex
-from api.vpm.surface import stock_surface
+from api.stock.index import StockIndex
+from api.stock.surface import stock_surface
 from core.config import ApiSecrets, Settings
+from core.contracts.deployments import load_deployment
 from core.db.engine import conninfo
-from core.deployments import load_deployment
-from core.pool_words import told_by
+from core.feeds.words import told_by
 from scripts._bench.growth_fill import (
     BASE_CHAIN,
     STOCK_CHAIN,

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from eth_utils.crypto import keccak
 
+from core.contracts.events import Role
 from core.db.engine import Pool
-from core.events import Role
 from indexer.chain import ChainFollower
 from indexer.rebuild import rebuild
 from indexer.sources import Sources

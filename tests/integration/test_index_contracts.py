@@ -38,7 +38,7 @@ def known() -> Genesis:
     return genesis()
 
 
-CHAINS = {"stock": "vpm", "base": "base"}
+CHAINS = {"stock": "stock", "base": "base"}
 
 
 @asynccontextmanager
@@ -187,7 +187,7 @@ async def test_reorganizations_of_a_real_node_audit_clean(
     database_url: str, postgres: TestPostgres, known: Genesis, tmp_path: Path
 ) -> None:
     """anvil replaces its last blocks by others, or goes back to a snapshot; contracts and tables agree after each."""
-    with chain(known, "vpm", tmp_path / "anvil.log", mine_on_demand=True) as running:
+    with chain(known, "stock", tmp_path / "anvil.log", mine_on_demand=True) as running:
         async with indexed(database_url, running) as (rpc, follower, pool, sources):
             players = StockPlayers(rpc, running.deployment, "reorgs")
             await players.prepare()

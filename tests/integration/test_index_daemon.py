@@ -42,7 +42,7 @@ def known() -> Genesis:
 
 @pytest.fixture
 def stock(known: Genesis, tmp_path: Path) -> Iterator[RunningChain]:
-    with chain(known, "vpm", tmp_path / "vpm.log", mine_on_demand=True) as running:
+    with chain(known, "stock", tmp_path / "stock.log", mine_on_demand=True) as running:
         yield running
 
 
@@ -161,8 +161,8 @@ def test_two_at_once_one_leads_and_the_other_takes_over(
         assert f"at block {head} of {head}" in leader.get("/health")[1]
         assert "standing by" in standby.get("/health")[1]
         metrics = leader.get("/metrics")[1]
-        assert f'vpm_index_block{{chain="vpm"}} {float(head)}' in metrics
-        assert 'vpm_index_lag_blocks{chain="vpm"} 0.0' in metrics
+        assert f'vpm_index_block{{chain="stock"}} {float(head)}' in metrics
+        assert 'vpm_index_lag_blocks{chain="stock"} 0.0' in metrics
         leader.process.kill()
         killed_at = time.monotonic()
         leader.process.wait()
@@ -179,7 +179,7 @@ def test_two_at_once_one_leads_and_the_other_takes_over(
 
 
 async def _same_as_fresh(stock: RunningChain, postgres: TestPostgres, url: str) -> None:
-    sources = sources_of(stock.deployment, "vpm")
+    sources = sources_of(stock.deployment, "stock")
     other = postgres.create()
     try:
         async with RpcClient((stock.url,), chain_id=sources.chain_id) as rpc:
@@ -196,32 +196,32 @@ def test_the_commands_check_and_renew_what_the_daemon_writes(
 ) -> None:
     url = fresh_database_url
     env = environment(stock, known, url) | {"VPM_BASE_NETWORK": "base", "VPM_LOG_LEVEL": "WARNING"}
-    early = command(env, "audit", "--chain", "vpm")
+    early = command(env, "audit", "--chain", "stock")
     assert early.returncode != 0
     assert "not been indexed" in early.stderr
     head = asyncio.run(play(stock, 30, "commands"))
     with daemon(tmp_path, "daemon", env):
         wait_for(url, head, 30)
         # Beside a running indexer: it waits for the rebuild's transaction, and goes on after it.
-        rebuilt = command(env, "rebuild", "--chain", "vpm")
+        rebuilt = command(env, "rebuild", "--chain", "stock")
         assert rebuilt.returncode == 0, rebuilt.stderr
         assert f"up to block {head}" in rebuilt.stdout
         head = asyncio.run(play(stock, 3, "more"))
         wait_for(url, head, 30)
-    audited = command(env, "audit", "--chain", "vpm")
+    audited = command(env, "audit", "--chain", "stock")
     assert audited.returncode == 0, audited.stdout + audited.stderr
     assert "0 mismatches" in audited.stdout
     with psycopg.connect(conninfo(url), autocommit=True) as connection:
         connection.execute("UPDATE stock_market SET principal_up = principal_up + 1 WHERE market_id = 1")
-        tampered = command(env, "audit", "--chain", "vpm")
+        tampered = command(env, "audit", "--chain", "stock")
         assert tampered.returncode == 1
         assert "market 1 pool" in tampered.stdout
         rows: list[tuple[Any, ...]] = connection.execute(
             "SELECT block_number, mismatches > 0, jsonb_array_length(detail) > 0 FROM chain_audit ORDER BY id"
         ).fetchall()
     assert rows == [(head, False, False), (head, True, True)]
-    assert command(env, "rebuild", "--chain", "vpm").returncode == 0
-    assert command(env, "audit", "--chain", "vpm").returncode == 0
+    assert command(env, "rebuild", "--chain", "stock").returncode == 0
+    assert command(env, "audit", "--chain", "stock").returncode == 0
 
 
 @pytest.mark.proves("shared.operation.decision.audit_told")
@@ -238,24 +238,24 @@ def test_a_changed_row_raises_the_audit_metric_and_a_rebuild_takes_it_down(
         wait_for(url, head, 30)
         # Told of before any audit: neither that nothing differs, nor that something was looked at.
         assert _audit_metrics(running) == {}
-        assert command(env, "audit", "--chain", "vpm").returncode == 0
+        assert command(env, "audit", "--chain", "stock").returncode == 0
         first = _until_told(running, 0)
         assert 0 <= time.time() - first < 60
         connection.execute("UPDATE stock_market SET principal_up = principal_up + 1 WHERE market_id = 1")
-        assert command(env, "audit", "--chain", "vpm").returncode == 1
+        assert command(env, "audit", "--chain", "stock").returncode == 1
         ((mismatches,),) = connection.execute("SELECT mismatches FROM chain_audit ORDER BY id DESC LIMIT 1").fetchall()
         assert mismatches > 0
         second = _until_told(running, mismatches)
         assert second > first
-        assert command(env, "rebuild", "--chain", "vpm").returncode == 0
-        assert command(env, "audit", "--chain", "vpm").returncode == 0
+        assert command(env, "rebuild", "--chain", "stock").returncode == 0
+        assert command(env, "audit", "--chain", "stock").returncode == 0
         assert _until_told(running, 0) > second
 
 
 def _audit_metrics(running: Daemon) -> dict[str, float]:
     names = ("vpm_index_audit_mismatches", "vpm_index_audit_timestamp_seconds")
     found = list(samples(running.get("/metrics")[1], names))
-    assert all(one["labels"] == {"chain": "vpm"} for one in found)
+    assert all(one["labels"] == {"chain": "stock"} for one in found)
     return {one["name"]: one["value"] for one in found}
 
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from core.abi import abi
+from core.agent.bet import market_key
+from core.agent.book import Book, MarketStatus, VoidReason
+from core.agent.document import Metadata, Specification, described, feed_keys
+from core.contracts.abi import abi
 from core.local.process import free_port
-from core.market_document import Metadata, Specification, described, feed_keys
-from core.mirror.bet import market_key
-from core.mirror.settlement import Book, MarketStatus, VoidReason
 from keeper.agent.series import Series
 from keeper.report import Report
 from scripts._stack import wallets

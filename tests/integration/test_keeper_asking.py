@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from core import jobs
 from core.db.engine import Pool, make_pool
+from core.service import jobs
 from keeper import errands, sightings
 from keeper.errands import Want
 from tests.support.genesis import Genesis
@@ -100,7 +100,7 @@ async def test_a_sighting_keeps_its_start_until_it_changes(pool: Pool) -> None:
 
 @pytest.fixture
 def rig(local_genesis: Genesis, fresh_database_url: str, tmp_path: Path) -> Iterator[Rig]:
-    with rigged(local_genesis, fresh_database_url, tmp_path, "vpm") as running:
+    with rigged(local_genesis, fresh_database_url, tmp_path, "stock") as running:
         yield running
 
 

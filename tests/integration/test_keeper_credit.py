@@ -12,12 +12,12 @@ import aiohttp
 import psycopg
 import pytest
 
+from core.agent.bet import idem_hash
+from core.agent.book import RefundReason, StakeStatus
 from core.chain import checksum
 from core.config import Settings
 from core.config.keeping import KeeperSettings
 from core.db.engine import conninfo
-from core.mirror.bet import idem_hash
-from core.mirror.settlement import RefundReason, StakeStatus
 from core.money import USD
 from keeper.report import Report
 from keeper.runner import Runner

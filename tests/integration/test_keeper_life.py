@@ -23,7 +23,7 @@ ANN, BEN, CAT, DAN = wallets.DEV[:4]
 
 @pytest.fixture
 def rig(local_genesis: Genesis, fresh_database_url: str, tmp_path: Path) -> Iterator[Rig]:
-    with rigged(local_genesis, fresh_database_url, tmp_path, "vpm") as running:
+    with rigged(local_genesis, fresh_database_url, tmp_path, "stock") as running:
         yield running
 
 
@@ -46,7 +46,7 @@ def undelivered(rig: Rig, market_id: int) -> list[tuple[Any, ...]]:
     owed = []
     for (position_id,) in rig.rows(query, market_id):
         data = call_data("settlement(uint256)", ["uint256"], [position_id])
-        answer = rig.ask("vpm", "eth_call", {"to": settler(rig), "data": "0x" + data.hex()}, "latest")
+        answer = rig.ask("stock", "eth_call", {"to": settler(rig), "data": "0x" + data.hex()}, "latest")
         total = int(answer[2 + 4 * 64 : 2 + 5 * 64], 16)
         if total:
             owed.append((position_id, total))
@@ -66,7 +66,7 @@ async def test_a_market_and_a_refund_drill_live_unattended_under_two_keepers(rig
     market_id, ticker, strike, final = await listed(rig, "family = 2")
 
     before = {one.address: held(rig, one.address) for one in (ANN, BEN, CAT, DAN)}
-    push(rig, ticker, 100_00000000, rig.now("vpm"))
+    push(rig, ticker, 100_00000000, rig.now("stock"))
     for bettor in (ANN, BEN, CAT):  # 290 fit on one side of a fresh 10/10 market: Cat's last 10 are refused
         enter(rig, bettor, market_id, UP, 100 * DOLLAR)
     enter(rig, DAN, market_id, DOWN, 20 * DOLLAR)
@@ -78,13 +78,13 @@ async def test_a_market_and_a_refund_drill_live_unattended_under_two_keepers(rig
 
     # One keeper is killed; whoever led, the other goes on.
     rig.daemons.pop("keeper").kill_program()
-    rig.warp("vpm", strike + 2)
-    push(rig, ticker, 105_00000000, rig.now("vpm"))
-    rig.warp("vpm", final + 30)
+    rig.warp("stock", strike + 2)
+    push(rig, ticker, 105_00000000, rig.now("stock"))
+    rig.warp("stock", final + 30)
     await rig.until(lambda: reached(rig, final + 30), "the index at the bell")
     await asyncio.sleep(3)
     assert market(rig, market_id, "closed_tx") == (None,), "nothing may settle within a minute of the bell"
-    rig.warp("vpm", final + 61)
+    rig.warp("stock", final + 61)
     await rig.until(lambda: market(rig, market_id, "winner") == (UP,), "the resolution")
     await rig.until(lambda: not undelivered(rig, market_id), "the deliveries")
     residue = "SELECT residue_tx FROM stock_market WHERE market_id = %s"
@@ -109,11 +109,11 @@ async def test_a_market_and_a_refund_drill_live_unattended_under_two_keepers(rig
     before = {one.address: held(rig, one.address) for one in (ANN, BEN)}
     enter(rig, ANN, drill, UP, 50 * DOLLAR)
     enter(rig, BEN, drill, DOWN, 70 * DOLLAR)
-    rig.warp("vpm", bell + 90)
+    rig.warp("stock", bell + 90)
     sighted = f"SELECT 1 FROM keeper_sighting WHERE subject = 'stock:stale:{drill}'"
     await rig.until(lambda: rig.rows(sighted), "a first read that it is stale")
     assert market(rig, drill, "voided") == (False,), "one stale read voids nothing"
-    rig.warp("vpm", bell + 15 * 60 + 1)
+    rig.warp("stock", bell + 15 * 60 + 1)
     await rig.until(lambda: market(rig, drill, "voided, outcome, reason") == (True, 3, 2), "the void")
     await rig.until(lambda: not undelivered(rig, drill), "the refunds")
     assert {one.address: held(rig, one.address) for one in (ANN, BEN)} == before
@@ -127,30 +127,30 @@ async def test_a_stranger_finishes_both_when_no_keeper_runs(rig: Rig) -> None:
     won, ticker, strike, final = await listed(rig, "max_strike_age <> 1")
     await rig.run("refund-drill")
     void, *_, bell = await listed(rig, "max_strike_age = 1")
-    push(rig, ticker, 100_00000000, rig.now("vpm"))
+    push(rig, ticker, 100_00000000, rig.now("stock"))
     before = {one.address: held(rig, one.address) for one in (ANN, BEN)}
     for market_id in (won, void):
         enter(rig, BEN, market_id, DOWN, 40 * DOLLAR)
         enter(rig, ANN, market_id, UP, 30 * DOLLAR)  # promised to Ben, who stands already
-    rig.warp("vpm", strike + 2)
-    push(rig, ticker, 90_00000000, rig.now("vpm"))
-    rig.warp("vpm", max(final, bell) + 2)
+    rig.warp("stock", strike + 2)
+    push(rig, ticker, 90_00000000, rig.now("stock"))
+    rig.warp("stock", max(final, bell) + 2)
 
-    stranger, resolver = wallets.DEV[6].address, rig.deployment("vpm").contract("RoundResolver").address
-    rig.send("vpm", stranger, resolver, call_data("resolve(uint256)", ["uint256"], [won]))
+    stranger, resolver = wallets.DEV[6].address, rig.deployment("stock").contract("RoundResolver").address
+    rig.send("stock", stranger, resolver, call_data("resolve(uint256)", ["uint256"], [won]))
     _, ticker_void, strike_void, _ = await listed(rig, "max_strike_age = 1")
-    feed = rig.deployment("vpm").price_feed(ticker_void).proxy
+    feed = rig.deployment("stock").price_feed(ticker_void).proxy
     rounds = [
         view(rig, resolver, "findRound(address,uint64)", ["address", "uint64"], [feed, at])
         for at in (strike_void, bell)
     ]
     stale = call_data("voidStale(uint256,uint80,uint80)", ["uint256", "uint80", "uint80"], [void, *rounds])
-    rig.send("vpm", stranger, resolver, stale)
+    rig.send("stock", stranger, resolver, stale)
     positions: list[int] = []
     for market_id in (won, void):
         for side in (0, 1):
             positions += [market_id << 32 | n << 1 | side for n in (0, 1)]
-    rig.send("vpm", stranger, settler(rig), call_data("deliver(uint256[])", ["uint256[]"], [positions]))
+    rig.send("stock", stranger, settler(rig), call_data("deliver(uint256[])", ["uint256[]"], [positions]))
     assert held(rig, ANN.address) == before[ANN.address] - 30 * DOLLAR
     assert held(rig, BEN.address) > before[BEN.address]
     await rig.until(lambda: market(rig, void, "voided") == (True,), "the index after the void")
@@ -172,8 +172,8 @@ async def test_two_keepers_at_the_same_moment_ask_once(rig: Rig) -> None:
         assert len(opened) == 1, [body(report) for report in reports]
         number = len(rig.rows("SELECT 1 FROM outbox_intent WHERE kind = 'open'"))
         await rig.until(lambda n=number: len(rig.rows("SELECT 1 FROM stock_market")) == n, "the market")
-        rig.warp("vpm", rig.now("vpm") + 60)
-        moment = rig.now("vpm")
+        rig.warp("stock", rig.now("stock") + 60)
+        moment = rig.now("stock")
         await rig.until(lambda at=moment: reached(rig, at), "the index")
     assert len(rig.rows("SELECT 1 FROM stock_market")) == 3
     assert rig.rows("SELECT max(attempts) FROM keeper_errand WHERE subject LIKE 'stock:approve%%'") == [(1,)]
@@ -185,22 +185,22 @@ async def test_a_frozen_owner_holds_up_nobody_and_is_not_pestered(rig: Rig) -> N
     rig.start("indexer", "relayer", "keeper")
     await rig.works()
     market_id, ticker, strike, final = await listed(rig, "family = 2")
-    push(rig, ticker, 100_00000000, rig.now("vpm"))
+    push(rig, ticker, 100_00000000, rig.now("stock"))
     for bettor in (ANN, BEN):
         enter(rig, bettor, market_id, UP, 30 * DOLLAR)
     enter(rig, DAN, market_id, DOWN, 20 * DOLLAR)
     before = held(rig, BEN.address)
-    rig.send("vpm", DAN.address, token(rig), call_data("freeze(address)", ["address"], [ANN.address]))
-    rig.warp("vpm", strike + 2)
-    push(rig, ticker, 105_00000000, rig.now("vpm"))
-    rig.warp("vpm", final + 61)
+    rig.send("stock", DAN.address, token(rig), call_data("freeze(address)", ["address"], [ANN.address]))
+    rig.warp("stock", strike + 2)
+    push(rig, ticker, 105_00000000, rig.now("stock"))
+    rig.warp("stock", final + 61)
     await rig.until(lambda: held(rig, BEN.address) > before, "the others' payouts")
     failed = "SELECT position_id FROM stock_position WHERE market_id = %s AND failed_deliveries = 1"
     ((position_id,),) = await rig.until(lambda: rig.rows(failed, market_id), "the refused delivery")
     await asyncio.sleep(5)
     assert rig.rows(f"SELECT attempts FROM keeper_errand WHERE subject = 'stock:deliver:{position_id}'") == [(1,)]
     assert [each for each, _ in undelivered(rig, market_id)] == [position_id]
-    rig.send("vpm", DAN.address, token(rig), call_data("unfreeze(address)", ["address"], [ANN.address]))
+    rig.send("stock", DAN.address, token(rig), call_data("unfreeze(address)", ["address"], [ANN.address]))
     again = "UPDATE keeper_errand SET asked_at = asked_at - interval '2 hours' WHERE subject = %s RETURNING 1"
     rig.rows(again, f"stock:deliver:{position_id}")
     await rig.until(lambda: not undelivered(rig, market_id), "the delivery after all")
@@ -213,15 +213,15 @@ async def test_however_many_rest_those_behind_them_are_paid(rig: Rig, monkeypatc
     await rig.works()
     await rig.run("drill")
     market_id, ticker, strike, final = await listed(rig, "max_strike_age <> 1")
-    push(rig, ticker, 100_00000000, rig.now("vpm"))
+    push(rig, ticker, 100_00000000, rig.now("stock"))
     for bettor in (ANN, CAT, BEN):
         enter(rig, bettor, market_id, UP, 30 * DOLLAR)
     before = held(rig, BEN.address)
     for frozen in (ANN, CAT):
-        rig.send("vpm", DAN.address, token(rig), call_data("freeze(address)", ["address"], [frozen.address]))
-    rig.warp("vpm", strike + 2)
-    push(rig, ticker, 105_00000000, rig.now("vpm"))
-    rig.warp("vpm", final + 61)
+        rig.send("stock", DAN.address, token(rig), call_data("freeze(address)", ["address"], [frozen.address]))
+    rig.warp("stock", strike + 2)
+    push(rig, ticker, 105_00000000, rig.now("stock"))
+    rig.warp("stock", final + 61)
     await rig.until(lambda: reached(rig, final + 61), "the index")
     await rig.run("resolve")
     await rig.until(lambda: market(rig, market_id, "winner") == (UP,), "the resolution")
@@ -247,16 +247,16 @@ async def test_a_node_that_disagrees_stops_a_void(
     await rig.works()
     await rig.run("refund-drill")
     drill, _, _, bell = await listed(rig, "max_strike_age = 1")
-    rig.warp("vpm", bell + 16 * 60)
+    rig.warp("stock", bell + 16 * 60)
     await rig.until(lambda: reached(rig, bell + 16 * 60), "the index")
     log = tmp_path_factory.mktemp("other") / "anvil.log"
-    with chain(local_genesis, "vpm", log, block_seconds=1.0) as other:
-        urls = f"{rig.chains['vpm'].url},{other.url}"
+    with chain(local_genesis, "stock", log, block_seconds=1.0) as other:
+        urls = f"{rig.chains['stock'].url},{other.url}"
         for reason in ("a second read must say so too", f"yet not by 1:{other.url.removeprefix('http://')}"):
             report = await rig.run("resolve", VPM_STOCK_RPC_URLS=urls)
             assert report.actions == []
             assert reason in report.skipped[0].reason
-            rig.warp("vpm", rig.now("vpm") + 90)
+            rig.warp("stock", rig.now("stock") + 90)
     report = await rig.run("resolve", dry_run=True, VPM_STOCK_RPC_URLS=urls)  # the other node is gone now
     assert [each.kind for each in report.actions] == ["void"], report.skipped
     assert "no answer from" in report.actions[0].detail

@@ -21,7 +21,7 @@ BY_ANYBODY = {"chain_id": 4663, "group": "relay", "kind": "transfer", "to": "0x"
 
 @pytest.fixture
 def rig(local_genesis: Genesis, fresh_database_url: str, tmp_path: Path) -> Iterator[Rig]:
-    with rigged(local_genesis, fresh_database_url, tmp_path, "vpm") as running:
+    with rigged(local_genesis, fresh_database_url, tmp_path, "stock") as running:
         yield running
 
 
@@ -50,7 +50,7 @@ async def test_a_busy_past_is_thinned_out_and_everything_goes_on(rig: Rig) -> No
     await asked(rig, ours)
     for _ in range(3):
         await rig.run("prices")
-        rig.warp("vpm", rig.now("vpm") + 5)
+        rig.warp("stock", rig.now("stock") + 5)
     await rig.run("drill")
     alive = "state NOT IN ('final', 'failed', 'replaced')"
     await rig.until(lambda: count(rig, "outbox_intent") > 5 and not count(rig, "outbox_intent", alive), "the ends", 60)

@@ -15,7 +15,7 @@ from eth_account import Account
 from eth_utils.address import to_checksum_address
 
 from core.config import RelayerSecrets, load
-from core.deployments import Deployment
+from core.contracts.deployments import Deployment
 from core.errors import ConfigError
 from relayer.keys import NamedKey
 from relayer.kms.opening import opened_keys

@@ -6,8 +6,7 @@ from collections import Counter
 from random import Random
 from typing import Any
 
-from core.chain import Call, ChainClient, ContractReverted, RpcClient
-from core.mirror.settlement import (
+from core.agent.book import (
     MARGIN,
     FeedTerms,
     Kind,
@@ -17,6 +16,7 @@ from core.mirror.settlement import (
     Unlistable,
     listing_terms,
 )
+from core.chain import Call, ChainClient, ContractReverted, RpcClient
 from tests.support.agent_chain import AgentChain
 from tests.support.genesis import RunningChain
 

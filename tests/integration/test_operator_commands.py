@@ -57,7 +57,7 @@ def test_reindex_forgets_one_chain_and_only_what_can_be_read_again(
     fresh_database_url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with psycopg.connect(conninfo(fresh_database_url), autocommit=True) as connection:
-        for chain_id, name in ((8453, "base"), (4663, "vpm")):
+        for chain_id, name in ((8453, "base"), (4663, "stock")):
             connection.execute(CURSOR, (chain_id, name, bytes(32)))
             connection.execute(
                 "INSERT INTO chain_block (chain_id, number, hash, timestamp, l1_block_number)"
@@ -66,17 +66,17 @@ def test_reindex_forgets_one_chain_and_only_what_can_be_read_again(
             )
         connection.execute("INSERT INTO operator_switch (name, is_on, changed_by) VALUES ('kept', true, 'test')")
 
-        assert reindex.main(["vpm"]) == 1
+        assert reindex.main(["stock"]) == 1
         assert "Add --yes" in capsys.readouterr().out
         assert _cursors(connection) == {8453, 4663}
 
         with psycopg.connect(conninfo(fresh_database_url), autocommit=True) as indexer:
             indexer.execute("SELECT pg_advisory_lock(%s)", (lock_key("indexer:vpm"),))
-            assert reindex.main(["vpm", "--yes"]) == 2
+            assert reindex.main(["stock", "--yes"]) == 2
             assert "stop every indexer first" in capsys.readouterr().err
             assert _cursors(connection) == {8453, 4663}
 
-        assert reindex.main(["vpm", "--yes"]) == 0
+        assert reindex.main(["stock", "--yes"]) == 0
         assert "forgot 2 rows" in capsys.readouterr().out
         assert _cursors(connection) == {8453}
         assert connection.execute("SELECT chain_id FROM chain_block").fetchall() == [(8453,)]

@@ -294,7 +294,7 @@ async def test_the_documents_and_the_page_are_whole(door: Door) -> None:
     response, page = await door.get("/docs")
     text = page.decode()
     ids = set(re.findall(r'id="([^"]+)"', text))
-    for name in ("vpm", "agent", "cup"):
+    for name in ("stock", "agent", "cup"):
         _, one = await door.get(f"/openapi/{name}.json")
         assert name in {each["name"] for each in whole["tags"]}
         assert name in ids

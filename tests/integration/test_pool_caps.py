@@ -11,7 +11,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from core.mirror.settlement import Form, Kind
+from core.agent.book import Form, Kind
 from core.money import USD
 from scripts._stack import wallets
 from tests.support.agent_chain import AgentChain

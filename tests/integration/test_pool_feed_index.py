@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from core.agent.book import Kind
 from core.chain import ChainClient
 from core.chain.rpc import RpcClient
 from core.db.engine import Pool, make_pool
-from core.grid import grid_time
-from core.mirror.settlement import Kind
+from core.feeds.grid import grid_time
 from indexer.audit.run import audit, compare
 from indexer.chain import ChainFollower
 from indexer.node import RpcNode

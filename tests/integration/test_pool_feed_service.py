@@ -13,13 +13,13 @@ import pytest
 from eth_abi.abi import encode
 from eth_utils.crypto import keccak
 
+from core.agent.bet import market_key
+from core.agent.book import Kind, MarketStatus
 from core.chain import Contract
 from core.chain.rpc import RpcClient
-from core.grid import grid_time
+from core.feeds.grid import grid_time
+from core.feeds.live import POOL
 from core.metrics import REGISTRY
-from core.mirror.bet import market_key
-from core.mirror.settlement import Kind, MarketStatus
-from core.pools.live import POOL
 from keeper.report import Report
 from scripts._feed.__main__ import main as feed
 from scripts._stack import wallets

@@ -18,12 +18,12 @@ import psycopg
 import pytest
 import requests
 
-from core.abi import abi
+from core.agent.book import MARGIN, Form
 from core.chain import Contract
+from core.contracts.abi import abi
 from core.db.engine import conninfo
 from core.local.anvil import ask
 from core.local.process import free_port
-from core.mirror.settlement import MARGIN, Form
 from scripts._stack import wallets
 from scripts._stack.agent_pools import AgentPools, Walk, trade_once, trader
 from scripts._stack.chain_setup import Node
@@ -71,7 +71,7 @@ def test_up_tells_everything_and_stops_without_a_trace(new_stack: Callable[..., 
     ready = stack.ready()
     assert stack.ready_file.stat().st_mode & 0o777 == 0o600, "it holds keys and the database's password"
     assert ready["base_url"] == f"http://127.0.0.1:{stack.port}"
-    assert ready["chains"] == {"base": 8453, "vpm": 4663}
+    assert ready["chains"] == {"base": 8453, "stock": 4663}
     wanted = {
         "base": {
             "USDC",
@@ -83,7 +83,7 @@ def test_up_tells_everything_and_stops_without_a_trace(new_stack: Callable[..., 
             "PoolFeed BNKR/market_cap",
             "Safe",
         },
-        "vpm": {"USDG", "VestedMarkets", "RoundResolver", "MarketLister", "Pauser", "Safe", "NVDA", "NVDA feed"},
+        "stock": {"USDG", "VestedMarkets", "RoundResolver", "MarketLister", "Pauser", "Safe", "NVDA", "NVDA feed"},
     }
     for name, names in wanted.items():
         url = ready["rpc"][name]
@@ -117,7 +117,7 @@ def test_up_tells_everything_and_stops_without_a_trace(new_stack: Callable[..., 
 
 def _dev_wallets_are_funded(ready: dict[str, Any]) -> None:
     balance_of = "0x70a08231" + "0" * 24
-    for name, token in (("base", "USDC"), ("vpm", "USDG")):
+    for name, token in (("base", "USDC"), ("stock", "USDG")):
         for wallet in ready["dev_wallets"]:
             call = {"to": ready["addresses"][name][token], "data": balance_of + wallet["address"][2:]}
             assert int(ask(ready["rpc"][name], "eth_call", call, "latest"), 16) > 0
@@ -267,14 +267,14 @@ def test_killing_the_launcher_takes_everything_with_it(new_stack: Callable[..., 
 def test_a_restart_keeps_the_chains_and_their_addresses(new_stack: Callable[..., Stack]) -> None:
     stack = new_stack()
     first = stack.ready()
-    height = int(ask(first["rpc"]["vpm"], "eth_blockNumber"), 16)
+    height = int(ask(first["rpc"]["stock"], "eth_blockNumber"), 16)
     stack.stop()
     again = new_stack()
     second = again.ready()
     assert second["addresses"] == first["addresses"]
     assert second["rpc"] == first["rpc"]
     assert second["cron_secret"] == first["cron_secret"]
-    assert int(ask(second["rpc"]["vpm"], "eth_blockNumber"), 16) >= height
+    assert int(ask(second["rpc"]["stock"], "eth_blockNumber"), 16) >= height
     assert again.stop() == 0
 
 
@@ -291,14 +291,14 @@ def test_two_stacks_run_side_by_side(new_stack: Callable[..., Stack]) -> None:
 def test_forks_of_live_chains_get_contracts_and_funded_wallets(
     new_stack: Callable[..., Stack], base_chain: RunningChain, stock_chain: RunningChain
 ) -> None:
-    forks = ("--fork-base", base_chain.url, "--fork-vpm", stock_chain.url)
+    forks = ("--fork-base", base_chain.url, "--fork-stock", stock_chain.url)
     stack = new_stack("forked", *forks, empty=True)
     ready = stack.ready()
-    for name, live in (("base", base_chain), ("vpm", stock_chain)):
+    for name, live in (("base", base_chain), ("stock", stock_chain)):
         height = int(ask(live.url, "eth_blockNumber"), 16)
         assert int(ask(ready["rpc"][name], "eth_blockNumber"), 16) > height
     # Deployed anew on the forks, which carry the live chains' tokens and feeds.
-    assert ready["addresses"]["vpm"]["VestedMarkets"] != stock_chain.deployment.contract("VestedMarkets").address
+    assert ready["addresses"]["stock"]["VestedMarkets"] != stock_chain.deployment.contract("VestedMarkets").address
     assert ready["addresses"]["base"]["USDC"] == base_chain.deployment.token("USDC").address
     _dev_wallets_are_funded(ready)
     assert stack.stop() == 0
@@ -307,8 +307,8 @@ def test_forks_of_live_chains_get_contracts_and_funded_wallets(
 
 
 def test_a_fork_of_another_chain_is_one_sentence(new_stack: Callable[..., Stack], base_chain: RunningChain) -> None:
-    stack = new_stack("wrong", "--fork-vpm", base_chain.url, empty=True)
-    _refused(stack, "--fork-vpm", "serves chain 8453, not 4663")
+    stack = new_stack("wrong", "--fork-stock", base_chain.url, empty=True)
+    _refused(stack, "--fork-stock", "serves chain 8453, not 4663")
 
 
 def _refused(stack: Stack, *parts: str) -> None:

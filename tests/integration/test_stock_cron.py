@@ -9,7 +9,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from api.vpm.models.cron import CronReport
+from api.stock.bodies.cron import CronReport
 from scripts._stack import wallets
 from tests.support.genesis import Genesis, RunningChain
 from tests.support.service import Door

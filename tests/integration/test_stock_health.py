@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Iterator
 import aiohttp
 import pytest
 
-from api.vpm.sessions import Session, session_of
+from api.stock.sessions import Session, session_of
 from scripts._stack import wallets
 from tests.support.genesis import Genesis, RunningChain
 from tests.support.service import Door

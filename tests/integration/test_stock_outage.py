@@ -10,10 +10,10 @@ from dataclasses import dataclass
 import aiohttp
 import pytest
 
-from api.vpm.models.markets import MarketDetailBody, MarketsBody
-from api.vpm.models.positions import OwnerBody
-from api.vpm.models.prices import PricesBody
-from api.vpm.models.proof import ProofBody
+from api.stock.bodies.markets import MarketDetailBody, MarketsBody
+from api.stock.bodies.positions import OwnerBody
+from api.stock.bodies.prices import PricesBody
+from api.stock.bodies.proof import ProofBody
 from core.db.engine import sqlalchemy_url
 from scripts._stack import wallets
 from tests.support.cut import Cut, cuttable

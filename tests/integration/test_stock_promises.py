@@ -17,7 +17,7 @@ import aiohttp
 import psycopg
 import pytest
 
-from api.vpm.facts import SIDES
+from api.stock.facts import SIDES
 from core.db.engine import conninfo
 from scripts._stack import wallets
 from tests.support.genesis import ROOT, Genesis, RunningChain
@@ -328,7 +328,7 @@ async def test_the_last_audit_is_on_the_proof_page(service: StockService, door: 
     chain.mine()
     done = await asyncio.to_thread(
         subprocess.run,
-        [sys.executable, "-m", "indexer", "audit", "--chain", "vpm"],
+        [sys.executable, "-m", "indexer", "audit", "--chain", "stock"],
         cwd=ROOT,
         env={**os.environ, **service.env},
         capture_output=True,

@@ -16,15 +16,15 @@ import aiohttp
 import psycopg
 import pytest
 
-from api.vpm.models.cron import CronReport
-from api.vpm.models.health import HealthBody
-from api.vpm.models.markets import MarketsBody
-from api.vpm.models.positions import OwnerBody
-from api.vpm.models.prices import PricesBody
-from api.vpm.models.proof import ProofBody
-from core import jobs
+from api.stock.bodies.cron import CronReport
+from api.stock.bodies.health import HealthBody
+from api.stock.bodies.markets import MarketsBody
+from api.stock.bodies.positions import OwnerBody
+from api.stock.bodies.prices import PricesBody
+from api.stock.bodies.proof import ProofBody
 from core.chain import Contract
 from core.db.engine import conninfo
+from core.service import jobs
 from scripts._stack import wallets
 from tests.support.genesis import Genesis, RunningChain
 from tests.support.service import ROOT, Door
@@ -269,7 +269,7 @@ async def test_the_proof_adds_up_on_the_chain(door: Door, chain: StockChain) -> 
     assert body["safe"]["threshold"] == chain.read(safe.call("getThreshold"))
     assert body["safe"]["owners"] == len(chain.read(safe.call("getOwners")))
     (solvency,) = body["solvency"]  # no node of Base is known here
-    assert (solvency["contract"], solvency["chain"], solvency["token"]) == ("VestedMarkets", "vpm", "USDG")
+    assert (solvency["contract"], solvency["chain"], solvency["token"]) == ("VestedMarkets", "stock", "USDG")
     block = int(solvency["block"])
     assert solvency["balance"] == str(chain.read(token.call("balanceOf", settler.address), block))
     assert solvency["liabilities"] == str(chain.read(settler.call("liabilities"), block))
@@ -536,7 +536,7 @@ async def test_what_a_rebuild_makes_good_is_shown_by_a_running_api(
     service.start("api")
     assert all(wrong != each for wrong, each in zip(await shown(), right, strict=True) if each is not right[1])
 
-    rebuild = [sys.executable, "-m", "indexer", "rebuild", "--chain", "vpm"]
+    rebuild = [sys.executable, "-m", "indexer", "rebuild", "--chain", "stock"]
     await asyncio.to_thread(subprocess.run, rebuild, env=dict(service.env), cwd=ROOT, check=True, capture_output=True)
     deadline = time.monotonic() + 20
     while await shown() != right:
@@ -556,8 +556,8 @@ async def test_what_a_rebuild_makes_good_is_shown_by_a_running_api(
 async def test_documents_and_docs(door: Door) -> None:
     _, whole = await door.get("/openapi.json")
     assert whole["openapi"].startswith("3.1")
-    assert {"name": "vpm", "description": "Stock markets"} in whole["tags"]
-    _, one = await door.get("/openapi/vpm.json")
+    assert {"name": "stock", "description": "Stock markets"} in whole["tags"]
+    _, one = await door.get("/openapi/stock.json")
     assert set(one["paths"]) == {
         "/api/prices",
         "/api/markets",

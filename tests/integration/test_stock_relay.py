@@ -13,9 +13,9 @@ import pytest
 from eth_account import Account
 from eth_account.messages import encode_typed_data
 
-from api.vpm.authorization import TYPES, Bet
-from api.vpm.models.parts import ErrorBody
-from api.vpm.models.relay import RelayBody, TypedDataBody
+from api.stock.authorization import TYPES, Bet
+from api.stock.bodies.parts import ErrorBody
+from api.stock.bodies.relay import RelayBody, TypedDataBody
 from scripts._stack import wallets
 from tests.support.genesis import Genesis, RunningChain
 from tests.support.service import Door

@@ -10,8 +10,8 @@ from typing import Any
 import aiohttp
 import pytest
 
-from api.vpm.models.parts import ErrorBody
-from api.vpm.models.relay import RelayBody
+from api.stock.bodies.parts import ErrorBody
+from api.stock.bodies.relay import RelayBody
 from scripts._stack import wallets
 from tests.support.genesis import Genesis, chain
 from tests.support.service import Door
@@ -28,7 +28,7 @@ def service(
 ) -> Iterator[StockService]:
     """On a chain that mines only when told to, and with room for one bet at a time."""
     folder = tmp_path_factory.mktemp("stock-relay-faults")
-    with chain(local_genesis, "vpm", folder / "anvil.log", mine_on_demand=True) as running:
+    with chain(local_genesis, "stock", folder / "anvil.log", mine_on_demand=True) as running:
         stock = StockChain.on(running.url, running.deployment, mine_after=True)
         limits = {"VPM_RELAY_BUSY_ABOVE": "1", "VPM_RELAYER_LEASE_SECONDS": "20"}
         with stock_service(stock, database_url, local_genesis.deployments, folder, **limits) as service:

@@ -47,7 +47,7 @@ def test_every_answer_is_documented(service: StockService) -> None:
 
     poor = wallets.wallet("without USDG")
     seen = generated_requests(
-        f"{service.url}/openapi/vpm.json",
+        f"{service.url}/openapi/stock.json",
         known={
             "id": ["1", "2"],
             "marketId": ["1", "2", "999"],

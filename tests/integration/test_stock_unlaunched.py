@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator, Iterator
 import aiohttp
 import pytest
 
-from api.vpm.models.health import HealthBody
-from api.vpm.models.markets import MarketsBody
-from api.vpm.models.positions import OwnerBody
-from api.vpm.models.prices import PricesBody
-from api.vpm.models.proof import ProofBody
+from api.stock.bodies.health import HealthBody
+from api.stock.bodies.markets import MarketsBody
+from api.stock.bodies.positions import OwnerBody
+from api.stock.bodies.prices import PricesBody
+from api.stock.bodies.proof import ProofBody
 from scripts._stack import wallets
 from tests.support.genesis import ROOT, Genesis, RunningChain
 from tests.support.service import Door
@@ -24,7 +24,7 @@ def service(
     local_genesis: Genesis, stock_chain: RunningChain, database_url: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[StockService]:
     """With the deployment files as they are in the repository, which no contract is deployed by."""
-    chain = StockChain.on(stock_chain.url, local_genesis.deployment("vpm"))
+    chain = StockChain.on(stock_chain.url, local_genesis.deployment("stock"))
     folder = tmp_path_factory.mktemp("stock-unlaunched")
     with stock_service(chain, database_url, ROOT / "deployments", folder) as service:
         service.start("api")

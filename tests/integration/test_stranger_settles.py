@@ -18,11 +18,11 @@ from typing import Any
 
 import pytest
 
-from core.abi import abi
-from core.deployments import write_deployment
-from core.grid import grid_time
-from core.mirror.bet import market_key
-from core.mirror.settlement import Kind, MarketStatus, StakeStatus
+from core.agent.bet import market_key
+from core.agent.book import Kind, MarketStatus, StakeStatus
+from core.contracts.abi import abi
+from core.contracts.deployments import write_deployment
+from core.feeds.grid import grid_time
 from core.money import USD
 from scripts._stack import wallets
 from tests.support.agent_chain import AgentChain

@@ -13,8 +13,8 @@ from typing import Any
 import aiohttp
 import pytest
 
-from core.mirror.bet import Bet, bet_hash, idem_hash
-from core.mirror.settlement import Form, Kind
+from core.agent.bet import Bet, bet_hash, idem_hash
+from core.agent.book import Form, Kind
 from core.money import USD
 from scripts._stack import wallets
 from scripts._verify.__main__ import main

@@ -15,13 +15,13 @@ import pytest
 from eth_abi.abi import encode
 from eth_utils.crypto import keccak
 
+from core.agent.bet import market_key
+from core.agent.book import Kind
+from core.agent.fixed import WAD, ln_wad
 from core.chain import Contract
-from core.deployments import load_deployment, write_deployment
-from core.grid import grid_time
-from core.mirror.bet import market_key
-from core.mirror.fixed import WAD, ln_wad
-from core.mirror.settlement import Kind
-from core.pools.live import POOL
+from core.contracts.deployments import load_deployment, write_deployment
+from core.feeds.grid import grid_time
+from core.feeds.live import POOL
 from scripts._verify.__main__ import main as verify
 from tests.support.agent_chain import AgentChain
 from tests.support.genesis import Genesis, chain

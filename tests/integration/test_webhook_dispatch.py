@@ -15,17 +15,19 @@ import psycopg
 import pytest
 from eth_utils.crypto import keccak
 
-from api.agent import store as trades
-from api.agent import webhook_dispatcher, webhook_sending, webhook_store
+from api.agent.notices import dispatcher as webhook_dispatcher
+from api.agent.notices import endpoints as webhook_store
+from api.agent.notices import sending as webhook_sending
+from api.agent.notices.dispatcher import Dispatcher
+from api.agent.notices.sending import AT_ONCE_PER_ADDRESS, Sender, Signer, TooManyThere
 from api.agent.render import Links
-from api.agent.webhook_dispatcher import Dispatcher
-from api.agent.webhook_sending import AT_ONCE_PER_ADDRESS, Sender, Signer, TooManyThere
-from core.agent_events import log as event_log
-from core.agent_events.kinds import EventType, source_of
-from core.agent_events.log import Draft
-from core.agent_events.reading import Event, events_from
+from api.agent.trade import store as trades
+from core.agent.bet import Bet
+from core.agent.notices import log as event_log
+from core.agent.notices.kinds import EventType, source_of
+from core.agent.notices.log import Draft
+from core.agent.notices.reading import Event, events_from
 from core.db.engine import Pool, make_pool
-from core.mirror.bet import Bet
 from core.outbox import RELAY, IntentRequest
 from tests.support import hostile_endpoint as hostile
 from tests.support.measured import measured

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from api.agent.webhook_sending import Sender, Signer
+from api.agent.notices.sending import Sender, Signer
 from tests.support.webhook_receiver import receiver
 
 

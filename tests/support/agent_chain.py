@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from api.agent.chain import AgentContracts
-from core.abi import abi
+from core.agent.bet import market_key
+from core.agent.book import MARGIN, Kind
+from core.agent.document import Metadata, Specification, rendered
 from core.chain import Contract
-from core.deployments import Deployment
-from core.grid import grid_time
-from core.market_document import Metadata, Specification, rendered
-from core.mirror.bet import market_key
-from core.mirror.settlement import MARGIN, Kind
+from core.contracts.abi import abi
+from core.contracts.deployments import Deployment
+from core.feeds.grid import grid_time
 from core.money import USD
 from tests.support.played_chain import PlayedChain
 

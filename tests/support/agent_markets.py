@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from api.agent.facts import Head, Market, Observation, Stake, Venue
-from core.market_document import CATEGORIES, MarketDocument, Specification
-from core.market_words import outcomes_of
-from core.mirror.bet import market_key
-from core.mirror.settlement import Book, Kind, RefundReason
+from core.agent.bet import market_key
+from core.agent.book import Book, Kind, RefundReason
+from core.agent.document import CATEGORIES, MarketDocument, Specification
+from core.agent.words import outcomes_of
 from core.money import USD
 
 NOW = 1_900_000_000

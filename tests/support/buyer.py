@@ -15,8 +15,8 @@ import aiohttp
 from eth_account import Account
 from eth_account.messages import encode_typed_data
 
+from core.agent.book import Form
 from core.eip3009 import FIELDS
-from core.mirror.settlement import Form
 from scripts._stack.wallets import Wallet
 from tests.support.agent_chain import AgentChain
 from tests.support.service import Door

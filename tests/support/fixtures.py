@@ -24,7 +24,7 @@ def local_genesis() -> Genesis:
 def stock_chain(local_genesis: Genesis, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningChain]:
     """The stock chain for one module, a block for each transaction."""
     log: Path = tmp_path_factory.mktemp("stock") / "anvil.log"
-    with chain(local_genesis, "vpm", log) as running:
+    with chain(local_genesis, "stock", log) as running:
         yield running
 
 

@@ -1,7 +1,7 @@
 """A local genesis: both chains with tokens, feeds, Safes and our contracts deployed by the real ape scripts.
 
 Built once for each state of the sources and kept in .vpm/build/genesis, because deploying takes half a minute; every
-test module then starts its own chains from the saved state. With VPM_TEST_FORK_BASE and VPM_TEST_FORK_VPM the genesis
+test module then starts its own chains from the saved state. With VPM_TEST_FORK_BASE and VPM_TEST_FORK_STOCK the genesis
 is deployed on forks of the live chains instead, with the genuine tokens and feeds.
 """
 
@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from core.deployments import Deployment, load_deployment
+from core.contracts.deployments import Deployment, load_deployment
 from core.errors import ProcessError
 from core.local.anvil import AnvilOptions, start_anvil
 from core.local.process import RunningProcess, free_port
@@ -30,7 +30,7 @@ from scripts._stack.supervisor import Supervisor
 ROOT = Path(__file__).resolve().parents[2]
 CACHE = ROOT / ".vpm" / "build" / "genesis"
 CHAIN_IDS = {chain.name: chain.chain_id for chain in CHAINS}
-FORKS = {"base": os.environ.get("VPM_TEST_FORK_BASE"), "vpm": os.environ.get("VPM_TEST_FORK_VPM")}
+FORKS = {"base": os.environ.get("VPM_TEST_FORK_BASE"), "stock": os.environ.get("VPM_TEST_FORK_STOCK")}
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from core.mirror.vested import Moment
+from core.stock.vested import Moment
 from indexer.bloom import mask
 from indexer.fold.shared import FeedRounds
 from indexer.sources import Filter, Sources

@@ -13,7 +13,7 @@ from psycopg.rows import TupleRow
 from core.db.engine import Pool, make_pool
 from core.db.schema import index_agent, index_shared, index_stock
 from core.db.schema.index import chain_log
-from core.projections.stock import market_of, position_of, vintage_of
+from core.stock.projection import market_of, position_of, vintage_of
 from indexer.chain import ChainFollower
 from indexer.fold.stock import MARKET, POSITION, VINTAGE
 from indexer.node import Node

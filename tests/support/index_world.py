@@ -1,8 +1,8 @@
 """A chain's contracts in memory: transactions in, the very logs out that our contracts would emit.
 
-Books, payouts and prices come from `core.mirror`, which is held to the contracts elsewhere; ids, vintages and the order
-of events follow the contracts' sources. A transaction that would revert gives None. The state is cheap to copy, so a
-chain can go back to any of its blocks.
+Books, payouts and prices come from `core.stock` and `core.agent`, which are held to the contracts elsewhere; ids,
+vintages and the order of events follow the contracts' sources. A transaction that would revert gives None. The state
+is cheap to copy, so a chain can go back to any of its blocks.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from typing import Any
 from eth_abi.abi import encode
 from eth_utils.crypto import keccak
 
-from core.events import Layout, Role, layouts_of
-from core.events.layout import arguments
-from core.mirror import vested, vested_fold
-from core.mirror.settlement import Book, MarketStatus, RefundReason, StakeStatus, VoidReason
-from core.mirror.vested import Moment
+from core.agent.book import Book, MarketStatus, RefundReason, StakeStatus, VoidReason
+from core.contracts.events import Layout, Role, layouts_of
+from core.contracts.events.layout import arguments
+from core.stock import vested, vested_fold
+from core.stock.vested import Moment
 
 UNIT = 10**6
 

@@ -20,8 +20,8 @@ from eth_utils.crypto import keccak
 
 from core.config import Settings
 from core.config.keeping import KeeperSettings
+from core.contracts.deployments import Deployment
 from core.db.engine import conninfo
-from core.deployments import Deployment
 from core.local.anvil import ask
 from core.local.process import RunningProcess, SpawnPlan, start_process
 from keeper.report import Report
@@ -169,9 +169,9 @@ class Rig:
 
 
 def relayer_keys() -> str:
-    keys = [f"vpm:relay+keeper={one.private_key}" for one in wallets.RELAY_LANES[:2]]
+    keys = [f"stock:relay+keeper={one.private_key}" for one in wallets.RELAY_LANES[:2]]
     keys += [f"base:relay+keeper={one.private_key}" for one in wallets.RELAY_LANES[2:]]
-    keys += [f"vpm:opener={wallets.OPENER.private_key}", f"base:lister={wallets.OPENER.private_key}"]
+    keys += [f"stock:opener={wallets.OPENER.private_key}", f"base:lister={wallets.OPENER.private_key}"]
     keys += [f"base:publisher={wallets.PUBLISHER.private_key}", f"base:credit={wallets.CREDITOR.private_key}"]
     return ",".join(keys)
 
@@ -186,10 +186,10 @@ def rigged(genesis: Genesis, database_url: str, folder: Path, *names: str, block
     (folder / "deployments").mkdir(parents=True, exist_ok=True)
     with contextlib.ExitStack() as stack:
         chains = {}
-        for name in ("base", "vpm"):
+        for name in ("base", "stock"):
             facts = genesis.state.deployment(name).read_text()
             (folder / "deployments" / f"{name}.json").write_text(facts)
-        for name in names or ("base", "vpm"):
+        for name in names or ("base", "stock"):
             log = folder / f"chain-{name}.log"
             chains[name] = stack.enter_context(chain(genesis, name, log, block_seconds=block_seconds))
             # The saved head is as old as the genesis: a keeper that looked before the first block would plan by its

@@ -7,10 +7,10 @@ from typing import Any
 
 from eth_account import Account
 
-from core.abi import abi
-from core.deployments import Deployment
-from core.mirror.bet import BOUND_ONLY, Bet, bet_hash, idem_hash, market_key
-from core.mirror.settlement import Form
+from core.agent.bet import BOUND_ONLY, Bet, bet_hash, idem_hash, market_key
+from core.agent.book import Form
+from core.contracts.abi import abi
+from core.contracts.deployments import Deployment
 from scripts._stack import wallets
 from tests.support.keeper_rig import Rig
 

@@ -6,9 +6,9 @@ import time
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from core.abi import abi
 from core.chain import Call, Contract
-from core.deployments import Deployment
+from core.contracts.abi import abi
+from core.contracts.deployments import Deployment
 from core.local.anvil import ask
 
 MINED_SECONDS = 20.0

@@ -22,10 +22,10 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
-from core.mirror.settlement import MIN_FEE_BPS, MIN_STAKE, Book, fee_of
-from core.mirror.uniswap import Pool, sqrt_price_at
-from core.mirror.uniswap.ticks import MAX_TICK
-from core.pools.cost import SAFE_SHARE, Source, cap_factor, moved
+from core.agent.book import MIN_FEE_BPS, MIN_STAKE, Book, fee_of
+from core.feeds.cost import SAFE_SHARE, Source, cap_factor, moved
+from core.feeds.uniswap import Pool, sqrt_price_at
+from core.feeds.uniswap.ticks import MAX_TICK
 
 Floats = npt.NDArray[np.float64]
 

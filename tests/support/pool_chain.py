@@ -6,16 +6,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from core.abi import abi
+from core.agent.bet import market_key
+from core.agent.book import MARGIN, Kind
+from core.agent.document import Metadata, Specification, rendered
 from core.chain import Contract
-from core.deployment_feeds import PoolFeed, PoolSource
-from core.deployments import write_deployment
-from core.grid import grid_time
-from core.market_document import Metadata, Specification, rendered
-from core.mirror.bet import market_key
-from core.mirror.settlement import MARGIN, Kind
+from core.contracts.abi import abi
+from core.contracts.deployments import write_deployment
+from core.contracts.feeds import PoolFeed, PoolSource
+from core.feeds.grid import grid_time
+from core.feeds.live import POOL
 from core.money import USD
-from core.pools.live import POOL
 from scripts._stack import agent_pools, wallets
 from scripts._stack.agent_pools import AgentPools, Walk
 from scripts._stack.chain_setup import Node

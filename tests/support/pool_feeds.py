@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from core.deployment_feeds import PoolFeed, PoolSource
+from core.contracts.feeds import PoolFeed, PoolSource
 
 
 def pool_feed(**changes: Any) -> PoolFeed:

@@ -18,9 +18,9 @@ from typing import Any
 import aiohttp
 from coincurve import PrivateKey
 
-from api.vpm.authorization import Bet
+from api.stock.authorization import Bet
 from core.chain import checksum
-from core.deployments import Token
+from core.contracts.deployments import Token
 from scripts._stack.wallets import Wallet, wallet
 from tests.support.keeper_rig import Rig, call_data
 
@@ -64,7 +64,7 @@ class Crowd:
     """Wallets with tokens and no ether, and the bets they placed."""
 
     def __init__(self, rig: Rig, url: str, size: int, chance: random.Random) -> None:
-        deployment = rig.deployment("vpm")
+        deployment = rig.deployment("stock")
         self.rig = rig
         self.url = url
         self.chance = chance
@@ -80,21 +80,21 @@ class Crowd:
     def fund(self, rich: Wallet) -> None:
         """Tokens for everybody from one wallet, in as few blocks as it takes."""
         rig = self.rig
-        rig.ask("vpm", "anvil_impersonateAccount", rich.address)
+        rig.ask("stock", "anvil_impersonateAccount", rich.address)
         hashes = []
         for one in self.wallets:
             data = call_data("transfer(address,uint256)", ["address", "uint256"], [one.address, EACH])
             sent = {"from": rich.address, "to": self.token.address, "data": "0x" + data.hex(), "gas": hex(200_000)}
-            hashes.append(rig.ask("vpm", "eth_sendTransaction", sent))
-        rig.ask("vpm", "anvil_stopImpersonatingAccount", rich.address)
+            hashes.append(rig.ask("stock", "eth_sendTransaction", sent))
+        rig.ask("stock", "anvil_stopImpersonatingAccount", rich.address)
         deadline = time.monotonic() + 60
-        while rig.ask("vpm", "eth_getTransactionReceipt", hashes[-1]) is None:
+        while rig.ask("stock", "eth_getTransactionReceipt", hashes[-1]) is None:
             assert time.monotonic() < deadline, "the crowd's money was not mined"
             time.sleep(0.05)
         assert [self.held(one) for one in self.wallets] == [EACH] * len(self.wallets)
 
     def held(self, one: Wallet) -> int:
-        return self.rig.balance("vpm", self.token.address, one.address)
+        return self.rig.balance("stock", self.token.address, one.address)
 
     # ---------------------------------------------------------------- betting
 
@@ -147,7 +147,7 @@ class Crowd:
                 MIN_LEFT_SECONDS,
             )
             found = [int(market) for (market,) in rows]
-            self._open = (time.monotonic(), found, self.rig.now("vpm"))
+            self._open = (time.monotonic(), found, self.rig.now("stock"))
         return self.chance.choice(found) if found else None
 
     def _sign(self, one: Wallet, market_id: int) -> Placed:

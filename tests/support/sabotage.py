@@ -140,10 +140,10 @@ SABOTAGE: dict[str, Sabotage] = {
     ),
     "drop-rpc": Sabotage(
         "what is shown from memory says that it is old",
-        "api/vpm/reads.py",
+        "api/stock/reads.py",
         ("api",),
         "did not say that it is stale",
-        "from api.vpm.reads import StockReads\nStockReads.stale = property(lambda self: False)\n",
+        "from api.stock.reads import StockReads\nStockReads.stale = property(lambda self: False)\n",
     ),
     "hang-rpc": Sabotage(
         "a node that does not answer is given up after a while",

@@ -8,7 +8,7 @@ from typing import Self
 
 from hypothesis import strategies as st
 
-from core.mirror.settlement import MAX_OUTCOMES, MAX_STAKE, MIN_OUTCOMES, MIN_STAKE, Book, Quote
+from core.agent.book import MAX_OUTCOMES, MAX_STAKE, MIN_OUTCOMES, MIN_STAKE, Book, Quote
 
 MIN_WEIGHT, MAX_WEIGHT = 10_000, 2**32 - 1
 

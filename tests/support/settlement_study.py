@@ -29,7 +29,7 @@ from math import exp, log
 from random import Random
 from typing import Final
 
-from core.mirror.settlement import Book
+from core.agent.book import Book
 
 USD: Final = 10**6
 FEE_BPS: Final = 200

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from api.vpm.facts import SIDES
-from api.vpm.models.markets import MarketBody, MarketDetailBody
-from api.vpm.models.positions import PositionBody
+from api.stock.bodies.markets import MarketBody, MarketDetailBody
+from api.stock.bodies.positions import PositionBody
+from api.stock.facts import SIDES
 from tests.support.stock_chain import StockChain
 
 STATUS_OPEN, STATUS_UP, STATUS_DOWN, STATUS_VOID = 1, 2, 3, 4

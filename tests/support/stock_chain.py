@@ -12,11 +12,11 @@ from typing import Any
 from eth_account import Account
 from eth_account.messages import encode_typed_data
 
-from api.vpm.authorization import Bet
-from api.vpm.chain import StockContracts, abi
+from api.stock.authorization import Bet
+from api.stock.chain import StockContracts, abi
 from core.chain import Contract, checksum
-from core.deployment_feeds import PriceFeed
-from core.deployments import Deployment
+from core.contracts.deployments import Deployment
+from core.contracts.feeds import PriceFeed
 from scripts._stack import wallets
 from scripts._stack.wallets import Wallet
 from tests.support.played_chain import PlayedChain

@@ -17,11 +17,11 @@ StockService = Service[StockChain]
 def stock_service(
     chain: StockChain, database_url: str, deployments: Path, folder: Path, **env: str
 ) -> AbstractContextManager[StockService]:
-    lanes = ",".join(f"vpm:relay+keeper={w.private_key}" for w in wallets.RELAY_LANES[:2])
+    lanes = ",".join(f"stock:relay+keeper={w.private_key}" for w in wallets.RELAY_LANES[:2])
     given = {
         "VPM_STOCK_RPC_URLS": chain.url,
         "VPM_STOCK_POLL_INTERVAL_MS": "100",
         "CRON_SECRET": CRON_SECRET,
-        "VPM_RELAYER_KEYS": f"{lanes},vpm:opener={wallets.OPENER.private_key}",
+        "VPM_RELAYER_KEYS": f"{lanes},stock:opener={wallets.OPENER.private_key}",
     }
     return serving(StockService, chain, database_url, deployments, folder, {**given, **env})

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from core.chain import Contract
-from core.mirror.uniswap import Pool, PoolError, TooOld
-from core.mirror.uniswap.ticks import MAX_SQRT_PRICE, MAX_TICK, MIN_SQRT_PRICE, sqrt_price_at
+from core.feeds.uniswap import Pool, PoolError, TooOld
+from core.feeds.uniswap.ticks import MAX_SQRT_PRICE, MAX_TICK, MIN_SQRT_PRICE, sqrt_price_at
 from scripts._stack.chain_setup import Node
 from scripts._stack.genesis import creation_code
 from scripts._stack.uniswap import ERC20, Actor, Exchange, PoolKey, grow, pool_abi

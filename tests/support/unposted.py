@@ -9,13 +9,13 @@ from pathlib import Path
 
 from eth_utils.crypto import keccak
 
-from core.abi import abi
+from core.agent.bet import market_key
+from core.agent.book import MARGIN, Kind
+from core.agent.document import Metadata, Specification, rendered
 from core.chain import Contract, checksum
-from core.deployment_feeds import PublishedFeed
-from core.deployments import write_deployment
-from core.market_document import Metadata, Specification, rendered
-from core.mirror.bet import market_key
-from core.mirror.settlement import MARGIN, Kind
+from core.contracts.abi import abi
+from core.contracts.deployments import write_deployment
+from core.contracts.feeds import PublishedFeed
 from core.money import USD
 from scripts._stack import wallets
 from scripts._stack.genesis import compiled_code

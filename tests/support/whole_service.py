@@ -11,10 +11,10 @@ from typing import Any
 
 from core.chain import ChainClient
 from core.chain.rpc import RpcClient
+from core.contracts.events import Layout
+from core.contracts.events.stock import SETTLER_EVENTS, Delivered, Entered
+from core.contracts.events.token import TOKEN_EVENTS, AuthorizationUsed
 from core.db.engine import make_pool
-from core.events import Layout
-from core.events.stock import SETTLER_EVENTS, Delivered, Entered
-from core.events.token import TOKEN_EVENTS, AuthorizationUsed
 from indexer.audit.run import audit
 from indexer.rebuild import rebuild
 from indexer.sources import sources_of
@@ -66,8 +66,8 @@ async def settle_everything(rig: Rig) -> None:
     await rig.until(lambda: _indexed(rig), "the index at the head", 120)
     unsettled = "SELECT strike_time, final_time FROM stock_market WHERE closed_tx IS NULL AND family = 2"
     for moment in sorted({moment for row in rig.rows(unsettled) for moment in (row[0] + 2, row[1] + 2, row[1] + 62)}):
-        if moment > rig.now("vpm"):
-            rig.warp("vpm", moment)
+        if moment > rig.now("stock"):
+            rig.warp("stock", moment)
             await asyncio.sleep(1)
     await rig.until(lambda: not rig.rows(unsettled), "every end", 240)
     unpaid = (
@@ -101,7 +101,7 @@ def view_all(rig: Rig, calls: list[dict[str, str]]) -> list[str]:
         for number, call in enumerate(calls)
     ]
     request = urllib.request.Request(
-        rig.chains["vpm"].url, json.dumps(body).encode(), {"Content-Type": "application/json"}
+        rig.chains["stock"].url, json.dumps(body).encode(), {"Content-Type": "application/json"}
     )
     with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=60) as response:
         answers = {each["id"]: each["result"] for each in json.load(response)}
@@ -109,7 +109,7 @@ def view_all(rig: Rig, calls: list[dict[str, str]]) -> list[str]:
 
 
 def _indexed(rig: Rig) -> bool:
-    head = int(rig.ask("vpm", "eth_blockNumber"), 16)
+    head = int(rig.ask("stock", "eth_blockNumber"), 16)
     rows = rig.rows("SELECT number FROM chain_cursor")
     return bool(rows) and rows[0][0] >= head - 1
 
@@ -158,7 +158,7 @@ def assert_intents_were_mined_once(rig: Rig) -> None:
     for intent, digest in rig.rows("SELECT intent_id, hash FROM outbox_transaction"):
         attempts[intent].append("0x" + bytes(digest).hex())
     for intent, digest, outcome, state in rows:
-        found = [rig.ask("vpm", "eth_getTransactionReceipt", each) for each in attempts[intent]]
+        found = [rig.ask("stock", "eth_getTransactionReceipt", each) for each in attempts[intent]]
         mined = [each for each in found if each is not None]
         assert [each["transactionHash"] for each in mined] == ["0x" + bytes(digest).hex()], (intent, state)
         assert (mined[0]["status"] == "0x1") == (outcome in ("succeeded", "cancelled")), (intent, outcome)
@@ -191,11 +191,11 @@ def assert_keepers_acted_once(rig: Rig) -> None:
 
 async def assert_index_equals_the_contracts(rig: Rig) -> None:
     """Every market and position of this history, as it was indexed and folded afresh; and a tampered row is found."""
-    sources = sources_of(rig.deployment("vpm"), "vpm")
+    sources = sources_of(rig.deployment("stock"), "stock")
     await rig.until(lambda: _indexed(rig), "the index at the head", 120)
     rig.stop("indexer")
     async with (
-        RpcClient((rig.chains["vpm"].url,), chain_id=sources.chain_id) as rpc,
+        RpcClient((rig.chains["stock"].url,), chain_id=sources.chain_id) as rpc,
         make_pool(rig.database_url, size=2) as pool,
     ):
         _, first = await audit(pool, ChainClient(rpc), sources)
@@ -218,15 +218,15 @@ def logs(rig: Rig, address: str, layouts: Mapping[bytes, Layout], kind: type) ->
     chosen = next(topic for topic, each in layouts.items() if each.name == kind.__name__)
     asked = {"fromBlock": "0x0", "toBlock": "latest", "address": address, "topics": ["0x" + chosen.hex()]}
     found = []
-    for log in rig.ask("vpm", "eth_getLogs", asked):
+    for log in rig.ask("stock", "eth_getLogs", asked):
         topics = bytes.fromhex("".join(topic[2:] for topic in log["topics"]))
         found.append(layouts[topics[:32]].read(topics, bytes.fromhex(log["data"][2:])))
     return found
 
 
 def ether(rig: Rig, one: wallets.Wallet) -> int:
-    return int(rig.ask("vpm", "eth_getBalance", one.address, "latest"), 16)
+    return int(rig.ask("stock", "eth_getBalance", one.address, "latest"), 16)
 
 
 def nonce(rig: Rig, one: wallets.Wallet) -> int:
-    return int(rig.ask("vpm", "eth_getTransactionCount", one.address, "latest"), 16)
+    return int(rig.ask("stock", "eth_getTransactionCount", one.address, "latest"), 16)

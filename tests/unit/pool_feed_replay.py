@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from eth_abi.abi import decode
 
+from core.feeds.pool_feed import FeedTerms, Observation, Pool, Quality, Source
 from core.local.packages import REPOSITORY, foundry_binary
-from core.mirror.pool_feed import FeedTerms, Observation, Pool, Quality, Source
 
 OUT = REPOSITORY / ".vpm" / "build" / "forge-pool-feed"
 CASES = "tests/contracts/forge/feeds/Cases.t.sol"

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from api.agent.answers import ErrorBody
-from api.agent.problems import CATALOGUE, RESERVED, RETRIABLE, error_body, problem
+from api.agent.bodies import ErrorBody
+from api.agent.errors import CATALOGUE, RESERVED, RETRIABLE, error_body, problem
 from api.http.problem import Problem
 
 ROOT = Path(__file__).resolve().parents[2]

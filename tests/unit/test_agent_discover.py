@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.agent.discover_gate import silence
-from api.agent.discover_rank import BROWSE, EXACT, browsed, open_markets, ranked, terms_of
-from api.agent.discover_words import folded, scanned, words_of
-from core.mirror.settlement import Kind
+from api.agent.discover.gate import silence
+from api.agent.discover.rank import BROWSE, EXACT, browsed, open_markets, ranked, terms_of
+from api.agent.discover.words import folded, scanned, words_of
+from core.agent.book import Kind
 from core.money import USD, ratio_text_down
 from tests.support.agent_markets import NOW, market, venue
 

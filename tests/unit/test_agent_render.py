@@ -12,15 +12,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.agent import outlook, pages, render
+from api.agent import cursors as pages
+from api.agent import outlook, render
 from api.agent.facts import Ending, Market, Observation, Stake
-from api.agent.orders import MAX_POINTS, MIN_SIZE, check_impact, check_open, largest_size, max_unmoving
 from api.agent.render import Links
 from api.agent.times import iso
+from api.agent.trade.orders import MAX_POINTS, MIN_SIZE, check_impact, check_open, largest_size, max_unmoving
 from api.http.problem import Problem
-from core.mirror.settlement import Book, Kind, Quote
+from core.agent.book import Book, Kind, Quote
+from core.feeds.words import Computed
 from core.money import USD, loads, parts_of
-from core.pool_words import Computed
 from tests.support import agent_markets
 from tests.support.agent_markets import CAP, NOW, stake
 from tests.support.pool_feeds import pool_feed

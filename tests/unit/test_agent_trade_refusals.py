@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from api.agent import trade_refusals
-from api.agent.problems import CATALOGUE, RETRIABLE
+from api.agent.errors import CATALOGUE, RETRIABLE
+from api.agent.trade import refusals as trade_refusals
 from api.http.problem import Problem
-from core.mirror.settlement import RefundReason
+from core.agent.book import RefundReason
 from core.outbox import Intent, IntentState, Outcome
 from tests.support.agent_markets import stake
 

@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 from x402.extensions.bazaar.facilitator import validate_discovery_extension_spec
 from x402.http.utils import decode_payment_required_header, decode_payment_response_header
 
-from api.agent import payment as paying
-from api.agent import x402
-from api.agent.payment import Payment, PaymentRejected
-from api.agent.x402 import Offer, PaymentsDiffer, Seller
+from api.agent.trade import payment as paying
+from api.agent.trade import x402
+from api.agent.trade.payment import Payment, PaymentRejected
+from api.agent.trade.x402 import Offer, PaymentsDiffer, Seller
 from core import signatures
-from core.deployments import Token
-from core.mirror.bet import bound_nonce
-from core.mirror.settlement import Form
+from core.agent.bet import bound_nonce
+from core.agent.book import Form
+from core.contracts.deployments import Token
 
 WALLET = "0x" + "11" * 20
 PAY_TO = "0x" + "22" * 20

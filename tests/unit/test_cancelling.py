@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from core.cancelling import heed_cancellation
+from core.service.cancelling import heed_cancellation
 
 
 async def test_a_swallowed_cancellation_is_noticed() -> None:

@@ -34,9 +34,9 @@ def test_defaults() -> None:
     assert settings.agent_enabled
     assert settings.cup_opens_at is None
     assert settings.limits_storage_url.get_secret_value() == "memory://"
-    base, stock = settings.chain("base"), settings.chain("vpm")
+    base, stock = settings.chain("base"), settings.chain("stock")
     assert base.deployment_file.name == "base.json"
-    assert stock.deployment_file.name == "vpm.json"
+    assert stock.deployment_file.name == "stock.json"
     assert base.deployment_file.exists()
     assert stock.deployment_file.exists()
     assert base.rpc_urls == ()
@@ -50,8 +50,8 @@ def test_lists_are_written_with_commas() -> None:
 
 
 def test_networks_choose_the_deployment_files(tmp_path: Path) -> None:
-    env = DATABASE | {"VPM_DEPLOYMENTS_DIR": str(tmp_path), "VPM_STOCK_NETWORK": "local-vpm"}
-    assert load(Settings, env).chain("vpm").deployment_file == tmp_path / "local-vpm.json"
+    env = DATABASE | {"VPM_DEPLOYMENTS_DIR": str(tmp_path), "VPM_STOCK_NETWORK": "local-stock"}
+    assert load(Settings, env).chain("stock").deployment_file == tmp_path / "local-stock.json"
 
 
 @pytest.mark.parametrize(
@@ -183,7 +183,7 @@ def test_nothing_secret_is_shown() -> None:
 
 
 def test_loaded_secrets_are_known_to_the_log() -> None:
-    load(RelayerSecrets, {"VPM_RELAYER_KEYS": f"{KEY},vpm:relay=0x{'22' * 32}"})
+    load(RelayerSecrets, {"VPM_RELAYER_KEYS": f"{KEY},stock:relay=0x{'22' * 32}"})
     load(ApiSecrets, {"CRON_SECRET": "a-long-cron-secret"})
     load(Settings, DATABASE)
     text = redact_text(f"{'11' * 32} {'22' * 32} a-long-cron-secret correct-horse")

@@ -16,14 +16,14 @@ from eth_account.messages import encode_defunct
 from hypothesis import given
 from hypothesis import strategies as st
 
+from core.agent.bet import market_key
+from core.agent.book import Book, Kind
+from core.agent.document import rendered
 from core.cup import messages, wheel
 from core.cup.amounts import cents_of, percent, text_of
 from core.cup.board import is_week, week_of
 from core.cup.books import FEE_BPS, paper_book
 from core.cup.listing import is_slug, listing_of
-from core.market_document import rendered
-from core.mirror.bet import market_key
-from core.mirror.settlement import Book, Kind
 from tests.cup_rig import specification
 
 WALLET = "0xAbCdEf0123456789aBcDeF0123456789AbCdEf01"

@@ -10,9 +10,9 @@ from typing import Any
 import jsonschema
 import pytest
 
-from core import deployments
 from core.config.settings import REPOSITORY
-from core.deployments import ContractInfo, Deployment, json_schema, load_deployment, write_deployment
+from core.contracts import deployments
+from core.contracts.deployments import ContractInfo, Deployment, json_schema, load_deployment, write_deployment
 from core.errors import EXIT_CONFIG, DeploymentError
 from core.money import USD
 from scripts._deploy.base import Holders
@@ -54,13 +54,13 @@ POOL_FEED = {
 
 
 @pytest.fixture
-def vpm() -> dict[str, Any]:
-    content: dict[str, Any] = json.loads((FOLDER / "vpm.json").read_text())
+def stock() -> dict[str, Any]:
+    content: dict[str, Any] = json.loads((FOLDER / "stock.json").read_text())
     return content
 
 
 def _load(folder: Path, content: object) -> Deployment:
-    file = folder / "vpm.json"
+    file = folder / "stock.json"
     file.write_text(content if isinstance(content, str) else json.dumps(content))
     return load_deployment(file)
 
@@ -80,22 +80,22 @@ def test_base() -> None:
 
 
 def test_the_stock_chain() -> None:
-    vpm = load_deployment(FOLDER / "vpm.json")
-    assert (vpm.chain_id, vpm.kind, vpm.status) == (4663, "arbitrum-orbit", "not-deployed")
-    usdg = vpm.token("USDG")
+    stock = load_deployment(FOLDER / "stock.json")
+    assert (stock.chain_id, stock.kind, stock.status) == (4663, "arbitrum-orbit", "not-deployed")
+    usdg = stock.token("USDG")
     assert (usdg.address, usdg.domain_name, usdg.domain_version) == (OTHER, "Global Dollar", "1")
-    assert {feed.ticker: (feed.proxy, feed.stock_token) for feed in vpm.price_feeds} == {
+    assert {feed.ticker: (feed.proxy, feed.stock_token) for feed in stock.price_feeds} == {
         "NVDA": ("0x379EC4f7C378F34a1B47E4F3cbeBCbAC3E8E9F15", "0xd0601CE157Db5bdC3162BbaC2a2C8aF5320D9EEC"),
         "TSLA": ("0x4A1166a659A55625345e9515b32adECea5547C38", "0x322F0929c4625eD5bAd873c95208D54E1c003b2d"),
         "AAPL": ("0x6B22A786bAa607d76728168703a39Ea9C99f2cD0", "0xaF3D76f1834A1d425780943C99Ea8A608f8a93f9"),
         "COIN": ("0xA3a468A452940B7D6b69991207B508c609a98Ef2", "0x6330D8C3178a418788dF01a47479c0ce7CCF450b"),
     }
-    for feed in vpm.price_feeds:
+    for feed in stock.price_feeds:
         assert (feed.decimals, feed.deviation_bps, feed.heartbeat_seconds) == (8, 50, 86_400)
         hours = feed.printing_hours
         assert (hours.timezone, hours.opens_day, hours.opens_at) == ("America/New_York", 6, "20:00")
         assert (hours.closes_day, hours.closes_at) == (4, "20:00")
-    assert (vpm.param("kappa"), vpm.param("feeBps"), vpm.param("voidDelaySeconds")) == (30, 200, 72 * 3600)
+    assert (stock.param("kappa"), stock.param("feeBps"), stock.param("voidDelaySeconds")) == (30, 200, 72 * 3600)
 
 
 def test_the_schema_file_is_the_models() -> None:
@@ -105,7 +105,7 @@ def test_the_schema_file_is_the_models() -> None:
 def test_the_files_pass_the_schema_as_others_would_check_it() -> None:
     schema = json.loads((FOLDER / "schema.json").read_text())
     jsonschema.Draft202012Validator.check_schema(schema)
-    for name in ("base", "vpm"):
+    for name in ("base", "stock"):
         jsonschema.validate(json.loads((FOLDER / f"{name}.json").read_text()), schema)
 
 
@@ -134,7 +134,7 @@ def _set(*path: Any, to: Any) -> Any:
         (_set("feeds", 0, "colour", to="green"), "feeds[0].colour: extra inputs are not permitted"),
         (_set("tokens", "USDG", "symbol", to="USDC"), "token USDG says its symbol is USDC"),
         (_set("status", to="deployed"), "status is deployed, but no contract is listed"),
-        (_set("network", to="base"), "network is 'base', but the file is 'vpm'"),
+        (_set("network", to="base"), "network is 'base', but the file is 'stock'"),
         (_set("explorerUrl", to="https://scan.example/"), "explorerUrl"),
         (_set("safe", to={"address": ADDRESS, "threshold": 2, "owners": [OTHER]}), "threshold is higher"),
         (_set("params", "kappa", to=30.5), "params.kappa"),
@@ -158,37 +158,37 @@ def _set(*path: Any, to: Any) -> Any:
         (_set("feeds", to=[POOL_FEED | {"maxLagSeconds": 1}]), "feeds[0].maxLagSeconds: extra inputs"),
     ],
 )
-def test_refusals_name_the_file_the_place_and_the_fault(tmp_path: Path, vpm: Any, change: Any, said: str) -> None:
-    change(vpm)
+def test_refusals_name_the_file_the_place_and_the_fault(tmp_path: Path, stock: Any, change: Any, said: str) -> None:
+    change(stock)
     with pytest.raises(DeploymentError) as e:
-        _load(tmp_path, vpm)
+        _load(tmp_path, stock)
     assert said in e.value.message
-    assert str(tmp_path / "vpm.json") in e.value.message
+    assert str(tmp_path / "stock.json") in e.value.message
     assert e.value.exit_code == EXIT_CONFIG
 
 
 @pytest.mark.parametrize("content", ["{", "", "[]", "null", '{"network": 1}'])
 def test_what_is_no_deployment_at_all(tmp_path: Path, content: str) -> None:
-    with pytest.raises(DeploymentError, match=r"vpm\.json is"):
+    with pytest.raises(DeploymentError, match=r"stock\.json is"):
         _load(tmp_path, content)
 
 
 def test_a_missing_file() -> None:
     with pytest.raises(DeploymentError, match="does not exist") as e:
-        load_deployment(Path("/nowhere/vpm.json"))
+        load_deployment(Path("/nowhere/stock.json"))
     assert "VPM_DEPLOYMENTS_DIR" in e.value.hint
 
 
 def test_asking_for_what_is_not_there() -> None:
-    vpm = load_deployment(FOLDER / "vpm.json")
+    stock = load_deployment(FOLDER / "stock.json")
     for ask in (
-        lambda: vpm.token("USDC"),
-        lambda: vpm.contract("Safe"),
-        lambda: vpm.price_feed("GME"),
-        lambda: vpm.param("x"),
-        lambda: vpm.agent_feed("BNKR/market_cap"),
+        lambda: stock.token("USDC"),
+        lambda: stock.contract("Safe"),
+        lambda: stock.price_feed("GME"),
+        lambda: stock.param("x"),
+        lambda: stock.agent_feed("BNKR/market_cap"),
     ):
-        with pytest.raises(DeploymentError, match="vpm"):
+        with pytest.raises(DeploymentError, match="stock"):
             ask()
 
 
@@ -197,16 +197,16 @@ def _deployed(deployment: Deployment, **contracts: str) -> Deployment:
     return deployment.model_copy(update={"status": "deployed", "contracts": infos, "start_block": 7})
 
 
-def test_written_and_read_again_is_the_same(tmp_path: Path, vpm: Any) -> None:
-    deployment = _deployed(_load(tmp_path, vpm), VestedMarkets=ADDRESS)
-    write_deployment(deployment, tmp_path / "vpm.json")
-    assert load_deployment(tmp_path / "vpm.json") == deployment
-    assert [path.name for path in tmp_path.iterdir()] == ["vpm.json"]
+def test_written_and_read_again_is_the_same(tmp_path: Path, stock: Any) -> None:
+    deployment = _deployed(_load(tmp_path, stock), VestedMarkets=ADDRESS)
+    write_deployment(deployment, tmp_path / "stock.json")
+    assert load_deployment(tmp_path / "stock.json") == deployment
+    assert [path.name for path in tmp_path.iterdir()] == ["stock.json"]
 
 
-def test_a_deployed_contract_is_never_overwritten(tmp_path: Path, vpm: Any) -> None:
-    plain = _load(tmp_path, vpm)
-    file = tmp_path / "vpm.json"
+def test_a_deployed_contract_is_never_overwritten(tmp_path: Path, stock: Any) -> None:
+    plain = _load(tmp_path, stock)
+    file = tmp_path / "stock.json"
     write_deployment(_deployed(plain, VestedMarkets=ADDRESS), file)
     before = file.read_bytes()
     for bad in (plain, _deployed(plain, VestedMarkets=OTHER), _deployed(plain, MarketLister=ADDRESS)):
@@ -220,13 +220,13 @@ def test_a_deployed_contract_is_never_overwritten(tmp_path: Path, vpm: Any) -> N
     assert set(load_deployment(file).contracts) == {"VestedMarkets", "MarketLister"}
 
 
-def test_a_pool_feed_keeps_every_digit(tmp_path: Path, vpm: Any) -> None:
+def test_a_pool_feed_keeps_every_digit(tmp_path: Path, stock: Any) -> None:
     """Supplies and liquidity pass 64 bits, which JSON readers round."""
-    vpm["feeds"] = [*vpm["feeds"], FEED | {"key": "OTHER/users", "address": OTHER}, POOL_FEED]
-    jsonschema.validate(vpm, json.loads((FOLDER / "schema.json").read_text()))
-    first = _load(tmp_path, vpm)
-    write_deployment(first, tmp_path / "vpm.json")
-    again = load_deployment(tmp_path / "vpm.json")
+    stock["feeds"] = [*stock["feeds"], FEED | {"key": "OTHER/users", "address": OTHER}, POOL_FEED]
+    jsonschema.validate(stock, json.loads((FOLDER / "schema.json").read_text()))
+    first = _load(tmp_path, stock)
+    write_deployment(first, tmp_path / "stock.json")
+    again = load_deployment(tmp_path / "stock.json")
     assert again == first
     (feed,) = again.pool_feeds
     assert feed == again.agent_feed("BNKR/market_cap") != again.agent_feed("OTHER/users")
@@ -235,23 +235,23 @@ def test_a_pool_feed_keeps_every_digit(tmp_path: Path, vpm: Any) -> None:
     assert [each.key for each in again.agent_feeds] == ["OTHER/users", "BNKR/market_cap"]
 
 
-def test_the_file_is_named_after_its_network(tmp_path: Path, vpm: Any) -> None:
-    with pytest.raises(DeploymentError, match=r"belongs in vpm\.json"):
-        write_deployment(_load(tmp_path, vpm), tmp_path / "base.json")
+def test_the_file_is_named_after_its_network(tmp_path: Path, stock: Any) -> None:
+    with pytest.raises(DeploymentError, match=r"belongs in stock\.json"):
+        write_deployment(_load(tmp_path, stock), tmp_path / "base.json")
 
 
-def test_a_failed_write_leaves_the_old_file(tmp_path: Path, vpm: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    deployment = _load(tmp_path, vpm)
-    before = (tmp_path / "vpm.json").read_bytes()
+def test_a_failed_write_leaves_the_old_file(tmp_path: Path, stock: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    deployment = _load(tmp_path, stock)
+    before = (tmp_path / "stock.json").read_bytes()
 
     def full(descriptor: int) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(deployments.os, "fsync", full)
     with pytest.raises(DeploymentError, match="No space left on device"):
-        write_deployment(deployment, tmp_path / "vpm.json")
-    assert (tmp_path / "vpm.json").read_bytes() == before
-    assert [path.name for path in tmp_path.iterdir()] == ["vpm.json"]
+        write_deployment(deployment, tmp_path / "stock.json")
+    assert (tmp_path / "stock.json").read_bytes() == before
+    assert [path.name for path in tmp_path.iterdir()] == ["stock.json"]
 
 
 # ---------------------------------------------------------------- what the deployment scripts write

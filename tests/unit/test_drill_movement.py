@@ -50,7 +50,7 @@ def test_nothing_moves_by_being_there_or_by_starting_again() -> None:
     seen = Seen()
     for _ in range(2):
         process = Process()
-        process.bets.labels("vpm").inc(0)
+        process.bets.labels("stock").inc(0)
         process.leads.labels("keeper").set(1)
         for instance in ("api-0", "relayer-0"):
             seen.take(instance, process.text)
@@ -62,7 +62,7 @@ def test_nothing_moves_by_being_there_or_by_starting_again() -> None:
 
 def test_a_counter_and_a_histogram_move_by_one() -> None:
     seen, process = Seen(), Process()
-    process.bets.labels("vpm").inc()
+    process.bets.labels("stock").inc()
     process.took.observe(0.0)
     seen.take("api-0", process.text)
     assert still(seen) == {"vpm_ends_total", "vpm_leads", "vpm_open"}

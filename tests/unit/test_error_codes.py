@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from api.agent.problems import CATALOGUE, error_body, problem
+from api.agent.errors import CATALOGUE, error_body, problem
 from api.web.error_codes import AGENT_CAUSES, COMMON, CUP, STOCK, tables
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -34,7 +34,7 @@ def _of(path: Path) -> Iterator[str]:
     ("folders", "known"),
     [
         (("api/agent",), AGENT_CAUSES.keys()),
-        (("api/vpm",), STOCK.keys() | COMMON.keys()),
+        (("api/stock",), STOCK.keys() | COMMON.keys()),
         (("api/cup", "core/cup"), CUP.keys() | COMMON.keys()),
         (("api/http", "api/web"), COMMON.keys()),
     ],
@@ -48,7 +48,7 @@ def test_no_code_lacks_its_cause(folders: tuple[str, ...], known: set[str]) -> N
 
 def test_nothing_is_explained_that_is_never_sent() -> None:
     assert AGENT_CAUSES.keys() == CATALOGUE.keys()
-    assert STOCK.keys() <= codes("api/vpm")
+    assert STOCK.keys() <= codes("api/stock")
     assert CUP.keys() <= codes("api/cup", "core/cup")
     for surface in tables().values():
         assert all(cause.endswith((".", "only.")) and step for cause, step in surface.values())

@@ -12,8 +12,8 @@ import pytest
 from eth_abi.abi import encode
 
 from core.chain.abi import Abi, Event, Parameter
-from core.events import Layout, Role, UndecodableLog, layouts_of
-from core.events.layout import arguments
+from core.contracts.events import Layout, Role, UndecodableLog, layouts_of
+from core.contracts.events.layout import arguments
 from core.local.packages import REPOSITORY
 
 ABIS = {

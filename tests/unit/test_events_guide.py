@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 from eth_account import Account
 
-from api.agent.webhook_dispatcher import RETRIES
-from api.agent.webhook_sending import Signer
-from core.agent_events import payloads
-from core.agent_events.kinds import EventType
-from core.market_document import Specification
-from core.market_words import Outcome
-from core.mirror.settlement import Book, Kind
+from api.agent.notices.dispatcher import RETRIES
+from api.agent.notices.sending import Signer
+from core.agent.book import Book, Kind
+from core.agent.document import Specification
+from core.agent.notices import payloads
+from core.agent.notices.kinds import EventType
+from core.agent.words import Outcome
 
 GUIDE = (Path(__file__).resolve().parents[2] / "docs" / "events.md").read_text()
 KEY = "0x" + "11" * 32

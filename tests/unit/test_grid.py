@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.grid import MAX_RING, Needs, batches, grid_time, missing, next_grid_time, ring_for
-from core.mirror.settlement import Kind
+from core.agent.book import Kind
+from core.feeds.grid import MAX_RING, Needs, batches, grid_time, missing, next_grid_time, ring_for
 
 NOW = 1_800_000_000
 MINUTE = 60

@@ -22,7 +22,7 @@ HEADER = """
 import asyncio, sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from core.daemon import Daemon, run_daemon
+from core.service.daemon import Daemon, run_daemon
 from core.errors import DatabaseUnreachable
 
 async def forever(daemon):

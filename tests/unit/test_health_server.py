@@ -8,10 +8,10 @@ from typing import Any
 import aiohttp
 import pytest
 
-from core import health
 from core.errors import EXIT_CONFIG, ConfigError
-from core.health import HealthServer
 from core.log import register_secret
+from core.service import health
+from core.service.health import HealthServer
 
 
 async def _get(url: str) -> tuple[int, Any]:

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from eth_utils.crypto import keccak
 
+from core.agent.book import MarketStatus, VoidReason
+from core.contracts.events import Role, layouts_of
 from core.db.schema.index_agent import agent_market, agent_outcome
-from core.events import Role, layouts_of
-from core.mirror.settlement import MarketStatus, VoidReason
 from indexer.errors import Contradiction
 from indexer.fold.agent import AgentFold
 from indexer.logs import LogRecord

@@ -10,11 +10,11 @@ import sqlalchemy as sa
 from hypothesis import given
 from hypothesis import strategies as st
 
+from core.contracts.deployments import load_deployment
+from core.contracts.events import Role, layouts_of
+from core.contracts.events.token import AUTHORIZATION_CANCELED, AUTHORIZATION_USED, TRANSFER
 from core.db.schema import index, index_agent, index_shared, index_stock
-from core.deployments import load_deployment
 from core.errors import DeploymentError
-from core.events import Role, layouts_of
-from core.events.token import AUTHORIZATION_CANCELED, AUTHORIZATION_USED, TRANSFER
 from core.local.packages import REPOSITORY
 from indexer.backfill import LOGS_PER_PAGE, WIDEST_BLOCKS, Width
 from indexer.bloom import BloomTest, mask
@@ -133,7 +133,7 @@ def test_a_width_finds_the_pages_it_aims_at() -> None:
 
 
 def test_both_live_networks_say_what_to_follow_once_deployed() -> None:
-    for name, role in (("vpm", Role.SETTLER), ("base", Role.WALLET)):
+    for name, role in (("stock", Role.SETTLER), ("base", Role.WALLET)):
         deployment = load_deployment(REPOSITORY / "deployments" / f"{name}.json")
         if not deployment.is_deployed:
             with pytest.raises(DeploymentError, match="Nothing is deployed"):

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.events import Role
-from core.events.token import AuthorizationCanceled, AuthorizationUsed, Transfer
+from core.contracts.events import Role
+from core.contracts.events.token import AuthorizationCanceled, AuthorizationUsed, Transfer
 from indexer.decode import decode_logs
 from indexer.errors import Contradiction
 from indexer.fold.payments import authorizations, needed, pairs, relevant

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from core.mirror.rounds import Problem
-from core.mirror.settlement import Book, Kind, MarketStatus, Reading, StakeStatus, Terms
+from core.agent.book import Book, Kind, MarketStatus, Reading, StakeStatus, Terms
+from core.feeds.rounds import Problem
 from keeper.agent.paying import BATCH, MIN_LOST, Counters, Due, Stake, dues, has_lost, lost_ids, payments
 from keeper.agent.settling import RESOLVE, VOID, Facts, InEffect, Settle, Wait, claim, decide_market
 from keeper.opinions import Opinions

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from core.abi import abi
-from core.mirror.settlement import Form
+from core.agent.book import Form
+from core.contracts.abi import abi
 from keeper.agent.crediting import (
     WITH_BYTES,
     WITH_PARTS,

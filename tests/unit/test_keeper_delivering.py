@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from core.mirror.vested import (
+from core.stock.vested import (
     DOWN,
     UP,
     Market,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Set
 
-from core.grid import Needs
+from core.feeds.grid import Needs
 from keeper.agent.recording import BATCH, BATCHES, FRESH_SECONDS, Standing, groups, subject
 from tests.support.pool_feeds import pool_feed
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.market_document import Specification, described
-from core.mirror.bet import market_key
-from core.mirror.settlement import MARGIN, MIN_STAKE, FeedTerms, Kind, ListingBounds, bucket, listing_terms
+from core.agent.bet import market_key
+from core.agent.book import MARGIN, MIN_STAKE, FeedTerms, Kind, ListingBounds, bucket, listing_terms
+from core.agent.document import Specification, described
 from keeper.agent.listing import Listing, Plan, Priors, Unlisted, decide, round_plans, standing_plans
 from keeper.agent.series import (
     HOUR,

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from core.mirror.rounds import Problem, Status
+from core.feeds.rounds import Problem, Status
 from keeper.opinions import Opinions
 from keeper.sightings import Sighting
 from keeper.stock.settling import Facts, Settle, Wait, decide

@@ -98,13 +98,13 @@ def test_keys_of_key_services_stand_where_keystores_stand() -> None:
     arn = "arn:aws:kms:eu-central-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab"
     assert _named(
         f"base:relay=aws-kms://eu-central-1/alias/vpm-relay-0#{SOMEBODY}, aws-kms://eu-central-1/{arn},"
-        f"vpm:opener={GCP}, vpm:keeper=/keys/stock.json",
+        f"stock:opener={GCP}, stock:keeper=/keys/stock.json",
         VPM_RELAYER_KEYSTORE_PASSWORD_FILE="/keys/password",
     ) == [
         ("base", ("relay",), KeyName("aws-kms", "eu-central-1", "alias/vpm-relay-0", somebody)),
         (None, ("relay", "keeper"), KeyName("aws-kms", "eu-central-1", arn)),
-        ("vpm", ("opener",), KeyName("gcp-kms", "", GCP.removeprefix("gcp-kms://"))),
-        ("vpm", ("keeper",), Path("/keys/stock.json")),
+        ("stock", ("opener",), KeyName("gcp-kms", "", GCP.removeprefix("gcp-kms://"))),
+        ("stock", ("keeper",), Path("/keys/stock.json")),
     ]
     (key,) = _named(GCP)  # no file, so no password
     assert str(key[2]) == GCP

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.market_document import ID_PATTERN, MAX_ID, Metadata, Specification, described, id_of, rendered
-from core.market_words import Observed, duration, interval, moment, outcomes_of, usd_label
-from core.mirror.bet import market_key
-from core.mirror.settlement import Kind
-from core.pool_words import Computed, every
+from core.agent.bet import market_key
+from core.agent.book import Kind
+from core.agent.document import ID_PATTERN, MAX_ID, Metadata, Specification, described, id_of, rendered
+from core.agent.words import Observed, duration, interval, moment, outcomes_of, usd_label
+from core.feeds.words import Computed, every
 from tests.support.pool_feeds import pool_feed
 
 FEED = bytes.fromhex("Ab" * 20)

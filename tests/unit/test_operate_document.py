@@ -150,7 +150,7 @@ def test_reindex_forgets_all_that_is_read_of_a_chain_and_nothing_else() -> None:
         if (name.startswith(("chain_", "stock_", "oracle_", "token_")) and name not in core.db.schema.totals.__dict__)
         or (name.startswith("agent_") and name in core.db.schema.index_agent.__dict__)
     }
-    covered = {*SHARED, "chain_cursor", *OWN["base"], *OWN["vpm"]}
+    covered = {*SHARED, "chain_cursor", *OWN["base"], *OWN["stock"]}
     assert covered <= set(metadata.tables)
     assert index_tables - covered == {"chain_audit"}
     assert not covered & {name for name in metadata.tables if name.startswith(("cup_", "outbox_", "keeper_", "relay_"))}

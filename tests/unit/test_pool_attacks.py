@@ -14,9 +14,9 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from core.mirror.settlement import Kind, Reading, Terms, decide
-from core.mirror.uniswap import Pool, sqrt_price_at
-from core.pools.cost import Source, moved
+from core.agent.book import Kind, Reading, Terms, decide
+from core.feeds.cost import Source, moved
+from core.feeds.uniswap import Pool, sqrt_price_at
 from tests.support.pool_attacker import KINDS, STEPS, Attacks, Curves, Outcome, Step, pool_of, tried, watched
 
 LONG = bool(os.environ.get("VPM_TEST_LONG"))

@@ -6,8 +6,7 @@ import math
 
 import pytest
 
-from core.mirror.uniswap import Pool, sqrt_price_at
-from core.pools.cost import (
+from core.feeds.cost import (
     BLOCK_SECONDS,
     FULL_REACH,
     SECONDS_PER_YEAR,
@@ -17,6 +16,7 @@ from core.pools.cost import (
     pot_cap,
     sigma_of,
 )
+from core.feeds.uniswap import Pool, sqrt_price_at
 from scripts._feed import table
 from tests.support.pool_attacker import pool_of
 

@@ -7,8 +7,8 @@ from decimal import Decimal, localcontext
 
 import pytest
 
-from core.mirror.fixed import WAD, exp_wad
-from core.mirror.pool_feed import (
+from core.agent.fixed import WAD, exp_wad
+from core.feeds.pool_feed import (
     MAX_ANSWER,
     FeedTerms,
     NotRecordedYet,

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import pytest
 
-from core.mirror.settlement import BPS, MIN_FEE_BPS
-from core.pools.cost import FULL_REACH, REACHES
+from core.agent.book import BPS, MIN_FEE_BPS
+from core.feeds.cost import FULL_REACH, REACHES
 from tests.support.impact_bound import arbitraged, unarbitraged
 
 MIN_CHANCE = 0.01

@@ -9,11 +9,11 @@ import pytest
 from eth_abi.abi import encode
 from eth_utils.crypto import keccak
 
-from core.events.pool import POOL_EVENTS, Initialized, LiquidityMoved, PoolChange, Swapped
-from core.mirror import uniswap
-from core.mirror.pool_feed import Observation, Pool, Window
-from core.mirror.pool_logs import pool_from_logs
-from core.mirror.uniswap.ticks import sqrt_price_at
+from core.contracts.events.pool import POOL_EVENTS, Initialized, LiquidityMoved, PoolChange, Swapped
+from core.feeds import uniswap
+from core.feeds.pool_feed import Observation, Pool, Window
+from core.feeds.pool_logs import pool_from_logs
+from core.feeds.uniswap.ticks import sqrt_price_at
 
 BEGIN = 1_800_000_000
 WINDOW = 600

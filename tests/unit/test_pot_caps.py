@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from core.deployments import load_deployment, write_deployment
+from core.contracts.deployments import load_deployment, write_deployment
 from core.money import USD
 from scripts._deploy.caps import Borne, evidence_of, judged, with_evidence
 from scripts._deploy.session import Refused

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.mirror.prior import AVERAGE_WEIGHT, UNSURE, YEAR, WeightBounds, weights_for
-from core.mirror.settlement import Kind
+from core.agent.book import Kind
+from core.agent.prior import AVERAGE_WEIGHT, UNSURE, YEAR, WeightBounds, weights_for
 
 LIMITS = WeightBounds(10**6, 10**9)
 MONTH = 30 * 86_400

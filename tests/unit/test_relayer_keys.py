@@ -16,7 +16,7 @@ from relayer.keys import lane_specs, read_keys
 from relayer.policy import known_errors, policy_of
 
 FIRST, SECOND = "0x" + "11" * 32, "0x" + "22" * 32
-CHAINS = {"base": 8453, "vpm": 4663}
+CHAINS = {"base": 8453, "stock": 4663}
 
 
 def lanes(keys: str, chains: dict[str, int] = CHAINS) -> list[tuple[str, int, tuple[str, ...], str]]:
@@ -31,13 +31,13 @@ def address(key: str) -> str:
 def test_a_bare_key_relays_and_keeps_on_every_chain() -> None:
     assert lanes(FIRST) == [
         ("base", 8453, ("relay", "keeper"), address(FIRST)),
-        ("vpm", 4663, ("relay", "keeper"), address(FIRST)),
+        ("stock", 4663, ("relay", "keeper"), address(FIRST)),
     ]
 
 
 def test_a_key_may_name_its_chain_and_its_groups() -> None:
-    assert lanes(f"vpm:opener={FIRST}, base:lister+publisher={SECOND}") == [
-        ("vpm", 4663, ("opener",), address(FIRST)),
+    assert lanes(f"stock:opener={FIRST}, base:lister+publisher={SECOND}") == [
+        ("stock", 4663, ("opener",), address(FIRST)),
         ("base", 8453, ("lister", "publisher"), address(SECOND)),
     ]
 
@@ -46,19 +46,21 @@ def test_the_creditor_has_a_lane_of_its_own() -> None:
     assert lanes(f"base:credit={SECOND},{FIRST}") == [
         ("base", 8453, (CREDIT,), address(SECOND)),
         ("base", 8453, (RELAY, KEEPER), address(FIRST)),
-        ("vpm", 4663, (RELAY, KEEPER), address(FIRST)),
+        ("stock", 4663, (RELAY, KEEPER), address(FIRST)),
     ]
 
 
 def test_a_key_named_twice_on_a_chain_is_one_lane() -> None:
-    assert lanes(f"vpm:opener={FIRST},relay={FIRST}") == [
-        ("vpm", 4663, ("opener", "relay"), address(FIRST)),
+    assert lanes(f"stock:opener={FIRST},relay={FIRST}") == [
+        ("stock", 4663, ("opener", "relay"), address(FIRST)),
         ("base", 8453, ("relay",), address(FIRST)),
     ]
 
 
 def test_a_group_named_twice_for_a_key_is_served_once() -> None:
-    assert lanes(f"vpm:opener+relay={FIRST},vpm:relay={FIRST}") == [("vpm", 4663, ("opener", "relay"), address(FIRST))]
+    assert lanes(f"stock:opener+relay={FIRST},stock:relay={FIRST}") == [
+        ("stock", 4663, ("opener", "relay"), address(FIRST))
+    ]
 
 
 def test_a_chain_that_is_not_configured_has_no_lanes() -> None:
@@ -103,7 +105,7 @@ def test_no_key_at_all_is_an_error_that_names_the_variables() -> None:
 
 def test_the_policy_follows_the_settings_of_its_chain() -> None:
     settings = load(RelayerSettings, {"VPM_RELAYER_BASE_MAX_FEE_GWEI": "0.5", "VPM_RELAYER_GAS_PER_HOUR_ETHER": "0.25"})
-    base, stock = policy_of(settings, "base", {}), policy_of(settings, "vpm", {})
+    base, stock = policy_of(settings, "base", {}), policy_of(settings, "stock", {})
     assert base.fees.cap_wei == 500_000_000
     assert stock.fees.cap_wei == int(settings.stock_max_fee_gwei * 10**9)
     assert base.gas_per_hour_wei == int(Decimal("0.25") * 10**18)

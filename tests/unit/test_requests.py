@@ -9,11 +9,11 @@ import pytest
 from annotated_types import BaseMetadata
 from pydantic import BaseModel, Field, ValidationError
 
-import api.agent.event_models
-import api.agent.models
+import api.agent.notices.models
+import api.agent.requests
 import api.cup.models
-import api.vpm.models.relay
-from api.agent.models import MarketsQuery
+import api.stock.bodies.relay
+from api.agent.requests import MarketsQuery
 from api.http.problem import Problem
 from api.http.requests import FORMS, check_named_once, unfit
 
@@ -57,7 +57,7 @@ def _of(metadata: Any) -> Iterator[str]:
 
 
 def test_every_pattern_of_a_request_has_its_words() -> None:
-    modules = (api.agent.models, api.agent.event_models, api.cup.models, api.vpm.models.relay)
+    modules = (api.agent.requests, api.agent.notices.models, api.cup.models, api.stock.bodies.relay)
     found = {pattern for module in modules for pattern in patterns(module)}
     assert len(found) >= 8
     assert found <= FORMS.keys()

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.mirror.rounds import (
+from core.feeds.rounds import (
     MAX_NUMBER,
     Head,
     Outcome,

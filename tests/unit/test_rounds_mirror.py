@@ -1,4 +1,4 @@
-"""core/mirror/rounds.py against the contracts: the same tapes, drawn from the same seeds, must fold to the same hashes.
+"""core/feeds/rounds.py against the contracts: the same tapes, drawn from the same seeds, must fold to the same hashes.
 
 `tests/contracts/forge/rounds/RoundMirror.t.sol` folds what the contracts say and holds the hashes. When the tapes
 change on purpose, run this file, take the hashes it computes, and let forge confirm that the contracts come to them as
@@ -14,8 +14,8 @@ from pathlib import Path
 from eth_abi.abi import encode
 from eth_utils.crypto import keccak
 
-from core.mirror import rounds
-from core.mirror.rounds import Head, Round, Spec, round_id
+from core.feeds import rounds
+from core.feeds.rounds import Head, Round, Spec, round_id
 
 FORGE_TEST = Path(__file__).parents[1] / "contracts" / "forge" / "rounds" / "RoundMirror.t.sol"
 EPOCH = 1000

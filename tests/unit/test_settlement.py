@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.mirror.fixed import WAD, ln_wad, mul_div
-from core.mirror.settlement import (
+from core.agent.book import (
     BPS,
     DOWN,
     MAX_FEE_BPS,
@@ -31,6 +30,7 @@ from core.mirror.settlement import (
     fee_of,
     shares_for,
 )
+from core.agent.fixed import WAD, ln_wad, mul_div
 from tests.support.settlement_books import History, histories, orders
 
 getcontext().prec = 90

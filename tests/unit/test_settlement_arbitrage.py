@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from core.mirror.settlement import MAX_OUTCOMES, MIN_FEE_BPS, MIN_OUTCOMES, MIN_STAKE, Book
+from core.agent.book import MAX_OUTCOMES, MIN_FEE_BPS, MIN_OUTCOMES, MIN_STAKE, Book
 
 CLIMBS = int(os.environ.get("VPM_TEST_CLIMBS", "24"))
 STEPS = 1500

@@ -7,7 +7,7 @@ from eth_utils.crypto import keccak
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.mirror.bet import NONCE_MARK, Bet, bet_hash, bound_nonce, idem_hash, is_marked, market_key
+from core.agent.bet import NONCE_MARK, Bet, bet_hash, bound_nonce, idem_hash, is_marked, market_key
 
 CONTRACT = "0x5FbDB2315678afecb367f032d93F642f64180aa3"
 addresses = st.binary(min_size=20, max_size=20).map(lambda raw: "0x" + raw.hex())

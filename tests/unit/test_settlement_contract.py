@@ -17,9 +17,9 @@ from pathlib import Path
 import pytest
 from eth_abi.abi import encode
 
+from core.agent.book import MAX_OUTCOMES, MAX_STAKE, MIN_OUTCOMES, MIN_STAKE, Book
+from core.agent.fixed import WAD, ln_wad
 from core.local.packages import REPOSITORY
-from core.mirror.fixed import WAD, ln_wad
-from core.mirror.settlement import MAX_OUTCOMES, MAX_STAKE, MIN_OUTCOMES, MIN_STAKE, Book
 from tests.unit.settlement_replay import replay
 
 TRADES = int(os.environ.get("VPM_TEST_TRADES", "20000"))

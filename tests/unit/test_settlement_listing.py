@@ -9,9 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.abi import abi
-from core.local.packages import REPOSITORY
-from core.mirror.settlement import (
+from core.agent.book import (
     CHALLENGE_DELAY,
     GRID_CHALLENGE_DELAY,
     MARGIN,
@@ -25,6 +23,8 @@ from core.mirror.settlement import (
     Unlistable,
     listing_terms,
 )
+from core.contracts.abi import abi
+from core.local.packages import REPOSITORY
 
 NOW, HOUR = 1_800_000_000, 3_600
 BOUNDS = ListingBounds(fee_bps=200, min_weight=10**6, max_weight=10**9, dispute_window=HOUR, void_delay=2 * HOUR)

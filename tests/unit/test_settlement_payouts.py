@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from core.mirror.settlement import MAX_STAKE, MIN_STAKE, fee_of
+from core.agent.book import MAX_STAKE, MIN_STAKE, fee_of
 from tests.support.settlement_books import MAX_WEIGHT, MIN_WEIGHT, History, histories, orders
 
 FEE_BPS = 200

@@ -11,7 +11,7 @@ from random import Random
 
 import pytest
 
-from core.mirror.settlement import MIN_FEE_BPS, MIN_STAKE, Book
+from core.agent.book import MIN_FEE_BPS, MIN_STAKE, Book
 from tests.support.settlement_study import ALL, FEE_BPS, NAMED, NOBODY, USD, Crowd, World, worst
 
 LONG = os.environ.get("VPM_TEST_LONG") == "1"

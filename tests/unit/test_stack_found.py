@@ -16,7 +16,7 @@ from scripts._vpm import cli
 READY = {
     "base_url": "http://127.0.0.1:8400",
     "database_url": "postgresql://vpm@127.0.0.1:5433/vpm",
-    "rpc": {"base": "http://127.0.0.1:1", "vpm": "http://127.0.0.1:2"},
+    "rpc": {"base": "http://127.0.0.1:1", "stock": "http://127.0.0.1:2"},
     "deployments": "/somewhere/deployments",
 }
 

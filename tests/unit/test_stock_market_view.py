@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from api.vpm.facts import Head, ListedMarket, Oracle, Phase, Reading, Settlement, Venue
-from api.vpm.market_view import NOTHING_READ, listed_body
-from api.vpm.models.markets import MarketBody
-from core.mirror.rounds import Round
-from core.mirror.vested import Book, Market, Terms
+from api.stock.bodies.markets import MarketBody
+from api.stock.facts import Head, ListedMarket, Oracle, Phase, Reading, Settlement, Venue
+from api.stock.market_view import NOTHING_READ, listed_body
+from core.feeds.rounds import Round
+from core.stock.vested import Book, Market, Terms
 
 USDG = 10**6
 STRIKE, FINAL, DAY = 1_000_000, 1_003_600, 86_400

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from core.mirror.classic import classic_payout, fee_on_gain
-from core.mirror.vested import (
+from core.stock.classic import classic_payout, fee_on_gain
+from core.stock.vested import (
     DOWN,
     MAX_PRINCIPAL,
     UP,
@@ -29,8 +29,8 @@ from core.mirror.vested import (
     settlement,
     share,
 )
-from core.mirror.vested_fold import Diverged, Entered, FeesSwept, MarketCreated, Resolved, VintageFinalized, event, fold
-from core.mirror.vested_views import market_view, owner_totals, position_view
+from core.stock.vested_fold import Diverged, Entered, FeesSwept, MarketCreated, Resolved, VintageFinalized, event, fold
+from core.stock.vested_views import market_view, owner_totals, position_view
 
 TOKEN = 10**6
 FREEZE = 1_000

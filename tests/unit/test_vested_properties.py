@@ -8,7 +8,7 @@ from random import Random
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from core.mirror.vested import (
+from core.stock.vested import (
     Market,
     Moment,
     Position,
@@ -22,8 +22,8 @@ from core.mirror.vested import (
     open_books,
     quote,
 )
-from core.mirror.vested_fold import Ledger, fold
-from core.mirror.vested_views import market_view, position_view
+from core.stock.vested_fold import Ledger, fold
+from core.stock.vested_views import market_view, position_view
 from tests.contracts.model.histories import Enter, History, NextBlock, generate
 from tests.contracts.model.narrator import FREEZE, Narrator
 from tests.contracts.model.parimutuel import SCALE, Model

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from api.agent.webhook_dispatcher import AT_ONCE
-from api.agent.webhook_sending import Sender, Signer
-from api.agent.webhook_targets import Pinned, TargetRefused, checked_url, is_public, resolve
+from api.agent.notices.dispatcher import AT_ONCE
+from api.agent.notices.sending import Sender, Signer
+from api.agent.notices.targets import Pinned, TargetRefused, checked_url, is_public, resolve
 
 LITERALS = [
     "https://127.0.0.1/",

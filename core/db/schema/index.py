@@ -32,7 +32,7 @@ chain_cursor = Table(
     "chain_cursor",
     metadata,
     Column("chain_id", BigInteger, primary_key=True, autoincrement=False),
-    Column("name", Text, nullable=False),  # "base" or "vpm", as in the settings
+    Column("name", Text, nullable=False),  # "base" or "stock", as in the settings
     Column("start_block", BlockNumber, nullable=False),
     Column("number", BlockNumber, nullable=False),  # start_block - 1 before the first block
     Column("hash", Hash32),
@@ -63,8 +63,8 @@ chain_block = Table(
     Column("l1_block_number", BlockNumber, nullable=False),
 )
 
-# `topics` are the 32-byte topics joined. `entity` is what the log changes (core.events): a letter for the kind and the
-# id in bytes, for example m + a stock market's id in 8 bytes; NULL for a log that only adds a row of its own.
+# `topics` are the 32-byte topics joined. `entity` is what the log changes (core.contracts.events): a letter for the
+# kind and the id in bytes, for example m + a stock market's id in 8 bytes; NULL for a log that only adds a row.
 chain_log = Table(
     "chain_log",
     metadata,

@@ -1,7 +1,7 @@
 """Projections of the stock side: every book, vintage and position, folded from logs. The indexer alone writes here.
 
 Amounts are token units (6 decimals); accumulators are scaled by 1e18; answers have 8 decimals; times are Unix seconds.
-`core.projections.stock` turns rows into the values of `core.mirror.vested`, which work out everything else (accepted,
+`core.stock.projection` turns rows into the values of `core.stock.vested`, which work out everything else (accepted,
 refused, accrued, settlement) exactly as the contract does. `*_block` is the block in which something happened, `*_at`
 its time, `*_tx` the transaction.
 """
@@ -93,7 +93,7 @@ stock_market = Table(
 )
 
 # All entries of one market in one block.number; the seed's is 0. Accepted and entry accumulators are NULL until it is
-# finalized on chain (core.mirror.vested shows a finished one as the contract's views do, before that).
+# finalized on chain (core.stock.vested shows a finished one as the contract's views do, before that).
 stock_vintage = Table(
     "stock_vintage",
     metadata,

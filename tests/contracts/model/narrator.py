@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from core.mirror import vested_fold as log
-from core.mirror.vested import Moment, Terms
+from core.stock import vested_fold as log
+from core.stock.vested import Moment, Terms
 from tests.contracts.model import histories as step
 from tests.contracts.model.histories import History, Run, Step
 from tests.contracts.model.parimutuel import Entry

@@ -2,8 +2,9 @@
 
 It follows the mechanism's text entry by entry: a vintage is matched the moment its block is over, every promise is
 handed to every standing entry in a loop, and each entry remembers what it was promised. There are no accumulators, no
-lazy reads and no storage layout here, and no code in common with `core.mirror`. Where the mechanism rounds (a promise
-per unit of principal, an entry's share, a payout, a fee), so does this; `exact_payout` is the same without rounding.
+lazy reads and no storage layout here, and no code in common with `core.stock.vested`. Where the mechanism rounds (a
+promise per unit of principal, an entry's share, a payout, a fee), so does this; `exact_payout` is the same without
+rounding.
 """
 
 from __future__ import annotations

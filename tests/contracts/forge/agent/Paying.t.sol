@@ -6,7 +6,7 @@ import {ReentrancyGuardTransient} from "@openzeppelin/contracts/utils/Reentrancy
 import {ISettlementWallet} from "../../../../contracts/agent/ISettlementWallet.sol";
 import {SettlementWallet} from "../../../../contracts/agent/SettlementWallet.sol";
 import {LocalUSDC} from "../../../../contracts/local/LocalUSDC.sol";
-import {HookToken, ITokenHook, LyingToken} from "../vpm/HostileTokens.sol";
+import {HookToken, ITokenHook, LyingToken} from "../stock/HostileTokens.sol";
 import {OnOpenZeppelin, OnUsdc, OnUsdg, SmartWallet, WalletBase} from "./WalletBase.sol";
 
 abstract contract PayingSuite is WalletBase {

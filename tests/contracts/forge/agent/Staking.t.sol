@@ -4,7 +4,7 @@ pragma solidity 0.8.37;
 import {IAgentLister} from "../../../../contracts/agent/IAgentLister.sol";
 import {ISettlementWallet} from "../../../../contracts/agent/ISettlementWallet.sol";
 import {LocalToken} from "../../../../contracts/local/LocalToken.sol";
-import {LyingToken} from "../vpm/HostileTokens.sol";
+import {LyingToken} from "../stock/HostileTokens.sol";
 import {OnOpenZeppelin, OnUsdc, OnUsdg, SmartWallet, WalletBase} from "./WalletBase.sol";
 
 /// Payments that pass through the contract, in both forms.

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
 pragma solidity 0.8.37;
 
-import {VpmBase} from "../vpm/VpmBase.sol";
+import {StockBase} from "../stock/StockBase.sol";
 
 /// The cost of a call must not depend on how many entries a vintage has, or somebody could stuff a block until its market
 /// cannot be settled any more.
 /// forge-config: default.isolate = true
 /// forge-config: quick.isolate = true
 /// forge-config: long.isolate = true
-contract ConstantCostTest is VpmBase {
+contract ConstantCostTest is StockBase {
     uint256 private constant FEW = 2;
     uint256 private constant MANY = 2000;
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 pragma solidity 0.8.37;
 
-import {IVestedMarkets} from "../../../../contracts/vpm/IVestedMarkets.sol";
-import {VestedMarkets} from "../../../../contracts/vpm/VestedMarkets.sol";
+import {IVestedMarkets} from "../../../../contracts/stock/IVestedMarkets.sol";
+import {VestedMarkets} from "../../../../contracts/stock/VestedMarkets.sol";
 import {LocalToken} from "../../../../contracts/local/LocalToken.sol";
 import {LocalUSDC} from "../../../../contracts/local/LocalUSDC.sol";
 import {LocalUSDG} from "../../../../contracts/local/LocalUSDG.sol";

@@ -4,14 +4,14 @@ pragma solidity 0.8.37;
 import {RoundFinder} from "../../../../contracts/lib/RoundFinder.sol";
 import {LocalFeed} from "../../../../contracts/local/LocalFeed.sol";
 import {LocalStockToken} from "../../../../contracts/local/LocalStockToken.sol";
-import {IRoundResolver} from "../../../../contracts/vpm/IRoundResolver.sol";
-import {RoundResolver} from "../../../../contracts/vpm/RoundResolver.sol";
+import {IRoundResolver} from "../../../../contracts/stock/IRoundResolver.sol";
+import {RoundResolver} from "../../../../contracts/stock/RoundResolver.sol";
 import {Base} from "../Base.sol";
 import {FinderProbe, RecordingSettler} from "./Probe.sol";
 import {Tapes} from "./Tape.sol";
 
 /// Everything the finder, the proof and preview say about many tapes, folded into hashes. `tests/unit/test_rounds_mirror.py`
-/// folds what core/mirror/rounds.py says about the same tapes and must come to the same hashes, which it reads here. Every
+/// folds what core/feeds/rounds.py says about the same tapes and must come to the same hashes, which it reads here. Every
 /// fourth tape breaks the rules (holes, times that fall): the mirror follows the contract there too.
 contract RoundMirrorTest is Base {
     uint256 private constant TAPES = 100; // in each hash: what the gas of one test pays for, unoptimized too

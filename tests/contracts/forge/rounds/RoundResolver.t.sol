@@ -3,8 +3,8 @@ pragma solidity 0.8.37;
 
 import {LocalFeed} from "../../../../contracts/local/LocalFeed.sol";
 import {LocalStockToken} from "../../../../contracts/local/LocalStockToken.sol";
-import {IRoundResolver} from "../../../../contracts/vpm/IRoundResolver.sol";
-import {RoundResolver} from "../../../../contracts/vpm/RoundResolver.sol";
+import {IRoundResolver} from "../../../../contracts/stock/IRoundResolver.sol";
+import {RoundResolver} from "../../../../contracts/stock/RoundResolver.sol";
 import {Base} from "../Base.sol";
 import {HostileFeed, OddToken, RecordingSettler} from "./Probe.sol";
 

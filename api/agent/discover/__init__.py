@@ -1,0 +1,1 @@
+"""`GET /discover`: markets for a text. The formulae stand in `docs/discovery.md`."""

@@ -1,0 +1,71 @@
+"""Which markets a text is about, and in what order. Pure: the same text and the same markets give the same matches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Final
+
+from api.agent.discover.words import Words, folded, words_of
+from api.agent.facts import Market, Venue
+
+CASHTAG_SCORE: Final = 1_000
+EXACT, RELATED = "exact", "related"
+BROWSE: Final = "browse"
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A market a text is about. `score` is exact; `terms` are words of the text that the market has too."""
+
+    market: Market
+    kind: str
+    score: Fraction
+    cashtags: tuple[str, ...]
+    terms: tuple[str, ...]
+    reason: str
+
+
+def open_markets(venue: Venue) -> list[Market]:
+    """What discovery and sentiment speak of: markets that take bets now."""
+    return [each for each in venue.markets.values() if each.supported and each.status(venue.now) == "open"]
+
+
+def terms_of(market: Market) -> frozenset[str]:
+    """The words of its question, its names and its token's symbol."""
+    words = market.words
+    return _terms("\n".join((words.question, words.short_title, words.token_name, words.token_symbol)))
+
+
+@lru_cache(maxsize=4096)
+def _terms(text: str) -> frozenset[str]:
+    return words_of(text).terms
+
+
+def ranked(markets: Sequence[Market], asked: Words) -> list[Match]:
+    """Best first. A market whose token has a cashtag in the text scores 1000 plus the number of markets with a smaller
+    pool; any other scores the Jaccard similarity of the words, and none without a word in common."""
+    pools = sorted(each.book.net_pool for each in markets)
+    rank = {pool: at for at, pool in reversed(list(enumerate(pools)))}
+    found = []
+    for market in markets:
+        has = terms_of(market)
+        terms = tuple(sorted(asked.terms & has))
+        tag = folded(market.token_symbol).upper()
+        if tag in asked.cashtags:
+            score = Fraction(CASHTAG_SCORE + rank[market.book.net_pool])
+            found.append(Match(market, EXACT, score, (tag,), terms, f"cashtag ${tag}"))
+        elif terms:
+            score = Fraction(len(terms), len(asked.terms | has))
+            found.append(Match(market, RELATED, score, (), terms, f"shares {', '.join(terms)}"))
+    return sorted(found, key=lambda each: (-each.score, each.market.closes_at, each.market.id))
+
+
+def browsed(venue: Venue, markets: Iterable[Market]) -> list[Match]:
+    """Without a text: the most active first, by stakes of the last 24 hours, then by number of bets."""
+    busiest = sorted(
+        markets, key=lambda each: (-venue.volume_24h.get(each.key, 0), -each.bets, each.closes_at, each.id)
+    )
+    return [Match(each, RELATED, Fraction(0), (), (), BROWSE) for each in busiest]

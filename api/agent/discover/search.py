@@ -1,0 +1,115 @@
+"""`GET /discover`: markets for a text. The formulae stand in `docs/discovery.md`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from aiohttp import web
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+from api.agent import render
+from api.agent.bodies import AgentMarketRef, ChainMeta, ErrorBody
+from api.agent.discover.gate import silence
+from api.agent.discover.rank import Match, browsed, open_markets, ranked
+from api.agent.discover.words import words_of
+from api.agent.index import AgentIndex
+from api.agent.render import Links
+from api.agent.reply import reply
+from api.http.operation import Answer, Operation
+from api.http.requests import read_query
+from core.money import json_ratio_down
+
+DEFAULT_LIMIT = 12
+MAX_LIMIT = 50
+SCORE_DECIMALS = 4
+
+DISCOVER = """\
+With `q`: markets on a cashtag in it first (`matchKind` `exact`, score 1000 plus the number of open markets with a
+smaller pool), then markets that share words with it (`related`, score the Jaccard similarity of the two sets of words).
+With `post`: the post passes a silence gate of fixed rules first, then its text is ranked like a `q`. With both, the
+gate reads the post and `q` is ranked. With neither: the most active open markets, each with reason `browse`. Equal
+scores: the earlier deadline first, then the id. No language model takes part and the text is only ever compared."""
+
+
+class DiscoverQuery(BaseModel):
+    q: Annotated[str, Field(max_length=500)] | None = Field(default=None, description="Free text or a cashtag.")
+    post: Annotated[str, Field(max_length=4_000)] | None = Field(default=None, description="A raw social post.")
+    limit: Annotated[int, Field(ge=1, le=MAX_LIMIT)] = DEFAULT_LIMIT
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(alias_generator=to_camel, validate_by_name=True)
+
+
+class DiscoverMatch(_Body):
+    """`reason` says why it is here: `cashtag $SYM`, `shares word, word`, or `browse`."""
+
+    market: AgentMarketRef
+    match_kind: Literal["exact", "related"]
+    score: float
+    matched_cashtags: list[str]
+    matched_terms: list[str]
+    reason: str
+
+
+class DiscoverBody(_Body):
+    """`reason` is there only when `silent` is true: `scam`, `greeting`, `settled_fact` or `no_claim`."""
+
+    meta: ChainMeta
+    query: str | None
+    silent: bool
+    reason: Literal["scam", "greeting", "settled_fact", "no_claim"] | None = Field(
+        default=None, description="Absent unless silent."
+    )
+    count: int
+    matches: list[DiscoverMatch]
+
+
+class Discovery:
+    def __init__(self, index: AgentIndex, links: Links) -> None:
+        self._index = index
+        self._links = links
+
+    async def discover(self, request: web.Request) -> web.StreamResponse:
+        query = read_query(request, DiscoverQuery)
+        asked, post = _said(query.q), _said(query.post)
+        venue = self._index.required()
+        quiet = None if post is None else silence(post)
+        if quiet is not None:
+            silent: dict[str, Any] = {"query": asked, "silent": True, "reason": quiet.value, "count": 0, "matches": []}
+            return reply(self._links, silent, venue=venue)
+        markets, text = open_markets(venue), asked or post
+        found = browsed(venue, markets) if text is None else ranked(markets, words_of(text))
+        matches = [self._match(each) for each in found[: query.limit]]
+        body = {"query": asked, "silent": False, "count": len(matches), "matches": matches}
+        return reply(self._links, body, venue=venue)
+
+    def _match(self, match: Match) -> dict[str, Any]:
+        return {
+            "market": render.market_ref(match.market, self._index.required(), self._links),
+            "matchKind": match.kind,
+            "score": json_ratio_down(match.score.numerator, match.score.denominator, SCORE_DECIMALS),
+            "matchedCashtags": list(match.cashtags),
+            "matchedTerms": list(match.terms),
+            "reason": match.reason,
+        }
+
+    def operation(self, prefix: str) -> Operation:
+        return Operation(
+            "GET",
+            f"{prefix}/discover",
+            self.discover,
+            "Find markets by free text or by a social post",
+            {
+                200: Answer("The matches, best first.", DiscoverBody),
+                400: Answer("`invalid_request`, with `issues`", ErrorBody),
+            },
+            description=DISCOVER,
+            query=DiscoverQuery,
+        )
+
+
+def _said(text: str | None) -> str | None:
+    """A blank text is none."""
+    return None if text is None or not text.strip() else text

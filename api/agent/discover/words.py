@@ -1,0 +1,104 @@
+"""Free text as the words discovery compares: the same for a query, a post and a market. Pure, and linear in the text.
+
+Texts are folded (compatibility forms, case, accents and invisible characters do not count), amounts are written one
+way ("$100,000,000", "100 million" and "100M" are all `100m`), and Chinese and Japanese, which have no spaces, are cut
+into pairs of characters.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Final
+
+from api.agent.discover.lexicon import lexicon
+
+# Words that say nothing of a market's subject: they neither match nor dilute.
+STOPWORDS: Final = frozenset(lexicon()["stopwords"])
+
+_UNITS: Final = {
+    "k": 3, "thousand": 3, "тыс": 3, "m": 6, "mm": 6, "mn": 6, "mln": 6, "mio": 6, "million": 6, "millions": 6,
+    "millones": 6, "milhoes": 6, "millionen": 6, "milioni": 6, "млн": 6, "b": 9, "bn": 9, "mrd": 9, "billion": 9,
+    "billions": 9, "млрд": 9, "t": 12, "trillion": 12,
+}  # fmt: skip
+_CHARACTER_UNITS: Final = {"万": 4, "萬": 4, "亿": 8, "億": 8}
+_NAMES: Final = ((12, "t"), (9, "b"), (6, "m"), (3, "k"))
+_PLAIN_BELOW: Final = 10_000
+"""Smaller amounts stay plain, so that years and round numbers read as written."""
+_MAX_NUMBER_CHARACTERS: Final = 24
+
+_CHINESE_JAPANESE: Final = re.compile(r"([\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]+)")
+_ACCENTS: Final = re.compile(r"[\u0300-\u036f]")
+_UNIT: Final = "|".join(sorted(_UNITS, key=len, reverse=True))
+_NUMBER: Final = (
+    rf"\$?(?P<number>\d[\d,]*(?:\.\d+)?)"
+    rf"(?:\s?(?P<unit>{_UNIT})(?!\w)|\s?(?P<character>{'|'.join(_CHARACTER_UNITS)})|(?!\w))"
+)
+_TOKEN: Final = re.compile(rf"{_NUMBER}|\$(?P<tag>[^\W_]\w{{0,19}})(?!\w)|(?P<word>[^\W_]+)")
+LINK: Final = re.compile(r"(?:https?://|www\.)\S+|(?<![\w@.-])(?:[a-z0-9-]{1,63}\.){1,8}[a-z]{2,24}/\S*")
+_MENTION: Final = re.compile(r"(?<!\w)@\w+")
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """`cashtags` in upper case and in order of appearance; `terms` holds their symbols too, in lower case."""
+
+    cashtags: tuple[str, ...]
+    terms: frozenset[str]
+
+
+def folded(text: str) -> str:
+    """One form for what reads the same: NFKC, no invisible characters, no case, no Latin, Greek or Cyrillic accents."""
+    visible = "".join(c for c in unicodedata.normalize("NFKC", text) if not _invisible(c))
+    bare = _ACCENTS.sub("", unicodedata.normalize("NFD", visible.casefold()))
+    return _CHINESE_JAPANESE.sub(r" \1 ", unicodedata.normalize("NFC", bare).replace("\u2019", "'"))
+
+
+def _invisible(character: str) -> bool:
+    """Joiners, direction marks and emoji selectors."""
+    return unicodedata.category(character) == "Cf" or "\ufe00" <= character <= "\ufe0f"
+
+
+def without_links(text: str) -> str:
+    """Folded text less links and mentions, which say who speaks and where, not of what."""
+    return _MENTION.sub(" ", LINK.sub(" ", text))
+
+
+def words_of(text: str) -> Words:
+    """The words of any text."""
+    return scanned(without_links(folded(text)))
+
+
+def scanned(text: str) -> Words:
+    """The words of folded text."""
+    tags: dict[str, None] = {}
+    terms: set[str] = set()
+    for found in _TOKEN.finditer(text):
+        if found["number"] is not None:
+            zeros = _UNITS.get(found["unit"], 0) + _CHARACTER_UNITS.get(found["character"], 0)
+            terms.add(_amount(found["number"], zeros))
+        elif found["tag"] is not None:
+            tags[found["tag"].upper()] = None
+            terms.add(found["tag"])
+        else:
+            terms.update(_pairs(found["word"]))
+    return Words(tuple(tags), frozenset(terms - STOPWORDS))
+
+
+def _amount(number: str, zeros: int) -> str:
+    if len(number) > _MAX_NUMBER_CHARACTERS:
+        return number
+    value = Decimal(number.replace(",", "")).scaleb(zeros)
+    if value >= _PLAIN_BELOW:
+        for power, name in _NAMES:
+            if value >= Decimal(1).scaleb(power):
+                return f"{value.scaleb(-power).normalize():f}{name}"
+    return f"{value.normalize():f}"
+
+
+def _pairs(word: str) -> list[str]:
+    if not _CHINESE_JAPANESE.fullmatch(word):
+        return [word]
+    return [word[at : at + 2] for at in range(len(word) - 1)] or [word]

@@ -1,0 +1,1 @@
+"""What wallets are told: streams, replay, polling, webhooks."""

@@ -1,0 +1,302 @@
+"""Pushes the event log to webhooks and callbacks. Runs in every API process; they share the work by row locks.
+
+An endpoint gets its events one after the other: what failed is tried again, and only when it was taken, or given up,
+the next one goes out. Endpoints that fail use at most half of the places, so those that work never wait for them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import orjson
+
+from api.agent.notices import endpoints as store
+from api.agent.notices.bodies import Addressed, event_json, verification
+from api.agent.notices.endpoints import Endpoint
+from api.agent.notices.sending import Sender, Sent, TooManyThere
+from api.agent.render import Links
+from api.unreadable import UNREADABLE
+from core.agent.notices import log as event_log
+from core.agent.notices.kinds import EventType, source_of
+from core.agent.notices.log import CHANNEL, Draft
+from core.agent.notices.reading import Event, events_from
+from core.db.channels import News
+from core.db.engine import Pool
+from core.log import get_logger
+from core.metrics import counter, gauge, histogram
+from core.service.cancelling import heed_cancellation
+
+log = get_logger(__name__)
+
+DELIVERIES = counter(
+    "vpm_agent_webhook_deliveries", "Deliveries attempted, by what they were and what came of them", ("what", "outcome")
+)
+DELIVERY_SECONDS = histogram("vpm_agent_webhook_delivery_seconds", "Time one delivery attempt took")
+DEAD = counter("vpm_agent_webhook_dead_letters", "Events given up after the last attempt")
+DISABLED = counter("vpm_agent_webhook_disabled", "Webhooks switched off, by why", ("why",))
+QUEUE_AGE = gauge("vpm_agent_webhook_queue_age_seconds", "How long the endpoint that waits longest has been waiting")
+SENDING = gauge("vpm_agent_webhook_sending", "Endpoints this process sends to at this moment")
+
+# Seconds between attempts: nine retries over a little more than 24 hours.
+RETRIES = (10, 60, 300, 1_200, 3_600, 7_200, 14_400, 25_200, 36_000)
+JITTER = 0.2
+"""Every delay is longer by up to this share, so that those that failed together do not come back together."""
+VERIFY_RETRIES = (2, 5, 10, 30, 60, 120, 300, 600)
+"""The last one again and again until the hour is over."""
+
+AT_ONCE = 32
+FAILING_AT_ONCE = AT_ONCE // 2
+IN_A_ROW = 100
+"""Events one endpoint gets before others have their turn."""
+PAGE = 20
+POLL_SECONDS = 1.0
+TIDY_SECONDS = 3_600.0
+MEASURE_SECONDS = 15.0
+
+
+class Dispatcher:
+    """`run` runs until it is cancelled. `retries`: seconds before each further attempt."""
+
+    def __init__(
+        self,
+        url: str,
+        pool: Pool,
+        sender: Sender,
+        links: Links,
+        *,
+        retries: Sequence[float] = RETRIES,
+        disable_after_seconds: float = store.DISABLE_AFTER_SECONDS,
+    ) -> None:
+        self._url = url
+        self._pool = pool
+        self._sender = sender
+        self._links = links
+        self._retries = retries
+        self._disable_after = timedelta(seconds=disable_after_seconds)
+        self._news = News()
+        self._working: dict[asyncio.Task[None], bool] = {}
+        """What is being sent now; True for an endpoint that failed before."""
+
+    async def run(self) -> None:
+        tidying = asyncio.create_task(self._tidy(), name="webhook tidying")
+        try:
+            async with self._news.of(self._url, CHANNEL):
+                while True:
+                    heed_cancellation()
+                    self._news.forget()
+                    if not await self._claim():
+                        await self._news.wait(POLL_SECONDS)
+                    if tidying.done():
+                        tidying.result()
+        finally:
+            for task in (tidying, *self._working):
+                task.cancel()
+            await asyncio.gather(tidying, *self._working, return_exceptions=True)
+
+    async def _tidy(self) -> None:
+        since_tidied = TIDY_SECONDS
+        while True:
+            heed_cancellation()
+            with contextlib.suppress(*UNREADABLE):
+                async with self._pool.connection() as connection:
+                    QUEUE_AGE.set(await store.oldest_due_seconds(connection))
+                    if since_tidied >= TIDY_SECONDS:
+                        since_tidied = 0.0
+                        await store.tidy(connection)
+            heed_cancellation()  # the pool may have kept quiet about it; else a stop would wait for the whole pause
+            await asyncio.sleep(MEASURE_SECONDS)
+            since_tidied += MEASURE_SECONDS
+
+    async def _claim(self) -> bool:
+        """Starts sending to endpoints that are due; False when there is nothing to do, or no room."""
+        room = AT_ONCE - len(self._working)
+        if room <= 0:
+            return False
+        try:
+            async with asyncio.timeout(5), self._pool.connection() as connection:
+                endpoints = await store.claim(connection, room, failing=False)
+                room = min(room - len(endpoints), FAILING_AT_ONCE - sum(self._working.values()))
+                if room > 0:
+                    endpoints += await store.claim(connection, room, failing=True)
+        except UNREADABLE as error:
+            log.warning("webhooks cannot be read", action="webhooks.unreadable", why=error)
+            await asyncio.sleep(POLL_SECONDS)
+            return False
+        for endpoint in endpoints:
+            task = asyncio.create_task(self._serve(endpoint), name=f"webhook {endpoint.ref}")
+            self._working[task] = endpoint.attempts > 0 or endpoint.status != store.ACTIVE
+            task.add_done_callback(self._served)
+        SENDING.set(len(self._working))
+        return bool(endpoints)
+
+    def _served(self, task: asyncio.Task[None]) -> None:
+        del self._working[task]
+        SENDING.set(len(self._working))
+        self._news.tell()
+        if not task.cancelled() and task.exception() is not None:
+            error = task.exception()
+            if isinstance(error, UNREADABLE):
+                log.warning("what a delivery came to cannot be written", action="webhooks.unwritten", why=error)
+            else:
+                log.error("a delivery raised", action="webhooks.crashed", exc=error)
+
+    # ---------------------------------------------------------------- one endpoint
+
+    async def _serve(self, endpoint: Endpoint) -> None:
+        """Under a lease: sends what is due, in order, until there is no more, it fails, or others have their turn."""
+        try:
+            if endpoint.status == store.PENDING and not await self._verify(endpoint):
+                return
+            works = await self._deliver_tests(endpoint)
+            if works is None:
+                return
+            endpoint = works
+            seq = endpoint.next_seq
+            for _ in range(IN_A_ROW // PAGE):
+                async with self._pool.connection() as connection:
+                    events = await events_from(connection, endpoint.wallet, seq, PAGE, trade_id=endpoint.trade_id)
+                for event in events:
+                    heed_cancellation()
+                    if not await self._deliver(endpoint, event):
+                        return
+                    seq = event.seq + 1
+                    if not _is_about(event, endpoint):  # it works: what failed before counts no more
+                        endpoint = replace(endpoint, attempts=0, failing_since=None)
+                if len(events) < PAGE:
+                    break
+            async with self._pool.connection() as connection:
+                await store.release(connection, endpoint)
+        except TooManyThere:
+            async with self._pool.connection() as connection:
+                await store.release(connection, endpoint, after_seconds=random.uniform(0.5, 1.5))  # noqa: S311
+
+    async def _deliver_tests(self, endpoint: Endpoint) -> Endpoint | None:
+        """What was asked for goes before the log. None unless all was taken and the lease is still ours."""
+        if endpoint.trade_id is not None:
+            return endpoint
+        async with self._pool.connection() as connection:
+            waiting = await store.tests_of(connection, endpoint, IN_A_ROW)
+        for asked in waiting:
+            heed_cancellation()
+            event = asked.event(endpoint)
+            sent = await self._send(endpoint, event.id, orjson.dumps(event.body()), "test")
+            if not sent.ok:
+                await self._failed(endpoint, event, sent, asked)
+                return None
+            async with self._pool.connection() as connection, connection.transaction():
+                await store.drop_test(connection, asked)
+                if not await store.moved_on(connection, endpoint, endpoint.next_seq):
+                    return None
+            endpoint = replace(endpoint, attempts=0, failing_since=None)
+        return endpoint
+
+    async def _deliver(self, endpoint: Endpoint, event: Event) -> bool:
+        """Whether it was taken and the lease is still ours."""
+        if _is_about(event, endpoint):
+            async with self._pool.connection() as connection:
+                return await store.passed_over(connection, endpoint, event.seq + 1)
+        what = "callback" if endpoint.trade_id else "webhook"
+        sent = await self._send(endpoint, event.id, event_json(event, self._links), what)
+        if sent.ok:
+            async with self._pool.connection() as connection:
+                return await store.moved_on(connection, endpoint, event.seq + 1)
+        await self._failed(endpoint, event, sent)
+        return False
+
+    async def _send(self, endpoint: Endpoint, event: str, body: bytes, what: str, *, read_answer: bool = False) -> Sent:
+        """`event`: its id."""
+        with DELIVERY_SECONDS.time():
+            sent = await self._sender.send(endpoint.url, event, body, endpoint.secret, read_answer=read_answer)
+        DELIVERIES.labels(what, sent.outcome).inc()
+        return sent
+
+    async def _failed(
+        self, endpoint: Endpoint, event: Event | Addressed, sent: Sent, asked: store.Asked | None = None
+    ) -> None:
+        """`asked`: the test that the event is."""
+        attempts, since = endpoint.attempts, endpoint.failing_since
+        disable = since is not None and datetime.now(UTC) - since >= self._disable_after
+        if attempts < len(self._retries) and not disable:
+            seconds = _jittered(self._retries[attempts])
+            async with self._pool.connection() as connection:
+                await store.put_off(connection, endpoint, sent.error, seconds=seconds)
+            return
+        draft = _failure(endpoint, event, attempts + 1, sent.error, disabled=disable)
+        async with self._pool.connection() as connection, connection.transaction():
+            seq = event.seq if isinstance(event, Event) else None
+            if not await store.given_up(connection, endpoint, seq, sent.error, disable=disable):
+                return
+            if asked is not None:
+                await store.drop_test(connection, asked)
+            await event_log.append(connection, [draft])
+        DEAD.inc()
+        if disable:
+            DISABLED.labels("failures").inc()
+        log.warning(
+            "an event was given up", action="webhooks.dead", webhook=endpoint.ref, event=event.id, disabled=disable
+        )
+
+    async def _verify(self, endpoint: Endpoint) -> bool:
+        """The handshake; True when the endpoint is active now."""
+        challenge = endpoint.challenge or ""
+        at = int(endpoint.created_at.timestamp() * 1000) * 1000
+        event = verification(endpoint.id, endpoint.wallet, challenge, at)
+        body = orjson.dumps(event.body())
+        sent = await self._send(endpoint, event.id, body, "verification", read_answer=True)
+        if sent.ok and not _echoes(sent.answer, challenge):
+            sent = Sent(False, "unproven", "It answered without the challenge.")
+        async with self._pool.connection() as connection:
+            if sent.ok:
+                return await store.verified(connection, endpoint)
+            if endpoint.verify_until is not None and datetime.now(UTC) >= endpoint.verify_until:
+                if await store.never_verified(connection, endpoint, sent.error):
+                    DISABLED.labels("never_verified").inc()
+            else:
+                seconds = _jittered(VERIFY_RETRIES[min(endpoint.attempts, len(VERIFY_RETRIES) - 1)])
+                await store.put_off(connection, endpoint, sent.error, seconds=seconds)
+        return False
+
+
+def _jittered(seconds: float) -> float:
+    return seconds * random.uniform(1, 1 + JITTER)  # noqa: S311 - spreads load, hides nothing
+
+
+def _echoes(answer: bytes, challenge: str) -> bool:
+    """The challenge as the plain body, as a JSON string, or as `challenge` of a JSON object."""
+    text = answer.strip()
+    if text == challenge.encode():
+        return True
+    try:
+        found = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return False
+    return challenge in (found, found.get("challenge") if isinstance(found, dict) else None)
+
+
+def _is_about(event: Event, endpoint: Endpoint) -> bool:
+    """That this endpoint does not work is told on the other channels."""
+    return event.type is EventType.DELIVERY_FAILED and f'"webhook":"{endpoint.ref}"' in event.payload
+
+
+def _failure(endpoint: Endpoint, event: Event | Addressed, attempts: int, error: str, *, disabled: bool) -> Draft:
+    payload = {
+        "webhook": endpoint.ref,
+        "eventId": event.id,
+        "seq": event.seq if isinstance(event, Event) else None,
+        "attempts": attempts,
+        "error": error,
+        "disabled": disabled,
+    }
+    return Draft(
+        wallet=endpoint.wallet,
+        type=EventType.DELIVERY_FAILED,
+        source=source_of(EventType.DELIVERY_FAILED, endpoint.id, event.id),
+        payload=orjson.dumps(payload).decode(),
+        market_id=event.market_id if isinstance(event, Event) else None,
+        trade_id=endpoint.trade_id,
+    )

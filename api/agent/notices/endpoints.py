@@ -1,0 +1,333 @@
+"""Endpoints in Postgres: registered, claimed by whoever sends next, moved on or put off.
+
+A process claims an endpoint under a row lock that others skip, for a lease; it sends outside any transaction, and what
+it writes names its lease: one that took too long changes nothing. A dead process's endpoints are free when the lease
+ends.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from psycopg import AsyncConnection
+from psycopg.rows import TupleRow
+
+from api.agent.notices.bodies import Addressed, trial
+
+Connection = AsyncConnection[TupleRow]
+
+PENDING, ACTIVE, DISABLED = "pending_verification", "active", "disabled"
+MAX_PER_WALLET = 10
+VERIFY_SECONDS = 3_600
+LEASE_SECONDS = 12.0
+DISABLE_AFTER_SECONDS = 3 * 86_400
+CALLBACK_ENDS_AFTER_SECONDS = 86_400
+FORGET_DISABLED_AFTER_SECONDS = 30 * 86_400
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """A webhook, or (with `trade_id`) a callback. `attempts`: failed ones of what it gets next."""
+
+    id: str
+    wallet: bytes
+    trade_id: bytes | None
+    url: str
+    status: str
+    secret: str | None
+    challenge: str | None
+    next_seq: int
+    attempts: int
+    failing_since: datetime | None
+    last_error: str | None
+    verify_until: datetime | None
+    created_at: datetime
+    lease: UUID | None
+
+    @property
+    def ref(self) -> str:
+        return ref_of(self.id)
+
+
+def ref_of(webhook_id: str) -> str:
+    """What names it in public: its id allows to delete it."""
+    return hashlib.sha256(webhook_id.encode()).hexdigest()[:12]
+
+
+_COLUMNS = (
+    "id, wallet, trade_id, url, status, secret, challenge, next_seq, attempts, failing_since, last_error,"
+    " verify_until, created_at, lease"
+)
+_PREFIXED = ", ".join("w." + each for each in _COLUMNS.split(", "))
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A test that somebody asked for."""
+
+    id: int
+    token: str
+    at: datetime
+
+    def event(self, endpoint: Endpoint) -> Addressed:
+        at_micros = round(self.at.timestamp() * 1000) * 1000
+        return trial(endpoint.id, endpoint.ref, endpoint.wallet, self.token, at_micros)
+
+
+class TooManyWebhooks(Exception):
+    """The wallet has as many as it may."""
+
+
+async def use_message(connection: Connection, wallet: bytes, digest: bytes) -> bool:
+    """Notes that the wallet's message was used; False when it was before. By what was signed, since a signature can be
+    written in more than one way."""
+    await connection.execute("DELETE FROM agent_webhook_message WHERE used_at < now() - interval '1 hour'")
+    done = await connection.execute(
+        "INSERT INTO agent_webhook_message (wallet, digest) VALUES (%s, %s) ON CONFLICT DO NOTHING", (wallet, digest)
+    )
+    return done.rowcount == 1
+
+
+async def register(connection: Connection, wallet: bytes, url: str) -> Endpoint:
+    """A new registration, in the caller's transaction. The same wallet's same URL takes the old one's place: new id,
+    new secret, and it goes on where the old one was."""
+    await connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 9))", (wallet.hex(),))
+    rows = await connection.execute(
+        "SELECT count(*) FROM agent_webhook WHERE wallet = %s AND trade_id IS NULL AND status <> %s AND url <> %s",
+        (wallet, DISABLED, url),
+    )
+    known = await rows.fetchone()
+    if known is not None and known[0] >= MAX_PER_WALLET:
+        raise TooManyWebhooks
+    query = (
+        f"INSERT INTO agent_webhook AS w (id, wallet, url, status, secret, challenge, next_seq, verify_until)"  # noqa: S608
+        " VALUES (%(id)s, %(wallet)s, %(url)s, %(pending)s, %(secret)s, %(challenge)s,"
+        " coalesce((SELECT next_seq FROM agent_event_wallet WHERE wallet = %(wallet)s), 0),"
+        " now() + make_interval(secs => %(seconds)s))"
+        " ON CONFLICT (wallet, url) WHERE trade_id IS NULL DO UPDATE SET id = excluded.id, status = excluded.status,"
+        " secret = excluded.secret, challenge = excluded.challenge, verify_until = excluded.verify_until,"
+        " next_seq = CASE WHEN w.status = %(disabled)s THEN excluded.next_seq ELSE w.next_seq END, attempts = 0,"
+        " attempt_at = now(), failing_since = NULL, last_error = NULL, lease = NULL, lease_until = NULL,"
+        f" created_at = now() RETURNING {_PREFIXED}"
+    )
+    values = {
+        "id": f"wh_{secrets.token_hex(16)}",
+        "wallet": wallet,
+        "url": url,
+        "pending": PENDING,
+        "disabled": DISABLED,
+        "secret": f"whsec_{secrets.token_hex(32)}",
+        "challenge": secrets.token_hex(16),
+        "seconds": VERIFY_SECONDS,
+    }
+    row = await (await connection.execute(query.encode(), values)).fetchone()
+    assert row is not None
+    return _endpoint(row)
+
+
+async def add_callback(connection: Connection, wallet: bytes, trade_id: bytes, url: str) -> None:
+    """One trade's callback, in the transaction that takes the trade in."""
+    await connection.execute(
+        "INSERT INTO agent_webhook (id, wallet, trade_id, url, status) VALUES (%s, %s, %s, %s, %s)"
+        " ON CONFLICT (trade_id, url) WHERE trade_id IS NOT NULL DO UPDATE SET created_at = now()",
+        (f"cb_{secrets.token_hex(16)}", wallet, trade_id, url, ACTIVE),
+    )
+
+
+async def find(connection: Connection, webhook_id: str, *, lock: bool = False) -> Endpoint | None:
+    query = f"SELECT {_COLUMNS} FROM agent_webhook WHERE id = %s AND trade_id IS NULL"  # noqa: S608 - constants only
+    row = await (await connection.execute((query + (" FOR UPDATE" if lock else "")).encode(), (webhook_id,))).fetchone()
+    return None if row is None else _endpoint(row)
+
+
+async def remove(connection: Connection, webhook_id: str) -> bool:
+    done = await connection.execute("DELETE FROM agent_webhook WHERE id = %s AND trade_id IS NULL", (webhook_id,))
+    return done.rowcount == 1
+
+
+async def add_test(connection: Connection, endpoint: Endpoint) -> Asked:
+    token = secrets.token_hex(16)
+    rows = await connection.execute(
+        "INSERT INTO agent_webhook_test (webhook_id, token) VALUES (%s, %s) RETURNING id, at", (endpoint.id, token)
+    )
+    row = await rows.fetchone()
+    assert row is not None
+    return Asked(row[0], token, row[1])
+
+
+async def tests_of(connection: Connection, endpoint: Endpoint, limit: int) -> list[Asked]:
+    """Those that wait, oldest first."""
+    query = "SELECT id, token, at FROM agent_webhook_test WHERE webhook_id = %s ORDER BY id LIMIT %s"
+    return [Asked(*row) for row in await (await connection.execute(query, (endpoint.id, limit))).fetchall()]
+
+
+async def drop_test(connection: Connection, asked: Asked) -> None:
+    await connection.execute("DELETE FROM agent_webhook_test WHERE id = %s", (asked.id,))
+
+
+async def wake(connection: Connection, endpoint: Endpoint, next_seq: int) -> None:
+    """Tries at once what it gets next. One that was switched off has to show again that it listens, and goes on with
+    `next_seq`."""
+    if endpoint.status == DISABLED:
+        await connection.execute(
+            "UPDATE agent_webhook SET status = %s, challenge = %s, next_seq = %s, attempts = 0, attempt_at = now(),"
+            " failing_since = NULL, verify_until = now() + make_interval(secs => %s) WHERE id = %s",
+            (PENDING, secrets.token_hex(16), next_seq, VERIFY_SECONDS, endpoint.id),
+        )
+    else:
+        await connection.execute("UPDATE agent_webhook SET attempt_at = now() WHERE id = %s", (endpoint.id,))
+
+
+# ---------------------------------------------------------------- sending
+
+_CLAIM = f"""
+WITH due AS (
+    SELECT w.id FROM agent_webhook w LEFT JOIN agent_event_wallet c ON c.wallet = w.wallet
+    WHERE w.status <> 'disabled' AND w.attempt_at <= now() AND (w.lease IS NULL OR w.lease_until < now())
+        AND (w.status = 'pending_verification'
+            OR (w.trade_id IS NULL AND c.next_seq > w.next_seq)
+            OR EXISTS (SELECT FROM agent_webhook_test t WHERE t.webhook_id = w.id)
+            OR (w.trade_id IS NOT NULL AND EXISTS (
+                SELECT FROM agent_event e WHERE e.trade_id = w.trade_id AND e.seq >= w.next_seq)))
+        AND (w.attempts > 0 OR w.status <> 'active') = %(failing)s
+    ORDER BY w.attempt_at LIMIT %(limit)s FOR UPDATE OF w SKIP LOCKED
+)
+UPDATE agent_webhook w SET lease = gen_random_uuid(), lease_until = now() + make_interval(secs => %(seconds)s)
+FROM due WHERE w.id = due.id RETURNING {_PREFIXED}
+"""  # noqa: S608 - constants only
+
+
+async def claim(connection: Connection, limit: int, *, failing: bool) -> list[Endpoint]:
+    """Endpoints that something is due for, each for this process alone while the lease lasts: those that failed last
+    or have to be verified, or else all others."""
+    values = {"limit": limit, "failing": failing, "seconds": LEASE_SECONDS}
+    return [_endpoint(row) for row in await (await connection.execute(_CLAIM.encode(), values)).fetchall()]
+
+
+async def _mine(connection: Connection, endpoint: Endpoint, changes: str, values: Sequence[Any]) -> bool:
+    """Changes a claimed row; False when it is no longer ours."""
+    query = f"UPDATE agent_webhook SET {changes} WHERE id = %s AND lease = %s"  # noqa: S608 - constants only
+    done = await connection.execute(query.encode(), (*values, endpoint.id, endpoint.lease))
+    return done.rowcount == 1
+
+
+async def moved_on(connection: Connection, endpoint: Endpoint, next_seq: int) -> bool:
+    """It took an event; the lease runs anew."""
+    return await _mine(
+        connection,
+        endpoint,
+        "next_seq = %s, attempts = 0, failing_since = NULL, last_error = NULL,"
+        " lease_until = now() + make_interval(secs => %s)",
+        (next_seq, LEASE_SECONDS),
+    )
+
+
+async def passed_over(connection: Connection, endpoint: Endpoint, next_seq: int) -> bool:
+    """An event was not for it; that says nothing of whether it works."""
+    return await _mine(connection, endpoint, "next_seq = %s", (next_seq,))
+
+
+async def verified(connection: Connection, endpoint: Endpoint) -> bool:
+    return await _mine(
+        connection,
+        endpoint,
+        "status = %s, challenge = NULL, verify_until = NULL, attempts = 0, failing_since = NULL, last_error = NULL,"
+        " lease_until = now() + make_interval(secs => %s)",
+        (ACTIVE, LEASE_SECONDS),
+    )
+
+
+async def release(connection: Connection, endpoint: Endpoint, *, after_seconds: float = 0.0) -> bool:
+    """Nothing failed; somebody goes on with it after a while."""
+    return await _mine(
+        connection,
+        endpoint,
+        "lease = NULL, lease_until = NULL, attempt_at = now() + make_interval(secs => %s)",
+        (after_seconds,),
+    )
+
+
+async def put_off(connection: Connection, endpoint: Endpoint, error: str, *, seconds: float) -> bool:
+    """It failed; the next attempt is after so long."""
+    return await _mine(
+        connection,
+        endpoint,
+        "attempts = attempts + 1, attempt_at = now() + make_interval(secs => %s), last_error = %s,"
+        " failing_since = coalesce(failing_since, now()), lease = NULL, lease_until = NULL",
+        (seconds, error),
+    )
+
+
+async def given_up(connection: Connection, endpoint: Endpoint, seq: int | None, error: str, *, disable: bool) -> bool:
+    """It failed for the last time: the event is a dead letter, and the next one is tried, unless it is disabled. `seq`
+    is None for what is in no log."""
+    done = await _mine(
+        connection,
+        endpoint,
+        "next_seq = %s, attempts = 0, attempt_at = now(), last_error = %s, status = %s,"
+        " failing_since = coalesce(failing_since, now()), lease = NULL, lease_until = NULL",
+        (endpoint.next_seq if seq is None else seq + 1, error, DISABLED if disable else endpoint.status),
+    )
+    if done and seq is not None:
+        await connection.execute(
+            "INSERT INTO agent_webhook_dead (webhook_id, wallet, seq, attempts, error) VALUES (%s, %s, %s, %s, %s)",
+            (endpoint.id, endpoint.wallet, seq, endpoint.attempts + 1, error),
+        )
+    return done
+
+
+async def never_verified(connection: Connection, endpoint: Endpoint, error: str) -> bool:
+    return await _mine(
+        connection,
+        endpoint,
+        "status = %s, challenge = NULL, last_error = %s, lease = NULL, lease_until = NULL",
+        (DISABLED, error),
+    )
+
+
+async def tidy(connection: Connection) -> None:
+    """Callbacks whose trade is over or never came about, and webhooks long switched off, are dropped."""
+    await connection.execute(
+        "DELETE FROM agent_webhook w WHERE trade_id IS NOT NULL AND EXISTS (SELECT FROM agent_event e"
+        " WHERE e.trade_id = w.trade_id AND e.seq < w.next_seq AND e.corrects IS NULL"
+        " AND e.type IN ('payout.paid', 'position.lost') AND e.recorded_at < now() - make_interval(secs => %s))",
+        (CALLBACK_ENDS_AFTER_SECONDS,),
+    )
+    # Not by the stakes alone, which are missing while an index is made anew: the log of events is never undone.
+    await connection.execute(
+        "DELETE FROM agent_webhook w WHERE trade_id IS NOT NULL AND created_at < now() - make_interval(secs => %s)"
+        " AND NOT EXISTS (SELECT FROM agent_stake s WHERE s.bet_hash = w.trade_id)"
+        " AND NOT EXISTS (SELECT FROM agent_event e WHERE e.trade_id = w.trade_id AND e.type = 'bet.placed')"
+        " AND NOT EXISTS (SELECT FROM agent_trade t JOIN outbox_intent i ON i.id = t.intent_id"
+        " WHERE t.bet_hash = w.trade_id"
+        " AND (i.state IN ('queued', 'signed', 'sent') OR i.outcome = 'succeeded'))",
+        (CALLBACK_ENDS_AFTER_SECONDS,),
+    )
+    await connection.execute(
+        "DELETE FROM agent_webhook WHERE status = 'disabled' AND greatest(attempt_at, created_at)"
+        " < now() - make_interval(secs => %s)",
+        (FORGET_DISABLED_AFTER_SECONDS,),
+    )
+
+
+async def oldest_due_seconds(connection: Connection) -> float:
+    """How long the endpoint that waits longest has been waiting for its turn, for an event or for a test."""
+    rows = await connection.execute(
+        "SELECT coalesce(max(extract(epoch FROM now() - greatest(w.attempt_at, due.at))), 0)::float8"
+        " FROM agent_webhook w CROSS JOIN LATERAL ("
+        "SELECT e.recorded_at AS at FROM agent_event e WHERE e.wallet = w.wallet AND e.seq = w.next_seq"
+        " UNION ALL (SELECT t.at FROM agent_webhook_test t WHERE t.webhook_id = w.id ORDER BY t.id LIMIT 1)) due"
+        " WHERE w.status = 'active' AND w.trade_id IS NULL AND w.attempt_at <= now()"
+    )
+    row = await rows.fetchone()
+    return 0.0 if row is None else float(row[0])
+
+
+def _endpoint(row: tuple[Any, ...]) -> Endpoint:
+    return Endpoint(row[0], bytes(row[1]), None if row[2] is None else bytes(row[2]), *row[3:])

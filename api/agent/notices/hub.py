@@ -1,0 +1,107 @@
+"""News of the event log for every stream of this process: one LISTEN connection, one read for all who wait for it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+
+from api.agent.errors import problem
+from api.agent.notices.bodies import stream_frame
+from api.agent.render import Links
+from core.agent.notices.log import CHANNEL
+from core.agent.notices.reading import events_from
+from core.db.channels import listen
+from core.db.engine import Pool
+from core.metrics import counter, gauge
+
+STREAMS = gauge("vpm_agent_event_streams", "Event streams open in this process")
+ENDED = counter("vpm_agent_event_streams_ended", "Event streams that ended, by what ended them", ("why",))
+
+PAGE = 200
+MAX_STREAMS = 10_000
+MAX_PER_CALLER = 2_500
+
+Frames = list[tuple[int, bytes]]
+"""Messages of a stream, each with its number."""
+_Key = tuple[bytes, int, bytes | None, int]
+
+
+class Seat:
+    """One stream's place: `news` is set when its wallet may have new events, or the service stops."""
+
+    __slots__ = ("news",)
+
+    def __init__(self) -> None:
+        self.news = asyncio.Event()
+
+
+class EventHub:
+    """`run` must run beside the streams; when it ends, they end."""
+
+    def __init__(self, url: str, pool: Pool, links: Links) -> None:
+        self.stopping = False
+        self._url = url
+        self._pool = pool
+        self._links = links
+        self._seats: dict[bytes, set[Seat]] = defaultdict(set)
+        self._callers: Counter[str] = Counter()
+        self._ticks: Counter[bytes] = Counter()
+        self._reading: dict[_Key, asyncio.Task[Frames]] = {}
+
+    async def run(self) -> None:
+        try:
+            async with contextlib.aclosing(listen(self._url, [CHANNEL])) as notices:
+                async for notice in notices:
+                    if notice.missed or notice.payload == "*":
+                        self._wake(list(self._seats))
+                    else:
+                        self._wake([bytes.fromhex(each) for each in notice.payload.split(",")])
+        finally:
+            self.stopping = True
+            self._wake(list(self._seats))
+
+    def _wake(self, wallets: list[bytes]) -> None:
+        for wallet in wallets:
+            if wallet in self._seats:
+                # A read that has begun may not see what was announced after it.
+                self._ticks[wallet] += 1
+                for seat in self._seats[wallet]:
+                    seat.news.set()
+
+    @contextlib.contextmanager
+    def seat(self, wallet: bytes, caller: str) -> Iterator[Seat]:
+        """Problem 429 when there is no room."""
+        if self._callers.total() >= MAX_STREAMS or self._callers[caller] >= MAX_PER_CALLER:
+            raise problem("rate_limited", "There are too many open streams.", retry_after=5)
+        seat = Seat()
+        self._seats[wallet].add(seat)
+        self._callers[caller] += 1
+        STREAMS.inc()
+        try:
+            yield seat
+        finally:
+            STREAMS.dec()
+            self._seats[wallet].discard(seat)
+            if not self._seats[wallet]:
+                del self._seats[wallet]
+                self._ticks.pop(wallet, None)
+            self._callers[caller] -= 1
+            if not self._callers[caller]:
+                del self._callers[caller]
+
+    async def read(self, wallet: bytes, seq: int, trade_id: bytes | None) -> Frames:
+        """The next messages from a number on; those who ask for the same at once share one read."""
+        key = (wallet, seq, trade_id, self._ticks[wallet])
+        reading = self._reading.get(key)
+        if reading is None:
+            reading = self._reading[key] = asyncio.create_task(self._read(wallet, seq, trade_id))
+            reading.add_done_callback(lambda _done: self._reading.pop(key, None))
+        # Whoever gives up does not take the others' read with it.
+        return await asyncio.shield(reading)
+
+    async def _read(self, wallet: bytes, seq: int, trade_id: bytes | None) -> Frames:
+        async with asyncio.timeout(5), self._pool.connection() as connection:
+            events = await events_from(connection, wallet, seq, PAGE, trade_id=trade_id)
+        return [(each.seq, stream_frame(each, self._links)) for each in events]

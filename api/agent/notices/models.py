@@ -1,0 +1,157 @@
+"""Requests and answers of the event channels."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+
+from api.agent.bodies import _Answer, _Body
+from api.agent.requests import WALLET, line
+from core.agent.notices.kinds import EventType
+
+HIGHEST_SEQ = 2**53 - 1
+REPLAY_PAGE = 500
+RESOLVED_PAGE, RESOLVED_MOST = 100, 500
+# Holds the longest fields, every character escaped: what is too long is then named, field by field.
+BODY_LIMIT = 128 * 1024
+TRADE_ID = r"^0x[0-9a-fA-F]{64}$"
+
+_TO_THE_MICROSECOND = re.compile(r"\.\d{4}")
+
+Wallet = Annotated[str, WithJsonSchema({"type": "string", "pattern": WALLET})]
+Seq = Annotated[int, Field(ge=0, le=HIGHEST_SEQ)]
+
+
+def _moment(value: Any) -> Any:
+    """Microseconds since 1970 of an ISO-8601 time; one without a zone is UTC."""
+    if not isinstance(value, str) or not re.match(r"\d{4}-\d{2}-\d{2}", value):
+        raise ValueError("must be a time like 2026-11-21T16:00:00Z")
+    try:
+        # A plus sign in a query means a space.
+        found = datetime.fromisoformat(value.replace(" ", "+") if "T" in value else value)
+    except ValueError:
+        raise ValueError("must be a time like 2026-11-21T16:00:00Z") from None
+    aware = found if found.tzinfo else found.replace(tzinfo=UTC)
+    since = aware - datetime(1970, 1, 1, tzinfo=UTC)
+    micros = (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
+    # Events of the chain show their second; `nextSince` has microseconds, as a page may end within one.
+    return micros if _TO_THE_MICROSECOND.search(value) else micros // 1_000_000 * 1_000_000 + 999_999
+
+
+class EventsQuery(BaseModel):
+    wallet: Wallet | None = None
+    from_seq: Seq = Field(default=0, alias="fromSeq", description="The first event wanted; `Last-Event-ID` wins.")
+    trade_id: Annotated[str, Field(pattern=TRADE_ID)] | None = Field(
+        default=None, alias="tradeId", description="Only events that name this trade."
+    )
+
+
+class EventsHeaders(BaseModel):
+    last_event_id: str | None = Field(
+        default=None, alias="Last-Event-ID", description="The seq of the last event received: resume after it."
+    )
+
+
+class ReplayQuery(BaseModel):
+    wallet: Wallet | None = None
+    from_seq: Seq = Field(default=0, alias="fromSeq", description="The first event wanted, inclusive.")
+    limit: Annotated[int, Field(ge=1, le=REPLAY_PAGE)] = REPLAY_PAGE
+
+
+class ResolvedQuery(BaseModel):
+    wallet: Wallet | None = None
+    since: Annotated[int, BeforeValidator(_moment), WithJsonSchema({"type": "string", "format": "date-time"})] = Field(
+        default=0,
+        description="Resolutions after this second: `nextSince` of the page before, or `createdAt` of the last event.",
+    )
+    limit: Annotated[int, Field(ge=1, le=RESOLVED_MOST)] = RESOLVED_PAGE
+
+
+class WebhookRequest(BaseModel):
+    """A registration. Unknown keys are refused."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+    wallet: Wallet = Field(description="Whose events are pushed.")
+    url: Annotated[str, Field(min_length=1, max_length=2048), AfterValidator(line)] = Field(
+        description="Where to, an https URL.", json_schema_extra={"format": "uri"}
+    )
+    message: Annotated[str, Field(min_length=1, max_length=4096)] = Field(
+        description="Five lines: `Service webhook registration`, `Service: <origin of this service>`, "
+        "`Wallet: <lower-case>`, `URL: <url>`, "
+        "`Issued: <ISO-8601>` within 10 minutes."
+    )
+    signature: Annotated[str, Field(min_length=1, max_length=4096)] = Field(
+        description="EIP-191 of `message` by the wallet, as hex; or what its contract takes (ERC-1271), also before it "
+        "is deployed (ERC-6492)."
+    )
+
+
+class WebhookPath(BaseModel):
+    """Any text: what is no id is unknown."""
+
+    id: str
+
+
+class AgentEvent(_Body):
+    """One event. `payload` has the keys documented for its type; a correction has `undone` and `corrects` in it."""
+
+    event_id: str
+    seq: Annotated[int, Field(ge=0)] | None = Field(
+        description="Its number among the wallet's events; null for `webhook.verify` and `test`, which are addressed "
+        "to one endpoint."
+    )
+    type: EventType
+    created_at: str
+    wallet: str | None
+    market_id: str | None
+    trade_id: str | None
+    payload: dict[str, Any]
+    proof_url: str | None
+
+
+class ReplayBody(_Answer):
+    """`lastSeq`: the wallet's newest event, null before the first."""
+
+    events: list[AgentEvent]
+    next_seq: int | None
+    last_seq: int | None
+
+
+class ResolvedBody(_Answer):
+    events: list[AgentEvent]
+    next_since: str | None
+
+
+class AgentWebhookRegistration(_Body):
+    """`ref` names the webhook in public events; its id, which allows to delete it, never is in one."""
+
+    id: str
+    wallet: str
+    url: str
+    status: Literal["pending_verification", "active", "disabled"]
+    secret: str | None
+    created_at: str
+    ref: str
+    next_seq: int
+    failed_attempts: int
+    failing_since: str | None
+    last_error: str | None
+
+
+class WebhookBody(_Answer):
+    webhook: AgentWebhookRegistration
+
+
+class DeletedBody(_Answer):
+    id: str
+    deleted: bool
+
+
+class TestBody(_Answer):
+    __test__ = False
+
+    event: AgentEvent

@@ -1,0 +1,98 @@
+"""That whoever registers a webhook owns the wallet: a dated text that names service, wallet and URL, signed by it."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from datetime import UTC, datetime, timedelta
+
+from eth_account.messages import encode_defunct
+
+from api.agent.chain import accepts_signature
+from api.agent.errors import problem
+from core.chain import ChainClient, RpcError
+from core.log import get_logger
+from core.signatures import message_hash, signer_of, with_usual_v
+
+log = get_logger(__name__)
+
+TITLE = "Service webhook registration"
+VALID_FOR = timedelta(minutes=10)
+_FORM = re.compile(
+    re.escape(TITLE) + r"\nService: (?P<service>[^\n]+)\nWallet: (?P<wallet>0x[0-9a-f]{40})\nURL: (?P<url>[^\n]+)"
+    r"\nIssued: (?P<issued>[^\n]+)"
+)
+
+
+def registration_message(service: str, wallet: str, url: str, issued: str) -> str:
+    return f"{TITLE}\nService: {service}\nWallet: {wallet}\nURL: {url}\nIssued: {issued}"
+
+
+def check_message(message: str, *, service: str, wallet: str, url: str, now: datetime) -> None:
+    """422 unless the text is about this service, wallet and URL and is at most ten minutes old."""
+    found = _FORM.fullmatch(message)
+    issued = None
+    with contextlib.suppress(ValueError):
+        issued = None if found is None else datetime.fromisoformat(found["issued"])
+    if issued is not None and issued.tzinfo is None:
+        issued = issued.replace(tzinfo=UTC)
+    if found is None:
+        why = "The message is not the five lines of a registration."
+    elif found["service"] != service:
+        why = "The message names another service."
+    elif found["wallet"] != wallet:
+        why = "The message names another wallet."
+    elif found["url"] != url:
+        why = "The message names another URL."
+    elif issued is None:
+        why = "The message's time is not ISO-8601."
+    elif abs(now - issued) > VALID_FOR:
+        why = "The message was not issued within 10 minutes of now."
+    else:
+        return
+    raise unproven(why, service=service, wallet=wallet, url=url, now=now)
+
+
+async def check_signature(
+    client: ChainClient | None,
+    *,
+    service: str,
+    wallet: str,
+    url: str,
+    message: str,
+    signature: str,
+    timeout_seconds: float,
+    now: datetime,
+) -> None:
+    """422 unless the wallet signed: its key (EIP-191), or its contract says so (ERC-1271), also one that is not
+    deployed yet (ERC-6492)."""
+    try:
+        raw = bytes.fromhex(signature.removeprefix("0x"))
+    except ValueError:
+        raise unproven("The signature is not hexadecimal.", service=service, wallet=wallet, url=url, now=now) from None
+    digest = digest_of(message)
+    raw = with_usual_v(raw)
+    if (signer := signer_of(digest, raw)) is not None and signer.lower() == wallet:
+        return
+    if client is not None:
+        try:
+            if await accepts_signature(client, wallet, digest, raw, timeout_seconds):
+                return
+        except RpcError as error:
+            log.warning("a signature has no chain", action="agent.no_chain", why=error)
+            raise problem("internal_error", "Base cannot be asked about this signature now.") from None
+    raise unproven(
+        "The signature is not the wallet's over this message.", service=service, wallet=wallet, url=url, now=now
+    )
+
+
+def digest_of(message: str) -> bytes:
+    """What personal_sign signs."""
+    return message_hash(encode_defunct(text=message))
+
+
+def unproven(why: str, *, service: str, wallet: str, url: str, now: datetime) -> Exception:
+    """422 with the exact text that would be accepted now."""
+    text = registration_message(service, wallet, url, now.isoformat(timespec="seconds"))
+    hint = f"Sign exactly these five lines with personal_sign, and send them as `message`:\n{text}"
+    return problem("invalid_wallet", why, hint=hint, details={"message": text})

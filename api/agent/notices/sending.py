@@ -1,0 +1,139 @@
+"""One delivery: signed, sent to a checked address, and judged by its status. Never follows, never waits long, reads
+little."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import ssl
+import time
+from collections import Counter
+from dataclasses import dataclass
+
+import aiohttp
+from eth_account import Account
+from eth_account.messages import encode_defunct
+from eth_account.signers.local import LocalAccount
+from yarl import URL
+
+from api.agent.notices.targets import Pinned, TargetRefused, checked_url, resolve
+
+CONNECT_SECONDS = 3.0
+TOTAL_SECONDS = 8.0
+ANSWER_BYTES = 8 * 1024
+AT_ONCE_PER_ADDRESS = 4
+USER_AGENT = "vpm-events/1"
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """What came of a delivery. `answer`: the first bytes of the body, only when asked for."""
+
+    ok: bool
+    outcome: str
+    """A word for the metric."""
+    error: str = ""
+    """A sentence for the webhook's owner: nothing in it tells of our network."""
+    answer: bytes = b""
+
+
+class TooManyThere(Exception):
+    """So many deliveries to this address are on their way that another has to wait."""
+
+
+class Signer:
+    """Signs deliveries: by a webhook's secret, or, for a callback, by the attestation key."""
+
+    def __init__(self, attestation_key: str | None) -> None:
+        self._account: LocalAccount | None = None if attestation_key is None else Account.from_key(attestation_key)
+
+    def headers(self, event_id: str, body: bytes, secret: str | None, now: int) -> dict[str, str]:
+        """`now`: Unix seconds."""
+        signed = b"%b.%d.%b" % (event_id.encode(), now, body)
+        headers = {
+            "Content-Type": "application/json",
+            "User-Agent": USER_AGENT,
+            "Accept-Encoding": "identity",
+            "Service-Event-Id": event_id,
+            "Service-Timestamp": str(now),
+        }
+        if secret is not None:
+            headers["Service-Signature"] = "v1=" + hmac.new(secret.encode(), signed, hashlib.sha256).hexdigest()
+        elif self._account is not None:
+            signature = self._account.sign_message(encode_defunct(primitive=signed)).signature
+            headers["Service-Signature"] = "eip191=0x" + bytes(signature).hex()
+        return headers
+
+
+class Sender:
+    """Sends to any number of endpoints, a few at once to each address. `tls` is the default context but in tests."""
+
+    def __init__(self, signer: Signer, *, allow_private: bool, tls: ssl.SSLContext | None = None) -> None:
+        self._signer = signer
+        self._allow_private = allow_private
+        self._tls = tls or ssl.create_default_context()
+        self._busy: Counter[str] = Counter()
+
+    async def send(
+        self, url: str, event_id: str, body: bytes, secret: str | None, *, read_answer: bool = False
+    ) -> Sent:
+        """TooManyThere is no failure of the endpoint's."""
+        try:
+            target = await resolve(
+                checked_url(url, allow_private=self._allow_private), allow_private=self._allow_private
+            )
+        except TargetRefused as why:
+            return Sent(False, "refused", str(why))
+        where = target.neighbourhood
+        if self._busy[where] >= AT_ONCE_PER_ADDRESS:
+            raise TooManyThere(where)
+        self._busy[where] += 1
+        try:
+            async with asyncio.timeout(TOTAL_SECONDS):
+                return await self._post(
+                    target.url,
+                    Pinned(target),
+                    self._signer.headers(event_id, body, secret, int(time.time())),
+                    body,
+                    read_answer,
+                )
+        except (TimeoutError, aiohttp.ServerTimeoutError):
+            return Sent(False, "timeout", f"It did not answer within {TOTAL_SECONDS:.0f} s.")
+        except aiohttp.ClientConnectorCertificateError:
+            return Sent(False, "tls", "Its TLS certificate cannot be verified.")
+        except aiohttp.ClientSSLError:
+            return Sent(False, "tls", "TLS could not be agreed on.")
+        except aiohttp.ClientConnectorError:
+            return Sent(False, "unreachable", "It cannot be connected to.")
+        except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError, ConnectionError):
+            return Sent(False, "disconnected", "It closed the connection.")
+        except (aiohttp.ClientError, OSError, ValueError):
+            return Sent(False, "broken", "Its answer cannot be read as HTTP.")
+        finally:
+            self._busy[where] -= 1
+            if not self._busy[where]:
+                del self._busy[where]
+
+    async def _post(self, url: URL, resolver: Pinned, headers: dict[str, str], body: bytes, read_answer: bool) -> Sent:
+        connector = aiohttp.TCPConnector(resolver=resolver, use_dns_cache=False, force_close=True, ssl=self._tls)
+        async with (
+            aiohttp.ClientSession(
+                connector=connector,
+                timeout=aiohttp.ClientTimeout(total=TOTAL_SECONDS, connect=CONNECT_SECONDS),
+                auto_decompress=False,
+                trust_env=False,
+                cookie_jar=aiohttp.DummyCookieJar(),
+            ) as session,
+            session.post(url, data=body, headers=headers, allow_redirects=False) as response,
+        ):
+            if not 200 <= response.status < 300:
+                return Sent(False, "answered", f"It answered {response.status}.")
+            answer = b""
+            while read_answer and len(answer) < ANSWER_BYTES:
+                piece = await response.content.read(ANSWER_BYTES - len(answer))
+                if not piece:
+                    break
+                answer += piece
+            # What more it says is not read: leaving closes the connection.
+            return Sent(True, "ok", answer=answer)

@@ -1,0 +1,168 @@
+"""`/webhooks`: registering, looking at, testing and removing where a wallet's events are pushed."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from datetime import UTC, datetime
+from typing import Any
+
+from aiohttp import web
+from limits import parse
+
+from api.agent.errors import problem
+from api.agent.notices import endpoints as store
+from api.agent.notices.endpoints import Endpoint
+from api.agent.notices.models import BODY_LIMIT, WebhookPath, WebhookRequest
+from api.agent.notices.ownership import check_message, check_signature, digest_of, unproven
+from api.agent.notices.targets import TargetRefused, checked_url, resolve
+from api.agent.render import Links
+from api.agent.reply import reply
+from api.agent.requests import checked_wallet
+from api.agent.times import iso_of
+from api.http.caller import caller_ip
+from api.http.limits import RateLimits
+from api.http.requests import read_json, read_path, validated_body
+from api.unreadable import UNREADABLE
+from core.agent.notices import log as event_log
+from core.agent.notices.reading import next_seq
+from core.chain import ChainClient
+from core.config import Settings
+from core.db.engine import Pool
+from core.log import get_logger
+
+log = get_logger(__name__)
+
+REGISTRATIONS = parse("10/minute")
+TESTS = parse("10/minute")
+SECONDS = 5.0
+_ID = re.compile(r"wh_[0-9a-f]{32}")
+
+
+class Webhooks:
+    """`client` is None without an RPC URL: then only key holders, no contract wallets, can register."""
+
+    def __init__(
+        self, settings: Settings, pool: Pool, limits: RateLimits, client: ChainClient | None, links: Links
+    ) -> None:
+        self._settings = settings
+        self._pool = pool
+        self._limits = limits
+        self._client = client
+        self._links = links
+
+    async def register(self, request: web.Request) -> web.StreamResponse:
+        wanted = validated_body(WebhookRequest, await read_json(request, limit=BODY_LIMIT))
+        wallet = checked_wallet(wanted.wallet)
+        who = caller_ip(request, self._settings)
+        await self._limits.take(REGISTRATIONS, "agent-webhooks", who, "Ten webhooks a minute can be registered.")
+        private = self._settings.allow_private_webhooks
+        now, service = datetime.now(UTC), self._links.origin
+        try:
+            url = checked_url(wanted.url, allow_private=private)
+            check_message(wanted.message, service=service, wallet=wallet, url=wanted.url, now=now)
+            await check_signature(
+                self._client,
+                service=service,
+                wallet=wallet,
+                url=wanted.url,
+                message=wanted.message,
+                signature=wanted.signature,
+                timeout_seconds=self._settings.rpc_request_path_timeout_seconds,
+                now=now,
+            )
+            await resolve(url, allow_private=private)
+        except TargetRefused as why:
+            raise _refused(str(why)) from None
+        try:
+            async with asyncio.timeout(SECONDS), self._pool.connection() as connection, connection.transaction():
+                owner = bytes.fromhex(wallet[2:])
+                if not await store.use_message(connection, owner, digest_of(wanted.message)):
+                    used = "The message was used before: a registration is signed anew each time."
+                    raise unproven(used, service=service, wallet=wallet, url=wanted.url, now=now)
+                made = await store.register(connection, owner, wanted.url)
+                # Whoever sends is told at once.
+                await connection.execute("SELECT pg_notify(%s, %s)", (event_log.CHANNEL, wallet[2:]))
+        except store.TooManyWebhooks:
+            message = f"A wallet has at most {store.MAX_PER_WALLET} webhooks; remove one first."
+            raise problem(
+                "invalid_request", message, issues=[{"field": "wallet", "problem": "has its webhooks already"}]
+            ) from None
+        except UNREADABLE as error:
+            raise _unwritable(error) from None
+        return reply(self._links, {"webhook": registration(made, made.secret)}, status=201)
+
+    async def look(self, request: web.Request) -> web.StreamResponse:
+        webhook_id = _known_form(request)
+        try:
+            async with asyncio.timeout(SECONDS), self._pool.connection() as connection:
+                found = await store.find(connection, webhook_id)
+        except UNREADABLE as error:
+            raise _unwritable(error) from None
+        if found is None:
+            raise _unknown()
+        return reply(self._links, {"webhook": registration(found, None)})
+
+    async def remove(self, request: web.Request) -> web.StreamResponse:
+        webhook_id = _known_form(request)
+        try:
+            async with asyncio.timeout(SECONDS), self._pool.connection() as connection:
+                removed = await store.remove(connection, webhook_id)
+        except UNREADABLE as error:
+            raise _unwritable(error) from None
+        if not removed:
+            raise _unknown()
+        return reply(self._links, {"id": webhook_id, "deleted": True})
+
+    async def test(self, request: web.Request) -> web.StreamResponse:
+        webhook_id = _known_form(request)
+        await self._limits.take(TESTS, "agent-webhook-test", webhook_id, "A webhook is tested ten times a minute.")
+        try:
+            async with asyncio.timeout(SECONDS), self._pool.connection() as connection, connection.transaction():
+                found = await store.find(connection, webhook_id, lock=True)
+                if found is None:
+                    raise _unknown()
+                asked = await store.add_test(connection, found)
+                await store.wake(connection, found, await next_seq(connection, found.wallet))
+                await connection.execute("SELECT pg_notify(%s, %s)", (event_log.CHANNEL, found.wallet.hex()))
+        except UNREADABLE as error:
+            raise _unwritable(error) from None
+        return reply(self._links, {"event": asked.event(found).body()})
+
+
+def registration(endpoint: Endpoint, secret: str | None) -> dict[str, Any]:
+    """The secret only when it was just made."""
+    return {
+        "id": endpoint.id,
+        "wallet": "0x" + endpoint.wallet.hex(),
+        "url": endpoint.url,
+        "status": endpoint.status,
+        "secret": secret,
+        "createdAt": iso_of(endpoint.created_at),
+        "ref": endpoint.ref,
+        "nextSeq": endpoint.next_seq,
+        "failedAttempts": endpoint.attempts,
+        "failingSince": None if endpoint.failing_since is None else iso_of(endpoint.failing_since),
+        "lastError": endpoint.last_error,
+    }
+
+
+def _known_form(request: web.Request) -> str:
+    """The id; 404 for what cannot be one."""
+    webhook_id = read_path(request, WebhookPath).id
+    if not _ID.fullmatch(webhook_id):
+        raise _unknown()
+    return webhook_id
+
+
+def _unknown() -> Exception:
+    return problem("not_found", "There is no such webhook.", hint="Use the id that the registration returned.")
+
+
+def _refused(why: str) -> Exception:
+    return problem("invalid_request", f"The url cannot be used: {why}", issues=[{"field": "url", "problem": why}])
+
+
+def _unwritable(error: Exception) -> Exception:
+    log.warning("webhooks cannot be written", action="webhooks.unwritable", why=error)
+    return problem("internal_error", "The webhooks cannot be read now.")

@@ -1,0 +1,238 @@
+"""Requests of the agent surface. Amounts arrive as exact JSON numbers and leave here as token units (6 decimals)."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from typing import Annotated, Any, Literal, Self
+
+from aiohttp import web
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    WithJsonSchema,
+)
+
+from api.agent.errors import problem
+from api.agent.notices.targets import TargetRefused, checked_url
+from api.http.problem import invalid
+from api.http.requests import check_named_once, in_body, unfit
+from core.errors import MoneyError
+from core.money import USD, decimal_text, loads, units_from_decimal, units_from_text
+
+WALLET = r"^0x[0-9a-fA-F]{40}$"
+WALLET_FORM = re.compile(r"0x[0-9a-fA-F]{40}")
+BODY_LIMIT = 16 * 1024
+MAX_SIZE_USD = 1_000_000_000
+MIN_SIZE = 1 * USD
+PRIVATE = "allow_private"
+EXAMPLE_WALLET = "0x" + "a1" * 20
+"""Of nobody."""
+
+
+def _exact(value: Any) -> Any:
+    if isinstance(value, bool) or not isinstance(value, int | Decimal):
+        raise ValueError("must be a number")
+    return Decimal(value) if isinstance(value, int) else value
+
+
+def _target(value: str, info: ValidationInfo) -> str:
+    """`info.context`: whether private addresses may be sent to, under PRIVATE; without one they may not."""
+    try:
+        checked_url(value, allow_private=bool(info.context and info.context[PRIVATE]))
+    except TargetRefused as why:
+        raise ValueError(f"cannot be sent to: {why}".rstrip(".")) from None
+    return value
+
+
+def line(value: str) -> str:
+    """Refuses what the database cannot hold."""
+    if "\0" in value:
+        raise ValueError("must not contain a NUL")
+    return value
+
+
+def _amount(value: Decimal) -> Decimal:
+    try:
+        units_from_decimal(value)
+    except MoneyError as error:
+        raise ValueError(error.message.rstrip(".")) from None
+    return value
+
+
+Amount = Annotated[
+    Decimal,
+    BeforeValidator(_exact),
+    AfterValidator(_amount),
+    Field(gt=0),
+    WithJsonSchema({"type": "number", "exclusiveMinimum": 0}),
+]
+Text = Annotated[str, Field(min_length=1, max_length=200)]
+Line = Annotated[Text, AfterValidator(line)]
+
+
+class TradeRequest(BaseModel):
+    """A bet. Unknown keys are refused."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+    market_id: Line = Field(alias="marketId", description="A market id or slug.")
+    side: Line = Field(description="One of the market's outcome keys.")
+    size_usd: Amount = Field(alias="sizeUsd", description="At least 1, at most 6 decimals.")
+    idem_key: Annotated[str, Field(min_length=8, max_length=128)] = Field(
+        alias="idemKey", description="Unique per trade of this wallet; the same key returns the first receipt."
+    )
+    wallet_address: Annotated[str, WithJsonSchema({"type": "string", "pattern": WALLET})] = Field(
+        alias="walletAddress", description="The paying wallet; it owns the position and is paid."
+    )
+    quote_id: Line | None = Field(default=None, alias="quoteId", description="Required above 10 USD.")
+    min_shares_out: Amount | None = Field(default=None, alias="minSharesOut")
+    max_price_cents: Annotated[int, Field(ge=1, le=99)] | None = Field(default=None, alias="maxPriceCents")
+    simulate: bool = False
+    builder_code: Annotated[str, Field(pattern=WALLET)] | None = Field(default=None, alias="builderCode")
+    callback_url: Annotated[str, Field(max_length=2048), AfterValidator(_target)] | None = Field(
+        default=None, alias="callbackUrl", description="Where the trade's events are pushed, an https URL."
+    )
+    ref: Annotated[str, Field(pattern=r"^[A-Za-z0-9:_-]{1,32}$")] | None = None
+
+    @classmethod
+    async def read(cls, request: web.Request, *, allow_private: bool) -> Self:
+        """The body of a request. 400 with `issues`, 413, 415; 422 for a wallet of the wrong form or a size below 1.
+
+        allow_private: whether callbacks may go to private addresses and over plain http.
+        """
+        if request.content_type != "application/json":
+            raise problem("unsupported_media_type", "Send the body as JSON.")
+        body = await request.read()
+        if len(body) > BODY_LIMIT:
+            raise problem("payload_too_large", f"The body is larger than {BODY_LIMIT} bytes.")
+        try:
+            content = loads(body)
+        except ValueError:
+            raise invalid("The body is not JSON.", details=in_body("is not JSON")) from None
+        check_named_once(body)
+        if not isinstance(content, dict):
+            raise invalid("The body must be a JSON object.", details=in_body("must be a JSON object"))
+        try:
+            wanted = cls.model_validate(content, context={PRIVATE: allow_private})
+        except ValidationError as error:
+            raise unfit(error, "field") from None
+        checked_wallet(wanted.wallet_address)
+        if wanted.size < MIN_SIZE:
+            raise problem("size_below_min", f"The smallest bet is 1 USD; this one is {decimal_text(wanted.size)}.")
+        return wanted
+
+    def essence(self) -> dict[str, Any]:
+        """The fields that no bet goes without, as an example in JSON: digits beyond a float's are not missed there."""
+        return {
+            "marketId": self.market_id,
+            "side": self.side,
+            "sizeUsd": float(self.size_usd),
+            "walletAddress": self.wallet_address,
+            "idemKey": self.idem_key,
+        }
+
+    @property
+    def size(self) -> int:
+        return units_from_decimal(self.size_usd)
+
+    @property
+    def wallet(self) -> str:
+        return self.wallet_address.lower()
+
+    @property
+    def builder(self) -> str | None:
+        """Lower-case; the zero address is nobody."""
+        lowered = None if self.builder_code is None else self.builder_code.lower()
+        return None if lowered == "0x" + "0" * 40 else lowered
+
+    @property
+    def min_shares(self) -> int | None:
+        return None if self.min_shares_out is None else units_from_decimal(self.min_shares_out)
+
+    def least_shares(self, net: int) -> int:
+        """What the contract must give at least, of a stake of `net` after the fee; 0 without limits."""
+        by_price = 0 if self.max_price_cents is None else -(-100 * net // self.max_price_cents)  # up: never dearer
+        return max(self.min_shares or 0, by_price)
+
+
+def checked_wallet(text: str | None) -> str:
+    """Lower-case; 422 when it is no address."""
+    if text is None or not WALLET_FORM.fullmatch(text):
+        raise problem("invalid_wallet", "The wallet is not 0x and 40 hexadecimal digits.")
+    return text.lower()
+
+
+def size_from_query(text: str) -> int:
+    """Units of a quote's sizeUsd. 400 when it is no amount or too large, 422 below 1 USD."""
+    try:
+        size = units_from_text(text)
+    except MoneyError as error:
+        raise problem("invalid_request", f"sizeUsd is wrong: {error.message}") from None
+    if size > MAX_SIZE_USD * USD:
+        raise problem("invalid_request", f"One bet is at most {MAX_SIZE_USD} USD; split it into several.")
+    if size < MIN_SIZE:
+        raise problem("size_below_min", "The smallest bet is 1 USD.")
+    return size
+
+
+class MarketsQuery(BaseModel):
+    status: Literal["open", "all"] | None = Field(
+        default=None, description="`all` includes markets that have ended. `open` unless `ids` names markets."
+    )
+    type: str | None = Field(default=None, description="market_cap, market_cap_range or price_direction")
+    token: str | None = Field(default=None, description="A symbol, in any case.")
+    ids: str | None = Field(default=None, description="Ids or slugs, separated by commas.")
+    limit: Annotated[int, Field(ge=1, le=200)] = 50
+    cursor: str | None = Field(default=None, description="nextCursor of the page before.")
+
+    @property
+    def only_open(self) -> bool:
+        """Who names markets means those, however they stand, unless told otherwise."""
+        return self.status == "open" or (self.status is None and self.ids is None)
+
+
+class MarketPath(BaseModel):
+    id: Text
+
+
+class TradePath(BaseModel):
+    trade_id: Text = Field(alias="tradeId")
+
+
+class AddressPath(BaseModel):
+    address: Annotated[str, WithJsonSchema({"type": "string", "pattern": WALLET})]
+
+
+class QuoteQuery(BaseModel):
+    market_id: Text = Field(alias="marketId", description="A market id or slug.")
+    side: Text = "yes"
+    size_usd: Annotated[str, WithJsonSchema({"type": "number", "minimum": 1, "maximum": MAX_SIZE_USD})] = Field(
+        default="1", alias="sizeUsd"
+    )
+    wallet: Annotated[str, WithJsonSchema({"type": "string", "pattern": WALLET})] | None = Field(
+        default=None, description="Who would pay; with it a `wallet_underfunded` is among the warnings."
+    )
+
+
+class ResultQuery(BaseModel):
+    market_id: Text = Field(alias="marketId", description="A market id or slug.")
+
+
+class WalletQuery(BaseModel):
+    wallet: Annotated[str, WithJsonSchema({"type": "string", "pattern": WALLET})] | None = None
+
+
+class PositionsQuery(WalletQuery):
+    limit: Annotated[int, Field(ge=1, le=200)] = 200
+    cursor: str | None = Field(default=None, description="nextCursor of the page before.")
+
+
+class PaymentHeaders(BaseModel):
+    payment: str | None = Field(default=None, alias="PAYMENT-SIGNATURE", description="Base64 of the x402 v2 payload.")
+    payment_v1: str | None = Field(default=None, alias="X-PAYMENT", description="Base64 of the x402 v1 envelope.")

@@ -1,0 +1,68 @@
+"""Signed offers and receipts: the EIP-712 form of the x402 offer-and-receipt extension, by the attestation key.
+
+The key signs statements only; it holds no money and no role.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from eth_account import Account
+from eth_account.signers.local import LocalAccount
+
+from core.agent.attestation import EXTENSION, OFFER, PAYLOAD_VERSION, RECEIPT, TYPES, domain_of
+
+
+class Attester:
+    """Signs; without a key it signs nothing, and bodies go out without the extension."""
+
+    def __init__(self, key: str | None, chain_id: int) -> None:
+        self._account: LocalAccount | None = None if key is None else Account.from_key(key)
+        self._chain_id = chain_id
+
+    @property
+    def address(self) -> str | None:
+        return None if self._account is None else str(self._account.address)
+
+    @property
+    def network(self) -> str:
+        return f"eip155:{self._chain_id}"
+
+    def offer(self, *, resource: str, asset: str, pay_to: str, amount: int, valid_until: int) -> dict[str, Any]:
+        """The `extensions` of a challenge. `amount` in token units, `valid_until` in Unix seconds."""
+        payload = {
+            "version": PAYLOAD_VERSION,
+            "resourceUrl": resource,
+            "scheme": "exact",
+            "network": self.network,
+            "asset": asset,
+            "payTo": pay_to,
+            "amount": str(amount),
+            "validUntil": valid_until,
+        }
+        signed = self._signed(OFFER, payload)
+        return {} if signed is None else self._extension({"offers": [{**signed, "acceptIndex": 0}]})
+
+    def receipt(self, *, resource: str, payer: str, issued_at: int, transaction: str) -> dict[str, Any]:
+        """The `extensions` of a settled trade. `issued_at` in Unix seconds."""
+        payload = {
+            "version": PAYLOAD_VERSION,
+            "network": self.network,
+            "resourceUrl": resource,
+            "payer": payer,
+            "issuedAt": issued_at,
+            "transaction": transaction,
+        }
+        signed = self._signed(RECEIPT, payload)
+        return {} if signed is None else self._extension({"receipt": signed})
+
+    def _extension(self, info: dict[str, Any]) -> dict[str, Any]:
+        return {EXTENSION: {"info": {"signer": self.address, **info}}}
+
+    def _signed(self, primary: str, payload: dict[str, Any]) -> dict[str, Any] | None:
+        if self._account is None:
+            return None
+        signed = self._account.sign_typed_data(
+            domain_data=domain_of(primary), message_types={primary: TYPES[primary]}, message_data=payload
+        )
+        return {"format": "eip712", "payload": payload, "signature": "0x" + bytes(signed.signature).hex()}

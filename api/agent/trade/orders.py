@@ -1,0 +1,182 @@
+"""From a request to an order, and whether it is taken: everything that is checked before anybody pays."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from api.agent.chain import AgentContracts
+from api.agent.errors import problem
+from api.agent.facts import Market, Venue
+from api.agent.requests import MIN_SIZE, TradeRequest
+from api.agent.storage import storage
+from api.agent.switch import Trading
+from api.agent.trade import store
+from api.http.problem import Problem
+from core.agent.bet import ZERO_ADDRESS, Bet, bet_hash
+from core.agent.book import MAX_STAKE, Book, Quote
+from core.db.engine import Pool
+from core.money import USD, decimal_text, json_number
+
+__all__ = ["MIN_SIZE", "SIMPLE_MAX", "Order", "OrderDesk", "chain_now", "check_open", "side_of"]
+
+SIMPLE_MAX = 10 * USD
+MAX_POINTS = 40 * 10**16  # wad: what one trade may move the price by
+# Blocks come with gaps; the wall clock may run ahead of the head by so much before it is not believed.
+CLOCK_SLACK_SECONDS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A trade as it would be settled. `hash` is its public id; `got` is what the book gives for it now."""
+
+    request: TradeRequest
+    market: Market
+    outcome: int
+    got: Quote
+    bet: Bet
+    hash: bytes
+
+    @property
+    def wallet(self) -> str:
+        return self.bet.wallet
+
+    @property
+    def resource_hash(self) -> str:
+        return "0x" + self.hash.hex()
+
+
+class OrderDesk:
+    def __init__(self, pool: Pool, switch: Trading, *, clock: Callable[[], float] = time.time) -> None:
+        self._pool = pool
+        self._switch = switch
+        self._clock = clock
+
+    def order(self, wanted: TradeRequest, market: Market, key_hash: bytes, contracts: AgentContracts) -> Order | None:
+        """The bet that the request's payer signs, whether it can be taken or not; None when there is no such side."""
+        outcome = market.outcome(wanted.side)
+        if outcome is None:
+            return None
+        got = market.book.quote(outcome, wanted.size)
+        bet = Bet(
+            market_id=market.key,
+            outcome=outcome,
+            amount=wanted.size,
+            min_shares=wanted.least_shares(got.net),
+            wallet=wanted.wallet,
+            idem_hash=key_hash,
+            builder=wanted.builder or ZERO_ADDRESS,
+            ref=(wanted.ref or "").encode().ljust(32, b"\0"),
+        )
+        return Order(wanted, market, outcome, got, bet, bet_hash(bet, contracts.chain_id, contracts.settlement.address))
+
+    async def check(self, wanted: TradeRequest, market: Market, order: Order | None, venue: Venue) -> Order:
+        """The order, or why it is refused, in the order the documentation gives the checks."""
+        self._check_on(venue)
+        check_open(market, self.now(venue.now))
+        if order is None:
+            raise no_such_side(market, wanted.side)
+        if wanted.size > SIMPLE_MAX:
+            await self._check_lock(order)
+        if order.got.shares < order.bet.min_shares:
+            raise problem(
+                "slippage_exceeded",
+                f"The book gives {decimal_text(order.got.shares)} shares now; your limits ask for "
+                f"{decimal_text(order.bet.min_shares)}.",
+            )
+        check_impact(market, order.outcome, order.got)
+        return order
+
+    def now(self, head_timestamp: int) -> int:
+        return chain_now(head_timestamp, self._clock)
+
+    def _check_on(self, venue: Venue) -> None:
+        reason = self._switch.why_off(venue)
+        if reason is not None:
+            raise problem("platform_paused", reason, retry_after=5)
+
+    async def _check_lock(self, order: Order) -> None:
+        wanted = order.request
+        if wanted.quote_id is None or (wanted.min_shares is None and wanted.max_price_cents is None):
+            raise problem(
+                "quote_required",
+                "A bet above 10 USD needs quoteId, and minSharesOut or maxPriceCents with it.",
+            )
+        async with storage("The price locks"), self._pool.connection() as connection:
+            lock = await store.find_lock(connection, wanted.quote_id)
+        if lock is None:
+            raise problem("quote_mismatch", "There is no such quote.")
+        if (lock.market_key, lock.outcome, lock.amount) != (order.market.key, order.outcome, wanted.size):
+            raise problem("quote_mismatch", "The quote is for another market, side or size.")
+        mine = (bytes.fromhex(wanted.wallet[2:]), order.bet.idem_hash)
+        if lock.wallet is not None and (lock.wallet, lock.idem_hash) != mine:
+            raise problem("quote_mismatch", "The quote has served another trade.")
+        if lock.expired:
+            raise problem("quote_expired", "The quote is older than 60 seconds.")
+
+
+def chain_now(head_timestamp: int, clock: Callable[[], float] = time.time) -> int:
+    """The chain's clock; between its blocks it runs on with ours, unless the two have nothing to do with each other (a
+    warped or stalled chain)."""
+    wall = int(clock())
+    return wall if 0 <= wall - head_timestamp <= CLOCK_SLACK_SECONDS else head_timestamp
+
+
+def check_open(market: Market, now: int) -> None:
+    """409 unless the contract takes stakes on it in this second."""
+    if market.ending is not None or now >= market.closes_at:
+        raise problem("market_closed", f"Market {market.id} is {market.status(now)}; it takes no bets.")
+    if now < market.spec.opens_at:
+        raise problem("market_closed", f"Market {market.id} is not open yet.")
+    if not market.supported:
+        raise problem("unsupported_market", f"Market {market.id} is not one this service can settle on Base.")
+
+
+def side_of(market: Market, side: str) -> int:
+    outcome = market.outcome(side)
+    if outcome is None:
+        raise no_such_side(market, side)
+    return outcome
+
+
+def no_such_side(market: Market, side: str) -> Problem:
+    keys = ", ".join(each.key for each in market.outcomes)
+    return problem("invalid_side", f"Market {market.id} has no side {side!r}; it has {keys}.")
+
+
+def check_impact(market: Market, outcome: int, got: Quote) -> None:
+    """422 for a bet that alone would move the price too far, or for which the pot has no room."""
+    room = market.pot_cap - market.volume
+    if got.amount > room:
+        limit, why = (
+            "pot_cap",
+            (f"The market's stakes may add up to {decimal_text(market.pot_cap)} USDC; {decimal_text(room)} are left."),
+        )
+    elif got.price_after - got.price_before > MAX_POINTS:
+        limit, why = "price", "This bet alone would move the price by more than 40 points."
+    else:
+        return
+    fits = largest_size(market, outcome)
+    hint = f"Bet {decimal_text(fits)} USD at most." if fits else "Pick another market from GET /markets."
+    details = {"limit": limit, "largestSizeUsd": json_number(fits)}
+    raise problem("pool_impact_exceeded", why, hint=hint, details=details)
+
+
+def largest_size(market: Market, outcome: int) -> int:
+    """The largest bet that neither limit refuses; 0 when none of them takes the least there is."""
+    largest = min(market.pot_cap - market.volume, max_unmoving(market.book, outcome))
+    return largest if largest >= MIN_SIZE else 0
+
+
+def max_unmoving(book: Book, outcome: int) -> int:
+    """The largest stake that moves the price by what one trade may move it; more money always moves it further."""
+    least, most = 0, MAX_STAKE
+    while least < most:
+        middle = (least + most + 1) // 2
+        got = book.quote(outcome, middle)
+        if got.price_after - got.price_before <= MAX_POINTS:
+            least = middle
+        else:
+            most = middle - 1
+    return least

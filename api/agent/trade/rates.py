@@ -1,0 +1,64 @@
+"""How often a wallet may trade. A challenge and the paid retry of the same idempotency key count once."""
+
+from __future__ import annotations
+
+from aiohttp import web
+from limits import RateLimitItem, parse
+
+from api.agent.requests import TradeRequest
+from api.http.caller import caller_ip, is_local
+from api.http.limits import RateLimits
+from api.http.problem import Problem
+from core.config import Settings
+
+TRADE_RATE = parse("10/minute")
+# Whatever wallets a caller names: each call may cost a node two questions.
+EACH_ADDRESS = parse("60/minute")
+ONCE_A_PAIR = parse("1/2 minutes")
+_TOO_MANY = "A wallet may trade 10 times a minute."
+
+
+class TradeRates:
+    def __init__(self, limits: RateLimits, settings: Settings) -> None:
+        self._limits = limits
+        self._settings = settings
+
+    async def unpaid(self, request: web.Request, wanted: TradeRequest) -> None:
+        """Counts a call that pays nothing, by wallet and caller: a stranger cannot use up somebody else's minute."""
+        await self._by_address(request)
+        await self._by_caller(request, wanted)
+        await self._fits(ONCE_A_PAIR, "agent-challenge", _pair(wanted))
+
+    async def offered(self, request: web.Request, wanted: TradeRequest) -> None:
+        """Counts a call with a payment that has not been looked at closely yet, by wallet and caller, too; the first
+        one after a challenge of the same key is counted with it."""
+        await self._by_address(request)
+        challenged = not await self._fits(ONCE_A_PAIR, "agent-challenge", _pair(wanted))
+        if not challenged or not await self._fits(ONCE_A_PAIR, "agent-paid", _pair(wanted)):
+            await self._by_caller(request, wanted)
+
+    async def paid(self, wanted: TradeRequest) -> None:
+        """Counts a call whose payment is the wallet's own and has served no trade, by wallet alone."""
+        await self._limits.take(TRADE_RATE, "agent-trade-paid", wanted.wallet, _TOO_MANY)
+
+    async def _by_address(self, request: web.Request) -> None:
+        """Counts every call, by its address alone. Behind a proxy nobody trusts, all calls seem to be the machine's
+        own: then this would be one limit for the world, and is none."""
+        who = caller_ip(request, self._settings)
+        if not is_local(who):
+            await self._limits.take(EACH_ADDRESS, "agent-address", who, "One address may trade 60 times a minute.")
+
+    async def _by_caller(self, request: web.Request, wanted: TradeRequest) -> None:
+        who = f"{wanted.wallet}|{caller_ip(request, self._settings)}"
+        await self._limits.take(TRADE_RATE, "agent-trade", who, _TOO_MANY)
+
+    async def _fits(self, item: RateLimitItem, rule: str, who: str) -> bool:
+        try:
+            await self._limits.take(item, rule, who, "")
+        except Problem:
+            return False
+        return True
+
+
+def _pair(wanted: TradeRequest) -> str:
+    return f"{wanted.wallet}|{wanted.idem_key}"

@@ -1,0 +1,210 @@
+"""What a trade is refused with, worded in one place.
+
+Nobody whose authorization was used is asked for another payment. Only of one that the index holds as cancelled is it
+said that a fresh one is needed; as long as anything else may have become of it, the answer can be asked for again.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from api.agent.errors import problem
+from api.agent.facts import Stake
+from api.http.problem import Problem
+from core.agent.book import RefundReason
+from core.money import decimal_text
+from core.outbox import Intent
+
+_CLOSED = frozenset({"Closed", "AlreadySettled", "NotOpenYet", "UnknownMarket"})
+_PAUSED = frozenset({"StakesArePaused", "MissingRole"})
+_SPENT = frozenset({"AuthorizationAlreadyUsed", "AuthorizationUsedOrCanceled", "AuthorizationAlreadyBooked"})
+_YOURS = "Your money is not lost: send the same request again, and pay nothing more for this bet."
+FINALITY_SECONDS = 10
+"""How long to wait before asking again after a payment whose block is not final."""
+
+_REFUNDED_BECAUSE = {
+    RefundReason.PAUSED: "stakes were paused",
+    RefundReason.NOT_OPEN: "the market was not open yet",
+    RefundReason.CLOSED: "the market had closed",
+    RefundReason.OUTCOME: "the market has no such outcome",
+    RefundReason.AMOUNT: "its size was out of bounds",
+    RefundReason.POT_FULL: "the market's pot was full",
+    RefundReason.KEY_USED: "its idemKey had settled another payment",
+    RefundReason.BOUND: "it was bound to another bet",
+    RefundReason.SHARES: "the book had moved past the bet's limits",
+    RefundReason.OTHER_AMOUNT: "it brought another amount than the bet says",
+}
+
+
+def unavailable(why: str, kit: dict[str, Any] | None = None) -> Problem:
+    return problem("platform_paused", f"Settlement is unavailable: {why}.", retry_after=5, escapeKit=kit)
+
+
+def conflict(idem_key: str) -> Problem:
+    return problem("idem_conflict", f"The idemKey {idem_key!r} was used for a different trade.")
+
+
+def spoken_for() -> Problem:
+    return problem(
+        "payment_invalid",
+        "This authorization was brought for another trade and pays for that one only.",
+        hint="Send that trade's request again to learn what became of it. Another bet takes a payment of its own.",
+    )
+
+
+def twin(first: bytes) -> Problem:
+    """`first`: the hash of the bet that is on its way."""
+    trade = "0x" + first.hex()
+    return problem(
+        "rate_limited",
+        "The same bet by this wallet is still settling under another idemKey.",
+        hint=f"Wait for trade {trade} to settle, or send this again after a minute to bet once more.",
+        retry_after=5,
+        tradeId=trade,
+    )
+
+
+def settling(kit: dict[str, Any] | None) -> Problem:
+    return problem(
+        "rate_limited",
+        "This idemKey is settling.",
+        hint="Send the same request again shortly to fetch the receipt.",
+        retry_after=1,
+        escapeKit=kit,
+    )
+
+
+def unknown(tx_hash: str, kit: dict[str, Any] | None) -> Problem:
+    return problem(
+        "internal_error",
+        "The transaction was submitted, and its outcome is not recorded yet.",
+        hint="Send the same request with the same idemKey to fetch the receipt; do not pay again.",
+        txHash=tx_hash,
+        escapeKit=kit,
+    )
+
+
+# ---------------------------------------------------------------- payments that were used
+
+
+def unseen() -> Problem:
+    return problem(
+        "rate_limited",
+        "The token says that this authorization was used; by what is not seen yet.",
+        hint=_YOURS,
+        retry_after=2,
+    )
+
+
+def unpaired(tx: bytes) -> Problem:
+    return problem(
+        "rate_limited",
+        "This authorization was used, and the token's log does not show what it brought; the operator looks at it.",
+        hint=_YOURS,
+        retry_after=FINALITY_SECONDS,
+        txHash="0x" + tx.hex(),
+    )
+
+
+def elsewhere(tx: bytes) -> Problem:
+    return problem(
+        "payment_invalid",
+        "This authorization was used, and what it brought went to another account than the settlement contract.",
+        hint="Look at the transaction: whoever holds this wallet's key signed it.",
+        txHash="0x" + tx.hex(),
+    )
+
+
+def arriving(value: int, tx: bytes) -> Problem:
+    return problem(
+        "rate_limited",
+        f"The payment of {decimal_text(value)} USDC arrived by itself and is booked once its block is final.",
+        hint=_YOURS,
+        retry_after=FINALITY_SECONDS,
+        txHash="0x" + tx.hex(),
+    )
+
+
+def other_amount(value: int, amount: int, tx: bytes) -> Problem:
+    return problem(
+        "payment_invalid",
+        f"This authorization brought {decimal_text(value)} USDC, and the bet is {decimal_text(amount)}; what it "
+        "brought goes back to the wallet.",
+        hint="Nothing to do: the refund is sent to your wallet. Another bet needs a fresh idemKey.",
+        txHash="0x" + tx.hex(),
+    )
+
+
+def other_use(why: str, tx: bytes) -> Problem:
+    """It brought money, and it does not pay for the bet it is offered for."""
+    return problem(
+        "payment_invalid",
+        f"This authorization was used already, and it does not pay for this bet: {why}",
+        hint="Send the request that it was signed for.",
+        txHash="0x" + tx.hex(),
+    )
+
+
+def has_paid(stake: Stake | None) -> Problem:
+    """It has paid for another trade. `stake`: what it was booked as, if the index shows that."""
+    named: dict[str, Any] = {} if stake is None else {"tradeId": "0x" + stake.bet_hash.hex()}
+    return problem(
+        "payment_invalid",
+        "This authorization has already paid for another trade.",
+        hint="Nothing to do: GET /positions shows what it was booked as.",
+        **named,
+    )
+
+
+def cancelled(tx: bytes) -> Problem:
+    """The one case in which a fresh authorization is asked for."""
+    return problem(
+        "payment_invalid",
+        "This authorization was cancelled by its signer; it brought nothing and never will.",
+        hint="Sign a new authorization with a fresh nonce and send the trade again.",
+        txHash="0x" + tx.hex(),
+    )
+
+
+def refunded(stake: Stake) -> Problem:
+    why = "it could no longer be staked" if stake.refund_reason is None else _REFUNDED_BECAUSE[stake.refund_reason]
+    return problem(
+        "payment_invalid",
+        f"The payment of {decimal_text(stake.amount)} USDC reached the contract when {why}; it is given back whole.",
+        hint="Nothing to do: the refund is sent to your wallet. Another bet needs a fresh idemKey.",
+        txHash="0x" + stake.tx.hex(),
+    )
+
+
+# ---------------------------------------------------------------- what the contract refused
+
+
+def refused(intent: Intent) -> Problem:
+    """What the contract's refusal means; no money moved by it."""
+    why = intent.reason_code or ""
+    extra: dict[str, Any] = {} if intent.tx_hash_hex is None else {"txHash": intent.tx_hash_hex}
+    if why == "TooFewShares":
+        return problem("slippage_exceeded", "The book moved past your limits before the bet could settle.", **extra)
+    if why in _CLOSED:
+        return problem("market_closed", "The market closed before the bet could settle.", **extra)
+    if why == "PotFull":
+        return problem(
+            "pool_impact_exceeded",
+            "The market's pot filled up before the bet could settle.",
+            hint="Get a fresh quote for a smaller bet.",
+            **extra,
+        )
+    if why in _PAUSED:
+        return problem("platform_paused", "Stakes are paused.", retry_after=5, **extra)
+    if why in _SPENT:
+        return problem(
+            "rate_limited",
+            "This authorization was used before the bet could settle.",
+            hint=_YOURS,
+            retry_after=2,
+            **extra,
+        )
+    if why == "ERC20InsufficientBalance":
+        return problem("insufficient_balance", "The wallet's USDC no longer covers the bet.", **extra)
+    sentence = (intent.reason or "The chain refused the payment.").rstrip(".")
+    return problem("payment_invalid", f"{sentence}.", **extra)

@@ -1,0 +1,412 @@
+"""From a signed payment to what became of it: queued once, followed, credited when somebody else was faster.
+
+After a broadcast no answer asks for another payment: it is the receipt, or that the outcome is not known yet.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from dataclasses import dataclass
+from typing import Any
+
+from aiohttp import web
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from api.agent.chain import AgentContracts, PaymentFacts, read_facts
+from api.agent.errors import problem
+from api.agent.facts import Arrival, ArrivalState, BookTotals, Market, Stake
+from api.agent.index import AgentIndex
+from api.agent.requests import TradeRequest
+from api.agent.rows import read_arrival, read_by_key, read_by_nonce, read_final_block, read_totals
+from api.agent.storage import storage
+from api.agent.trade import refusals as trade_refusals
+from api.agent.trade import store
+from api.agent.trade.orders import SIMPLE_MAX, Order
+from api.agent.trade.payment import Payment
+from api.agent.trade.receipts import Receipts
+from api.unreadable import UNREADABLE
+from core.agent.bet import ZERO_ADDRESS, idem_hash
+from core.agent.book import Form, RefundReason
+from core.chain import ChainClient, RpcError
+from core.db.engine import Pool
+from core.log import get_logger
+from core.outbox import CREDIT, HAS_RESULT, RELAY, Intent, IntentRequest, IntentWatch, Outcome
+
+log = get_logger(__name__)
+
+RESULT_WAIT_SECONDS = 10.0
+SAME_KEY_WAIT_SECONDS = 4.0
+INDEX_WAIT_SECONDS = 5.0
+TAKE_IN_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What a key did before: the payment taken in last, and the nonces of all that were brought under it."""
+
+    trade: store.KnownTrade | None
+    nonces: tuple[bytes, ...]
+
+    @property
+    def attempt(self) -> int:
+        return 0 if self.trade is None else self.trade.attempt
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """What settled under a key, and what stood on each outcome right after it; None for a payment owed back."""
+
+    stake: Stake
+    totals: BookTotals | None
+
+
+class Settling:
+    """`request_seconds`: the longest a call to the node may take within a request. `finality_blocks`: how deep a block
+    lies that nothing undoes, where the node does not say."""
+
+    def __init__(
+        self,
+        engine: AsyncEngine,
+        pool: Pool,
+        watch: IntentWatch,
+        index: AgentIndex,
+        receipts: Receipts,
+        *,
+        request_seconds: float,
+        finality_blocks: int,
+        wait_seconds: float = RESULT_WAIT_SECONDS,
+    ) -> None:
+        self._engine = engine
+        self._pool = pool
+        self._watch = watch
+        self._index = index
+        self._receipts = receipts
+        self._request_seconds = request_seconds
+        self._finality_blocks = finality_blocks
+        self._wait_seconds = wait_seconds
+
+    # ------------------------------------------------------------ what a key did before
+
+    async def before(self, wanted: TradeRequest, market: Market, key_hash: bytes) -> web.Response | Past:
+        """What the idempotency key did before: the answer when it settled, else what was paid under it."""
+        async with storage("The trade records"), self._engine.connect() as connection:
+            placed = await _placed(connection, wanted.wallet, key_hash)
+        if placed is not None:
+            return await self._shown(wanted, placed, replay=True, kit=None, named=market)
+        wallet = bytes.fromhex(wanted.wallet[2:])
+        async with storage("The trade records"), self._pool.connection() as write:
+            known = await store.find_trade(write, wallet, key_hash)
+            nonces = await store.nonces_of(write, wallet, key_hash)
+        if known is not None:
+            same = (market.key, market.outcome(wanted.side), wanted.size, wanted.builder or ZERO_ADDRESS)
+            if same != (known.market_key, known.outcome, known.amount, known.builder):
+                raise trade_refusals.conflict(wanted.idem_key)
+        return Past(known, nonces)
+
+    async def repeated(self, wanted: TradeRequest, intent: Intent) -> web.StreamResponse:
+        """The answer to a call whose key is already on its way."""
+        return await self._outcome(wanted, intent, None, replay=True, seconds=SAME_KEY_WAIT_SECONDS)
+
+    async def settled_soon(self, wanted: TradeRequest, block: int) -> web.StreamResponse:
+        """The receipt of what is on chain, which the index is about to show."""
+        return await self._settled_soon(wanted, block, None)
+
+    # ------------------------------------------------------------ sending
+
+    async def settle(
+        self,
+        client: ChainClient,
+        contracts: AgentContracts,
+        order: Order,
+        payment: Payment,
+        attempt: int,
+        kit: dict[str, Any] | None,
+    ) -> web.StreamResponse:
+        """Takes a payment in and waits for its stake. `attempt`: how many of this key were made before."""
+        asked = await self._take_in("settle", contracts, order, payment, attempt, kit)
+        if asked is None:
+            return await self._beaten(order, kit)
+        intent, placed = await self._first_news(order.request, asked, self._wait_seconds)
+        if placed is not None:
+            return await self._shown(order.request, placed, replay=False, kit=kit)
+        if intent.refused or intent.outcome is Outcome.REVERTED:
+            facts = await self._facts_after(client, contracts, order, payment)
+            # Somebody was faster with the same authorization: what it brought is the payer's.
+            if facts is not None and facts.is_astray(payment.nonce) and not facts.settled_stake:
+                return await self.astray(contracts, order, payment, facts, attempt + 1, fault=None)
+        return await self._outcome(order.request, intent, kit, replay=False, seconds=0)
+
+    async def astray(
+        self,
+        contracts: AgentContracts,
+        order: Order,
+        payment: Payment,
+        facts: PaymentFacts,
+        attempt: int,
+        *,
+        fault: str | None,
+    ) -> web.StreamResponse:
+        """An authorization that the token calls used, while its key has settled nothing: by what, and what now.
+
+        What it brought is booked from a final block alone, and only for the bet that its payer brought it for. `fault`:
+        why it does not pay for this order.
+        """
+        if payment.nonce in facts.booked:
+            raise trade_refusals.has_paid(await self._booked_as(payment))
+        if fault is None:
+            await self._bring(contracts, order, payment)
+        arrival, is_final = await self._arrival(contracts, payment.payer, payment.nonce, facts.block)
+        if arrival is not None and arrival.value is not None and payment.form is Form.RECEIVE:
+            # Only the contract takes it in this form, and books it in the same call.
+            stake = await self._booked_as(payment)
+            raise trade_refusals.unseen() if stake is None else trade_refusals.has_paid(stake)
+        arrived = _arrived(contracts, arrival, is_final)
+        if fault is not None:
+            raise trade_refusals.other_use(fault, arrived.tx)
+        if arrived.value != order.bet.amount:
+            raise trade_refusals.other_amount(arrived.value, order.bet.amount, arrived.tx)
+        log.info("crediting a payment sent past us", action="agent.credit", trade=order.resource_hash)
+        asked = await self._take_in("credit", contracts, order, payment, attempt, None)
+        if asked is None:
+            return await self._beaten(order, None)
+        return await self._outcome(order.request, asked, None, replay=False, seconds=self._wait_seconds)
+
+    async def account_for(self, contracts: AgentContracts, order: Order, nonce: bytes, block: int) -> None:
+        """Raises what became of a payment that was brought under this key before and used since; nothing when it was
+        cancelled, so that another may be asked for."""
+        arrival, is_final = await self._arrival(contracts, order.wallet, nonce, block)
+        if arrival is None:
+            raise trade_refusals.unseen()
+        if arrival.state is ArrivalState.CANCELED:
+            return
+        if arrival.value is None:
+            raise trade_refusals.unpaired(arrival.tx)
+        if is_final and arrival.value != order.bet.amount:
+            raise trade_refusals.other_amount(arrival.value, order.bet.amount, arrival.tx)
+        raise trade_refusals.arriving(arrival.value, arrival.tx)
+
+    async def _arrival(
+        self, contracts: AgentContracts, payer: str, nonce: bytes, block: int
+    ) -> tuple[Arrival | None, bool]:
+        """What the index holds of it once it holds this block, and whether that is final."""
+        await self._index.reached(block, INDEX_WAIT_SECONDS)
+        async with storage("The payment records"), self._engine.connect() as connection:
+            arrival = await read_arrival(connection, contracts.chain_id, contracts.token.address, payer, nonce)
+            final = await read_final_block(connection, contracts.chain_id, self._finality_blocks)
+        return arrival, arrival is not None and arrival.block <= final
+
+    async def _booked_as(self, payment: Payment) -> Stake | None:
+        async with storage("The payment records"), self._engine.connect() as connection:
+            return await read_by_nonce(connection, payment.payer, payment.nonce)
+
+    async def _bring(self, contracts: AgentContracts, order: Order, payment: Payment) -> None:
+        """Keeps what a payment is for, so that it is booked even if its payer never comes back."""
+        try:
+            async with storage("The payment records"), self._pool.connection() as connection:
+                await store.bring(connection, _brought(contracts, order, payment))
+        except store.BroughtForAnother:
+            raise trade_refusals.spoken_for() from None
+
+    async def _take_in(
+        self,
+        how: str,
+        contracts: AgentContracts,
+        order: Order,
+        payment: Payment,
+        attempt: int,
+        kit: dict[str, Any] | None,
+    ) -> Intent | None:
+        """Books the payment and queues its transaction; None when another call made this attempt first."""
+        call = contracts.call(how, order.bet, payment)
+        is_new = how == "settle"
+        wanted = IntentRequest(
+            key=f"agent:{contracts.chain_id}:{order.wallet}:{order.bet.idem_hash.hex()}:{attempt + 1}",
+            chain_id=contracts.chain_id,
+            group=RELAY if is_new else CREDIT,
+            kind=how,
+            to=call.to,
+            data=call.data,
+            replay_safe=True,
+            not_after=payment.valid_before if is_new else None,
+        )
+        try:
+            async with (
+                asyncio.timeout(TAKE_IN_SECONDS),
+                self._pool.connection() as connection,
+                connection.transaction(),
+            ):
+                asked = await store.take_in(
+                    connection,
+                    _brought(contracts, order, payment),
+                    wanted,
+                    after_attempt=attempt,
+                    has_paid=not is_new,
+                    quote_id=order.request.quote_id if order.bet.amount > SIMPLE_MAX else None,
+                    callback_url=order.request.callback_url,
+                )
+        except store.TwinInFlight as twin:
+            raise trade_refusals.twin(twin.args[0]) from None
+        except store.BroughtForAnother:
+            raise trade_refusals.spoken_for() from None
+        except store.LockTaken:
+            raise problem("quote_mismatch", "The quote has served another trade.") from None
+        except UNREADABLE as error:
+            log.warning("a trade could not be queued", action="agent.no_database", why=error)
+            raise problem("internal_error", "The trade could not be recorded; send it again.", escapeKit=kit) from None
+        return None if asked is None else asked.intent
+
+    async def _beaten(self, order: Order, kit: dict[str, Any] | None) -> web.StreamResponse:
+        """Another call of this key was first: its answer is ours."""
+        past = await self.before(order.request, order.market, order.bet.idem_hash)
+        if isinstance(past, web.Response):
+            return past
+        if past.trade is None or past.trade.is_over:
+            raise trade_refusals.settling(kit)
+        return await self._outcome(order.request, past.trade.intent, kit, replay=True, seconds=SAME_KEY_WAIT_SECONDS)
+
+    async def _facts_after(
+        self, client: ChainClient, contracts: AgentContracts, order: Order, payment: Payment
+    ) -> PaymentFacts | None:
+        """What the chain says after it refused; None when it cannot be asked."""
+        try:
+            return await read_facts(
+                client, contracts, order.wallet, order.bet.idem_hash, (payment.nonce,), self._request_seconds
+            )
+        except RpcError as error:
+            log.warning("a refusal has no chain", action="agent.no_chain", why=error)
+            return None
+
+    # ------------------------------------------------------------ outcomes
+
+    async def _first_news(self, wanted: TradeRequest, intent: Intent, seconds: float) -> tuple[Intent, Placed | None]:
+        """The intent once the relayer knows what became of it, or the stake once the index shows it: the first of both.
+
+        The index usually is, by the relayer's look at the chain and its write. What was known before stands when
+        neither can be read.
+        """
+        told = asyncio.create_task(self._watch.wait(intent.id, HAS_RESULT, timeout_seconds=seconds))
+        seen = asyncio.create_task(self._staked(wanted))
+        try:
+            await asyncio.wait((told, seen), timeout=seconds + 1, return_when=asyncio.FIRST_COMPLETED)
+            if seen.done() and seen.exception() is None:
+                return intent, seen.result()
+            if told.done():
+                with contextlib.suppress(*UNREADABLE):
+                    intent = told.result()
+            return intent, None
+        finally:
+            for task in (told, seen):
+                task.cancel()
+            await asyncio.gather(told, seen, return_exceptions=True)
+
+    async def _staked(self, wanted: TradeRequest) -> Placed:
+        """Asks again at every change of the index, as long as it takes."""
+        key_hash = idem_hash(wanted.idem_key)
+        while True:
+            tick = self._index.tick
+            with contextlib.suppress(*UNREADABLE):
+                async with self._engine.connect() as connection:
+                    placed = await _placed(connection, wanted.wallet, key_hash)
+                if placed is not None and await self._index.markets((placed.stake.market_key,)):
+                    return placed
+            await self._index.changed(tick)
+
+    async def _outcome(
+        self, wanted: TradeRequest, intent: Intent, kit: dict[str, Any] | None, *, replay: bool, seconds: float
+    ) -> web.StreamResponse:
+        """Waits for the chain's answer as long as there is time, and says what is known then."""
+        if seconds > 0:
+            intent, placed = await self._first_news(wanted, intent, seconds)
+            if placed is not None:
+                return await self._shown(wanted, placed, replay=replay, kit=kit)
+        if intent.succeeded:
+            return await self._settled_soon(
+                wanted, intent.block_number or 0, intent.tx_hash_hex, replay=replay, kit=kit
+            )
+        if intent.refused or intent.outcome in (Outcome.REVERTED, Outcome.CANCELLED) or intent.state.ended:
+            raise trade_refusals.refused(intent)
+        if intent.tx_hash_hex is not None:
+            raise trade_refusals.unknown(intent.tx_hash_hex, kit)
+        raise trade_refusals.settling(kit)
+
+    async def _settled_soon(
+        self,
+        wanted: TradeRequest,
+        block: int,
+        tx_hash: str | None,
+        *,
+        replay: bool = True,
+        kit: dict[str, Any] | None = None,
+    ) -> web.StreamResponse:
+        """The receipt, once the index holds the block."""
+        await self._index.reached(block, INDEX_WAIT_SECONDS)
+        placed = None
+        try:
+            async with asyncio.timeout(INDEX_WAIT_SECONDS), self._engine.connect() as connection:
+                placed = await _placed(connection, wanted.wallet, idem_hash(wanted.idem_key))
+        except UNREADABLE as error:
+            log.warning("a settled trade cannot be read", action="agent.no_database", why=error)
+        if placed is None:
+            raise trade_refusals.unknown(tx_hash, kit) if tx_hash is not None else trade_refusals.settling(kit)
+        return await self._shown(wanted, placed, replay=replay, kit=kit)
+
+    async def _shown(
+        self,
+        wanted: TradeRequest,
+        placed: Placed,
+        *,
+        replay: bool,
+        kit: dict[str, Any] | None,
+        named: Market | None = None,
+    ) -> web.Response:
+        """The receipt of what settled under the key; 409 when that was another trade than the one asked for."""
+        stake = placed.stake
+        named = await self._index.market(wanted.market_id) if named is None else named
+        if named is not None and not _same(wanted, named, stake):
+            raise trade_refusals.conflict(wanted.idem_key)
+        market = (await self._index.markets((stake.market_key,)))[stake.market_key]
+        return self._receipts.settled(market, stake, placed.totals, replay=replay, kit=kit)
+
+
+def _same(wanted: TradeRequest, named: Market, stake: Stake) -> bool:
+    if named.key != stake.market_key:
+        return False
+    if wanted.size != stake.amount and stake.refund_reason is not RefundReason.OTHER_AMOUNT:
+        return False
+    # A payment owed back says no side.
+    return stake.outcome is None or (named.outcome(wanted.side), wanted.builder) == (stake.outcome, stake.builder)
+
+
+async def _placed(connection: AsyncConnection, wallet: str, key_hash: bytes) -> Placed | None:
+    stake = await read_by_key(connection, wallet, key_hash)
+    return None if stake is None else Placed(stake, await read_totals(connection, stake))
+
+
+def _brought(contracts: AgentContracts, order: Order, payment: Payment) -> store.Brought:
+    # What follows the selector, which is the same for `settle` and `credit`.
+    arguments = contracts.call("credit", order.bet, payment).data[4:]
+    return store.Brought(order.bet, order.hash, payment.nonce, payment.valid_before, arguments)
+
+
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """Money that reached the settlement wallet by itself, for good."""
+
+    value: int
+    tx: bytes
+
+
+def _arrived(contracts: AgentContracts, arrival: Arrival | None, is_final: bool) -> Arrived:
+    """What a payment has brought for good; raises as long as that is not known, and when it brought us nothing."""
+    if arrival is None:
+        raise trade_refusals.unseen()
+    if arrival.state is ArrivalState.CANCELED:
+        raise trade_refusals.cancelled(arrival.tx)
+    if arrival.value is None:
+        raise trade_refusals.unpaired(arrival.tx)
+    if arrival.recipient != contracts.settlement.address.lower():
+        raise trade_refusals.elsewhere(arrival.tx)
+    if not is_final:
+        raise trade_refusals.arriving(arrival.value, arrival.tx)
+    return Arrived(arrival.value, arrival.tx)

@@ -1,0 +1,246 @@
+"""Price locks and the payments taken in, in Postgres."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from psycopg import AsyncConnection
+from psycopg.rows import TupleRow
+
+from api.agent.notices.endpoints import add_callback
+from core.agent.bet import ZERO_ADDRESS, Bet
+from core.outbox import Asked, Intent, IntentRequest, IntentState, Outcome, enqueue, read
+
+Connection = AsyncConnection[TupleRow]
+
+LOCK_SECONDS = 60
+GUARD_SECONDS = 60
+MAX_NONCES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Lock:
+    """A price lock as stored. `expired` by the database's clock, which made it."""
+
+    market_key: bytes
+    outcome: int
+    amount: int
+    shares: int
+    expired: bool
+    wallet: bytes | None
+    idem_hash: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class KnownTrade:
+    """A payment taken in before, and how its transaction stands."""
+
+    market_key: bytes
+    outcome: int
+    amount: int
+    builder: str
+    bet_hash: bytes
+    nonce: bytes
+    attempt: int
+    intent: Intent
+
+    @property
+    def is_over(self) -> bool:
+        """Nothing of this attempt is on the chain, so another may be made."""
+        return self.intent.refused or (
+            self.intent.state in (IntentState.FAILED, IntentState.REPLACED)
+            or self.intent.outcome in (Outcome.REVERTED, Outcome.CANCELLED)
+        )
+
+
+def new_quote_id() -> str:
+    return f"q_{secrets.token_hex(16)}"
+
+
+async def save_lock(
+    connection: Connection, quote_id: str, market_key: bytes, outcome: int, amount: int, shares: int, seconds: int
+) -> datetime:
+    """Stores a lock for so many seconds and returns when it expires."""
+    cursor = await connection.execute(
+        "INSERT INTO agent_quote (quote_id, market_id, outcome, amount, shares, expires_at) "
+        "VALUES (%s, %s, %s, %s, %s, now() + make_interval(secs => %s)) RETURNING expires_at",
+        (quote_id, market_key, outcome, amount, shares, seconds),
+    )
+    row = await cursor.fetchone()
+    assert row is not None
+    expires_at: datetime = row[0]
+    return expires_at
+
+
+async def find_lock(connection: Connection, quote_id: str) -> Lock | None:
+    cursor = await connection.execute(
+        "SELECT market_id, outcome, amount, shares, expires_at <= now(), wallet, idem_hash "
+        "FROM agent_quote WHERE quote_id = %s",
+        (quote_id,),
+    )
+    row = await cursor.fetchone()
+    if row is None:
+        return None
+    return Lock(bytes(row[0]), row[1], int(row[2]), int(row[3]), row[4], _bytes(row[5]), _bytes(row[6]))
+
+
+async def find_trade(connection: Connection, wallet: bytes, idem_hash: bytes) -> KnownTrade | None:
+    cursor = await connection.execute(
+        "SELECT market_id, outcome, amount, builder, bet_hash, attempt, intent_id, nonce "
+        "FROM agent_trade WHERE wallet = %s AND idem_hash = %s",
+        (wallet, idem_hash),
+    )
+    row = await cursor.fetchone()
+    if row is None:
+        return None
+    intent = await read(connection, row[6])
+    assert intent is not None  # intents are never deleted
+    builder = ZERO_ADDRESS if row[3] is None else "0x" + bytes(row[3]).hex()
+    return KnownTrade(bytes(row[0]), row[1], int(row[2]), builder, bytes(row[4]), bytes(row[7]), row[5], intent)
+
+
+async def nonces_of(connection: Connection, wallet: bytes, idem_hash: bytes) -> tuple[bytes, ...]:
+    """The payments brought under a key, the newest first: one that nothing was booked for may have been used."""
+    cursor = await connection.execute(
+        "SELECT nonce FROM agent_authorization WHERE wallet = %s AND idem_hash = %s ORDER BY brought_at DESC LIMIT %s",
+        (wallet, idem_hash, MAX_NONCES),
+    )
+    return tuple(bytes(row[0]) for row in await cursor.fetchall())
+
+
+async def find_twin(connection: Connection, trade: Bet) -> bytes | None:
+    """The bet hash of a trade like this one under another key, begun within a minute and not known to be done: the
+    index may show its stake before the relayer has written down that its transaction was mined."""
+    cursor = await connection.execute(
+        "SELECT t.bet_hash FROM agent_trade t JOIN outbox_intent i ON i.id = t.intent_id "
+        "WHERE t.wallet = %s AND t.market_id = %s AND t.outcome = %s AND t.amount = %s AND t.idem_hash <> %s "
+        "AND t.created_at > now() - make_interval(secs => %s) AND i.state IN ('queued', 'signed', 'sent') "
+        "AND NOT EXISTS (SELECT 1 FROM agent_stake s WHERE s.wallet = t.wallet AND s.idem_hash = t.idem_hash) LIMIT 1",
+        (
+            bytes.fromhex(trade.wallet[2:]),
+            trade.market_id,
+            trade.outcome,
+            trade.amount,
+            trade.idem_hash,
+            GUARD_SECONDS,
+        ),
+    )
+    row = await cursor.fetchone()
+    return None if row is None else bytes(row[0])
+
+
+class TwinInFlight(Exception):
+    """A trade like this one is still on its way; `args[0]` is the hash of its bet."""
+
+
+class LockTaken(Exception):
+    """The lock serves another trade, or is gone."""
+
+
+class BroughtForAnother(Exception):
+    """The authorization was brought for another trade before."""
+
+
+async def brought_for(connection: Connection, wallet: bytes, nonce: bytes) -> bytes | None:
+    """The hash of the bet an authorization was first brought for, or None."""
+    cursor = await connection.execute(
+        "SELECT bet_hash FROM agent_authorization WHERE wallet = %s AND nonce = %s", (wallet, nonce)
+    )
+    row = await cursor.fetchone()
+    return None if row is None else bytes(row[0])
+
+
+@dataclass(frozen=True, slots=True)
+class Brought:
+    """A bet and the payment its payer signed for it. `arguments`: both, as `settle` and `credit` take them."""
+
+    bet: Bet
+    bet_hash: bytes
+    nonce: bytes
+    valid_before: int
+    arguments: bytes
+
+    @property
+    def wallet(self) -> bytes:
+        return bytes.fromhex(self.bet.wallet[2:])
+
+
+async def bring(connection: Connection, brought: Brought) -> None:
+    """Keeps what an authorization is to pay for; BroughtForAnother when that was another bet.
+
+    Whoever reads a failed transaction has its authorization: it pays for what its payer brought it for, or nothing. And
+    what it brings, should it come to the contract by itself, is booked by this row alone.
+    """
+    bet = brought.bet
+    await connection.execute(
+        "INSERT INTO agent_authorization (wallet, nonce, bet_hash, idem_hash, amount, arguments) "
+        "VALUES (%s, %s, %s, %s, %s, %s) ON CONFLICT DO NOTHING",
+        (brought.wallet, brought.nonce, brought.bet_hash, bet.idem_hash, bet.amount, brought.arguments),
+    )
+    if await brought_for(connection, brought.wallet, brought.nonce) != brought.bet_hash:
+        raise BroughtForAnother
+
+
+async def take_in(
+    connection: Connection,
+    brought: Brought,
+    wanted: IntentRequest,
+    *,
+    after_attempt: int,
+    has_paid: bool,
+    quote_id: str | None,
+    callback_url: str | None,
+) -> Asked | None:
+    """Books the payment and queues its transaction, in the caller's database transaction; None when another call made
+    an attempt first. `has_paid`: its money is in the contract, so neither a twin nor its price lock holds it up."""
+    trade, wallet = brought.bet, brought.wallet
+    # One wallet's payments are taken in one after the other: the checks below and the booking belong together.
+    await connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 8453))", (trade.wallet,))
+    known = await find_trade(connection, wallet, trade.idem_hash)
+    if (0 if known is None else known.attempt) != after_attempt:
+        return None
+    await bring(connection, brought)
+    twin = None if has_paid else await find_twin(connection, trade)
+    if twin is not None:
+        raise TwinInFlight(twin)
+    if quote_id is not None and not has_paid:
+        cursor = await connection.execute(
+            "UPDATE agent_quote SET wallet = %s, idem_hash = %s WHERE quote_id = %s "
+            "AND (wallet IS NULL OR (wallet = %s AND idem_hash = %s))",
+            (wallet, trade.idem_hash, quote_id, wallet, trade.idem_hash),
+        )
+        if cursor.rowcount != 1:
+            raise LockTaken
+    asked = await enqueue(connection, wanted)
+    builder = None if trade.builder == ZERO_ADDRESS else bytes.fromhex(trade.builder[2:])
+    await connection.execute(
+        "INSERT INTO agent_trade (wallet, idem_hash, market_id, outcome, amount, builder, bet_hash, nonce, "
+        "valid_before, callback_url, attempt, intent_id) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s) "
+        "ON CONFLICT (wallet, idem_hash) DO UPDATE SET bet_hash = excluded.bet_hash, "
+        "nonce = excluded.nonce, valid_before = excluded.valid_before, callback_url = excluded.callback_url, "
+        "attempt = excluded.attempt, intent_id = excluded.intent_id, created_at = now()",
+        (
+            wallet,
+            trade.idem_hash,
+            trade.market_id,
+            trade.outcome,
+            trade.amount,
+            builder,
+            brought.bet_hash,
+            brought.nonce,
+            brought.valid_before,
+            callback_url,
+            after_attempt + 1,
+            asked.intent.id,
+        ),
+    )
+    if callback_url is not None:
+        await add_callback(connection, wallet, brought.bet_hash, callback_url)
+    return asked
+
+
+def _bytes(value: Any) -> bytes | None:
+    return None if value is None else bytes(value)

@@ -1,0 +1,312 @@
+"""POST /trade: checks a bet in a fixed order, asks for payment, has it settled once, and tells what became of it.
+
+Whatever is sent again, by whomever and whenever, settles nothing twice: the contract takes a wallet's idempotency key
+and an authorization once. After a broadcast no answer asks for another payment.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from aiohttp import web
+
+from api.agent.chain import AgentContracts, Balances, PaymentFacts, accepts_signature, read_facts
+from api.agent.errors import RETRIABLE, problem
+from api.agent.facts import Venue
+from api.agent.index import AgentIndex
+from api.agent.render import Links
+from api.agent.reply import reply
+from api.agent.requests import TradeRequest
+from api.agent.storage import storage
+from api.agent.trade import payment as paying
+from api.agent.trade import refusals as trade_refusals
+from api.agent.trade import store, x402
+from api.agent.trade.attest import Attester
+from api.agent.trade.orders import Order, OrderDesk
+from api.agent.trade.payment import Payment, PaymentRejected
+from api.agent.trade.rates import TradeRates
+from api.agent.trade.receipts import Receipts
+from api.agent.trade.settling import Past, Settling
+from api.http.problem import Problem
+from core.agent.bet import idem_hash
+from core.agent.book import Form
+from core.chain import ChainClient, RpcError, checksum
+from core.db.engine import Pool
+from core.log import get_logger
+from core.metrics import counter
+from core.money import decimal_text
+from core.outbox import RELAY, report
+from core.signatures import signer_of
+
+log = get_logger(__name__)
+
+ANSWERS = counter("vpm_agent_trade_answers", "What POST /trade answered", ("answer",))
+
+
+class TradeDesk:
+    """Where trades are made. `contracts` is None before deployment, `client` and `balances` without an RPC URL.
+    `request_seconds`: the longest a call to the node may take within a request."""
+
+    def __init__(
+        self,
+        contracts: AgentContracts | None,
+        client: ChainClient | None,
+        balances: Balances | None,
+        pool: Pool,
+        rates: TradeRates,
+        index: AgentIndex,
+        orders: OrderDesk,
+        settling: Settling,
+        receipts: Receipts,
+        attester: Attester,
+        links: Links,
+        *,
+        request_seconds: float,
+        allow_private_callbacks: bool,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._contracts = contracts
+        self._client = client
+        self._balances = balances
+        self._pool = pool
+        self._rates = rates
+        self._index = index
+        self._orders = orders
+        self._settling = settling
+        self._receipts = receipts
+        self._attester = attester
+        self._links = links
+        self._request_seconds = request_seconds
+        self._allow_private_callbacks = allow_private_callbacks
+        self._clock = clock
+
+    async def trade(self, request: web.Request) -> web.StreamResponse:
+        try:
+            response = await self._trade(request)
+        except Problem as refusal:
+            ANSWERS.labels(refusal.code).inc()
+            raise
+        ANSWERS.labels("payment_required" if response.status == 402 else "ok").inc()
+        return response
+
+    async def _trade(self, request: web.Request) -> web.StreamResponse:
+        wanted = await TradeRequest.read(request, allow_private=self._allow_private_callbacks)
+        venue = self._index.required()
+        contracts = self._contracts
+        if contracts is None:
+            raise problem("platform_paused", "The settlement wallet is not deployed yet.")
+        payment, rejected = _offered(request, wanted, contracts)
+        # Before anything is asked of the database or a node, and whatever is wrong with the bet.
+        if payment is None:
+            await self._rates.unpaid(request, wanted)
+        else:
+            await self._rates.offered(request, wanted)
+        market = await self._index.market(wanted.market_id)
+        if market is None:
+            raise problem("market_not_found", f"There is no market {wanted.market_id!r}.")
+        key_hash = idem_hash(wanted.idem_key)
+        past = await self._settling.before(wanted, market, key_hash)
+        if isinstance(past, web.Response):
+            return past
+        if past.trade is not None and not past.trade.is_over:
+            return await self._settling.repeated(wanted, past.trade.intent)
+        order = self._orders.order(wanted, market, key_hash, contracts)
+        refusal: Problem | None = None
+        try:
+            order = await self._orders.check(wanted, market, order, venue)
+        except Problem as why:
+            # What was paid is accounted for before a bet is refused for good: its payer must not be sent to pay again.
+            if order is None or wanted.simulate or why.code in RETRIABLE or not (payment or past.nonces):
+                raise
+            refusal = why
+        if wanted.simulate:
+            return self._receipts.simulated(
+                order, now=self._orders.now(venue.now), balance=await self._balance(order.wallet)
+            )
+        if self._client is None:
+            raise trade_refusals.unavailable("Base cannot be reached")
+        return await self._real(order, refusal, payment, rejected, past, contracts, self._client, venue)
+
+    async def _balance(self, wallet: str) -> int | None:
+        """What the wallet holds; None when that cannot be read, which holds nothing up."""
+        try:
+            return None if self._balances is None else await self._balances.of(wallet)
+        except RpcError as error:
+            log.warning("a balance cannot be read", action="agent.no_chain", why=error)
+            return None
+
+    # ------------------------------------------------------------ payment
+
+    async def _real(
+        self,
+        order: Order,
+        refusal: Problem | None,
+        payment: Payment | None,
+        rejected: str | None,
+        past: Past,
+        contracts: AgentContracts,
+        client: ChainClient,
+        venue: Venue,
+    ) -> web.StreamResponse:
+        """`refusal`: why the bet is not taken. `rejected`: why there is no payment although one was sent. `past`: what
+        was paid under this key, of which nothing is booked."""
+        offered = () if payment is None else (payment.nonce,)
+        nonces = tuple(dict.fromkeys((*offered, *past.nonces)))
+        fault, forged = None if payment is None else _fault(payment, order), None
+        try:
+            facts = await read_facts(
+                client, contracts, order.wallet, order.bet.idem_hash, nonces, self._request_seconds
+            )
+            if payment is not None:
+                forged = await self._why_forged(payment, order, facts, client, contracts)
+        except RpcError as error:
+            log.warning("a trade has no chain", action="agent.no_chain", why=error)
+            raise trade_refusals.unavailable("Base cannot be reached") from None
+        if facts.settled_stake:  # settled, and the index has not shown it yet
+            return await self._settling.settled_soon(order.request, facts.block)
+        # Whatever else is wrong: who has paid is told what became of it, and not asked for more.
+        if payment is not None and payment.nonce in facts.used:
+            return await self._settling.astray(contracts, order, payment, facts, past.attempt, fault=fault or forged)
+        for nonce in past.nonces:
+            if facts.is_astray(nonce):
+                await self._settling.account_for(contracts, order, nonce, facts.block)
+        if refusal is not None:
+            raise refusal
+        now = self._orders.now(venue.now)
+        if payment is not None:
+            fault = fault or _outside_its_window(payment, order, now) or forged
+        if payment is None or fault is not None:
+            await self._check_twin(order)
+            await self._check_lanes(contracts, None)  # nobody is asked to sign what cannot be settled
+            return self._challenge(order, fault or rejected, contracts, now)
+        # Anybody may have read such a payment off the chain: it is counted with its caller and not with the wallet.
+        if await self._is_spoken_for(payment, order):
+            raise trade_refusals.spoken_for()
+        await self._rates.paid(order.request)
+        kit = _escape_kit(order, payment, contracts)
+        await self._check_lanes(contracts, kit)
+        _check_balance(order, facts)
+        return await self._settling.settle(client, contracts, order, payment, past.attempt, kit)
+
+    async def _why_forged(
+        self, payment: Payment, order: Order, facts: PaymentFacts, client: ChainClient, contracts: AgentContracts
+    ) -> str | None:
+        """Why the wallet has not signed a payment in the form that its nonce says, or None."""
+
+        async def is_signed(form: Form) -> bool:
+            digest = paying.digest(payment, contracts.token_facts, contracts.chain_id, form)
+            if not facts.wallet_has_code:
+                return signer_of(digest, payment.signature) == checksum(order.wallet)
+            return await accepts_signature(client, order.wallet, digest, payment.signature, self._request_seconds)
+
+        if await is_signed(payment.form):
+            return None
+        if await is_signed(Form.RECEIVE if payment.form is Form.TRANSFER else Form.TRANSFER):
+            return paying.wrong_form(payment.form)
+        return "The signature is not walletAddress's over this authorization."
+
+    async def _check_lanes(self, contracts: AgentContracts, kit: dict[str, Any] | None) -> None:
+        async with storage("The state of the relayer"), self._pool.connection() as connection:
+            lanes = await report(connection, contracts.chain_id, RELAY)
+        if not lanes.works:
+            raise trade_refusals.unavailable("the relayer is down or out of gas", kit)
+
+    async def _check_twin(self, order: Order) -> None:
+        """Asked before anything is signed, and again when the payment is taken in."""
+        async with storage("The trade records"), self._pool.connection() as connection:
+            twin = await store.find_twin(connection, order.bet)
+        if twin is not None:
+            raise trade_refusals.twin(twin)
+
+    async def _is_spoken_for(self, payment: Payment, order: Order) -> bool:
+        """Whether the authorization was brought for another trade; asked again when the payment is taken in."""
+        async with storage("The payment records"), self._pool.connection() as connection:
+            first = await store.brought_for(connection, bytes.fromhex(order.wallet[2:]), payment.nonce)
+        return first not in (None, order.hash)
+
+    def _challenge(self, order: Order, error: str | None, contracts: AgentContracts, now: int) -> web.Response:
+        """`now`: the chain's clock; nothing that is signed is good for longer than stakes are taken."""
+        log.info("asked for payment", action="agent.challenge", code="payment_required", trade=order.resource_hash)
+        seller = contracts.seller
+        side = order.market.outcomes[order.outcome].key
+        offer = x402.Offer(
+            seller,
+            resource=f"{self._links.api}/trade#{order.resource_hash}",
+            description=f"Bet {decimal_text(order.bet.amount)} USDC on {side}: {order.market.words.question}",
+            amount=order.bet.amount,
+            seconds=paying.seconds_to_pay(now, order.market.closes_at),
+            bet_hash=order.hash,
+            body=order.request.essence(),
+        )
+        signed = self._attester.offer(
+            resource=offer.resource,
+            asset=seller.token.address,
+            pay_to=seller.pay_to,
+            amount=offer.amount,
+            valid_until=int(self._clock()) + offer.seconds,
+        )
+        headers = {x402.REQUIRED_HEADER: offer.required(error, signed)}
+        return reply(self._links, offer.challenge(error, signed), status=402, meta=False, headers=headers)
+
+
+def _offered(
+    request: web.Request, wanted: TradeRequest, contracts: AgentContracts
+) -> tuple[Payment | None, str | None]:
+    """The payment of the headers, if it is this wallet's to us; or what is wrong with it."""
+    headers = [value for name in x402.PAYMENT_HEADERS for value in request.headers.getall(name, ())]
+    if wanted.simulate:
+        return None, None
+    try:
+        payment = x402.offered(headers, contracts.seller)
+        if payment is not None:
+            paying.check_parties(payment, wallet=wanted.wallet, pay_to=contracts.settlement.address)
+    except PaymentRejected as why:
+        return None, str(why)
+    except x402.PaymentsDiffer:
+        names = " and ".join(x402.PAYMENT_HEADERS)
+        issues = [{"field": name, "problem": "holds another payment"} for name in x402.PAYMENT_HEADERS]
+        raise problem(
+            "invalid_request", f"{names} hold two payments that differ: send the one that is meant.", issues=issues
+        ) from None
+    return payment, None
+
+
+def _fault(payment: Payment, order: Order) -> str | None:
+    """Why a payment is not for this bet, or None. Its window is another question: what was used has none any more."""
+    try:
+        paying.check_amount(payment, order.bet.amount)
+        paying.check_bound(payment, order.hash)
+    except PaymentRejected as why:
+        return str(why)
+    return None
+
+
+def _outside_its_window(payment: Payment, order: Order, now: int) -> str | None:
+    try:
+        paying.check_window(payment, now=now, closes_at=order.market.closes_at)
+    except PaymentRejected as why:
+        return str(why)
+    return None
+
+
+def _check_balance(order: Order, facts: PaymentFacts) -> None:
+    if facts.balance < order.bet.amount:
+        raise problem(
+            "insufficient_balance",
+            f"The wallet holds {decimal_text(facts.balance)} USDC, and the bet is {decimal_text(order.bet.amount)}.",
+        )
+
+
+def _escape_kit(order: Order, payment: Payment, contracts: AgentContracts) -> dict[str, Any] | None:
+    """The call anybody may send instead of us; only an authorization bound to this bet has one."""
+    if not payment.is_bound_to(order.hash):
+        return None
+    call = contracts.call("settle", order.bet, payment)
+    return {
+        "to": call.to,
+        "data": "0x" + call.data.hex(),
+        "chainId": contracts.chain_id,
+        "expiresAt": payment.valid_before,
+    }

@@ -1,0 +1,288 @@
+"""The two versions of x402 on the wire: what a 402 asks for, the payment that comes back, and the news that it settled.
+
+Version 1 is a JSON body and the header `X-PAYMENT`; version 2 says the same in headers alone. Which one a payment is in
+is told by its `x402Version`, whatever header it came in. Schemas and codecs are those of the x402 package; the fields
+of an authorization are read here, so that what is wrong with one is named. Pure.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+import orjson
+from pydantic import ValidationError
+from x402.http.utils import encode_payment_required_header, encode_payment_response_header
+from x402.schemas import PaymentPayload, PaymentRequired, PaymentRequirements, ResourceInfo, SettleResponse
+from x402.schemas.v1 import PaymentPayloadV1, PaymentRequiredV1, PaymentRequirementsV1
+
+from api.agent.trade.payment import PRIMARY_TYPES, Payment, PaymentRejected
+from api.http.problem import Problem
+from api.http.requests import check_named_once
+from core.agent.bet import BOUND_ONLY, bound_nonce
+from core.agent.book import Form
+from core.contracts.deployments import Token
+from core.signatures import with_usual_v
+
+PAYMENT_HEADERS: Final = ("PAYMENT-SIGNATURE", "X-PAYMENT")
+REQUIRED_HEADER: Final = "PAYMENT-REQUIRED"
+SETTLED_HEADER: Final = "PAYMENT-RESPONSE"
+SETTLED_HEADER_V1: Final = "X-Payment-Response"
+SCHEME: Final = "exact"
+NETWORK_V1: Final = "base"
+MIME_TYPE: Final = "application/json"
+SERVICE_NAME: Final = "VPM agent markets"
+TAGS: Final = ["prediction-markets", "betting", "base", "usdc"]
+# Clients of version 2 echo the whole offer with its extensions.
+MAX_PAYMENT_CHARACTERS: Final = 32 * 1024
+# What proxies and clients take of one header beside others.
+MAX_REQUIRED_CHARACTERS: Final = 4 * 1024
+MAX_DESCRIPTION_CHARACTERS: Final = 300  # in the header
+
+_ADDRESS = re.compile(r"0x[0-9a-fA-F]{40}")
+_HASH = re.compile(r"0x[0-9a-fA-F]{64}")
+_HEX = re.compile(r"0x(?:[0-9a-fA-F]{2}){64,4096}")
+_DIGITS = re.compile(r"[0-9]{1,78}")
+_Envelope = TypeVar("_Envelope", PaymentPayload, PaymentPayloadV1)
+
+
+class PaymentsDiffer(Exception):
+    """One request with two payments: which one is meant cannot be told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seller:
+    """Who is paid, in what, and where."""
+
+    pay_to: str
+    token: Token
+    chain_id: int
+
+    @property
+    def network(self) -> str:
+        """As CAIP-2 names the chain, and with it version 2."""
+        return f"eip155:{self.chain_id}"
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What a 402 asks for. `amount` in token units; `seconds`: how long the payment may be good for; `resource`: the
+    address of the trade with its hash; `body`: the request that it answers."""
+
+    seller: Seller
+    resource: str
+    description: str
+    amount: int
+    seconds: int
+    bet_hash: bytes
+    body: dict[str, Any]
+
+    def challenge(self, error: str | None, extensions: dict[str, Any]) -> dict[str, Any]:
+        """The body, in version 1. `error`: why the payment before was not taken."""
+        accepted = PaymentRequirementsV1(
+            scheme=SCHEME,
+            network=NETWORK_V1,
+            max_amount_required=str(self.amount),
+            resource=self.resource,
+            description=self.description,
+            mime_type=MIME_TYPE,
+            pay_to=self.seller.pay_to,
+            max_timeout_seconds=self.seconds,
+            asset=self.seller.token.address,
+            extra=self._extra(),
+        )
+        made = PaymentRequiredV1(accepts=[accepted]).model_dump(by_alias=True, exclude_none=True)
+        # Null is part of the answer; other absent fields are left out.
+        body = {"x402Version": made["x402Version"], "error": error, "accepts": made["accepts"]}
+        return body | ({"extensions": extensions} if extensions else {})
+
+    def required(self, error: str | None, extensions: dict[str, Any]) -> str:
+        """The header, in version 2. What lists services is told how to call this one, if there is room."""
+        signed = {name: {**given, "schema": _OFFERS_SCHEMA} for name, given in extensions.items()}
+        full = self._required(error, {**signed, "bazaar": {"info": self._input(), "schema": _INPUT_SCHEMA}})
+        return full if len(full) <= MAX_REQUIRED_CHARACTERS else self._required(error, signed)
+
+    def _required(self, error: str | None, extensions: dict[str, Any]) -> str:
+        accepted = PaymentRequirements(
+            scheme=SCHEME,
+            network=self.seller.network,
+            asset=self.seller.token.address,
+            amount=str(self.amount),
+            pay_to=self.seller.pay_to,
+            max_timeout_seconds=self.seconds,
+            extra=self._extra(),
+        )
+        resource = ResourceInfo(
+            url=self.resource,
+            description=self.description[:MAX_DESCRIPTION_CHARACTERS],
+            mime_type=MIME_TYPE,
+            service_name=SERVICE_NAME,
+            tags=TAGS,
+        )
+        return encode_payment_required_header(
+            PaymentRequired(
+                error=error or "Payment required.",
+                resource=resource,
+                accepts=[accepted],
+                extensions=extensions or None,
+            )
+        )
+
+    def _extra(self) -> dict[str, str]:
+        token = self.seller.token
+        return {
+            "name": token.domain_name,
+            "version": token.domain_version,
+            "intentNonce": "0x" + self.bet_hash.hex(),
+            "intentValidAfter": str(BOUND_ONLY),
+            "receiveNonce": "0x" + bound_nonce(self.bet_hash).hex(),
+            "receivePrimaryType": PRIMARY_TYPES[Form.RECEIVE],
+        }
+
+    def _input(self) -> dict[str, Any]:
+        return {"input": {"type": "http", "method": "POST", "bodyType": "json", "body": self.body}}
+
+
+def offered(headers: Iterable[str], seller: Seller) -> Payment | None:
+    """The payment of these headers' values; None when there are none. PaymentRejected says what is wrong with one,
+    PaymentsDiffer that there are two."""
+    payments = {decode(header, seller) for header in headers}
+    if len(payments) > 1:
+        raise PaymentsDiffer
+    return payments.pop() if payments else None
+
+
+def decode(header: str, seller: Seller) -> Payment:
+    """What a header pays with; PaymentRejected with what is wrong in it."""
+    if len(header) > MAX_PAYMENT_CHARACTERS:
+        raise PaymentRejected(f"The payment is longer than {MAX_PAYMENT_CHARACTERS} characters.")
+    try:
+        raw = base64.b64decode(header.strip(), validate=True)
+        envelope = orjson.loads(raw)
+    except (binascii.Error, ValueError):
+        raise PaymentRejected("The payment is not the base64 of a JSON envelope.") from None
+    try:
+        check_named_once(raw)
+    except Problem as twice:
+        raise PaymentRejected(twice.message.replace("The body", "The payment")) from None
+    if not isinstance(envelope, dict):
+        raise PaymentRejected("The payment is not a JSON object.")
+    version = str(envelope.get("x402Version"))
+    if version not in ("1", "2"):
+        raise PaymentRejected("x402Version must be 1 or 2.")
+    # The echo of what was offered beside the terms may be anything: it is not read.
+    known = {name: value for name, value in envelope.items() if name not in ("extensions", "resource")}
+    payload, amount = _of_v1(known) if version == "1" else _of_v2(known, seller)
+    authorization = payload.get("authorization")
+    if not isinstance(authorization, dict):
+        raise PaymentRejected("payload must hold signature and authorization.")
+    payment = Payment(
+        payer=_text(authorization, "from", _ADDRESS).lower(),
+        to=_text(authorization, "to", _ADDRESS).lower(),
+        value=_number(authorization, "value"),
+        valid_after=_number(authorization, "validAfter"),
+        valid_before=_number(authorization, "validBefore"),
+        nonce=bytes.fromhex(_text(authorization, "nonce", _HASH)[2:]),
+        signature=with_usual_v(bytes.fromhex(_text(payload, "signature", _HEX)[2:])),
+    )
+    if amount is not None and str(payment.value) != amount:
+        raise PaymentRejected("authorization.value is not accepted.amount.")
+    return payment
+
+
+def settled_headers(transaction: str, payer: str, network: str, extensions: dict[str, Any]) -> dict[str, str]:
+    """What a 200 says of the payment, in both versions. `network`: as CAIP-2 names it."""
+
+    def summary(on: str) -> str:
+        return encode_payment_response_header(
+            SettleResponse(
+                success=True, transaction=transaction, network=on, payer=payer, extensions=extensions or None
+            )
+        )
+
+    return {SETTLED_HEADER_V1: summary(NETWORK_V1), SETTLED_HEADER: summary(network)}
+
+
+def _of_v1(envelope: dict[str, Any]) -> tuple[dict[str, Any], None]:
+    made = _parsed(PaymentPayloadV1, {**envelope, "x402Version": 1})
+    _same("scheme", made.scheme, SCHEME)
+    _same("network", made.network, NETWORK_V1)
+    return made.payload, None
+
+
+def _of_v2(envelope: dict[str, Any], seller: Seller) -> tuple[dict[str, Any], str]:
+    """The payload, and the amount of the terms that it accepts."""
+    made = _parsed(PaymentPayload, {**envelope, "x402Version": 2})
+    terms = made.accepted
+    _same("accepted.scheme", terms.scheme, SCHEME)
+    _same("accepted.network", terms.network, seller.network)
+    _same("accepted.asset", terms.asset.lower(), seller.token.address.lower())
+    _same("accepted.payTo", terms.pay_to.lower(), seller.pay_to.lower())
+    return made.payload, terms.amount
+
+
+def _parsed(model: type[_Envelope], envelope: dict[str, Any]) -> _Envelope:
+    try:
+        return model.model_validate(envelope)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise PaymentRejected(f"{where} is missing or not in the right form.") from None
+
+
+def _same(name: str, given: str, wanted: str) -> None:
+    if given != wanted:
+        raise PaymentRejected(f"{name} must be {wanted}.")
+
+
+def _text(holder: dict[str, Any], name: str, form: re.Pattern[str]) -> str:
+    value = holder.get(name)
+    if not isinstance(value, str) or not form.fullmatch(value):
+        raise PaymentRejected(f"{name} is missing or not in the right form.")
+    return value
+
+
+def _number(holder: dict[str, Any], name: str) -> int:
+    value = holder.get(name)
+    if isinstance(value, str) and _DIGITS.fullmatch(value):
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**256:
+        raise PaymentRejected(f"{name} is not a whole number.")
+    return value
+
+
+_OFFERS_SCHEMA: Final = {
+    "type": "object",
+    "properties": {"offers": {"type": "array", "items": {"type": "object", "required": ["format", "signature"]}}},
+    "required": ["offers"],
+}
+_INPUT_SCHEMA: Final = {
+    "type": "object",
+    "properties": {
+        "input": {
+            "type": "object",
+            "properties": {
+                "type": {"const": "http"},
+                "method": {"const": "POST"},
+                "bodyType": {"const": "json"},
+                "body": {
+                    "type": "object",
+                    "properties": {
+                        "marketId": {"type": "string"},
+                        "side": {"type": "string"},
+                        "sizeUsd": {"type": "number", "minimum": 1},
+                        "walletAddress": {"type": "string"},
+                        "idemKey": {"type": "string"},
+                    },
+                    "required": ["marketId", "side", "sizeUsd", "walletAddress", "idemKey"],
+                },
+            },
+            "required": ["type", "method", "bodyType", "body"],
+        }
+    },
+    "required": ["input"],
+}

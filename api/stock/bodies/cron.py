@@ -1,0 +1,38 @@
+"""The bodies of /api/cron."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, Field
+
+from api.stock.bodies.parts import Body, Hash, Seconds
+
+
+class CronPath(BaseModel):
+    job: Annotated[Literal["open", "resolve", "deliver"], Field(description="The keeper's job.")]
+
+
+class CronAction(Body):
+    kind: str
+    target: str
+    status: str
+    tx_hash: Hash | None
+    detail: str | None
+
+
+class CronSkip(Body):
+    target: str
+    reason: str
+
+
+class CronReport(Body):
+    """What the keeper's job did, left out and failed at. Running it again changes nothing that was done."""
+
+    job: Literal["open", "resolve", "deliver"]
+    ok: bool
+    started_at: Seconds
+    finished_at: Seconds
+    actions: list[CronAction]
+    skipped: list[CronSkip]
+    errors: list[str]

@@ -1,0 +1,20 @@
+"""The body of /api/health."""
+
+from __future__ import annotations
+
+from api.stock.bodies.parts import Body, Seconds
+
+
+class CheckBody(Body):
+    name: str
+    ok: bool
+    detail: str
+
+
+class HealthBody(Body):
+    """200 when every check holds, 503 otherwise."""
+
+    ok: bool
+    deployed: bool
+    now_sec: Seconds
+    checks: list[CheckBody]

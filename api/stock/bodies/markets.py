@@ -1,0 +1,200 @@
+"""The bodies of /api/markets."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, Field
+
+from api.stock.bodies.parts import (
+    Address,
+    Amount,
+    Answer8,
+    Body,
+    Hash,
+    Integer,
+    ReadAt,
+    RoundBody,
+    RoundId,
+    Seconds,
+    Side,
+    Stale,
+)
+from api.stock.bodies.positions import PositionBody
+
+
+class ChangeBody(Body):
+    direction: Annotated[Literal["UP", "DOWN", "FLAT"], Field(description="Where `live` stands against `strike`.")]
+    bps: Annotated[int, Field(description="Basis points, rounded towards zero.")]
+    text: str
+
+
+class UpDown(Body):
+    up: Amount
+    down: Amount
+
+
+class TotalsBody(Body):
+    pool: Amount
+    up: Amount
+    down: Amount
+    pending_up: Annotated[Amount, Field(description="Offered in the batch that is not matched yet.")]
+    pending_down: Amount
+    paid_out: Annotated[Amount, Field(description="Settlement payouts sent, after fees.")]
+
+
+class LimitsBody(Body):
+    min_entry: Amount
+    max_entry: Amount
+    fee_bps: int
+
+
+class RuleSegment(Body):
+    title: str
+    text: str
+
+
+class RulesBody(Body):
+    heading: str
+    segments: list[RuleSegment]
+    text: str
+
+
+class MarketBody(Body):
+    """A market with its book and state. `strike`, `live` and `change` are null only in phase `opens`."""
+
+    id: str
+    href: str
+    ticker: str
+    family: Literal["daily", "weekly", "drill"]
+    question: str
+    phase: Annotated[
+        Literal["opens", "live", "frozen", "resolved", "void"],
+        Field(description="By the time of the chain's newest block. Bets are taken in `opens` and `live`."),
+    ]
+    status: str
+    winner: Side | None
+    strike_time: Seconds
+    final_time: Seconds
+    strike: Annotated[
+        RoundBody | None,
+        Field(description="The round in effect at the strike time; before it, the latest. Zeros when there is none."),
+    ]
+    strike_problem: str | None
+    live: RoundBody | None
+    change: ChangeBody | None
+    pool: Annotated[UpDown, Field(description="Accepted amounts, seed included.")]
+    totals: TotalsBody
+    headroom: Annotated[UpDown, Field(description="What each side would still accept in this block.")]
+    limits: LimitsBody
+    accepting_bets: bool
+    max_strike_age: int
+    max_final_age: int
+    voidable_at: Annotated[int, Field(description="From then on anyone can void it, if it is still unsettled.")]
+    seed_per_leg: Amount
+    opener: Address
+    opened_at: Seconds
+    opened_tx: Hash
+    spec_id: Hash
+    feed: Address
+    stock_token: Address
+    positions: Annotated[int, Field(description="How many there are, the seed's two counted.")]
+    rules: RulesBody
+
+
+class MarketsBody(Body):
+    """Markets, newest first."""
+
+    deployed: bool
+    status: Literal["deployed", "not-deployed"]
+    entries_paused: bool
+    read_at: ReadAt
+    stale: Stale
+    markets: list[MarketBody]
+    next_before: Annotated[str | None, Field(description="`before` of the older markets; null on the last page.")]
+
+
+class ResolutionBody(Body):
+    """`strikeRound` and `finalRound` are null where no round was needed (an oracle that stayed paused, the timeout)."""
+
+    outcome: Literal["UP", "DOWN", "FLAT", "VOID"]
+    reason: Literal["flat", "stale", "paused", "timeout"] | None
+    detail: str
+    strike_round: RoundId | None
+    final_round: RoundId | None
+    strike: RoundBody | None
+    final: RoundBody | None
+    tx: Hash
+    at: Seconds
+
+
+class HeadBody(Body):
+    block_number: Integer
+    l1_block_number: Annotated[Integer, Field(alias="l1BlockNumber")]
+    timestamp: Seconds
+
+
+class BookBody(Body):
+    """Integers: amounts in USDG units, `acc` in units promised per unit of principal, times 1e18."""
+
+    principal: Integer
+    acc: Integer
+    capacity: Integer
+    vested: Integer
+    demand: Integer
+    live: Integer
+
+
+class FinderBody(Body):
+    """The two rounds the round finder proved, and what they say."""
+
+    ok: bool
+    strike_round: RoundId | None
+    final_round: RoundId | None
+    strike: RoundBody | None
+    final: RoundBody | None
+    expected: Literal["UP", "DOWN", "FLAT", "VOID"] | None
+    problem: str | None
+
+
+class PreviewBody(Body):
+    """The resolver's preview; zeros where it has no reading."""
+
+    status: Annotated[int, Field(ge=0, le=7)]
+    name: Literal["NOT READY", "UP", "DOWN", "FLAT", "STALE", "BAD PROOF", "PAUSED", "BAD ANSWER"]
+    strike_round: RoundId
+    strike_answer: Answer8
+    strike_at: int
+    final_round: RoundId
+    final_answer: Answer8
+    final_at: int
+
+
+class MarketDetailBody(Body):
+    """One market with its books and every position in the order of entry."""
+
+    market: MarketBody
+    headroom: UpDown
+    positions: list[PositionBody]
+    resolution: Annotated[ResolutionBody | None, Field(description="Null until settled.")]
+    head: HeadBody
+    entries_paused: bool
+    vintage_block: Annotated[str | None, Field(description="The open batch's Ethereum block.")]
+    kappa: Integer
+    books: Annotated[list[BookBody], Field(min_length=2, max_length=2, description="UP, then DOWN.")]
+    finder: Annotated[FinderBody | None, Field(description="Null until after the bell.")]
+    preview: Annotated[PreviewBody | None, Field(description="Null until after the bell.")]
+    activity: Annotated[bool, Field(description="Entry times and links were read from logs.")]
+    read_at: ReadAt
+    stale: Stale
+
+
+class MarketPath(BaseModel):
+    id: Annotated[str, Field(description="The market's id.", examples=["1"])]
+
+
+class MarketsQuery(BaseModel):
+    limit: Annotated[int | None, Field(ge=1, le=500, description="At most so many; 200 where `before` is given.")] = (
+        None
+    )
+    before: Annotated[int | None, Field(ge=1, le=2**63 - 1, description="Only markets with a lower id.")] = None

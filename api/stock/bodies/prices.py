@@ -1,0 +1,29 @@
+"""The body of /api/prices."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from api.stock.bodies.parts import Address, Answer8, Body, ReadAt, RoundId
+
+
+class PriceReading(Body):
+    ticker: str
+    name: str
+    feed: Address
+    answer: Answer8
+    round_id: RoundId
+    updated_at: Annotated[int, Field(description="The round's update time, in Unix seconds.")]
+
+
+class PricesBody(Body):
+    """Latest oracle reading of every ticker."""
+
+    status: Annotated[
+        Literal["live", "stale-cache", "unavailable"],
+        Field(description="`stale-cache`: the chain cannot be read, these are the last good readings."),
+    ]
+    read_at: ReadAt
+    readings: list[PriceReading]

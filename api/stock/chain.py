@@ -1,0 +1,48 @@
+"""The stock chain's contracts as the API calls them: addresses from the deployment file, ABIs from the build."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import core
+from core.chain import Abi, Call, Contract
+from core.contracts.deployments import Deployment
+
+STOCK_TOKEN_SYMBOL = "USDG"  # noqa: S105 - a currency
+
+
+@cache
+def abi(name: str) -> Abi:
+    """One of core/contracts/abi/, parsed once."""
+    path = Path(core.__file__).parent / "abi" / f"{name}.json"
+    return Abi(json.loads(path.read_text()))
+
+
+@dataclass(frozen=True, slots=True)
+class StockContracts:
+    """The deployed contracts, and the errors that may bubble up through the settler."""
+
+    settler: Contract
+    resolver: Contract
+    lister: Contract
+    token: Contract
+
+    @classmethod
+    def of(cls, deployment: Deployment) -> StockContracts | None:
+        """None before deployment."""
+        if not deployment.is_deployed:
+            return None
+        token = Contract(deployment.token(STOCK_TOKEN_SYMBOL).address, abi("LocalUSDG"))
+        return cls(
+            settler=Contract(deployment.contract("VestedMarkets").address, abi("VestedMarkets"), token.abi),
+            resolver=Contract(deployment.contract("RoundResolver").address, abi("RoundResolver")),
+            lister=Contract(deployment.contract("MarketLister").address, abi("MarketLister")),
+            token=token,
+        )
+
+
+def feed_call(feed: str, name: str, *arguments: int) -> Call:
+    return Contract(feed, abi("LocalFeed")).call(name, *arguments)

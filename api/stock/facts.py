@@ -1,0 +1,159 @@
+"""What is known of the stock chain at one moment: markets, positions, the head, rounds. Frozen values, no I/O.
+
+Amounts are token units (6 decimals), answers have 8 decimals, times are Unix seconds of the chain's clock unless a name
+says otherwise. Addresses are checksummed, hashes lower-case hex.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from core.feeds.rounds import Round, Spec
+from core.stock.vested import Market, Moment, Position, Vintage
+
+FAMILIES = ("daily", "weekly", "drill")
+SIDES = ("UP", "DOWN")
+
+
+class Phase(StrEnum):
+    OPENS = "opens"
+    LIVE = "live"
+    FROZEN = "frozen"
+    RESOLVED = "resolved"
+    VOID = "void"
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The last indexed block. `seen_at`: our own clock's time when a node last told what its head is."""
+
+    number: int
+    l1_number: int
+    timestamp: int
+    seen_at: int
+    state: str = "tail"
+    lag: int = 0
+    """Blocks the node has and the index has not."""
+
+    @property
+    def moment(self) -> Moment:
+        """When views are taken: `block.number` as contracts see it, and the block's time."""
+        return Moment(self.l1_number, self.timestamp)
+
+
+@dataclass(frozen=True, slots=True)
+class Settlement:
+    """How a market ended. `outcome` and `reason` are the resolver's numbers, None for a void by the timeout."""
+
+    outcome: int | None
+    reason: int | None
+    strike: Round | None
+    final: Round | None
+    tx: str
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class ListedMarket:
+    """A market as the lister opened it, its books, and how it was settled. `version` changes whenever a row does."""
+
+    id: int
+    ticker: str
+    family: int
+    feed: str
+    stock_token: str
+    spec_id: str
+    opener: str
+    strike_time: int
+    final_time: int
+    max_strike_age: int
+    max_final_age: int
+    opened_at: int
+    opened_tx: str
+    market: Market
+    positions: int
+    settlement: Settlement | None
+    version: tuple[int, int]
+
+    @property
+    def spec(self) -> Spec:
+        return Spec(self.strike_time, self.final_time, self.max_strike_age, self.max_final_age)
+
+    @property
+    def href(self) -> str:
+        return f"/m/{self.id}"
+
+    @property
+    def voidable_at(self) -> int:
+        return self.market.terms.freeze_time + self.market.terms.void_delay
+
+    def phase(self, now: int) -> Phase:
+        """`now` is the head block's time: a stalled chain stands still with its markets."""
+        if self.market.voided:
+            return Phase.VOID
+        if self.market.winner is not None:
+            return Phase.RESOLVED
+        if now >= self.final_time:
+            return Phase.FROZEN
+        return Phase.LIVE if now >= self.strike_time else Phase.OPENS
+
+
+@dataclass(frozen=True, slots=True)
+class HeldPosition:
+    """A position with its vintage, and where its events are."""
+
+    position: Position
+    vintage: Vintage
+    owner: str
+    entered_at: int
+    entry_tx: str
+    payout_tx: str | None
+    failed_deliveries: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Venue:
+    """The present state, read in one transaction. `reorgs` is the id of the last reorganization undone; `markets`: all
+    that are unsettled, the newest settled, and those of which winners are unpaid."""
+
+    head: Head
+    entries_paused: bool
+    fees_swept: int
+    reorgs: int
+    markets: Mapping[int, ListedMarket] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """The resolver's `preview`, as it answers."""
+
+    status: int
+    strike_round: int
+    strike_answer: int
+    strike_at: int
+    final_round: int
+    final_answer: int
+    final_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What the chain says about one market's two times: the rounds the finder proved, and the resolver's preview."""
+
+    strike: Round | None = None
+    strike_problem: int = 0
+    final: Round | None = None
+    final_problem: int = 0
+    preview: Preview | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Oracle:
+    """The feeds and markets as view calls answered. `read_at`: our clock; 0 before the first read."""
+
+    read_at: int = 0
+    latest: Mapping[str, Round] = field(default_factory=dict)
+    readings: Mapping[int, Reading] = field(default_factory=dict)
+    version: int = 0

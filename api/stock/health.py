@@ -1,0 +1,262 @@
+"""GET /api/health: is everything that keeps the markets going alive? Asked afresh each time, never cached."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from aiohttp import web
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from api.http.application import json_response
+from api.stock.chain import StockContracts
+from api.stock.facts import ListedMarket, Venue
+from api.stock.index import StockIndex
+from api.stock.oracle import OracleWatch
+from api.stock.rows import read_allowed_feeds, read_owing
+from api.stock.sessions import session_of
+from api.unreadable import UNREADABLE
+from core.chain import ChainClient, RpcError
+from core.contracts.deployments import Deployment
+from core.db.engine import Pool
+from core.log import redact_text
+from core.money import decimal_text
+from core.outbox import KEEPER, OPENER, RELAY, GroupReport, LaneStatus, report
+
+CHECK_SECONDS = 3.0
+HEAD_OLD_SECONDS = 60
+INDEX_LAG_SECONDS = 60
+SETTLED_WITHIN_SECONDS = 30 * 60
+DELIVERED_WITHIN_SECONDS = 20 * 60
+# Anybody may ask for health at any time: so much is read at once to find what is undelivered.
+MARKETS_AT_ONCE, POSITIONS_AT_ONCE = 200, 500
+# What a feed may be late beyond its heartbeat before it counts as silent.
+FEED_SLACK_SECONDS = 3600
+
+Finding = tuple[bool, str]
+
+
+@dataclass(frozen=True, slots=True)
+class HealthSources:
+    """What the checks ask; the parts that need a deployment are None before it, `client` without an RPC URL."""
+
+    deployment: Deployment
+    contracts: StockContracts | None
+    client: ChainClient | None
+    index: StockIndex | None
+    oracle: OracleWatch | None
+    engine: AsyncEngine
+    pool: Pool
+
+
+class Health:
+    def __init__(self, sources: HealthSources, *, clock: Callable[[], float] = time.time) -> None:
+        self._of = sources
+        self._clock = clock
+        self._asking: asyncio.Task[list[tuple[str, bool, str]]] | None = None
+        self._delivered: dict[int, tuple[int, tuple[int, int]]] = {}
+
+    async def get(self, request: web.Request) -> web.StreamResponse:
+        if self._asking is None:  # whoever asks meanwhile gets the same answers
+            self._asking = asyncio.create_task(self._ask())
+            self._asking.add_done_callback(self._asked)
+        results = await asyncio.shield(self._asking)
+        ok = all(holds for _, holds, _ in results)
+        body = {
+            "ok": ok,
+            "deployed": self._of.index is not None,
+            "nowSec": int(self._clock()),
+            "checks": [{"name": name, "ok": holds, "detail": detail} for name, holds, detail in results],
+        }
+        return json_response(body, 200 if ok else 503)
+
+    def _asked(self, _task: asyncio.Task[list[tuple[str, bool, str]]]) -> None:
+        self._asking = None
+
+    async def _ask(self) -> list[tuple[str, bool, str]]:
+        checks: dict[str, Callable[[], Awaitable[Finding]]] = {
+            "rpc-head": self._rpc_head,
+            "settlement": self._settlement,
+            "keeper-eth": self._keeper_eth,
+            "keeper-token": self._keeper_token,
+            "market-reads": self._market_reads,
+            "market-logs": self._market_logs,
+            "open-schedule": self._open_schedule,
+            "delivery": self._delivery,
+            "feeds": self._feeds,
+            "relayer": self._relayer,
+        }
+        return list(await asyncio.gather(*(self._run(name, check) for name, check in checks.items())))
+
+    async def _run(self, name: str, check: Callable[[], Awaitable[Finding]]) -> tuple[str, bool, str]:
+        if self._of.contracts is None and name != "rpc-head":
+            return name, True, "not deployed yet"
+        try:
+            async with asyncio.timeout(CHECK_SECONDS):
+                holds, detail = await check()
+        except TimeoutError:
+            return name, False, f"no answer within {CHECK_SECONDS:g} s"
+        except (*UNREADABLE, RpcError) as error:
+            return (
+                name,
+                False,
+                redact_text(f"cannot be read: {str(error).splitlines()[0] if str(error) else 'no answer'}"),
+            )
+        return name, holds, detail
+
+    # ------------------------------------------------------------ the chain and the index
+
+    async def _rpc_head(self) -> Finding:
+        if self._of.client is None:
+            return False, "no RPC URL is configured for the stock chain"
+        head = await self._of.client.head(timeout_seconds=CHECK_SECONDS)
+        age = int(self._clock()) - head.timestamp
+        if self._of.deployment.kind == "local":
+            return True, f"block {head.number} of a local chain"
+        return age < HEAD_OLD_SECONDS, f"block {head.number} is {age} s old"
+
+    async def _market_reads(self) -> Finding:
+        contracts, client = self._of.contracts, self._of.client
+        if contracts is None or client is None:
+            return False, "no RPC URL is configured for the stock chain"
+        count = await client.read(contracts.settler.call("marketCount"), timeout_seconds=CHECK_SECONDS)
+        return True, f"{count} markets by view calls"
+
+    async def _market_logs(self) -> Finding:
+        index = self._of.index
+        if index is None or index.venue is None:
+            return False, "nothing has been indexed yet"
+        head = index.venue.head
+        silence = max(0, int(self._clock()) - head.seen_at)
+        if head.state == "halted":
+            return False, "the indexer stopped at a contradiction"
+        if not index.readable:
+            return False, "the index cannot be read"
+        return (
+            silence <= INDEX_LAG_SECONDS and head.state == "tail",
+            f"block {head.number}, {head.lag} behind, heard of a head {silence} s ago ({head.state})",
+        )
+
+    # ------------------------------------------------------------ the keeper's work
+
+    async def _settlement(self) -> Finding:
+        venue = self._venue()
+        now = venue.head.timestamp
+        late = [
+            market
+            for market in venue.markets.values()
+            if not market.market.settled and now > market.final_time + SETTLED_WITHIN_SECONDS
+        ]
+        return not late, _listing(late, "unsettled 30 min after the bell", "every market past its bell is settled")
+
+    async def _delivery(self) -> Finding:
+        """Positions the token itself refused are their owners' affair and are passed over."""
+        index, venue = self._of.index, self._venue()
+        generation = 0 if index is None else index.generation
+        over = [
+            market
+            for market in venue.markets.values()
+            if market.settlement is not None
+            and venue.head.timestamp > market.settlement.at + DELIVERED_WITHIN_SECONDS
+            and self._delivered.get(market.id) != (generation, market.version)
+        ]
+        late: list[ListedMarket] = []
+        for start in range(0, len(over), MARKETS_AT_ONCE):
+            some = over[start : start + MARKETS_AT_ONCE]
+            async with self._of.engine.connect() as connection:
+                owing = await read_owing(
+                    connection, some, venue.head.moment, at_most=POSITIONS_AT_ONCE, refused_too=False
+                )
+            late = [market for market in some if market.id in owing]
+            if late:
+                break
+            # Not looked at again until a row of theirs changes.
+            self._delivered |= {market.id: (generation, market.version) for market in some}
+        self._delivered = {each: seen for each, seen in self._delivered.items() if each in venue.markets}
+        return not late, _listing(late, "undelivered 20 min after settlement", "everything settled is delivered")
+
+    async def _open_schedule(self) -> Finding:
+        venue = self._venue()
+        session = await session_of(venue.head.timestamp)
+        if session is None:
+            return True, "no session today"
+        if not session.opens <= venue.head.timestamp < session.closes:
+            return True, "the session is not open"
+        if all(market.opened_at >= session.opens for market in venue.markets.values()):
+            return True, "the venue is younger than this session"
+        async with self._of.engine.connect() as connection:
+            allowed = await read_allowed_feeds(connection)
+        listed = {(market.feed, market.family, market.final_time) for market in venue.markets.values()}
+        missing = [f"{ticker} daily" for ticker, feed in allowed if (feed, 0, session.closes) not in listed]
+        if session.opens_week:
+            missing += [f"{ticker} weekly" for ticker, feed in allowed if (feed, 1, session.week_closes) not in listed]
+        return not missing, f"not listed: {', '.join(missing)}" if missing else f"{len(allowed)} tickers are listed"
+
+    async def _keeper_eth(self) -> Finding:
+        group = await self._lanes(KEEPER)
+        broke = [lane for lane in group.lanes if lane.status is LaneStatus.OUT_OF_GAS or lane.balance_wei == 0]
+        funded = [lane for lane in group.lanes if lane not in broke and lane.balance_wei is not None]
+        if not group.lanes:
+            return False, "no lane serves the keeper"
+        return bool(funded), f"{len(funded)} of {len(group.lanes)} lanes can pay for gas"
+
+    async def _keeper_token(self) -> Finding:
+        contracts, client = self._of.contracts, self._of.client
+        if contracts is None or client is None:
+            return False, "no RPC URL is configured for the stock chain"
+        group = await self._lanes(OPENER)
+        openers = ["0x" + lane.address.hex() for lane in group.lanes]
+        openers = openers or [each for name, each in self._of.deployment.operator_wallets.items() if name == "opener"]
+        if not openers:
+            return False, "no wallet lists markets"
+        calls = [contracts.token.call("balanceOf", each) for each in openers]
+        balances = [await client.read(call, timeout_seconds=CHECK_SECONDS) for call in calls]
+        # The seed of a day's markets: both legs, for each stock.
+        needed = 2 * self._of.deployment.param("seedPerLeg") * max(1, len(self._of.deployment.price_feeds))
+        most = max(balances)
+        return most >= needed, f"{decimal_text(most)} USDG for seeds, a day needs {decimal_text(needed)}"
+
+    async def _feeds(self) -> Finding:
+        oracle = self._of.oracle
+        if oracle is None or not oracle.oracle.latest:
+            return False, "no feed could be read"
+        latest = oracle.oracle.latest
+        missing = [feed.ticker for feed in self._of.deployment.price_feeds if feed.proxy not in latest]
+        if missing:
+            return False, f"no round of {', '.join(missing)}"
+        now = oracle.head_time
+        session = await session_of(now)
+        if session is None or not session.opens <= now < session.closes:
+            return True, f"{len(latest)} feeds, no session now"
+        silent = [
+            feed.ticker
+            for feed in self._of.deployment.price_feeds
+            if now - latest[feed.proxy].updated_at > feed.heartbeat_seconds + FEED_SLACK_SECONDS
+        ]
+        return not silent, f"silent: {', '.join(silent)}" if silent else f"{len(latest)} feeds are fresh"
+
+    async def _relayer(self) -> Finding:
+        group = await self._lanes(RELAY)
+        if not group.lanes:
+            return False, "no lane takes bets"
+        states = ", ".join(f"{lane.status.value}{'' if lane.held else ' (nobody holds it)'}" for lane in group.lanes)
+        return group.works, f"{states}; {group.in_flight} in flight, {group.queued} queued"
+
+    async def _lanes(self, group: str) -> GroupReport:
+        async with self._of.pool.connection() as connection:
+            return await report(connection, self._of.deployment.chain_id, group)
+
+    def _venue(self) -> Venue:
+        index = self._of.index
+        if index is None or index.venue is None:
+            raise OSError("nothing has been indexed yet")
+        return index.venue
+
+
+def _listing(late: list[ListedMarket], what: str, otherwise: str) -> str:
+    if not late:
+        return otherwise
+    ids = ", ".join(str(market.id) for market in late[:10])
+    return f"{len(late)} {what}: {ids}{', ...' if len(late) > 10 else ''}"

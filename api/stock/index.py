@@ -1,0 +1,86 @@
+"""The stock markets: the present ones in memory, as fresh as the index, the others from the database when asked for.
+
+They are stale while the database is away, when the indexer has not heard from a node for a while, and when it stopped
+at a contradiction.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable
+from functools import partial
+
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from api.archive import Archive
+from api.followed_index import FollowedIndex, Replica
+from api.http.application import unavailable
+from api.stock.facts import ListedMarket, Venue
+from api.stock.rows import read_settled, read_settled_page, read_venue
+from api.unreadable import UNREADABLE
+
+PAUSE_SECONDS = 0.1
+MAX_ID = 2**63 - 1
+"""Of a market, as the database holds it."""
+# A node that was silent for so long, or an index that could not be read for so long, makes every answer stale.
+STALE_AFTER_SECONDS = 10
+
+
+class StockIndex(FollowedIndex[Venue]):
+    def __init__(self, url: str, engine: AsyncEngine, chain_id: int, *, replica: bool = False) -> None:
+        self._archive: Archive[int, ListedMarket] = Archive(engine, partial(read_settled, chain_id))
+        read = partial(read_venue, chain_id, self._archive)
+        from_replica = Replica(chain_id, _block_of) if replica else None
+        super().__init__(
+            "stock",
+            url,
+            engine,
+            read,
+            pause_seconds=PAUSE_SECONDS,
+            is_stale=_is_stale,
+            replica=from_replica,
+        )
+
+    @property
+    def read_at(self) -> int:
+        """Our clock's time of the last good read of the chain, through the indexer; 0 before the first."""
+        return 0 if self.venue is None else self.venue.head.seen_at
+
+    # ------------------------------------------------------------ whatever their age
+
+    async def market(self, number: int) -> ListedMarket | None:
+        return (await self.markets((number,))).get(number)
+
+    async def markets(self, numbers: Iterable[int]) -> dict[int, ListedMarket]:
+        """Those of these that the index has; 503 when some must be read and cannot be."""
+        present = {} if self.venue is None else self.venue.markets
+        wanted = {number for number in numbers if number <= MAX_ID}
+        found = {number: present[number] for number in wanted if number in present}
+        try:
+            return found | await self._archive.of(wanted - found.keys())
+        except UNREADABLE as error:
+            raise unavailable("This market cannot be read now; try again shortly.") from error
+
+    async def page(self, before: int | None, limit: int) -> list[ListedMarket]:
+        """So many markets with a lower id than `before`, the highest first."""
+        present = {} if self.venue is None else self.venue.markets
+        top = MAX_ID if before is None else before
+        try:
+            async with asyncio.timeout(5), self._engine.connect() as connection:
+                settled = await read_settled_page(connection, top, limit)
+        except UNREADABLE as error:
+            raise unavailable("The settled markets cannot be read now; try again shortly.") from error
+        numbers = sorted({*(each for each in present if each < top), *settled}, reverse=True)[:limit]
+        found = await self.markets(numbers)
+        return [found[each] for each in numbers if each in found]
+
+
+def _is_stale(venue: Venue | None) -> bool:
+    if venue is None or venue.head.state == "halted":
+        return True
+    return time.time() - venue.head.seen_at > STALE_AFTER_SECONDS
+
+
+def _block_of(venue: Venue) -> int:
+    return venue.head.number

@@ -1,0 +1,199 @@
+"""What the chain says about a bet: the facts it is checked against, its landing by the authorization's nonce, and the
+position it made.
+
+The nodes behind one address stand some blocks apart, and each question may meet another of them. So whether a bet is
+not on the chain is asked of a block that is named, no older than any that was heard of, and never of "latest".
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any, cast
+
+from sqlalchemy import select
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from api.stock.authorization import Bet
+from api.stock.chain import StockContracts
+from api.unreadable import UNREADABLE
+from core.chain import Call, ChainClient, Receipt, RpcError, RpcErrorKind, checksum
+from core.chain.wire import data_bytes, quantity
+from core.contracts.events import topic_of
+from core.db.schema.index import chain_cursor
+from core.db.schema.index_shared import token_authorization
+
+_SPENT_BY = ("AuthorizationUsed", "AuthorizationCanceled")
+SPENT_TOPICS = tuple(
+    "0x" + topic_of(f"{each}(address indexed authorizer, bytes32 indexed nonce)").hex() for each in _SPENT_BY
+)
+
+# A bet is valid for an hour at most, so its landing lies no further back. Ranges are kept to what nodes answer.
+_MAX_SEARCH_BLOCKS = 40_000
+_SEARCH_STEP_BLOCKS = 5_000
+
+
+@dataclass(frozen=True, slots=True)
+class ChainFacts:
+    """All read in one batch at the newest block. `market` is None for an id that was never listed."""
+
+    block: int
+    timestamp: int
+    market: dict[str, Any] | None
+    entries_paused: bool
+    signer_has_code: bool
+    authorization_used: bool
+    balance: int
+
+
+async def read_facts(client: ChainClient, contracts: StockContracts, bet: Bet, timeout_seconds: float) -> ChainFacts:
+    """RpcError when the chain cannot be asked."""
+    calls = {
+        "market": contracts.settler.call("market", bet.market_id),
+        "paused": contracts.settler.call("entriesPaused"),
+        "used": contracts.token.call("authorizationState", bet.signer, bet.nonce),
+        "balance": contracts.token.call("balanceOf", bet.signer),
+    }
+    requests: list[tuple[str, list[Any]]] = [
+        ("eth_getBlockByNumber", ["latest", False]),
+        ("eth_getCode", [bet.signer, "latest"]),
+        *(("eth_call", [call.parameters(), "latest"]) for call in calls.values()),
+    ]
+    head, code, *answers = cast("list[Any]", await client.rpc.batch(requests, object, timeout_seconds=timeout_seconds))
+    values: dict[str, Any] = {}
+    for (name, call), answer in zip(calls.items(), answers, strict=True):
+        if name == "market" and isinstance(answer, RpcError) and answer.kind is RpcErrorKind.REVERTED:
+            values[name] = None
+        else:
+            values[name] = _decoded(call, answer)
+    block = _answered(head)
+    market = values["market"]
+    return ChainFacts(
+        block=quantity(block["number"]),
+        timestamp=quantity(block["timestamp"]),
+        market=None if market is None or market["status"] == 0 else market,
+        entries_paused=values["paused"],
+        signer_has_code=len(_answered(code)) > 2,
+        authorization_used=values["used"],
+        balance=values["balance"],
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Landing:
+    """How a bet stands on the chain: in `tx`, or certainly `absent`. Neither: the nodes that were asked do not have its
+    block yet, or it was long ago."""
+
+    tx: bytes | None = None
+    absent: bool = False
+
+
+_UNKNOWN, _ABSENT = Landing(), Landing(absent=True)
+
+
+async def landing_of(
+    engine: AsyncEngine,
+    client: ChainClient,
+    contracts: StockContracts,
+    bet: Bet,
+    timeout_seconds: float,
+    *,
+    seen: int = 0,
+    spent: bool = False,
+    refused: Call | None = None,
+) -> Landing:
+    """Whether the chain has a bet, by the index, else by the authorization's state in a block that is named.
+
+    seen: a block that was heard of: older views prove nothing. spent: a node said that the authorization is used.
+    refused: the call, when a node refused it; it must be refused on the very block that does not have the bet, for the
+    node may have refused it because it saw a later block, in which the bet is.
+    """
+    found, indexed = await _indexed(engine, bet, timeout_seconds)
+    if found is not None:
+        return Landing(found)
+    block = max(seen, indexed)
+    try:
+        async with asyncio.timeout(4 * timeout_seconds):
+            if spent or not block:
+                block = max(block, (await client.head(timeout_seconds=timeout_seconds)).number)
+            if not spent:
+                state = contracts.token.call("authorizationState", bet.signer, bet.nonce)
+                asked = [state] if refused is None else [state, refused]
+                is_spent, *again = await client.read_many(asked, block, timeout_seconds=timeout_seconds)
+                if not _answered(is_spent):
+                    return _ABSENT if all(map(_is_refusal, again)) else _UNKNOWN
+            return await _by_logs(client, contracts, bet, block)
+    except (RpcError, TimeoutError):
+        return _UNKNOWN
+
+
+def _is_refusal(answer: Any) -> bool:
+    return isinstance(answer, RpcError) and answer.kind is RpcErrorKind.REVERTED
+
+
+async def _indexed(engine: AsyncEngine, bet: Bet, timeout_seconds: float) -> tuple[bytes | None, int]:
+    """The transaction that spent the bet's authorization on the contract, by the index, and its last block; 0 when it
+    cannot be asked: then the chain itself must tell."""
+    spent = select(token_authorization.c.tx).where(
+        token_authorization.c.chain_id == bet.chain_id,
+        token_authorization.c.nonce == bet.nonce,
+        token_authorization.c.authorizer == bytes.fromhex(bet.signer[2:]),
+        token_authorization.c.recipient == bytes.fromhex(bet.settler[2:]),
+    )
+    query = select(spent.scalar_subquery(), chain_cursor.c.number).where(chain_cursor.c.chain_id == bet.chain_id)
+    try:
+        async with asyncio.timeout(timeout_seconds), engine.connect() as connection:
+            row = (await connection.execute(query)).one_or_none()
+    except UNREADABLE:
+        return None, 0
+    return (None, 0) if row is None else (None if row[0] is None else bytes(row[0]), max(0, row[1]))
+
+
+async def _by_logs(client: ChainClient, contracts: StockContracts, bet: Bet, head: int) -> Landing:
+    """What spent the bet's authorization, found by logs of the chain."""
+    topics = (SPENT_TOPICS, _topic(bet.signer), "0x" + bet.nonce.hex())
+    lowest = max(0, head - _MAX_SEARCH_BLOCKS)
+    while head >= lowest:
+        since = max(lowest, head - _SEARCH_STEP_BLOCKS + 1)
+        logs = await client.logs(since, head, [contracts.token.address], topics)
+        for log in logs:
+            receipt = await client.receipt(log.transaction_hash)
+            if receipt is not None and position_in(receipt, contracts, bet) is not None:
+                return Landing(data_bytes(log.transaction_hash))
+            if receipt is None:
+                return _UNKNOWN  # its receipt is late
+        if logs:
+            return _ABSENT  # spent on something else, or cancelled
+        head = since - 1
+    return _UNKNOWN
+
+
+def position_in(receipt: Receipt, contracts: StockContracts, bet: Bet) -> int | None:
+    """The id of the position the bet made in this transaction."""
+    event = contracts.settler.abi.event("Entered")
+    for log in receipt.logs:
+        if checksum(log.address) != contracts.settler.address or log.topics[0] != "0x" + event.topic.hex():
+            continue
+        entered = event.decode([data_bytes(topic) for topic in log.topics], data_bytes(log.data))
+        if (
+            checksum(entered["owner"]) == bet.signer
+            and entered["marketId"] == bet.market_id
+            and entered["outcome"] == bet.outcome
+            and entered["offered"] == bet.amount
+        ):
+            return int(entered["positionId"])
+    return None
+
+
+def _decoded(call: Call, answer: object) -> Any:
+    return call.function.decode(data_bytes(_answered(answer)))
+
+
+def _answered(answer: Any) -> Any:
+    if isinstance(answer, RpcError):
+        raise answer
+    return answer
+
+
+def _topic(address: str) -> str:
+    return "0x" + address[2:].lower().rjust(64, "0")

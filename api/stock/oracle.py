@@ -1,0 +1,231 @@
+"""Keeps the feeds in memory: their latest rounds, and for markets past a boundary what finder and preview say.
+
+All reads of one pass see the same block. A market is asked about again when its feed has a new round, when it passed a
+boundary, and every `REREAD_SECONDS` (the stock's oracle may be paused or resumed without a round).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from api.stock.chain import StockContracts, feed_call
+from api.stock.facts import ListedMarket, Oracle, Preview, Reading
+from api.stock.index import StockIndex
+from api.stock.rows import read_latest_rounds
+from api.unreadable import UNREADABLE
+from core.chain import Call, ChainClient, RpcError
+from core.contracts.deployments import Deployment
+from core.feeds.rounds import Problem, Round
+from core.log import get_logger
+
+log = get_logger(__name__)
+
+# Between passes. A pass is one batch over the feeds, and a second one only for markets that need it.
+PAUSE_SECONDS = 0.5
+IDLE_SECONDS = 2.0
+REREAD_SECONDS = 10.0
+TIMEOUT_SECONDS = 3.0
+MAX_BESIDES = 64
+STALE_AFTER_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What a market was last asked under; a difference means asking again."""
+
+    latest: Round | None
+    past_strike: bool
+    past_final: bool
+    version: tuple[int, int]
+    at: float
+
+
+class OracleWatch:
+    """`oracle` is what is known; its `version` grows with every change."""
+
+    def __init__(
+        self,
+        client: ChainClient,
+        deployment: Deployment,
+        contracts: StockContracts | None,
+        index: StockIndex | None,
+        engine: AsyncEngine,
+        *,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.oracle = Oracle()
+        self.head_time = 0
+        self.readable = False
+        self._client = client
+        self._deployment = deployment
+        self._contracts = contracts
+        self._index = index
+        self._engine = engine
+        self._clock = clock
+        self._asked: dict[int, _Asked] = {}
+        self._besides: OrderedDict[int, ListedMarket] = OrderedDict()
+
+    def ask_besides(self, market: ListedMarket) -> None:
+        """Has the next pass ask about a market settled long ago, too, whose rounds its settlement does not name."""
+        if not _settled_by_rounds(market):
+            self._besides[market.id] = market
+            self._besides.move_to_end(market.id)
+            while len(self._besides) > MAX_BESIDES:
+                self._besides.popitem(last=False)
+
+    @property
+    def stale(self) -> bool:
+        """The chain could not be read for a while, or never."""
+        return self._clock() - self.oracle.read_at > STALE_AFTER_SECONDS
+
+    async def run(self) -> None:
+        tick = 0
+        while True:
+            await self.refresh()
+            if self._index is not None:
+                tick = await self._index.changed(tick, IDLE_SECONDS)
+                await asyncio.sleep(PAUSE_SECONDS)
+            else:
+                await asyncio.sleep(IDLE_SECONDS)
+
+    async def refresh(self) -> None:
+        """One pass; a chain that cannot be read leaves what is known."""
+        try:
+            async with asyncio.timeout(4 * TIMEOUT_SECONDS):
+                await self._read()
+            self.readable = True
+        except (RpcError, TimeoutError) as error:
+            if self.readable or not self.oracle.version:
+                log.warning("the stock chain cannot be read", action="stock.chain_unreadable", why=error)
+            self.readable = False
+            if not self.oracle.latest:
+                await self._recall()
+
+    async def _read(self) -> None:
+        head = await self._client.head(timeout_seconds=TIMEOUT_SECONDS)
+        latest = await self._latest(head.number)
+        readings = dict(self.oracle.readings)
+        if self._contracts is not None and self._index is not None and self._index.venue is not None:
+            markets = {**self._besides, **self._index.venue.markets}
+            wanted = [m for m in markets.values() if self._needs(m, latest.get(m.feed), head.timestamp)]
+            for market_id in [known for known in readings if known not in markets]:
+                del readings[market_id]
+                self._asked.pop(market_id, None)
+            if wanted:
+                readings |= await self._readings(wanted, head.number, head.timestamp)
+                for market in wanted:
+                    self._asked[market.id] = _asked(market, latest.get(market.feed), head.timestamp, self._clock())
+        self.head_time = head.timestamp
+        changed = latest != self.oracle.latest or readings != self.oracle.readings
+        self.oracle = Oracle(
+            read_at=int(self._clock()),
+            latest=latest,
+            readings=readings,
+            version=self.oracle.version + int(changed or not self.oracle.version),
+        )
+
+    async def _latest(self, block: int) -> dict[str, Round]:
+        """The latest round of every feed of the deployment file, in one batch at one block."""
+        feeds = [feed.proxy for feed in self._deployment.price_feeds]
+        if not feeds:
+            return {}
+        calls = [feed_call(feed, "latestRoundData") for feed in feeds]
+        answers = await self._client.read_many(calls, block, timeout_seconds=TIMEOUT_SECONDS)
+        failures = [answer for answer in answers if isinstance(answer, RpcError) and answer.kind.blames_node]
+        if failures:
+            raise failures[0]
+        # A feed that reverts has no round; the others are shown.
+        return {
+            feed: Round(answer[0], answer[1], answer[3])
+            for feed, answer in zip(feeds, answers, strict=True)
+            if not isinstance(answer, RpcError) and answer[3] > 0
+        }
+
+    def _needs(self, market: ListedMarket, latest: Round | None, now: int) -> bool:
+        if now < market.strike_time or _settled_by_rounds(market):
+            return False
+        asked = self._asked.get(market.id)
+        if asked is None:
+            return True
+        if market.settlement is not None and asked.past_final and asked.version == market.version:
+            return False
+        fresh = _asked(market, latest, now, asked.at)
+        return fresh != asked or (market.settlement is None and self._clock() - asked.at > REREAD_SECONDS)
+
+    async def _readings(self, markets: list[ListedMarket], block: int, now: int) -> dict[int, Reading]:
+        contracts = self._contracts
+        assert contracts is not None
+        calls: list[Call] = []
+        for market in markets:
+            calls.append(contracts.resolver.call("findRound", market.feed, market.strike_time))
+            if now > market.final_time:
+                calls.append(contracts.resolver.call("findRound", market.feed, market.final_time))
+                calls.append(contracts.resolver.call("preview", market.id))
+        answers = iter(await self._read_all(calls, block))
+        found: dict[int, tuple[tuple[int, int], tuple[int, int] | None, Preview | None]] = {}
+        wanted: dict[tuple[str, int], None] = {}
+        for market in markets:
+            strike = next(answers)
+            final = next(answers) if now > market.final_time else None
+            preview = Preview(*next(answers)) if now > market.final_time else None
+            found[market.id] = (strike, final, preview)
+            for answer in (strike, final):
+                if answer is not None and answer[1] == Problem.OK:
+                    wanted[market.feed, answer[0]] = None
+        keys = list(wanted)
+        rounds = await self._read_all([feed_call(feed, "getRoundData", number) for feed, number in keys], block)
+        by_key: Mapping[tuple[str, int], Round] = {
+            key: Round(answer[0], answer[1], answer[3]) for key, answer in zip(keys, rounds, strict=True)
+        }
+        return {
+            market.id: Reading(
+                strike=by_key.get((market.feed, strike[0])),
+                strike_problem=strike[1],
+                final=None if final is None else by_key.get((market.feed, final[0])),
+                final_problem=0 if final is None else final[1],
+                preview=preview,
+            )
+            for market in markets
+            for strike, final, preview in [found[market.id]]
+        }
+
+    async def _read_all(self, calls: list[Call], block: int) -> list[Any]:
+        answers = await self._client.read_many(calls, block, timeout_seconds=TIMEOUT_SECONDS) if calls else []
+        for answer in answers:
+            if isinstance(answer, RpcError):
+                raise answer
+        return answers
+
+    async def _recall(self) -> None:
+        """Until the chain could be asked once: the rounds its logs told of, which the index keeps."""
+        try:
+            async with asyncio.timeout(TIMEOUT_SECONDS), self._engine.connect() as connection:
+                feeds = [feed.proxy for feed in self._deployment.price_feeds]
+                latest = await read_latest_rounds(connection, self._deployment.chain_id, feeds)
+        except UNREADABLE:
+            return
+        if latest:
+            self.oracle = replace(self.oracle, latest=latest, version=self.oracle.version + 1)
+
+
+def _settled_by_rounds(market: ListedMarket) -> bool:
+    """The rounds are in its settlement then, and it is not asked about any more."""
+    return market.settlement is not None and market.settlement.strike is not None
+
+
+def _asked(market: ListedMarket, latest: Round | None, now: int, at: float) -> _Asked:
+    return _Asked(
+        # After the bell a settled market's rounds are known; a later price changes nothing about it.
+        latest=latest if market.settlement is None else None,
+        past_strike=now >= market.strike_time,
+        past_final=now > market.final_time,
+        version=market.version if market.settlement is not None else (0, 0),
+        at=at,
+    )

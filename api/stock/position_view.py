@@ -1,0 +1,102 @@
+"""Positions as bodies, alone and as an owner's list with totals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from api.stock import words
+from api.stock.facts import SIDES, HeldPosition, ListedMarket
+from core.stock.vested import Moment
+from core.stock.vested_views import OwnerTotals, PositionView, position_view
+
+
+def position_body(market: ListedMarket, held: HeldPosition, now: Moment) -> dict[str, Any]:
+    return _body(market, held, position_view(market.market, held.position, held.vintage, now))
+
+
+def owner_body(
+    owner: str,
+    positions: Sequence[HeldPosition],
+    markets: Mapping[int, ListedMarket],
+    totals: OwnerTotals,
+    now: Moment,
+    *,
+    read_at: int,
+    stale: bool,
+) -> dict[str, Any]:
+    """An address's positions with its totals; those of a market not known yet wait for it."""
+    rows = []
+    for held in positions:
+        market = markets.get(held.position.market_id)
+        if market is None:
+            continue
+        view = position_view(market.market, held.position, held.vintage, now)
+        phase = market.phase(now.timestamp)
+        winner = market.market.winner
+        rows.append(
+            {
+                **_body(market, held, view),
+                "question": words.question(market),
+                "ticker": market.ticker,
+                "href": market.href,
+                "phase": phase.value,
+                "status": words.status(phase, winner),
+                "winner": None if winner is None else SIDES[winner],
+                "finalTime": market.final_time,
+                "open": view.open,
+            }
+        )
+    return {
+        "owner": owner,
+        "deployed": True,
+        "positions": rows,
+        "totals": {
+            "staked": str(totals.staked),
+            "accrued": str(totals.accrued),
+            "paid": str(totals.paid),
+            "accepted": str(totals.accepted),
+            "deliverable": str(totals.deliverable),
+            "open": totals.open,
+        },
+        "readAt": read_at,
+        "stale": stale,
+    }
+
+
+def _body(market: ListedMarket, held: HeldPosition, view: PositionView) -> dict[str, Any]:
+    position, due = held.position, view.settlement
+    return {
+        "id": str(position.position_id),
+        "marketId": str(position.market_id),
+        "owner": held.owner,
+        "side": SIDES[position.outcome],
+        "offered": str(view.offered),
+        "accepted": _text(view.accepted),
+        "refused": str(view.refused),
+        "accrued": str(view.accrued),
+        "payout": _text(view.payout),
+        "classicPayout": _text(view.classic_payout),
+        "seed": position.seed,
+        "opener": held.owner == market.opener,
+        "finalized": view.accepted is not None,
+        "refunded": position.refunded,
+        "claimed": position.claimed,
+        "vintage": str(position.vintage),
+        "settlement": {
+            "gross": str(due.gross),
+            "fee": str(due.fee),
+            "net": str(due.net),
+            "refund": str(due.refund),
+            "total": str(due.total),
+            "deliverable": due.deliverable,
+        },
+        "paidOut": _text(view.paid_out),
+        "enteredAt": held.entered_at,
+        "entryTx": held.entry_tx,
+        "payoutTx": held.payout_tx,
+    }
+
+
+def _text(value: int | None) -> str | None:
+    return None if value is None else str(value)

@@ -1,0 +1,390 @@
+"""GET /api/proof: what was done with the money, each number with the call that shows the same.
+
+Gathered in the background, at once when a market changed and else every few seconds; a section whose source is away
+keeps its last content and is named in `missing`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import orjson
+from aiohttp import web
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from api.http.application import unavailable
+from api.http.rendered import Rendered, Slot
+from api.solvency import SolvencyWatch
+from api.stock import words
+from api.stock.chain import STOCK_TOKEN_SYMBOL, StockContracts, abi
+from api.stock.facts import ListedMarket, Venue
+from api.stock.index import StockIndex
+from api.stock.market_view import outcome_name, round_body
+from api.stock.oracle import OracleWatch
+from api.stock.proof_rows import (
+    Audit,
+    Betting,
+    Refund,
+    Sweep,
+    Totals,
+    read_audit,
+    read_betting,
+    read_openers,
+    read_refunds,
+    read_sweeps,
+    read_totals,
+)
+from api.stock.rows import read_drill, read_newest_settled, read_owing
+from api.unreadable import UNREADABLE
+from core.chain import ChainClient, Contract, RpcError
+from core.config import Settings
+from core.contracts.deployments import Deployment
+from core.log import get_logger
+
+log = get_logger(__name__)
+
+PROOF_CACHE = "public, max-age=60"
+PAUSE_SECONDS = 3.0
+# What follows a gathering at the least: the longer the history, the longer it takes, and it is to take a fifth of the
+# time at most.
+MIN_PAUSE_SECONDS = 0.2
+PAUSE_PER_GATHERING = 4
+CHAIN_TIMEOUT_SECONDS = 3.0
+SETTLED_SHOWN = 500
+
+LOG_SECTIONS = ("settled", "refundDrill", "feeSweeps", "bettors", "usdg", "counters", "audit")
+CHAIN_SECTIONS = ("safe",)
+
+
+@dataclass(frozen=True, slots=True)
+class Safe:
+    address: str
+    threshold: int
+    owners: int
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """What is known; None or empty until it was read once. `version` grows with every change."""
+
+    betting: Betting | None = None
+    totals: Totals | None = None
+    settled: tuple[ListedMarket, ...] = ()
+    drill: ListedMarket | None = None
+    openers: tuple[str, ...] = ()
+    sweeps: tuple[Sweep, ...] = ()
+    refunds: tuple[Refund, ...] = ()
+    drill_owes: bool = True
+    audit: Audit | None = None
+    safe: Safe | None = None
+    logs_missing: bool = True
+    chain_missing: bool = True
+    venue: Venue | None = field(default=None, compare=False)
+
+
+class Proof:
+    def __init__(
+        self,
+        settings: Settings,
+        deployment: Deployment,
+        contracts: StockContracts | None,
+        client: ChainClient | None,
+        index: StockIndex | None,
+        oracle: OracleWatch | None,
+        engine: AsyncEngine,
+        solvency: Mapping[str, SolvencyWatch],
+        *,
+        attester: str | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """`solvency`: of the contracts that hold money, on both chains, by their names. `attester`: the address whose
+        key signs the agent surface's offers and receipts."""
+        self._solvency = solvency
+        self._attester = attester
+        self._settings = settings
+        self._deployment = deployment
+        self._contracts = contracts
+        self._client = client
+        self._index = index
+        self._oracle = oracle
+        self._engine = engine
+        self._clock = clock
+        self._gathered = Gathered()
+        self._version = 0
+        self._slot = Slot(self._stamp, self._render, PROOF_CACHE)
+
+    async def get(self, request: web.Request) -> web.StreamResponse:
+        return (await self.rendered()).answer(request)
+
+    async def rendered(self) -> Rendered:
+        return await self._slot.get()
+
+    async def run(self) -> None:
+        while True:
+            started = time.monotonic()
+            await self.refresh()
+            took = time.monotonic() - started
+            await asyncio.sleep(min(PAUSE_SECONDS, max(MIN_PAUSE_SECONDS, PAUSE_PER_GATHERING * took)))
+            await self._market_changed(PAUSE_SECONDS)
+
+    async def _market_changed(self, timeout_seconds: float) -> None:
+        """Waits until a market differs from what was gathered, or time is up."""
+        until = time.monotonic() + timeout_seconds
+        while (left := until - time.monotonic()) > 0:
+            index, known = self._index, self._gathered.venue
+            if index is None:
+                await asyncio.sleep(left)
+                return
+            tick, venue = index.tick, index.venue
+            if venue is not None and (known is None or venue.markets != known.markets):
+                return
+            await index.changed(tick, left)
+
+    async def refresh(self) -> None:
+        found = await self._read_chain(await self._read_logs(self._gathered))
+        if found != self._gathered or found.venue is not self._gathered.venue:
+            self._version += 1
+        self._gathered = found
+
+    # ------------------------------------------------------------ gathering
+
+    async def _read_logs(self, known: Gathered) -> Gathered:
+        if self._index is None:
+            return replace(known, logs_missing=False)
+        venue = self._index.venue
+        if venue is None:
+            return replace(known, logs_missing=True)
+        try:
+            async with asyncio.timeout(15), self._engine.connect() as connection:
+                await connection.execution_options(isolation_level="REPEATABLE READ")
+                openers = await read_openers(connection)
+                drill = await read_drill(connection)
+                return replace(
+                    known,
+                    venue=venue,
+                    openers=tuple(openers),
+                    betting=await read_betting(connection, self._operators(openers)),
+                    totals=await read_totals(connection, venue.head.moment),
+                    settled=tuple(await read_newest_settled(connection, SETTLED_SHOWN)),
+                    drill=drill,
+                    sweeps=tuple(await read_sweeps(connection)),
+                    refunds=() if drill is None else tuple(await read_refunds(connection, drill.id)),
+                    drill_owes=drill is None or await _owes(connection, venue, drill),
+                    audit=await read_audit(connection, self._deployment.chain_id),
+                    logs_missing=False,
+                )
+        except UNREADABLE as error:
+            if not known.logs_missing:
+                log.warning("the proof's numbers cannot be read", action="proof.index_unreadable", why=error)
+            return replace(known, logs_missing=True)
+
+    async def _read_chain(self, known: Gathered) -> Gathered:
+        client, safe = self._client, self._deployment.safe
+        if self._contracts is None or safe is None:
+            return replace(known, chain_missing=False)
+        if client is None:
+            return known
+        try:
+            async with asyncio.timeout(3 * CHAIN_TIMEOUT_SECONDS):
+                block = (await client.head(timeout_seconds=CHAIN_TIMEOUT_SECONDS)).number
+                wallet = Contract(safe.address, abi("Safe"))
+                calls = [wallet.call("getThreshold"), wallet.call("getOwners")]
+                answers: list[Any] = await client.read_many(calls, block, timeout_seconds=CHAIN_TIMEOUT_SECONDS)
+            for answer in answers:
+                if isinstance(answer, RpcError):
+                    raise answer
+        except (RpcError, TimeoutError) as error:
+            if not known.chain_missing:
+                log.warning("the proof cannot read the chain", action="proof.chain_unreadable", why=error)
+            return replace(known, chain_missing=True)
+        return replace(known, chain_missing=False, safe=Safe(safe.address, answers[0], len(answers[1])))
+
+    def _operators(self, openers: list[str] | tuple[str, ...]) -> list[str]:
+        """The operator's own wallets: those the deployment names, its Safe, and whoever may or might list markets."""
+        named = [*self._deployment.operator_wallets.values(), *openers]
+        if self._deployment.safe is not None:
+            named.append(self._deployment.safe.address)
+        return sorted(set(named))
+
+    # ------------------------------------------------------------ rendering
+
+    def _stamp(self) -> object:
+        index, oracle = self._index, self._oracle
+        return (
+            self._version,
+            None if index is None else index.stale,
+            None if oracle is None else oracle.oracle.version,
+            tuple((each.latest, each.missing) for each in self._solvency.values()),
+        )
+
+    def _render(self) -> bytes:
+        return orjson.dumps(self._body())
+
+    def _body(self) -> dict[str, Any]:
+        found = self._gathered
+        deployed = self._index is not None
+        venue = found.venue
+        if deployed and venue is None:
+            raise unavailable("The chain could not be read yet; try again shortly.")
+        missing = [*(LOG_SECTIONS if found.logs_missing else ()), *(CHAIN_SECTIONS if found.chain_missing else ())]
+        if deployed and (not self._solvency or any(each.missing for each in self._solvency.values())):
+            missing.append("solvency")
+        drill = found.drill
+        return {
+            "status": "deployed" if deployed else "not-deployed",
+            "contracts": [
+                {
+                    "name": name,
+                    "role": contract.role,
+                    "address": contract.address,
+                    "deployTx": contract.deploy_tx,
+                    "verified": contract.verified,
+                }
+                for name, contract in self._deployment.contracts.items()
+            ],
+            "feeds": self._feeds(),
+            "safe": None
+            if found.safe is None
+            else {"address": found.safe.address, "threshold": found.safe.threshold, "owners": found.safe.owners},
+            "counters": self._counters(found),
+            "settled": _settled(found.settled),
+            "refundDrill": None if drill is None else self._refund_drill(drill, found),
+            "feeSweeps": [{"tx": each.tx, "amount": str(each.amount), "at": each.at} for each in found.sweeps],
+            "bettors": {
+                "distinct": 0 if found.betting is None else found.betting.distinct,
+                "excluded": self._operators(found.openers),
+                "operatorBets": 0 if found.betting is None else found.betting.operator_bets,
+                "bets": 0 if found.betting is None else found.betting.bets,
+            },
+            "usdg": _usdg(found),
+            "solvency": [body for name, each in self._solvency.items() if (body := each.body(name)) is not None],
+            "audit": None
+            if found.audit is None
+            else {
+                "at": found.audit.at,
+                "block": str(found.audit.block),
+                "compared": found.audit.compared,
+                "mismatches": found.audit.mismatches,
+            },
+            "attester": self._attester,
+            "missing": missing,
+            "readAt": 0 if self._index is None else self._index.read_at,
+            "stale": self._index is not None and (self._index.stale or bool(missing)),
+        }
+
+    def _feeds(self) -> list[dict[str, Any]]:
+        latest = {} if self._oracle is None else self._oracle.oracle.latest
+        return [
+            {
+                "name": f"{feed.name} ({feed.ticker} / USD)",
+                "address": feed.proxy,
+                "ticker": feed.ticker,
+                "stockToken": feed.stock_token,
+                "decimals": feed.decimals,
+                "heartbeatSeconds": feed.heartbeat_seconds,
+                "deviationBps": feed.deviation_bps,
+                "answer": None if feed.proxy not in latest else str(latest[feed.proxy].answer),
+                "updatedAt": None if feed.proxy not in latest else latest[feed.proxy].updated_at,
+            }
+            for feed in self._deployment.price_feeds
+        ]
+
+    def _counters(self, found: Gathered) -> list[dict[str, Any]]:
+        totals, betting = found.totals, found.betting
+        if totals is None or betting is None or self._contracts is None:
+            return []
+        settler = self._link(self._contracts.settler.address)
+        usdg = _usdg(found)
+
+        def counter(label: str, value: int | str, unit: str, call: str, note: str | None = None) -> dict[str, Any]:
+            row = {"label": label, "value": str(value), "unit": unit, "source": settler, "sourceLabel": call}
+            return {**row, "note": note}
+
+        return [
+            counter("Markets listed", totals.markets, "markets", "VestedMarkets.marketCount()"),
+            counter(
+                "Markets settled",
+                totals.settled,
+                "markets",
+                "VestedMarkets.market(id).status",
+                f"{totals.resolved} with a winner, {totals.settled - totals.resolved} void",
+            ),
+            counter(
+                "Bets", betting.bets, "bets", "VestedMarkets Entered events", "without the seed and the operator's own"
+            ),
+            counter("Distinct bettors", betting.distinct, "wallets", "VestedMarkets Entered events"),
+            counter("Staked", usdg["staked"], STOCK_TOKEN_SYMBOL, "VestedMarkets.position(id).offered"),
+            counter("Accepted", usdg["accepted"], STOCK_TOKEN_SYMBOL, "VestedMarkets.market(id).pool"),
+            counter("Paid out", usdg["paidOut"], STOCK_TOKEN_SYMBOL, "VestedMarkets Delivered events", "after fees"),
+            counter("Fees taken", usdg["feesTaken"], STOCK_TOKEN_SYMBOL, "VestedMarkets Delivered events"),
+        ]
+
+    def _refund_drill(self, market: ListedMarket, found: Gathered) -> dict[str, Any]:
+        done = market.market.voided and not found.drill_owes
+        settled = market.settlement
+        reason = None
+        if settled is not None and market.market.voided:
+            reasons = {1: "flat", 2: "stale", 3: "paused", 4: "stale"}
+            reason = "timeout" if settled.reason is None else reasons.get(settled.reason)
+        return {
+            "id": str(market.id),
+            "status": "refunded" if done else "listed",
+            "reason": reason,
+            "voidTxUrl": None if settled is None or not market.market.voided else self._tx_link(settled.tx),
+            "refunds": [
+                {"positionId": str(each.position_id), "owner": each.owner, "amount": str(each.amount), "tx": each.tx}
+                for each in found.refunds
+                if market.market.voided
+            ],
+        }
+
+    def _link(self, address: str) -> str:
+        explorer = self._deployment.explorer_url
+        return f"{explorer}/address/{address}" if explorer else f"{self._settings.public_url}/api/markets"
+
+    def _tx_link(self, tx: str) -> str:
+        explorer = self._deployment.explorer_url
+        return f"{explorer}/tx/{tx}" if explorer else f"{self._settings.public_url}/proof#{tx}"
+
+
+async def _owes(connection: AsyncConnection, venue: Venue, market: ListedMarket) -> bool:
+    """Whether anything of it is unsent: stakes, and remainders that were never taken."""
+    return bool(await read_owing(connection, [market], venue.head.moment, at_most=500, refused_too=True))
+
+
+def _settled(newest: Sequence[ListedMarket]) -> list[dict[str, Any]]:
+    return [
+        {
+            "id": str(market.id),
+            "question": words.question(market),
+            "outcome": outcome_name(market),
+            "strike": round_body(market.settlement.strike),
+            "final": round_body(market.settlement.final),
+            "resolveTx": market.settlement.tx,
+            "positions": market.positions,
+            "totalPaid": str(market.market.paid),
+        }
+        for market in newest
+        if market.settlement is not None
+    ]
+
+
+def _usdg(found: Gathered) -> dict[str, str]:
+    """In token units. `accepted` counts a finished batch as matched and leaves the seed out."""
+    venue, betting = found.venue, found.betting
+    totals = Totals(0, 0, 0, 0, 0, 0, 0) if found.totals is None else found.totals
+    swept = 0 if venue is None else venue.fees_swept
+    return {
+        "staked": str(0 if betting is None else betting.staked),
+        "accepted": str(totals.pool - totals.seeded),
+        "seeded": str(totals.seeded),
+        "paidToBettors": str(0 if betting is None else betting.paid_to_bettors),
+        "paidOut": str(totals.paid),
+        "feesTaken": str(totals.fees),
+        "feesAccrued": str(totals.fees - swept),
+        "feesSwept": str(swept),
+    }

@@ -1,0 +1,144 @@
+"""What the proof page counts from the index: bettors, stakes, payouts, sweeps, the refund drill, the last audit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import BigInteger, func, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from core.chain import checksum
+from core.db.schema.index import chain_audit
+from core.db.schema.index_stock import stock_fee_sweep, stock_market, stock_opener, stock_position
+from core.db.schema.totals import stock_betting, stock_bettor, stock_total
+from core.db.types import hex_of
+from core.stock.projection import market_of
+from core.stock.vested import Moment, as_of
+
+MAX_SWEEPS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Betting:
+    """Entries without the seed. `bets` and `distinct` leave the operator's wallets out; amounts in token units."""
+
+    distinct: int
+    bets: int
+    operator_bets: int
+    staked: int
+    paid_to_bettors: int
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Of all listed markets, amounts in token units. `pool`: both books, a finished batch counted as matched."""
+
+    markets: int
+    settled: int
+    resolved: int
+    seeded: int
+    pool: int
+    fees: int
+    paid: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    tx: str
+    amount: int
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Refund:
+    position_id: int
+    owner: str
+    amount: int
+    tx: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    at: int
+    block: int
+    compared: int
+    mismatches: int
+
+
+async def read_openers(connection: AsyncConnection) -> list[str]:
+    """Every wallet that was ever allowed to list markets."""
+    return [checksum(each) for each in await connection.scalars(select(stock_opener.c.opener))]
+
+
+async def read_betting(connection: AsyncConnection, operators: Sequence[str]) -> Betting:
+    everybody = (await connection.execute(select(stock_betting))).one_or_none()
+    if everybody is None:
+        return Betting(0, 0, 0, 0, 0)
+    owners = [bytes.fromhex(each[2:]) for each in operators]
+    ours = (await connection.execute(select(stock_bettor).where(stock_bettor.c.owner.in_(owners)))).all()
+    bets = sum(each.bets for each in ours)
+    return Betting(
+        distinct=everybody.wallets - len(ours),
+        bets=everybody.bets - bets,
+        operator_bets=bets,
+        staked=everybody.offered,
+        paid_to_bettors=everybody.payout - sum(each.payout for each in ours),
+    )
+
+
+async def read_totals(connection: AsyncConnection, now: Moment) -> Totals:
+    columns = stock_total.c
+    names = ("markets", "settled", "resolved", "seeded", "principal", "fees", "paid")
+    sums = select(*(func.coalesce(func.sum(columns[each]), 0) for each in names))
+    markets, settled, resolved, seeded, principal, fees, paid = map(int, (await connection.execute(sums)).one())
+    pending = select(stock_market).where(
+        stock_market.c.closed_tx.is_(None),
+        stock_market.c.pending_vintage.is_not(None),
+        stock_market.c.feed.is_not(None),
+        stock_market.c.strike_time.is_not(None),
+    )
+    for row in await connection.execute(pending):
+        market = market_of(row)
+        principal += as_of(market, now)[0].pool - market.pool
+    return Totals(markets, settled, resolved, seeded, principal, fees, paid)
+
+
+async def read_sweeps(connection: AsyncConnection) -> list[Sweep]:
+    """The newest sweeps of fees to the treasury, the newest first."""
+    query = (
+        select(stock_fee_sweep)
+        .order_by(stock_fee_sweep.c.block_number.desc(), stock_fee_sweep.c.log_index.desc())
+        .limit(MAX_SWEEPS)
+    )
+    return [Sweep(hex_of(row.tx), row.amount, row.at) for row in await connection.execute(query)]
+
+
+async def read_refunds(connection: AsyncConnection, market_id: int) -> list[Refund]:
+    """What a void market gave back, position by position in the order of entry."""
+    query = (
+        select(stock_position)
+        .where(stock_position.c.market_id == market_id, stock_position.c.claimed)
+        .order_by(stock_position.c.ordinal)
+    )
+    return [
+        Refund(
+            row.position_id,
+            checksum(row.owner),
+            row.payout + row.refund,
+            None if row.payout_tx is None else hex_of(row.payout_tx),
+        )
+        for row in await connection.execute(query)
+    ]
+
+
+async def read_audit(connection: AsyncConnection, chain_id: int) -> Audit | None:
+    at = func.extract("epoch", chain_audit.c.at).cast(BigInteger)
+    query = (
+        select(at, chain_audit.c.block_number, chain_audit.c.compared, chain_audit.c.mismatches)
+        .where(chain_audit.c.chain_id == chain_id)
+        .order_by(chain_audit.c.id.desc())
+        .limit(1)
+    )
+    row = (await connection.execute(query)).one_or_none()
+    return None if row is None else Audit(int(row[0]), row[1], row[2], row[3])

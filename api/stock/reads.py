@@ -1,0 +1,435 @@
+"""The read endpoints: prices, markets, one market, an address's positions. From memory, rendered once per change.
+
+Nothing here waits for a node. The database is asked only for positions, of one market when it changed or of one owner;
+while it is away the last ones stand.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+import orjson
+from aiohttp import web
+from limits import parse
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from api.archive import READ_AT_ONCE
+from api.http.application import unavailable
+from api.http.caller import caller_ip
+from api.http.limits import RateLimits
+from api.http.problem import Problem
+from api.http.rendered import Rendered, Slot
+from api.http.requests import read_query
+from api.stock import market_view
+from api.stock.bodies.markets import MarketsQuery
+from api.stock.bodies.positions import POSITIONS_LISTED, OwnerQuery
+from api.stock.facts import HeldPosition, ListedMarket, Venue
+from api.stock.index import StockIndex
+from api.stock.oracle import OracleWatch
+from api.stock.position_view import owner_body, position_body
+from api.stock.rows import MAX_SETTLED, read_owner, read_positions, read_version
+from api.unreadable import UNREADABLE
+from core.chain import checksum
+from core.config import Settings
+from core.contracts.deployments import Deployment
+from core.stock.vested import finished
+from core.stock.vested_views import OwnerTotals, owner_totals, position_view
+
+PRICES_CACHE = "public, max-age=15"
+MARKETS_CACHE = "public, max-age=15"
+MARKET_CACHE = "public, max-age=5"
+# An owner's list names its address: for the caller's own cache only.
+POSITIONS_CACHE = "private, max-age=5"
+
+POSITIONS_RATE = parse("30/minute")
+
+MARKETS_LISTED = 200
+"""Of a page without a limit."""
+LISTED_HELD = 1_000
+MARKETS_HELD = 512
+OWNERS_HELD = 1_024
+POSITIONS_HELD = 20_000
+"""Of all markets held, and of all owners, whichever these are."""
+# Beyond so many positions they are rendered aside, so that other requests do not wait.
+RENDER_ASIDE = 200
+
+
+V = TypeVar("V")
+
+
+@dataclass(frozen=True, slots=True)
+class _Page:
+    """A market's positions as of one version of it, read under one generation of the index, and their rendering."""
+
+    version: tuple[int, int]
+    generation: int
+    positions: tuple[HeldPosition, ...]
+    fragment_key: Hashable = None
+    fragment: orjson.Fragment | None = None
+
+
+class StockReads:
+    """`index` is None before deployment; then lists are empty and `deployed` is false."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        deployment: Deployment,
+        index: StockIndex | None,
+        oracle: OracleWatch | None,
+        engine: AsyncEngine,
+        limits: RateLimits,
+    ) -> None:
+        self._settings = settings
+        self._deployment = deployment
+        self._index = index
+        self._oracle = oracle
+        self._engine = engine
+        self._limits = limits
+        self._prices = Slot(self._prices_stamp, self._render_prices, PRICES_CACHE)
+        self._markets = Slot(self._stamp, self._render_markets, MARKETS_CACHE)
+        self._listed: OrderedDict[int, tuple[Hashable, orjson.Fragment]] = OrderedDict()
+        self._slots: OrderedDict[int, Slot] = OrderedDict()
+        self._pages: OrderedDict[int, _Page] = OrderedDict()
+        self._owners: OrderedDict[bytes, tuple[Hashable, tuple[HeldPosition, ...]]] = OrderedDict()
+
+    # ------------------------------------------------------------ handlers
+
+    async def prices(self, request: web.Request) -> web.StreamResponse:
+        return (await self._prices.get()).answer(request)
+
+    async def markets(self, request: web.Request) -> web.StreamResponse:
+        if not request.query_string:
+            return (await self._markets.get()).answer(request)
+        query = read_query(request, MarketsQuery)
+        body = await self._markets_body(query.limit, query.before)
+        return (await Rendered.make(orjson.dumps(body), MARKETS_CACHE)).response(request)
+
+    async def market(self, request: web.Request) -> web.StreamResponse:
+        return (await self.one_market(request.match_info["id"])).answer(request)
+
+    async def one_market(self, text: str) -> Rendered:
+        """A market's detail by its id; 404 when it was never listed."""
+        if not (text.isascii() and text.isdecimal() and len(text) <= 19 and text[0] != "0"):
+            raise _never_listed()
+        if self._index is None:
+            raise _never_listed()
+        market_id = int(text)
+        if market_id not in self._venue().markets and await self._index.market(market_id) is None:
+            raise _never_listed()
+        slot = self._slots.get(market_id)
+        if slot is None:
+            slot = self._slots[market_id] = Slot(self._stamp, lambda: self._render_market(market_id), MARKET_CACHE)
+            while len(self._slots) > MARKETS_HELD:
+                dropped, _ = self._slots.popitem(last=False)
+                self._pages.pop(dropped, None)
+        else:
+            self._slots.move_to_end(market_id)
+        return await slot.get()
+
+    async def positions(self, request: web.Request) -> web.StreamResponse:
+        await self._limits.take(
+            POSITIONS_RATE,
+            "positions",
+            caller_ip(request, self._settings),
+            "Positions are limited to 30 requests a minute.",
+        )
+        query = read_query(request, OwnerQuery)
+        body = await self.one_owner(query.owner, query.limit, query.before)
+        return (await Rendered.make(orjson.dumps(body), POSITIONS_CACHE)).response(request)
+
+    async def one_owner(self, given: str, limit: int = POSITIONS_LISTED, before: int | None = None) -> dict[str, Any]:
+        """A page of an address's positions, and the totals of all it has; the address in any case."""
+        owner = checksum(given.lower())
+        return _nobody(owner) if self._index is None else await self._owner_body(owner, limit, before)
+
+    def overview(self, settled: int) -> dict[str, Any]:
+        """As `/api/markets`, with only the newest `settled` of the markets that are over, and with the head."""
+        body = {**self._markets_frame(), "markets": []}
+        if self._index is None:
+            return {**body, "head": None}
+        venue = self._venue()
+        newest = sorted(venue.markets.values(), key=lambda each: each.id, reverse=True)
+        over = [each for each in newest if each.market.settled][:settled]
+        shown = [each for each in newest if not each.market.settled] + over
+        oracle = self._oracle.oracle if self._oracle is not None else market_view.NOTHING_READ
+        return {
+            **body,
+            "markets": [market_view.listed_body(each, venue, oracle) for each in shown],
+            "head": {"blockNumber": venue.head.number, "timestamp": venue.head.timestamp},
+        }
+
+    # ------------------------------------------------------------ freshness
+
+    @property
+    def stale(self) -> bool:
+        """The index or the chain could not be read lately."""
+        return self._index is not None and (
+            self._index.stale or not self._index.readable or (self._oracle is not None and self._oracle.stale)
+        )
+
+    @property
+    def read_at(self) -> int:
+        """The older of the two reads a body is made of, in Unix seconds of our clock."""
+        read = 0 if self._index is None else self._index.read_at
+        if self._oracle is not None and self._oracle.oracle.read_at:
+            return min(read, self._oracle.oracle.read_at) if self._index is not None else self._oracle.oracle.read_at
+        return read
+
+    @property
+    def stamp(self) -> Hashable:
+        """Changes whenever anything read here may have."""
+        return self._stamp()
+
+    def _stamp(self) -> Hashable:
+        tick = None if self._index is None else self._index.tick
+        return tick, None if self._oracle is None else self._oracle.oracle.version, self.stale
+
+    @property
+    def _generation(self) -> int:
+        return 0 if self._index is None else self._index.generation
+
+    def _venue(self) -> Venue:
+        if self._index is None or self._index.venue is None:
+            raise unavailable("The chain could not be read yet; try again shortly.")
+        return self._index.venue
+
+    # ------------------------------------------------------------ prices
+
+    def _prices_stamp(self) -> Hashable:
+        if self._oracle is None:
+            return None
+        return self._oracle.oracle.version, self._oracle.oracle.read_at, self._oracle.stale
+
+    def _render_prices(self) -> bytes:
+        watch = self._oracle
+        latest = {} if watch is None else watch.oracle.latest
+        readings = [
+            {
+                "ticker": feed.ticker,
+                "name": feed.name,
+                "feed": feed.proxy,
+                "answer": str(found.answer),
+                "roundId": str(found.id),
+                "updatedAt": found.updated_at,
+            }
+            for feed in self._deployment.price_feeds
+            if (found := latest.get(feed.proxy)) is not None
+        ]
+        fallback = "stale-cache" if readings else "unavailable"
+        status = "live" if watch is not None and not watch.stale else fallback
+        read_at = 0 if watch is None else watch.oracle.read_at
+        return orjson.dumps({"status": status, "readAt": read_at, "readings": readings})
+
+    # ------------------------------------------------------------ markets
+
+    async def _render_markets(self) -> bytes:
+        return orjson.dumps(await self._markets_body(None, None))
+
+    async def _markets_body(self, limit: int | None, before: int | None) -> dict[str, Any]:
+        """Newest first. Without a limit and a start: all that are unsettled and the newest settled, whose lowest id is
+        where the next page begins."""
+        if self._index is None:
+            return {**self._markets_frame(), "markets": [], "nextBefore": None}
+        venue = self._venue()
+        if before is None and (limit is None or limit <= MAX_SETTLED):  # in memory, so also while the database is away
+            settled = heapq.nlargest(MAX_SETTLED, (each.id for each in venue.markets.values() if each.market.settled))
+            lowest = settled[-1] if settled else 0
+            more = len(settled) == MAX_SETTLED and lowest > 1
+            shown = [each for each in venue.markets.values() if not each.market.settled or each.id >= lowest]
+            listed = sorted(shown, key=lambda each: each.id, reverse=True)
+            if limit is not None and len(listed) > limit:
+                listed, more = listed[:limit], True
+                lowest = listed[-1].id
+        else:
+            wanted = MARKETS_LISTED if limit is None else limit
+            listed = await self._index.page(before, wanted + 1)
+            more, listed = len(listed) > wanted, listed[:wanted]
+            lowest = listed[-1].id if listed else 0
+        return {
+            **self._markets_frame(),
+            "markets": [self._listed_body(each, venue) for each in listed],
+            "nextBefore": str(lowest) if more else None,
+        }
+
+    def _markets_frame(self) -> dict[str, Any]:
+        """What a list says beside the markets."""
+        if self._index is None:
+            return {
+                "deployed": False,
+                "status": "not-deployed",
+                "entriesPaused": False,
+                "readAt": self.read_at,
+                "stale": False,
+            }
+        return {
+            "deployed": True,
+            "status": "deployed",
+            "entriesPaused": self._venue().entries_paused,
+            "readAt": self.read_at,
+            "stale": self.stale,
+        }
+
+    def _listed_body(self, market: ListedMarket, venue: Venue) -> object:
+        """Rendered once for a market settled by its rounds, which only deliveries change from then on."""
+        oracle = self._oracle.oracle if self._oracle is not None else market_view.NOTHING_READ
+        if market.settlement is None or market.settlement.strike is None:
+            return market_view.listed_body(market, venue, oracle)
+        known = self._listed.get(market.id)
+        version = (self._generation, market.version)
+        if known is None or known[0] != version:
+            body = orjson.dumps(market_view.listed_body(market, venue, oracle))
+            known = self._listed[market.id] = (version, orjson.Fragment(body))
+            while len(self._listed) > LISTED_HELD:
+                self._listed.popitem(last=False)
+        else:
+            self._listed.move_to_end(market.id)
+        return known[1]
+
+    # ------------------------------------------------------------ one market
+
+    async def _render_market(self, market_id: int) -> bytes:
+        venue, market, positions = await self._positions_of(market_id)
+        if self._oracle is not None and market_id not in venue.markets:
+            self._oracle.ask_besides(market)
+        oracle = self._oracle.oracle if self._oracle is not None else market_view.NOTHING_READ
+        body = market_view.detail_body(market, venue, oracle, positions, read_at=self.read_at, stale=self.stale)
+        return orjson.dumps(body)
+
+    async def _positions_of(self, market_id: int) -> tuple[Venue, ListedMarket, orjson.Fragment]:
+        """The market with its positions, all of the same block."""
+        for _ in range(5):
+            venue = self._venue()
+            assert self._index is not None
+            market = await self._index.market(market_id)
+            if market is None:  # a reorganization took it back
+                raise _never_listed()
+            page = self._pages.get(market_id)
+            if page is None or page.version != market.version or page.generation != self._generation:
+                page = await self._load(market_id)
+                if page.version != market.version:  # the index has moved on: read what it says now
+                    await self._index.refresh()
+                    continue
+            fragment = await self._fragment(market, page, venue)
+            return venue, market, fragment
+        raise unavailable()
+
+    async def _load(self, market_id: int) -> _Page:
+        generation = self._generation  # before reading: what is read is this old at the most
+        try:
+            async with asyncio.timeout(5), self._engine.connect() as connection:
+                await connection.execution_options(isolation_level="REPEATABLE READ")
+                version = await read_version(connection, self._deployment.chain_id, market_id)
+                positions = await read_positions(connection, market_id)
+        except UNREADABLE as error:
+            raise unavailable("This market's positions cannot be read now; try again shortly.") from error
+        page = self._pages[market_id] = _Page(version, generation, positions)
+        self._pages.move_to_end(market_id)
+        _bound(self._pages, MARKETS_HELD, lambda kept: len(kept.positions))
+        return page
+
+    async def _fragment(self, market: ListedMarket, page: _Page, venue: Venue) -> orjson.Fragment:
+        # Time alone changes a position only by finishing its batch.
+        key = (page.generation, page.version, finished(market.market, venue.head.moment))
+        if page.fragment is not None and page.fragment_key == key:
+            return page.fragment
+        now = venue.head.moment
+
+        def render() -> bytes:
+            return orjson.dumps([position_body(market, held, now) for held in page.positions])
+
+        body = render() if len(page.positions) <= RENDER_ASIDE else await asyncio.to_thread(render)
+        fragment = orjson.Fragment(body)
+        self._pages[market.id] = replace(page, fragment_key=key, fragment=fragment)
+        return fragment
+
+    # ------------------------------------------------------------ one owner
+
+    async def _owner_body(self, owner: str, limit: int, before: int | None) -> dict[str, Any]:
+        venue, positions = await self._owned(bytes.fromhex(owner[2:]))
+        start_at = 0 if before is None else _behind(positions, before)
+        now, totals = venue.head.moment, OwnerTotals()
+        for start in range(0, len(positions), READ_AT_ONCE):
+            some = positions[start : start + READ_AT_ONCE]
+            markets = await self._markets_of(some)
+            views = [
+                position_view(markets[each.position.market_id].market, each.position, each.vintage, now)
+                for each in some
+                if each.position.market_id in markets
+            ]
+            totals += owner_totals(views)
+            await asyncio.sleep(0)
+        page = positions[start_at : start_at + limit]
+        body = owner_body(
+            owner, page, await self._markets_of(page), totals, now, read_at=self.read_at, stale=self.stale
+        )
+        more = len(positions) > start_at + limit
+        return {**body, "nextBefore": str(page[-1].position.position_id) if more else None}
+
+    async def _markets_of(self, positions: Sequence[HeldPosition]) -> dict[int, ListedMarket]:
+        assert self._index is not None
+        return await self._index.markets(each.position.market_id for each in positions)
+
+    async def _owned(self, owner: bytes) -> tuple[Venue, Sequence[HeldPosition]]:
+        """An owner's positions, of the same block as the venue."""
+        for attempt in range(5):
+            venue = self._venue()
+            known = self._owners.get(owner)
+            block = (self._generation, venue.reorgs, venue.head.number)
+            if known is not None and known[0] == block:
+                self._owners.move_to_end(owner)
+                return venue, known[1]
+            try:
+                async with asyncio.timeout(5), self._engine.connect() as connection:
+                    await connection.execution_options(isolation_level="REPEATABLE READ")
+                    number, positions = await read_owner(connection, self._deployment.chain_id, owner)
+            except UNREADABLE as error:
+                if known is not None:
+                    return venue, known[1]
+                raise unavailable("Positions cannot be read now; try again shortly.") from error
+            if number != venue.head.number and attempt < 4:
+                assert self._index is not None
+                await self._index.refresh()
+                continue
+            self._owners[owner] = (block, positions)
+            self._owners.move_to_end(owner)
+            _bound(self._owners, OWNERS_HELD, lambda kept: len(kept[1]))
+            return venue, positions
+        raise AssertionError("unreachable")
+
+
+def _behind(positions: Sequence[HeldPosition], before: int) -> int:
+    """Where the older ones begin: positions are listed by when they were entered, which their ids do not tell."""
+    for at, each in enumerate(positions):
+        if each.position.position_id == before:
+            return at + 1
+    raise Problem(400, "invalid_request", "The query parameter before is wrong: this address has no such position.")
+
+
+def _bound(kept: OrderedDict[Any, V], most: int, size: Callable[[V], int]) -> None:
+    """Forgets what was asked for least lately: beyond so many, or while all together hold too many positions."""
+    positions = sum(map(size, kept.values()))
+    while len(kept) > 1 and (len(kept) > most or positions > POSITIONS_HELD):
+        positions -= size(kept.popitem(last=False)[1])
+
+
+def _never_listed() -> Problem:
+    return Problem(404, "market_not_found", "No market with this id was ever listed.")
+
+
+def _nobody(owner: str) -> dict[str, Any]:
+    totals = {"staked": "0", "accrued": "0", "paid": "0", "accepted": "0", "deliverable": "0", "open": 0}
+    return {
+        "owner": owner,
+        "deployed": False,
+        "positions": [],
+        "totals": totals,
+        "readAt": 0,
+        "stale": False,
+        "nextBefore": None,
+    }

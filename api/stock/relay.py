@@ -1,0 +1,568 @@
+"""POST /api/relay/enter: checks a signed bet from cheap to dear, has it sent once, and tells what became of it.
+
+Whatever is sent again, by whomever and whenever, books nothing twice: the contract takes an authorization once. What is
+kept here besides (`relay_bet`) only lets the same body find its first transaction again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from aiohttp import web
+from eth_utils.crypto import keccak
+from limits import parse
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from api.http.application import json_response
+from api.http.caller import blocked_region, caller_ip
+from api.http.limits import RateLimits
+from api.http.problem import Problem
+from api.http.requests import read_json, validated_body
+from api.stock import bets
+from api.stock.authorization import Bet
+from api.stock.bet_bounds import MAX_BET, MIN_BET, check_amount
+from api.stock.bets import BetKey, KnownBet
+from api.stock.bodies.relay import RelayRequest
+from api.stock.chain import STOCK_TOKEN_SYMBOL, StockContracts
+from api.stock.landing import ChainFacts, landing_of, position_in, read_facts
+from api.unreadable import UNREADABLE
+from core.chain import Call, ChainClient, ContractReverted, RpcError, checksum
+from core.config import Settings
+from core.contracts.deployments import Deployment
+from core.db.engine import Pool
+from core.db.types import bytes_of
+from core.log import get_logger
+from core.metrics import counter
+from core.money import decimal_text
+from core.outbox import HAS_RESULT, RELAY, Intent, IntentRequest, IntentWatch, report
+from core.signatures import signer_of, with_usual_v
+
+log = get_logger(__name__)
+
+ANSWERS = counter("vpm_relay_answers", "What the relay answered", ("answer",))
+
+RELAY_RATE = parse("10/minute")
+MIN_AHEAD_SECONDS, MAX_AHEAD_SECONDS = 30, 3600
+RECEIPT_WAIT_SECONDS = 10.0
+# Blocks come with gaps; the wall clock may run ahead of the head by so much before it is not believed.
+CLOCK_SLACK_SECONDS = 60
+BODY_LIMIT = 16 * 1024
+OPEN_STATUS = 1  # IVestedMarkets.Status.Open
+
+_SPENT = "AuthorizationSpent"
+# Why the relayer may refuse a bet that no node refused.
+_UNSIMULATED = ("too_much_gas", "gas_limit", "tx_invalid")
+
+# Bets checked at once by one process; more are answered `busy`. Those that wait for their block do not count.
+MAX_IN_HAND = 64
+
+
+@dataclass(slots=True)
+class _Visit:
+    """One request: when it began (the loop's clock), what it gives back when it has nothing left to check, and the bet
+    its answer says is booked."""
+
+    started: float
+    room: contextlib.ExitStack
+    booked: BetKey | None = None
+
+
+class Relay:
+    """`contracts` is None before deployment."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        deployment: Deployment,
+        contracts: StockContracts | None,
+        client: ChainClient | None,
+        engine: AsyncEngine,
+        pool: Pool,
+        watch: IntentWatch,
+        limits: RateLimits,
+        *,
+        clock: Callable[[], float] = time.time,
+        wait_seconds: float = RECEIPT_WAIT_SECONDS,
+    ) -> None:
+        self._settings = settings
+        self._deployment = deployment
+        self._token = deployment.token(STOCK_TOKEN_SYMBOL)
+        self._contracts = contracts
+        self._client = client
+        self._engine = engine
+        self._pool = pool
+        self._watch = watch
+        self._limits = limits
+        self._clock = clock
+        self._wait_seconds = wait_seconds
+        self._in_hand = 0
+
+    async def enter(self, request: web.Request) -> web.StreamResponse:
+        visit = _Visit(asyncio.get_running_loop().time(), contextlib.ExitStack())
+        try:
+            with visit.room:
+                response = await self._enter(request, visit)
+        except Problem as problem:
+            ANSWERS.labels(problem.code).inc()
+            raise
+        # Only who was really told may later be answered that the signature is used: an answer that reached nobody
+        # leaves the bet as it was, and the same body is answered with its first transaction again.
+        if visit.booked is not None and await _written(request, response):
+            await self._tell(visit.booked)
+        return response
+
+    # ------------------------------------------------------------ the checks, in order
+
+    async def _enter(self, request: web.Request, visit: _Visit) -> web.StreamResponse:
+        too_many = "The relay takes 10 requests a minute."
+        await self._limits.take(RELAY_RATE, "relay-ip", caller_ip(request, self._settings), too_many)
+        region = blocked_region(request, self._settings)
+        if region is not None:
+            raise Problem(403, "region_blocked", f"Stock-price markets are not offered in {region}.")
+        contracts, client = self._contracts, self._client
+        if contracts is None:
+            raise Problem(503, "not_deployed", "The stock markets are not deployed yet; there is nothing to bet on.")
+        content = await read_json(request, limit=BODY_LIMIT)
+        signer = content.get("from") if isinstance(content, dict) else None
+        if isinstance(signer, str):
+            # Counted only once the signature is theirs: a stranger cannot use up somebody else's minute.
+            await self._limits.check(RELAY_RATE, "relay-signer", signer.lower(), too_many)
+        body = validated_body(RelayRequest, content)
+        bet = self._bet(body, contracts)
+        given = bytes_of(body.signature)
+        matches = signer_of(bet.digest(self._token), with_usual_v(given)) == bet.signer
+        signature = with_usual_v(given) if matches else given
+        kit = self._escape_kit(bet, signature, contracts)
+        check_amount(bet.amount, MIN_BET, MAX_BET)
+        visit.room.enter_context(self._checking(kit))
+
+        try:
+            known = await self._known(bet)
+        except UNREADABLE as error:
+            log.warning("the relay has no database", action="relay.no_database", why=error)
+            raise _off(kit) from None
+        # A body we took in before is answered from its transaction, whatever has closed or expired since.
+        if known is not None and known.may_land and known.body_hash == _body_hash(kit):
+            return await self._follow_up(bet, known, kit, visit)
+
+        if client is None:
+            raise _off(kit)
+        try:
+            facts = await read_facts(client, contracts, bet, self._settings.rpc_request_path_timeout_seconds)
+        except RpcError as error:
+            log.warning("the relay has no chain", action="relay.no_chain", why=error)
+            raise _off(kit) from None
+        if facts.market is not None:
+            check_amount(bet.amount, max(MIN_BET, facts.market["minEntry"]), min(MAX_BET, facts.market["maxEntry"]))
+        if facts.authorization_used and matches and (known is None or not known.may_land):
+            self._check_domain(bet, body, contracts)
+            if (booked := await self._booked(bet, kit, visit, seen=facts.block, spent=True)) is not None:
+                return booked  # whatever has closed or expired since: the chain has it
+        now = self._now(facts.timestamp)
+        try:
+            _check_window(bet, now)
+            _check_market(bet, facts, now)
+        except Problem:
+            # What a node said of the market may be newer than what one said of the authorization.
+            if matches and not facts.authorization_used and facts.market is not None:
+                self._check_domain(bet, body, contracts)
+                if (booked := await self._booked(bet, kit, visit, seen=facts.block)) is not None:
+                    return booked
+            raise
+        if facts.signer_has_code:
+            raise Problem(
+                400,
+                "contract_signer",
+                "The signing wallet is a smart contract; gasless bets need a regular wallet's signature. Send the call "
+                "in escapeKit yourself: the token asks your wallet to confirm the signature (ERC-1271).",
+                extra={"escapeKit": kit},
+            )
+        self._check_domain(bet, body, contracts)
+        if not matches:
+            raise _bad_signature(
+                "The signature does not match this wallet, market, side, amount, window and salt. Sign "
+                f"ReceiveWithAuthorization of {self._token.domain_name} version {self._token.domain_version} on chain "
+                f"{bet.chain_id}, with the nonce that GET /api/relay/typed-data shows."
+            )
+        await self._limits.take(RELAY_RATE, "relay-signer", bet.signer.lower(), too_many)
+        if known is not None and known.may_land:
+            raise await self._used(bet, known, kit)
+        if facts.authorization_used:
+            raise Problem(409, "already_used", "This signature was already used or cancelled; sign a new bet.")
+        try:
+            _check_balance(bet, facts)
+            await self._simulate(bet.call(contracts.settler, signature), client, kit)
+        except Problem as refusal:
+            if refusal.status == 422:
+                spent = refusal.extra.get("reason") == _SPENT
+                booked = await self._booked(bet, kit, visit, seen=facts.block, spent=spent, refused=True)
+                if booked is not None:
+                    return booked
+            raise
+        return await self._send(bet, signature, known, kit, contracts, visit)
+
+    @contextlib.contextmanager
+    def _checking(self, kit: Mapping[str, Any]) -> Iterator[None]:
+        """Room for one more bet to be checked. Without a bound a crowd would wait for the database until each of them
+        gave up, and nobody would be served."""
+        if self._in_hand >= MAX_IN_HAND:
+            raise _busy(self._in_hand, kit)
+        self._in_hand += 1
+        try:
+            yield
+        finally:
+            self._in_hand -= 1
+
+    def _bet(self, body: RelayRequest, contracts: StockContracts) -> Bet:
+        return Bet(
+            chain_id=self._deployment.chain_id,
+            settler=contracts.settler.address,
+            signer=checksum(body.from_.lower()),
+            market_id=int(body.market_id),
+            outcome=body.outcome,
+            amount=int(body.amount),
+            valid_after=int(body.valid_after),
+            valid_before=int(body.valid_before),
+            salt=bytes_of(body.salt, 32),
+        )
+
+    def _check_domain(self, bet: Bet, body: RelayRequest, contracts: StockContracts) -> None:
+        if body.chain_id is not None and body.chain_id != bet.chain_id:
+            raise _bad_signature(f"This service is on chain {bet.chain_id}, and the bet names chain {body.chain_id}.")
+        if body.service_vpm is not None and body.service_vpm.lower() != contracts.settler.address.lower():
+            raise _bad_signature(f"The bet names another contract; this service's is {contracts.settler.address}.")
+
+    def _now(self, head_timestamp: int) -> int:
+        """The chain's clock; between its blocks it runs on with ours, unless the two have nothing to do with each
+        other (a warped or stalled chain)."""
+        wall = int(self._clock())
+        return wall if 0 <= wall - head_timestamp <= CLOCK_SLACK_SECONDS else head_timestamp
+
+    # ------------------------------------------------------------ bodies seen before
+
+    async def _known(self, bet: Bet) -> KnownBet | None:
+        async with asyncio.timeout(3), self._pool.connection() as connection:
+            return await bets.find(connection, _key(bet))
+
+    async def _follow_up(self, bet: Bet, known: KnownBet, kit: dict[str, Any], visit: _Visit) -> web.StreamResponse:
+        if known.told:
+            raise await self._used(bet, known, kit)
+        if known.intent is None:
+            assert known.tx_hash is not None
+            return await self._confirmed(bet, "0x" + known.tx_hash.hex(), None, kit, visit)
+        return await self._outcome(bet, known.intent, kit, visit)
+
+    async def _used(self, bet: Bet, known: KnownBet, kit: Mapping[str, Any]) -> Problem:
+        extra: dict[str, Any] = {"nonce": "0x" + bet.nonce.hex()}
+        tx = known.tx_hash if known.intent is None else known.intent.tx_hash
+        if tx is None:
+            return Problem(409, "already_used", "This signature was already used; sign a new bet.", extra=extra)
+        extra["txHash"] = "0x" + tx.hex()
+        extra["positionId"] = position = await self._position(bet, extra["txHash"])
+        message = f"This signature was already used in transaction {extra['txHash']}; sign a new bet."
+        if known.body_hash == _body_hash(kit) and (known.intent is None or known.intent.succeeded):
+            # Who asks after a bet must not take this for a refusal, and bet again.
+            extra["receipt"] = "confirmed"
+            as_position = "" if position is None else f" as position {position}"
+            message = (
+                f"This very bet is booked{as_position} in transaction {extra['txHash']}; nothing more is to be sent. "
+                "Its signature is used up: only for another bet, sign a new bet."
+            )
+        return Problem(409, "already_used", message, extra=extra)
+
+    async def _booked(
+        self,
+        bet: Bet,
+        kit: dict[str, Any],
+        visit: _Visit,
+        *,
+        seen: int = 0,
+        spent: bool = False,
+        refused: bool = False,
+    ) -> web.StreamResponse | None:
+        """Asked before a bet is said to be refused or not sent: the answer to one that the chain has; None for one it
+        certainly does not have. When it may, nobody is told that it does not. See `landing_of`; refused: by a node."""
+        client, contracts = self._client, self._contracts
+        if client is None or contracts is None:
+            raise _failed(kit)
+        call, seconds = _call(kit, contracts) if refused else None, self._settings.rpc_request_path_timeout_seconds
+        landing = await landing_of(self._engine, client, contracts, bet, seconds, seen=seen, spent=spent, refused=call)
+        if landing.absent:
+            return None
+        if landing.tx is None:
+            raise _failed(kit)
+        try:
+            async with asyncio.timeout(3), self._pool.connection() as connection:
+                await bets.remember_landed(connection, _key(bet), bet.market_id, _body_hash(kit), landing.tx)
+        except UNREADABLE as error:
+            log.warning("a landed bet could not be written down", action="relay.no_database", why=error)
+        return await self._confirmed(bet, "0x" + landing.tx.hex(), None, kit, visit)
+
+    # ------------------------------------------------------------ sending
+
+    async def _simulate(self, call: Call, client: ChainClient, kit: dict[str, Any]) -> None:
+        try:
+            await client.simulate(call, timeout_seconds=self._settings.rpc_request_path_timeout_seconds)
+        except ContractReverted as reverted:
+            raise Problem(
+                422,
+                "simulation_failed",
+                f"The bet would be refused by the contract. {reverted.message}",
+                extra={"reason": reverted.name},
+            ) from None
+        except RpcError as error:
+            log.warning("a bet could not be simulated", action="relay.no_chain", why=error)
+            raise _off(kit) from None
+
+    async def _send(
+        self,
+        bet: Bet,
+        signature: bytes,
+        known: KnownBet | None,
+        kit: dict[str, Any],
+        contracts: StockContracts,
+        visit: _Visit,
+    ) -> web.StreamResponse:
+        key = _key(bet)
+        attempt = 1 if known is None else known.attempt + 1
+        call = bet.call(contracts.settler, signature)
+        wanted = IntentRequest(
+            key=key.intent_key(attempt),
+            chain_id=bet.chain_id,
+            group=RELAY,
+            kind="enter",
+            to=call.to,
+            data=call.data,
+            replay_safe=True,
+            not_after=bet.valid_before,
+        )
+        try:
+            async with asyncio.timeout(5), self._pool.connection() as connection:
+                lanes = await report(connection, bet.chain_id, RELAY)
+                if not lanes.works:
+                    raise _off(kit)
+                waiting = lanes.in_flight + lanes.queued
+                if waiting >= max(1, self._settings.relay_busy_above):
+                    raise _busy(waiting, kit)
+                async with connection.transaction():
+                    asked = await bets.ask(connection, key, bet.market_id, _body_hash(kit), wanted, attempt)
+                if asked is None:
+                    known = await bets.find(connection, key)
+        except UNREADABLE as error:
+            log.warning("a bet could not be queued", action="relay.no_database", why=error)
+            raise _failed(kit) from None
+        if asked is not None:
+            return await self._outcome(bet, asked.intent, kit, visit)
+        if known is None or known.body_hash != _body_hash(kit):  # another body with this nonce was faster
+            raise Problem(
+                409, "already_used", "This signature's nonce is already used by another body; sign a new bet."
+            )
+        return await self._follow_up(bet, known, kit, visit)
+
+    async def _outcome(self, bet: Bet, intent: Intent, kit: dict[str, Any], visit: _Visit) -> web.StreamResponse:
+        """Waits for the receipt as long as there is time, and says what is known then."""
+        visit.room.close()
+        left = self._wait_seconds - (asyncio.get_running_loop().time() - visit.started)
+        with contextlib.suppress(*UNREADABLE):  # what was known before stands
+            intent = await self._watch.wait(intent.id, HAS_RESULT, timeout_seconds=max(0.0, left))
+        if intent.succeeded:
+            assert intent.tx_hash_hex is not None
+            return await self._confirmed(bet, intent.tx_hash_hex, intent.block_number, kit, visit)
+        if intent.refused or intent.outcome is not None:
+            booked = await self._booked(
+                bet,
+                kit,
+                visit,
+                seen=intent.block_number or 0,
+                spent=intent.reason_code == _SPENT,
+                refused=intent.refused and intent.reason_code not in _UNSIMULATED,
+            )
+            if booked is not None:
+                return booked
+        if intent.outcome is not None and intent.outcome.value == "reverted":
+            assert intent.tx_hash_hex is not None
+            return _answer(bet, intent.tx_hash_hex, "reverted", kit, block=intent.block_number)
+        if intent.refused:
+            raise Problem(
+                422,
+                "simulation_failed",
+                f"The bet was not sent: {intent.reason or 'it would be refused by the contract'}",
+                extra={"reason": intent.reason_code},
+            )
+        if intent.tx_hash_hex is None or intent.state.ended or intent.outcome is not None:
+            raise _failed(kit) if await self._lanes_work(bet.chain_id) else _off(kit)
+        return _answer(bet, intent.tx_hash_hex, "pending", kit)
+
+    async def _lanes_work(self, chain_id: int) -> bool:
+        """Unknown counts as working: then the bettor is told to try again rather than to give up on us."""
+        with contextlib.suppress(*UNREADABLE):
+            async with asyncio.timeout(3), self._pool.connection() as connection:
+                return (await report(connection, chain_id, RELAY)).works
+        return True
+
+    async def _confirmed(
+        self, bet: Bet, tx_hash: str, block: int | None, kit: Mapping[str, Any], visit: _Visit
+    ) -> web.StreamResponse:
+        position = await self._position(bet, tx_hash)
+        visit.booked = _key(bet)
+        return _answer(bet, tx_hash, "confirmed", kit, block=block, position=position)
+
+    async def _tell(self, key: BetKey) -> None:
+        try:
+            async with asyncio.timeout(3), self._pool.connection() as connection:
+                await bets.tell(connection, key)
+        except UNREADABLE as error:
+            log.warning("a told confirmation could not be written down", action="relay.no_database", why=error)
+
+    async def _position(self, bet: Bet, tx_hash: str) -> str | None:
+        """The position's id, if the receipt can be had quickly."""
+        if self._client is None or self._contracts is None:
+            return None
+        try:
+            async with asyncio.timeout(self._settings.rpc_request_path_timeout_seconds):
+                receipt = await self._client.receipt(tx_hash)
+        except (RpcError, TimeoutError):
+            return None
+        found = None if receipt is None else position_in(receipt, self._contracts, bet)
+        return None if found is None else str(found)
+
+    def _escape_kit(self, bet: Bet, signature: bytes, contracts: StockContracts) -> dict[str, Any]:
+        call = bet.call(contracts.settler, signature)
+        return {
+            "to": call.to,
+            "data": "0x" + call.data.hex(),
+            "chainId": bet.chain_id,
+            "expiresAt": min(bet.valid_before, 2**53 - 1),
+        }
+
+
+async def _written(request: web.Request, response: web.StreamResponse) -> bool:
+    """Writes the whole answer now; False when the connection it would go to is gone."""
+    try:
+        await response.prepare(request)
+        await response.write_eof()
+    except ConnectionError:
+        return False
+    return True
+
+
+def _key(bet: Bet) -> BetKey:
+    return BetKey(bet.chain_id, bytes.fromhex(bet.signer[2:]), bet.nonce)
+
+
+def _body_hash(kit: Mapping[str, Any]) -> bytes:
+    return keccak(hexstr=kit["data"])
+
+
+def _call(kit: Mapping[str, Any], contracts: StockContracts) -> Call:
+    """The call of an escape kit."""
+    return Call(kit["to"], bytes_of(kit["data"]), contracts.settler.abi.function("enterWithAuthorization"))
+
+
+def _check_balance(bet: Bet, facts: ChainFacts) -> None:
+    if facts.balance < bet.amount:
+        has, needs = decimal_text(facts.balance), decimal_text(bet.amount)
+        raise Problem(
+            422,
+            "insufficient_balance",
+            f"The wallet holds {has} USDG on this chain, and the bet is {needs}. Add USDG and send the body again.",
+        )
+
+
+def _check_window(bet: Bet, now: int) -> None:
+    if bet.valid_after >= now:
+        raise _expired(f"The bet is valid only after {bet.valid_after}; the chain's clock says {now}.")
+    if bet.valid_before < now + MIN_AHEAD_SECONDS:
+        raise _expired(
+            f"The bet is valid until {bet.valid_before}, less than {MIN_AHEAD_SECONDS} s ahead of the chain's clock "
+            f"({now}). Sign a new one."
+        )
+    if bet.valid_before > now + MAX_AHEAD_SECONDS:
+        raise _expired(
+            f"The bet is valid until {bet.valid_before}, more than an hour ahead of the chain's clock ({now}). Sign a "
+            "shorter one."
+        )
+
+
+def _check_market(bet: Bet, facts: ChainFacts, now: int) -> None:
+    market = facts.market
+    if market is None:
+        raise Problem(404, "market_not_found", f"No market {bet.market_id} was ever listed.")
+    if market["status"] != OPEN_STATUS:
+        raise _closed("This market is settled.")
+    if now >= market["freezeTime"]:
+        raise _closed("This market is past its bell.")
+    if facts.entries_paused:
+        raise _closed("New bets are paused on all markets; payouts go on.")
+
+
+def _answer(
+    bet: Bet,
+    tx_hash: str,
+    receipt: str,
+    kit: Mapping[str, Any],
+    *,
+    block: int | None = None,
+    position: str | None = None,
+) -> web.Response:
+    ANSWERS.labels(receipt).inc()
+    return json_response(
+        {
+            "ok": receipt != "reverted",
+            "txHash": tx_hash,
+            "nonce": "0x" + bet.nonce.hex(),
+            "receipt": receipt,
+            "positionId": position,
+            "blockNumber": None if block is None else str(block),
+            "escapeKit": kit,
+        }
+    )
+
+
+def _expired(message: str) -> Problem:
+    return Problem(400, "expired", message)
+
+
+def _bad_signature(message: str) -> Problem:
+    return Problem(400, "bad_signature", message)
+
+
+def _closed(message: str) -> Problem:
+    return Problem(409, "market_closed", f"{message} It takes no bets.")
+
+
+def _off(kit: Mapping[str, Any]) -> Problem:
+    return Problem(
+        503,
+        "relay_unavailable",
+        "The relayer is off or out of gas. Send the call in escapeKit yourself, or try again later.",
+        headers={"Retry-After": "30"},
+        extra={"escapeKit": dict(kit)},
+    )
+
+
+def _failed(kit: Mapping[str, Any]) -> Problem:
+    return Problem(
+        502,
+        "relay_failed",
+        "The send could not be confirmed; it may have landed. Send the same body again: a signature is accepted once, "
+        "so this never bets twice.",
+        extra={"escapeKit": dict(kit)},
+    )
+
+
+def _busy(waiting: int, kit: Mapping[str, Any]) -> Problem:
+    # About a second for every fifty bets ahead, and never longer than a few Ethereum blocks.
+    seconds = min(30, 2 + waiting // 50)
+    return Problem(
+        503,
+        "busy",
+        f"Many bets are on their way. Send the same body again in {seconds} s.",
+        headers={"Retry-After": str(seconds)},
+        extra={"retryAfter": seconds, "escapeKit": dict(kit)},
+    )

@@ -1,0 +1,277 @@
+"""Reading the index: rows of the stock projections as facts."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import ColumnElement, ScalarSelect, and_, func, literal_column, select, text
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from api.archive import Archive
+from api.stock.facts import Head, HeldPosition, ListedMarket, Settlement, Venue
+from core.chain import checksum
+from core.db.schema.index import chain_cursor, chain_reorg
+from core.db.schema.index_shared import oracle_round
+from core.db.schema.index_stock import UNPAID, stock_feed, stock_market, stock_position, stock_venue, stock_vintage
+from core.db.types import hex_of
+from core.feeds.rounds import Round
+from core.stock.projection import market_of, may_be_owed, position_of, vintage_of
+from core.stock.vested import Moment, settlement
+
+MAX_SETTLED = 200
+"""So many settled markets, the newest, are held with the unsettled; any other is read when it is asked for."""
+MAX_UNPAID = 500
+
+
+async def read_venue(
+    chain_id: int, archive: Archive[int, ListedMarket], connection: AsyncConnection, held: Venue | None
+) -> Venue | None:
+    """The present state, reading only the markets that changed since `held`; None while not one block is indexed.
+
+    archive: is told which of its markets may have changed. Call it within one snapshot.
+    """
+    found = await connection.execute(
+        select(
+            chain_cursor,
+            stock_venue.c.entries_paused,
+            stock_venue.c.fees_swept,
+            _last_reorg(chain_id).label("last_reorg"),
+        )
+        .outerjoin(stock_venue, stock_venue.c.chain_id == chain_cursor.c.chain_id)
+        .where(chain_cursor.c.chain_id == chain_id, chain_cursor.c.hash.is_not(None))
+    )
+    row = found.one_or_none()
+    if row is None:
+        return None
+    head = Head(
+        number=row.number,
+        l1_number=row.number if row.l1_block_number is None else row.l1_block_number,
+        timestamp=row.block_time,
+        seen_at=0 if row.head_seen_at is None else int(row.head_seen_at.timestamp()),
+        state=row.state,
+        lag=max(0, (row.head_number or row.number) - row.number),
+    )
+    reorgs = row.last_reorg or 0
+    # A reorganization may have lowered any market's last block, so after one everything is read again.
+    if held is None or held.reorgs != reorgs or held.head.number > head.number:
+        archive.forget_all()
+        markets: Mapping[int, ListedMarket] = await _read_present(connection, reorgs)
+    else:
+        changed = await _read_where(connection, reorgs, stock_market.c.updated_block > held.head.number)
+        archive.forget(changed)
+        markets = _present({**held.markets, **changed}) if changed else held.markets
+    return Venue(
+        head=head,
+        entries_paused=bool(row.entries_paused),
+        fees_swept=row.fees_swept or 0,
+        reorgs=reorgs,
+        markets=markets,
+    )
+
+
+async def _read_present(connection: AsyncConnection, reorgs: int) -> dict[int, ListedMarket]:
+    columns = stock_market.c
+    listed = _SETTLED.order_by(columns.market_id.desc()).limit(MAX_SETTLED)
+    newest = _SETTLED.order_by(columns.closed_at.desc(), columns.market_id.desc()).limit(MAX_SETTLED)
+    unpaid = select(columns.market_id).where(text(UNPAID)).order_by(columns.market_id.desc()).limit(MAX_UNPAID)
+    keys = {each for query in (listed, newest, unpaid) for each in await connection.scalars(query)}
+    return {
+        **await _read_where(connection, reorgs, columns.closed_tx.is_(None)),
+        **await _read_where(connection, reorgs, columns.market_id.in_(keys)),
+    }
+
+
+def _present(markets: Mapping[int, ListedMarket]) -> dict[int, ListedMarket]:
+    """The unsettled of them, the settled that were listed or settled last, and the last of which winners are unpaid."""
+    settled = [(each.settlement.at, number) for number, each in markets.items() if each.settlement is not None]
+    kept = {number for _, number in heapq.nlargest(MAX_SETTLED, settled)}
+    kept.update(heapq.nlargest(MAX_SETTLED, (number for _, number in settled)))
+    kept.update(heapq.nlargest(MAX_UNPAID, (n for n, each in markets.items() if each.market.unpaid_principal > 0)))
+    return {number: each for number, each in markets.items() if each.settlement is None or number in kept}
+
+
+async def read_settled(chain_id: int, connection: AsyncConnection, numbers: Sequence[int]) -> dict[int, ListedMarket]:
+    """Those of these markets that are settled."""
+    reorgs = await connection.scalar(select(_last_reorg(chain_id))) or 0
+    settled = and_(stock_market.c.market_id.in_(numbers), stock_market.c.closed_tx.is_not(None))
+    return await _read_where(connection, reorgs, settled)
+
+
+async def read_settled_page(connection: AsyncConnection, before: int, limit: int) -> list[int]:
+    """Ids of so many settled markets below `before`, the highest first."""
+    query = _SETTLED.where(stock_market.c.market_id < before).order_by(stock_market.c.market_id.desc()).limit(limit)
+    return list(await connection.scalars(query))
+
+
+async def read_newest_settled(connection: AsyncConnection, limit: int) -> list[ListedMarket]:
+    """The markets settled last, the last first."""
+    columns = stock_market.c
+    query = (
+        select(stock_market)
+        .where(columns.closed_tx.is_not(None), _IS_LISTED)
+        .order_by(columns.closed_at.desc(), columns.market_id.desc())
+        .limit(limit)
+    )
+    return [_listed(row, 0) for row in await connection.execute(query)]
+
+
+async def read_drill(connection: AsyncConnection) -> ListedMarket | None:
+    """The last market listed to show refunds: a void one that has given all taken stakes back, if there is one."""
+    columns = stock_market.c
+    drills = (
+        select(stock_market)
+        .where(columns.family == literal_column("2"), _IS_LISTED)
+        .order_by(columns.market_id.desc())
+        .limit(1)
+    )
+    refunded = drills.where(columns.voided, columns.paid_principal == columns.principal_up + columns.principal_down)
+    for query in (refunded, drills):
+        row = (await connection.execute(query)).one_or_none()
+        if row is not None:
+            return _listed(row, 0)
+    return None
+
+
+async def _read_where(connection: AsyncConnection, reorgs: int, where: ColumnElement[bool]) -> dict[int, ListedMarket]:
+    query = select(stock_market).where(where, _IS_LISTED)
+    return {row.market_id: _listed(row, reorgs) for row in await connection.execute(query)}
+
+
+_IS_LISTED = and_(stock_market.c.feed.is_not(None), stock_market.c.strike_time.is_not(None))
+_SETTLED = select(stock_market.c.market_id).where(stock_market.c.closed_tx.is_not(None), _IS_LISTED)
+
+_HELD = select(
+    stock_position, *(column for column in stock_vintage.c if column.name not in ("market_id", "vintage"))
+).join(
+    stock_vintage,
+    (stock_vintage.c.market_id == stock_position.c.market_id) & (stock_vintage.c.vintage == stock_position.c.vintage),
+)
+
+
+async def read_positions(connection: AsyncConnection, market_id: int) -> tuple[HeldPosition, ...]:
+    """Every position of a market in the order of entry, the seed first."""
+    query = _HELD.where(stock_position.c.market_id == market_id).order_by(stock_position.c.ordinal)
+    return tuple(_held(row) for row in await connection.execute(query))
+
+
+async def read_owing(
+    connection: AsyncConnection, markets: Sequence[ListedMarket], now: Moment, *, at_most: int, refused_too: bool
+) -> set[int]:
+    """Ids of those of these settled markets in which something is owed and unsent; empty when nothing is.
+
+    Looks no further than the first page of `at_most` candidates in which one is found. refused_too: whether positions
+    count whose delivery the token refused.
+    """
+    by_id = {market.id: market.market for market in markets}
+    query = (
+        _HELD.join(stock_market, stock_market.c.market_id == stock_position.c.market_id)
+        .where(stock_position.c.market_id.in_(by_id), may_be_owed())
+        .order_by(stock_position.c.position_id)
+        .limit(at_most)
+    )
+    if not refused_too:
+        query = query.where(stock_position.c.failed_deliveries == 0)
+    after = -1
+    while True:
+        page = (await connection.execute(query.where(stock_position.c.position_id > after))).all()
+        owing = {
+            row.market_id
+            for row in page
+            if settlement(by_id[row.market_id], position_of(row), vintage_of(row), now).deliverable
+        }
+        if owing or len(page) < at_most:
+            return owing
+        after = page[-1].position_id
+
+
+async def read_version(connection: AsyncConnection, chain_id: int, market_id: int) -> tuple[int, int]:
+    """What `ListedMarket.version` is now; (-1, -1) for a market that is not there."""
+    query = select(stock_market.c.updated_block, _last_reorg(chain_id)).where(stock_market.c.market_id == market_id)
+    row = (await connection.execute(query)).one_or_none()
+    return (-1, -1) if row is None else (row[1] or 0, row[0])
+
+
+async def read_owner(connection: AsyncConnection, chain_id: int, owner: bytes) -> tuple[int, tuple[HeldPosition, ...]]:
+    """The last indexed block, and an address's positions over all markets as of it, the newest first."""
+    number = await connection.scalar(select(chain_cursor.c.number).where(chain_cursor.c.chain_id == chain_id))
+    query = _HELD.where(stock_position.c.owner == owner).order_by(
+        stock_position.c.entered_block.desc(), stock_position.c.position_id.desc()
+    )
+    return number or 0, tuple(_held(row) for row in await connection.execute(query))
+
+
+async def read_latest_rounds(connection: AsyncConnection, chain_id: int, feeds: Sequence[str]) -> dict[str, Round]:
+    """The last round the logs tell of each feed: what is shown until the chain itself could be asked."""
+    found: dict[str, Round] = {}
+    for feed in feeds:  # a handful, each one index lookup
+        query = (
+            select(oracle_round)
+            .where(oracle_round.c.chain_id == chain_id, oracle_round.c.feed == bytes.fromhex(feed[2:]))
+            .order_by(oracle_round.c.updated_at.desc(), oracle_round.c.round_id.desc())
+            .limit(1)
+        )
+        row = (await connection.execute(query)).one_or_none()
+        if row is not None:
+            found[checksum(row.feed)] = Round(row.round_id, row.answer, row.updated_at)
+    return found
+
+
+async def read_allowed_feeds(connection: AsyncConnection) -> list[tuple[str, str]]:
+    """Ticker and feed of every stock the lister may list now."""
+    query = select(stock_feed.c.ticker, stock_feed.c.feed).where(stock_feed.c.allowed).order_by(stock_feed.c.ticker)
+    return [(row.ticker, checksum(row.feed)) for row in await connection.execute(query)]
+
+
+def _last_reorg(chain_id: int) -> ScalarSelect[int]:
+    return select(func.max(chain_reorg.c.id)).where(chain_reorg.c.chain_id == chain_id).scalar_subquery()
+
+
+def _listed(row: Any, reorgs: int) -> ListedMarket:
+    settlement = None
+    if row.closed_tx is not None:
+        settlement = Settlement(
+            outcome=row.outcome,
+            reason=row.reason,
+            strike=_round(row.strike_round, row.strike_answer, row.strike_round_at),
+            final=_round(row.final_round, row.final_answer, row.final_round_at),
+            tx=hex_of(row.closed_tx),
+            at=row.closed_at,
+        )
+    return ListedMarket(
+        id=row.market_id,
+        ticker=row.ticker,
+        family=row.family,
+        feed=checksum(row.feed),
+        stock_token=checksum(row.stock_token),
+        spec_id=hex_of(row.spec_id),
+        opener=checksum(row.opener),
+        strike_time=row.strike_time,
+        final_time=row.final_time,
+        max_strike_age=row.max_strike_age,
+        max_final_age=row.max_final_age,
+        opened_at=row.created_at,
+        opened_tx=hex_of(row.created_tx),
+        market=market_of(row),
+        positions=row.positions,
+        settlement=settlement,
+        version=(reorgs, row.updated_block),
+    )
+
+
+def _held(row: Any) -> HeldPosition:
+    return HeldPosition(
+        position_of(row),
+        vintage_of(row),
+        owner=checksum(row.owner),
+        entered_at=row.entered_at,
+        entry_tx=hex_of(row.entry_tx),
+        payout_tx=None if row.payout_tx is None else hex_of(row.payout_tx),
+        failed_deliveries=row.failed_deliveries,
+    )
+
+
+def _round(number: int | None, answer: int | None, at: int | None) -> Round | None:
+    """None for the zeros of a market that was settled without needing a round."""
+    return None if not number or answer is None or at is None else Round(number, answer, at)

@@ -1,0 +1,88 @@
+"""GET /api/relay/typed-data: a bet ready to sign, and the relay's body without the signature."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable
+
+from aiohttp import web
+
+from api.http.application import json_response, unavailable
+from api.http.problem import Problem
+from api.http.requests import read_query
+from api.stock.authorization import NONCE_FORMULA, Bet
+from api.stock.bet_bounds import MAX_BET, MIN_BET, check_amount
+from api.stock.bodies.relay import TypedDataQuery
+from api.stock.chain import STOCK_TOKEN_SYMBOL, StockContracts
+from api.stock.facts import Phase
+from api.stock.index import StockIndex
+from api.stock.relay import CLOCK_SLACK_SECONDS
+from core.chain import checksum
+from core.contracts.deployments import Deployment
+from core.db.types import bytes_of
+
+NOBODY = "0x" + "00" * 20
+
+
+class TypedData:
+    """`index` and `contracts` are None before deployment."""
+
+    def __init__(
+        self,
+        deployment: Deployment,
+        contracts: StockContracts | None,
+        index: StockIndex | None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._deployment = deployment
+        self._contracts = contracts
+        self._index = index
+        self._clock = clock
+
+    async def get(self, request: web.Request) -> web.StreamResponse:
+        query = read_query(request, TypedDataQuery)
+        if self._contracts is None or self._index is None:
+            raise Problem(503, "not_deployed", "The stock markets are not deployed yet; there is nothing to bet on.")
+        venue = self._index.venue
+        if venue is None:
+            raise unavailable("The chain could not be read yet; try again shortly.")
+        market = await self._index.market(int(query.market_id))
+        if market is None:
+            raise Problem(404, "market_not_found", f"No market {query.market_id} was ever listed.")
+        if market.phase(venue.head.timestamp) not in (Phase.OPENS, Phase.LIVE) or venue.entries_paused:
+            raise Problem(409, "market_closed", "This market takes no bets.")
+        terms = market.market.terms
+        check_amount(int(query.amount), max(MIN_BET, terms.min_entry), min(MAX_BET, terms.max_entry))
+        wall = int(self._clock())
+        ahead = wall - venue.head.timestamp
+        now = wall if 0 <= ahead <= CLOCK_SLACK_SECONDS else venue.head.timestamp
+        bet = Bet(
+            chain_id=self._deployment.chain_id,
+            settler=self._contracts.settler.address,
+            signer=checksum((query.from_ or NOBODY).lower()),
+            market_id=market.id,
+            outcome=query.outcome,
+            amount=int(query.amount),
+            valid_after=0,
+            valid_before=now + query.valid_seconds,
+            salt=bytes_of(query.salt, 32) if query.salt else secrets.token_bytes(32),
+        )
+        return json_response(
+            {
+                **bet.typed_data(self._deployment.token(STOCK_TOKEN_SYMBOL)),
+                "nonce": "0x" + bet.nonce.hex(),
+                "nonceFormula": NONCE_FORMULA,
+                "request": {
+                    "from": bet.signer,
+                    "marketId": str(bet.market_id),
+                    "outcome": bet.outcome,
+                    "amount": str(bet.amount),
+                    "validAfter": str(bet.valid_after),
+                    "validBefore": str(bet.valid_before),
+                    "salt": "0x" + bet.salt.hex(),
+                    "chainId": bet.chain_id,
+                    "serviceVpm": bet.settler,
+                },
+            }
+        )

@@ -1,0 +1,128 @@
+"""The sentences of the surface: questions, phases, rules, what is wrong with a reading. Times are told in UTC."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from api.stock.facts import FAMILIES, SIDES, ListedMarket, Phase
+from core.feeds.rounds import MAX_PHASES, TOO_HIGH, Problem, Status
+from core.money import decimal_text
+
+PRICE_DECIMALS = 8
+
+PREVIEW_NAMES = {
+    Status.NOT_READY: "NOT READY",
+    Status.UP: "UP",
+    Status.DOWN: "DOWN",
+    Status.FLAT: "FLAT",
+    Status.STALE: "STALE",
+    Status.BAD_PROOF: "BAD PROOF",
+    Status.PAUSED: "PAUSED",
+    Status.BAD_ANSWER: "BAD ANSWER",
+}
+
+_PROBLEMS = {
+    Problem.NO_FEED: "there is no contract at the feed's address",
+    Problem.LATEST_UNREADABLE: "the feed's latest round cannot be read",
+    Problem.NO_PHASE: "the feed's round ids carry no phase",
+    Problem.NO_ROUND: "the feed has no round at or before this time",
+    Problem.TOO_MANY_PHASES: f"none of the feed's last {MAX_PHASES} phases has a round at or before this time",
+}
+
+
+def utc(at: int) -> str:
+    """A time for people: 21 Nov 2026 14:30 UTC."""
+    return f"{datetime.fromtimestamp(at, UTC):%-d %b %Y %H:%M} UTC"
+
+
+def span(seconds: int) -> str:
+    """A duration in its largest whole unit: 72 hours."""
+    for unit, size in (("hour", 3600), ("minute", 60)):
+        if seconds >= size and seconds % size == 0:
+            count = seconds // size
+            return f"{count} {unit}{'' if count == 1 else 's'}"
+    return f"{seconds} s"
+
+
+def question(market: ListedMarket) -> str:
+    return f"Will {market.ticker} be higher at {utc(market.final_time)} than at {utc(market.strike_time)}?"
+
+
+def status(phase: Phase, winner: int | None) -> str:
+    match phase:
+        case Phase.OPENS:
+            return "opens, taking bets before the strike"
+        case Phase.LIVE:
+            return "live, taking bets until the bell"
+        case Phase.FROZEN:
+            return "frozen, waiting for its resolution"
+        case Phase.RESOLVED:
+            return f"resolved {SIDES[winner or 0]}"
+        case Phase.VOID:
+            return "void"
+
+
+def problem(code: int) -> str:
+    """Why a feed has no reading, from the code of `findRound`."""
+    return _PROBLEMS.get(Problem(code), "the reading is missing") if code in Problem._value2member_map_ else "unknown"
+
+
+def reading_problem(answer: int, age: int, max_age: int) -> str | None:
+    """What is wrong with a round that is there; ages in seconds. None when nothing is."""
+    if not 0 < answer < TOO_HIGH:
+        return f"the answer {answer} is not a price"
+    if age > max_age:
+        return f"the round was {span(age)} old, more than the {span(max_age)} allowed"
+    return None
+
+
+def price(answer: int) -> str:
+    return decimal_text(answer, PRICE_DECIMALS, min_decimals=2)
+
+
+def change_text(bps: int, difference: int) -> str:
+    """`+0.42% (+0.79)`, from basis points rounded towards zero and the difference of the answers."""
+    sign = "-" if difference < 0 else "+"
+    percent = f"{sign}{abs(bps) // 100}.{abs(bps) % 100:02d}%"
+    return f"{percent} ({sign}{price(abs(difference))})"
+
+
+def rules(market: ListedMarket) -> dict[str, Any]:
+    """How this market is decided and paid, in parts and as one text."""
+    terms = market.market.terms
+    segments = [
+        (
+            "Price",
+            f"The price is the Chainlink feed at {market.feed}. The reading at a time is the round in effect then: the "
+            "last round updated at or before it.",
+        ),
+        (
+            "Outcome",
+            f"UP if the reading at {utc(market.final_time)} is above the one at {utc(market.strike_time)}, DOWN if it "
+            "is below. Equal readings void the market.",
+        ),
+        (
+            "Bets",
+            f"Bets are taken until {utc(terms.freeze_time)}. Every accepted stake is promised at once to the stakes "
+            f"already standing on the other side. A side takes at most {terms.kappa} times its own stakes from the "
+            "other; what does not fit is given back.",
+        ),
+        (
+            "Payout",
+            "A winning position is paid its stake and what was promised to it. The fee is "
+            f"{decimal_text(terms.fee_bps, 2)}% of the gain; there is none on stakes, refunds or losses.",
+        ),
+        (
+            "Refunds",
+            "Every stake is given back if a reading was too old (strike "
+            f"{span(market.max_strike_age)}, final {span(market.max_final_age)}) or not a price, if the stock's oracle "
+            f"stays paused for 24 hours after the bell, or if nobody settled by {utc(market.voidable_at)}.",
+        ),
+    ]
+    heading = f"Rules of this {FAMILIES[market.family]} {market.ticker} market"
+    return {
+        "heading": heading,
+        "segments": [{"title": title, "text": text} for title, text in segments],
+        "text": "\n".join(f"{title}: {text}" for title, text in segments),
+    }

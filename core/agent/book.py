@@ -1,0 +1,552 @@
+"""The settlement wallet in exact integers: prices, stakes, payouts and results, to the unit, without a chain.
+
+Amounts, weights, pools and shares are token units (6 decimals on chain; the paper markets use the same arithmetic on
+cents). Prices are wads (10**18 is one). Feed values have 8 decimals, times are Unix seconds. Nothing here does I/O or
+keeps state.
+
+**Prices.** Outcome `o` has a virtual weight `v[o]`, set at listing, and a net pool `N[o]`, the stakes on it less their
+fees. Its weight is `w[o] = v[o] + N[o]`; among the sum `W` of all weights it costs `w / W`. A net stake `s` on it buys
+the integral of ds / price,
+
+    shares = s + (W - w) * ln((w + s) / w)
+
+with every rounding against the buyer, far enough that a stake cut into pieces never buys more than the whole; the
+argument stands in `contracts/agent/Pricing.sol`.
+
+**Payouts.** Write `N` for the net pool of all outcomes, and of the winning outcome `N_w` for the net stakes, `Q_w` for
+the shares and `X_w` for the sum of `max(0, q - s)` over its stakes of net `s` and shares `q`. While `N >= Q_w` a share
+is worth at least a dollar and all shares are paid alike, `q * N / Q_w`. Otherwise every winner first gets its net stake
+back, and the losers' money is split by what the shares promised beyond it: `s + max(0, q - s) * (N - N_w) / X_w`. The
+divisions round down, and the payouts of a market never exceed `N` (with `N < Q_w <= N_w + X_w`, `X_w` is not zero). A
+right stake so gets its net amount at least; one unit less at most where shares are paid alike, since shares are
+bought with the fee rounded up. Whole stakes go back, fee included, when the market is void, when nobody holds the
+winner, and when nobody holds anything else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import IntEnum, StrEnum
+from typing import Final
+
+from core.agent.fixed import WAD, ln_wad, mul_div
+
+BPS: Final = 10_000
+LN_MARGIN: Final = 3
+"""Taken off every logarithm, in wad units: what the approximations could have gained."""
+
+MIN_STAKE: Final = 10**6
+MAX_STAKE: Final = 10**15
+MAX_POT: Final = 10**18
+"""All stakes of one market together, fees included."""
+MIN_FEE_BPS: Final = 175
+"""What the lister takes at least: before the fee some books sell a sure dollar for 98.4 cents."""
+MAX_FEE_BPS: Final = 1_000
+MIN_OUTCOMES: Final = 2
+MAX_OUTCOMES: Final = 8
+
+CHALLENGE_DELAY: Final = 600
+"""Seconds after its end in which an early-resolvable market still waits for a proof before its end reading counts."""
+
+GRID_CHALLENGE_DELAY: Final = 3_600
+"""The same on a pool feed, where a crossing has to be recorded before it can be proven."""
+
+MARGIN: Final = 60
+"""Seconds between the last stake and the first moment that anything which decides is measured."""
+
+MAX_VALUE: Final = 2**96 - 1
+"""Of a target or a bound."""
+MAX_TIME: Final = 2**32 - 1
+
+
+# ---------------------------------------------------------------- The contracts' enums
+
+
+class Kind(IntEnum):
+    THRESHOLD = 0
+    RANGE = 1
+    DIRECTION = 2
+
+
+class MarketStatus(IntEnum):
+    UNKNOWN = 0
+    OPEN = 1
+    RESOLVED = 2
+    VOID = 3
+
+
+class StakeStatus(IntEnum):
+    UNKNOWN = 0
+    IN_BOOK = 1
+    OWED_BACK = 2
+    PAID = 3
+    REFUNDED = 4
+
+
+class Form(IntEnum):
+    """Which of the token's two functions takes a payment."""
+
+    TRANSFER = 0
+    RECEIVE = 1
+
+
+class RefundReason(IntEnum):
+    """Why a late payment became a refund."""
+
+    NONE = 0
+    PAUSED = 1
+    NOT_OPEN = 2
+    CLOSED = 3
+    OUTCOME = 4
+    AMOUNT = 5
+    POT_FULL = 6
+    KEY_USED = 7
+    BOUND = 8
+    SHARES = 9
+    OTHER_AMOUNT = 10
+
+
+class VoidReason(IntEnum):
+    NONE = 0
+    STALE = 1
+    BAD_ANSWER = 2
+    NO_READING = 3
+    TIMEOUT = 4
+    TIE = 5
+    MET_BEFORE_START = 6
+    CONDEMNED = 7
+
+
+YES: Final = 0
+NO: Final = 1
+UP: Final = 0
+DOWN: Final = 1
+
+
+# ---------------------------------------------------------------- Pricing
+
+
+def fee_of(amount: int, fee_bps: int) -> int:
+    """The fee of a stake, rounded down."""
+    return amount * fee_bps // BPS
+
+
+def buying(amount: int, fee_bps: int) -> int:
+    """What buys shares: the stake less the fee rounded up. At most one unit less than the stake less its fee."""
+    return amount * (BPS - fee_bps) // BPS  # down
+
+
+def shares_for(s: int, weight: int, total: int) -> int:
+    """Shares that `s` buys on an outcome of `weight` among `total`; never more than the exact integral."""
+    ratio = (weight + s) * WAD // weight  # down
+    ln = max(0, ln_wad(ratio) - LN_MARGIN)
+    return s + (total - weight) * ln // WAD  # down
+
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """What a stake would get; prices are of the outcome it is on."""
+
+    amount: int
+    fee: int
+    net: int  # enters the pool: amount - fee
+    shares: int
+    price_before: int  # wad, down
+    price_after: int  # wad, down
+
+
+@dataclass(frozen=True, slots=True)
+class Book:
+    """One market's book: per outcome the virtual weight, the stakes less fees, the shares issued, and the sum over its
+    stakes of what their shares exceed their net stake by."""
+
+    weights: tuple[int, ...]
+    fee_bps: int
+    net: tuple[int, ...]
+    shares: tuple[int, ...]
+    excess: tuple[int, ...]
+
+    @classmethod
+    def empty(cls, weights: Sequence[int], fee_bps: int) -> Book:
+        nothing = (0,) * len(weights)
+        return cls(tuple(weights), fee_bps, nothing, nothing, nothing)
+
+    @property
+    def outcomes(self) -> int:
+        return len(self.weights)
+
+    @property
+    def net_pool(self) -> int:
+        return sum(self.net)
+
+    @property
+    def total_weight(self) -> int:
+        return sum(self.weights) + self.net_pool
+
+    def weight(self, outcome: int) -> int:
+        return self.weights[outcome] + self.net[outcome]
+
+    def price(self, outcome: int) -> int:
+        """Wad, rounded down: prices sum to at most one."""
+        return self.weight(outcome) * WAD // self.total_weight
+
+    def quote(self, outcome: int, amount: int) -> Quote:
+        weight, total = self.weight(outcome), self.total_weight
+        fee = fee_of(amount, self.fee_bps)
+        net = amount - fee
+        return Quote(
+            amount=amount,
+            fee=fee,
+            net=net,
+            shares=shares_for(buying(amount, self.fee_bps), weight, total),
+            price_before=weight * WAD // total,
+            price_after=(weight + net) * WAD // (total + net),
+        )
+
+    def staked(self, outcome: int, amount: int) -> tuple[Book, Quote]:
+        """The book after a stake, and what the stake got."""
+        got = self.quote(outcome, amount)
+        net, shares, excess = list(self.net), list(self.shares), list(self.excess)
+        net[outcome] += got.net
+        shares[outcome] += got.shares
+        excess[outcome] += max(0, got.shares - got.net)
+        return replace(self, net=tuple(net), shares=tuple(shares), excess=tuple(excess)), got
+
+    def pays_alike(self, winner: int) -> bool:
+        """Whether every share of the winner is paid the same: the pool holds a dollar for each."""
+        return self.net_pool >= self.shares[winner]
+
+    def payout(self, winner: int, amount: int, shares: int) -> int:
+        """What a stake on the winning outcome is paid, rounded down, when losers' money is split."""
+        if self.pays_alike(winner):
+            return mul_div(shares, self.net_pool, self.shares[winner])
+        net = amount - fee_of(amount, self.fee_bps)
+        lost = self.net_pool - self.net[winner]
+        return net + mul_div(max(0, shares - net), lost, self.excess[winner])
+
+    def refunds(self, winner: int | None) -> bool:
+        """Whether every stake is given back whole: the market is void (None), nobody holds the winner, or nobody holds
+        anything else."""
+        return winner is None or self.shares[winner] == 0 or self.net[winner] == self.net_pool
+
+    def owed(self, winner: int | None, outcome: int, amount: int, shares: int) -> int:
+        """What a stake is owed once its market is settled; `winner` None means void."""
+        if winner is None or self.refunds(winner):
+            return amount
+        return self.payout(winner, amount, shares) if outcome == winner else 0
+
+    def projected(self, outcome: int, amount: int, shares: int) -> int:
+        """What a stake in this book would be paid if its outcome won with the book as it stands."""
+        return self.owed(outcome, outcome, amount, shares)
+
+
+# ---------------------------------------------------------------- Listing
+
+
+class Rule(StrEnum):
+    """A rule of the lister, by the name of the error that a listing against it ends with on chain."""
+
+    CLOSES_IN_THE_PAST = "ClosesInThePast"
+    CLOSES_BEFORE_IT_OPENS = "ClosesBeforeItOpens"
+    CLOSES_TOO_LATE = "ClosesTooLate"
+    OPEN_FOR_TOO_LONG = "OpenForTooLong"
+    ROUND_TOO_SHORT = "RoundTooShort"
+    NOT_EARLY_ON_PUBLISHED = "NotEarlyOnPublished"
+    OUT_OF_BOUNDS = "OutOfBounds"
+    FIELD_NOT_USED_BY_KIND = "FieldNotUsedByKind"
+    WRONG_NUMBER_OF_OUTCOMES = "WrongNumberOfOutcomes"
+    BOUNDS_DO_NOT_MATCH_OUTCOMES = "BoundsDoNotMatchOutcomes"
+    BOUNDS_MUST_RISE = "BoundsMustRise"
+    TARGET_MUST_BE_POSITIVE = "TargetMustBePositive"
+
+
+class Field(IntEnum):
+    """The number of a market that is out of bounds, or that its kind does not use, as IAgentLister.Field has it."""
+
+    WEIGHT = 3
+    TARGET = 9
+    BOUNDS = 10
+    EARLY_RESOLVABLE = 11
+    START_AT = 12
+    ENDS_AT = 13
+
+
+class Unlistable(ValueError):
+    """A market that may not be listed: the rule it breaks, and the numbers of the contract's error in its order."""
+
+    def __init__(self, rule: Rule, sentence: str, *numbers: int) -> None:
+        super().__init__(f"{sentence} ({rule.value})")
+        self.rule = rule
+        self.numbers = numbers
+
+
+@dataclass(frozen=True, slots=True)
+class MarketSpec:
+    """What a lister chooses, as IAgentLister.MarketSpec has it, without the feed's address."""
+
+    kind: Kind
+    opens_at: int
+    closes_at: int
+    ends_at: int
+    weights: tuple[int, ...]
+    start_at: int = 0
+    target: int = 0
+    bounds: tuple[int, ...] = ()
+    early_resolvable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FeedTerms:
+    """What the Safe's list says of a feed."""
+
+    memory: int
+    max_age: int
+    lag: int
+    pot_cap: int
+    published: bool
+    step: int = 0  # of its grid; 0: it writes rounds
+
+
+@dataclass(frozen=True, slots=True)
+class ListingBounds:
+    """What the Safe has set for every market, as IAgentLister.Bounds has it."""
+
+    fee_bps: int
+    min_weight: int
+    max_weight: int
+    dispute_window: int
+    void_delay: int
+
+
+@dataclass(frozen=True, slots=True)
+class MarketTerms:
+    """What the Safe's numbers make of a market, as IAgentLister.MarketTerms has it, and when it opens."""
+
+    opens_at: int
+    fee_bps: int
+    pot_cap: int
+    published: bool
+    max_age: int
+    early_from: int  # 0 unless early-resolvable
+    settles_after: int
+    voids_after: int
+
+
+def listing_terms(spec: MarketSpec, feed: FeedTerms, bounds: ListingBounds, now: int) -> MarketTerms:
+    """What `AgentLister.preview` answers at `now` for a feed on the list, or Unlistable where it reverts.
+
+    The feed itself is not looked at: that it has code, is fresh and is not condemned is the chain's to say.
+    """
+    opens_at = max(spec.opens_at, now)
+    _check_outcomes(spec, bounds)
+    _check_times(spec, feed, opens_at, now)
+    early_from = spec.closes_at + MARGIN + feed.memory if spec.early_resolvable else 0
+    wait = feed.lag
+    if feed.published:
+        wait += bounds.dispute_window
+    elif spec.early_resolvable:
+        wait = max(wait, GRID_CHALLENGE_DELAY if feed.step else CHALLENGE_DELAY)
+    settles_after = spec.ends_at + wait
+    return MarketTerms(
+        opens_at=opens_at,
+        fee_bps=bounds.fee_bps,
+        pot_cap=feed.pot_cap,
+        published=feed.published,
+        max_age=feed.max_age,
+        early_from=early_from,
+        settles_after=settles_after,
+        voids_after=settles_after + bounds.void_delay,
+    )
+
+
+def _check_outcomes(spec: MarketSpec, bounds: ListingBounds) -> None:
+    outcomes = len(spec.weights)
+    most = MAX_OUTCOMES if spec.kind is Kind.RANGE else MIN_OUTCOMES
+    if not MIN_OUTCOMES <= outcomes <= most:
+        raise Unlistable(
+            Rule.WRONG_NUMBER_OF_OUTCOMES,
+            f"A {spec.kind.name.lower()} market has {MIN_OUTCOMES} to {most} outcomes, not {outcomes}.",
+            outcomes,
+            MIN_OUTCOMES,
+            most,
+        )
+    if spec.kind is Kind.RANGE:
+        _check_bounds(spec.bounds, outcomes)
+    else:
+        _unused(spec, Field.BOUNDS, len(spec.bounds))
+    if spec.kind is Kind.THRESHOLD:
+        if spec.target <= 0:
+            raise Unlistable(Rule.TARGET_MUST_BE_POSITIVE, f"The target {spec.target} is not positive.", spec.target)
+        _within(Field.TARGET, spec.target, 1, MAX_VALUE)
+    else:
+        _unused(spec, Field.TARGET, spec.target)
+        _unused(spec, Field.EARLY_RESOLVABLE, spec.early_resolvable)
+    for weight in spec.weights:
+        _within(Field.WEIGHT, weight, bounds.min_weight, bounds.max_weight)
+
+
+def _check_bounds(bounds: tuple[int, ...], outcomes: int) -> None:
+    if len(bounds) != outcomes - 1:
+        raise Unlistable(
+            Rule.BOUNDS_DO_NOT_MATCH_OUTCOMES,
+            f"{outcomes} outcomes have {outcomes - 1} bounds between them, not {len(bounds)}.",
+            len(bounds),
+            outcomes,
+        )
+    last = 0  # readings are positive, so a bucket under zero could never win
+    for position, bound in enumerate(bounds):
+        if bound <= last:
+            raise Unlistable(Rule.BOUNDS_MUST_RISE, f"Bound {position} is {bound}, not over {last}.", position, bound)
+        last = bound
+    _within(Field.BOUNDS, last, 1, MAX_VALUE)
+
+
+def _check_times(spec: MarketSpec, feed: FeedTerms, opens_at: int, now: int) -> None:
+    closes_at, ends_at = spec.closes_at, spec.ends_at
+    if closes_at <= now:
+        raise Unlistable(Rule.CLOSES_IN_THE_PAST, f"Stakes would end at {closes_at}; it is {now}.", closes_at, now)
+    if closes_at <= opens_at:
+        raise Unlistable(
+            Rule.CLOSES_BEFORE_IT_OPENS,
+            f"Stakes would end at {closes_at} and begin at {opens_at}.",
+            opens_at,
+            closes_at,
+        )
+    _within(Field.ENDS_AT, ends_at, 1, MAX_TIME)
+    if spec.kind is Kind.DIRECTION:
+        _closes_before(closes_at, spec.start_at, feed)
+        length, least = max(0, ends_at - spec.start_at), 2 * feed.memory
+        if length < least:
+            raise Unlistable(
+                Rule.ROUND_TOO_SHORT,
+                f"The round is {length} s long; it must be at least {least} s, twice what a reading looks back.",
+                length,
+                least,
+            )
+        return
+    _unused(spec, Field.START_AT, spec.start_at)
+    _closes_before(closes_at, ends_at, feed)
+    longest = ends_at - feed.memory - closes_at
+    if spec.early_resolvable:
+        if feed.published:
+            raise Unlistable(
+                Rule.NOT_EARLY_ON_PUBLISHED,
+                "A market that the feed's publisher could settle at once cannot be disputed in time.",
+            )
+        longest -= MARGIN  # from early_from to ends_at
+    if closes_at - opens_at > longest:
+        raise Unlistable(
+            Rule.OPEN_FOR_TOO_LONG,
+            f"Stakes would be open for {closes_at - opens_at} s, more than half of what can still move the answer; "
+            f"{longest} s is the longest here.",
+            closes_at - opens_at,
+            longest,
+        )
+
+
+def _closes_before(closes_at: int, moment: int, feed: FeedTerms) -> None:
+    latest = max(0, moment - feed.memory - MARGIN)
+    if closes_at > latest:
+        raise Unlistable(
+            Rule.CLOSES_TOO_LATE,
+            f"Stakes would end at {closes_at}, while the answer is being measured; {latest} is the latest.",
+            closes_at,
+            latest,
+        )
+
+
+def _within(field: Field, value: int, low: int, high: int) -> None:
+    if not low <= value <= high:
+        what = field.name.lower().replace("_", " ")
+        raise Unlistable(Rule.OUT_OF_BOUNDS, f"The {what} is {low} to {high}, not {value}.", field, value, low, high)
+
+
+def _unused(spec: MarketSpec, field: Field, value: int) -> None:
+    if value:
+        what = f"A {spec.kind.name.lower()} market has no {field.name.lower().replace('_', ' ')}."
+        raise Unlistable(Rule.FIELD_NOT_USED_BY_KIND, what, field, spec.kind)
+
+
+# ---------------------------------------------------------------- Results
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A round of a feed that was proven to be in effect at the moment it is used for."""
+
+    answer: int  # 8 decimals
+    updated_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """The part of a market that decides it, as IFeedResolver.Terms has it, without the feed's address."""
+
+    kind: Kind
+    target: int
+    bounds: tuple[int, ...]
+    early_resolvable: bool
+    published: bool
+    max_age: int
+    start_at: int
+    ends_at: int
+    early_from: int
+    settles_after: int  # the reading at the end counts strictly after this time
+    voids_after: int
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A winning outcome, or the reason of a void; exactly one of them."""
+
+    winner: int | None
+    void: VoidReason | None = None
+
+
+def crosses(terms: Terms, reading: Reading, now: int) -> bool:
+    """Whether a round that was in effect when it was written settles the market as YES at once."""
+    return (
+        terms.early_resolvable
+        and reading.answer > 0
+        and reading.answer >= terms.target
+        and terms.early_from <= reading.updated_at <= terms.ends_at
+        and reading.updated_at < now
+    )
+
+
+def bucket(bounds: tuple[int, ...], value: int) -> int:
+    """The range outcome that holds a value: lower bounds inclusive, upper exclusive, open at both ends."""
+    return sum(value >= bound for bound in bounds)
+
+
+def fault(terms: Terms, reading: Reading | None, moment: int) -> VoidReason | None:
+    """Why the reading in effect at `moment` (None: the feed has none) cannot decide a market."""
+    if reading is None:
+        return VoidReason.NO_READING
+    if reading.answer <= 0:
+        return VoidReason.BAD_ANSWER
+    return VoidReason.STALE if moment - reading.updated_at > terms.max_age else None
+
+
+def decide(terms: Terms, end: Reading | None, start: Reading | None = None) -> Verdict:
+    """What the readings in effect at the end, and for a direction at the start, make of a market once final.
+
+    On chain a fault needs `voidMarket` and everything else `resolve`; the answer is the same.
+    """
+    problem = fault(terms, end, terms.ends_at)
+    if problem is None and terms.kind is Kind.DIRECTION:
+        problem = fault(terms, start, terms.start_at)
+    if problem is not None or end is None:
+        return Verdict(None, problem)
+    if terms.kind is Kind.THRESHOLD:
+        if end.answer < terms.target:
+            return Verdict(NO)
+        if terms.early_resolvable and end.updated_at < terms.early_from:
+            return Verdict(None, VoidReason.MET_BEFORE_START)
+        return Verdict(YES)
+    if terms.kind is Kind.RANGE:
+        return Verdict(bucket(terms.bounds, end.answer))
+    if start is None or end.answer == start.answer:
+        return Verdict(None, VoidReason.TIE)
+    return Verdict(UP if end.answer > start.answer else DOWN)

@@ -1,0 +1,204 @@
+"""Adding to the log, inside the transaction of the change that is told of.
+
+Of each wallet one transaction adds at a time: it holds the wallet's row until it ends, so numbers have no gap and are
+in commit order. Wallets are locked in ascending order, all at once, so no two writers wait for each other.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from psycopg import AsyncConnection
+from psycopg.rows import TupleRow
+
+from core.agent.notices.kinds import EventType, event_id, undoing
+from core.agent.notices.payloads import undone
+from core.db.channels import PAYLOAD_MAX_BYTES, notify
+from core.metrics import counter
+
+Connection = AsyncConnection[TupleRow]
+
+CHANNEL = "agent_event"
+"""Notified with every addition: the wallets' addresses in hex, joined by commas, or `*` for too many to name."""
+
+WRITTEN = counter("vpm_agent_events_written", "Events added to the agent event log", ("type",))
+
+ROWS_AT_ONCE = 5_000
+MICROS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """An event to be told. `chain_at`: its block's Unix seconds, or the chain's clock when it was sent there; None for
+    what has nothing to do with the chain. `block`: None when no block tells of it."""
+
+    wallet: bytes
+    type: EventType
+    source: bytes
+    payload: str
+    market_id: str | None = None
+    trade_id: bytes | None = None
+    chain_at: int | None = None
+    block: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    draft: Draft
+    seq: int
+    occurrence: int
+    at_micros: int
+    corrects: bytes | None = None
+
+
+@dataclass(slots=True)
+class _Wallet:
+    """A locked wallet: its next number, and when its newest event from the chain happened."""
+
+    next_seq: int
+    chain_micros: int
+
+    def tick(self, chain_at: int) -> int:
+        """The moment of the next event from the chain: its block's, told apart by microseconds from those before, so
+        that no two are at one moment and none is before another of a lower number."""
+        self.chain_micros = max(chain_at * MICROS, self.chain_micros + 1)
+        return self.chain_micros
+
+    def begin_second(self) -> None:
+        """What comes next is in a later second than all before: events show their second, and who has seen all of one
+        must not have missed what is told of it again."""
+        self.chain_micros = (self.chain_micros // MICROS + 1) * MICROS - 1
+
+
+async def append(connection: Connection, drafts: Sequence[Draft]) -> int:
+    """Adds what is not told yet, in the order given; returns how many. Call it within a transaction."""
+    added = 0
+    if drafts:
+        wallets = await _lock(connection, {each.wallet for each in drafts})
+        for start in range(0, len(drafts), ROWS_AT_ONCE):
+            added += await _append(connection, wallets, drafts[start : start + ROWS_AT_ONCE])
+        await _store_wallets(connection, wallets)
+        if added:
+            await _notify(connection, wallets)
+    return added
+
+
+async def undo_above(connection: Connection, block: int) -> int:
+    """Takes back every event of a block above `block`, newest first, by adding a correction; returns how many."""
+    query = (
+        "SELECT DISTINCT wallet FROM agent_event e WHERE block_number > %s AND NOT EXISTS"
+        " (SELECT FROM agent_event u WHERE u.corrects = e.source AND u.occurrence = e.occurrence)"
+    )
+    found = await (await connection.execute(query, (block,))).fetchall()
+    if not found:
+        return 0
+    wallets = await _lock(connection, {bytes(wallet) for (wallet,) in found})
+    query = (
+        "SELECT wallet, source, occurrence, type, market_id, trade_id, payload FROM agent_event e"
+        " WHERE block_number > %s AND NOT EXISTS"
+        " (SELECT FROM agent_event u WHERE u.corrects = e.source AND u.occurrence = e.occurrence)"
+        " ORDER BY wallet, seq DESC"
+    )
+    rows = []
+    for each in wallets.values():
+        each.begin_second()
+    for wallet, source, occurrence, kind, market_id, trade_id, payload in await (
+        await connection.execute(query, (block,))
+    ).fetchall():
+        told = undone(event_id(source, occurrence), payload)
+        draft = Draft(wallet, EventType(kind), undoing(source), told, market_id, trade_id)
+        at = wallets[wallet]
+        rows.append(_Row(draft, at.next_seq, occurrence, at.tick(0), source))
+        at.next_seq += 1
+    for each in wallets.values():
+        each.begin_second()
+    await _insert(connection, rows)
+    await _store_wallets(connection, wallets)
+    await _notify(connection, wallets)
+    return len(rows)
+
+
+async def _append(connection: Connection, wallets: dict[bytes, _Wallet], drafts: Sequence[Draft]) -> int:
+    told = await _told(connection, [each.source for each in drafts])
+    rows = []
+    now = time.time_ns() // MICROS * 1000  # our own clock, to the millisecond
+    for draft in drafts:
+        occurrence = told.get(draft.source, 0)
+        if occurrence is None:
+            continue
+        told[draft.source] = None
+        wallet = wallets[draft.wallet]
+        at = now if draft.chain_at is None else wallet.tick(draft.chain_at)
+        rows.append(_Row(draft, wallet.next_seq, occurrence, at))
+        wallet.next_seq += 1
+    await _insert(connection, rows)
+    return len(rows)
+
+
+async def _told(connection: Connection, sources: list[bytes]) -> dict[bytes, int | None]:
+    """Of those ever told: None while it stands, else the number of its next occurrence."""
+    query = (
+        "SELECT e.source, max(e.occurrence), (SELECT max(u.occurrence) FROM agent_event u WHERE u.corrects = e.source)"
+        " FROM agent_event e WHERE e.source = ANY(%s) GROUP BY e.source"
+    )
+    rows = await (await connection.execute(query, (sources,))).fetchall()
+    return {bytes(source): newest + 1 if undone == newest else None for source, newest, undone in rows}
+
+
+async def _lock(connection: Connection, wallets: Iterable[bytes]) -> dict[bytes, _Wallet]:
+    ordered = sorted(wallets)
+    await connection.execute(
+        "INSERT INTO agent_event_wallet (wallet) SELECT w FROM unnest(%s::bytea[]) AS w ORDER BY w"
+        " ON CONFLICT DO NOTHING",
+        (ordered,),
+    )
+    rows = await connection.execute(
+        "SELECT wallet, next_seq, chain_micros FROM agent_event_wallet WHERE wallet = ANY(%s) ORDER BY wallet"
+        " FOR NO KEY UPDATE",
+        (ordered,),
+    )
+    return {bytes(wallet): _Wallet(seq, micros) for wallet, seq, micros in await rows.fetchall()}
+
+
+async def _store_wallets(connection: Connection, wallets: dict[bytes, _Wallet]) -> None:
+    await connection.execute(
+        "UPDATE agent_event_wallet w SET next_seq = u.seq, chain_micros = u.micros"
+        " FROM unnest(%s::bytea[], %s::bigint[], %s::bigint[]) AS u (wallet, seq, micros) WHERE w.wallet = u.wallet",
+        (
+            list(wallets),
+            [each.next_seq for each in wallets.values()],
+            [each.chain_micros for each in wallets.values()],
+        ),
+    )
+
+
+async def _insert(connection: Connection, rows: Sequence[_Row]) -> None:
+    if not rows:
+        return
+    await connection.execute(
+        "INSERT INTO agent_event (wallet, seq, source, occurrence, corrects, type, market_id, trade_id, at_micros,"
+        " block_number, payload) SELECT * FROM unnest(%s::bytea[], %s::bigint[], %s::bytea[], %s::smallint[],"
+        " %s::bytea[], %s::text[], %s::text[], %s::bytea[], %s::bigint[], %s::bigint[], %s::text[])",
+        (
+            [each.draft.wallet for each in rows],
+            [each.seq for each in rows],
+            [each.draft.source for each in rows],
+            [each.occurrence for each in rows],
+            [each.corrects for each in rows],
+            [each.draft.type.value for each in rows],
+            [each.draft.market_id for each in rows],
+            [each.draft.trade_id for each in rows],
+            [each.at_micros for each in rows],
+            [each.draft.block for each in rows],
+            [each.draft.payload for each in rows],
+        ),
+    )
+    for each in rows:
+        WRITTEN.labels(each.draft.type.value).inc()
+
+
+async def _notify(connection: Connection, wallets: Iterable[bytes]) -> None:
+    names = ",".join(each.hex() for each in wallets)
+    await notify(connection, CHANNEL, names if len(names) <= PAYLOAD_MAX_BYTES else "*")

@@ -1,0 +1,49 @@
+"""Markets as events name them, read from the index."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from psycopg import AsyncConnection
+from psycopg.rows import TupleRow, namedtuple_row
+
+from core.agent.book import Book
+from core.agent.document import Specification, described
+from core.agent.notices.payloads import Named
+
+Connection = AsyncConnection[TupleRow]
+
+# What a feed observes is what the indexer's deployment file says it does; without it a market goes by its key.
+_QUERY = (
+    "SELECT m.market_id, m.kind, m.feed, m.target, m.bounds, m.early_resolvable, m.published, m.max_age, m.opens_at,"
+    " m.closes_at, m.start_at, m.ends_at, m.early_from, m.settles_after, m.voids_after, m.weights, m.fee_bps,"
+    " (SELECT c.sources->'observed'->>encode(m.feed, 'hex') FROM chain_cursor c WHERE c.sources ? 'wallet')"
+    " AS feed_key, array_agg(o.net ORDER BY o.outcome) AS net, array_agg(o.shares ORDER BY o.outcome) AS shares,"
+    " array_agg(o.excess ORDER BY o.outcome) AS excess"
+    " FROM agent_market m JOIN agent_outcome o USING (market_id) WHERE m.market_id = ANY(%s) GROUP BY m.market_id"
+)
+
+
+async def named(connection: Connection, keys: Iterable[bytes]) -> dict[bytes, Named]:
+    """By the contract's id; a market the index does not hold is left out."""
+    chosen = list(set(keys))
+    if not chosen:
+        return {}
+    async with connection.cursor(row_factory=namedtuple_row) as cursor:
+        await cursor.execute(_QUERY, (chosen,))
+        rows: list[Any] = await cursor.fetchall()
+    return {bytes(row.market_id): _named(row) for row in rows}
+
+
+def _named(row: Any) -> Named:
+    key, spec = bytes(row.market_id), Specification.of_row(row)
+    document = described(key, spec, row.feed_key)
+    book = Book(
+        tuple(int(each) for each in row.weights),
+        row.fee_bps,
+        tuple(int(each) for each in row.net),
+        tuple(int(each) for each in row.shares),
+        tuple(int(each) for each in row.excess),
+    )
+    return Named(key, document.id, spec, document.outcomes, book)

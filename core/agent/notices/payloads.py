@@ -1,0 +1,140 @@
+"""What events say, as JSON texts. Pure: amounts are exact numbers of USD from integers of 6 decimals; averages round
+down. Keys are documented in docs/events.md."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from core.agent.book import Book, Kind
+from core.agent.document import Specification
+from core.agent.words import FEED_DECIMALS, Outcome
+from core.iso import iso
+from core.money import json_number, json_ratio_down
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A market as events name it. `book` is empty while only its names are needed."""
+
+    key: bytes
+    id: str
+    spec: Specification
+    outcomes: tuple[Outcome, ...]
+    book: Book
+
+    @property
+    def times(self) -> dict[str, str]:
+        """When its stakes end, the moment that decides, and from when on it settles; named as a market's body does."""
+        return {
+            "deadlineAt": iso(self.spec.closes_at),
+            "endsAt": iso(self.spec.ends_at),
+            "settlesAfter": iso(self.spec.settles_after),
+        }
+
+    def side(self, outcome: int | None) -> str | None:
+        return None if outcome is None or outcome >= len(self.outcomes) else self.outcomes[outcome].key
+
+
+def text(payload: Mapping[str, Any]) -> str:
+    return orjson.dumps(payload).decode()
+
+
+def undone(event_id: str, payload: str) -> str:
+    """The payload of a correction: the first one's, marked. Spliced as text, so that its numbers stay as they are."""
+    mark = f'{{"undone":true,"corrects":"{event_id}","reason":"reorg"'
+    return mark + ("}" if payload == "{}" else "," + payload[1:])
+
+
+def bet_submitted(market: Named, outcome: int, amount: int, tx: bytes) -> str:
+    return text({"side": market.side(outcome), "sizeUsd": json_number(amount), "txHash": _hex(tx)})
+
+
+def bet_placed(
+    market: Named,
+    *,
+    outcome: int,
+    amount: int,
+    fee: int,
+    shares: int,
+    stake_id: int,
+    builder: bytes | None,
+    ref: str | None,
+    tx: bytes,
+    block: int,
+) -> str:
+    """`avgPriceCents`: what a share cost, fee apart, rounded down to 4 decimals."""
+    cents = json_ratio_down(100 * (amount - fee), shares, 4) if shares else json_number(0)
+    return text(
+        {
+            "side": market.side(outcome),
+            "sizeUsd": json_number(amount),
+            "feeUsd": json_number(fee),
+            "shares": json_number(shares),
+            "avgPriceCents": cents,
+            "builderCode": None if builder is None else _hex(builder),
+            "ref": ref,
+            "stakeId": str(stake_id),
+            **market.times,
+            "txHash": _hex(tx),
+            "blockNumber": block,
+        }
+    )
+
+
+def market_resolved(market: Named, *, winner: int | None, observed: int | None, tx: bytes, block: int) -> str:
+    """`refunded`: every stake is given back whole, because the market is void, or nobody backed what won, or nobody
+    anything else. `payoutPerShareUsd` is null where shares are not paid alike."""
+    book = market.book
+    refunded = book.refunds(winner)
+    alike = winner is not None and not refunded and book.pays_alike(winner)
+    caps = market.spec.kind is not Kind.DIRECTION
+    label = "Void, stakes refunded" if winner is None else market.outcomes[winner].label
+    return text(
+        {
+            "status": "void" if winner is None else "resolved",
+            "resolvedOutcome": "void" if winner is None else market.side(winner),
+            "resolvedOutcomeLabel": label,
+            "observedMarketCapUsd": json_number(observed, FEED_DECIMALS) if caps and observed is not None else None,
+            "payoutPerShareUsd": (
+                json_ratio_down(book.net_pool, book.shares[winner], 6) if alike and winner is not None else None
+            ),
+            "poolUsd": json_number(book.net_pool),
+            "refunded": refunded,
+            **market.times,
+            "txHash": _hex(tx),
+            "blockNumber": block,
+        }
+    )
+
+
+def position_ended(market: Named, *, outcome: int, winner: int, amount: int, shares: int, owed: int) -> str:
+    return text(
+        {
+            "side": market.side(outcome),
+            "resolvedOutcome": market.side(winner),
+            "sizeUsd": json_number(amount),
+            "shares": json_number(shares),
+            "payoutUsd": json_number(owed),
+        }
+    )
+
+
+def payout(market: Named, *, outcome: int | None, amount: int, stake_id: int, tx: bytes, **more: Any) -> str:
+    """A payout on its way, made or refused. `side` is null for a payment that came too late to be a stake."""
+    return text(
+        {
+            "amountUsd": json_number(amount),
+            "side": market.side(outcome),
+            "stakeId": str(stake_id),
+            "txHash": _hex(tx),
+            **more,
+        }
+    )
+
+
+def _hex(value: bytes) -> str:
+    return "0x" + value.hex()

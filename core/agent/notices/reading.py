@@ -1,0 +1,69 @@
+"""A wallet's events as every channel shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from psycopg import AsyncConnection
+from psycopg.rows import TupleRow
+
+from core.agent.notices.kinds import RESOLUTIONS, EventType, event_id
+
+Connection = AsyncConnection[TupleRow]
+
+_COLUMNS = "wallet, seq, source, occurrence, type, market_id, trade_id, at_micros, payload"
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One row of the log. `at_micros`: microseconds since 1970; `payload`: JSON as it goes out."""
+
+    id: str
+    wallet: bytes
+    seq: int
+    type: EventType
+    market_id: str | None
+    trade_id: bytes | None
+    at_micros: int
+    payload: str
+
+
+async def next_seq(connection: Connection, wallet: bytes) -> int:
+    """The number the wallet's next event will have."""
+    rows = await connection.execute("SELECT next_seq FROM agent_event_wallet WHERE wallet = %s", (wallet,))
+    row = await rows.fetchone()
+    return 0 if row is None else int(row[0])
+
+
+async def events_from(
+    connection: Connection, wallet: bytes, seq: int, limit: int, *, trade_id: bytes | None = None
+) -> list[Event]:
+    """In order, `seq` included; of one trade alone when it is named."""
+    narrowed = "" if trade_id is None else " AND trade_id = %(trade)s"
+    query = (
+        f"SELECT {_COLUMNS} FROM agent_event WHERE wallet = %(wallet)s AND seq >= %(seq)s{narrowed}"  # noqa: S608
+        " ORDER BY seq LIMIT %(limit)s"
+    )
+    values = {"wallet": wallet, "seq": seq, "limit": limit, "trade": trade_id}
+    return _events(await (await connection.execute(query.encode(), values, prepare=True)).fetchall())
+
+
+async def resolutions_after(connection: Connection, wallet: bytes, micros: int, limit: int) -> list[Event]:
+    """How the wallet's markets ended, after a moment."""
+    query = (
+        f"SELECT {_COLUMNS} FROM agent_event WHERE wallet = %s AND at_micros > %s AND type = ANY(%s)"  # noqa: S608
+        " ORDER BY at_micros, seq LIMIT %s"
+    )
+    kinds = [each.value for each in RESOLUTIONS]
+    return _events(await (await connection.execute(query.encode(), (wallet, micros, kinds, limit))).fetchall())
+
+
+def _events(rows: Sequence[tuple[Any, ...]]) -> list[Event]:
+    return [
+        Event(
+            event_id(source, occurrence), bytes(wallet), seq, EventType(kind), market_id, trade_id, at_micros, payload
+        )
+        for wallet, seq, source, occurrence, kind, market_id, trade_id, at_micros, payload in rows
+    ]

@@ -1,0 +1,121 @@
+"""Events of transactions on their way: a bet's settlement, a payout.
+
+The relayer adds them in the transaction that stores the signed bytes, before anything is sent: so they always come
+before what the chain says of it, and nothing is sent that was not told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from psycopg import AsyncConnection
+from psycopg.rows import TupleRow
+
+from core.agent.book import MarketStatus, StakeStatus
+from core.agent.notices import log as event_log
+from core.agent.notices import payloads
+from core.agent.notices.kinds import EventType, source_of
+from core.agent.notices.log import Draft
+from core.agent.notices.markets import named
+
+Connection = AsyncConnection[TupleRow]
+
+BETS = frozenset({"settle", "credit"})
+PAYOUTS = frozenset({"pay"})
+KINDS = BETS | PAYOUTS
+
+_WORD = 32
+# Somebody else of the same wallet may be adding events; a transaction is not held up for long by that.
+_LOCK_TIMEOUT_MS = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """A signed intent of one of `KINDS`."""
+
+    intent_id: int
+    kind: str
+    data: bytes
+    tx_hash: bytes
+
+
+async def tell(connection: Connection, chain_id: int, submitted: Sequence[Submitted]) -> None:
+    """Adds what is not told yet; call it within the transaction that stores them."""
+    drafts = [
+        *await _bets(connection, chain_id, {each.intent_id: each for each in submitted if each.kind in BETS}),
+        *await _payouts(connection, chain_id, [each for each in submitted if each.kind in PAYOUTS]),
+    ]
+    if drafts:
+        await connection.execute(f"SET LOCAL lock_timeout = {_LOCK_TIMEOUT_MS}".encode())
+        await event_log.append(connection, drafts)
+        await connection.execute("SET LOCAL lock_timeout = DEFAULT")
+
+
+async def _chain_now(connection: Connection, chain_id: int) -> int | None:
+    """The chain's clock as the index has it; None before its first block. What is sent now lands in a later block, so
+    no event of the chain is dated before the one that says it was sent."""
+    query = "SELECT coalesce(head_time, block_time) FROM chain_cursor WHERE chain_id = %s"
+    row = await (await connection.execute(query, (chain_id,))).fetchone()
+    return None if row is None or row[0] is None else int(row[0])
+
+
+async def _bets(connection: Connection, chain_id: int, submitted: dict[int, Submitted]) -> list[Draft]:
+    if not submitted:
+        return []
+    rows = await (
+        await connection.execute(
+            "SELECT intent_id, wallet, market_id, outcome, amount, bet_hash FROM agent_trade"
+            " WHERE intent_id = ANY(%s) ORDER BY intent_id",
+            (list(submitted),),
+        )
+    ).fetchall()
+    markets = await named(connection, {bytes(row[2]) for row in rows})
+    now = await _chain_now(connection, chain_id)
+    drafts = []
+    for intent_id, wallet, market_id, outcome, amount, bet_hash in rows:
+        market = markets.get(bytes(market_id))
+        if market is not None:
+            payload = payloads.bet_submitted(market, outcome, int(amount), submitted[intent_id].tx_hash)
+            source = source_of(EventType.BET_SUBMITTED, chain_id, intent_id)
+            kind, trade = EventType.BET_SUBMITTED, bytes(bet_hash)
+            drafts.append(Draft(bytes(wallet), kind, source, payload, market.id, trade, chain_at=now))
+    return drafts
+
+
+async def _payouts(connection: Connection, chain_id: int, submitted: Sequence[Submitted]) -> list[Draft]:
+    carried = {stake: each for each in submitted for stake in stakes_paid(each.data)}
+    if not carried:
+        return []
+    rows = await (
+        await connection.execute(
+            "SELECT s.stake_id, s.market_id, s.wallet, s.outcome, s.amount, s.shares, s.bet_hash, s.status,"
+            " m.status, m.winner FROM agent_stake s JOIN agent_market m USING (market_id) WHERE s.stake_id = ANY(%s)"
+            " ORDER BY s.stake_id",
+            (list(carried),),
+        )
+    ).fetchall()
+    markets = await named(connection, {bytes(row[1]) for row in rows})
+    now = await _chain_now(connection, chain_id)
+    drafts = []
+    for stake_id, market_id, wallet, outcome, amount, shares, bet_hash, status, market_status, winner in rows:
+        market, how = markets[bytes(market_id)], carried[stake_id]
+        won = winner if market_status == MarketStatus.RESOLVED else None
+        refund = status == StakeStatus.OWED_BACK or market.book.refunds(won)
+        owed = int(amount) if refund else market.book.owed(won, outcome, int(amount), int(shares))
+        payload = payloads.payout(
+            market, outcome=outcome, amount=owed, stake_id=stake_id, tx=how.tx_hash, refund=refund
+        )
+        source = source_of(EventType.PAYOUT_SUBMITTED, chain_id, how.intent_id, stake_id)
+        kind, trade = EventType.PAYOUT_SUBMITTED, bytes(bet_hash)
+        drafts.append(Draft(bytes(wallet), kind, source, payload, market.id, trade, chain_at=now))
+    return drafts
+
+
+def stakes_paid(data: bytes) -> list[int]:
+    """The stake ids of a `pay(bytes32,uint256[])` call; none when it is another call."""
+    words = [data[at : at + _WORD] for at in range(4, len(data), _WORD)]
+    if len(words) < 3 or int.from_bytes(words[1]) != 2 * _WORD or int.from_bytes(words[2]) != len(words) - 3:
+        return []
+    ids = [int.from_bytes(word) for word in words[3:]]
+    return [each for each in ids if each < 2**63]

@@ -1,0 +1,177 @@
+"""Numbers, times and outcomes of agent markets in words that are exactly true: nothing is rounded, no
+second is lost.
+
+Feed values have 8 decimals, times are Unix seconds. Every function takes any integer that a contract can hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from core.agent.book import Kind
+
+BINARY_KEYS = {Kind.THRESHOLD: ("yes", "no"), Kind.DIRECTION: ("up", "down")}
+FEED_DECIMALS = 8
+MAX_KEY = 64
+"""Characters of a side's key."""
+
+TOKEN_NAMES = {"BNKR": "Bankr", "AIXBT": "aixbt", "VIRTUAL": "Virtuals Protocol"}
+
+_ONE = 10**FEED_DECIMALS
+_SCALES = ((10**12, "T"), (10**9, "B"), (10**6, "M"))
+_SHORT_DECIMALS = 3
+_LAST_SECOND = 253_402_300_799  # of the year 9999
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    key: str
+    label: str
+    short_label: str
+    lower: int | None = None
+    upper: int | None = None
+    """Bounds of a bucket in feed units: lower inclusive, upper exclusive, None for an open end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What a feed observes, by its key in the deployment file, such as `BNKR/market_cap`."""
+
+    key: str
+
+    @property
+    def symbol(self) -> str:
+        return self.key.partition("/")[0].upper()
+
+    @property
+    def metric(self) -> str:
+        return self.key.partition("/")[2]
+
+    @property
+    def token_name(self) -> str:
+        return TOKEN_NAMES.get(self.symbol, self.symbol)
+
+    @property
+    def metric_words(self) -> str:
+        return self.metric.replace("_", " ")
+
+    @property
+    def name(self) -> str:
+        """In short titles: the token alone where it is about its market cap."""
+        return self.symbol if self.metric == "market_cap" else f"{self.symbol} {self.metric_words}"
+
+    @property
+    def metric_slug(self) -> str:
+        return "mcap" if self.metric == "market_cap" else slug(self.metric)
+
+
+# ---------------------------------------------------------------- numbers
+
+
+def usd_label(value: int) -> str:
+    """A feed value in dollars, exactly: `$100M`, `$41.09M`, `$41,095,586`, `$0.0412`."""
+    sign, size = ("-", -value) if value < 0 else ("", value)
+    for unit, letter in _SCALES:
+        if size >= unit * _ONE and size % (unit * _ONE // 10**_SHORT_DECIMALS) == 0:
+            return f"{sign}${_decimal(size, unit * _ONE)}{letter}"
+    return f"{sign}${_decimal(size, _ONE)}"
+
+
+def _decimal(value: int, one: int) -> str:
+    whole, rest = divmod(value, one)
+    digits = f"{rest:0{len(str(one)) - 1}d}".rstrip("0")
+    return f"{whole:,}.{digits}" if digits else f"{whole:,}"
+
+
+def level_slug(value: int) -> str:
+    """`usd_label` for ids and keys: `100m`, `41-09m`, `41095586`."""
+    return usd_label(value).replace("$", "").replace(",", "").replace(".", "-").lower()
+
+
+def slug(text: str) -> str:
+    """Lower-case letters and digits, all else hyphens."""
+    words = "".join(each if each.isascii() and each.isalnum() else " " for each in text.lower()).split()
+    return "-".join(words)
+
+
+# ---------------------------------------------------------------- times
+
+
+def moment(at: int) -> str:
+    """`2026-11-22 15:00 UTC`, or with seconds `2026-11-22T15:00:07Z`."""
+    when = _utc(at)
+    if when is None:
+        return f"Unix second {at}"
+    return f"{when:%Y-%m-%dT%H:%M:%S}Z" if at % 60 else f"{when:%Y-%m-%d %H:%M} UTC"
+
+
+def beside(at: int, other: int) -> str:
+    """A moment named next to another one, without the day if that is the same: `14:55 UTC`, `14:55:07 UTC`."""
+    when, then = _utc(at), _utc(other)
+    if when is None or then is None or when.date() != then.date():
+        return moment(at)
+    return f"{when:%H:%M:%S} UTC" if at % 60 else f"{when:%H:%M} UTC"
+
+
+def interval(start: int, end: int) -> str:
+    """`2026-11-22 15:00 to 16:00 UTC`, and in full where that would lose a day or a second."""
+    first, last = _utc(start), _utc(end)
+    if first is None or last is None or start % 60 or end % 60 or first.date() != last.date():
+        return f"{moment(start)} to {moment(end)}"
+    return f"{first:%Y-%m-%d %H:%M} to {last:%H:%M} UTC"
+
+
+def time_slug(at: int, other: int | None = None) -> str:
+    """For ids: `2026-11-22-1500`, with seconds `2026-11-22-150007`; without the day if that is the other's."""
+    when, then = _utc(at), None if other is None else _utc(other)
+    if when is None:
+        return str(at)
+    clock = f"{when:%H%M%S}" if at % 60 else f"{when:%H%M}"
+    return clock if then is not None and then.date() == when.date() else f"{when:%Y-%m-%d}-{clock}"
+
+
+def duration(seconds: int) -> str:
+    """In the largest unit that loses nothing: `2 hours`, `90 minutes`, `75 seconds`."""
+    for size, name in ((3600, "hour"), (60, "minute")):
+        if seconds and seconds % size == 0:
+            return _many(seconds // size, name)
+    return _many(seconds, "second")
+
+
+def _many(count: int, name: str) -> str:
+    return f"{count} {name}" if count == 1 else f"{count} {name}s"
+
+
+def _utc(at: int) -> datetime | None:
+    return datetime.fromtimestamp(at, UTC) if 0 <= at <= _LAST_SECOND else None
+
+
+# ---------------------------------------------------------------- outcomes
+
+
+def outcomes_of(kind: Kind, bounds: Sequence[int]) -> tuple[Outcome, ...]:
+    """A market's outcomes in the contract's order. The keys are what trades name as their side."""
+    if kind in BINARY_KEYS:
+        return tuple(Outcome(key, key.capitalize(), key.capitalize()) for key in BINARY_KEYS[kind])
+    lowers, uppers = (None, *bounds), (*bounds, None)
+    named = [_bucket(lower, upper) for lower, upper in zip(lowers, uppers, strict=True)]
+    if any(len(each.key) > MAX_KEY for each in named) or len({each.key for each in named}) < len(named):
+        return tuple(Outcome(f"b{at}", e.label, e.short_label, e.lower, e.upper) for at, e in enumerate(named))
+    return tuple(named)
+
+
+def _bucket(lower: int | None, upper: int | None) -> Outcome:
+    if lower is None and upper is None:
+        return Outcome("any", "Any", "Any")
+    if lower is None:
+        assert upper is not None
+        top = usd_label(upper)
+        return Outcome(f"under-{level_slug(upper)}", f"Under {top}", f"<{top}", None, upper)
+    low = usd_label(lower)
+    if upper is None:
+        return Outcome(f"from-{level_slug(lower)}", f"{low} or more", f"≥{low}", lower, None)
+    top = usd_label(upper)
+    key = f"{level_slug(lower)}-to-{level_slug(upper)}"
+    return Outcome(key, f"{low} to under {top}", f"{low}–{top}", lower, upper)

@@ -1,0 +1,375 @@
+"""The agent contracts' events: settlement wallet, resolver and lister.
+
+Amounts, weights and shares are token units (6 decimals), feed values have 8 decimals, times are Unix seconds. Market
+ids are 32 bytes, addresses 20. `t` is the joined topics, `d` the data.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from core.contracts.events.layout import by_topic, decoded, layout, num, text
+
+AGENT_MARKET = b"a"
+"""Entity: everything about one market, `a` and the market's id."""
+AGENT_VENUE = b"w"
+"""Entity: what belongs to no market: roles, feeds, bounds, the pause, fee sweeps."""
+
+SPEC_TYPE = "(uint8,address,int256,int256[],bool,uint64,uint64,uint64,uint64,uint32[])"
+TERMS_TYPE = "(uint16,uint64,bool,uint32,uint64,uint64,uint64)"
+BOUNDS_TYPE = "(uint16,uint32,uint32,uint32,uint32)"
+READING_TYPE = "(uint80,int256,uint64)"
+
+
+class MarketOpened(msgspec.Struct, frozen=True):
+    """The settlement wallet's part of a market."""
+
+    market_id: bytes
+    index: int
+    opens_at: int
+    closes_at: int
+    fee_bps: int
+    pot_cap: int
+    weights: tuple[int, ...]
+
+
+class MarketSpec(msgspec.Struct, frozen=True):
+    """What the lister chose. kind 0 threshold, 1 range, 2 direction."""
+
+    kind: int
+    feed: bytes
+    target: int
+    bounds: tuple[int, ...]
+    early_resolvable: bool
+    opens_at: int
+    closes_at: int
+    start_at: int
+    ends_at: int
+    weights: tuple[int, ...]
+
+
+class MarketTerms(msgspec.Struct, frozen=True):
+    """What the Safe's bounds made of it."""
+
+    fee_bps: int
+    pot_cap: int
+    published: bool
+    max_age: int
+    early_from: int
+    settles_after: int
+    voids_after: int
+
+
+class MarketListed(msgspec.Struct, frozen=True):
+    """The lister's part of a market."""
+
+    market_id: bytes
+    feed: bytes
+    lister: bytes
+    spec: MarketSpec
+    terms: MarketTerms
+    metadata: str
+
+
+class MarketRegistered(msgspec.Struct, frozen=True, gc=False):
+    """The resolver's part of a market."""
+
+    market_id: bytes
+    feed: bytes
+
+
+class Reading(msgspec.Struct, frozen=True, gc=False):
+    """One round of a feed. All zeros: it played no part."""
+
+    round_id: int
+    answer: int
+    updated_at: int
+
+
+class MarketDecided(msgspec.Struct, frozen=True, gc=False):
+    """`code` is the winning outcome, or the reason of a void one."""
+
+    market_id: bytes
+    is_void: bool
+    code: int
+    end: Reading
+    start: Reading
+
+
+class Staked(msgspec.Struct, frozen=True, gc=False):
+    market_id: bytes
+    stake_id: int
+    wallet: bytes
+    outcome: int
+    amount: int
+    fee: int
+    shares: int
+    nonce: bytes
+    bet_hash: bytes
+    idem_hash: bytes
+    builder: bytes
+    ref: bytes
+
+
+class RefundBooked(msgspec.Struct, frozen=True, gc=False):
+    market_id: bytes
+    stake_id: int
+    wallet: bytes
+    amount: int
+    reason: int
+    nonce: bytes
+    bet_hash: bytes
+    idem_hash: bytes
+
+
+class MarketResolved(msgspec.Struct, frozen=True, gc=False):
+    market_id: bytes
+    outcome: int
+
+
+class MarketVoided(msgspec.Struct, frozen=True, gc=False):
+    market_id: bytes
+    reason: int
+
+
+class Paid(msgspec.Struct, frozen=True, gc=False):
+    market_id: bytes
+    stake_id: int
+    wallet: bytes
+    amount: int
+    refund: bool
+
+
+class PayoutFailed(msgspec.Struct, frozen=True, gc=False):
+    market_id: bytes
+    stake_id: int
+    wallet: bytes
+    amount: int
+
+
+class WalletFeesSwept(msgspec.Struct, frozen=True, gc=False):
+    amount: int
+
+
+class StakesPaused(msgspec.Struct, frozen=True, gc=False):
+    paused: bool
+
+
+class RoleSet(msgspec.Struct, frozen=True, gc=False):
+    role: bytes
+    account: bytes
+    allowed: bool
+
+
+class BoundsSet(msgspec.Struct, frozen=True, gc=False):
+    fee_bps: int
+    min_weight: int
+    max_weight: int
+    dispute_window: int
+    void_delay: int
+
+
+class AgentFeedSet(msgspec.Struct, frozen=True, gc=False):
+    feed: bytes
+    allowed: bool
+    published: bool
+    memory: int
+    max_age: int
+    lag: int
+    pot_cap: int
+    step: int  # of its grid; 0: it writes rounds
+
+
+class FeedCondemned(msgspec.Struct, frozen=True, gc=False):
+    feed: bytes
+
+
+class ListerSet(msgspec.Struct, frozen=True, gc=False):
+    account: bytes
+    allowed: bool
+
+
+# ---------------------------------------------------------------- entities
+
+
+def market_entity(market_id: bytes) -> bytes:
+    return AGENT_MARKET + market_id
+
+
+def _by_market(t: bytes, _d: bytes) -> bytes:
+    return AGENT_MARKET + t[32:64]
+
+
+def _by_venue(_t: bytes, _d: bytes) -> bytes:
+    return AGENT_VENUE
+
+
+# ---------------------------------------------------------------- decoders
+
+
+# A market is opened once: there the general decoder costs nothing.
+
+
+def _market_opened(t: bytes, d: bytes) -> MarketOpened:
+    kinds = ["uint32", "uint64", "uint64", "uint16", "uint64", "uint32[]"]
+    index, opens_at, closes_at, fee_bps, pot_cap, weights = decoded("MarketOpened", kinds, d)
+    return MarketOpened(t[32:64], index, opens_at, closes_at, fee_bps, pot_cap, tuple(weights))
+
+
+def _market_listed(t: bytes, d: bytes) -> MarketListed:
+    # The text is read as bytes: anybody with a lister's key may have written anything.
+    spec, terms, metadata = decoded("MarketListed", [SPEC_TYPE, TERMS_TYPE, "bytes"], d)
+    kind, feed, target, bounds, early, opens_at, closes_at, start_at, ends_at, weights = spec
+    times = (opens_at, closes_at, start_at, ends_at)
+    return MarketListed(
+        t[32:64],
+        t[76:96],
+        t[108:128],
+        MarketSpec(kind, bytes.fromhex(feed[2:]), target, tuple(bounds), early, *times, tuple(weights)),
+        MarketTerms(*terms),
+        text(metadata),
+    )
+
+
+def _market_registered(t: bytes, _d: bytes) -> MarketRegistered:
+    return MarketRegistered(t[32:64], t[76:96])
+
+
+def _market_decided(t: bytes, d: bytes) -> MarketDecided:
+    return MarketDecided(t[32:64], d[31] != 0, d[63], _reading(d[64:160]), _reading(d[160:256]))
+
+
+def _reading(d: bytes) -> Reading:
+    return Reading(num(d[0:32]), num(d[32:64], signed=True), num(d[64:96]))
+
+
+def _staked(t: bytes, d: bytes) -> Staked:
+    return Staked(
+        t[32:64],
+        num(t[64:96]),
+        t[108:128],
+        d[31],
+        num(d[32:64]),
+        num(d[64:96]),
+        num(d[96:128]),
+        d[128:160],
+        d[160:192],
+        d[192:224],
+        d[236:256],
+        d[256:288],
+    )
+
+
+def _refund_booked(t: bytes, d: bytes) -> RefundBooked:
+    return RefundBooked(t[32:64], num(t[64:96]), t[108:128], num(d[0:32]), d[63], d[64:96], d[96:128], d[128:160])
+
+
+def _market_resolved(t: bytes, d: bytes) -> MarketResolved:
+    return MarketResolved(t[32:64], d[31])
+
+
+def _market_voided(t: bytes, d: bytes) -> MarketVoided:
+    return MarketVoided(t[32:64], d[31])
+
+
+def _paid(t: bytes, d: bytes) -> Paid:
+    return Paid(t[32:64], num(t[64:96]), t[108:128], num(d[0:32]), d[63] != 0)
+
+
+def _payout_failed(t: bytes, d: bytes) -> PayoutFailed:
+    return PayoutFailed(t[32:64], num(t[64:96]), t[108:128], num(d))
+
+
+def _fees_swept(_t: bytes, d: bytes) -> WalletFeesSwept:
+    return WalletFeesSwept(num(d))
+
+
+def _stakes_paused(_t: bytes, d: bytes) -> StakesPaused:
+    return StakesPaused(d[31] != 0)
+
+
+def _role_set(t: bytes, d: bytes) -> RoleSet:
+    return RoleSet(t[32:64], t[76:96], d[31] != 0)
+
+
+def _bounds_set(_t: bytes, d: bytes) -> BoundsSet:
+    return BoundsSet(*(num(d[at : at + 32]) for at in range(0, 160, 32)))
+
+
+def _feed_set(t: bytes, d: bytes) -> AgentFeedSet:
+    return AgentFeedSet(t[44:64], d[31] != 0, d[63] != 0, *(num(d[at : at + 32]) for at in range(64, 224, 32)))
+
+
+def _feed_condemned(t: bytes, _d: bytes) -> FeedCondemned:
+    return FeedCondemned(t[44:64])
+
+
+def _lister_set(t: bytes, d: bytes) -> ListerSet:
+    return ListerSet(t[44:64], d[31] != 0)
+
+
+# ---------------------------------------------------------------- layouts
+
+WALLET_EVENTS = by_topic(
+    layout(
+        "MarketOpened(bytes32 indexed marketId, uint32 index, uint64 opensAt, uint64 closesAt, uint16 feeBps,"
+        " uint64 potCap, uint32[] weights)",
+        _market_opened,
+        _by_market,
+    ),
+    layout(
+        "Staked(bytes32 indexed marketId, uint256 indexed stakeId, address indexed wallet, uint8 outcome,"
+        " uint256 amount, uint256 fee, uint256 shares, bytes32 nonce, bytes32 betHash, bytes32 idemHash,"
+        " address builder, bytes32 ref)",
+        _staked,
+        _by_market,
+    ),
+    layout(
+        "RefundBooked(bytes32 indexed marketId, uint256 indexed stakeId, address indexed wallet, uint256 amount,"
+        " uint8 reason, bytes32 nonce, bytes32 betHash, bytes32 idemHash)",
+        _refund_booked,
+        _by_market,
+    ),
+    layout("MarketResolved(bytes32 indexed marketId, uint8 outcome)", _market_resolved, _by_market),
+    layout("MarketVoided(bytes32 indexed marketId, uint8 reason)", _market_voided, _by_market),
+    layout(
+        "Paid(bytes32 indexed marketId, uint256 indexed stakeId, address indexed wallet, uint256 amount, bool refund)",
+        _paid,
+        _by_market,
+    ),
+    layout(
+        "PayoutFailed(bytes32 indexed marketId, uint256 indexed stakeId, address indexed wallet, uint256 amount)",
+        _payout_failed,
+        _by_market,
+    ),
+    layout("FeesSwept(uint256 amount)", _fees_swept, _by_venue),
+    layout("StakesPaused(bool paused)", _stakes_paused, _by_venue),
+    layout("RoleSet(bytes32 indexed role, address indexed account, bool allowed)", _role_set, _by_venue),
+)
+
+AGENT_RESOLVER_EVENTS = by_topic(
+    layout("MarketRegistered(bytes32 indexed marketId, address indexed feed)", _market_registered, _by_market),
+    layout(
+        f"MarketDecided(bytes32 indexed marketId, bool isVoid, uint8 code, {READING_TYPE} end, {READING_TYPE} start)",
+        _market_decided,
+        _by_market,
+    ),
+)
+
+AGENT_LISTER_EVENTS = by_topic(
+    layout(
+        "MarketListed(bytes32 indexed marketId, address indexed feed, address indexed lister,"
+        f" {SPEC_TYPE} spec, {TERMS_TYPE} terms, string metadata)",
+        _market_listed,
+        _by_market,
+    ),
+    layout(f"BoundsSet({BOUNDS_TYPE} bounds)", _bounds_set, _by_venue),
+    layout(
+        "FeedSet(address indexed feed, bool allowed, bool published, uint32 memory_, uint32 maxAge, uint32 lag,"
+        " uint64 potCap, uint32 step)",
+        _feed_set,
+        _by_venue,
+    ),
+    layout("FeedCondemned(address indexed feed)", _feed_condemned, _by_venue),
+    layout("ListerSet(address indexed account, bool allowed)", _lister_set, _by_venue),
+)

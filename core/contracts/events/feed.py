@@ -1,0 +1,65 @@
+"""Feeds: Chainlink aggregators, our own feeds and local ones all announce a round the same way. A pool feed also says
+what it computed the round from."""
+
+from __future__ import annotations
+
+import msgspec
+
+from core.contracts.events.layout import WORD, UndecodableLog, by_topic, layout, num
+
+
+class AnswerUpdated(msgspec.Struct, frozen=True, gc=False):
+    """`answer` has 8 decimals. `round_id` is as the emitter counts: `phase << 64 | n` for a feed that is its own proxy,
+    plain n for an aggregator behind one. `updated_at` is Unix seconds."""
+
+    answer: int
+    round_id: int
+    updated_at: int
+
+
+class Measure(msgspec.Struct, frozen=True, gc=False):
+    """What one pool said of the window: its tick cumulatives as `observe` gives them, its harmonic mean liquidity, and
+    the seconds from its last observation to the window's end."""
+
+    start_cumulative: int
+    end_cumulative: int
+    liquidity: int
+    quiet: int
+
+
+class ReadingMeasured(msgspec.Struct, frozen=True):
+    """What a pool feed's round was computed from, one measure a pool; `quality` as IPoolFeed.Quality."""
+
+    round_id: int
+    quality: int
+    measures: tuple[Measure, ...]
+
+
+_MEASURE_BYTES = 4 * WORD
+
+
+def _answer_updated(t: bytes, d: bytes) -> AnswerUpdated:
+    return AnswerUpdated(num(t[32:64], signed=True), num(t[64:96]), num(d))
+
+
+def _reading_measured(t: bytes, d: bytes) -> ReadingMeasured:
+    offset = num(d[32:64])
+    start = offset + WORD
+    count = num(d[offset:start])
+    if start > len(d) or start + count * _MEASURE_BYTES > len(d):
+        raise UndecodableLog(f"ReadingMeasured: {count} measures do not fit into {len(d)} bytes of data.")
+    places = range(start, start + count * _MEASURE_BYTES, _MEASURE_BYTES)
+    return ReadingMeasured(num(t[32:64]), num(d[:32]), tuple(_measure(d[at : at + _MEASURE_BYTES]) for at in places))
+
+
+def _measure(d: bytes) -> Measure:
+    return Measure(num(d[:32], signed=True), num(d[32:64], signed=True), num(d[64:96]), num(d[96:128]))
+
+
+FEED_EVENTS = by_topic(
+    layout("AnswerUpdated(int256 indexed current, uint256 indexed roundId, uint256 updatedAt)", _answer_updated),
+    layout(
+        "ReadingMeasured(uint256 indexed roundId, uint8 quality, (int56,int56,uint128,uint32)[] measures)",
+        _reading_measured,
+    ),
+)

@@ -1,0 +1,119 @@
+"""LISTEN / NOTIFY that survives a lost connection.
+
+PostgreSQL keeps no notifications for a listener who is away. So after every (re)connection the first thing delivered is
+a notice with `missed=True`: whoever listens must then read the present state again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
+
+import psycopg
+from psycopg import AsyncConnection, sql
+from psycopg.rows import TupleRow
+
+from core.db.engine import connect
+from core.errors import DatabaseError, DatabaseRefused
+from core.log import get_logger
+from core.service.cancelling import heed_cancellation
+
+log = get_logger(__name__)
+
+# How long silence may last before the connection is asked whether it still lives.
+IDLE_SECONDS = 5.0
+MAX_PAUSE_SECONDS = 2.0
+PAYLOAD_MAX_BYTES = 7999  # PostgreSQL's limit; a longer payload is an error in the sender
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """One notification, or (`missed`) the news that some may have been lost."""
+
+    channel: str
+    payload: str
+    missed: bool = False
+
+
+async def listen(url: str, channels: Sequence[str]) -> AsyncGenerator[Notice, None]:
+    """Notices for ever, reconnecting as needed. Close it (`contextlib.aclosing`) to let go of the connection."""
+    pause = 0.1
+    while True:
+        heed_cancellation()
+        try:
+            connection = await connect(url, application_name="vpm-listen")
+        except DatabaseRefused:
+            raise
+        except DatabaseError as error:
+            log.warning(error.message, action="notify.no_database")
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, MAX_PAUSE_SECONDS)
+            continue
+        try:
+            for channel in channels:
+                await connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
+            pause = 0.1
+            heed_cancellation()
+            yield Notice("", "", missed=True)
+            while True:
+                async for note in connection.notifies(timeout=IDLE_SECONDS):
+                    yield Notice(note.channel, note.payload)
+                    heed_cancellation()
+                heed_cancellation()
+                async with asyncio.timeout(IDLE_SECONDS):
+                    await connection.execute("SELECT 1")
+        except (psycopg.Error, TimeoutError, OSError) as error:
+            log.warning("the notification connection was lost", action="notify.lost", why=error)
+        finally:
+            with contextlib.suppress(psycopg.Error, OSError):
+                await connection.close()
+        await asyncio.sleep(pause)
+        pause = min(pause * 2, MAX_PAUSE_SECONDS)
+
+
+class News:
+    """Whether something was told since it was last forgotten: for a loop that reads, and waits for a reason to read."""
+
+    def __init__(self) -> None:
+        self._told = asyncio.Event()
+        self._listening: asyncio.Task[None] | None = None
+
+    def forget(self) -> None:
+        """To be called before reading: what is told during the reading is a reason for the next."""
+        self._told.clear()
+
+    def tell(self) -> None:
+        self._told.set()
+
+    async def wait(self, timeout_seconds: float) -> None:
+        """Until something is told, or time is up. Raises whatever ended the listener."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_seconds):
+                await self._told.wait()
+        if self._listening is not None and self._listening.done():
+            self._listening.result()
+
+    @contextlib.asynccontextmanager
+    async def of(
+        self, url: str, channel: str, hear: Callable[[Notice], None] = lambda _notice: None
+    ) -> AsyncIterator[None]:
+        """Listens meanwhile; `hear` is given each notice before it counts as told."""
+        self._listening = asyncio.create_task(self._listen(url, channel, hear), name=f"news of {channel}")
+        try:
+            yield
+        finally:
+            self._listening.cancel()
+            await asyncio.gather(self._listening, return_exceptions=True)
+
+    async def _listen(self, url: str, channel: str, hear: Callable[[Notice], None]) -> None:
+        async with contextlib.aclosing(listen(url, [channel])) as notices:
+            async for notice in notices:
+                hear(notice)
+                self.tell()
+
+
+async def notify(connection: AsyncConnection[TupleRow], channel: str, payload: str = "") -> None:
+    """Sends a notification; inside a transaction it goes out with the commit, or not at all."""
+    await connection.execute("SELECT pg_notify(%s, %s)", (channel, payload))

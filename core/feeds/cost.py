@@ -1,0 +1,221 @@
+"""What an attacker pays to move a reading, and the most that may stand on it so that he cannot earn by it.
+
+A reading is the mean of the log price over a window. To move it by x he pushes the price by x and lets it stay, which
+is the cheapest way: a move of y for a part of the window takes y * part = x, and costs rise faster than moves.
+
+**Nobody arbitrages.** The push stays until he takes it back. A swap of Q dollars pays the fee phi * Q each way. He may
+also keep what he bought, sell it where the price was not pushed, and lose phi * Q + Q * x / 2. The cheaper one counts.
+
+**Arbitraged every block.** Somebody brings the price back, but only into the pool's fee band: inside it nobody earns
+by doing so. A push inside the band therefore stays and costs at most phi * Q + Q * x / 2; one beyond it has to be
+made anew in every block.
+
+**The cap.** `D1` is what moves the price by 1%, so pushing by x takes about 100 * D1 * x dollars, and half a round trip
+costs 100 * phi * D1 * x. The reading itself wanders by `sd = sigma * sqrt(window / 3)` while it is being measured. Who
+looks on and pushes only when little is missing earns more than one who decides beforehand; how much is the solution of
+a control problem, which `tests/unit/test_pool_impact_bound.py` solves. A market of `50 * phi * D1 * sd` dollars adds
+less to his bet than the fee of that bet, provided that
+
+- the window is long enough for the fee: `phi <= 0.2 * sigma * sqrt(window)`. Else the place of the price in its band is
+  known beforehand, and to move it inside costs next to nothing: `REACHES` says how far the cap falls;
+- the part of the depth that may be the attacker's own (`own_share`) is left out: he withdraws it, or earns its fees;
+- no bucket of a range is narrower than `sd`, and no outcome is less likely than 1%.
+
+(500 in place of 50 is where a push decided at the beginning of the window stops paying. One who looks on adds 24% to a
+bet at even odds there, and 61% if he can sell what he bought elsewhere.)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
+from typing import Final
+
+from core.feeds.uniswap import Pool
+from core.feeds.uniswap.prices import FEE_ONE
+from core.feeds.uniswap.ticks import MAX_SQRT_PRICE, MIN_SQRT_PRICE, sqrt_price_at
+
+MOVES: Final = (0.005, 0.01, 0.05, 0.2)
+BLOCK_SECONDS: Final = 2
+REACH_TICKS: Final = 25_000
+"""How far to both sides liquidity is looked at: prices between a twelfth and twelve times the present one."""
+FLOOR: Final = Fraction(1, 10)
+"""Of its reference liquidity; a reading with less in harmonic mean over the window is no good."""
+SAFE_SHARE: Final = 0.5
+"""Of the depth that is taken to be the attacker's own unless somebody knows better."""
+
+FULL_REACH: Final = 0.2
+REACHES: Final = ((FULL_REACH, 50.0), (0.3, 20.0), (0.4, 10.0), (0.6, 4.0))
+"""Up to which part of what the price wanders over the window the fee band may hold, for which factor; beyond: 0."""
+SECONDS_PER_YEAR: Final = 365.25 * 86_400
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A pool of a feed and what a unit of each of its tokens is worth in dollars, before anybody pushes it."""
+
+    name: str
+    pool: Pool
+    usd0: float
+    usd1: float
+
+    @property
+    def phi(self) -> float:
+        return self.pool.fee_pips / FEE_ONE
+
+    def lost(self, amount0: int, amount1: int) -> float:
+        """Dollars that swaps left in the pool and with its providers: positive amounts came in."""
+        return amount0 * self.usd0 + amount1 * self.usd1
+
+    def depth(self) -> float:
+        """D1: the dollars that move the price by 1%, in the direction that takes fewer."""
+        return min(self._through(0.01), self._through(-0.01))
+
+    def _through(self, move: float) -> float:
+        swapped = self.pool.copy().swap_to(moved(self.pool.sqrt_price, move), self.pool.history.newest.at)
+        into = swapped.amount0 * self.usd0 if swapped.amount0 > 0 else swapped.amount1 * self.usd1
+        return into * (1 - self.phi)
+
+    # ---------------------------------------------------------------- Pushes
+
+    def held(self, move: float) -> float:
+        """What a push of the log price costs while nobody arbitrages: it stays, and comes back at the end."""
+        pool, now = self.pool.copy(), self.pool.history.newest.at
+        there = pool.swap_to(moved(pool.sqrt_price, move), now)
+        back = pool.swap_to(self.pool.sqrt_price, now)
+        kept = self.lost(there.amount0, there.amount1)
+        return min(kept, self.lost(there.amount0 + back.amount0, there.amount1 + back.amount1))
+
+    def repeated(self, move: float, blocks: int) -> float:
+        """The same where every block is arbitraged back to the edge of the fee band."""
+        pool, now = self.pool.copy(), self.pool.history.newest.at
+        there = pool.swap_to(moved(pool.sqrt_price, move), now)
+        first = self.lost(there.amount0, there.amount1)
+        band = -math.log(1 - self.phi)
+        if abs(move) <= band:
+            return first
+        start = self.pool.copy()
+        start.swap_to(moved(self.pool.sqrt_price, math.copysign(band, move)), now)
+        again = start.swap_to(moved(self.pool.sqrt_price, move), now)
+        return first + (blocks - 1) * self.lost(again.amount0, again.amount1)
+
+    def cheapest_held(self, move: float) -> float:
+        return min(self.held(move), self.held(-move))
+
+    def cheapest_repeated(self, move: float, window: int) -> float:
+        blocks = math.ceil(window / BLOCK_SECONDS)
+        return min(self.repeated(move, blocks), self.repeated(-move, blocks))
+
+    # ---------------------------------------------------------------- Pushing the liquidity out of range
+
+    def push_out(self, window: int, own_share: float = 0.0) -> PushOut | None:
+        """The cheapest way to make a reading worthless by pushing the price to where there is hardly any liquidity,
+        for somebody who withdraws his own share of it first.
+
+        None: there is enough of it everywhere, so only its other providers could.
+        """
+        others = 1 - Fraction(own_share)
+        usual = 1 / (others * max(1, self.pool.liquidity))
+        bar = 1 / (FLOOR * max(1, self.pool.liquidity))
+        ways = []
+        for tick, liquidity in stretches(self.pool):
+            slower = 1 / (others * max(1, liquidity)) - usual
+            if slower <= 0:
+                continue
+            seconds = max(1, math.floor(window * (bar - usual) / slower) + 1)
+            if seconds > window:
+                continue
+            move = 2 * math.log(sqrt_price_at(tick) / self.pool.sqrt_price)
+            held = self.held(move) * float(others)
+            blocks = math.ceil(seconds / BLOCK_SECONDS)
+            repeated = self.repeated(move, blocks) * float(others) if blocks > 1 else held
+            ways.append(PushOut(tick, seconds, held, repeated))
+        return min(ways, key=lambda way: way.held, default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class PushOut:
+    """Where the liquidity ends, how long the price has to stay there, and what both cost."""
+
+    tick: int
+    seconds: int
+    held: float
+    repeated: float
+
+
+def moved(sqrt_price: int, move: float) -> int:
+    """A price after a move of its logarithm, inside what a pool can have."""
+    after = int(sqrt_price * math.exp(move / 2))
+    return min(max(after, MIN_SQRT_PRICE + 1), MAX_SQRT_PRICE - 1)
+
+
+def stretches(pool: Pool) -> list[tuple[int, int]]:
+    """Where the liquidity in range changes, on both sides of the price and within reach: the nearest tick of each
+    stretch, and how much there is from it on."""
+    found: list[tuple[int, int]] = []
+    liquidity = pool.liquidity
+    for tick in (each for each in pool.initialized if each > pool.tick):
+        liquidity += pool.ticks[tick].net
+        found.append((tick, liquidity))
+    liquidity = pool.liquidity
+    for tick in (each for each in reversed(pool.initialized) if each <= pool.tick):
+        liquidity -= pool.ticks[tick].net
+        found.append((tick - 1, liquidity))
+    return [(tick, there) for tick, there in found if abs(tick - pool.tick) <= REACH_TICKS]
+
+
+# ---------------------------------------------------------------- The cap
+
+
+@dataclass(frozen=True, slots=True)
+class Cap:
+    """How many dollars may stand on one market of a feed, and of what that is made."""
+
+    dollars: float
+    by_pushes: float
+    by_push_out: float | None
+    sd: float
+    reach: float
+    factor: float
+    resistance: float  # phi * D1, over all pools, without the attacker's own
+
+    @property
+    def window_is_long_enough(self) -> bool:
+        return self.reach <= FULL_REACH
+
+
+def cap_factor(reach: float) -> float:
+    """What stands in place of 50 when the window is short for the fee."""
+    return next((factor for most, factor in REACHES if reach <= most), 0.0)
+
+
+def pot_cap(sources: Sequence[Source], sigma: float, window: int, own_share: float = SAFE_SHARE) -> Cap:
+    """`sigma`: of the log price, per square root of a second. Over several pools in a row the cheapest mixture of
+    pushes counts, so their resistances add like those of wires side by side, and their fee bands add up."""
+    resistance = 1 / sum(1 / (each.phi * each.depth()) for each in sources) * (1 - own_share)
+    sd = sigma * math.sqrt(window / 3)
+    reach = sum(each.phi for each in sources) / (sigma * math.sqrt(window))
+    factor = cap_factor(reach)
+    by_pushes = factor * resistance * sd
+    outs = [out.held for each in sources if (out := each.push_out(window, own_share)) is not None]
+    by_push_out = min(outs, default=None)
+    dollars = by_pushes if by_push_out is None else min(by_pushes, by_push_out)
+    return Cap(dollars, by_pushes, by_push_out, sd, reach, factor, resistance)
+
+
+def least_window(sources: Sequence[Source], sigma: float) -> int:
+    """The shortest window, in whole minutes, that is long enough for the fees."""
+    seconds = (sum(each.phi for each in sources) / (FULL_REACH * sigma)) ** 2
+    return math.ceil(seconds / 60) * 60
+
+
+def sigma_of(means: Sequence[float], seconds: int) -> float:
+    """The volatility, per square root of a second, from means of the log price over spans of `seconds` that follow each
+    other: for a price that wanders, neighbouring means differ by sigma * sqrt(2 / 3 * seconds)."""
+    steps = [after - before for before, after in pairwise(means)]
+    if len(steps) < 2:
+        raise ValueError("A volatility needs three spans at least.")
+    return math.sqrt(sum(step * step for step in steps) / len(steps) * 3 / (2 * seconds))

@@ -1,0 +1,69 @@
+"""Which readings of a pool feed a market is decided by, and which of them have still to be recorded. Pure.
+
+A pool feed has a reading for each multiple of its step. A market is decided by the reading at its end and, if it asks
+for a direction, the one at its start. One that settles as soon as a target is reached counts only readings that
+somebody recorded, so it wants each of its interval. Times are Unix seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Set
+from dataclasses import dataclass
+from itertools import islice
+
+from core.agent.book import Kind
+
+MAX_RING = 65_535
+"""Observations a pool can remember, at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What a market needs of its feed: single moments, and an interval of which it counts every reading."""
+
+    moments: tuple[int, ...]
+    interval: tuple[int, int] | None = None
+
+    @classmethod
+    def of(cls, kind: int, *, early_resolvable: bool, early_from: int, start_at: int, ends_at: int) -> Needs:
+        if early_resolvable:
+            return cls((ends_at,), (early_from, ends_at))
+        return cls((start_at, ends_at) if Kind(kind) is Kind.DIRECTION else (ends_at,))
+
+    def times(self, step: int, oldest: int, before: int) -> Iterator[int]:
+        """The grid times it needs from `oldest` on that are over at `before`, in no order; some may come twice."""
+        for moment in self.moments:
+            if oldest <= (at := grid_time(moment, step)) < before:
+                yield at
+        if self.interval is not None:
+            first, last = self.interval
+            # A reading before the interval cannot be a crossing in it.
+            yield from range(next_grid_time(max(first, oldest), step), min(last, before - 1) + 1, step)
+
+
+def grid_time(moment: int, step: int) -> int:
+    """The last multiple of `step` at or before a moment: the reading that counts then."""
+    return moment - moment % step
+
+
+def next_grid_time(moment: int, step: int) -> int:
+    """The first multiple of `step` at or after a moment."""
+    return -(-moment // step) * step
+
+
+def missing(needs: Iterable[Needs], recorded: Set[int], step: int, oldest: int, before: int) -> list[int]:
+    """The grid times from `oldest` on that are needed, over at `before` and not recorded; oldest first, since those
+    are forgotten first."""
+    return sorted({at for need in needs for at in need.times(step, oldest, before)} - recorded)
+
+
+def batches(times: list[int], size: int, most: int) -> list[tuple[int, ...]]:
+    """The first of them, in groups for one transaction each."""
+    walk = iter(times)
+    return [batch for _ in range(most) if (batch := tuple(islice(walk, size)))]
+
+
+def ring_for(outage: int, window: int, step: int) -> int:
+    """How many observations a pool must remember so that nothing is forgotten while nobody records for `outage`
+    seconds, at one observation a second, the most there can be."""
+    return min(outage + window + step + 1, MAX_RING)

@@ -1,0 +1,156 @@
+"""A pool of a chain as its exact mirror: price, fee, and the liquidity of every tick within reach, all at one block;
+and the mean prices that it remembers of the past."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Final
+
+from core.chain import Abi, Block, ChainClient, Contract, RpcError, checksum
+from core.errors import VpmError
+from core.feeds.cost import REACH_TICKS
+from core.feeds.uniswap import History, Observation, Pool
+from core.feeds.uniswap.pool import Tick
+
+WORD: Final = 256
+LOG_TICK: Final = math.log(1.0001)
+
+
+class NoPool(VpmError):
+    """The address does not answer as a pool with the interface of Uniswap v3."""
+
+    code = "no_pool"
+    exit_code = 2
+
+
+def _function(name: str, inputs: str, *outputs: str) -> dict[str, Any]:
+    def named(types: Sequence[str]) -> list[dict[str, str]]:
+        return [{"name": "", "type": each} for each in types]
+
+    return {"type": "function", "name": name, "inputs": named(inputs.split()), "outputs": named(outputs)}
+
+
+# What pools of this kind have in common; what follows `tick` in slot0 differs from one protocol to the next.
+POOL: Final = Abi(
+    [
+        _function("slot0", "", "uint160", "int24", "uint16", "uint16", "uint16"),
+        _function("liquidity", "", "uint128"),
+        _function("fee", "", "uint24"),
+        _function("tickSpacing", "", "int24"),
+        _function("token0", "", "address"),
+        _function("token1", "", "address"),
+        _function("tickBitmap", "int16", "uint256"),
+        _function("ticks", "int24", "uint128", "int128"),
+        _function("observations", "uint256", "uint32", "int56", "uint160", "bool"),
+        _function("observe", "uint32[]", "int56[]", "uint160[]"),
+        _function("increaseObservationCardinalityNext", "uint16"),
+    ]
+)
+TOKEN: Final = Abi([_function("decimals", "", "uint8"), _function("symbol", "", "string")])
+
+
+@dataclass(frozen=True, slots=True)
+class TokenFacts:
+    address: str
+    symbol: str
+    decimals: int
+
+
+@dataclass(frozen=True, slots=True)
+class LivePool:
+    """A pool at one block. `cardinality_next` is what its ring grows to when it next comes round."""
+
+    address: str
+    pool: Pool
+    token0: TokenFacts
+    token1: TokenFacts
+    cardinality: int
+    cardinality_next: int
+    oldest_at: int
+    newest_at: int
+
+    def price0(self) -> float:
+        """Token1 for one token0, both whole."""
+        raw = (self.pool.sqrt_price / 2**96) ** 2
+        return float(raw * 10.0 ** (self.token0.decimals - self.token1.decimals))
+
+
+async def read_pool(client: ChainClient, address: str, head: Block) -> LivePool:
+    contract, at = Contract(address, POOL), head.number
+    names = ("slot0", "liquidity", "fee", "tickSpacing", "token0", "token1")
+    answers = await client.read_many([contract.call(name) for name in names], at)
+    try:
+        slot0, liquidity, fee, spacing, token0, token1 = _all(answers)
+    except RpcError as error:
+        raise NoPool(
+            f"{checksum(address)} does not answer as a pool with the interface of Uniswap v3: {error.sentence()}",
+            hint="Is it the pool's own address, on the chain that the node serves?",
+        ) from None
+    sqrt_price, tick, index, cardinality, following = slot0
+    if sqrt_price == 0:
+        raise NoPool(f"{checksum(address)} is a pool that was never given a first price.")
+    oldest, newest = await _ends(client, contract, index, cardinality, at)
+    pool = Pool(fee, spacing, sqrt_price, tick, History([newest]), liquidity)
+    await _read_ticks(client, contract, pool, at)
+    return LivePool(
+        checksum(address),
+        pool,
+        await _token(client, token0, at),
+        await _token(client, token1, at),
+        cardinality,
+        following,
+        oldest.at,
+        newest.at,
+    )
+
+
+async def mean_ticks(client: ChainClient, address: str, head: Block, seconds: int, spans: int) -> list[float]:
+    """Mean ticks over spans that follow each other and end at the head, the oldest first."""
+    ago = [seconds * each for each in range(spans, -1, -1)]
+    cumulatives, _ = await client.read(Contract(address, POOL).call("observe", ago), head.number)
+    return [(after - before) / seconds for before, after in pairwise(cumulatives)]
+
+
+async def _ends(
+    client: ChainClient, contract: Contract, index: int, cardinality: int, at: int
+) -> tuple[Observation, Observation]:
+    """The oldest observation of the ring and the newest."""
+    places = ((index + 1) % cardinality, 0, index)
+    following, first, newest = _all(await client.read_many([contract.call("observations", n) for n in places], at))
+    oldest = following if following[3] else first
+    return Observation(*oldest[:3]), Observation(*newest[:3])
+
+
+async def _read_ticks(client: ChainClient, contract: Contract, pool: Pool, at: int) -> None:
+    spacing = pool.spacing
+    low, high = (pool.tick - REACH_TICKS) // spacing // WORD, (pool.tick + REACH_TICKS) // spacing // WORD
+    words = range(low, high + 1)
+    maps = _all(await client.read_many([contract.call("tickBitmap", word) for word in words], at))
+    marked = [
+        (word * WORD + bit) * spacing
+        for word, bits in zip(words, maps, strict=True)
+        for bit in range(WORD)
+        if bits >> bit & 1
+    ]
+    found = _all(await client.read_many([contract.call("ticks", tick) for tick in marked], at))
+    pool.initialized = marked
+    pool.ticks = {tick: Tick(gross, net) for tick, (gross, net) in zip(marked, found, strict=True)}
+
+
+async def _token(client: ChainClient, address: str, at: int) -> TokenFacts:
+    contract = Contract(address, TOKEN)
+    decimals, symbol = await client.read_many([contract.call("decimals"), contract.call("symbol")], at)
+    if isinstance(decimals, RpcError):
+        raise NoPool(f"The pool's token {checksum(address)} does not say its decimals: {decimals.sentence()}")
+    shown = symbol if isinstance(symbol, str) else checksum(address)  # a few old tokens answer with bytes32
+    return TokenFacts(checksum(address), shown, decimals)
+
+
+def _all(answers: Sequence[Any]) -> list[Any]:
+    for each in answers:
+        if isinstance(each, RpcError):
+            raise each
+    return list(answers)

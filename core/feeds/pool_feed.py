@@ -1,0 +1,207 @@
+"""What a PoolFeed says, in the integers of `contracts/feeds/PoolFeed.sol` and `PoolHistory.sol`.
+
+A reading is a function of the pools' history over one window. `Pool` holds that history as the pool itself keeps it,
+observation by observation; whoever has the two cumulatives of a window from somewhere else (`observe`, or swap logs)
+starts at `market_cap`.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final
+
+from core.agent.fixed import WAD, exp_wad, ln_wad, sdiv
+
+LN_TICK: Final = 99_995_000_333_308_335_333_166_680_951_131  # ln 1.0001, times 1e36
+LN_MAX_ANSWER: Final = 66_542_129_333_754_749_704  # ln 2**96, times 1e18
+MAX_ANSWER: Final = 2**96 - 1
+THIN: Final = 10  # readings are good from a tenth of the reference on
+DECIMALS: Final = 8
+
+
+class Quality(IntEnum):
+    """What a reading is worth, as IPoolFeed.Quality has it."""
+
+    UNRECORDED = 0
+    GOOD = 1
+    QUIET = 2
+    THIN = 3
+    OUT_OF_RANGE = 4
+
+
+def _wrapped(value: int, bits: int) -> int:
+    """A signed integer of so many bits, as unchecked arithmetic leaves it."""
+    half = 1 << (bits - 1)
+    return (value + half) % (2 * half) - half
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """An entry of a pool's ring."""
+
+    time: int
+    tick_cumulative: int  # int56, wraps
+    seconds_per_liquidity: int  # times 2**128; uint160, wraps
+
+    def then(self, time: int, tick: int, liquidity: int) -> Observation:
+        """The next one, written at `time` after the pool stood at this tick and liquidity since this one."""
+        passed = time - self.time
+        per_liquidity = (passed << 128) // (liquidity or 1)  # rounded down
+        return Observation(
+            time,
+            _wrapped(self.tick_cumulative + tick * passed, 56),
+            (self.seconds_per_liquidity + per_liquidity) % 2**160,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """What a pool says about a window."""
+
+    start_cumulative: int
+    end_cumulative: int
+    seconds_per_liquidity: int  # over the window, times 2**128
+    quiet: int  # seconds from the last observation to the window's end
+
+    @property
+    def ticks(self) -> int:
+        """The sum of the tick over the window's seconds; the cumulatives may have wrapped."""
+        return _wrapped(self.end_cumulative - self.start_cumulative, 56)
+
+    def liquidity(self, length: int) -> int:
+        """The harmonic mean, rounded down."""
+        return min((length << 128) // self.seconds_per_liquidity, 2**128 - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """A pool as it stands: what its ring still holds, oldest first, and what has held since the last entry."""
+
+    observations: Sequence[Observation]
+    tick: int
+    liquidity: int
+
+    def tells(self, end: int, length: int) -> bool:
+        """Whether the ring still reaches back to the start of the window that ends then."""
+        return self.observations[0].time + length <= end
+
+    def window(self, end: int, length: int) -> Window:
+        """The window of `length` seconds that ends at `end`, a moment before the pool's present block."""
+        end_cumulative, at_end, last = self._at(end)
+        start_cumulative, at_start, _ = self._at(end - length)
+        return Window(start_cumulative, end_cumulative, (at_end - at_start) % 2**160, end - last)
+
+    def _at(self, time: int) -> tuple[int, int, int]:
+        """The accumulators at a moment, and when the last observation at or before it was made."""
+        ring = self.observations
+        position = bisect_right(ring, time, key=lambda each: each.time) - 1
+        before = ring[position]
+        if position + 1 == len(ring):
+            tick, per_second = self.tick, 2**128 // (self.liquidity or 1)  # rounded down
+        else:
+            after = ring[position + 1]
+            length = after.time - before.time
+            tick = sdiv(_wrapped(after.tick_cumulative - before.tick_cumulative, 56), length)  # without a remainder
+            per_second = (after.seconds_per_liquidity - before.seconds_per_liquidity) % 2**160 // length  # down
+        passed = time - before.time
+        return (
+            _wrapped(before.tick_cumulative + tick * passed, 56),
+            (before.seconds_per_liquidity + per_second * passed) % 2**160,
+            before.time,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a pool's price comes from, as IPoolFeed.Source has it."""
+
+    base_is_token0: bool
+    reference_liquidity: int
+
+
+@dataclass(frozen=True, slots=True)
+class FeedTerms:
+    """What a PoolFeed was constructed with."""
+
+    sources: tuple[Source, ...]
+    supply: int  # in the token's smallest units
+    quote_decimals: int
+    window: int
+    step: int
+    max_quiet: int
+
+
+@dataclass(frozen=True, slots=True)
+class PoolReading:
+    """A reading as the feed records it; `answer` is 0 unless it is good."""
+
+    quality: Quality
+    answer: int
+    windows: tuple[Window, ...]
+
+
+def market_cap(terms: FeedTerms, ticks: Sequence[int]) -> int | None:
+    """The answer for the sources' sums of ticks over the window; None where it is out of range.
+
+    A tick is a log price rounded down, so half a tick is added for each source. The exponent is rounded towards zero,
+    the answer down.
+    """
+    half_ticks = 0
+    for source, each in zip(terms.sources, ticks, strict=True):
+        log_price = 2 * each + terms.window
+        half_ticks += log_price if source.base_is_token0 else -log_price
+    supply = ln_wad(terms.supply * 10 ** (DECIMALS - terms.quote_decimals) * WAD)
+    exponent = sdiv(half_ticks * LN_TICK, 2 * terms.window * WAD) + supply
+    if exponent >= LN_MAX_ANSWER:
+        return None
+    answer = exp_wad(exponent) // WAD
+    return answer if 0 < answer <= MAX_ANSWER else None
+
+
+def quality_of(terms: FeedTerms, source: Source, window: Window) -> Quality:
+    if window.quiet >= terms.max_quiet:
+        return Quality.QUIET
+    if window.seconds_per_liquidity > (THIN * terms.window << 128) // source.reference_liquidity:
+        return Quality.THIN
+    return Quality.GOOD
+
+
+def measure(terms: FeedTerms, pools: Sequence[Pool], time: int) -> PoolReading | None:
+    """What `record` records for a grid time before the pools' present block; None where it is absent."""
+    if time % terms.step:
+        raise ValueError(f"{time} is no whole multiple of the feed's step, {terms.step} seconds")
+    if not all(pool.tells(time, terms.window) for pool in pools):
+        return None
+    windows = tuple(pool.window(time, terms.window) for pool in pools)
+    for source, window in zip(terms.sources, windows, strict=True):
+        quality = quality_of(terms, source, window)
+        if quality is not Quality.GOOD:
+            return PoolReading(quality, 0, windows)
+    answer = market_cap(terms, [window.ticks for window in windows])
+    if answer is None:
+        return PoolReading(Quality.OUT_OF_RANGE, 0, windows)
+    return PoolReading(Quality.GOOD, answer, windows)
+
+
+class NotRecordedYet(LookupError):
+    """The reading that counts can still be recorded, so no older one stands in for it."""
+
+    def __init__(self, grid_time: int) -> None:
+        super().__init__(f"the reading of {grid_time} is not recorded yet, and its pools can still tell it")
+        self.grid_time = grid_time
+
+
+def reading_at(
+    step: int, recorded: Mapping[int, int], oldest_tellable: int, time: int, max_age: int
+) -> tuple[int, int] | None:
+    """The grid time that counts at a moment that is over, and the answer recorded for it; None where there is none."""
+    wanted = time - time % step
+    for grid_time in range(wanted, max(time - max_age, step) - 1, -step):
+        if grid_time in recorded:
+            return grid_time, recorded[grid_time]
+        if grid_time == wanted and wanted >= oldest_tellable:
+            raise NotRecordedYet(wanted)
+    return None

@@ -1,1 +1,0 @@
-"""From rows of the projections to the values `core.mirror` computes with; readers of the tables go through here."""

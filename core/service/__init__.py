@@ -1,0 +1,1 @@
+"""What every daemon is made of: start and stop, health, jobs, cancelling."""

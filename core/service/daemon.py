@@ -1,0 +1,235 @@
+"""How every daemon starts, is supervised and stops.
+
+    @asynccontextmanager
+    async def setup(daemon: Daemon) -> AsyncIterator[None]:
+        async with make_pool(...) as pool:               # resources outlive the tasks that use them
+            daemon.health.add_check("database", ...)
+            daemon.spawn("tail base", tail(pool))
+            yield                                        # ready from here on
+
+    sys.exit(run_daemon("indexer", setup, metrics_port=lambda settings: settings.indexer_metrics_port))
+
+A task that raises, or ends although it should run for ever, ends the daemon with a line that names it and a non-zero
+exit code. SIGTERM and SIGINT set `daemon.stop`; tasks get `VPM_STOP_GRACE_SECONDS` to finish, then they are cancelled;
+a second signal cancels at once. With `VPM_PARENT_PID` set the daemon stops when that process is gone. When ready it
+writes the file `VPM_READY_FILE` ({daemon, pid, metrics}) and tells systemd's `NOTIFY_SOCKET`, where these are set.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable, Coroutine
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any
+
+from core import log as logging
+from core.config import Settings, load, unknown_variables
+from core.errors import EXIT_CRASH, ConfigError, VpmError
+from core.service.health import HealthServer
+
+log = logging.get_logger(__name__)
+
+PARENT_POLL_SECONDS = 0.5
+
+Setup = Callable[["Daemon"], AbstractAsyncContextManager[None]]
+
+
+class Daemon:
+    """What a daemon's setup is given: settings, the stop event, the health server, and `spawn`."""
+
+    def __init__(self, name: str, settings: Settings, health: HealthServer) -> None:
+        self.name = name
+        self.settings = settings
+        self.health = health
+        self.stop = asyncio.Event()
+        self._tasks: dict[asyncio.Task[None], bool] = {}
+        self._crash: tuple[str, BaseException] | None = None
+        self._started = False
+
+    def spawn(self, name: str, work: Coroutine[Any, Any, None], *, may_finish: bool = False) -> asyncio.Task[None]:
+        """Supervises `work`. Unless `may_finish`, its ending before the stop is a fault like an exception."""
+        task = asyncio.create_task(work, name=name)
+        self._tasks[task] = may_finish
+        task.add_done_callback(self._finished)
+        return task
+
+    async def sleep(self, seconds: float) -> bool:
+        """Sleeps, or wakes early when the daemon stops: True means go on, False means finish."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self.stop.wait()
+        return not self.stop.is_set()
+
+    def _finished(self, task: asyncio.Task[None]) -> None:
+        may_finish = self._tasks.pop(task)
+        if task.cancelled():
+            error: BaseException | None = None if self.stop.is_set() else asyncio.CancelledError("cancelled")
+        else:
+            error = task.exception()
+        if error is None and not may_finish and not self.stop.is_set():
+            error = RuntimeError("it ended although it should run until the daemon stops")
+        if error is not None and self._crash is None:
+            self._crash = (task.get_name(), error)
+            self.stop.set()
+
+    async def _drain(self, grace_seconds: float, hurry: asyncio.Event) -> None:
+        """Waits for the tasks to notice `stop`, then cancels those left."""
+        if not self._tasks:
+            return
+        hurried = asyncio.create_task(hurry.wait())
+        everyone = asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.wait((everyone, hurried), timeout=grace_seconds, return_when=asyncio.FIRST_COMPLETED)
+        hurried.cancel()
+        left = list(self._tasks)
+        if left:
+            names = [task.get_name() for task in left]
+            log.warning("cancelling what did not finish in time", action="daemon.cancelled", tasks=names)
+        for task in left:
+            task.cancel()
+        await asyncio.gather(everyone, hurried, return_exceptions=True)
+
+
+def run_daemon(name: str, setup: Setup, *, metrics_port: Callable[[Settings], int]) -> int:
+    """Runs a daemon until it is told to stop or a part of it fails; returns the process's exit code."""
+    try:
+        settings = load(Settings)
+        parent_pid = _parent_pid()
+    except VpmError as error:
+        print(f"{name}: {error.sentence()}", file=sys.stderr, flush=True)
+        return error.exit_code
+    logging.configure(settings.log_level, settings.log_format)
+    for sentence in unknown_variables():
+        log.warning(sentence, action="config.unknown_variable")
+    runner = asyncio.Runner(loop_factory=_loop_factory())
+    with runner:
+        return runner.run(serve(name, setup, settings, metrics_port(settings), parent_pid))
+
+
+async def serve(name: str, setup: Setup, settings: Settings, metrics_port: int, parent_pid: int | None = None) -> int:
+    """The whole life of one daemon inside a running loop; returns the exit code."""
+    health = HealthServer(settings.metrics_host, metrics_port)
+    daemon = Daemon(name, settings, health)
+    hurry = asyncio.Event()
+    told: list[str] = []
+
+    def on_signal(number: signal.Signals) -> None:
+        if told:
+            hurry.set()
+        told.append(number.name)
+        daemon.stop.set()
+
+    loop = asyncio.get_running_loop()
+    for each in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(each, on_signal, each)
+    watching = asyncio.create_task(_watch_parent(parent_pid, daemon, told))
+    living = asyncio.create_task(_live(daemon, setup, hurry))
+    stopping = asyncio.create_task(daemon.stop.wait())
+    try:
+        await asyncio.wait((living, stopping), return_when=asyncio.FIRST_COMPLETED)
+        if not living.done() and not daemon._started:
+            living.cancel()  # told to stop while still starting
+        try:
+            await living
+        except asyncio.CancelledError as error:
+            if not told and daemon._crash is None:  # something within cancelled it: nobody wanted the daemon to end
+                return _crashed(name, "stop" if daemon._started else "start", error)
+    except Exception as error:
+        return _crashed(name, "stop" if daemon._started else "start", error)
+    finally:
+        for task in (watching, stopping):
+            task.cancel()
+        await asyncio.gather(watching, stopping, return_exceptions=True)
+        for each in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(each)
+    if daemon._crash is not None:
+        return _crashed(name, *daemon._crash)
+    log.info("stopped", action="daemon.stopped", daemon=name, because=told[0] if told else "asked to")
+    return 0
+
+
+async def _live(daemon: Daemon, setup: Setup, hurry: asyncio.Event) -> None:
+    async with daemon.health:
+        try:
+            async with setup(daemon):
+                try:
+                    daemon._started = True
+                    if not daemon.stop.is_set():
+                        daemon.health.is_ready = True
+                        _tell_ready(daemon)
+                        await daemon.stop.wait()
+                finally:
+                    daemon.health.is_ready = False
+                    daemon.stop.set()
+                    await daemon._drain(daemon.settings.stop_grace_seconds, hurry)
+        finally:  # tasks spawned by a setup that did not get through
+            daemon.stop.set()
+            await daemon._drain(0.0, hurry)
+
+
+def _crashed(daemon: str, part: str, error: BaseException) -> int:
+    if isinstance(error, VpmError):
+        log.error(error.sentence(), action="daemon.crashed", daemon=daemon, part=part, code=error.code)
+        return error.exit_code
+    log.error(f"{type(error).__name__}: {error}", action="daemon.crashed", daemon=daemon, part=part, exc=error)
+    return EXIT_CRASH
+
+
+def _tell_ready(daemon: Daemon) -> None:
+    path = os.environ.get("VPM_READY_FILE")
+    if path:
+        content = {"daemon": daemon.name, "pid": os.getpid(), "metrics": f"{daemon.health.url}/metrics"}
+        partial = Path(f"{path}.{os.getpid()}")
+        partial.touch(mode=0o600)
+        partial.write_text(json.dumps(content))
+        partial.replace(path)
+    address = os.environ.get("NOTIFY_SOCKET")
+    if address:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notifier, contextlib.suppress(OSError):
+            notifier.connect("\0" + address[1:] if address.startswith("@") else address)
+            notifier.sendall(b"READY=1")
+    log.info("ready", action="daemon.ready", daemon=daemon.name, metrics=daemon.health.url)
+
+
+def _parent_pid() -> int | None:
+    text = os.environ.get("VPM_PARENT_PID", "").strip()
+    if not text:
+        return None
+    if not text.isdecimal() or int(text) < 1:
+        raise ConfigError(f"VPM_PARENT_PID is wrong: {text!r} is not a process id.")
+    return int(text)
+
+
+async def _watch_parent(pid: int | None, daemon: Daemon, told: list[str]) -> None:
+    if pid is None:
+        return
+    ours = os.getppid() == pid
+    while (os.getppid() == pid) if ours else _exists(pid):
+        await asyncio.sleep(PARENT_POLL_SECONDS)
+    log.warning("the process that started us is gone", action="daemon.orphaned", parent_pid=pid)
+    told.append("parent gone")
+    daemon.stop.set()
+
+
+def _exists(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    if sys.platform == "win32":
+        return None
+    import uvloop  # noqa: PLC0415 - not on Windows
+
+    return uvloop.new_event_loop

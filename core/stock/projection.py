@@ -1,0 +1,101 @@
+"""Stock rows as the values of `core.stock.vested`.
+
+The arguments are rows of `stock_market`, `stock_vintage` and `stock_position` with their columns as attributes, as
+SQLAlchemy gives them (amounts as int, addresses as bytes).
+
+    market = market_of(market_row)
+    view = position_view(market, position_of(row), vintage_of(vintage_row), Moment(l1_block_number, block_time))
+
+`now` is the cursor's block (`chain_cursor.l1_block_number`, `block_time`), or the head for what moves with time alone.
+
+`may_be_owed` finds the positions worth asking `settlement` about.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import ColumnElement, and_, or_
+
+from core.db.schema.index_stock import stock_market, stock_position, stock_vintage
+from core.stock.vested import DOWN, UP, Book, Market, Position, Terms, Vintage
+
+
+def market_of(row: Any) -> Market:
+    pending = None
+    if row.pending_vintage is not None:
+        pending = Vintage(row.pending_vintage, (row.pending_up, row.pending_down))
+    return Market(
+        terms=Terms(
+            market_id=row.market_id,
+            opener=address_text(row.opener),
+            resolver=address_text(row.resolver),
+            freeze_time=row.freeze_time,
+            void_delay=row.void_delay,
+            fee_bps=row.fee_bps,
+            kappa=row.kappa,
+            seed_per_leg=row.seed_per_leg,
+            min_entry=row.min_entry,
+            max_entry=row.max_entry,
+        ),
+        books=(Book(row.principal_up, row.acc_up), Book(row.principal_down, row.acc_down)),
+        vintage=pending,
+        winner=row.winner,
+        voided=row.voided,
+        paid_principal=row.paid_principal,
+        paid=row.paid,
+        fees=row.fees,
+        refunded=row.refunded,
+        residue_claimed=row.residue_claimed,
+    )
+
+
+def vintage_of(row: Any) -> Vintage:
+    if row.accepted_up is None:
+        return Vintage(row.vintage, (row.offered_up, row.offered_down))
+    return Vintage(
+        row.vintage,
+        (row.offered_up, row.offered_down),
+        (row.accepted_up, row.accepted_down),
+        (row.entry_acc_up, row.entry_acc_down),
+    )
+
+
+def position_of(row: Any) -> Position:
+    return Position(
+        position_id=row.position_id,
+        market_id=row.market_id,
+        owner=address_text(row.owner),
+        outcome=row.outcome,
+        offered=row.offered,
+        vintage=row.vintage,
+        before=row.offered_before,
+        claimed=row.claimed,
+        refunded=row.refunded,
+        payout=row.payout,
+        fee=row.fee,
+        refund=row.refund,
+    )
+
+
+def may_be_owed() -> ColumnElement[bool]:
+    """Whether a position may be owed something, over the three tables joined: it is unpaid and of the winning side or
+    of a void market, or its side of its vintage was not taken whole and it got nothing back. Of those it leaves out
+    none is owed anything."""
+    markets, vintages, positions = stock_market.c, stock_vintage.c, stock_position.c
+    unpaid = and_(
+        positions.claimed.is_(False),
+        markets.closed_tx.is_not(None),
+        or_(markets.voided, markets.winner == positions.outcome),
+    )
+    rationed = or_(
+        vintages.accepted_up.is_(None),
+        and_(positions.outcome == UP, vintages.accepted_up != vintages.offered_up),
+        and_(positions.outcome == DOWN, vintages.accepted_down != vintages.offered_down),
+    )
+    return or_(unpaid, and_(positions.refunded.is_(False), positions.vintage != 0, rationed))
+
+
+def address_text(address: bytes) -> str:
+    """Lower-case, as the mirror compares addresses."""
+    return "0x" + address.hex()

@@ -1,0 +1,166 @@
+"""What readers are shown of a vested market: the numbers behind the market, books and position fields of the API.
+
+Everything is worked out from the ledger's values at one `Moment`, with a finished vintage counted as matched, as the
+contract's own views do. Amounts are token units; pairs are (UP, DOWN).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from core.stock.vested import (
+    DOWN,
+    UP,
+    Market,
+    Moment,
+    Pair,
+    Position,
+    Settlement,
+    Vintage,
+    accepted_of,
+    accrued,
+    as_of,
+    capacity,
+    classic,
+    demand,
+    headroom,
+    live,
+    seen_vintage,
+    settlement,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class BookView:
+    """One outcome's book, as `VestedMarkets.books` answers."""
+
+    principal: int
+    acc: int
+    capacity: int
+    vested: int
+    demand: int
+    live: int
+
+
+@dataclass(frozen=True, slots=True)
+class MarketView:
+    books: tuple[BookView, BookView]
+    headroom: Pair
+    vintage_block: int | None
+    """The block of the vintage entries can still join; None when there is none."""
+    pool: int
+    """Accepted on both outcomes, seed included, a finished vintage counted."""
+    pending: Pair
+    """Offered in the open vintage."""
+    paid: int
+    """Settlement payouts sent so far, after fees; refused parts are in `refunded`."""
+    fees: int
+    refunded: int
+    distributed: int
+    unpaid_principal: int
+
+
+@dataclass(frozen=True, slots=True)
+class PositionView:
+    """`accepted` is None and `refused` 0 until the position's vintage is finished; `entry_acc` likewise."""
+
+    offered: int
+    accepted: int | None
+    refused: int
+    entry_acc: int | None
+    accrued: int
+    payout: int | None
+    """After settlement: what it is paid, after the fee; 0 for a loser."""
+    classic_payout: int | None
+    """After a resolution: what an ordinary pool would have paid, after the same fee."""
+    settlement: Settlement
+    paid_out: int | None
+    """Of `payout`, what was sent; None while nothing was."""
+    open: bool
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerTotals:
+    """The sums over positions of one owner; two of them add up to those over all of both."""
+
+    staked: int = 0
+    accrued: int = 0
+    """Sum over open positions if their side won now, before fees."""
+    paid: int = 0
+    """Settlement payouts already sent, after fees."""
+    accepted: int = 0
+    deliverable: int = 0
+    """What claims and refunds would deliver now."""
+    open: int = 0
+    """How many positions are in markets not settled yet."""
+
+    def __add__(self, other: OwnerTotals) -> OwnerTotals:
+        return OwnerTotals(
+            staked=self.staked + other.staked,
+            accrued=self.accrued + other.accrued,
+            paid=self.paid + other.paid,
+            accepted=self.accepted + other.accepted,
+            deliverable=self.deliverable + other.deliverable,
+            open=self.open + other.open,
+        )
+
+
+def market_view(market: Market, now: Moment) -> MarketView:
+    seen, _ = as_of(market, now)
+    offered, closing = demand(seen), live(market, now)
+    up, down = (
+        BookView(
+            principal=seen.books[side].principal,
+            acc=seen.books[side].acc,
+            capacity=capacity(seen, side),
+            vested=seen.books[1 - side].principal,
+            demand=offered[side],
+            live=closing[side],
+        )
+        for side in (UP, DOWN)
+    )
+    return MarketView(
+        books=(up, down),
+        headroom=headroom(market, now),
+        vintage_block=seen.vintage.number if seen.vintage is not None else None,
+        pool=seen.pool,
+        pending=offered,
+        paid=market.paid,
+        fees=market.fees,
+        refunded=market.refunded,
+        distributed=market.distributed,
+        unpaid_principal=market.unpaid_principal,
+    )
+
+
+def position_view(market: Market, position: Position, vintage: Vintage, now: Moment) -> PositionView:
+    seen, matched = as_of(market, now)
+    vintage = seen_vintage(vintage, matched)
+    accepted = accepted_of(position, vintage)
+    due = settlement(market, position, vintage, now)
+    return PositionView(
+        offered=position.offered,
+        accepted=accepted,
+        refused=0 if accepted is None else position.offered - accepted,
+        entry_acc=None if vintage.entry_acc is None else vintage.entry_acc[position.outcome],
+        accrued=accrued(market, position, vintage, now),
+        payout=due.net if market.settled else None,
+        classic_payout=classic(seen, position, vintage),
+        settlement=due,
+        paid_out=position.payout if position.claimed else None,
+        open=not market.settled,
+    )
+
+
+def owner_totals(views: Iterable[PositionView]) -> OwnerTotals:
+    """Over all positions of one owner."""
+    held = list(views)
+    return OwnerTotals(
+        staked=sum(view.offered for view in held),
+        accrued=sum(view.accrued for view in held if view.open),
+        paid=sum(view.paid_out or 0 for view in held),
+        accepted=sum(view.accepted or 0 for view in held),
+        deliverable=sum(view.settlement.total for view in held),
+        open=sum(view.open for view in held),
+    )

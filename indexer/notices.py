@@ -1,0 +1,175 @@
+"""What the settlement wallet's logs mean to the wallets they are about: events, in the transaction of the projections.
+
+An event is named by its block's hash and log index, so the same chain gives the same events on any database, and the
+same log in another block, after a reorganization, is another event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from core.agent.notices import log as event_log
+from core.agent.notices import payloads
+from core.agent.notices.kinds import EventType, source_of
+from core.agent.notices.log import Draft
+from core.agent.notices.markets import named
+from core.agent.notices.payloads import Named
+from core.contracts.events import agent as ev
+from indexer.errors import Contradiction
+from indexer.logs import LogRecord
+from indexer.sources import Sources
+from indexer.store.tables import Connection
+
+TOLD = (ev.Staked, ev.MarketDecided, ev.Paid, ev.PayoutFailed)
+REFUSED = "The token refused the transfer; it is sent again later."
+
+
+@dataclass(frozen=True, slots=True)
+class _Stake:
+    """A stake of a settled market, or one that was paid. `outcome` None: a payment that came too late."""
+
+    id: int
+    market: bytes
+    wallet: bytes
+    outcome: int | None
+    amount: int
+    shares: int
+    bet_hash: bytes
+
+
+async def tell(connection: Connection, sources: Sources, logs: Sequence[LogRecord]) -> None:
+    """Adds the events of some logs, in chain order, whose projections are stored."""
+    told = [each for each in logs if isinstance(each.event, TOLD)]
+    if not told:
+        return
+    markets = await named(connection, {each.event.market_id for each in told})
+    hashes = await _hashes(connection, sources.chain_id, {each.block for each in told})
+    ended = [each.event.market_id for each in told if isinstance(each.event, ev.MarketDecided)]
+    stakes = await _stakes_of(connection, ended)
+    paid = await _stakes(
+        connection, [each.event.stake_id for each in told if isinstance(each.event, ev.Paid | ev.PayoutFailed)]
+    )
+    drafts: list[Draft] = []
+    for each in told:
+        at = _Place(sources.chain_id, each, hashes[each.block])
+        market = markets.get(each.event.market_id)
+        if market is None:
+            raise Contradiction(f"In block {each.block}, log {each.index}: a market was never opened.")
+        match e := each.event:
+            case ev.Staked():
+                drafts.append(at.draft(EventType.BET_PLACED, e.wallet, _placed(market, each, e), market, e.bet_hash))
+            case ev.MarketDecided():
+                winner, observed = (None, None) if e.is_void else (e.code, e.end.answer)
+                drafts += _ended(at, market, winner, observed, stakes.get(e.market_id, []))
+            case ev.Paid() | ev.PayoutFailed():
+                drafts.append(_payout(at, market, e, paid[e.stake_id]))
+    await event_log.append(connection, drafts)
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where in the chain an event comes from."""
+
+    chain_id: int
+    log: LogRecord
+    block_hash: bytes
+
+    def draft(
+        self, kind: EventType, wallet: bytes, payload: str, market: Named, trade_id: bytes | None, stake_id: int = 0
+    ) -> Draft:
+        source = source_of(kind, self.chain_id, self.block_hash, self.log.index, wallet, stake_id)
+        return Draft(wallet, kind, source, payload, market.id, trade_id, self.log.at, self.log.block)
+
+
+def _placed(market: Named, log: LogRecord, e: ev.Staked) -> str:
+    return payloads.bet_placed(
+        market,
+        outcome=e.outcome,
+        amount=e.amount,
+        fee=e.fee,
+        shares=e.shares,
+        stake_id=e.stake_id,
+        builder=e.builder if any(e.builder) else None,
+        ref=_text(e.ref),
+        tx=log.tx,
+        block=log.block,
+    )
+
+
+def _ended(
+    at: _Place, market: Named, winner: int | None, observed: int | None, stakes: Sequence[_Stake]
+) -> list[Draft]:
+    """Each wallet first hears how the market ended, then of each of its stakes. Refunded stakes neither won nor lost;
+    their payout says so."""
+    told = payloads.market_resolved(market, winner=winner, observed=observed, tx=at.log.tx, block=at.log.block)
+    wallets = dict.fromkeys(each.wallet for each in stakes)
+    drafts = [at.draft(EventType.MARKET_RESOLVED, wallet, told, market, None) for wallet in wallets]
+    if winner is None or market.book.refunds(winner):
+        return drafts
+    for each in stakes:
+        assert each.outcome is not None
+        kind = EventType.POSITION_WON if each.outcome == winner else EventType.POSITION_LOST
+        payload = payloads.position_ended(
+            market,
+            outcome=each.outcome,
+            winner=winner,
+            amount=each.amount,
+            shares=each.shares,
+            owed=market.book.owed(winner, each.outcome, each.amount, each.shares),
+        )
+        drafts.append(at.draft(kind, each.wallet, payload, market, each.bet_hash, each.id))
+    return drafts
+
+
+def _payout(at: _Place, market: Named, e: ev.Paid | ev.PayoutFailed, stake: _Stake) -> Draft:
+    paid = isinstance(e, ev.Paid)
+    more: Mapping[str, Any] = {"refund": e.refund} if isinstance(e, ev.Paid) else {"reason": REFUSED}
+    payload = payloads.payout(
+        market,
+        outcome=stake.outcome,
+        amount=e.amount,
+        stake_id=e.stake_id,
+        tx=at.log.tx,
+        blockNumber=at.log.block,
+        **more,
+    )
+    kind = EventType.PAYOUT_PAID if paid else EventType.PAYOUT_FAILED
+    return at.draft(kind, stake.wallet, payload, market, stake.bet_hash, e.stake_id)
+
+
+_STAKE = "SELECT stake_id, market_id, wallet, outcome, amount, shares, bet_hash FROM agent_stake"
+
+
+async def _stakes_of(connection: Connection, markets: Sequence[bytes]) -> dict[bytes, list[_Stake]]:
+    """Everything in the books of some markets: once settled they take no more."""
+    found: dict[bytes, list[_Stake]] = {}
+    if markets:
+        query = f"{_STAKE} WHERE market_id = ANY(%s) AND outcome IS NOT NULL ORDER BY market_id, ordinal"
+        for row in await (await connection.execute(query.encode(), (list(markets),))).fetchall():
+            stake = _stake(row)
+            found.setdefault(stake.market, []).append(stake)
+    return found
+
+
+async def _stakes(connection: Connection, ids: Sequence[int]) -> dict[int, _Stake]:
+    if not ids:
+        return {}
+    rows = await (await connection.execute(f"{_STAKE} WHERE stake_id = ANY(%s)".encode(), (list(ids),))).fetchall()
+    return {row[0]: _stake(row) for row in rows}
+
+
+async def _hashes(connection: Connection, chain_id: int, blocks: set[int]) -> dict[int, bytes]:
+    query = "SELECT number, hash FROM chain_block WHERE chain_id = %s AND number = ANY(%s)"
+    rows = await (await connection.execute(query, (chain_id, list(blocks)))).fetchall()
+    return {number: bytes(digest) for number, digest in rows}
+
+
+def _stake(row: tuple[Any, ...]) -> _Stake:
+    return _Stake(row[0], bytes(row[1]), bytes(row[2]), row[3], int(row[4]), int(row[5]), bytes(row[6]))
+
+
+def _text(ref: bytes) -> str | None:
+    text = ref.rstrip(b"\0")
+    return text.decode() if text and text.isascii() and text.decode().isprintable() else None
