@@ -38,7 +38,7 @@ _KEY_LIKE = re.compile(r"(?=[^/]*\d)[A-Za-z0-9_-]{20,}")
 _MIN_SECRET_LENGTH = 6  # shorter values would redact ordinary words
 
 
-class Log:
+class Logger:
     """A named logger that takes a sentence (may be empty), an action, and fields."""
 
     __slots__ = ("_fields", "_logger")
@@ -47,9 +47,9 @@ class Log:
         self._logger = logger
         self._fields = fields or {}
 
-    def bind(self, **fields: Any) -> Log:
+    def bind(self, **fields: Any) -> Logger:
         """The same logger with fields added to every line."""
-        return Log(self._logger, {**self._fields, **fields})
+        return Logger(self._logger, {**self._fields, **fields})
 
     def debug(self, message: str, /, *, action: str, **fields: Any) -> None:
         self._write(logging.DEBUG, action, message, fields)
@@ -72,8 +72,8 @@ class Log:
             self._logger.log(level, message, extra=extra, exc_info=exc)
 
 
-def get_logger(name: str) -> Log:
-    return Log(logging.getLogger(name))
+def get_logger(name: str) -> Logger:
+    return Logger(logging.getLogger(name))
 
 
 def configure(level: str = "INFO", style: Literal["json", "console"] = "json", stream: Any = None) -> None:

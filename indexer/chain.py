@@ -21,7 +21,7 @@ from indexer.feeds import read_past
 from indexer.fetch import Fetcher, Replaced
 from indexer.lineage import Fork, common_ancestor, confirms, lowest_ancestor
 from indexer.logs import Page
-from indexer.node import Node
+from indexer.node import ChainNode
 from indexer.proof import Witness
 from indexer.sources import Sources
 from indexer.store import lookup
@@ -88,7 +88,7 @@ class _Rate:
 class ChainFollower:
     """Follows one chain into the database. `catch_up` brings the tables to the node's present head."""
 
-    def __init__(self, node: Node, sources: Sources, pool: Pool, *, finality_blocks: int) -> None:
+    def __init__(self, node: ChainNode, sources: Sources, pool: Pool, *, finality_blocks: int) -> None:
         self.node = node
         self.sources = sources
         self.cursor: Cursor | None = None
@@ -326,7 +326,7 @@ class ChainFollower:
                 )
 
     @staticmethod
-    async def _hashes(node: Node, numbers: list[int]) -> dict[int, bytes]:
+    async def _hashes(node: ChainNode, numbers: list[int]) -> dict[int, bytes]:
         headers = await node.headers(numbers) if numbers else []
         return {
             number: bytes.fromhex(header.hash[2:])

@@ -23,7 +23,7 @@ from indexer.errors import CursorMoved, NodeFault
 from indexer.fetch import Fetcher
 from indexer.fold.shared import FeedRounds, rounds
 from indexer.logs import Page
-from indexer.node import Node
+from indexer.node import ChainNode
 from indexer.proof import Witness
 from indexer.sources import Sources
 from indexer.store.cursor import Cursor, feeds_json, known_feeds
@@ -66,7 +66,7 @@ async def _view(rpc: RpcClient, to: bytes, data: str) -> bytes | None:
     return word if len(word) == 32 else None
 
 
-async def read_past(connection: Connection, node: Node, sources: Sources, cursor: Cursor) -> None:
+async def read_past(connection: Connection, node: ChainNode, sources: Sources, cursor: Cursor) -> None:
     """Indexes the rounds up to the cursor of emitters that the tables have not followed from the start.
 
     Interrupted, it starts again and replaces what it wrote.

@@ -22,7 +22,7 @@ from indexer.decode import block_hashes, decode_logs
 from indexer.errors import NodeFault
 from indexer.fold.payments import relevant
 from indexer.logs import BlockInfo, Page
-from indexer.node import SENDERS_AT_ONCE, Node
+from indexer.node import SENDERS_AT_ONCE, ChainNode
 from indexer.proof import DISTRUSTED_AT_ONCE, Witness, merged
 from indexer.sources import Filter, Sources
 from indexer.wire import Header, WireLog
@@ -38,7 +38,7 @@ class Replaced(Exception):
 class Fetcher:
     """Reads one chain through one node."""
 
-    node: Node
+    node: ChainNode
     sources: Sources
     bloom: BloomTest
     witness: Witness

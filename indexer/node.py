@@ -21,7 +21,7 @@ _RECEIPTS: Any = list[ReceiptLogs]
 SENDERS_AT_ONCE = 200
 
 
-class Node(Protocol):
+class ChainNode(Protocol):
     """One chain as one or several nodes tell it. Every method raises only RpcError or NodeFault."""
 
     async def head(self) -> Header: ...
@@ -41,7 +41,7 @@ class Node(Protocol):
     async def receipt_logs(self, block_hash: str) -> list[WireLog] | None:
         """Every log of a block, whoever's, from its receipts; None when the node does not have them."""
 
-    def opinions(self) -> Sequence[Node]:
+    def opinions(self) -> Sequence[ChainNode]:
         """Each node by itself, at most two: what both say is believed where a mistake would be costly."""
 
 
@@ -105,7 +105,7 @@ class RpcNode:
             return None
         return None if receipts is None else [log for receipt in receipts for log in receipt.logs]
 
-    def opinions(self) -> Sequence[Node]:
+    def opinions(self) -> Sequence[ChainNode]:
         if len(self._rpc.labels) == 1:
             return (self,)
         if not self._opinions:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from core.chain.errors import RpcError, RpcErrorKind
 from indexer import metrics
 from indexer.errors import NodeFault
-from indexer.node import Node
+from indexer.node import ChainNode
 from indexer.sources import Filter
 from indexer.wire import Header, WireLog
 
@@ -27,7 +27,7 @@ DISTRUSTED_AT_ONCE = 256
 class Witness:
     """Asks for proof of one chain's blocks. `distrusts`: its only node was seen to leave logs out of history."""
 
-    node: Node
+    node: ChainNode
     chain: str
     distrusts: bool = False
     _chance: random.Random = field(default_factory=random.Random)

@@ -13,7 +13,7 @@ from core.config import KeeperSettings, Settings, load
 from core.errors import VpmError
 from core.outbox import IntentWatch
 from core.service.daemon import run_daemon
-from keeper.report import Report
+from keeper.report import RunReport
 from keeper.runner import Runner, follow
 from keeper.schedule import BY_NAME, JOBS, Job
 from keeper.service import keeping, setup
@@ -49,7 +49,7 @@ def _run_once(job: Job, *, dry_run: bool, as_json: bool) -> int:
     return 0 if report.ok else 1
 
 
-async def _once(settings: Settings, how: KeeperSettings, job: Job, dry_run: bool) -> Report:
+async def _once(settings: Settings, how: KeeperSettings, job: Job, dry_run: bool) -> RunReport:
     async with keeping(settings, how) as keeper:
         report = await Runner(keeper).run(job, dry_run=dry_run)
         if not dry_run:
@@ -58,7 +58,7 @@ async def _once(settings: Settings, how: KeeperSettings, job: Job, dry_run: bool
     return report
 
 
-def told(report: Report, dry_run: bool) -> str:
+def told(report: RunReport, dry_run: bool) -> str:
     """The report for a terminal."""
     verb = "would ask" if dry_run else "asked"
     lines = [f"{report.job}: {verb} for {len(report.actions)}, left {len(report.skipped)}, {len(report.errors)} errors"]

@@ -23,8 +23,8 @@ from core.db.schema.index import chain_cursor
 from core.log import get_logger
 from core.outbox import report as lane_report
 from keeper import errands, metrics
-from keeper.errands import Also, Errand, Rest, Want
-from keeper.report import Action, Report
+from keeper.errands import Also, Errand, RetryWaits, Want
+from keeper.report import Action, RunReport
 
 log = get_logger(__name__)
 
@@ -92,12 +92,12 @@ class Keeper:
 
 
 @dataclass
-class Run:
+class JobRun:
     """One run of one job on one chain. `now` is the chain's clock, `head` its newest block."""
 
     keeper: Keeper
     desk: ChainDesk
-    report: Report
+    report: RunReport
     now: int
     head: int
     index: IndexState | None
@@ -122,7 +122,7 @@ class Run:
         """Why nothing new may be listed on the word of the index, or None."""
         return "the index has read nothing of this chain yet" if self.index is None else self.index.trails(self.now)
 
-    async def free(self, subjects: Sequence[str], rest: Rest) -> dict[str, str | None]:
+    async def free(self, subjects: Sequence[str], rest: RetryWaits) -> dict[str, str | None]:
         """Per subject why it must wait, or None when an attempt may be made now. Remembers the attempts for `ask`."""
         async with self.keeper.pool.connection() as connection:
             self.known.update(await errands.recall(connection, self.desk.chain_id, subjects))
@@ -131,7 +131,7 @@ class Run:
             subject: errands.waits(self.known.get(subject), moment, self.indexed_block, rest) for subject in subjects
         }
 
-    async def ask(self, want: Want, rest: Rest, also: Also | None = None) -> Action | None:
+    async def ask(self, want: Want, rest: RetryWaits, also: Also | None = None) -> Action | None:
         """Asks, unless one of the subjects must wait; then that is why it is skipped. `also`: see errands.ask."""
         missing = [subject for subject in want.subjects if subject not in self.known]
         standing = await self.free(missing, rest) if missing else {}

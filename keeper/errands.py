@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 
-from core.outbox import Intent, IntentConflict, IntentRequest, Outcome, enqueue, read
+from core.outbox import Intent, IntentConflict, IntentRequest, MinedOutcome, enqueue, read
 
 Connection = AsyncConnection[TupleRow]
 
@@ -33,11 +33,11 @@ class Errand:
     @property
     def failures_now(self) -> int:
         """In a row, the latest attempt counted: it failed, unless the chain says it succeeded."""
-        return 0 if self.intent.outcome is Outcome.SUCCEEDED else self.failures + 1
+        return 0 if self.intent.outcome is MinedOutcome.SUCCEEDED else self.failures + 1
 
 
 @dataclass(frozen=True, slots=True)
-class Rest:
+class RetryWaits:
     """Seconds before another attempt: after one that succeeded without reaching its aim, and after one that failed,
     which doubles with each attempt up to `longest`."""
 
@@ -49,13 +49,13 @@ class Rest:
 MAX_REFUSED_SECONDS = 3600.0
 
 
-def after_refusals(times: int, rest: Rest) -> Rest:
+def after_refusals(times: int, rest: RetryWaits) -> RetryWaits:
     """For payments that the token refused so often. An owner it has frozen will mostly stay frozen, but a token that
     was paused for everybody pays again: so the wait begins at minutes and doubles up to an hour."""
     if times == 0:
         return rest
     grown = min(rest.after_success * 2.0 ** min(times, 16), MAX_REFUSED_SECONDS)
-    return Rest(after_success=grown, after_failure=60.0, longest=6 * 3600.0)
+    return RetryWaits(after_success=grown, after_failure=60.0, longest=6 * 3600.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class Want:
     replay_safe: bool = True
 
 
-def waits(errand: Errand | None, now: datetime, indexed_block: int, rest: Rest) -> str | None:
+def waits(errand: Errand | None, now: datetime, indexed_block: int, rest: RetryWaits) -> str | None:
     """Why no new attempt may be made yet, or None when it may.
 
     indexed_block: the last block the index holds; a success above it is not visible in what the job read.
@@ -84,7 +84,7 @@ def waits(errand: Errand | None, now: datetime, indexed_block: int, rest: Rest) 
     if errand is None:
         return None
     intent = errand.intent
-    if intent.outcome is Outcome.SUCCEEDED:
+    if intent.outcome is MinedOutcome.SUCCEEDED:
         if intent.block_number is not None and intent.block_number > indexed_block:
             return f"done in block {intent.block_number}, which the index has not read yet"
         return _resting(errand, now, rest.after_success, "was done, yet more is due")

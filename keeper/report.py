@@ -44,7 +44,7 @@ class Skipped:
 
 
 @dataclass(slots=True)
-class Report:
+class RunReport:
     """One run of one job."""
 
     job: str

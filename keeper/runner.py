@@ -15,8 +15,8 @@ from core.errors import VpmError
 from core.log import get_logger
 from core.outbox import HAS_HASH, IntentWatch
 from keeper import metrics
-from keeper.desk import Keeper, Run, index_state
-from keeper.report import Report
+from keeper.desk import JobRun, Keeper, index_state
+from keeper.report import RunReport
 from keeper.schedule import TIMEOUT_SECONDS, Job
 
 log = get_logger(__name__)
@@ -40,10 +40,10 @@ class Runner:
             return f"{desk.deployment.network} is not a local deployment"
         return None
 
-    async def run(self, job: Job, *, dry_run: bool = False) -> Report:
+    async def run(self, job: Job, *, dry_run: bool = False) -> RunReport:
         """One run. Whatever goes wrong is in the report; only cancellation is raised."""
         async with self._busy[job.name]:
-            report = Report(job.name, datetime.now(UTC))
+            report = RunReport(job.name, datetime.now(UTC))
             unable = self.unable(job)
             if unable is not None:
                 report.skip("everything", unable)
@@ -55,12 +55,12 @@ class Runner:
                 await self._write(report)
             return report
 
-    async def _work(self, job: Job, report: Report, dry_run: bool) -> None:
+    async def _work(self, job: Job, report: RunReport, dry_run: bool) -> None:
         desk = self.keeper.desks[job.chain]
         try:
             async with asyncio.timeout(TIMEOUT_SECONDS):
                 head = await desk.client.head()
-                run = Run(
+                run = JobRun(
                     keeper=self.keeper,
                     desk=desk,
                     report=report,
@@ -82,7 +82,7 @@ class Runner:
             report.errors.append(f"{type(error).__name__}: {error}")
             log.error("a job crashed", action="keeper.job_crashed", job=job.name, exc=error)
 
-    def _measure(self, report: Report, dry_run: bool) -> None:
+    def _measure(self, report: RunReport, dry_run: bool) -> None:
         assert report.finished_at is not None
         for error in report.errors:
             log.error(error, action="keeper.job_failed", job=report.job)
@@ -93,7 +93,7 @@ class Runner:
         if report.ok:
             metrics.LAST_OK.labels(report.job).set(report.finished_at.timestamp())
 
-    async def _write(self, report: Report) -> None:
+    async def _write(self, report: RunReport) -> None:
         """The last run of each job, for health and people; a database that is away costs this line only."""
         acted = report.finished_at if report.actions else None
         try:
@@ -109,7 +109,7 @@ class Runner:
             log.warning("a run was not written down", action="keeper.run_not_written", job=report.job, why=error)
 
 
-async def follow(report: Report, watch: IntentWatch, seconds: float) -> None:
+async def follow(report: RunReport, watch: IntentWatch, seconds: float) -> None:
     """Waits a little for what was asked to have hashes, for a person or a scheduler that reads the report."""
     deadline = asyncio.get_running_loop().time() + seconds
 

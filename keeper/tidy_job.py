@@ -10,7 +10,7 @@ from core.agent import locks as agent_locks
 from core.outbox import retention
 from core.service import jobs
 from keeper import errands, metrics
-from keeper.desk import Run
+from keeper.desk import JobRun
 from keeper.errands import Connection
 from keeper.report import Action
 
@@ -19,7 +19,7 @@ MAX_BATCHES = 40
 """A run takes away at most so much; the next goes on."""
 
 
-async def tidy(run: Run) -> None:
+async def tidy(run: JobRun) -> None:
     """The stock chain's transactions, and requests for jobs."""
     await _transactions(run)
     if not run.dry_run:
@@ -27,7 +27,7 @@ async def tidy(run: Run) -> None:
             _tell(run, "requests", await jobs.forget(connection, days=run.keeper.how.keep_days))
 
 
-async def tidy_agent(run: Run) -> None:
+async def tidy_agent(run: JobRun) -> None:
     """Base's transactions, and price locks that nobody can use any more."""
     await _transactions(run)
     if not run.dry_run:
@@ -35,7 +35,7 @@ async def tidy_agent(run: Run) -> None:
             _tell(run, "locks", await agent_locks.drop_old(connection))
 
 
-async def _transactions(run: Run) -> None:
+async def _transactions(run: JobRun) -> None:
     days, chain_id = run.keeper.how.keep_days, run.desk.chain_id
     if run.dry_run:
         run.report.skip("transactions", f"those that ended more than {days} days ago would be thinned out")
@@ -70,7 +70,7 @@ def _guards_itself(old: retention.Old, chain_id: int) -> bool:
     return old.key.startswith(errands.key_prefix(chain_id)) and old.kind != "credit"
 
 
-def _tell(run: Run, what: str, rows: int) -> None:
+def _tell(run: JobRun, what: str, rows: int) -> None:
     metrics.TIDIED.labels(run.desk.name, what).inc(rows)
     if rows:
         run.report.actions.append(Action("tidy", what, "done", f"{rows} rows"))

@@ -13,11 +13,11 @@ from core.outbox.lanes import LaneStatus
 from relayer import measures
 from relayer.air import Air
 from relayer.feed import ChainFeed
-from relayer.gate import Standing, gate
+from relayer.gate import LaneStanding, gate
 from relayer.policy import LanePolicy
-from relayer.preflight import Checked, Terms, check
+from relayer.preflight import Checked, CheckTerms, check
 from relayer.rows import Candidate, Former, Prepared, unsigned_of
-from relayer.sending import Sender
+from relayer.sending import LaneSender
 from relayer.signing import Signed, SignerUnavailable, Unsigned
 from relayer.store import LaneStore
 from relayer.takers import find_taker
@@ -35,7 +35,7 @@ class Assigner:
     """One lane's intake. `claims` is shared by the lanes of one chain in this process, so none checks for another."""
 
     def __init__(
-        self, feed: ChainFeed, store: LaneStore, air: Air, sender: Sender, *, policy: LanePolicy, claims: set[int]
+        self, feed: ChainFeed, store: LaneStore, air: Air, sender: LaneSender, *, policy: LanePolicy, claims: set[int]
     ) -> None:
         self.status = LaneStatus.STARTING
         self.detail = ""
@@ -64,7 +64,7 @@ class Assigner:
     def standing(self) -> tuple[LaneStatus, str]:
         market = self._feed.market
         return gate(
-            Standing(
+            LaneStanding(
                 node_down=self._feed.down_since is not None,
                 base_fee_wei=market.base_fee_wei,
                 fee_cap_wei=self._policy.fees.cap_wei,
@@ -100,7 +100,7 @@ class Assigner:
         return True
 
     async def _take(self, candidates: list[Candidate]) -> None:
-        terms = Terms(
+        terms = CheckTerms(
             chain_time=self._feed.head.timestamp,
             market=self._feed.market,
             policy=self._policy.fees,

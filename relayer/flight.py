@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from core.outbox.states import IntentState, Outcome
+from core.outbox.states import IntentState, MinedOutcome
 from relayer.fees import FeeMarket
 from relayer.signing import Fees
 from relayer.takers import Taker
@@ -51,7 +51,7 @@ class Flight:
     asked_at: float | None = None
     taker: Taker | None = None
     landed: bool = False
-    outcome: Outcome | None = None
+    outcome: MinedOutcome | None = None
     block_number: int | None = None
     block_hash: bytes | None = None
 
@@ -64,7 +64,7 @@ class Flight:
         return self.newest.is_cancel
 
 
-class Step(StrEnum):
+class FlightStep(StrEnum):
     KEEP = "keep"
     RESEND = "resend"  # offer the newest bytes again: the node does not have them
     BUMP = "bump"  # sign again with higher fees
@@ -86,7 +86,7 @@ class Patience:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class LaneQueue:
     """How a lane's queue on the chain stands.
 
     latest: the chain's count of the key's mined transactions. pending: the same with what the node has in its pool.
@@ -103,7 +103,7 @@ class Line:
     market: FeeMarket
 
 
-def next_step(flight: Flight, line: Line, patience: Patience) -> Step:
+def next_step(flight: Flight, line: LaneQueue, patience: Patience) -> FlightStep:
     """What to do about one flight that the chain has not mined.
 
     - Doomed, or past its time on the chain's clock: its nonce is taken by a no-op, so that it can never land late.
@@ -113,20 +113,20 @@ def next_step(flight: Flight, line: Line, patience: Patience) -> Step:
     """
     late = flight.not_after is not None and line.chain_time > flight.not_after
     if (late or flight.doomed is not None) and not flight.cancelling:
-        return Step.CANCEL
+        return FlightStep.CANCEL
     waited = line.now - (flight.last_sent_at if flight.last_sent_at is not None else float("-inf"))
     first = flight.nonce == line.latest
     underpriced = flight.newest.fees.max_fee_wei < line.market.base_fee_wei
     since_bump = line.now - (flight.replaced_at if flight.replaced_at is not None else float("-inf"))
     if line.stuck_blocks >= patience.bump_after_blocks:
         if underpriced and since_bump >= patience.resend_after_seconds:
-            return Step.BUMP
+            return FlightStep.BUMP
         stands = line.stuck_seconds >= patience.bump_after_seconds and since_bump >= patience.bump_after_seconds
         if first and stands:
-            return Step.BUMP
+            return FlightStep.BUMP
     if waited >= patience.resend_after_seconds and (flight.nonce >= line.pending or first):
-        return Step.RESEND
-    return Step.KEEP
+        return FlightStep.RESEND
+    return FlightStep.KEEP
 
 
 def nonce_was_taken(flight: Flight, *, head: int, finality_blocks: int, now: float, patience: Patience) -> bool:

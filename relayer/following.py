@@ -10,16 +10,16 @@ from core.chain import ChainClient, Receipt, RpcError, RpcErrorKind
 from core.chain.reverts import explain
 from core.chain.wire import quantity
 from core.log import get_logger
-from core.outbox.states import Outcome, settled_state
+from core.outbox.states import MinedOutcome, settled_state
 from relayer import measures
 from relayer.air import Air
 from relayer.feed import ChainFeed
 from relayer.fees import bump, expected_price, quote
-from relayer.flight import Attempt, Flight, Line, Step, next_step, nonce_was_taken
+from relayer.flight import Attempt, Flight, FlightStep, LaneQueue, next_step, nonce_was_taken
 from relayer.nonces import Reconciled, drift, reconcile
 from relayer.policy import LanePolicy
 from relayer.rows import Mined, attempt_of
-from relayer.sending import Sender
+from relayer.sending import LaneSender
 from relayer.signing import Fees, Signed, SignerUnavailable, Unsigned
 from relayer.store import LaneStore
 from relayer.takers import find_taker
@@ -40,7 +40,7 @@ class Follower:
     """One lane's watch. `noop_gas`: what a transfer of nothing to ourselves needs on this chain."""
 
     def __init__(
-        self, feed: ChainFeed, store: LaneStore, air: Air, sender: Sender, *, policy: LanePolicy, noop_gas: int
+        self, feed: ChainFeed, store: LaneStore, air: Air, sender: LaneSender, *, policy: LanePolicy, noop_gas: int
     ) -> None:
         self._feed = feed
         self._client: ChainClient = feed.client
@@ -158,12 +158,12 @@ class Follower:
         }
 
     async def _mined(self, flight: Flight, attempt: Attempt, receipt: Receipt) -> Mined:
-        outcome, code, reason = Outcome.SUCCEEDED, None, None
+        outcome, code, reason = MinedOutcome.SUCCEEDED, None, None
         if attempt.is_cancel:
-            outcome = Outcome.CANCELLED
+            outcome = MinedOutcome.CANCELLED
             code, reason = flight.doomed or ("expired", "It was not mined in time; a no-op took its nonce.")
         elif not receipt.succeeded:
-            outcome = Outcome.REVERTED
+            outcome = MinedOutcome.REVERTED
             code, reason = await self._why(flight, attempt, receipt)
         return Mined(
             flight=flight,
@@ -197,7 +197,7 @@ class Follower:
         flight.outcome, flight.block_number, flight.block_hash = mined.outcome, mined.block_number, mined.block_hash
         flight.used_since = flight.asked_at = flight.taker = None
         self._air.landed_in(flight, mined.fee_wei)
-        if mined.outcome is not Outcome.SUCCEEDED:
+        if mined.outcome is not MinedOutcome.SUCCEEDED:
             log.warning(
                 mined.reason or "",
                 action=f"relayer.{mined.outcome.value}",
@@ -404,14 +404,14 @@ class Follower:
             if nonce < latest or self._sender.waits(flight):
                 continue
             step = next_step(flight, line, self._policy.patience)
-            if step is Step.RESEND:
+            if step is FlightStep.RESEND:
                 again.append(flight)
-            elif step in (Step.BUMP, Step.CANCEL) and len(replaced) < REPLACEMENTS:
-                cancel = step is Step.CANCEL or flight.cancelling
+            elif step in (FlightStep.BUMP, FlightStep.CANCEL) and len(replaced) < REPLACEMENTS:
+                cancel = step is FlightStep.CANCEL or flight.cancelling
                 wanted = self._replacement(flight, cancel=cancel)
                 if wanted is not None:
                     replaced.append((flight, wanted, cancel))
-                elif step is Step.BUMP and line.stuck_seconds >= self._policy.patience.bump_after_seconds:
+                elif step is FlightStep.BUMP and line.stuck_seconds >= self._policy.patience.bump_after_seconds:
                     self._doom_if_only_its_own_cap_holds_it(flight)
         if replaced:
             await self._replace(replaced, line.now)
@@ -419,13 +419,13 @@ class Follower:
             measures.RESENDS.labels(self._air.chain, self._air.lane).inc(len(again))
             self._sender.push(again)
 
-    def _line(self, latest: int, pending: int) -> Line:
+    def _line(self, latest: int, pending: int) -> LaneQueue:
         now, head = asyncio.get_running_loop().time(), self._feed.head
         if latest != self._latest or not self._air.unmined or self._moved_at is None:
             self._moved_at = (now, head.number)
         self._latest = latest
         since, height = self._moved_at
-        return Line(
+        return LaneQueue(
             latest=latest,
             pending=pending,
             now=now,

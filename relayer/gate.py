@@ -10,7 +10,7 @@ _ETHER = 10**18
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class LaneStanding:
     """balance None: not read yet. worst_cost: of all in flight, value included. spent: on gas in the last hour;
     expected: on gas of all in flight. base_fee above fee_cap means that no new transaction could be mined."""
 
@@ -28,7 +28,7 @@ class Standing:
     signer_trouble: str | None = None
 
 
-def gate(standing: Standing) -> tuple[LaneStatus, str]:
+def gate(standing: LaneStanding) -> tuple[LaneStatus, str]:
     """(status, a sentence). The first reason that holds, the most serious first."""
     if standing.node_down:
         return LaneStatus.NODE_DOWN, "No RPC URL of the chain answers."

@@ -21,7 +21,7 @@ from relayer.feed import ChainFeed
 from relayer.following import Follower
 from relayer.hold import Hold
 from relayer.policy import LanePolicy
-from relayer.sending import Sender
+from relayer.sending import LaneSender
 from relayer.store import LaneStore, LeaseLost
 
 log = get_logger(__name__)
@@ -111,7 +111,7 @@ class Lane:
         )  # fmt: skip
         await _first_failure(sender.run(), sender.mark(), follower.run(), assigner.look_after(), assigner.run())
 
-    async def _recover(self) -> tuple[Air, Follower, Sender, Assigner]:
+    async def _recover(self) -> tuple[Air, Follower, LaneSender, Assigner]:
         """Everything as the rows and the chain have it; what is in flight is offered again first."""
         client, policy = self._feed.client, self._policy
         noop_gas = await self._noop_gas()
@@ -126,7 +126,7 @@ class Lane:
             )  # fmt: skip
         air = Air(self._feed.name, self.name, owned)
         air.load(flights)
-        sender = Sender(self.hold, client, self._store, air, policy)
+        sender = LaneSender(self.hold, client, self._store, air, policy)
         follower = Follower(self._feed, self._store, air, sender, policy=policy, noop_gas=noop_gas)
         await self._store.set_next_nonce(owned)
         air.spent_wei = await self._store.spent_wei(3600)

@@ -9,9 +9,9 @@ from typing import Any, assert_never
 from core.chain import ChainClient, RpcError, RpcErrorKind
 from core.chain.abi import CustomError
 from core.chain.reverts import explain
-from core.outbox.states import IntentState, Outcome
+from core.outbox.states import IntentState, MinedOutcome
 from relayer.fees import FeeMarket, FeePolicy, quote
-from relayer.rows import Candidate, Prepared, Refusal
+from relayer.rows import Candidate, IntentRefusal, Prepared
 
 # What a call may cost beyond its estimate by the time it is mined, because others came first: a vintage to finalize (up
 # to 63,000), a slot somebody emptied. It is a limit: what is not used is not paid.
@@ -24,7 +24,7 @@ GAS_CEILINGS = {"settle": 600_000, "credit": 600_000}
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class CheckTerms:
     """What holds for all candidates of one check. chain_time: the head's Unix seconds. max_gas: per transaction."""
 
     chain_time: int
@@ -40,17 +40,17 @@ class Checked:
     doubted: to be refused, unless it turns out that a transaction signed for it before has landed."""
 
     ready: list[Prepared] = field(default_factory=list)
-    refused: list[Refusal] = field(default_factory=list)
-    doubted: list[Refusal] = field(default_factory=list)
+    refused: list[IntentRefusal] = field(default_factory=list)
+    doubted: list[IntentRefusal] = field(default_factory=list)
     deferred: dict[int, str] = field(default_factory=dict)
     out_of_funds: str | None = None
 
     def refuse(self, candidate: Candidate, code: str, reason: str) -> None:
         """What had a nonce may be refused only because it landed ("already spent"): that is for the chain to say."""
-        (self.doubted if candidate.had_nonce else self.refused).append(Refusal(candidate.intent_id, code, reason))
+        (self.doubted if candidate.had_nonce else self.refused).append(IntentRefusal(candidate.intent_id, code, reason))
 
 
-async def check(client: ChainClient, sender: bytes, candidates: Sequence[Candidate], terms: Terms) -> Checked:
+async def check(client: ChainClient, sender: bytes, candidates: Sequence[Candidate], terms: CheckTerms) -> Checked:
     """Sorts candidates. One JSON-RPC batch for all calls; a failure of the node defers, only a revert refuses."""
     checked = Checked()
     asked: list[Candidate] = []
@@ -69,15 +69,17 @@ async def check(client: ChainClient, sender: bytes, candidates: Sequence[Candida
     return checked
 
 
-def refused_unasked(candidate: Candidate, chain_time: int) -> Refusal | None:
+def refused_unasked(candidate: Candidate, chain_time: int) -> IntentRefusal | None:
     """What can be refused without a node: too late on the chain's clock, or its dependency did not succeed."""
     if candidate.not_after is not None and chain_time > candidate.not_after:
         late = chain_time - candidate.not_after
-        return Refusal(candidate.intent_id, "expired", f"It was not sent in time: its deadline passed {late} s ago.")
+        return IntentRefusal(
+            candidate.intent_id, "expired", f"It was not sent in time: its deadline passed {late} s ago."
+        )
     if candidate.depends_on_state in (IntentState.FAILED, IntentState.REPLACED) or (
-        candidate.depends_on_state is not None and candidate.depends_on_outcome is not Outcome.SUCCEEDED
+        candidate.depends_on_state is not None and candidate.depends_on_outcome is not MinedOutcome.SUCCEEDED
     ):
-        return Refusal(candidate.intent_id, "dependency_failed", "The transaction it depends on did not succeed.")
+        return IntentRefusal(candidate.intent_id, "dependency_failed", "The transaction it depends on did not succeed.")
     return None
 
 
@@ -98,7 +100,7 @@ def _request(candidate: Candidate, sender: bytes, max_gas: int) -> tuple[str, li
     return "eth_call", [{**call, "gas": hex(candidate.gas_limit)}, "latest"]
 
 
-def _judge(checked: Checked, candidate: Candidate, answer: str | RpcError, terms: Terms) -> None:
+def _judge(checked: Checked, candidate: Candidate, answer: str | RpcError, terms: CheckTerms) -> None:
     if isinstance(answer, RpcError):
         match fate(answer.kind):
             case "revert":

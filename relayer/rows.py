@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from core.outbox.states import IntentState, Outcome
+from core.outbox.states import IntentState, MinedOutcome
 from relayer.flight import Attempt, Flight
 from relayer.signing import Fees, Signed, Signer, Unsigned
 
@@ -38,7 +38,7 @@ class Candidate:
     not_after: int | None
     age_seconds: float
     depends_on_state: IntentState | None
-    depends_on_outcome: Outcome | None
+    depends_on_outcome: MinedOutcome | None
     had_nonce: bool = False
 
 
@@ -52,7 +52,7 @@ class Prepared:
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class IntentRefusal:
     intent_id: int
     code: str
     reason: str
@@ -74,7 +74,7 @@ class Mined:
 
     flight: Flight
     tx_hash: bytes
-    outcome: Outcome
+    outcome: MinedOutcome
     code: str | None
     reason: str | None
     block_number: int
@@ -195,7 +195,7 @@ def flight_of_row(row: tuple[Any, ...], attempts: list[Attempt]) -> Flight:
         max_fee_cap_wei=None if row[7] is None else int(row[7]),
         not_after=row[8],
         replay_safe=row[9],
-        outcome=None if row[10] is None else Outcome(row[10]),
+        outcome=None if row[10] is None else MinedOutcome(row[10]),
         block_number=row[11],
         block_hash=None if row[12] is None else bytes(row[12]),
     )
@@ -215,6 +215,6 @@ def candidate_of_row(row: tuple[Any, ...]) -> Candidate:
         not_after=row[9],
         age_seconds=row[10],
         depends_on_state=None if row[11] is None else IntentState(row[11]),
-        depends_on_outcome=None if row[12] is None else Outcome(row[12]),
+        depends_on_outcome=None if row[12] is None else MinedOutcome(row[12]),
         had_nonce=row[13],
     )

@@ -21,7 +21,7 @@ log = get_logger(__name__)
 PAUSE_SECONDS = 0.5
 
 
-class Sender:
+class LaneSender:
     """One lane's line to the node. `push` what is stored; `run` sends it. Offering the same bytes twice is harmless."""
 
     def __init__(self, hold: Hold, client: ChainClient, store: LaneStore, air: Air, policy: LanePolicy) -> None:

@@ -31,10 +31,10 @@ from relayer.rows import (
     TAKEN_BACK,
     Candidate,
     Former,
+    IntentRefusal,
     Lease,
     Mined,
     Prepared,
-    Refusal,
     attempt_of,
     attempt_of_row,
     candidate_of_row,
@@ -163,7 +163,7 @@ class LaneStore:
 
     # Before the chain
 
-    async def refuse(self, refusals: Sequence[Refusal]) -> list[int]:
+    async def refuse(self, refusals: Sequence[IntentRefusal]) -> list[int]:
         """Ends queued intents without a nonce; the ids of those that were still queued."""
         async with self._fenced() as (connection, _):
             cursor = await connection.execute(

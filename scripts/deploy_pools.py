@@ -15,7 +15,7 @@ from ape.cli import ConnectedProviderCommand, network_option
 
 from core.contracts.deployments import load_deployment, write_deployment
 from scripts._deploy import flow, pools
-from scripts._deploy.session import Refused, is_local, open_session, plain_refusals
+from scripts._deploy.session import ScriptRefused, is_local, open_session, plain_refusals
 
 
 @click.command(cls=ConnectedProviderCommand)
@@ -31,7 +31,7 @@ def cli(provider: Any, facts: str, asked_for: str, alias: str, send: bool) -> No
     deployment, asked = load_deployment(path), pools.read(Path(asked_for))
     session = open_session(provider, accounts, alias, send, deployment.chain_id)
     if not deployment.is_deployed:
-        raise Refused(f"{path} says that {deployment.network} is not deployed; deploy_base comes first.")
+        raise ScriptRefused(f"{path} says that {deployment.network} is not deployed; deploy_base comes first.")
     keys = pools.missing(deployment, asked)
     if not keys:
         click.echo("nothing to do: every feed of the file stands")
@@ -39,7 +39,7 @@ def cli(provider: Any, facts: str, asked_for: str, alias: str, send: bool) -> No
     if not is_local(provider):
         pools.require_long_windows({key: asked[key] for key in keys})
         flow.require_recorded(project)
-    node = pools.Node(provider)
+    node = pools.ApeViews(provider)
     feeds = [pools.feed_of(node, deployment, key, asked[key]) for key in keys]
     session.announce(f"Deploying {', '.join(map(pools.contract_name, keys))}")
     for feed in feeds:

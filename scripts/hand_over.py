@@ -13,7 +13,7 @@ from ape.cli import ConnectedProviderCommand, network_option
 
 from core.contracts.deployments import load_deployment
 from scripts._deploy import flow, handover, safe
-from scripts._deploy.session import Refused, open_session, plain_refusals
+from scripts._deploy.session import ScriptRefused, open_session, plain_refusals
 
 
 @click.command(cls=ConnectedProviderCommand)
@@ -26,7 +26,7 @@ def cli(provider: Any, facts: str, alias: str, send: bool) -> None:
     """Hand ownership to the Safe."""
     deployment = load_deployment(Path(facts))
     if deployment.safe is None:
-        raise Refused(f"{facts} names no Safe to hand over to.")
+        raise ScriptRefused(f"{facts} names no Safe to hand over to.")
     session = open_session(provider, accounts, alias, send, deployment.chain_id)
     calls = list(handover.pending(flow.binder(project), deployment))
     if not calls:

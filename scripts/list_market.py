@@ -9,7 +9,7 @@ from ape import Contract, accounts, project
 from ape.cli import ConnectedProviderCommand, network_option
 
 from core.contracts.deployments import load_deployment
-from scripts._deploy.session import Refused, open_session, plain_refusals
+from scripts._deploy.session import ScriptRefused, open_session, plain_refusals
 
 FAMILIES = {"daily": 0, "weekly": 1, "drill": 2}
 
@@ -18,9 +18,9 @@ def _utc(text: str) -> int:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise Refused(f"'{text}' is not a time; write it like 2026-11-23T14:30:00+00:00.") from None
+        raise ScriptRefused(f"'{text}' is not a time; write it like 2026-11-23T14:30:00+00:00.") from None
     if moment.tzinfo is None:
-        raise Refused(f"'{text}' has no offset; write it like 2026-11-23T14:30:00+00:00.")
+        raise ScriptRefused(f"'{text}' has no offset; write it like 2026-11-23T14:30:00+00:00.")
     return int(moment.timestamp())
 
 

@@ -14,7 +14,7 @@ from ape.cli import ConnectedProviderCommand, network_option
 
 from core.contracts.deployments import load_deployment
 from scripts._deploy import handover, safe
-from scripts._deploy.session import Refused, open_session, plain_refusals
+from scripts._deploy.session import ScriptRefused, open_session, plain_refusals
 
 
 @click.command(cls=ConnectedProviderCommand)
@@ -29,7 +29,7 @@ def cli(provider: Any, facts: str, alias: str, resume: bool, send: bool) -> None
     deployment = load_deployment(Path(facts))
     session = open_session(provider, accounts, alias, send, deployment.chain_id)
     if deployment.safe is None or not deployment.is_deployed:
-        raise Refused(f"{facts} says that {deployment.network} is not deployed.")
+        raise ScriptRefused(f"{facts} says that {deployment.network} is not deployed.")
     pauser = project.Pauser.at(deployment.contract("Pauser").address)
     what = "take bets again" if resume else "stop new bets"
     session.announce(f"To {what} on {deployment.network}")

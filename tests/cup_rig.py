@@ -21,12 +21,12 @@ from pydantic import SecretStr
 from api.app import make_app, serve
 from api.context import open_context
 from api.cup.surface import cup_surface
-from core.agent.book import Kind
+from core.agent.book import MarketKind
 from core.agent.document import Specification
 from core.config import ApiSecrets, Settings
 from core.cup import books, messages, rounds
-from core.cup.listing import Listing, Side, listing_of
-from core.cup.rounds import Round
+from core.cup.listing import PaperListing, PaperSide, listing_of
+from core.cup.rounds import RouletteRound
 from core.db.engine import connect
 
 BASE = "/api/cup/v1"
@@ -56,17 +56,17 @@ def iso(moment: datetime) -> str:
 
 
 def specification(
-    kind: Kind = Kind.THRESHOLD, outcomes: int = 2, opens: int = 0, closes: int = 4_000_000_000, **more: Any
+    kind: MarketKind = MarketKind.THRESHOLD, outcomes: int = 2, opens: int = 0, closes: int = 4_000_000_000, **more: Any
 ) -> Specification:
     """Of an agent market whose times are Unix seconds and follow one another as the lister wants it."""
-    direction = kind is Kind.DIRECTION
+    direction = kind is MarketKind.DIRECTION
     times = {"start_at": closes + 120 if direction else 0, "ends_at": closes + (240 if direction else 120)}
     return Specification(
         **{
             "kind": kind,
             "feed": FEED,
-            "target": 10**16 if kind is Kind.THRESHOLD else 0,
-            "bounds": tuple(bound * 10**16 for bound in range(1, outcomes)) if kind is Kind.RANGE else (),
+            "target": 10**16 if kind is MarketKind.THRESHOLD else 0,
+            "bounds": tuple(bound * 10**16 for bound in range(1, outcomes)) if kind is MarketKind.RANGE else (),
             "early_resolvable": False,
             "published": False,
             "max_age": 3_600,
@@ -81,12 +81,12 @@ def specification(
     )
 
 
-def listing_named(slug: str, spec: Specification, outcomes: int = 2) -> Listing:
+def listing_named(slug: str, spec: Specification, outcomes: int = 2) -> PaperListing:
     """A listing under a name of the test's own; a range has the sides b0, b1 and so on."""
     made = listing_of(keccak(text=slug), spec, (WEIGHT,) * outcomes, None)
     sides = made.sides
-    if spec.kind is Kind.RANGE:
-        sides = tuple(Side(f"b{position}", side.label, side.short_label) for position, side in enumerate(sides))
+    if spec.kind is MarketKind.RANGE:
+        sides = tuple(PaperSide(f"b{position}", side.label, side.short_label) for position, side in enumerate(sides))
     return replace(made, slug=slug, market_id=slug, question=f"Will {slug} happen?", sides=sides)
 
 
@@ -192,7 +192,7 @@ class Cup:
 
     async def market(
         self,
-        kind: Kind = Kind.THRESHOLD,
+        kind: MarketKind = MarketKind.THRESHOLD,
         outcomes: int = 2,
         *,
         opened: timedelta = timedelta(hours=-1),
@@ -208,7 +208,7 @@ class Cup:
             assert await books.add(connection, listing)
         return slug
 
-    async def open_round(self, betting_left: timedelta = timedelta(seconds=45), head: int = 100) -> Round:
+    async def open_round(self, betting_left: timedelta = timedelta(seconds=45), head: int = 100) -> RouletteRound:
         """The next round, opened so long ago that betting lasts `betting_left` from now."""
         at = now() - rounds.BETTING + betting_left
         async with await connect(self.database_url) as connection:
@@ -225,7 +225,7 @@ class Cup:
         )
         await self.run("UPDATE cup_bet SET at = now() - interval '100 s' WHERE round_no = %s", round_no)
 
-    async def finish_round(self, round_no: int, beacon: bytes = b"\x11" * 32) -> Round:
+    async def finish_round(self, round_no: int, beacon: bytes = b"\x11" * 32) -> RouletteRound:
         await self.close_round(round_no)
         async with await connect(self.database_url) as connection:
             done = await rounds.finish(connection, round_no, 123, beacon, now())

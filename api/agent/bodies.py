@@ -475,7 +475,7 @@ class Attribution(_Body):
     builder_code: str | None
 
 
-class ProofBody(_ChainAnswer):
+class TradeProofBody(_ChainAnswer):
     trade_id: str
     market: ProofMarket
     position: ProofPosition
@@ -544,7 +544,7 @@ class HealthBody(_Answer):
     health: AgentHealth
 
 
-class Step(_Body):
+class GuideStep(_Body):
     step: int
     title: str
     method: Literal["GET", "POST"]
@@ -557,4 +557,4 @@ class Step(_Body):
 class GettingStarted(_Answer):
     intro: str
     auto_payout_note: str
-    steps: list[Step]
+    steps: list[GuideStep]

@@ -7,7 +7,7 @@ import binascii
 import hashlib
 
 from api.agent.errors import problem
-from api.agent.facts import Market
+from api.agent.facts import ListedMarket
 
 Order = tuple[int, int, int]
 """A market's place in the list: soonest deadline first, then by listing."""
@@ -16,7 +16,7 @@ _CHECK_BYTES = 6
 _MARKETS, _STAKES = b"agent markets", b"agent positions"
 
 
-def order_of(market: Market) -> Order:
+def order_of(market: ListedMarket) -> Order:
     return (market.closes_at, *market.listed_order)
 
 
@@ -24,7 +24,7 @@ StakePlace = tuple[int, int]
 """Where a stake stands among a wallet's: its block and its log's number there."""
 
 
-def cursor_of(market: Market) -> str:
+def cursor_of(market: ListedMarket) -> str:
     return _cursor(_MARKETS, order_of(market))
 
 

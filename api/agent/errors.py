@@ -17,45 +17,49 @@ RESERVED = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ErrorEntry:
     status: int
     hint: str
 
 
-CATALOGUE: Mapping[str, Entry] = {
-    "invalid_request": Entry(400, "Correct the fields listed in issues and send the request again."),
-    "market_not_found": Entry(404, "List the markets with GET /markets and use an id or slug from there."),
-    "not_found": Entry(404, "Check the path and the id; GET /getting-started lists the first calls."),
-    "platform_disabled": Entry(404, "The agent platform is switched off here; try again another day."),
-    "market_closed": Entry(409, "Pick another market from GET /markets."),
-    "idem_conflict": Entry(409, "Generate a fresh idemKey for a different trade."),
-    "invalid_side": Entry(422, "Use one of the market's outcome keys as side."),
-    "invalid_wallet": Entry(422, "Give the wallet as 0x and 40 hexadecimal digits."),
-    "size_below_min": Entry(422, "Bet at least 1 USD."),
-    "quote_required": Entry(422, "Get a quote for this size and send its quoteId with minSharesOut or maxPriceCents."),
-    "quote_expired": Entry(422, "Get a fresh quote and trade within 60 seconds of it."),
-    "quote_mismatch": Entry(422, "Get a quote for exactly this market, side and size; each serves one trade."),
-    "slippage_exceeded": Entry(422, "Get a fresh quote, or allow fewer shares or a higher price."),
-    "insufficient_balance": Entry(422, "Send USDC on Base to the wallet, or bet less."),
-    "pool_impact_exceeded": Entry(422, "Bet at most details.largestSizeUsd; details.limit names the limit."),
-    "unsupported_market": Entry(422, "Pick another market from GET /markets."),
+CATALOGUE: Mapping[str, ErrorEntry] = {
+    "invalid_request": ErrorEntry(400, "Correct the fields listed in issues and send the request again."),
+    "market_not_found": ErrorEntry(404, "List the markets with GET /markets and use an id or slug from there."),
+    "not_found": ErrorEntry(404, "Check the path and the id; GET /getting-started lists the first calls."),
+    "platform_disabled": ErrorEntry(404, "The agent platform is switched off here; try again another day."),
+    "market_closed": ErrorEntry(409, "Pick another market from GET /markets."),
+    "idem_conflict": ErrorEntry(409, "Generate a fresh idemKey for a different trade."),
+    "invalid_side": ErrorEntry(422, "Use one of the market's outcome keys as side."),
+    "invalid_wallet": ErrorEntry(422, "Give the wallet as 0x and 40 hexadecimal digits."),
+    "size_below_min": ErrorEntry(422, "Bet at least 1 USD."),
+    "quote_required": ErrorEntry(
+        422, "Get a quote for this size and send its quoteId with minSharesOut or maxPriceCents."
+    ),
+    "quote_expired": ErrorEntry(422, "Get a fresh quote and trade within 60 seconds of it."),
+    "quote_mismatch": ErrorEntry(422, "Get a quote for exactly this market, side and size; each serves one trade."),
+    "slippage_exceeded": ErrorEntry(422, "Get a fresh quote, or allow fewer shares or a higher price."),
+    "insufficient_balance": ErrorEntry(422, "Send USDC on Base to the wallet, or bet less."),
+    "pool_impact_exceeded": ErrorEntry(422, "Bet at most details.largestSizeUsd; details.limit names the limit."),
+    "unsupported_market": ErrorEntry(422, "Pick another market from GET /markets."),
     # Never a hint to pay again here: the money may be on its way. Who may is told so in the refusal itself.
-    "payment_invalid": Entry(422, "Read the message: it says what became of this authorization."),
-    "rate_limited": Entry(429, "Wait for the seconds in Retry-After, then send the same request."),
-    "internal_error": Entry(500, "Send the same request again shortly; with the same idemKey nothing is paid twice."),
-    "platform_paused": Entry(503, "Poll GET /health and trade again when health.ok is true."),
-    "method_not_allowed": Entry(405, "Use one of the methods in the Allow header."),
-    "payload_too_large": Entry(413, "Send a smaller body."),
-    "unsupported_media_type": Entry(415, "Send the body as JSON, with Content-Type: application/json."),
+    "payment_invalid": ErrorEntry(422, "Read the message: it says what became of this authorization."),
+    "rate_limited": ErrorEntry(429, "Wait for the seconds in Retry-After, then send the same request."),
+    "internal_error": ErrorEntry(
+        500, "Send the same request again shortly; with the same idemKey nothing is paid twice."
+    ),
+    "platform_paused": ErrorEntry(503, "Poll GET /health and trade again when health.ok is true."),
+    "method_not_allowed": ErrorEntry(405, "Use one of the methods in the Allow header."),
+    "payload_too_large": ErrorEntry(413, "Send a smaller body."),
+    "unsupported_media_type": ErrorEntry(415, "Send the body as JSON, with Content-Type: application/json."),
     # RESERVED
-    "payment_required": Entry(
+    "payment_required": ErrorEntry(
         402,
         "Sign the authorization the challenge describes and send it in PAYMENT-SIGNATURE (x402 v2) or X-PAYMENT (v1).",
     ),
-    "deposit_above_max": Entry(422, "Reserved."),
-    "deposit_unconfirmed": Entry(422, "Reserved."),
-    "deposit_mismatch": Entry(422, "Reserved."),
-    "deposit_tx_reused": Entry(422, "Reserved."),
+    "deposit_above_max": ErrorEntry(422, "Reserved."),
+    "deposit_unconfirmed": ErrorEntry(422, "Reserved."),
+    "deposit_mismatch": ErrorEntry(422, "Reserved."),
+    "deposit_tx_reused": ErrorEntry(422, "Reserved."),
 }
 
 

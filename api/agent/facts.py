@@ -13,9 +13,9 @@ from enum import StrEnum
 from functools import lru_cache
 
 from core.agent.bet import market_key
-from core.agent.book import Book, Kind, RefundReason
+from core.agent.book import Book, MarketKind, RefundReason
 from core.agent.document import CATEGORIES, ID_PATTERN, MAX_ID, MarketDocument, Metadata, Specification
-from core.agent.words import Outcome
+from core.agent.words import OutcomeWords
 from core.feeds.grid import grid_time
 
 MAX_LAG_SECONDS = 60
@@ -65,7 +65,7 @@ class Ending:
 
 
 @dataclass(frozen=True, slots=True)
-class Market:
+class ListedMarket:
     """One listed market. `volume` is all its stakes, fees included; `version` changes with every change of its row."""
 
     key: bytes
@@ -92,7 +92,7 @@ class Market:
         return self.words.id
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> MarketKind:
         return self.spec.kind
 
     @property
@@ -101,7 +101,7 @@ class Market:
         return self.spec.closes_at
 
     @property
-    def outcomes(self) -> tuple[Outcome, ...]:
+    def outcomes(self) -> tuple[OutcomeWords, ...]:
         return self.words.outcomes
 
     @property
@@ -141,7 +141,7 @@ class Market:
         return self.ending is not None and self.book.refunds(self.ending.winner)
 
 
-def deciding_times(market: Market, now: int) -> dict[int, int]:
+def deciding_times(market: ListedMarket, now: int) -> dict[int, int]:
     """By deciding moment, when the reading that counts there is dated.
 
     Of a settled market the one that did; of one on a pool feed, whose moment is over, the one that does once it is
@@ -149,7 +149,7 @@ def deciding_times(market: Market, now: int) -> dict[int, int]:
     """
     spec, ending, computed = market.spec, market.ending, market.words.computed
     if ending is None:
-        moments = (spec.start_at, spec.ends_at) if spec.kind is Kind.DIRECTION else (spec.ends_at,)
+        moments = (spec.start_at, spec.ends_at) if spec.kind is MarketKind.DIRECTION else (spec.ends_at,)
         return {} if computed is None else {each: grid_time(each, computed.step) for each in moments if each < now}
     found = {}
     if ending.start_at is not None:
@@ -220,7 +220,7 @@ class Arrival:
 
 
 @dataclass(frozen=True, slots=True)
-class Observation:
+class FeedRound:
     """A round of a feed, and the transaction that brought it to the chain. A `value` not above zero is no good."""
 
     value: int
@@ -235,15 +235,15 @@ class Venue:
     head: Head
     stakes_paused: bool
     reorgs: int
-    markets: Mapping[bytes, Market]
-    latest: Mapping[str, Observation]
+    markets: Mapping[bytes, ListedMarket]
+    latest: Mapping[str, FeedRound]
     volume_24h: Mapping[bytes, int]
 
     @property
     def now(self) -> int:
         return self.head.timestamp
 
-    def market(self, name: str) -> Market | None:
+    def market(self, name: str) -> ListedMarket | None:
         """By id or slug, or the hex of the contract's key; None also for one that was settled long ago."""
         key = key_of(name)
         market = None if key is None else self.markets.get(key)
@@ -258,6 +258,6 @@ def key_of(name: str) -> bytes | None:
     return market_key(name) if _ID.fullmatch(name) else None
 
 
-def is_called(market: Market, name: str) -> bool:
+def is_called(market: ListedMarket, name: str) -> bool:
     """Whether it is shown under this name: its id, which is the slug, too, or the hex of its key."""
     return name in (market.id, "0x" + market.key.hex())

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Hashable
 
 from aiohttp import web
 
-from api.http.rendered import Slot
+from api.http.rendered import BodySlot
 
 # May be kept by anybody, and is asked for again each time: what changed nothing costs a 304.
 SHARED = "public, no-cache"
@@ -17,7 +17,7 @@ OWN = "private, no-cache"
 Render = Callable[[], Awaitable[bytes] | bytes]
 
 
-class Held:
+class HeldBodies:
     """The bodies of one endpoint by what was asked; the least asked for are forgotten beyond `most`.
 
     `stamp` differs whenever a body may; a rendering that raises is not kept.
@@ -27,13 +27,13 @@ class Held:
         self._stamp = stamp
         self._cache_control = cache_control
         self._most = most
-        self._slots: OrderedDict[Hashable, Slot] = OrderedDict()
+        self._slots: OrderedDict[Hashable, BodySlot] = OrderedDict()
 
     async def answer(self, request: web.Request, asked: Hashable, render: Render) -> web.StreamResponse:
         """`render` is the same for equal `asked`."""
         slot = self._slots.get(asked)
         if slot is None:
-            slot = Slot(self._stamp, render, self._cache_control)
+            slot = BodySlot(self._stamp, render, self._cache_control)
             rendered = await slot.get()  # before it is kept: a refusal takes nobody's place
             self._slots[asked] = slot
             while len(self._slots) > self._most:

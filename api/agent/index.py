@@ -9,24 +9,24 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from api.agent.cursors import Order
 from api.agent.errors import problem
-from api.agent.facts import Market, Venue, is_called, key_of
+from api.agent.facts import ListedMarket, Venue, is_called, key_of
 from api.agent.rows import read_settled, read_settled_page, read_venue
 from api.agent.storage import storage
 from api.archive import Archive
 from api.followed_index import FollowedIndex, Replica
-from core.agent.book import Kind
-from core.agent.words import Observed
-from core.feeds.words import Told
+from core.agent.book import MarketKind
+from core.agent.words import FeedSubject
+from core.feeds.words import FeedWords
 
 PAUSE_SECONDS = 0.05
 
 
 class AgentIndex(FollowedIndex[Venue]):
     def __init__(
-        self, url: str, engine: AsyncEngine, chain_id: int, feeds: Mapping[bytes, Told], *, replica: bool = False
+        self, url: str, engine: AsyncEngine, chain_id: int, feeds: Mapping[bytes, FeedWords], *, replica: bool = False
     ) -> None:
         self._feeds = feeds
-        self._archive: Archive[bytes, Market] = Archive(engine, partial(read_settled, feeds))
+        self._archive: Archive[bytes, ListedMarket] = Archive(engine, partial(read_settled, feeds))
         read = partial(read_venue, chain_id, feeds, self._archive)
         from_replica = Replica(chain_id, _block_of) if replica else None
         super().__init__("agent", url, engine, read, pause_seconds=PAUSE_SECONDS, replica=from_replica)
@@ -48,13 +48,13 @@ class AgentIndex(FollowedIndex[Venue]):
 
     # ------------------------------------------------------------ whatever their age
 
-    async def market(self, name: str) -> Market | None:
+    async def market(self, name: str) -> ListedMarket | None:
         """By id or slug, or the hex of the contract's key; 500 when it must be read and cannot be."""
         key = key_of(name)
         market = None if key is None else (await self.markets((key,))).get(key)
         return market if market is not None and is_called(market, name) else None
 
-    async def markets(self, keys: Iterable[bytes]) -> dict[bytes, Market]:
+    async def markets(self, keys: Iterable[bytes]) -> dict[bytes, ListedMarket]:
         """Those of these that the index has; 500 when some must be read and cannot be."""
         present = self.required().markets
         wanted = dict.fromkeys(keys)
@@ -63,14 +63,14 @@ class AgentIndex(FollowedIndex[Venue]):
             return found | await self._archive.of(wanted.keys() - found.keys())
 
     async def settled_page(
-        self, symbol: str | None, kind: Kind | None, after: Order | None, limit: int
-    ) -> dict[bytes, Market]:
+        self, symbol: str | None, kind: MarketKind | None, after: Order | None, limit: int
+    ) -> dict[bytes, ListedMarket]:
         """The first so many settled markets behind `after`, in the order of the list, on feeds the service knows."""
-        feeds = [feed for feed, told in self._feeds.items() if symbol is None or Observed(told.key).symbol == symbol]
+        feeds = [feed for feed, told in self._feeds.items() if symbol is None or FeedSubject(told.key).symbol == symbol]
         if not feeds:
             return {}
         async with storage("The settled markets"), self._engine.connect() as connection:
-            kinds = [int(each) for each in Kind] if kind is None else [int(kind)]
+            kinds = [int(each) for each in MarketKind] if kind is None else [int(kind)]
             keys = await read_settled_page(connection, feeds, kinds, after, limit)
         return await self.markets(keys)
 

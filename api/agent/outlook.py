@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from api.agent.facts import BookTotals, Market, Stake
+from api.agent.facts import BookTotals, ListedMarket, Stake
 from core.agent.book import Book, Quote
 from core.agent.words import moment
 from core.money import decimal_text, json_number, json_ratio_down
@@ -43,7 +43,7 @@ class Outlook:
 
 
 def of_quote(
-    market: Market, outcome: int, got: Quote, *, now: int | None = None, balance: int | None = None
+    market: ListedMarket, outcome: int, got: Quote, *, now: int | None = None, balance: int | None = None
 ) -> Outlook:
     """Of a bet that might be made. `now`: the chain's clock; `balance`: what the wallet holds; None: not looked at."""
     book, _ = market.book.staked(outcome, got.amount)
@@ -65,7 +65,7 @@ def of_quote(
     return Outlook(payout, got.shares, tuple(warnings))
 
 
-def of_placed(market: Market, stake: Stake, outcome: int, totals: BookTotals) -> Outlook:
+def of_placed(market: ListedMarket, stake: Stake, outcome: int, totals: BookTotals) -> Outlook:
     """Of a stake as it was placed. `totals`: what stood on each outcome right after it."""
     payout = market.book_of(totals).projected(outcome, stake.amount, stake.shares)
     warnings = _of_payout(market, outcome, stake.amount, payout)
@@ -74,7 +74,7 @@ def of_placed(market: Market, stake: Stake, outcome: int, totals: BookTotals) ->
     return Outlook(payout, stake.shares, tuple(warnings))
 
 
-def of_position(market: Market, stake: Stake, outcome: int) -> Outlook:
+def of_position(market: ListedMarket, stake: Stake, outcome: int) -> Outlook:
     """Of a stake now."""
     payout = market.book.projected(outcome, stake.amount, stake.shares)
     if market.ending is not None:
@@ -92,7 +92,7 @@ def share_payout(book: Book, winner: int | None) -> tuple[int, int] | None:
     return book.net_pool, book.shares[winner]
 
 
-def _of_payout(market: Market, outcome: int, amount: int, payout: int) -> list[Warning]:
+def _of_payout(market: ListedMarket, outcome: int, amount: int, payout: int) -> list[Warning]:
     if payout >= amount:
         return []
     label = market.outcomes[outcome].label
@@ -105,7 +105,7 @@ def _of_payout(market: Market, outcome: int, amount: int, payout: int) -> list[W
     ]
 
 
-def _first(market: Market, outcome: int) -> Warning:
+def _first(market: ListedMarket, outcome: int) -> Warning:
     return Warning(
         "first_on_its_side",
         f"Nobody else has bet on {market.outcomes[outcome].label}; should nobody bet on anything else, every stake "

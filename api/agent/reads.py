@@ -16,8 +16,8 @@ from api.agent import outlook, render
 from api.agent.chain import AgentContracts, Balances
 from api.agent.cursors import Order, StakePlace, cursor_of, order_of, place_of, stake_before, stake_cursor
 from api.agent.errors import problem
-from api.agent.facts import Market, Venue, deciding_times, key_of
-from api.agent.held import OWN, SHARED, Held
+from api.agent.facts import ListedMarket, Venue, deciding_times, key_of
+from api.agent.held import OWN, SHARED, HeldBodies
 from api.agent.index import AgentIndex
 from api.agent.render import Links
 from api.agent.reply import body_bytes, freshness, reply
@@ -91,12 +91,12 @@ class Reads:
         def stamp() -> int:
             return self.stamp
 
-        self._lists = Held(stamp, SHARED)
-        self._details = Held(stamp, SHARED)
-        self._bundles = Held(stamp, SHARED)
-        self._results = Held(stamp, SHARED)
-        self._books = Held(stamp, OWN)
-        self._proofs = Held(stamp, SHARED)
+        self._lists = HeldBodies(stamp, SHARED)
+        self._details = HeldBodies(stamp, SHARED)
+        self._bundles = HeldBodies(stamp, SHARED)
+        self._results = HeldBodies(stamp, SHARED)
+        self._books = HeldBodies(stamp, OWN)
+        self._proofs = HeldBodies(stamp, SHARED)
 
     # ------------------------------------------------------------ markets
 
@@ -134,8 +134,8 @@ class Reads:
         )
 
     async def _with_settled(
-        self, present: Sequence[Market], venue: Venue, query: MarketsQuery, after: Order | None
-    ) -> list[Market]:
+        self, present: Sequence[ListedMarket], venue: Venue, query: MarketsQuery, after: Order | None
+    ) -> list[ListedMarket]:
         """The present ones and as many of the settled as a page and the question whether another follows need."""
         kind = None if query.type is None else KINDS.get(query.type)
         if query.type is not None and kind is None:
@@ -303,7 +303,7 @@ class Reads:
             raise _unreadable(error, "The positions") from None
         venue = self._index.required()
         page = [each for each in stakes if before is None or (each.block, each.log_index) < before]
-        summary = render.PositionSummary()
+        summary = render.PositionSums()
         for start in range(0, len(stakes), READ_AT_ONCE):
             some = stakes[start : start + READ_AT_ONCE]
             summary.add(some, await self._index.markets(each.market_key for each in some))
@@ -391,7 +391,7 @@ class Reads:
             log.warning("a balance cannot be read", action="agent.no_chain", why=error)
             return None
 
-    async def _found(self, name: str) -> tuple[Venue, Market]:
+    async def _found(self, name: str) -> tuple[Venue, ListedMarket]:
         venue = self._index.required()
         market = venue.market(name) or await self._index.market(name)
         if market is None:
@@ -399,7 +399,7 @@ class Reads:
         return venue, market
 
 
-def _fitting(markets: Iterable[Market], venue: Venue, query: MarketsQuery) -> list[Market]:
+def _fitting(markets: Iterable[ListedMarket], venue: Venue, query: MarketsQuery) -> list[ListedMarket]:
     """Soonest deadline first."""
     symbol = _symbol(query)
     return sorted(
@@ -419,7 +419,7 @@ def _symbol(query: MarketsQuery) -> str | None:
     return None if query.token is None else query.token.strip().removeprefix("$").upper()
 
 
-def _alike(market: Market, venue: Venue) -> list[Market]:
+def _alike(market: ListedMarket, venue: Venue) -> list[ListedMarket]:
     """Open markets on the same token first, then of the same kind; the soonest first."""
     others = [
         each
@@ -439,7 +439,7 @@ def _no_proof() -> Exception:
     return problem("not_found", "There is no settled trade with this id.")
 
 
-def _related(market: Market) -> dict[str, Any]:
+def _related(market: ListedMarket) -> dict[str, Any]:
     return {
         "id": market.id,
         "slug": market.slug,

@@ -12,10 +12,10 @@ from typing import Any
 import orjson
 
 from api.agent import outlook
-from api.agent.facts import BookTotals, Ending, Market, Observation, Stake, Venue, deciding_times
+from api.agent.facts import BookTotals, Ending, FeedRound, ListedMarket, Stake, Venue, deciding_times
 from api.agent.outlook import Outlook
 from api.agent.times import iso
-from core.agent.book import Book, Kind, Quote
+from core.agent.book import Book, MarketKind, Quote
 from core.agent.fixed import WAD
 from core.agent.words import FEED_DECIMALS, usd_label
 from core.money import USD, json_number, json_ratio_down, parts_of
@@ -51,7 +51,7 @@ class Links:
     def errors(self) -> str:
         return f"{self.origin}/errors.txt"
 
-    def app(self, market: Market) -> str:
+    def app(self, market: ListedMarket) -> str:
         return f"{self.origin}/markets/{market.slug}"
 
     def proof(self, trade_id: bytes) -> str:
@@ -90,9 +90,9 @@ def average_cents(net: int, shares: int) -> Number:
 # ---------------------------------------------------------------- markets
 
 
-def outcomes(market: Market) -> list[Json]:
+def outcomes(market: ListedMarket) -> list[Json]:
     window: Json = {}
-    if market.kind is Kind.DIRECTION:
+    if market.kind is MarketKind.DIRECTION:
         window = {"startAt": iso(market.spec.start_at), "endAt": iso(market.spec.ends_at)}
     priors = parts_of(100 * 10**PCT_DECIMALS, market.book.weights)
     return [
@@ -109,26 +109,26 @@ def outcomes(market: Market) -> list[Json]:
     ]
 
 
-def times(market: Market) -> Json:
+def times(market: ListedMarket) -> Json:
     """When stakes end, what is measured when, and when it is settled; wherever a market is shown."""
     return {
         "deadlineAt": iso(market.closes_at),
-        "startAt": iso(market.spec.start_at) if market.kind is Kind.DIRECTION else None,
+        "startAt": iso(market.spec.start_at) if market.kind is MarketKind.DIRECTION else None,
         "endsAt": iso(market.spec.ends_at),
         "settlesAfter": iso(market.spec.settles_after),
     }
 
 
-def odds(market: Market) -> Json:
+def odds(market: ListedMarket) -> Json:
     """Prices of the two sides. A market of more outcomes has none, its outcomes show them; nor has one that is over,
     its result stands instead."""
-    if market.kind is Kind.RANGE or market.ending is not None:
+    if market.kind is MarketKind.RANGE or market.ending is not None:
         return {"yesPriceCents": None, "noPriceCents": None}
     yes, no = prices(market.book)
     return {"yesPriceCents": yes, "noPriceCents": no}
 
 
-def market_facts(market: Market, links: Links, now: int) -> Json:
+def market_facts(market: ListedMarket, links: Links, now: int) -> Json:
     """The fields of a market reference that a proof shows too: nothing that moves with every bet."""
     return {
         "id": market.id,
@@ -147,7 +147,7 @@ def market_facts(market: Market, links: Links, now: int) -> Json:
         "defaultTicketUsd": usd(DEFAULT_TICKET),
         "virtualLiquidityUsd": usd(sum(market.book.weights)),
         "potCapUsd": usd(market.pot_cap),
-        "targetMarketCapUsd": feed_usd(market.spec.target) if market.kind is Kind.THRESHOLD else None,
+        "targetMarketCapUsd": feed_usd(market.spec.target) if market.kind is MarketKind.THRESHOLD else None,
         "outcomes": outcomes(market),
         "headline": None,
         "links": {
@@ -162,7 +162,7 @@ def market_facts(market: Market, links: Links, now: int) -> Json:
     }
 
 
-def market_ref(market: Market, venue: Venue, links: Links) -> Json:
+def market_ref(market: ListedMarket, venue: Venue, links: Links) -> Json:
     return {
         **market_facts(market, links, venue.now),
         "outcomes": [
@@ -177,7 +177,7 @@ def market_ref(market: Market, venue: Venue, links: Links) -> Json:
     }
 
 
-def ended(market: Market, ending: Ending) -> Json:
+def ended(market: ListedMarket, ending: Ending) -> Json:
     """How a market ended, in short; `GET /result` has it whole."""
     won = None if ending.winner is None else market.outcomes[ending.winner]
     return {
@@ -188,10 +188,10 @@ def ended(market: Market, ending: Ending) -> Json:
     }
 
 
-def stats(market: Market) -> Json:
+def stats(market: ListedMarket) -> Json:
     """Pools are net of fees. On a market of more than two outcomes `yes` is the leading one and `no` all others."""
     net = market.book.net
-    yes = max(net) if market.kind is Kind.RANGE else net[0]
+    yes = max(net) if market.kind is MarketKind.RANGE else net[0]
     return {
         "totalBets": market.bets,
         "totalPoolUsd": usd(sum(net)),
@@ -201,8 +201,8 @@ def stats(market: Market) -> Json:
     }
 
 
-def ladder(market: Market, latest: Observation | None) -> Json | None:
-    if market.kind is not Kind.RANGE:
+def ladder(market: ListedMarket, latest: FeedRound | None) -> Json | None:
+    if market.kind is not MarketKind.RANGE:
         return None
     current = None if latest is None else sum(latest.value >= bound for bound in market.spec.bounds)
     rungs = [
@@ -224,9 +224,9 @@ def ladder(market: Market, latest: Observation | None) -> Json | None:
     }
 
 
-def token_snapshot(market: Market, latest: Observation | None, links: Links) -> Json | None:
+def token_snapshot(market: ListedMarket, latest: FeedRound | None, links: Links) -> Json | None:
     """Where the token stands against the target; only markets with one target have it."""
-    if market.kind is not Kind.THRESHOLD or latest is None or latest.value <= 0:
+    if market.kind is not MarketKind.THRESHOLD or latest is None or latest.value <= 0:
         return None
     return {
         "tokenSymbol": market.token_symbol,
@@ -242,18 +242,18 @@ def token_snapshot(market: Market, latest: Observation | None, links: Links) -> 
     }
 
 
-def source(market: Market) -> str:
+def source(market: ListedMarket) -> str:
     return market.words.source
 
 
-def source_url(market: Market, links: Links) -> str | None:
+def source_url(market: ListedMarket, links: Links) -> str | None:
     return links.address(market.feed)
 
 
 # ---------------------------------------------------------------- quotes
 
 
-def bought(market: Market, outcome: int, got: Quote) -> Market:
+def bought(market: ListedMarket, outcome: int, got: Quote) -> ListedMarket:
     """The market after a stake, for showing what the odds would be."""
     return replace(market, book=market.book.staked(outcome, got.amount)[0])
 
@@ -273,7 +273,7 @@ def dearest_cents(got: Quote) -> int | None:
 
 
 def quote(
-    market: Market,
+    market: ListedMarket,
     outcome: int,
     got: Quote,
     *,
@@ -318,7 +318,7 @@ def quote(
 IMPACT_SIZES = (1, 5, 10, 50, 100, 500, 1_000)
 
 
-def impact(market: Market) -> list[Json]:
+def impact(market: ListedMarket) -> list[Json]:
     """What bets of several sizes on the first outcome would do."""
     rows = []
     for dollars in IMPACT_SIZES:
@@ -334,14 +334,14 @@ def impact(market: Market) -> list[Json]:
     return rows
 
 
-def feed_kind(market: Market) -> str:
+def feed_kind(market: ListedMarket) -> str:
     """`pool`: computed from pools. `published`: posted by a publisher. `rounds`: of another feed on the chain."""
     if market.words.computed is not None:
         return "pool"
     return "published" if market.spec.published else "rounds"
 
 
-def computed_from(market: Market, links: Links) -> Json | None:
+def computed_from(market: ListedMarket, links: Links) -> Json | None:
     """How a pool feed's reading comes about; None of a feed that is given its values."""
     computed = market.words.computed
     if computed is None:
@@ -358,7 +358,7 @@ def computed_from(market: Market, links: Links) -> Json | None:
     }
 
 
-def decided_by(market: Market, now: int, readings: Mapping[int, Observation], links: Links) -> list[Json]:
+def decided_by(market: ListedMarket, now: int, readings: Mapping[int, FeedRound], links: Links) -> list[Json]:
     """The readings that decide it, each with the transaction that brought it to the chain, or none yet."""
     rows = []
     for moment, at in deciding_times(market, now).items():
@@ -376,13 +376,13 @@ def decided_by(market: Market, now: int, readings: Mapping[int, Observation], li
     return rows
 
 
-def rules(market: Market, links: Links) -> Json:
-    threshold = usd_label(market.spec.target) if market.kind is Kind.THRESHOLD else None
+def rules(market: ListedMarket, links: Links) -> Json:
+    threshold = usd_label(market.spec.target) if market.kind is MarketKind.THRESHOLD else None
     return {
         "source": source(market),
         "sourceUrl": source_url(market, links),
         "metric": market.metric,
-        "comparator": {Kind.THRESHOLD: ">=", Kind.DIRECTION: ">"}.get(market.kind),
+        "comparator": {MarketKind.THRESHOLD: ">=", MarketKind.DIRECTION: ">"}.get(market.kind),
         "thresholdLabel": threshold,
         **times(market),
         "earlyResolvable": market.spec.early_resolvable,
@@ -392,12 +392,12 @@ def rules(market: Market, links: Links) -> Json:
     }
 
 
-def odds_history(market: Market, stakes: list[Stake]) -> list[Json]:
+def odds_history(market: ListedMarket, stakes: list[Stake]) -> list[Json]:
     """One point a bet: the price it left behind. `yesPct` is the first outcome's on a two-sided market."""
     points = []
     for each in stakes:
         yes = None
-        if market.kind is not Kind.RANGE and each.price_after is not None:
+        if market.kind is not MarketKind.RANGE and each.price_after is not None:
             taken = each.price_after if each.outcome == 0 else WAD - each.price_after
             yes = json_number(parts_of(100 * 10**PCT_DECIMALS, (taken, WAD - taken))[0], PCT_DECIMALS)
         key = None if each.outcome is None else market.outcomes[each.outcome].key
@@ -405,7 +405,7 @@ def odds_history(market: Market, stakes: list[Stake]) -> list[Json]:
     return points
 
 
-def observations(market: Market, rounds: list[Observation], links: Links) -> list[Json]:
+def observations(market: ListedMarket, rounds: list[FeedRound], links: Links) -> list[Json]:
     url = source_url(market, links)
     return [
         {
@@ -423,7 +423,7 @@ def observations(market: Market, rounds: list[Observation], links: Links) -> lis
 # ---------------------------------------------------------------- positions, results, proofs
 
 
-def position_status(market: Market, stake: Stake) -> str:
+def position_status(market: ListedMarket, stake: Stake) -> str:
     if stake.outcome is None:
         return REFUNDED
     if market.ending is None:
@@ -433,7 +433,7 @@ def position_status(market: Market, stake: Stake) -> str:
     return WON if stake.outcome == market.winner else LOST
 
 
-def position(market: Market, stake: Stake, links: Links) -> tuple[Json, str, int]:
+def position(market: ListedMarket, stake: Stake, links: Links) -> tuple[Json, str, int]:
     """The body, its status, and profit or loss in units. One trade is one position."""
     status, ahead, worth = _standing(market, stake)
     if stake.outcome is None:
@@ -468,7 +468,7 @@ def position(market: Market, stake: Stake, links: Links) -> tuple[Json, str, int
     return body, status, pnl
 
 
-def _standing(market: Market, stake: Stake) -> tuple[str, Outlook, int]:
+def _standing(market: ListedMarket, stake: Stake) -> tuple[str, Outlook, int]:
     """Its status, what it would be or is paid, and what it is worth in units."""
     status = position_status(market, stake)
     if stake.outcome is None:  # a payment that came too late: given back whole, never in the book
@@ -480,18 +480,18 @@ def _standing(market: Market, stake: Stake) -> tuple[str, Outlook, int]:
     return status, Outlook(worth, stake.shares) if status == REFUNDED else ahead, worth
 
 
-def positions(stakes: Iterable[Stake], markets: Mapping[bytes, Market], links: Links) -> list[Json]:
+def positions(stakes: Iterable[Stake], markets: Mapping[bytes, ListedMarket], links: Links) -> list[Json]:
     """Without those of a market listed in a block read after the markets were."""
     return [position(markets[each.market_key], each, links)[0] for each in stakes if each.market_key in markets]
 
 
-class PositionSummary:
+class PositionSums:
     """The sums over a wallet's positions."""
 
     def __init__(self) -> None:
         self._live = self._over = self._staked = self._profit = 0
 
-    def add(self, stakes: Iterable[Stake], markets: Mapping[bytes, Market]) -> None:
+    def add(self, stakes: Iterable[Stake], markets: Mapping[bytes, ListedMarket]) -> None:
         for each in stakes:
             market = markets.get(each.market_key)
             if market is None:
@@ -511,12 +511,12 @@ class PositionSummary:
         }
 
 
-def result(market: Market, links: Links) -> Json:
+def result(market: ListedMarket, links: Links) -> Json:
     """A void market is resolved with outcome `void`: every stake is given back whole."""
     ending, book = market.ending, market.book
     won = None if ending is None or ending.winner is None else market.outcomes[ending.winner]
     winners = 0 if ending is None or ending.winner is None else book.shares[ending.winner]
-    caps = market.kind is not Kind.DIRECTION
+    caps = market.kind is not MarketKind.DIRECTION
     share = None if ending is None else outlook.share_payout(book, ending.winner)
     return {
         "marketId": market.id,
@@ -545,7 +545,7 @@ def _reading(answer: int | None) -> Number | None:
     return None if answer is None else feed_usd(answer)
 
 
-def receipt(market: Market, stake: Stake, totals: BookTotals, links: Links) -> Json:
+def receipt(market: ListedMarket, stake: Stake, totals: BookTotals, links: Links) -> Json:
     """The receipt of a settled trade: of what is on chain and nothing else, so a rebuilt database gives the same.
 
     totals: what stood on each outcome right after it.
@@ -568,7 +568,7 @@ def receipt(market: Market, stake: Stake, totals: BookTotals, links: Links) -> J
     }
 
 
-def proof(market: Market, stake: Stake, links: Links, now: int, status: str) -> Json:
+def proof(market: ListedMarket, stake: Stake, links: Links, now: int, status: str) -> Json:
     assert stake.outcome is not None
     ref = stake.ref_text
     return {

@@ -24,7 +24,7 @@ from sqlalchemy import (
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from api.agent.cursors import Order
-from api.agent.facts import Arrival, ArrivalState, BookTotals, Ending, Head, Market, Observation, Stake, Venue
+from api.agent.facts import Arrival, ArrivalState, BookTotals, Ending, FeedRound, Head, ListedMarket, Stake, Venue
 from api.archive import READ_AT_ONCE, Archive
 from core.agent.book import Book, MarketStatus, RefundReason
 from core.agent.document import Metadata, Specification, described
@@ -33,7 +33,7 @@ from core.db.schema.index import chain_cursor, chain_reorg
 from core.db.schema.index_agent import agent_market, agent_outcome, agent_stake, agent_venue
 from core.db.schema.index_shared import oracle_round, token_authorization
 from core.db.types import Address
-from core.feeds.words import Told
+from core.feeds.words import FeedWords
 
 DAY_SECONDS = 86_400
 MAX_SETTLED = 200
@@ -45,8 +45,8 @@ _SETTLED = agent_market.c.status != literal_column("1")
 
 async def read_venue(
     chain_id: int,
-    feeds: Mapping[bytes, Told],
-    archive: Archive[bytes, Market],
+    feeds: Mapping[bytes, FeedWords],
+    archive: Archive[bytes, ListedMarket],
     connection: AsyncConnection,
     held: Venue | None,
 ) -> Venue | None:
@@ -76,7 +76,7 @@ async def read_venue(
     # A reorganization may have lowered any market's last block, so after one everything is read again.
     if held is None or held.reorgs != reorgs or held.head.number > head.number:
         archive.forget_all()
-        markets: Mapping[bytes, Market] = await _read_present(connection, feeds)
+        markets: Mapping[bytes, ListedMarket] = await _read_present(connection, feeds)
     else:
         changed = await _read_where(connection, feeds, agent_market.c.updated_block > held.head.number)
         archive.forget(changed)
@@ -92,7 +92,7 @@ async def read_venue(
     )
 
 
-async def _read_present(connection: AsyncConnection, feeds: Mapping[bytes, Told]) -> dict[bytes, Market]:
+async def _read_present(connection: AsyncConnection, feeds: Mapping[bytes, FeedWords]) -> dict[bytes, ListedMarket]:
     newest = (
         select(agent_market.c.market_id)
         .where(_SETTLED)
@@ -104,7 +104,7 @@ async def _read_present(connection: AsyncConnection, feeds: Mapping[bytes, Told]
     return {**unsettled, **await _read_where(connection, feeds, agent_market.c.market_id.in_(keys))}
 
 
-def _present(markets: Mapping[bytes, Market]) -> dict[bytes, Market]:
+def _present(markets: Mapping[bytes, ListedMarket]) -> dict[bytes, ListedMarket]:
     """The unsettled of them and the newest settled."""
     unsettled = {key: each for key, each in markets.items() if each.ending is None}
     settled = [(each.ending.at, key) for key, each in markets.items() if each.ending is not None]
@@ -112,8 +112,8 @@ def _present(markets: Mapping[bytes, Market]) -> dict[bytes, Market]:
 
 
 async def read_settled(
-    feeds: Mapping[bytes, Told], connection: AsyncConnection, keys: Sequence[bytes]
-) -> dict[bytes, Market]:
+    feeds: Mapping[bytes, FeedWords], connection: AsyncConnection, keys: Sequence[bytes]
+) -> dict[bytes, ListedMarket]:
     """Those of these markets that are settled."""
     return await _read_where(connection, feeds, and_(agent_market.c.market_id.in_(keys), _SETTLED))
 
@@ -150,8 +150,8 @@ async def read_settled_page(
 
 
 async def _read_where(
-    connection: AsyncConnection, feeds: Mapping[bytes, Told], where: ColumnElement[bool]
-) -> dict[bytes, Market]:
+    connection: AsyncConnection, feeds: Mapping[bytes, FeedWords], where: ColumnElement[bool]
+) -> dict[bytes, ListedMarket]:
     rows = (await connection.execute(select(agent_market).where(where))).all()
     by_market: dict[bytes, list[Any]] = {}
     for start in range(0, len(rows), READ_AT_ONCE):
@@ -166,8 +166,8 @@ async def _read_where(
     return {row.market_id: _market(row, by_market[row.market_id], feeds) for row in rows}
 
 
-async def _read_latest(connection: AsyncConnection, chain_id: int, feeds: set[str]) -> dict[str, Observation]:
-    found: dict[str, Observation] = {}
+async def _read_latest(connection: AsyncConnection, chain_id: int, feeds: set[str]) -> dict[str, FeedRound]:
+    found: dict[str, FeedRound] = {}
     for feed in feeds:  # a handful, each one index lookup
         query = (
             select(oracle_round.c.answer, oracle_round.c.updated_at, oracle_round.c.tx)
@@ -181,7 +181,7 @@ async def _read_latest(connection: AsyncConnection, chain_id: int, feeds: set[st
         )
         row = (await connection.execute(query)).one_or_none()
         if row is not None:
-            found[feed] = Observation(row.answer, row.updated_at, row.tx)
+            found[feed] = FeedRound(row.answer, row.updated_at, row.tx)
     return found
 
 
@@ -194,7 +194,7 @@ async def _read_volumes(connection: AsyncConnection, since: int) -> dict[bytes, 
     return {row.market_id: int(row.amount) for row in await connection.execute(query)}
 
 
-async def read_observations(connection: AsyncConnection, chain_id: int, feed: str, limit: int) -> list[Observation]:
+async def read_observations(connection: AsyncConnection, chain_id: int, feed: str, limit: int) -> list[FeedRound]:
     """The newest rounds of a feed, newest first."""
     query = (
         select(oracle_round.c.answer, oracle_round.c.updated_at, oracle_round.c.tx)
@@ -202,12 +202,12 @@ async def read_observations(connection: AsyncConnection, chain_id: int, feed: st
         .order_by(oracle_round.c.updated_at.desc(), oracle_round.c.round_id.desc())
         .limit(limit)
     )
-    return [Observation(row.answer, row.updated_at, row.tx) for row in await connection.execute(query)]
+    return [FeedRound(row.answer, row.updated_at, row.tx) for row in await connection.execute(query)]
 
 
 async def read_readings(
     connection: AsyncConnection, chain_id: int, feed: str, times: Sequence[int]
-) -> dict[int, Observation]:
+) -> dict[int, FeedRound]:
     """What a feed has of these times exactly, by time; the newest where there are several."""
     query = (
         select(oracle_round.c.answer, oracle_round.c.updated_at, oracle_round.c.tx)
@@ -219,7 +219,7 @@ async def read_readings(
         .order_by(oracle_round.c.round_id)
     )
     found = await connection.execute(query)
-    return {row.updated_at: Observation(row.answer, row.updated_at, row.tx) for row in found}
+    return {row.updated_at: FeedRound(row.answer, row.updated_at, row.tx) for row in found}
 
 
 async def read_history(connection: AsyncConnection, market_key: bytes, limit: int) -> list[Stake]:
@@ -353,7 +353,7 @@ def _feed_text(feed: bytes) -> str:
     return checksum(feed)
 
 
-def _market(row: Any, books: Sequence[Any], feeds: Mapping[bytes, Told]) -> Market:
+def _market(row: Any, books: Sequence[Any], feeds: Mapping[bytes, FeedWords]) -> ListedMarket:
     spec = Specification.of_row(row)
     told = feeds.get(spec.feed)
     ending = None
@@ -368,7 +368,7 @@ def _market(row: Any, books: Sequence[Any], feeds: Mapping[bytes, Told]) -> Mark
             at=row.closed_at,
             tx=row.closed_tx,
         )
-    return Market(
+    return ListedMarket(
         key=row.market_id,
         feed=_feed_text(row.feed),
         spec=spec,

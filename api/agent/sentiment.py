@@ -25,7 +25,7 @@ from api.agent.reply import reply
 from api.agent.sentiment_score import (
     NEUTRAL,
     Crowd,
-    Reading,
+    CrowdReading,
     Score,
     quality_of,
     readings,
@@ -33,7 +33,7 @@ from api.agent.sentiment_score import (
     suggestion,
 )
 from api.agent.times import iso
-from api.http.operation import Answer, Operation
+from api.http.operation import DocumentedAnswer, Operation
 from api.http.requests import read_query
 from api.unreadable import UNREADABLE
 from core.db.schema.index_agent import agent_stake
@@ -155,7 +155,7 @@ class Sentiment:
         body = {"token": token, "intel": intel(token, found, crowd, venue, self._links)}
         return reply(self._links, body, venue=venue)
 
-    async def _crowd(self, token: str, found: Sequence[Reading]) -> Crowd:
+    async def _crowd(self, token: str, found: Sequence[CrowdReading]) -> Crowd:
         # A market's version changes with every stake on it, and the index's generation when all was read again, so an
         # unchanged state is never counted twice.
         books = tuple((each.market.key, each.market.version, each.directional) for each in found)
@@ -170,7 +170,7 @@ class Sentiment:
             self._crowds[token] = (state, crowd)
             return crowd
 
-    async def _count(self, found: Sequence[Reading]) -> Crowd:
+    async def _count(self, found: Sequence[CrowdReading]) -> Crowd:
         directional = agent_stake.c.market_id.in_([each.market.key for each in found if each.directional])
         by_wallet = (
             select(
@@ -202,10 +202,10 @@ class Sentiment:
             self.sentiment,
             "What the crowd thinks of a token",
             {
-                200: Answer("The signal, also for a token without markets.", SentimentBody),
-                400: Answer("`invalid_request`: a parameter is given twice.", ErrorBody),
-                422: Answer("`invalid_request`: `token` is missing or no symbol.", ErrorBody),
-                500: Answer("`internal_error`: retry shortly.", ErrorBody),
+                200: DocumentedAnswer("The signal, also for a token without markets.", SentimentBody),
+                400: DocumentedAnswer("`invalid_request`: a parameter is given twice.", ErrorBody),
+                422: DocumentedAnswer("`invalid_request`: `token` is missing or no symbol.", ErrorBody),
+                500: DocumentedAnswer("`internal_error`: retry shortly.", ErrorBody),
             },
             description=SENTIMENT,
             query=SentimentQuery,
@@ -221,7 +221,7 @@ def symbol_of(text: str | None) -> str:
     return symbol
 
 
-def intel(token: str, found: Sequence[Reading], crowd: Crowd, venue: Venue, links: Links) -> dict[str, Any]:
+def intel(token: str, found: Sequence[CrowdReading], crowd: Crowd, venue: Venue, links: Links) -> dict[str, Any]:
     score = score_of(found, crowd)
     suggested = suggestion(found, score.points)
     bodies = [_market(each, links) for each in found]
@@ -266,7 +266,7 @@ def intel(token: str, found: Sequence[Reading], crowd: Crowd, venue: Venue, link
     }
 
 
-def summary(token: str, found: Sequence[Reading], score: Score, crowd: Crowd) -> str:
+def summary(token: str, found: Sequence[CrowdReading], score: Score, crowd: Crowd) -> str:
     """One sentence for people; every number in it stands in a field too."""
     if not found:
         return f"{token} has no open market."
@@ -282,7 +282,7 @@ def summary(token: str, found: Sequence[Reading], score: Score, crowd: Crowd) ->
     )
 
 
-def _market(reading: Reading, links: Links) -> dict[str, Any]:
+def _market(reading: CrowdReading, links: Links) -> dict[str, Any]:
     market = reading.market
     return {
         "marketId": market.id,

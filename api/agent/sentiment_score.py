@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from api.agent.facts import Market, Observation
-from core.agent.book import Kind, bucket
+from api.agent.facts import FeedRound, ListedMarket
+from core.agent.book import MarketKind, bucket
 from core.agent.fixed import WAD
 from core.money import USD
 
@@ -35,10 +35,10 @@ class Crowd:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class CrowdReading:
     """A live market and the outcomes that are bullish; None when it has no direction."""
 
-    market: Market
+    market: ListedMarket
     bullish_outcomes: tuple[int, ...] | None
 
     @property
@@ -67,26 +67,26 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    market: Market
+    market: ListedMarket
     outcome: int
     label: str
     cents: int
 
 
-def readings(markets: Sequence[Market], latest: Mapping[str, Observation]) -> list[Reading]:
+def readings(markets: Sequence[ListedMarket], latest: Mapping[str, FeedRound]) -> list[CrowdReading]:
     """The largest pool first, then the earlier deadline, then the id."""
-    found = [Reading(each, bullish_outcomes(each, latest.get(each.feed))) for each in markets]
+    found = [CrowdReading(each, bullish_outcomes(each, latest.get(each.feed))) for each in markets]
     return sorted(found, key=lambda each: (-each.pool, each.market.closes_at, each.market.id))
 
 
-def bullish_outcomes(market: Market, latest: Observation | None) -> tuple[int, ...] | None:
+def bullish_outcomes(market: ListedMarket, latest: FeedRound | None) -> tuple[int, ...] | None:
     """`yes` or `up`; of a range market, while the current value is known, the buckets wholly above it."""
-    if market.kind is not Kind.RANGE:
+    if market.kind is not MarketKind.RANGE:
         return (0,)
     return None if latest is None else tuple(range(bucket(market.spec.bounds, latest.value) + 1, len(market.outcomes)))
 
 
-def score_of(found: Sequence[Reading], crowd: Crowd) -> Score:
+def score_of(found: Sequence[CrowdReading], crowd: Crowd) -> Score:
     """100 x sum(pool x bullish) / sum(pool), to the nearest hundredth, halves up; equal weights without any pool."""
     directional = [(each.pool, each.bullish) for each in found if each.directional]
     pool = sum(weight for weight, _ in directional)
@@ -127,11 +127,11 @@ def quality_of(crowd: Crowd) -> str:
     return "broad" if crowd.bettors >= BROAD_BETTORS and largest < BROAD_TOP_PCT * crowd.staked else "mixed"
 
 
-def suggestion(found: Sequence[Reading], points: int) -> Suggestion | None:
+def suggestion(found: Sequence[CrowdReading], points: int) -> Suggestion | None:
     """The side the crowd leans to (at 50 the bullish one) on the directional market with the largest pool; a range
     market only where no other has a direction, and of its buckets on that side the dearest."""
     bullish = points >= NEUTRAL
-    for each in sorted(found, key=lambda each: each.market.kind is Kind.RANGE):  # stable: pools stay in order
+    for each in sorted(found, key=lambda each: each.market.kind is MarketKind.RANGE):  # stable: pools stay in order
         if each.bullish_outcomes is None:
             continue
         market = each.market
@@ -142,13 +142,13 @@ def suggestion(found: Sequence[Reading], points: int) -> Suggestion | None:
     return None
 
 
-def _side_label(market: Market, outcome: int) -> str:
+def _side_label(market: ListedMarket, outcome: int) -> str:
     match market.kind:
-        case Kind.DIRECTION:
+        case MarketKind.DIRECTION:
             return ("UP", "DOWN")[outcome]
-        case Kind.THRESHOLD:
+        case MarketKind.THRESHOLD:
             return ("YES", "NO")[outcome]
-        case Kind.RANGE:  # betting on a bucket says yes to it
+        case MarketKind.RANGE:  # betting on a bucket says yes to it
             return "YES"
 
 

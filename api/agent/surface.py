@@ -27,11 +27,11 @@ from api.agent.trade.attest import Attester
 from api.agent.trade.orders import OrderDesk
 from api.agent.trade.rates import TradeRates
 from api.agent.trade.receipts import Receipts
-from api.agent.trade.settling import Settling
+from api.agent.trade.settling import PaymentSettling
 from api.agent.trade.trading import TradeDesk
 from api.context import Context
 from api.http.application import json_response
-from api.http.operation import Answer, Cors, ErrorBody, ErrorResponse, Operation, Surface
+from api.http.operation import Cors, DocumentedAnswer, ErrorBody, ErrorResponse, Operation, Surface
 from api.http.problem import Problem
 from api.http.requests import request_id
 from core.chain import ChainClient
@@ -136,7 +136,7 @@ def _trade_desk(
         TradeRates(context.limits, context.settings),
         index,
         OrderDesk(context.pool, switch),
-        Settling(
+        PaymentSettling(
             context.primary,
             context.pool,
             context.watch,
@@ -188,15 +188,15 @@ def _switched_off(links: Links) -> Surface:
     )
 
 
-def _error(description: str) -> Answer:
-    return Answer(description, answers.ErrorBody)
+def _error(description: str) -> DocumentedAnswer:
+    return DocumentedAnswer(description, answers.ErrorBody)
 
 
 _NOT_FOUND = _error("`market_not_found`")
 _NO_WALLET = _error("`invalid_wallet`")
 _BAD = _error("`invalid_request`, with `issues`")
 _UNREADABLE = _error("`internal_error`: retry shortly.")
-_RATE = Answer("`rate_limited`", answers.ErrorBody, {"Retry-After": "Seconds until there is room again."})
+_RATE = DocumentedAnswer("`rate_limited`", answers.ErrorBody, {"Retry-After": "Seconds until there is room again."})
 
 
 def _surface(
@@ -224,7 +224,7 @@ def _surface(
                 f"{PREFIX}/markets",
                 reads.markets,
                 "List tradeable markets",
-                {200: Answer("A page of markets, soonest deadline first.", answers.Markets), 400: _BAD},
+                {200: DocumentedAnswer("A page of markets, soonest deadline first.", answers.Markets), 400: _BAD},
                 query=models.MarketsQuery,
             ),
             Operation(
@@ -232,7 +232,7 @@ def _surface(
                 f"{PREFIX}/markets/{{id}}",
                 reads.market,
                 "One market",
-                {200: Answer("The market, with live odds and stats.", answers.OneMarket), 404: _NOT_FOUND},
+                {200: DocumentedAnswer("The market, with live odds and stats.", answers.OneMarket), 404: _NOT_FOUND},
                 path_parameters=models.MarketPath,
             ),
             Operation(
@@ -240,7 +240,7 @@ def _surface(
                 f"{PREFIX}/markets/{{id}}/research",
                 reads.research,
                 "Research bundle",
-                {200: Answer("Everything known of the market.", answers.ResearchBody), 404: _NOT_FOUND},
+                {200: DocumentedAnswer("Everything known of the market.", answers.ResearchBody), 404: _NOT_FOUND},
                 path_parameters=models.MarketPath,
             ),
             discovery.operation(PREFIX),
@@ -251,7 +251,7 @@ def _surface(
                 reads.quote,
                 "Price a bet",
                 {
-                    200: Answer("The quote.", answers.QuoteBody),
+                    200: DocumentedAnswer("The quote.", answers.QuoteBody),
                     400: _BAD,
                     404: _NOT_FOUND,
                     409: _error("`market_closed`"),
@@ -268,7 +268,7 @@ def _surface(
                 desk.trade,
                 "Place or simulate a bet",
                 {
-                    200: Answer(
+                    200: DocumentedAnswer(
                         "The receipt.",
                         answers.TradeBody,
                         {
@@ -278,7 +278,7 @@ def _surface(
                         },
                     ),
                     400: _BAD,
-                    402: Answer(
+                    402: DocumentedAnswer(
                         "The x402 challenge: v1 in the body, v2 in the header.",
                         answers.Challenge,
                         {x402.REQUIRED_HEADER: "Base64 of the x402 v2 PaymentRequired."},
@@ -306,7 +306,7 @@ def _surface(
                 reads.positions,
                 "A wallet's positions, newest first",
                 {
-                    200: Answer("The positions.", answers.PositionsBody),
+                    200: DocumentedAnswer("The positions.", answers.PositionsBody),
                     400: _BAD,
                     422: _NO_WALLET,
                     500: _UNREADABLE,
@@ -318,7 +318,7 @@ def _surface(
                 f"{PREFIX}/result",
                 reads.result,
                 "How a market resolved",
-                {200: Answer("The result.", answers.ResultBody), 400: _BAD, 404: _NOT_FOUND},
+                {200: DocumentedAnswer("The result.", answers.ResultBody), 400: _BAD, 404: _NOT_FOUND},
                 query=models.ResultQuery,
             ),
             Operation(
@@ -327,7 +327,7 @@ def _surface(
                 reads.proof,
                 "Settlement proof of a trade",
                 {
-                    200: Answer("The proof.", answers.ProofBody),
+                    200: DocumentedAnswer("The proof.", answers.TradeProofBody),
                     404: _error("`not_found`: no settled trade has this id."),
                     503: _UNREADABLE,
                 },
@@ -338,7 +338,7 @@ def _surface(
                 f"{PREFIX}/wallet/{{address}}/readiness",
                 reads.readiness,
                 "Can this wallet bet?",
-                {200: Answer("Its balance and what is missing.", answers.ReadinessBody), 422: _NO_WALLET},
+                {200: DocumentedAnswer("Its balance and what is missing.", answers.ReadinessBody), 422: _NO_WALLET},
                 path_parameters=models.AddressPath,
             ),
             Operation(
@@ -346,21 +346,21 @@ def _surface(
                 f"{PREFIX}/stats",
                 platform.stats,
                 "Platform statistics",
-                {200: Answer("Cached for 60 s.", answers.StatsBody), 500: _UNREADABLE},
+                {200: DocumentedAnswer("Cached for 60 s.", answers.StatsBody), 500: _UNREADABLE},
             ),
             Operation(
                 "GET",
                 f"{PREFIX}/health",
                 platform.health,
                 "Liveness and trading status",
-                {200: Answer("Also when degraded: branch on `health.ok`.", answers.HealthBody)},
+                {200: DocumentedAnswer("Also when degraded: branch on `health.ok`.", answers.HealthBody)},
             ),
             Operation(
                 "GET",
                 f"{PREFIX}/getting-started",
                 platform.getting_started,
                 "Onboarding in six steps",
-                {200: Answer("The script.", answers.GettingStarted)},
+                {200: DocumentedAnswer("The script.", answers.GettingStarted)},
             ),
             *channels.operations(PREFIX),
         ),

@@ -9,12 +9,12 @@ from typing import Any
 from core.agent.book import Book
 from core.cup import betting, wheel
 from core.cup.amounts import number_of, percent
-from core.cup.betting import BetReceipt, Crowd, PlacedBet
+from core.cup.betting import BetReceipt, PlacedBet, RoundTotals
 from core.cup.board import Board
-from core.cup.books import Market
+from core.cup.books import PaperMarket
 from core.cup.outlook import Warning
-from core.cup.rounds import Round
-from core.cup.trading import Receipt
+from core.cup.rounds import RouletteRound
+from core.cup.trading import PaperReceipt
 from core.cup.wallets import Summary
 from core.db.types import hex_of
 from core.money import json_number, json_ratio_down, parts_of
@@ -49,7 +49,7 @@ def wallet_body(wallet: str, summary: Summary) -> Json:
     }
 
 
-def outcomes_body(market: Market) -> list[Json]:
+def outcomes_body(market: PaperMarket) -> list[Json]:
     return [
         {**side.body(), "impliedPct": json_number(price, 2)}
         for side, price in zip(market.sides, _prices(market.book), strict=True)
@@ -61,7 +61,7 @@ def _prices(book: Book) -> list[int]:
     return parts_of(10_000, [book.weight(at) for at in range(book.outcomes)])
 
 
-def market_body(market: Market) -> Json:
+def market_body(market: PaperMarket) -> Json:
     book = market.book
     # On an N-way market the leading outcome stands for yes.
     shown = 0 if market.binary else max(range(book.outcomes), key=book.weight)
@@ -85,7 +85,7 @@ def market_body(market: Market) -> Json:
     }
 
 
-def quote_body(market: Market, receipt: Receipt, warnings: Sequence[Warning]) -> Json:
+def quote_body(market: PaperMarket, receipt: PaperReceipt, warnings: Sequence[Warning]) -> Json:
     """A share's part of the payout is rounded down."""
     return {
         "slug": market.slug,
@@ -101,7 +101,7 @@ def quote_body(market: Market, receipt: Receipt, warnings: Sequence[Warning]) ->
     }
 
 
-def trade_receipt(receipt: Receipt) -> Json:
+def trade_receipt(receipt: PaperReceipt) -> Json:
     return {
         "simulated": receipt.trade_id is None,
         "tradeId": receipt.trade_id,
@@ -128,7 +128,7 @@ def board_body(board: Board, week: str | None, limit: int) -> Json:
     }
 
 
-def _wheel_markets(crowd: Crowd) -> list[Json]:
+def _wheel_markets(crowd: RoundTotals) -> list[Json]:
     shown = []
     for market in wheel.MARKETS:
         pool = crowd.market_pool(market)
@@ -153,7 +153,7 @@ def _wheel_markets(crowd: Crowd) -> list[Json]:
     return shown
 
 
-def round_body(live: Round, crowd: Crowd, history: Sequence[Round], now: datetime) -> Json:
+def round_body(live: RouletteRound, crowd: RoundTotals, history: Sequence[RouletteRound], now: datetime) -> Json:
     """The live round; its seed only once it is settled."""
     revealed = live.settled_at is not None
     left = max(0, round((live.closes_at - now).total_seconds() * 10))
@@ -179,7 +179,7 @@ def round_body(live: Round, crowd: Crowd, history: Sequence[Round], now: datetim
     }
 
 
-def _spin(past: Round) -> Json:
+def _spin(past: RouletteRound) -> Json:
     assert past.beacon_hash is not None
     assert past.settled_at is not None
     return {
@@ -216,7 +216,9 @@ def bet_receipt(receipt: BetReceipt) -> Json:
     }
 
 
-def simulated_bet(live: Round, crowd: Crowd, bet_key: str, stake_cents: int, balance_cents: int | None) -> Json:
+def simulated_bet(
+    live: RouletteRound, crowd: RoundTotals, bet_key: str, stake_cents: int, balance_cents: int | None
+) -> Json:
     """What the pool says of this stake. A win would pay the whole pool, this stake in it, by share of the key."""
     market, outcome = wheel.MARKET_OF_KEY[bet_key], wheel.OUTCOMES[bet_key]
     pool, on_key = crowd.market_pool(market), crowd.pools.get(bet_key, 0)

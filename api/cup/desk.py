@@ -278,7 +278,7 @@ class Desk:
             request.wallet_address, request.round_no, request.bet_key, request.stake_paper, request.issued_at
         )
         signature = _verified(request.wallet_address, message, request.signature)
-        wanted = betting.Bet(
+        wanted = betting.RouletteBet(
             request.wallet_address,
             request.round_no,
             request.bet_key,
@@ -341,7 +341,7 @@ class Desk:
             )
 
 
-async def _live(connection: Connection) -> rounds.Round:
+async def _live(connection: Connection) -> rounds.RouletteRound:
     live = await rounds.latest(connection)
     if live is None:
         raise Problem(503, "no_round", "The first round has not opened yet.", headers={"Retry-After": "5"})

@@ -111,7 +111,7 @@ TOOLS = (
         "The live spin: its number, phase, seconds to close, and 42 markets with true and crowd percentages. A wallet "
         f"adds its own bets. {models.ROUND_WORDS}",
         models.RoundQuery,
-        models.RoundBody,
+        models.RouletteRoundBody,
     ),
     Tool(
         "place_roulette_bet",

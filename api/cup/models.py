@@ -458,7 +458,7 @@ class PlacedBetBody(Body):
     payout_paper: Paper
 
 
-class RoundBody(Answered):
+class RouletteRoundBody(Answered):
     round_no: int
     phase: Literal["bet", "spin", "settled"]
     seconds_to_close: Number

@@ -20,7 +20,7 @@ FOR_READS = "public, max-age=2, s-maxage=2"
 BODY_LIMIT = 16 * 1024
 
 
-class Rest:
+class RestDoor:
     """One handler for each operation."""
 
     def __init__(self, settings: Settings, desk: Desk) -> None:

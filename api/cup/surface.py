@@ -12,8 +12,8 @@ from api.cup.desk import Desk
 from api.cup.download import Download
 from api.cup.mcp import BODY_LIMIT as MCP_BODY_LIMIT
 from api.cup.mcp import Mcp
-from api.cup.rest import BODY_LIMIT, Rest
-from api.http.operation import Answer, Cors, Operation, Surface
+from api.cup.rest import BODY_LIMIT, RestDoor
+from api.http.operation import Cors, DocumentedAnswer, Operation, Surface
 from api.http.problem import Problem
 
 DESCRIPTION = (
@@ -45,16 +45,16 @@ async def cup_surface(context: Context) -> AsyncIterator[Surface]:
     mcp = Mcp(settings, desk)
     download = Download(settings, desk, context.limits, context.read_url)
     async with mcp.running():
-        yield _surface(desk, Rest(settings, desk), mcp, download)
+        yield _surface(desk, RestDoor(settings, desk), mcp, download)
 
 
-def _error(description: str) -> Answer:
-    return Answer(description, models.CupError)
+def _error(description: str) -> DocumentedAnswer:
+    return DocumentedAnswer(description, models.CupError)
 
 
 _CLOSED = "`cup_closed`: the tournament is not running"
 _BAD = _error("`invalid_request`: `details` names the field.")
-_RATE = Answer("`rate_limited`", models.CupError, {"Retry-After": "Seconds until there is room again."})
+_RATE = DocumentedAnswer("`rate_limited`", models.CupError, {"Retry-After": "Seconds until there is room again."})
 _AWAY = _error("`unavailable`: the database is away for a moment.")
 _BODY = {413: _error("`payload_too_large`"), 415: _error("`unsupported_media_type`")}
 
@@ -64,10 +64,10 @@ def _get(
     handler: Any,
     summary: str,
     model: type[models.Answered],
-    errors: Mapping[int, Answer] | None = None,
+    errors: Mapping[int, DocumentedAnswer] | None = None,
     **more: Any,
 ) -> Operation:
-    answers = {200: Answer("Cached for a few seconds.", model), 409: _error(f"{_CLOSED}."), 503: _AWAY}
+    answers = {200: DocumentedAnswer("Cached for a few seconds.", model), 409: _error(f"{_CLOSED}."), 503: _AWAY}
     return Operation("GET", f"{BASE}{path}", handler, summary, {**answers, **(errors or {})}, **more)
 
 
@@ -77,11 +77,11 @@ def _post(
     summary: str,
     body: type[models.Request],
     model: type[models.Answered],
-    errors: Mapping[int, Answer] | None = None,
+    errors: Mapping[int, DocumentedAnswer] | None = None,
     description: str = "",
 ) -> Operation:
     answers = {
-        200: Answer("Done, or what it would do.", model),
+        200: DocumentedAnswer("Done, or what it would do.", model),
         400: _BAD,
         409: _error(f"{_CLOSED}."),
         **_BODY,
@@ -99,7 +99,7 @@ def _post(
     )
 
 
-def _surface(desk: Desk, rest: Rest, mcp: Mcp, download: Download) -> Surface:
+def _surface(desk: Desk, rest: RestDoor, mcp: Mcp, download: Download) -> Surface:
     def error_body(problem: Problem, _request_id: str) -> Mapping[str, Any]:
         return desk.error(problem)
 
@@ -187,7 +187,7 @@ def _surface(desk: Desk, rest: Rest, mcp: Mcp, download: Download) -> Surface:
                 "/roulette",
                 rest.round,
                 "The live roulette round",
-                models.RoundBody,
+                models.RouletteRoundBody,
                 {400: _BAD, 503: _error("`no_round`: the first round has not opened; or `unavailable`.")},
                 query=models.RoundQuery,
                 description="42 markets with their pools, the commitment, and past rounds with seed and beacon.",
@@ -220,7 +220,7 @@ def _surface(desk: Desk, rest: Rest, mcp: Mcp, download: Download) -> Surface:
                 download.get,
                 "Ledger, rounds, trades, bets and boards as one file",
                 {
-                    200: Answer("JSON Lines.", content_type="application/x-ndjson"),
+                    200: DocumentedAnswer("JSON Lines.", content_type="application/x-ndjson"),
                     409: _error(f"{_CLOSED}."),
                     429: _RATE,
                     503: _error("`busy`: too many exports are under way; `unavailable`: the database is away."),
@@ -232,14 +232,14 @@ def _surface(desk: Desk, rest: Rest, mcp: Mcp, download: Download) -> Surface:
                 "/api/cup/mcp.json",
                 mcp.manifest,
                 "The MCP server's manifest",
-                {200: Answer("Name, version, url and tools.")},
+                {200: DocumentedAnswer("Name, version, url and tools.")},
             ),
             Operation(
                 "POST",
                 "/api/cup/mcp",
                 mcp.handle,
                 "MCP: stateless streamable HTTP",
-                {200: Answer("JSON-RPC.")},
+                {200: DocumentedAnswer("JSON-RPC.")},
                 hidden=True,
                 body_limit=MCP_BODY_LIMIT,
             ),

@@ -5,8 +5,8 @@ composes any number of them into one aiohttp application.
 """
 
 from api.http.application import application
-from api.http.operation import Answer, Cors, Operation, Surface
+from api.http.operation import Cors, DocumentedAnswer, Operation, Surface
 from api.http.problem import Problem
-from api.http.rendered import Rendered, Slot
+from api.http.rendered import BodySlot, Rendered
 
-__all__ = ["Answer", "Cors", "Operation", "Problem", "Rendered", "Slot", "Surface", "application"]
+__all__ = ["BodySlot", "Cors", "DocumentedAnswer", "Operation", "Problem", "Rendered", "Surface", "application"]

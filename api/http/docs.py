@@ -15,7 +15,7 @@ import orjson
 from aiohttp import web
 
 from api.http.openapi import document, with_examples
-from api.http.operation import Answer, Handler, Operation, Surface
+from api.http.operation import DocumentedAnswer, Handler, Operation, Surface
 from api.http.rendered import Rendered
 
 CACHE = "public, max-age=300"
@@ -62,7 +62,7 @@ def _static(path: str, summary: str, render: Callable[[], bytes], content_type: 
         path,
         _serve(held, content_type),
         summary,
-        {200: Answer(summary, content_type=content_type)},
+        {200: DocumentedAnswer(summary, content_type=content_type)},
         from_memory=True,
         hidden=True,
     )
@@ -78,7 +78,7 @@ def _document(path: str, summary: str, described: Mapping[str, Any], surfaces: S
             known = examples, await Rendered.make(orjson.dumps(with_examples(described, examples)), CACHE)
         return known[1].response(request)
 
-    return Operation("GET", path, serve, summary, {200: Answer(summary)}, from_memory=True, hidden=True)
+    return Operation("GET", path, serve, summary, {200: DocumentedAnswer(summary)}, from_memory=True, hidden=True)
 
 
 def _serve(held: Callable[[], bytes], content_type: str) -> Handler:

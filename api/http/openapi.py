@@ -9,7 +9,7 @@ from typing import Any, cast
 from pydantic import BaseModel
 from pydantic.json_schema import CoreModeRef, CoreRef, DefsRef, GenerateJsonSchema, JsonSchemaMode, models_json_schema
 
-from api.http.operation import Answer, Operation, Surface
+from api.http.operation import DocumentedAnswer, Operation, Surface
 
 VERSION = "1.0.0"
 _REF = "#/components/schemas/{model}"
@@ -90,7 +90,7 @@ def _operation(surface: Surface, operation: Operation, names: Names, definitions
         "responses": {str(status): _answer(answer, names) for status, answer in sorted(operation.answers.items())},
     }
     for status, what in ((405, "The path does not take this method."), (500, "Something broke on our side.")):
-        described["responses"].setdefault(str(status), _answer(Answer(what, CommonError), names))
+        described["responses"].setdefault(str(status), _answer(DocumentedAnswer(what, CommonError), names))
     if operation.description:
         described["description"] = operation.description
     parameters = [
@@ -104,7 +104,7 @@ def _operation(surface: Surface, operation: Operation, names: Names, definitions
         schema = names[operation.body, "validation"]
         described["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
         for status, what in ((413, "The body is too large."), (415, "The body is not JSON.")):
-            described["responses"].setdefault(str(status), _answer(Answer(what, CommonError), names))
+            described["responses"].setdefault(str(status), _answer(DocumentedAnswer(what, CommonError), names))
     if operation.security is not None:
         described["security"] = [{operation.security: []}]
     return {**described, **operation.described_by}
@@ -127,7 +127,7 @@ def _exemplified(operation: dict[str, Any], examples: Mapping[str, Mapping[str, 
     return {**operation, "requestBody": {**operation["requestBody"], "content": content}}
 
 
-def _answer(answer: Answer, names: Names) -> dict[str, Any]:
+def _answer(answer: DocumentedAnswer, names: Names) -> dict[str, Any]:
     described: dict[str, Any] = {"description": answer.description}
     if answer.model is not None:
         described["content"] = {answer.content_type: {"schema": names[answer.model, "serialization"]}}

@@ -23,7 +23,7 @@ def further_fields(schema: dict[str, Any]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class DocumentedAnswer:
     """One documented answer. `model` describes its JSON body; None means it has none, or is not JSON."""
 
     description: str
@@ -46,7 +46,7 @@ class Operation:
     path: str
     handler: Handler
     summary: str
-    answers: Mapping[int, Answer]
+    answers: Mapping[int, DocumentedAnswer]
     description: str = ""
     path_parameters: type[BaseModel] | None = None
     query: type[BaseModel] | None = None

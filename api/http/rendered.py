@@ -153,7 +153,7 @@ class _Ready(web.StreamResponse):
         """Nothing is left to write."""
 
 
-class Slot:
+class BodySlot:
     """One body of a surface, rendered again when `stamp()` differs from the one it was rendered at.
 
     `render` must read nothing newer than its stamp says and should not fail: what it reads is in memory. Callers that

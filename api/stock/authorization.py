@@ -35,7 +35,7 @@ TYPES: dict[str, list[dict[str, str]]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Bet:
+class StockBet:
     """What was signed. `amount` in token units, times in Unix seconds; `signer` and `settler` checksummed."""
 
     chain_id: int

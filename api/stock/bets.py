@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 
-from core.outbox import Asked, Intent, IntentRequest, enqueue, read
+from core.outbox import Enqueued, Intent, IntentRequest, enqueue, read
 
 Connection = AsyncConnection[TupleRow]
 
@@ -55,7 +55,7 @@ async def find(connection: Connection, key: BetKey) -> KnownBet | None:
 
 async def ask(
     connection: Connection, key: BetKey, market_id: int, body_hash: bytes, request: IntentRequest, attempt: int
-) -> Asked | None:
+) -> Enqueued | None:
     """Asks for attempt number `attempt` in the caller's transaction; None when somebody else did so first.
 
     The row is written before the intent: of two askers one waits here for the other's commit, then finds it.

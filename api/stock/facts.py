@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from core.feeds.rounds import Round, Spec
-from core.stock.vested import Market, Moment, Position, Vintage
+from core.stock.vested import Moment, Position, VestedMarket, Vintage
 
 FAMILIES = ("daily", "weekly", "drill")
 SIDES = ("UP", "DOWN")
@@ -44,7 +44,7 @@ class Head:
 
 
 @dataclass(frozen=True, slots=True)
-class Settlement:
+class MarketResult:
     """How a market ended. `outcome` and `reason` are the resolver's numbers, None for a void by the timeout."""
 
     outcome: int | None
@@ -72,9 +72,9 @@ class ListedMarket:
     max_final_age: int
     opened_at: int
     opened_tx: str
-    market: Market
+    market: VestedMarket
     positions: int
-    settlement: Settlement | None
+    settlement: MarketResult | None
     version: tuple[int, int]
 
     @property
@@ -126,7 +126,7 @@ class Venue:
 
 
 @dataclass(frozen=True, slots=True)
-class Preview:
+class ResolverPreview:
     """The resolver's `preview`, as it answers."""
 
     status: int
@@ -139,14 +139,14 @@ class Preview:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class MarketReadings:
     """What the chain says about one market's two times: the rounds the finder proved, and the resolver's preview."""
 
     strike: Round | None = None
     strike_problem: int = 0
     final: Round | None = None
     final_problem: int = 0
-    preview: Preview | None = None
+    preview: ResolverPreview | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,5 +155,5 @@ class Oracle:
 
     read_at: int = 0
     latest: Mapping[str, Round] = field(default_factory=dict)
-    readings: Mapping[int, Reading] = field(default_factory=dict)
+    readings: Mapping[int, MarketReadings] = field(default_factory=dict)
     version: int = 0

@@ -14,7 +14,7 @@ from typing import Any, cast
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from api.stock.authorization import Bet
+from api.stock.authorization import StockBet
 from api.stock.chain import StockContracts
 from api.unreadable import UNREADABLE
 from core.chain import Call, ChainClient, Receipt, RpcError, RpcErrorKind, checksum
@@ -46,7 +46,9 @@ class ChainFacts:
     balance: int
 
 
-async def read_facts(client: ChainClient, contracts: StockContracts, bet: Bet, timeout_seconds: float) -> ChainFacts:
+async def read_facts(
+    client: ChainClient, contracts: StockContracts, bet: StockBet, timeout_seconds: float
+) -> ChainFacts:
     """RpcError when the chain cannot be asked."""
     calls = {
         "market": contracts.settler.call("market", bet.market_id),
@@ -95,7 +97,7 @@ async def landing_of(
     engine: AsyncEngine,
     client: ChainClient,
     contracts: StockContracts,
-    bet: Bet,
+    bet: StockBet,
     timeout_seconds: float,
     *,
     seen: int = 0,
@@ -131,7 +133,7 @@ def _is_refusal(answer: Any) -> bool:
     return isinstance(answer, RpcError) and answer.kind is RpcErrorKind.REVERTED
 
 
-async def _indexed(engine: AsyncEngine, bet: Bet, timeout_seconds: float) -> tuple[bytes | None, int]:
+async def _indexed(engine: AsyncEngine, bet: StockBet, timeout_seconds: float) -> tuple[bytes | None, int]:
     """The transaction that spent the bet's authorization on the contract, by the index, and its last block; 0 when it
     cannot be asked: then the chain itself must tell."""
     spent = select(token_authorization.c.tx).where(
@@ -149,7 +151,7 @@ async def _indexed(engine: AsyncEngine, bet: Bet, timeout_seconds: float) -> tup
     return (None, 0) if row is None else (None if row[0] is None else bytes(row[0]), max(0, row[1]))
 
 
-async def _by_logs(client: ChainClient, contracts: StockContracts, bet: Bet, head: int) -> Landing:
+async def _by_logs(client: ChainClient, contracts: StockContracts, bet: StockBet, head: int) -> Landing:
     """What spent the bet's authorization, found by logs of the chain."""
     topics = (SPENT_TOPICS, _topic(bet.signer), "0x" + bet.nonce.hex())
     lowest = max(0, head - _MAX_SEARCH_BLOCKS)
@@ -168,7 +170,7 @@ async def _by_logs(client: ChainClient, contracts: StockContracts, bet: Bet, hea
     return _UNKNOWN
 
 
-def position_in(receipt: Receipt, contracts: StockContracts, bet: Bet) -> int | None:
+def position_in(receipt: Receipt, contracts: StockContracts, bet: StockBet) -> int | None:
     """The id of the position the bet made in this transaction."""
     event = contracts.settler.abi.event("Entered")
     for log in receipt.logs:

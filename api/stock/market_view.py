@@ -6,13 +6,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from api.stock import words
-from api.stock.facts import FAMILIES, SIDES, ListedMarket, Oracle, Phase, Preview, Reading, Venue
-from core.feeds.rounds import TOO_HIGH, Outcome, Reason, Round, Status, judge
+from api.stock.facts import FAMILIES, SIDES, ListedMarket, MarketReadings, Oracle, Phase, ResolverPreview, Venue
+from core.feeds.rounds import TOO_HIGH, Reason, Round, SettledOutcome, Status, judge
 from core.money import change_bps
 from core.stock.vested import DOWN, UP
 from core.stock.vested_views import MarketView, market_view
 
-_OUTCOMES = {Outcome.UP: "UP", Outcome.DOWN: "DOWN", Outcome.FLAT: "FLAT", Outcome.VOID: "VOID"}
+_OUTCOMES = {
+    SettledOutcome.UP: "UP",
+    SettledOutcome.DOWN: "DOWN",
+    SettledOutcome.FLAT: "FLAT",
+    SettledOutcome.VOID: "VOID",
+}
 _REASONS = {
     Reason.ROUNDS: None,
     Reason.FLAT: "flat",
@@ -129,7 +134,7 @@ def outcome_name(market: ListedMarket) -> str | None:
     settled = market.settlement
     if settled is None or settled.outcome is None:
         return "VOID" if market.market.winner is None else SIDES[market.market.winner]
-    return _OUTCOMES[Outcome(settled.outcome)]
+    return _OUTCOMES[SettledOutcome(settled.outcome)]
 
 
 def _listed(market: ListedMarket, venue: Venue, oracle: Oracle, view: MarketView) -> dict[str, Any]:
@@ -214,7 +219,7 @@ def _resolution(market: ListedMarket) -> dict[str, Any] | None:
     }
 
 
-def _finder(market: ListedMarket, prices: Prices, reading: Reading | None) -> dict[str, Any]:
+def _finder(market: ListedMarket, prices: Prices, reading: MarketReadings | None) -> dict[str, Any]:
     """The two rounds the finder proved and what they say; `expected` is null while they say nothing."""
     strike, final = prices.strike, prices.final
     missing = strike is None or final is None
@@ -238,10 +243,10 @@ def _finder(market: ListedMarket, prices: Prices, reading: Reading | None) -> di
     }
 
 
-def _preview_of(market: ListedMarket, reading: Reading | None) -> Preview | None:
+def _preview_of(market: ListedMarket, reading: MarketReadings | None) -> ResolverPreview | None:
     settled = market.settlement
     if settled is not None and settled.strike is not None and settled.final is not None:
-        return Preview(
+        return ResolverPreview(
             _settled_status(settled.outcome, settled.reason),
             settled.strike.id,
             settled.strike.answer,
@@ -264,12 +269,12 @@ def _settled_status(outcome: int | None, reason: int | None) -> Status:
         case Reason.FLAT:
             return Status.FLAT
         case Reason.ROUNDS:
-            return Status.UP if outcome == Outcome.UP else Status.DOWN
+            return Status.UP if outcome == SettledOutcome.UP else Status.DOWN
 
 
-def _preview(preview: Preview | None) -> dict[str, Any]:
+def _preview(preview: ResolverPreview | None) -> dict[str, Any]:
     if preview is None:  # the chain could not be asked since the bell
-        preview = Preview(Status.NOT_READY, 0, 0, 0, 0, 0, 0)
+        preview = ResolverPreview(Status.NOT_READY, 0, 0, 0, 0, 0, 0)
     return {
         "status": preview.status,
         "name": words.PREVIEW_NAMES[Status(preview.status)],

@@ -16,13 +16,13 @@ from typing import Any
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from api.stock.chain import StockContracts, feed_call
-from api.stock.facts import ListedMarket, Oracle, Preview, Reading
+from api.stock.facts import ListedMarket, MarketReadings, Oracle, ResolverPreview
 from api.stock.index import StockIndex
 from api.stock.rows import read_latest_rounds
 from api.unreadable import UNREADABLE
 from core.chain import Call, ChainClient, RpcError
 from core.contracts.deployments import Deployment
-from core.feeds.rounds import Problem, Round
+from core.feeds.rounds import Round, RoundProblem
 from core.log import get_logger
 
 log = get_logger(__name__)
@@ -159,7 +159,7 @@ class OracleWatch:
         fresh = _asked(market, latest, now, asked.at)
         return fresh != asked or (market.settlement is None and self._clock() - asked.at > REREAD_SECONDS)
 
-    async def _readings(self, markets: list[ListedMarket], block: int, now: int) -> dict[int, Reading]:
+    async def _readings(self, markets: list[ListedMarket], block: int, now: int) -> dict[int, MarketReadings]:
         contracts = self._contracts
         assert contracts is not None
         calls: list[Call] = []
@@ -169,15 +169,15 @@ class OracleWatch:
                 calls.append(contracts.resolver.call("findRound", market.feed, market.final_time))
                 calls.append(contracts.resolver.call("preview", market.id))
         answers = iter(await self._read_all(calls, block))
-        found: dict[int, tuple[tuple[int, int], tuple[int, int] | None, Preview | None]] = {}
+        found: dict[int, tuple[tuple[int, int], tuple[int, int] | None, ResolverPreview | None]] = {}
         wanted: dict[tuple[str, int], None] = {}
         for market in markets:
             strike = next(answers)
             final = next(answers) if now > market.final_time else None
-            preview = Preview(*next(answers)) if now > market.final_time else None
+            preview = ResolverPreview(*next(answers)) if now > market.final_time else None
             found[market.id] = (strike, final, preview)
             for answer in (strike, final):
-                if answer is not None and answer[1] == Problem.OK:
+                if answer is not None and answer[1] == RoundProblem.OK:
                     wanted[market.feed, answer[0]] = None
         keys = list(wanted)
         rounds = await self._read_all([feed_call(feed, "getRoundData", number) for feed, number in keys], block)
@@ -185,7 +185,7 @@ class OracleWatch:
             key: Round(answer[0], answer[1], answer[3]) for key, answer in zip(keys, rounds, strict=True)
         }
         return {
-            market.id: Reading(
+            market.id: MarketReadings(
                 strike=by_key.get((market.feed, strike[0])),
                 strike_problem=strike[1],
                 final=None if final is None else by_key.get((market.feed, final[0])),

@@ -17,7 +17,7 @@ from aiohttp import web
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from api.http.application import unavailable
-from api.http.rendered import Rendered, Slot
+from api.http.rendered import BodySlot, Rendered
 from api.solvency import SolvencyWatch
 from api.stock import words
 from api.stock.chain import STOCK_TOKEN_SYMBOL, StockContracts, abi
@@ -61,7 +61,7 @@ CHAIN_SECTIONS = ("safe",)
 
 
 @dataclass(frozen=True, slots=True)
-class Safe:
+class SafeState:
     address: str
     threshold: int
     owners: int
@@ -80,7 +80,7 @@ class Gathered:
     refunds: tuple[Refund, ...] = ()
     drill_owes: bool = True
     audit: Audit | None = None
-    safe: Safe | None = None
+    safe: SafeState | None = None
     logs_missing: bool = True
     chain_missing: bool = True
     venue: Venue | None = field(default=None, compare=False)
@@ -115,7 +115,7 @@ class Proof:
         self._clock = clock
         self._gathered = Gathered()
         self._version = 0
-        self._slot = Slot(self._stamp, self._render, PROOF_CACHE)
+        self._slot = BodySlot(self._stamp, self._render, PROOF_CACHE)
 
     async def get(self, request: web.Request) -> web.StreamResponse:
         return (await self.rendered()).answer(request)
@@ -201,7 +201,7 @@ class Proof:
             if not known.chain_missing:
                 log.warning("the proof cannot read the chain", action="proof.chain_unreadable", why=error)
             return replace(known, chain_missing=True)
-        return replace(known, chain_missing=False, safe=Safe(safe.address, answers[0], len(answers[1])))
+        return replace(known, chain_missing=False, safe=SafeState(safe.address, answers[0], len(answers[1])))
 
     def _operators(self, openers: list[str] | tuple[str, ...]) -> list[str]:
         """The operator's own wallets: those the deployment names, its Safe, and whoever may or might list markets."""

@@ -23,7 +23,7 @@ from api.http.application import unavailable
 from api.http.caller import caller_ip
 from api.http.limits import RateLimits
 from api.http.problem import Problem
-from api.http.rendered import Rendered, Slot
+from api.http.rendered import BodySlot, Rendered
 from api.http.requests import read_query
 from api.stock import market_view
 from api.stock.bodies.markets import MarketsQuery
@@ -91,10 +91,10 @@ class StockReads:
         self._oracle = oracle
         self._engine = engine
         self._limits = limits
-        self._prices = Slot(self._prices_stamp, self._render_prices, PRICES_CACHE)
-        self._markets = Slot(self._stamp, self._render_markets, MARKETS_CACHE)
+        self._prices = BodySlot(self._prices_stamp, self._render_prices, PRICES_CACHE)
+        self._markets = BodySlot(self._stamp, self._render_markets, MARKETS_CACHE)
         self._listed: OrderedDict[int, tuple[Hashable, orjson.Fragment]] = OrderedDict()
-        self._slots: OrderedDict[int, Slot] = OrderedDict()
+        self._slots: OrderedDict[int, BodySlot] = OrderedDict()
         self._pages: OrderedDict[int, _Page] = OrderedDict()
         self._owners: OrderedDict[bytes, tuple[Hashable, tuple[HeldPosition, ...]]] = OrderedDict()
 
@@ -124,7 +124,7 @@ class StockReads:
             raise _never_listed()
         slot = self._slots.get(market_id)
         if slot is None:
-            slot = self._slots[market_id] = Slot(self._stamp, lambda: self._render_market(market_id), MARKET_CACHE)
+            slot = self._slots[market_id] = BodySlot(self._stamp, lambda: self._render_market(market_id), MARKET_CACHE)
             while len(self._slots) > MARKETS_HELD:
                 dropped, _ = self._slots.popitem(last=False)
                 self._pages.pop(dropped, None)

@@ -24,7 +24,7 @@ from api.http.limits import RateLimits
 from api.http.problem import Problem
 from api.http.requests import read_json, validated_body
 from api.stock import bets
-from api.stock.authorization import Bet
+from api.stock.authorization import StockBet
 from api.stock.bet_bounds import MAX_BET, MIN_BET, check_amount
 from api.stock.bets import BetKey, KnownBet
 from api.stock.bodies.relay import RelayRequest
@@ -218,8 +218,8 @@ class Relay:
         finally:
             self._in_hand -= 1
 
-    def _bet(self, body: RelayRequest, contracts: StockContracts) -> Bet:
-        return Bet(
+    def _bet(self, body: RelayRequest, contracts: StockContracts) -> StockBet:
+        return StockBet(
             chain_id=self._deployment.chain_id,
             settler=contracts.settler.address,
             signer=checksum(body.from_.lower()),
@@ -231,7 +231,7 @@ class Relay:
             salt=bytes_of(body.salt, 32),
         )
 
-    def _check_domain(self, bet: Bet, body: RelayRequest, contracts: StockContracts) -> None:
+    def _check_domain(self, bet: StockBet, body: RelayRequest, contracts: StockContracts) -> None:
         if body.chain_id is not None and body.chain_id != bet.chain_id:
             raise _bad_signature(f"This service is on chain {bet.chain_id}, and the bet names chain {body.chain_id}.")
         if body.service_vpm is not None and body.service_vpm.lower() != contracts.settler.address.lower():
@@ -245,11 +245,13 @@ class Relay:
 
     # ------------------------------------------------------------ bodies seen before
 
-    async def _known(self, bet: Bet) -> KnownBet | None:
+    async def _known(self, bet: StockBet) -> KnownBet | None:
         async with asyncio.timeout(3), self._pool.connection() as connection:
             return await bets.find(connection, _key(bet))
 
-    async def _follow_up(self, bet: Bet, known: KnownBet, kit: dict[str, Any], visit: _Visit) -> web.StreamResponse:
+    async def _follow_up(
+        self, bet: StockBet, known: KnownBet, kit: dict[str, Any], visit: _Visit
+    ) -> web.StreamResponse:
         if known.told:
             raise await self._used(bet, known, kit)
         if known.intent is None:
@@ -257,7 +259,7 @@ class Relay:
             return await self._confirmed(bet, "0x" + known.tx_hash.hex(), None, kit, visit)
         return await self._outcome(bet, known.intent, kit, visit)
 
-    async def _used(self, bet: Bet, known: KnownBet, kit: Mapping[str, Any]) -> Problem:
+    async def _used(self, bet: StockBet, known: KnownBet, kit: Mapping[str, Any]) -> Problem:
         extra: dict[str, Any] = {"nonce": "0x" + bet.nonce.hex()}
         tx = known.tx_hash if known.intent is None else known.intent.tx_hash
         if tx is None:
@@ -277,7 +279,7 @@ class Relay:
 
     async def _booked(
         self,
-        bet: Bet,
+        bet: StockBet,
         kit: dict[str, Any],
         visit: _Visit,
         *,
@@ -321,7 +323,7 @@ class Relay:
 
     async def _send(
         self,
-        bet: Bet,
+        bet: StockBet,
         signature: bytes,
         known: KnownBet | None,
         kit: dict[str, Any],
@@ -364,7 +366,7 @@ class Relay:
             )
         return await self._follow_up(bet, known, kit, visit)
 
-    async def _outcome(self, bet: Bet, intent: Intent, kit: dict[str, Any], visit: _Visit) -> web.StreamResponse:
+    async def _outcome(self, bet: StockBet, intent: Intent, kit: dict[str, Any], visit: _Visit) -> web.StreamResponse:
         """Waits for the receipt as long as there is time, and says what is known then."""
         visit.room.close()
         left = self._wait_seconds - (asyncio.get_running_loop().time() - visit.started)
@@ -406,7 +408,7 @@ class Relay:
         return True
 
     async def _confirmed(
-        self, bet: Bet, tx_hash: str, block: int | None, kit: Mapping[str, Any], visit: _Visit
+        self, bet: StockBet, tx_hash: str, block: int | None, kit: Mapping[str, Any], visit: _Visit
     ) -> web.StreamResponse:
         position = await self._position(bet, tx_hash)
         visit.booked = _key(bet)
@@ -419,7 +421,7 @@ class Relay:
         except UNREADABLE as error:
             log.warning("a told confirmation could not be written down", action="relay.no_database", why=error)
 
-    async def _position(self, bet: Bet, tx_hash: str) -> str | None:
+    async def _position(self, bet: StockBet, tx_hash: str) -> str | None:
         """The position's id, if the receipt can be had quickly."""
         if self._client is None or self._contracts is None:
             return None
@@ -431,7 +433,7 @@ class Relay:
         found = None if receipt is None else position_in(receipt, self._contracts, bet)
         return None if found is None else str(found)
 
-    def _escape_kit(self, bet: Bet, signature: bytes, contracts: StockContracts) -> dict[str, Any]:
+    def _escape_kit(self, bet: StockBet, signature: bytes, contracts: StockContracts) -> dict[str, Any]:
         call = bet.call(contracts.settler, signature)
         return {
             "to": call.to,
@@ -451,7 +453,7 @@ async def _written(request: web.Request, response: web.StreamResponse) -> bool:
     return True
 
 
-def _key(bet: Bet) -> BetKey:
+def _key(bet: StockBet) -> BetKey:
     return BetKey(bet.chain_id, bytes.fromhex(bet.signer[2:]), bet.nonce)
 
 
@@ -464,7 +466,7 @@ def _call(kit: Mapping[str, Any], contracts: StockContracts) -> Call:
     return Call(kit["to"], bytes_of(kit["data"]), contracts.settler.abi.function("enterWithAuthorization"))
 
 
-def _check_balance(bet: Bet, facts: ChainFacts) -> None:
+def _check_balance(bet: StockBet, facts: ChainFacts) -> None:
     if facts.balance < bet.amount:
         has, needs = decimal_text(facts.balance), decimal_text(bet.amount)
         raise Problem(
@@ -474,7 +476,7 @@ def _check_balance(bet: Bet, facts: ChainFacts) -> None:
         )
 
 
-def _check_window(bet: Bet, now: int) -> None:
+def _check_window(bet: StockBet, now: int) -> None:
     if bet.valid_after >= now:
         raise _expired(f"The bet is valid only after {bet.valid_after}; the chain's clock says {now}.")
     if bet.valid_before < now + MIN_AHEAD_SECONDS:
@@ -489,7 +491,7 @@ def _check_window(bet: Bet, now: int) -> None:
         )
 
 
-def _check_market(bet: Bet, facts: ChainFacts, now: int) -> None:
+def _check_market(bet: StockBet, facts: ChainFacts, now: int) -> None:
     market = facts.market
     if market is None:
         raise Problem(404, "market_not_found", f"No market {bet.market_id} was ever listed.")
@@ -502,7 +504,7 @@ def _check_market(bet: Bet, facts: ChainFacts, now: int) -> None:
 
 
 def _answer(
-    bet: Bet,
+    bet: StockBet,
     tx_hash: str,
     receipt: str,
     kit: Mapping[str, Any],

@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, ScalarSelect, and_, func, literal_column, 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from api.archive import Archive
-from api.stock.facts import Head, HeldPosition, ListedMarket, Settlement, Venue
+from api.stock.facts import Head, HeldPosition, ListedMarket, MarketResult, Venue
 from core.chain import checksum
 from core.db.schema.index import chain_cursor, chain_reorg
 from core.db.schema.index_shared import oracle_round
@@ -231,7 +231,7 @@ def _last_reorg(chain_id: int) -> ScalarSelect[int]:
 def _listed(row: Any, reorgs: int) -> ListedMarket:
     settlement = None
     if row.closed_tx is not None:
-        settlement = Settlement(
+        settlement = MarketResult(
             outcome=row.outcome,
             reason=row.reason,
             strike=_round(row.strike_round, row.strike_answer, row.strike_round_at),

@@ -9,7 +9,7 @@ from typing import Any
 from eth_account import Account
 
 from api.context import Context
-from api.http.operation import Answer, Operation, Surface
+from api.http.operation import DocumentedAnswer, Operation, Surface
 from api.http.problem import Problem
 from api.solvency import solvency_watches
 from api.stock.bodies.cron import CronPath, CronReport
@@ -91,12 +91,12 @@ def error_body(problem: Problem, _request_id: str) -> Mapping[str, Any]:
     return {"error": problem.code, "message": problem.message, **problem.extra}
 
 
-def _error(description: str) -> Answer:
-    return Answer(description, ErrorBody)
+def _error(description: str) -> DocumentedAnswer:
+    return DocumentedAnswer(description, ErrorBody)
 
 
 _UNAVAILABLE = _error("`unavailable`: the chain could never be read since the service started.")
-_RATE = Answer("`rate_limited`", ErrorBody, {"Retry-After": "Seconds until there is room again."})
+_RATE = DocumentedAnswer("`rate_limited`", ErrorBody, {"Retry-After": "Seconds until there is room again."})
 
 
 def _surface(
@@ -116,7 +116,7 @@ def _surface(
                 "/api/prices",
                 reads.prices,
                 "Latest oracle reading of every ticker",
-                {200: Answer("Also when the chain cannot be read: `status` says so.", PricesBody)},
+                {200: DocumentedAnswer("Also when the chain cannot be read: `status` says so.", PricesBody)},
                 description="Cached for 15 s.",
                 from_memory=True,
             ),
@@ -126,7 +126,7 @@ def _surface(
                 reads.markets,
                 "Markets with their books and states, newest first",
                 {
-                    200: Answer("The markets.", MarketsBody),
+                    200: DocumentedAnswer("The markets.", MarketsBody),
                     400: _error("`invalid_request`"),
                     503: _UNAVAILABLE,
                 },
@@ -141,7 +141,7 @@ def _surface(
                 reads.market,
                 "One market with every position",
                 {
-                    200: Answer("The market.", MarketDetailBody),
+                    200: DocumentedAnswer("The market.", MarketDetailBody),
                     404: _error("`market_not_found`: the id was never listed."),
                     503: _UNAVAILABLE,
                 },
@@ -155,7 +155,7 @@ def _surface(
                 reads.positions,
                 "One address's positions across markets",
                 {
-                    200: Answer("The positions.", OwnerBody),
+                    200: DocumentedAnswer("The positions.", OwnerBody),
                     400: _error("`invalid_request`: `owner` is missing or not an address."),
                     429: _RATE,
                     503: _UNAVAILABLE,
@@ -169,7 +169,7 @@ def _surface(
                 "/api/proof",
                 proof.get,
                 "Counters, settled markets, the refund drill, fee sweeps, solvency",
-                {200: Answer("The proof page's data.", ProofBody), 503: _UNAVAILABLE},
+                {200: DocumentedAnswer("The proof page's data.", ProofBody), 503: _UNAVAILABLE},
                 description="Cached for 60 s. Each number names the call that shows the same.",
                 from_memory=True,
             ),
@@ -179,8 +179,8 @@ def _surface(
                 health.get,
                 "Is everything alive that keeps the markets going?",
                 {
-                    200: Answer("Every check holds.", HealthBody),
-                    503: Answer("A check fails; `checks` says which.", HealthBody),
+                    200: DocumentedAnswer("Every check holds.", HealthBody),
+                    503: DocumentedAnswer("A check fails; `checks` says which.", HealthBody),
                 },
                 description="Never cached.",
             ),
@@ -190,7 +190,7 @@ def _surface(
                 relay.enter,
                 "Relay a signed bet, without gas",
                 {
-                    200: Answer("Sent; `receipt` says what is known of it.", RelayBody),
+                    200: DocumentedAnswer("Sent; `receipt` says what is known of it.", RelayBody),
                     400: _error(
                         "`invalid_request`, `bad_signature`, `contract_signer`, `expired`, `amount_out_of_bounds`"
                     ),
@@ -214,7 +214,7 @@ def _surface(
                 typed_data.get,
                 "A bet ready to sign",
                 {
-                    200: Answer("What to sign, and the relay's body without the signature.", TypedDataBody),
+                    200: DocumentedAnswer("What to sign, and the relay's body without the signature.", TypedDataBody),
                     400: _error("`invalid_request`, `amount_out_of_bounds`"),
                     404: _error("`market_not_found`"),
                     409: _error("`market_closed`"),
@@ -230,7 +230,7 @@ def _surface(
                 cron.run,
                 "Run a keeper's job now (scheduler only)",
                 {
-                    200: Answer("The keeper's report.", CronReport),
+                    200: DocumentedAnswer("The keeper's report.", CronReport),
                     401: _error("`unauthorized`: not the cron secret."),
                     404: _error("`not_found`: no such job."),
                     503: _error("`keeper_unavailable`: no keeper took the job, or it is still at it."),

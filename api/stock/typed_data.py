@@ -11,7 +11,7 @@ from aiohttp import web
 from api.http.application import json_response, unavailable
 from api.http.problem import Problem
 from api.http.requests import read_query
-from api.stock.authorization import NONCE_FORMULA, Bet
+from api.stock.authorization import NONCE_FORMULA, StockBet
 from api.stock.bet_bounds import MAX_BET, MIN_BET, check_amount
 from api.stock.bodies.relay import TypedDataQuery
 from api.stock.chain import STOCK_TOKEN_SYMBOL, StockContracts
@@ -57,7 +57,7 @@ class TypedData:
         wall = int(self._clock())
         ahead = wall - venue.head.timestamp
         now = wall if 0 <= ahead <= CLOCK_SLACK_SECONDS else venue.head.timestamp
-        bet = Bet(
+        bet = StockBet(
             chain_id=self._deployment.chain_id,
             settler=self._contracts.settler.address,
             signer=checksum((query.from_ or NOBODY).lower()),

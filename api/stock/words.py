@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from api.stock.facts import FAMILIES, SIDES, ListedMarket, Phase
-from core.feeds.rounds import MAX_PHASES, TOO_HIGH, Problem, Status
+from core.feeds.rounds import MAX_PHASES, TOO_HIGH, RoundProblem, Status
 from core.money import decimal_text
 
 PRICE_DECIMALS = 8
@@ -23,11 +23,11 @@ PREVIEW_NAMES = {
 }
 
 _PROBLEMS = {
-    Problem.NO_FEED: "there is no contract at the feed's address",
-    Problem.LATEST_UNREADABLE: "the feed's latest round cannot be read",
-    Problem.NO_PHASE: "the feed's round ids carry no phase",
-    Problem.NO_ROUND: "the feed has no round at or before this time",
-    Problem.TOO_MANY_PHASES: f"none of the feed's last {MAX_PHASES} phases has a round at or before this time",
+    RoundProblem.NO_FEED: "there is no contract at the feed's address",
+    RoundProblem.LATEST_UNREADABLE: "the feed's latest round cannot be read",
+    RoundProblem.NO_PHASE: "the feed's round ids carry no phase",
+    RoundProblem.NO_ROUND: "the feed has no round at or before this time",
+    RoundProblem.TOO_MANY_PHASES: f"none of the feed's last {MAX_PHASES} phases has a round at or before this time",
 }
 
 
@@ -65,7 +65,11 @@ def status(phase: Phase, winner: int | None) -> str:
 
 def problem(code: int) -> str:
     """Why a feed has no reading, from the code of `findRound`."""
-    return _PROBLEMS.get(Problem(code), "the reading is missing") if code in Problem._value2member_map_ else "unknown"
+    return (
+        _PROBLEMS.get(RoundProblem(code), "the reading is missing")
+        if code in RoundProblem._value2member_map_
+        else "unknown"
+    )
 
 
 def reading_problem(answer: int, age: int, max_age: int) -> str | None:

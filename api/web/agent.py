@@ -12,8 +12,8 @@ from aiohttp import web
 
 from api.agent.reads import Reads
 from api.web import figures
-from api.web.answers import Held, html
-from api.web.charts import Chart, Level, Line
+from api.web.answers import HeldPages, html
+from api.web.charts import Chart, ChartLine, Level
 from api.web.templating import Pages
 from core.money import loads
 
@@ -21,7 +21,7 @@ Json = Mapping[str, Any]
 
 
 class AgentPages:
-    def __init__(self, pages: Pages, held: Held, reads: Reads) -> None:
+    def __init__(self, pages: Pages, held: HeldPages, reads: Reads) -> None:
         self._pages = pages
         self._held = held
         self._reads = reads
@@ -69,7 +69,7 @@ def odds_chart(bundle: Json) -> Chart | None:
     return Chart(
         title=f"Price of {label}",
         said=f"{label} stands at {_pct(present)} after {len(points) - 2} bets.",
-        lines=[Line(points, "main")],
+        lines=[ChartLine(points, "main")],
         start=start,
         end=end,
         levels=[Level(present, f"{label} {_pct(present)}", "main"), Level(prior, "at first", "quiet")],
@@ -93,7 +93,7 @@ def reading_chart(bundle: Json) -> Chart | None:
     return Chart(
         title=f"{bundle['market']['tokenSymbol']} market cap",
         said=f"The last reading is {last['label']}.",
-        lines=[Line(points, "main")],
+        lines=[ChartLine(points, "main")],
         start=points[0][0],
         end=points[-1][0],
         levels=levels,

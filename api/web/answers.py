@@ -28,7 +28,7 @@ SECURITY = {
 }
 
 
-class Held:
+class HeldPages:
     """The last rendering of each page, by its address; rendered again when its stamp differs."""
 
     def __init__(self) -> None:

@@ -21,7 +21,7 @@ Point = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ChartLine:
     """`step`: holds its value until the next point, as a reading in effect does. `tone`: a class of the stylesheet."""
 
     points: Sequence[Point]
@@ -54,7 +54,7 @@ class Chart:
 
     title: str
     said: str
-    lines: Sequence[Line]
+    lines: Sequence[ChartLine]
     start: int
     end: int
     levels: Sequence[Level] = ()
@@ -102,7 +102,7 @@ class _Scale:
         return HEIGHT - BOTTOM - (value - self.low) / (self.high - self.low) * (HEIGHT - BOTTOM - TOP)
 
 
-def _line(line: Line, scale: _Scale) -> Markup:
+def _line(line: ChartLine, scale: _Scale) -> Markup:
     if not line.points:
         return Markup("")
     path: list[str] = []

@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from api.cup import models
 from api.cup.desk import Desk
 from api.http.problem import Problem
-from api.web.answers import PRIVATE, REVALIDATE, Held, html
+from api.web.answers import PRIVATE, REVALIDATE, HeldPages, html
 from api.web.templating import Pages
 from core.cup.board import is_week
 from core.cup.wheel import REDS
@@ -42,7 +42,7 @@ class Pocket:
 
 
 class CupPages:
-    def __init__(self, pages: Pages, held: Held, desk: Desk) -> None:
+    def __init__(self, pages: Pages, held: HeldPages, desk: Desk) -> None:
         self._pages = pages
         self._held = held
         self._desk = desk

@@ -35,20 +35,20 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
+class MarketPast:
     """Readings are (Unix seconds, answer of 8 decimals), oldest first; batches likewise, the seed's first."""
 
     readings: tuple[tuple[int, int], ...] = ()
     batches: tuple[Batch, ...] = ()
 
 
-class History:
+class ChartHistory:
     def __init__(self, engine: AsyncEngine, chain_id: int) -> None:
         self._engine = engine
         self._chain_id = chain_id
-        self._held: OrderedDict[str, tuple[Hashable, Past]] = OrderedDict()
+        self._held: OrderedDict[str, tuple[Hashable, MarketPast]] = OrderedDict()
 
-    async def of(self, market_id: str, feed: str, start: int, end: int, stamp: Hashable) -> Past:
+    async def of(self, market_id: str, feed: str, start: int, end: int, stamp: Hashable) -> MarketPast:
         """A market's past from `start` on; read again when `stamp` is not the one it was read at."""
         known = self._held.get(market_id)
         if known is not None and known[0] == stamp:
@@ -58,13 +58,13 @@ class History:
             past = await self._read(int(market_id), bytes.fromhex(feed[2:]), start, end)
         except UNREADABLE as error:
             log.warning("a market's past cannot be read", action="pages.index_unreadable", why=error)
-            return Past() if known is None else known[1]
+            return MarketPast() if known is None else known[1]
         self._held[market_id] = (stamp, past)
         while len(self._held) > HELD:
             self._held.popitem(last=False)
         return past
 
-    async def _read(self, market_id: int, feed: bytes, start: int, end: int) -> Past:
+    async def _read(self, market_id: int, feed: bytes, start: int, end: int) -> MarketPast:
         mine = (oracle_round.c.chain_id == self._chain_id) & (oracle_round.c.feed == feed)
         before = (
             select(oracle_round.c.updated_at, oracle_round.c.answer)
@@ -102,4 +102,4 @@ class History:
                 )
                 for row in await connection.execute(batches)
             ]
-        return Past(tuple(first + rest[::-1]), tuple(matched))
+        return MarketPast(tuple(first + rest[::-1]), tuple(matched))

@@ -12,7 +12,7 @@ from api.http.problem import Problem
 from api.http.rendered import Rendered
 from api.stock.proof import Proof
 from api.stock.reads import StockReads
-from api.web.answers import Held, html
+from api.web.answers import HeldPages, html
 from api.web.stock_view import readable
 from api.web.templating import Pages
 from core.money import loads
@@ -25,7 +25,7 @@ class HomePage:
     """`stock`, with its `proof`, and `agent` are None where that surface is not served."""
 
     def __init__(
-        self, pages: Pages, held: Held, stock: StockReads | None, proof: Proof | None, agent: Reads | None
+        self, pages: Pages, held: HeldPages, stock: StockReads | None, proof: Proof | None, agent: Reads | None
     ) -> None:
         self._pages = pages
         self._held = held

@@ -7,18 +7,18 @@ from dataclasses import dataclass
 from aiohttp import web
 
 from api.web import figures
-from api.web.answers import Held, html
-from api.web.charts import Chart, Level, Line, Mark
+from api.web.answers import HeldPages, html
+from api.web.charts import Chart, ChartLine, Level, Mark
 from api.web.templating import Pages
 from core.money import USD
 from core.stock.classic import classic_payout
 from core.stock.vested import (
     DOWN,
     UP,
-    Market,
     Position,
     S,
     Terms,
+    VestedMarket,
     Vintage,
     gross_payout,
     match,
@@ -32,8 +32,11 @@ ENTRIES = (("A", UP, 20), ("B", DOWN, 30), ("C", DOWN, 40), ("D", UP, 50), ("E",
 SIDES = ("UP", "DOWN")
 
 
+NOBODY = bytes(20)  # who holds a position plays no part in the example
+
+
 @dataclass(frozen=True, slots=True)
-class Step:
+class ExampleStep:
     """One entry of the example. Amounts in units; the accumulators times 1e18, as they stand after it."""
 
     name: str
@@ -46,7 +49,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Paid:
+class ExamplePayout:
     """What a position is paid if its side wins, beside what an ordinary pool would pay it."""
 
     name: str
@@ -59,31 +62,31 @@ class Paid:
 
 
 @dataclass(frozen=True, slots=True)
-class Example:
-    steps: tuple[Step, ...]
-    paid: tuple[Paid, ...]
+class WorkedExample:
+    steps: tuple[ExampleStep, ...]
+    paid: tuple[ExamplePayout, ...]
     pool: int
 
 
-def work_through() -> Example:
+def work_through() -> WorkedExample:
     """The example of the design: seed 10 and 10, then five bets, each in a block of its own; no fee."""
-    terms = Terms(1, "", "", 10**9, 1, 0, 30, SEED, USD, 1_000 * USD)
-    market = Market(terms, open_books(SEED))
+    terms = Terms(1, NOBODY, NOBODY, 10**9, 1, 0, 30, SEED, USD, 1_000 * USD)
+    market = VestedMarket(terms, open_books(SEED))
     held: list[tuple[str, Position, Vintage]] = [
-        (f"seed {SIDES[side]}", Position(side, 1, "", side, SEED, 0, 0), seed_vintage(SEED)) for side in (UP, DOWN)
+        (f"seed {SIDES[side]}", Position(side, 1, NOBODY, side, SEED, 0, 0), seed_vintage(SEED)) for side in (UP, DOWN)
     ]
     steps = [_step("seed", "both", 2 * SEED, market)]
     paths: dict[str, list[int]] = {name: [gross_payout(market, each, vintage)] for name, each, vintage in held}
     for block, (name, side, stake) in enumerate(ENTRIES, 1):
         market, before = offer(market, side, stake * USD, block)
         market, matched = match(market)
-        held.append((name, Position(block + 1, 1, "", side, stake * USD, block, before), matched))
+        held.append((name, Position(block + 1, 1, NOBODY, side, stake * USD, block, before), matched))
         paths[name] = []
         for known, each, vintage in held:
             paths[known].append(gross_payout(market, each, vintage))
         steps.append(_step(name, SIDES[side], stake * USD, market))
     paid = tuple(
-        Paid(
+        ExamplePayout(
             name,
             SIDES[each.outcome],
             each.offered,
@@ -94,12 +97,12 @@ def work_through() -> Example:
         )
         for name, each, _ in held
     )
-    return Example(tuple(steps), paid, market.pool)
+    return WorkedExample(tuple(steps), paid, market.pool)
 
 
-def _step(name: str, side: str, offered: int, market: Market) -> Step:
+def _step(name: str, side: str, offered: int, market: VestedMarket) -> ExampleStep:
     up, down = market.books
-    return Step(name, side, offered, up.principal, down.principal, _acc(up.acc), _acc(down.acc))
+    return ExampleStep(name, side, offered, up.principal, down.principal, _acc(up.acc), _acc(down.acc))
 
 
 def _acc(value: int) -> str:
@@ -113,7 +116,7 @@ def _multiple(paid: int, stake: int) -> str:
     return f"{hundredths // 100}.{hundredths % 100:02d}\N{MULTIPLICATION SIGN}"
 
 
-def example_chart(example: Example) -> Chart:
+def example_chart(example: WorkedExample) -> Chart:
     """What A and D would be paid if UP won, after each entry: both only rise, and the later one starts at its stake."""
     shown = [each for each in example.paid if each.name in ("A", "D")]
     last = len(ENTRIES)
@@ -122,7 +125,7 @@ def example_chart(example: Example) -> Chart:
     for each in shown:
         first = last + 1 - len(each.path)
         points = [(first + place, value) for place, value in enumerate(each.path)]
-        lines.append(Line(points, "up" if each.name == "A" else "main", step=True))
+        lines.append(ChartLine(points, "up" if each.name == "A" else "main", step=True))
         tone = "up" if each.name == "A" else "main"
         levels.append(Level(each.path[-1], f"{each.name} {figures.plain(each.path[-1] // 10_000 * 10_000)}", tone))  # type: ignore[arg-type]
     return Chart(
@@ -138,7 +141,7 @@ def example_chart(example: Example) -> Chart:
 
 
 class HowPage:
-    def __init__(self, pages: Pages, held: Held) -> None:
+    def __init__(self, pages: Pages, held: HeldPages) -> None:
         self._pages = pages
         self._held = held
         self._example = work_through()

@@ -8,7 +8,7 @@ import orjson
 from aiohttp import web
 
 from api.stock.proof import Proof
-from api.web.answers import Held, html
+from api.web.answers import HeldPages, html
 from api.web.templating import Pages
 from core.contracts.deployments import Deployment
 
@@ -78,7 +78,7 @@ POWERS = (
 
 
 class ProofPage:
-    def __init__(self, pages: Pages, held: Held, proof: Proof, base: Deployment) -> None:
+    def __init__(self, pages: Pages, held: HeldPages, proof: Proof, base: Deployment) -> None:
         self._pages = pages
         self._held = held
         self._proof = proof

@@ -15,8 +15,8 @@ from api.http.limits import RateLimits
 from api.stock.chain import StockContracts
 from api.stock.reads import StockReads
 from api.web import stock_view
-from api.web.answers import PRIVATE, REVALIDATE, Held, html
-from api.web.history import History, Past
+from api.web.answers import PRIVATE, REVALIDATE, HeldPages, html
+from api.web.history import ChartHistory, MarketPast
 from api.web.templating import Pages
 from core.config import Settings
 from core.contracts.deployments import Deployment
@@ -31,9 +31,9 @@ class StockPages:
     def __init__(
         self,
         pages: Pages,
-        held: Held,
+        held: HeldPages,
         reads: StockReads,
-        history: History,
+        history: ChartHistory,
         deployment: Deployment,
         limits: RateLimits,
         settings: Settings,
@@ -65,7 +65,7 @@ class StockPages:
         cache = REVALIDATE if owner is None else PRIVATE
         return html(request, await self._held.get(page, known.tag, render, cache))
 
-    def _facts(self, detail: Mapping[str, Any], past: Past, owner: str | None, whole: bool) -> dict[str, Any]:
+    def _facts(self, detail: Mapping[str, Any], past: MarketPast, owner: str | None, whole: bool) -> dict[str, Any]:
         market = detail["market"]
         both = stock_view.sides(detail)
         positions = detail["positions"]

@@ -12,8 +12,8 @@ from typing import Any
 
 from api.stock.chain import StockContracts
 from api.web import figures
-from api.web.charts import Chart, Level, Line, Mark
-from api.web.history import Batch, Past
+from api.web.charts import Chart, ChartLine, Level, Mark
+from api.web.history import Batch, MarketPast
 from core.chain import Call
 
 Json = Mapping[str, Any]
@@ -24,7 +24,7 @@ POSITIONS_SHOWN = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class BookSide:
     """One book. `collects` is what its positions share if it is right: the whole pool, before fees."""
 
     name: str
@@ -37,7 +37,7 @@ class Side:
 
 
 @dataclass(frozen=True, slots=True)
-class Example:
+class StakeExample:
     """What a stake entered now would meet: never less than this, as later bets of the other side only add."""
 
     side: str
@@ -49,7 +49,7 @@ class Example:
 
 
 @dataclass(frozen=True, slots=True)
-class Settling:
+class SettlingCall:
     """The call that ends the market now, which anybody may send; `call` is None while there is none."""
 
     sentence: str
@@ -67,10 +67,10 @@ def readable(market: dict[str, Any]) -> dict[str, Any]:
     return {**market, **{name: None if each is None or each["answer"] == "0" else each for name, each in found.items()}}
 
 
-def sides(detail: Json) -> tuple[Side, Side]:
+def sides(detail: Json) -> tuple[BookSide, BookSide]:
     pool = sum(int(book["principal"]) for book in detail["books"])
     up, down = (
-        Side(
+        BookSide(
             name=SIDES[at],
             principal=int(book["principal"]),
             vested=int(book["vested"]),
@@ -84,19 +84,19 @@ def sides(detail: Json) -> tuple[Side, Side]:
     return up, down
 
 
-def examples(both: Sequence[Side], most: int) -> list[Example]:
+def examples(both: Sequence[BookSide], most: int) -> list[StakeExample]:
     found = []
     for stake in (each for each in EXAMPLE_STAKES if each <= most):
         for side in both:
             accepted = min(stake, side.room)
             after = side.principal + accepted
             found.append(
-                Example(side.name, stake, accepted, stake - accepted, accepted, figures.percent(accepted, after))
+                StakeExample(side.name, stake, accepted, stake - accepted, accepted, figures.percent(accepted, after))
             )
     return found
 
 
-def settling(detail: Json, contracts: StockContracts) -> Settling | None:
+def settling(detail: Json, contracts: StockContracts) -> SettlingCall | None:
     """None before the bell and once settled."""
     market, now = detail["market"], detail["head"]["timestamp"]
     if detail["resolution"] is not None or now <= market["finalTime"]:
@@ -106,53 +106,53 @@ def settling(detail: Json, contracts: StockContracts) -> Settling | None:
     preview, finder = detail["preview"], detail["finder"]
     rounds = (number, int(finder["strikeRound"] or 0), int(finder["finalRound"] or 0))
     if now >= market["voidableAt"]:
-        return Settling(
+        return SettlingCall(
             "Nobody settled it in time. Anyone can void it now, and every stake is given back.",
             f"VestedMarkets.voidMarket({number})",
             settler.call("voidMarket", number),
         )
     match preview["name"]:
         case "UP" | "DOWN":
-            return Settling(
+            return SettlingCall(
                 f"The two proven rounds say {preview['name']}. Anyone can settle the market with them now; the contract"
                 " finds and proves both rounds itself.",
                 f"RoundResolver.resolve({number})",
                 resolver.call("resolve", number),
             )
         case "FLAT":
-            return Settling(
+            return SettlingCall(
                 "Both readings are the same. Anyone can settle it now: the market is void and every stake is given "
                 "back.",
                 f"RoundResolver.resolve({number})",
                 resolver.call("resolve", number),
             )
         case "STALE":
-            return Settling(
+            return SettlingCall(
                 "A reading is older than this market allows. Anyone can prove that now, and every stake is given back.",
                 f"RoundResolver.voidStale{rounds}",
                 resolver.call("voidStale", *rounds),
             )
         case "BAD ANSWER":
-            return Settling(
+            return SettlingCall(
                 "A reading in effect is not a price. Anyone can prove that now, and every stake is given back.",
                 f"RoundResolver.voidBadAnswer{rounds}",
                 resolver.call("voidBadAnswer", *rounds),
             )
         case "PAUSED":
-            return Settling(
+            return SettlingCall(
                 "The stock's oracle is paused. It may be resumed; if it is still paused 24 hours after the bell, "
                 "anyone can void the market and every stake is given back.",
                 f"RoundResolver.voidPaused({number})",
                 resolver.call("voidPaused", number) if now >= market["finalTime"] + 86_400 else None,
             )
         case _:
-            return Settling("The readings of both bells are not available yet.", "", None)
+            return SettlingCall("The readings of both bells are not available yet.", "", None)
 
 
 # ---------------------------------------------------------------- charts
 
 
-def price_chart(detail: Json, past: Past) -> Chart:
+def price_chart(detail: Json, past: MarketPast) -> Chart:
     """The readings since a little before the strike, with both bells."""
     market, now = detail["market"], detail["head"]["timestamp"]
     strike_at, final_at = market["strikeTime"], market["finalTime"]
@@ -176,7 +176,7 @@ def price_chart(detail: Json, past: Past) -> Chart:
     return Chart(
         title=f"{market['ticker']} since {'the strike' if decided else 'the listing'}",
         said=said,
-        lines=[Line(points, tone if decided else "main", fill=False)],  # type: ignore[arg-type]
+        lines=[ChartLine(points, tone if decided else "main", fill=False)],  # type: ignore[arg-type]
         start=start,
         end=end,
         levels=levels,
@@ -194,7 +194,7 @@ def window(market: Json, now: int) -> tuple[int, int]:
     return max(market["openedAt"], strike_at - max(60, length // 4)), final_at
 
 
-def book_chart(detail: Json, past: Past) -> Chart | None:
+def book_chart(detail: Json, past: MarketPast) -> Chart | None:
     """What each side had accepted after each batch."""
     batches = past.batches
     if len(batches) < 2:
@@ -215,7 +215,7 @@ def book_chart(detail: Json, past: Past) -> Chart | None:
     return Chart(
         title="What each side holds",
         said=f"UP holds {figures.plain(present[0])} and DOWN {figures.plain(present[1])} USDG.",
-        lines=[Line(lines[0], "up"), Line(lines[1], "down")],
+        lines=[ChartLine(lines[0], "up"), ChartLine(lines[1], "down")],
         start=opened,
         end=now,
         levels=[
@@ -227,7 +227,7 @@ def book_chart(detail: Json, past: Past) -> Chart | None:
     )
 
 
-def accrual_chart(detail: Json, past: Past, position: Json) -> Chart | None:
+def accrual_chart(detail: Json, past: MarketPast, position: Json) -> Chart | None:
     """What one position would be paid if its side won, after each batch since its own: it only rises."""
     if position["accepted"] is None:
         return None
@@ -246,7 +246,7 @@ def accrual_chart(detail: Json, past: Past, position: Json) -> Chart | None:
     return Chart(
         title=f"Position {position['id']}: paid if {position['side']} wins, before the fee",
         said=f"It began at {figures.plain(accepted)} and stands at {figures.plain(accrued)} USDG.",
-        lines=[Line(points, tone, fill=True)],  # type: ignore[arg-type]
+        lines=[ChartLine(points, tone, fill=True)],  # type: ignore[arg-type]
         start=points[0][0],
         end=now,
         levels=[

@@ -14,19 +14,19 @@ from api.agent.reads import Reads
 from api.context import Context
 from api.cup.desk import Desk
 from api.http.application import json_response
-from api.http.operation import Answer, Handler, Operation, Surface
+from api.http.operation import DocumentedAnswer, Handler, Operation, Surface
 from api.http.problem import Problem
 from api.http.rendered import JSON
 from api.stock.chain import STOCK_TOKEN_SYMBOL, StockContracts
 from api.stock.proof import Proof
 from api.stock.reads import StockReads
 from api.web.agent import AgentPages
-from api.web.answers import HTML, SECURITY, TEXT, Held
+from api.web.answers import HTML, SECURITY, TEXT, HeldPages
 from api.web.assets import PREFIX as ASSETS
 from api.web.assets import load_assets
 from api.web.cup import CupPages
 from api.web.guide import Guide
-from api.web.history import History
+from api.web.history import ChartHistory
 from api.web.home import HomePage
 from api.web.how import HowPage
 from api.web.proof import ProofPage
@@ -49,14 +49,14 @@ async def pages_surface(context: Context, made: Sequence[Surface]) -> AsyncItera
     assets = await load_assets()
     explorers = {"stock": stock.explorer_url, "base": base.explorer_url}
     pages = Pages(assets, chain_for_wallets(settings, stock), explorers)
-    held = Held()
+    held = HeldPages()
     reads = _part(made, StockReads)
     agent = _part(made, Reads)
     operations = [_page(f"{ASSETS}{{name}}", assets.serve, "A static file", "text/css")]
     proof = _part(made, Proof)
     operations.append(_page("/", HomePage(pages, held, reads, proof, agent).get, "Live markets"))
     if reads is not None:
-        history = History(context.engine, stock.chain_id)
+        history = ChartHistory(context.engine, stock.chain_id)
         stock_pages = StockPages(pages, held, reads, history, stock, context.limits, settings)
         operations.append(_page("/m/{id}", stock_pages.market, "A stock market"))
         operations.append(_page("/positions", stock_pages.positions, "An address's positions"))
@@ -123,7 +123,9 @@ def _part(made: Sequence[Surface], kind: type[Part]) -> Part | None:
 
 
 def _page(path: str, handler: Handler, summary: str, content_type: str = HTML) -> Operation:
-    return Operation("GET", path, handler, summary, {200: Answer(summary, content_type=content_type)}, hidden=True)
+    return Operation(
+        "GET", path, handler, summary, {200: DocumentedAnswer(summary, content_type=content_type)}, hidden=True
+    )
 
 
 def _error_body(problem: Problem, _request_id: str) -> dict[str, Any]:

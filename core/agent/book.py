@@ -63,7 +63,7 @@ MAX_TIME: Final = 2**32 - 1
 # ---------------------------------------------------------------- The contracts' enums
 
 
-class Kind(IntEnum):
+class MarketKind(IntEnum):
     THRESHOLD = 0
     RANGE = 1
     DIRECTION = 2
@@ -285,7 +285,7 @@ class Unlistable(ValueError):
 class MarketSpec:
     """What a lister chooses, as IAgentLister.MarketSpec has it, without the feed's address."""
 
-    kind: Kind
+    kind: MarketKind
     opens_at: int
     closes_at: int
     ends_at: int
@@ -362,7 +362,7 @@ def listing_terms(spec: MarketSpec, feed: FeedTerms, bounds: ListingBounds, now:
 
 def _check_outcomes(spec: MarketSpec, bounds: ListingBounds) -> None:
     outcomes = len(spec.weights)
-    most = MAX_OUTCOMES if spec.kind is Kind.RANGE else MIN_OUTCOMES
+    most = MAX_OUTCOMES if spec.kind is MarketKind.RANGE else MIN_OUTCOMES
     if not MIN_OUTCOMES <= outcomes <= most:
         raise Unlistable(
             Rule.WRONG_NUMBER_OF_OUTCOMES,
@@ -371,11 +371,11 @@ def _check_outcomes(spec: MarketSpec, bounds: ListingBounds) -> None:
             MIN_OUTCOMES,
             most,
         )
-    if spec.kind is Kind.RANGE:
+    if spec.kind is MarketKind.RANGE:
         _check_bounds(spec.bounds, outcomes)
     else:
         _unused(spec, Field.BOUNDS, len(spec.bounds))
-    if spec.kind is Kind.THRESHOLD:
+    if spec.kind is MarketKind.THRESHOLD:
         if spec.target <= 0:
             raise Unlistable(Rule.TARGET_MUST_BE_POSITIVE, f"The target {spec.target} is not positive.", spec.target)
         _within(Field.TARGET, spec.target, 1, MAX_VALUE)
@@ -414,7 +414,7 @@ def _check_times(spec: MarketSpec, feed: FeedTerms, opens_at: int, now: int) -> 
             closes_at,
         )
     _within(Field.ENDS_AT, ends_at, 1, MAX_TIME)
-    if spec.kind is Kind.DIRECTION:
+    if spec.kind is MarketKind.DIRECTION:
         _closes_before(closes_at, spec.start_at, feed)
         length, least = max(0, ends_at - spec.start_at), 2 * feed.memory
         if length < least:
@@ -480,10 +480,10 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class DecidingTerms:
     """The part of a market that decides it, as IFeedResolver.Terms has it, without the feed's address."""
 
-    kind: Kind
+    kind: MarketKind
     target: int
     bounds: tuple[int, ...]
     early_resolvable: bool
@@ -504,7 +504,7 @@ class Verdict:
     void: VoidReason | None = None
 
 
-def crosses(terms: Terms, reading: Reading, now: int) -> bool:
+def crosses(terms: DecidingTerms, reading: Reading, now: int) -> bool:
     """Whether a round that was in effect when it was written settles the market as YES at once."""
     return (
         terms.early_resolvable
@@ -520,7 +520,7 @@ def bucket(bounds: tuple[int, ...], value: int) -> int:
     return sum(value >= bound for bound in bounds)
 
 
-def fault(terms: Terms, reading: Reading | None, moment: int) -> VoidReason | None:
+def fault(terms: DecidingTerms, reading: Reading | None, moment: int) -> VoidReason | None:
     """Why the reading in effect at `moment` (None: the feed has none) cannot decide a market."""
     if reading is None:
         return VoidReason.NO_READING
@@ -529,23 +529,23 @@ def fault(terms: Terms, reading: Reading | None, moment: int) -> VoidReason | No
     return VoidReason.STALE if moment - reading.updated_at > terms.max_age else None
 
 
-def decide(terms: Terms, end: Reading | None, start: Reading | None = None) -> Verdict:
+def decide(terms: DecidingTerms, end: Reading | None, start: Reading | None = None) -> Verdict:
     """What the readings in effect at the end, and for a direction at the start, make of a market once final.
 
     On chain a fault needs `voidMarket` and everything else `resolve`; the answer is the same.
     """
     problem = fault(terms, end, terms.ends_at)
-    if problem is None and terms.kind is Kind.DIRECTION:
+    if problem is None and terms.kind is MarketKind.DIRECTION:
         problem = fault(terms, start, terms.start_at)
     if problem is not None or end is None:
         return Verdict(None, problem)
-    if terms.kind is Kind.THRESHOLD:
+    if terms.kind is MarketKind.THRESHOLD:
         if end.answer < terms.target:
             return Verdict(NO)
         if terms.early_resolvable and end.updated_at < terms.early_from:
             return Verdict(None, VoidReason.MET_BEFORE_START)
         return Verdict(YES)
-    if terms.kind is Kind.RANGE:
+    if terms.kind is MarketKind.RANGE:
         return Verdict(bucket(terms.bounds, end.answer))
     if start is None or end.answer == start.answer:
         return Verdict(None, VoidReason.TIE)

@@ -17,10 +17,10 @@ from urllib.parse import urlsplit
 from eth_utils.crypto import keccak
 
 from core.agent.bet import market_key
-from core.agent.book import Kind, MarketSpec, MarketTerms
+from core.agent.book import MarketKind, MarketSpec, MarketTerms
 from core.agent.words import (
-    Observed,
-    Outcome,
+    FeedSubject,
+    OutcomeWords,
     beside,
     duration,
     interval,
@@ -38,7 +38,11 @@ MAX_ID = 120
 MAX_LINKS = 4
 MAX_LINK = 300
 
-CATEGORIES = {Kind.THRESHOLD: "market_cap", Kind.RANGE: "market_cap_range", Kind.DIRECTION: "price_direction"}
+CATEGORIES = {
+    MarketKind.THRESHOLD: "market_cap",
+    MarketKind.RANGE: "market_cap_range",
+    MarketKind.DIRECTION: "price_direction",
+}
 """By the contract's kind; also the API's `targetMetric`."""
 
 UNKNOWN_SYMBOL = "UNKNOWN"
@@ -49,7 +53,7 @@ class Specification:
     """What the chain says of a market: the listing and what the Safe's numbers made of it. Its weights and its pot say
     nothing about who wins, so they are not here."""
 
-    kind: Kind
+    kind: MarketKind
     feed: bytes
     target: int
     bounds: tuple[int, ...]
@@ -68,7 +72,7 @@ class Specification:
     def of_row(cls, row: Any) -> Specification:
         """From a row of `agent_market`."""
         return cls(
-            kind=Kind(row.kind),
+            kind=MarketKind(row.kind),
             feed=bytes(row.feed),
             target=int(row.target),
             bounds=tuple(int(each) for each in row.bounds),
@@ -123,7 +127,7 @@ class MarketDocument:
     category: str
     token_symbol: str
     token_name: str
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[OutcomeWords, ...]
     deadline_label: str
     source: str
     computed: Computed | None = None
@@ -191,7 +195,7 @@ def described(
 ) -> MarketDocument:
     """The words of a listed market. `key` is the contract's id of it; `feed_key` None: the deployment file does not
     know the feed. `computed`: of a pool feed; it adds to the rules and to nothing else."""
-    observed = None if feed_key is None else Observed(feed_key)
+    observed = None if feed_key is None else FeedSubject(feed_key)
     identity = None if observed is None else id_of(spec, observed)
     if identity is None or market_key(identity) != key:
         return _document("0x" + key.hex(), False, spec, observed, computed)
@@ -200,14 +204,14 @@ def described(
 
 def rendered(spec: Specification, feed_key: str, computed: Computed | None = None) -> MarketDocument:
     """The words of a market that is to be listed, under the id it must be listed with."""
-    observed = Observed(feed_key)
+    observed = FeedSubject(feed_key)
     return _document(id_of(spec, observed), True, spec, observed, computed)
 
 
 # ---------------------------------------------------------------- the id
 
 
-def id_of(spec: Specification, observed: Observed) -> str:
+def id_of(spec: Specification, observed: FeedSubject) -> str:
     """The readable id: what is asked about which token, what decides it, and when stakes end.
 
     Not in it: when stakes begin (a time already past becomes that of the listing block, which nobody knows before), and
@@ -215,13 +219,13 @@ def id_of(spec: Specification, observed: Observed) -> str:
     """
     symbol = slug(observed.symbol)
     metric = observed.metric_slug
-    if spec.kind is Kind.DIRECTION:
+    if spec.kind is MarketKind.DIRECTION:
         what = "up-or-down" if metric == "mcap" else f"{metric}-up-or-down"
         when = f"{time_slug(spec.start_at)}-to-{time_slug(spec.ends_at, spec.start_at)}"
         bets = time_slug(spec.closes_at, spec.start_at)
     else:
         when, bets = time_slug(spec.ends_at), time_slug(spec.closes_at, spec.ends_at)
-        if spec.kind is Kind.RANGE:
+        if spec.kind is MarketKind.RANGE:
             what = f"{metric}-{len(spec.bounds) + 1}-ranges-{_digest(spec.bounds)}-at"
         elif spec.early_resolvable:
             what = f"reaches-{level_slug(spec.target)}-{metric}-by"
@@ -241,13 +245,13 @@ def _digest(bounds: tuple[int, ...]) -> str:
 
 
 def _document(
-    identity: str, known: bool, spec: Specification, observed: Observed | None, computed: Computed | None
+    identity: str, known: bool, spec: Specification, observed: FeedSubject | None, computed: Computed | None
 ) -> MarketDocument:
     symbol = UNKNOWN_SYMBOL if observed is None else observed.symbol
     address = "0x" + spec.feed.hex()
     what = f"the reading of the feed {address}" if observed is None else f"{symbol}'s {observed.metric_words}"
     question, short_title, deciding = _asked(spec, what, f"feed {address[:10]}" if observed is None else observed.name)
-    reference = spec.start_at if spec.kind is Kind.DIRECTION else spec.ends_at
+    reference = spec.start_at if spec.kind is MarketKind.DIRECTION else spec.ends_at
     source = f"feed {address}" if observed is None else f"{observed.key} feed {address}"
     return MarketDocument(
         id=identity,
@@ -268,12 +272,12 @@ def _document(
 
 def _asked(spec: Specification, what: str, name: str) -> tuple[str, str, str]:
     """The question without its question mark, the short title, and by which readings it is decided."""
-    if spec.kind is Kind.DIRECTION:
+    if spec.kind is MarketKind.DIRECTION:
         when = interval(spec.start_at, spec.ends_at)
         deciding = f"by the readings at {moment(spec.start_at)} and {beside(spec.ends_at, spec.start_at)}"
         return f"Will {what} go up or down from {when}", f"{name} up or down, {when}", deciding
     at = moment(spec.ends_at)
-    if spec.kind is Kind.RANGE:
+    if spec.kind is MarketKind.RANGE:
         return f"Where will {what} be at {at}", f"{name} range at {at}", f"by the reading at {at}"
     level = usd_label(spec.target)
     if spec.early_resolvable:
@@ -290,12 +294,12 @@ def _rule(spec: Specification, what: str, *, recorded: bool = False) -> tuple[st
     """What decides, in sentences; the first says it all in short. `recorded`: only recorded readings are readings."""
     back = "every stake is given back whole"
     end = moment(spec.ends_at)
-    if spec.kind is Kind.DIRECTION:
+    if spec.kind is MarketKind.DIRECTION:
         return (
             f"Up if {what} at {end} is above what it is at {moment(spec.start_at)}, down if it is below; if they are "
             f"equal, {back}.",
         )
-    if spec.kind is Kind.RANGE:
+    if spec.kind is MarketKind.RANGE:
         return (
             f"The range that holds {what} at {end} wins.",
             "A bound belongs to the range above it.",
@@ -326,7 +330,7 @@ def _rules(spec: Specification, what: str, source: str, computed: Computed | Non
         wait = f"No is declared after {settles} at the earliest."
     else:
         wait = f"It is settled after {settles}."
-    either = spec.kind is Kind.DIRECTION
+    either = spec.kind is MarketKind.DIRECTION
     if computed is not None:
         readings = computed.rules(max_age=spec.max_age, either=either)
     else:

@@ -24,7 +24,7 @@ from math import exp, log, sqrt
 from statistics import NormalDist
 from typing import Final
 
-from core.agent.book import Kind
+from core.agent.book import MarketKind
 
 AVERAGE_WEIGHT: Final = 10 * 10**6
 """Units an outcome: what the study found fair to early and late bettors alike."""
@@ -51,7 +51,7 @@ class WeightBounds:
 
 
 def weights_for(
-    kind: Kind,
+    kind: MarketKind,
     outcomes: int,
     limits: WeightBounds,
     *,
@@ -69,9 +69,9 @@ def weights_for(
     Without a value or a time to move in there is nothing to go by, and all outcomes weigh alike.
     """
     known = value > 0 and seconds > 0 and volatility > 0
-    if kind is Kind.DIRECTION or not known:
+    if kind is MarketKind.DIRECTION or not known:
         prior = [1 / outcomes] * outcomes
-    elif kind is Kind.RANGE:
+    elif kind is MarketKind.RANGE:
         above = [1.0, *(_above(value, bound, seconds, volatility) for bound in bounds), 0.0]
         prior = [upper - lower for upper, lower in pairwise(above)]
     else:

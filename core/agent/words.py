@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from core.agent.book import Kind
+from core.agent.book import MarketKind
 
-BINARY_KEYS = {Kind.THRESHOLD: ("yes", "no"), Kind.DIRECTION: ("up", "down")}
+BINARY_KEYS = {MarketKind.THRESHOLD: ("yes", "no"), MarketKind.DIRECTION: ("up", "down")}
 FEED_DECIMALS = 8
 MAX_KEY = 64
 """Characters of a side's key."""
@@ -26,7 +26,7 @@ _LAST_SECOND = 253_402_300_799  # of the year 9999
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class OutcomeWords:
     key: str
     label: str
     short_label: str
@@ -36,7 +36,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Observed:
+class FeedSubject:
     """What a feed observes, by its key in the deployment file, such as `BNKR/market_cap`."""
 
     key: str
@@ -151,27 +151,27 @@ def _utc(at: int) -> datetime | None:
 # ---------------------------------------------------------------- outcomes
 
 
-def outcomes_of(kind: Kind, bounds: Sequence[int]) -> tuple[Outcome, ...]:
+def outcomes_of(kind: MarketKind, bounds: Sequence[int]) -> tuple[OutcomeWords, ...]:
     """A market's outcomes in the contract's order. The keys are what trades name as their side."""
     if kind in BINARY_KEYS:
-        return tuple(Outcome(key, key.capitalize(), key.capitalize()) for key in BINARY_KEYS[kind])
+        return tuple(OutcomeWords(key, key.capitalize(), key.capitalize()) for key in BINARY_KEYS[kind])
     lowers, uppers = (None, *bounds), (*bounds, None)
     named = [_bucket(lower, upper) for lower, upper in zip(lowers, uppers, strict=True)]
     if any(len(each.key) > MAX_KEY for each in named) or len({each.key for each in named}) < len(named):
-        return tuple(Outcome(f"b{at}", e.label, e.short_label, e.lower, e.upper) for at, e in enumerate(named))
+        return tuple(OutcomeWords(f"b{at}", e.label, e.short_label, e.lower, e.upper) for at, e in enumerate(named))
     return tuple(named)
 
 
-def _bucket(lower: int | None, upper: int | None) -> Outcome:
+def _bucket(lower: int | None, upper: int | None) -> OutcomeWords:
     if lower is None and upper is None:
-        return Outcome("any", "Any", "Any")
+        return OutcomeWords("any", "Any", "Any")
     if lower is None:
         assert upper is not None
         top = usd_label(upper)
-        return Outcome(f"under-{level_slug(upper)}", f"Under {top}", f"<{top}", None, upper)
+        return OutcomeWords(f"under-{level_slug(upper)}", f"Under {top}", f"<{top}", None, upper)
     low = usd_label(lower)
     if upper is None:
-        return Outcome(f"from-{level_slug(lower)}", f"{low} or more", f"≥{low}", lower, None)
+        return OutcomeWords(f"from-{level_slug(lower)}", f"{low} or more", f"≥{low}", lower, None)
     top = usd_label(upper)
     key = f"{level_slug(lower)}-to-{level_slug(upper)}"
-    return Outcome(key, f"{low} to under {top}", f"{low}–{top}", lower, upper)
+    return OutcomeWords(key, f"{low} to under {top}", f"{low}–{top}", lower, upper)

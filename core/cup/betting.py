@@ -14,7 +14,7 @@ from core.cup.amounts import number_of, text_of
 from core.cup.enrolment import require_may_trade
 from core.cup.ledger import Connection, round_account, wallet_account
 from core.cup.refusal import Refusal
-from core.cup.rounds import Round
+from core.cup.rounds import RouletteRound
 from core.cup.trading import require_funds
 
 _BOUNDS_CENTS = {
@@ -30,7 +30,7 @@ def bounds() -> dict[str, orjson.Fragment]:
 
 
 @dataclass(frozen=True, slots=True)
-class Bet:
+class RouletteBet:
     """A signed bet whose signature was found good."""
 
     wallet: str
@@ -61,7 +61,7 @@ class PlacedBet:
 
 
 @dataclass(frozen=True, slots=True)
-class Crowd:
+class RoundTotals:
     """What is on a round: cents by key, and how many wallets bet."""
 
     pools: Mapping[str, int]
@@ -92,19 +92,19 @@ def require_bounds(stake_cents: int) -> None:
         )
 
 
-def round_closed(round_no: int, live: Round | None) -> Refusal:
+def round_closed(round_no: int, live: RouletteRound | None) -> Refusal:
     message = "Betting on this round is over, or it is not the live round; GET /roulette tells the live one."
     return Refusal(409, "round_closed", message, {"roundNo": round_no, "liveRoundNo": live.round_no if live else None})
 
 
-async def crowd(connection: Connection, round_no: int) -> Crowd:
+async def crowd(connection: Connection, round_no: int) -> RoundTotals:
     cursor = await connection.execute(
         "SELECT bet_key, sum(stake_cents)::bigint FROM cup_bet WHERE round_no = %s GROUP BY bet_key", (round_no,)
     )
     pools: dict[str, int] = dict(await cursor.fetchall())
     cursor = await connection.execute("SELECT count(DISTINCT wallet) FROM cup_bet WHERE round_no = %s", (round_no,))
     row = await cursor.fetchone()
-    return Crowd(pools, int(row[0]) if row else 0)
+    return RoundTotals(pools, int(row[0]) if row else 0)
 
 
 async def bets_of(connection: Connection, round_no: int, wallet: str) -> list[PlacedBet]:
@@ -116,7 +116,7 @@ async def bets_of(connection: Connection, round_no: int, wallet: str) -> list[Pl
     return [PlacedBet(*row) for row in await cursor.fetchall()]
 
 
-async def replayed(connection: Connection, bet: Bet) -> BetReceipt | None:
+async def replayed(connection: Connection, bet: RouletteBet) -> BetReceipt | None:
     """The first receipt of this wallet, round and key; a Refusal when the stake was another."""
     cursor = await connection.execute(
         "SELECT stake_cents, balance_cents FROM cup_bet WHERE round_no = %s AND wallet = %s AND bet_key = %s",
@@ -134,7 +134,7 @@ async def replayed(connection: Connection, bet: Bet) -> BetReceipt | None:
     return BetReceipt(bet.round_no, bet.bet_key, bet.stake_cents, row[1], replay=True)
 
 
-async def place(connection: Connection, bet: Bet, now: datetime) -> BetReceipt:
+async def place(connection: Connection, bet: RouletteBet, now: datetime) -> BetReceipt:
     """The bet, or the receipt it had when it was first placed."""
     try:
         async with connection.transaction():
@@ -146,7 +146,7 @@ async def place(connection: Connection, bet: Bet, now: datetime) -> BetReceipt:
         return done
 
 
-async def _place(connection: Connection, bet: Bet, now: datetime) -> BetReceipt:
+async def _place(connection: Connection, bet: RouletteBet, now: datetime) -> BetReceipt:
     found = await rounds.hold(connection, bet.round_no)
     account = wallet_account(bet.wallet)
     held = await ledger.lock(connection, account) or 0

@@ -21,7 +21,7 @@ _WEEK: Final = re.compile(r"([0-9]{4})-W([0-9]{2})")
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class BoardRow:
     wallet: str
     score_cents: int
     is_agent: bool
@@ -41,7 +41,7 @@ class Fence:
 
 @dataclass(frozen=True, slots=True)
 class Board:
-    entries: tuple[Entry, ...]
+    entries: tuple[BoardRow, ...]
     total: int
     fences: tuple[Fence, ...] = ()
 
@@ -87,7 +87,7 @@ async def top(connection: Connection, period: str, limit: int) -> Board:
         "FROM cup_score s WHERE s.period = %s ORDER BY s.debit_cents, s.reached_at, s.wallet LIMIT %s",
         (period, limit),
     )
-    entries = tuple(Entry(*row) for row in await cursor.fetchall())
+    entries = tuple(BoardRow(*row) for row in await cursor.fetchall())
     cursor = await connection.execute(
         "SELECT debit_cents, reached_at, wallet, n FROM (SELECT debit_cents, reached_at, wallet, "
         "row_number() OVER (ORDER BY debit_cents, reached_at, wallet) AS n FROM cup_score WHERE period = %s) AS b "

@@ -10,10 +10,10 @@ from typing import Any
 from psycopg.rows import namedtuple_row
 from psycopg.types.json import Jsonb
 
-from core.agent.book import Book, Kind
+from core.agent.book import Book, MarketKind
 from core.agent.document import Specification
 from core.cup.ledger import Connection, market_account, open_account
-from core.cup.listing import Listing, Side, is_slug, listing_of
+from core.cup.listing import PaperListing, PaperSide, is_slug, listing_of
 from core.cup.refusal import Refusal
 
 FEE_BPS = 0
@@ -34,7 +34,7 @@ def paper_book(weights_cents: Sequence[int], net_cents: Sequence[int], shares_ce
 
 
 @dataclass(frozen=True, slots=True)
-class Market:
+class PaperMarket:
     """A paper market as it stands. Amounts and shares of `book` are cents.
 
     Trades end at `closes_at`, as stakes on the agent market do; `ends_at` decides, measured from `start_at` if that is
@@ -44,11 +44,11 @@ class Market:
 
     slug: str
     market_id: str
-    kind: Kind
+    kind: MarketKind
     question: str
     short_title: str
     token_symbol: str
-    sides: tuple[Side, ...]
+    sides: tuple[PaperSide, ...]
     book: Book
     trades: int
     opens_at: datetime
@@ -61,11 +61,11 @@ class Market:
 
     @property
     def binary(self) -> bool:
-        return self.kind is not Kind.RANGE
+        return self.kind is not MarketKind.RANGE
 
     @property
     def direction(self) -> bool:
-        return self.kind is Kind.DIRECTION
+        return self.kind is MarketKind.DIRECTION
 
     def is_open(self, now: datetime) -> bool:
         return self.status == "open" and self.listed and self.opens_at <= now < self.closes_at
@@ -82,22 +82,22 @@ class Market:
             raise Refusal(409, "market_closed", "Trades on this market have ended, or not begun.")
 
 
-def _market(row: Sequence[Any]) -> Market:
+def _market(row: Sequence[Any]) -> PaperMarket:
     (slug, market_id, kind, question, title, symbol, outcomes, weights, net, shares, *rest) = row
-    return Market(
+    return PaperMarket(
         slug,
         market_id,
-        Kind(kind),
+        MarketKind(kind),
         question,
         title,
         symbol,
-        tuple(Side(each["key"], each["label"], each["shortLabel"]) for each in outcomes),
+        tuple(PaperSide(each["key"], each["label"], each["shortLabel"]) for each in outcomes),
         paper_book(weights, net, shares),
         *rest,
     )
 
 
-async def find(connection: Connection, slug: str, *, lock: bool = False) -> Market:
+async def find(connection: Connection, slug: str, *, lock: bool = False) -> PaperMarket:
     """`lock` keeps everybody else from trading on or settling it until the transaction ends."""
     missing = Refusal(404, "market_not_found", "There is no paper market of this slug.")
     if not is_slug(slug):
@@ -112,7 +112,7 @@ async def find(connection: Connection, slug: str, *, lock: bool = False) -> Mark
     return _market(row)
 
 
-async def open_markets(connection: Connection, now: datetime, limit: int) -> list[Market]:
+async def open_markets(connection: Connection, now: datetime, limit: int) -> list[PaperMarket]:
     """The markets that take trades, those that end first first."""
     cursor = await connection.execute(
         f"{_MARKETS} WHERE c.status = 'open' AND a.status = 1 AND c.opens_at <= %s AND c.closes_at > %s "
@@ -122,7 +122,7 @@ async def open_markets(connection: Connection, now: datetime, limit: int) -> lis
     return [_market(row) for row in await cursor.fetchall()]
 
 
-async def write_book(connection: Connection, market: Market, book: Book) -> None:
+async def write_book(connection: Connection, market: PaperMarket, book: Book) -> None:
     await connection.execute(
         "UPDATE cup_market SET net_cents = %s, shares_cents = %s, trades = trades + 1 WHERE slug = %s",
         (list(book.net), list(book.shares), market.slug),
@@ -155,7 +155,7 @@ async def mirror(connection: Connection, now: datetime, feed_keys: Mapping[bytes
     return made
 
 
-async def add(connection: Connection, listing: Listing) -> bool:
+async def add(connection: Connection, listing: PaperListing) -> bool:
     """False when the slug or the listing has a paper market already."""
     empty = [0] * len(listing.sides)
     async with connection.transaction():

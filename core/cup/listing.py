@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-from core.agent.book import Kind
+from core.agent.book import MarketKind
 from core.agent.document import Specification, described
 
 WEIGHTS_TIMES: Final = 10
@@ -28,7 +28,7 @@ def is_slug(text: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class PaperSide:
     """One outcome; `key` is what a trade names."""
 
     key: str
@@ -40,18 +40,18 @@ class Side:
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class PaperListing:
     """A paper market before its first trade. Trades end at `closes_at`; `ends_at` is the moment that decides, and a
     direction is measured from `start_at`."""
 
     market_key: bytes
     market_id: str
     slug: str
-    kind: Kind
+    kind: MarketKind
     question: str
     short_title: str
     token_symbol: str
-    sides: tuple[Side, ...]
+    sides: tuple[PaperSide, ...]
     weights_cents: tuple[int, ...]
     opens_at: datetime
     closes_at: datetime
@@ -59,10 +59,10 @@ class Listing:
     ends_at: datetime
 
 
-def listing_of(market_key: bytes, spec: Specification, weights: Sequence[int], feed_key: str | None) -> Listing:
+def listing_of(market_key: bytes, spec: Specification, weights: Sequence[int], feed_key: str | None) -> PaperListing:
     """`weights`: the listed market's, in units. `feed_key`: what its feed observes, None when no deployment says so."""
     words = described(market_key, spec, feed_key)
-    return Listing(
+    return PaperListing(
         market_key=market_key,
         market_id=words.id,
         slug=words.id,
@@ -70,11 +70,11 @@ def listing_of(market_key: bytes, spec: Specification, weights: Sequence[int], f
         question=words.question,
         short_title=words.short_title,
         token_symbol=words.token_symbol,
-        sides=tuple(Side(each.key, each.label, each.short_label) for each in words.outcomes),
+        sides=tuple(PaperSide(each.key, each.label, each.short_label) for each in words.outcomes),
         weights_cents=tuple(paper_weight(int(weight)) for weight in weights),
         opens_at=_moment(spec.opens_at),
         closes_at=_moment(spec.closes_at),
-        start_at=_moment(spec.start_at) if spec.kind is Kind.DIRECTION else None,
+        start_at=_moment(spec.start_at) if spec.kind is MarketKind.DIRECTION else None,
         ends_at=_moment(spec.ends_at),
     )
 

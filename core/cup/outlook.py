@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, Literal
 
-from core.cup.books import Market
+from core.cup.books import PaperMarket
 
 CLOSES_SOON: Final = timedelta(seconds=120)
 
@@ -21,7 +21,7 @@ class Warning:
     message: str
 
 
-def warnings(market: Market, outcome: int, now: datetime) -> list[Warning]:
+def warnings(market: PaperMarket, outcome: int, now: datetime) -> list[Warning]:
     """Of a trade that might be made in this book."""
     found: list[Warning] = []
     label = market.sides[outcome].label

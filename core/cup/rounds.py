@@ -26,7 +26,7 @@ _COLUMNS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Round:
+class RouletteRound:
     """`seed` is a secret until `settled_at`. `beacon_after`: Unix seconds of the chain's clock."""
 
     round_no: int
@@ -55,9 +55,9 @@ class Round:
         return self.phase(now) == "bet"
 
 
-def _round(row: Sequence[Any]) -> Round:
+def _round(row: Sequence[Any]) -> RouletteRound:
     number, seed, commitment, opens, closes, ends, chain, head, after, beacon, beacon_hash, pocket, settled = row
-    return Round(
+    return RouletteRound(
         number,
         bytes(seed),
         bytes(commitment),
@@ -74,13 +74,13 @@ def _round(row: Sequence[Any]) -> Round:
     )
 
 
-async def latest(connection: Connection) -> Round | None:
+async def latest(connection: Connection) -> RouletteRound | None:
     cursor = await connection.execute(f"SELECT {_COLUMNS} FROM cup_round ORDER BY round_no DESC LIMIT 1".encode())  # noqa: S608
     row = await cursor.fetchone()
     return None if row is None else _round(row)
 
 
-async def settled(connection: Connection, limit: int) -> list[Round]:
+async def settled(connection: Connection, limit: int) -> list[RouletteRound]:
     """The last rounds with a result, newest first."""
     cursor = await connection.execute(
         f"SELECT {_COLUMNS} FROM cup_round WHERE settled_at IS NOT NULL ORDER BY round_no DESC LIMIT %s".encode(),  # noqa: S608
@@ -89,7 +89,7 @@ async def settled(connection: Connection, limit: int) -> list[Round]:
     return [_round(row) for row in await cursor.fetchall()]
 
 
-async def hold(connection: Connection, round_no: int) -> Round | None:
+async def hold(connection: Connection, round_no: int) -> RouletteRound | None:
     """The round, kept from being settled until this transaction ends."""
     cursor = await connection.execute(
         f"SELECT {_COLUMNS} FROM cup_round WHERE round_no = %s FOR SHARE".encode(),  # noqa: S608
@@ -101,7 +101,7 @@ async def hold(connection: Connection, round_no: int) -> Round | None:
 
 async def open_next(
     connection: Connection, now: datetime, chain_id: int, head_number: int, head_time: int
-) -> Round | None:
+) -> RouletteRound | None:
     """The next round, unless one is live. The head is the chain's as it is now.
 
     The beacon lies at or after the close on the chain's clock; where that clock runs ahead of ours (a local chain that
@@ -139,7 +139,7 @@ async def open_next(
 
 async def finish(
     connection: Connection, round_no: int, beacon_number: int, beacon_hash: bytes, now: datetime
-) -> Round | None:
+) -> RouletteRound | None:
     """Draws the pocket and pays; None when it was done already or bets are still taken."""
     async with connection.transaction():
         cursor = await connection.execute(
@@ -166,7 +166,7 @@ async def _pay(connection: Connection, round_no: int, pocket: int, now: datetime
     cursor = await connection.execute(
         "SELECT wallet, bet_key, stake_cents FROM cup_bet WHERE round_no = %s ORDER BY wallet, bet_key", (round_no,)
     )
-    stakes = [wheel.Stake(*row) for row in await cursor.fetchall()]
+    stakes = [wheel.WheelStake(*row) for row in await cursor.fetchall()]
     if not stakes:
         return
     results = wheel.settle(stakes, pocket)

@@ -9,7 +9,7 @@ from psycopg.errors import UniqueViolation
 
 from core.cup import books, ledger
 from core.cup.amounts import number_of, text_of
-from core.cup.books import Market
+from core.cup.books import PaperMarket
 from core.cup.enrolment import require_may_trade
 from core.cup.ledger import Connection, market_account, wallet_account
 from core.cup.refusal import Refusal
@@ -29,12 +29,12 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True)
-class Receipt:
+class PaperReceipt:
     """Of a trade, or (`trade_id` None) of what one would do. Balance, projection and pool are those afterwards; a
     simulation leaves the balance as it is."""
 
     trade_id: str | None
-    market: Market
+    market: PaperMarket
     side: str
     size_cents: int
     shares_cents: int
@@ -44,15 +44,15 @@ class Receipt:
     replay: bool = False
 
 
-def simulate(market: Market, side: str, size_cents: int, balance_cents: int | None, now: datetime) -> Receipt:
+def simulate(market: PaperMarket, side: str, size_cents: int, balance_cents: int | None, now: datetime) -> PaperReceipt:
     outcome = market.outcome(side)
     market.require_open(now)
     book, quote = market.book.staked(outcome, size_cents)
     projected = book.projected(outcome, size_cents, quote.shares)
-    return Receipt(None, market, side, size_cents, quote.shares, balance_cents, projected, book.net_pool)
+    return PaperReceipt(None, market, side, size_cents, quote.shares, balance_cents, projected, book.net_pool)
 
 
-async def replayed(connection: Connection, order: Order) -> Receipt | None:
+async def replayed(connection: Connection, order: Order) -> PaperReceipt | None:
     """The first receipt of this trade id; a Refusal when the id was used for anything else."""
     cursor = await connection.execute(
         "SELECT wallet, slug, outcome, size_cents, shares_cents, balance_cents, projected_cents, pool_cents "
@@ -67,10 +67,10 @@ async def replayed(connection: Connection, order: Order) -> Receipt | None:
     same = (wallet, slug, market.sides[outcome].key, size) == (order.wallet, order.slug, order.side, order.size_cents)
     if not same:
         raise Refusal(409, "trade_conflict", "This tradeId was used for another trade; choose a new one.")
-    return Receipt(order.trade_id, market, order.side, size, shares, left, projected, pool, replay=True)
+    return PaperReceipt(order.trade_id, market, order.side, size, shares, left, projected, pool, replay=True)
 
 
-async def place(connection: Connection, order: Order, now: datetime) -> Receipt:
+async def place(connection: Connection, order: Order, now: datetime) -> PaperReceipt:
     """The trade, or the receipt it had when it was first placed."""
     try:
         async with connection.transaction():
@@ -83,7 +83,7 @@ async def place(connection: Connection, order: Order, now: datetime) -> Receipt:
         return done
 
 
-async def _place(connection: Connection, order: Order, now: datetime) -> Receipt:
+async def _place(connection: Connection, order: Order, now: datetime) -> PaperReceipt:
     market = await books.find(connection, order.slug, lock=True)
     outcome = market.outcome(order.side)
     done = await replayed(connection, order)
@@ -130,7 +130,9 @@ async def _place(connection: Connection, order: Order, now: datetime) -> Receipt
         (order.wallet, order.slug, outcome, order.size_cents, quote.shares),
     )
     await books.write_book(connection, market, book)
-    return Receipt(order.trade_id, market, order.side, order.size_cents, quote.shares, left, projected, book.net_pool)
+    return PaperReceipt(
+        order.trade_id, market, order.side, order.size_cents, quote.shares, left, projected, book.net_pool
+    )
 
 
 def require_funds(held_cents: int, needed_cents: int) -> None:

@@ -47,7 +47,7 @@ _UNIQUE: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 @dataclass
-class Finding:
+class Verification:
     """What was recomputed, and everything that did not agree."""
 
     counts: dict[str, int] = field(default_factory=dict)
@@ -73,7 +73,7 @@ class _Gain:
 class _Export:
     """The file's rows by kind, in its order."""
 
-    def __init__(self, raw: Iterable[bytes], finding: Finding) -> None:
+    def __init__(self, raw: Iterable[bytes], finding: Verification) -> None:
         self.rows: dict[str, list[Row]] = {}
         count, ended, header = 0, False, False
         for number, line in enumerate(raw, 1):
@@ -99,9 +99,9 @@ class _Export:
         return self.rows.get(kind, [])
 
 
-def verify(raw: Iterable[bytes]) -> Finding:
+def verify(raw: Iterable[bytes]) -> Verification:
     """`raw`: the lines of an export."""
-    finding = Finding()
+    finding = Verification()
     export = _Export(raw, finding)
     if finding.ok:
         try:
@@ -112,7 +112,7 @@ def verify(raw: Iterable[bytes]) -> Finding:
 
 
 class _Check:
-    def __init__(self, export: _Export, finding: Finding) -> None:
+    def __init__(self, export: _Export, finding: Verification) -> None:
         self._export = export
         self._finding = finding
         self._expect = finding.expect
@@ -312,7 +312,9 @@ class _Check:
 
     def _paid_round(self, round_: Row, pocket: int, bets: list[Row]) -> None:
         number = round_["round_no"]
-        results = wheel.settle([wheel.Stake(row["wallet"], row["bet_key"], row["stake_cents"]) for row in bets], pocket)
+        results = wheel.settle(
+            [wheel.WheelStake(row["wallet"], row["bet_key"], row["stake_cents"]) for row in bets], pocket
+        )
         pool = sum(row["stake_cents"] for row in bets)
         entries: Entries = {MINT: pool, round_account(number): -pool}
         gains: dict[str, int] = {}

@@ -12,13 +12,13 @@ POSITIONS_SHOWN = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class ClaimTerms:
     balance_cents: int
     minted: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Position:
+class PaperPosition:
     """`projected_cents`: what it would be paid if its side won with the book as it stands; once settled, what it was
     paid."""
 
@@ -38,10 +38,10 @@ class Summary:
     balance_cents: int
     realized_cents: int
     open_count: int
-    positions: tuple[Position, ...]
+    positions: tuple[PaperPosition, ...]
 
 
-async def claim(connection: Connection, wallet: str) -> Claim:
+async def claim(connection: Connection, wallet: str) -> ClaimTerms:
     """Mints the paper once; after that only says what is there."""
     account = wallet_account(wallet)
     async with connection.transaction():
@@ -50,7 +50,7 @@ async def claim(connection: Connection, wallet: str) -> Claim:
             await post(connection, "claim", wallet, {account: CLAIM_CENTS, MINT: -CLAIM_CENTS})
         now_there = await balance(connection, account)
     assert now_there is not None
-    return Claim(now_there, minted)
+    return ClaimTerms(now_there, minted)
 
 
 async def summary(connection: Connection, wallet: str) -> Summary:
@@ -78,7 +78,7 @@ async def summary(connection: Connection, wallet: str) -> Summary:
         is_open = status == "open"
         book = paper_book(weights, net, issued)
         positions.append(
-            Position(
+            PaperPosition(
                 market_id,
                 slug,
                 outcomes[outcome]["key"],

@@ -20,7 +20,7 @@ MAX_ROUND_CENTS: Final = 2000 * 100
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class WheelOutcome:
     key: str
     label: str
     pockets: frozenset[int]
@@ -38,9 +38,9 @@ class WheelMarket:
     id: str
     question: str
     short: str
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[WheelOutcome, ...]
 
-    def winner(self, pocket: int) -> Outcome:
+    def winner(self, pocket: int) -> WheelOutcome:
         return next(outcome for outcome in self.outcomes if pocket in outcome.pockets)
 
 
@@ -50,7 +50,7 @@ _BLACKS: Final = _ALL - REDS - _ZERO
 
 
 def _group(name: str, question: str, *outcomes: tuple[str, str, frozenset[int]]) -> WheelMarket:
-    made = tuple(Outcome(f"{name}:{key}", label, pockets) for key, label, pockets in outcomes)
+    made = tuple(WheelOutcome(f"{name}:{key}", label, pockets) for key, label, pockets in outcomes)
     return WheelMarket(name, question, name.upper(), made)
 
 
@@ -60,7 +60,7 @@ def _number(number: int) -> WheelMarket:
         f"num:{number}",
         f"Will the ball land on {number}?",
         f"#{number}",
-        (Outcome(f"num:{number}:yes", "HITS", hit), Outcome(f"num:{number}:no", "MISSES", _ALL - hit)),
+        (WheelOutcome(f"num:{number}:yes", "HITS", hit), WheelOutcome(f"num:{number}:no", "MISSES", _ALL - hit)),
     )
 
 
@@ -112,7 +112,7 @@ MARKETS: Final[tuple[WheelMarket, ...]] = (
 MARKET_OF_KEY: Final[Mapping[str, WheelMarket]] = MappingProxyType(
     {outcome.key: market for market in MARKETS for outcome in market.outcomes}
 )
-OUTCOMES: Final[Mapping[str, Outcome]] = MappingProxyType(
+OUTCOMES: Final[Mapping[str, WheelOutcome]] = MappingProxyType(
     {outcome.key: outcome for market in MARKETS for outcome in market.outcomes}
 )
 
@@ -142,7 +142,7 @@ def pocket_of(seed: bytes, round_no: int, beacon_hash: bytes) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Stake:
+class WheelStake:
     """One bet as settling sees it."""
 
     wallet: str
@@ -151,13 +151,13 @@ class Stake:
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
-    stake: Stake
+class SettledBets:
+    stake: WheelStake
     status: str  # won, lost or refunded
     paid_cents: int
 
 
-def settle(stakes: list[Stake], pocket: int) -> list[Settled]:
+def settle(stakes: list[WheelStake], pocket: int) -> list[SettledBets]:
     """What each bet is paid: winners split their market's whole pool by stake, rounded down; without a winner all of
     that market is refunded. The rest of a division goes to the mint."""
     pools: dict[str, int] = {}
@@ -167,14 +167,14 @@ def settle(stakes: list[Stake], pocket: int) -> list[Settled]:
         pools[market.id] = pools.get(market.id, 0) + stake.cents
         if pocket in OUTCOMES[stake.bet_key].pockets:
             winning[market.id] = winning.get(market.id, 0) + stake.cents
-    done: list[Settled] = []
+    done: list[SettledBets] = []
     for stake in stakes:
         market = MARKET_OF_KEY[stake.bet_key]
         won = winning.get(market.id, 0)
         if won == 0:
-            done.append(Settled(stake, "refunded", stake.cents))
+            done.append(SettledBets(stake, "refunded", stake.cents))
         elif pocket in OUTCOMES[stake.bet_key].pockets:
-            done.append(Settled(stake, "won", stake.cents * pools[market.id] // won))
+            done.append(SettledBets(stake, "won", stake.cents * pools[market.id] // won))
         else:
-            done.append(Settled(stake, "lost", 0))
+            done.append(SettledBets(stake, "lost", 0))
     return done

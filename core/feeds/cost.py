@@ -54,7 +54,7 @@ SECONDS_PER_YEAR: Final = 365.25 * 86_400
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class PricedPool:
     """A pool of a feed and what a unit of each of its tokens is worth in dollars, before anybody pushes it."""
 
     name: str
@@ -192,7 +192,7 @@ def cap_factor(reach: float) -> float:
     return next((factor for most, factor in REACHES if reach <= most), 0.0)
 
 
-def pot_cap(sources: Sequence[Source], sigma: float, window: int, own_share: float = SAFE_SHARE) -> Cap:
+def pot_cap(sources: Sequence[PricedPool], sigma: float, window: int, own_share: float = SAFE_SHARE) -> Cap:
     """`sigma`: of the log price, per square root of a second. Over several pools in a row the cheapest mixture of
     pushes counts, so their resistances add like those of wires side by side, and their fee bands add up."""
     resistance = 1 / sum(1 / (each.phi * each.depth()) for each in sources) * (1 - own_share)
@@ -206,7 +206,7 @@ def pot_cap(sources: Sequence[Source], sigma: float, window: int, own_share: flo
     return Cap(dollars, by_pushes, by_push_out, sd, reach, factor, resistance)
 
 
-def least_window(sources: Sequence[Source], sigma: float) -> int:
+def least_window(sources: Sequence[PricedPool], sigma: float) -> int:
     """The shortest window, in whole minutes, that is long enough for the fees."""
     seconds = (sum(each.phi for each in sources) / (FULL_REACH * sigma)) ** 2
     return math.ceil(seconds / 60) * 60

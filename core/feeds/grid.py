@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass
 from itertools import islice
 
-from core.agent.book import Kind
+from core.agent.book import MarketKind
 
 MAX_RING = 65_535
 """Observations a pool can remember, at most."""
@@ -28,7 +28,7 @@ class Needs:
     def of(cls, kind: int, *, early_resolvable: bool, early_from: int, start_at: int, ends_at: int) -> Needs:
         if early_resolvable:
             return cls((ends_at,), (early_from, ends_at))
-        return cls((start_at, ends_at) if Kind(kind) is Kind.DIRECTION else (ends_at,))
+        return cls((start_at, ends_at) if MarketKind(kind) is MarketKind.DIRECTION else (ends_at,))
 
     def times(self, step: int, oldest: int, before: int) -> Iterator[int]:
         """The grid times it needs from `oldest` on that are over at `before`, in no order; some may come twice."""

@@ -12,7 +12,7 @@ from typing import Any, Final
 from core.chain import Abi, Block, ChainClient, Contract, RpcError, checksum
 from core.errors import VpmError
 from core.feeds.cost import REACH_TICKS
-from core.feeds.uniswap import History, Observation, Pool
+from core.feeds.uniswap import Observation, ObservationRing, Pool
 from core.feeds.uniswap.pool import Tick
 
 WORD: Final = 256
@@ -93,7 +93,7 @@ async def read_pool(client: ChainClient, address: str, head: Block) -> LivePool:
     if sqrt_price == 0:
         raise NoPool(f"{checksum(address)} is a pool that was never given a first price.")
     oldest, newest = await _ends(client, contract, index, cardinality, at)
-    pool = Pool(fee, spacing, sqrt_price, tick, History([newest]), liquidity)
+    pool = Pool(fee, spacing, sqrt_price, tick, ObservationRing([newest]), liquidity)
     await _read_ticks(client, contract, pool, at)
     return LivePool(
         checksum(address),

@@ -58,7 +58,7 @@ class Observation:
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class PoolWindow:
     """What a pool says about a window."""
 
     start_cumulative: int
@@ -77,7 +77,7 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
-class Pool:
+class PoolState:
     """A pool as it stands: what its ring still holds, oldest first, and what has held since the last entry."""
 
     observations: Sequence[Observation]
@@ -88,11 +88,11 @@ class Pool:
         """Whether the ring still reaches back to the start of the window that ends then."""
         return self.observations[0].time + length <= end
 
-    def window(self, end: int, length: int) -> Window:
+    def window(self, end: int, length: int) -> PoolWindow:
         """The window of `length` seconds that ends at `end`, a moment before the pool's present block."""
         end_cumulative, at_end, last = self._at(end)
         start_cumulative, at_start, _ = self._at(end - length)
-        return Window(start_cumulative, end_cumulative, (at_end - at_start) % 2**160, end - last)
+        return PoolWindow(start_cumulative, end_cumulative, (at_end - at_start) % 2**160, end - last)
 
     def _at(self, time: int) -> tuple[int, int, int]:
         """The accumulators at a moment, and when the last observation at or before it was made."""
@@ -115,7 +115,7 @@ class Pool:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class PoolSource:
     """Where a pool's price comes from, as IPoolFeed.Source has it."""
 
     base_is_token0: bool
@@ -123,10 +123,10 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class FeedTerms:
+class PoolFeedTerms:
     """What a PoolFeed was constructed with."""
 
-    sources: tuple[Source, ...]
+    sources: tuple[PoolSource, ...]
     supply: int  # in the token's smallest units
     quote_decimals: int
     window: int
@@ -140,10 +140,10 @@ class PoolReading:
 
     quality: Quality
     answer: int
-    windows: tuple[Window, ...]
+    windows: tuple[PoolWindow, ...]
 
 
-def market_cap(terms: FeedTerms, ticks: Sequence[int]) -> int | None:
+def market_cap(terms: PoolFeedTerms, ticks: Sequence[int]) -> int | None:
     """The answer for the sources' sums of ticks over the window; None where it is out of range.
 
     A tick is a log price rounded down, so half a tick is added for each source. The exponent is rounded towards zero,
@@ -161,7 +161,7 @@ def market_cap(terms: FeedTerms, ticks: Sequence[int]) -> int | None:
     return answer if 0 < answer <= MAX_ANSWER else None
 
 
-def quality_of(terms: FeedTerms, source: Source, window: Window) -> Quality:
+def quality_of(terms: PoolFeedTerms, source: PoolSource, window: PoolWindow) -> Quality:
     if window.quiet >= terms.max_quiet:
         return Quality.QUIET
     if window.seconds_per_liquidity > (THIN * terms.window << 128) // source.reference_liquidity:
@@ -169,7 +169,7 @@ def quality_of(terms: FeedTerms, source: Source, window: Window) -> Quality:
     return Quality.GOOD
 
 
-def measure(terms: FeedTerms, pools: Sequence[Pool], time: int) -> PoolReading | None:
+def measure(terms: PoolFeedTerms, pools: Sequence[PoolState], time: int) -> PoolReading | None:
     """What `record` records for a grid time before the pools' present block; None where it is absent."""
     if time % terms.step:
         raise ValueError(f"{time} is no whole multiple of the feed's step, {terms.step} seconds")

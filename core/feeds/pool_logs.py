@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from core.contracts.events.pool import Initialized, LiquidityMoved, PoolChange, Swapped
-from core.feeds.pool_feed import Observation, Pool
+from core.feeds.pool_feed import Observation, PoolState
 
 
-def pool_from_logs(changes: Iterable[tuple[int, PoolChange]]) -> Pool | None:
+def pool_from_logs(changes: Iterable[tuple[int, PoolChange]]) -> PoolState | None:
     """The pool after all of these, each with the time of its block, in chain order and without a gap. None while they
     do not even tell one observation."""
     rebuilding = _Rebuilding()
@@ -32,10 +32,10 @@ class _Rebuilding:
         self._observations: list[Observation] = []
 
     @property
-    def pool(self) -> Pool | None:
+    def pool(self) -> PoolState | None:
         if self._tick is None or not self._observations:
             return None
-        return Pool(self._observations, self._tick, self._liquidity)
+        return PoolState(self._observations, self._tick, self._liquidity)
 
     def apply(self, time: int, change: PoolChange) -> None:
         match change:

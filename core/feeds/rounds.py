@@ -30,7 +30,7 @@ PAUSE_PATIENCE: Final = 24 * 3600
 """Seconds after its final time that a market waits for a paused oracle."""
 
 
-class Problem(IntEnum):
+class RoundProblem(IntEnum):
     """Why a feed has no reading; the codes of `findRound`."""
 
     OK = 0
@@ -54,7 +54,7 @@ class Status(IntEnum):
     BAD_ANSWER = 7
 
 
-class Outcome(IntEnum):
+class SettledOutcome(IntEnum):
     """The outcome in `Settled`."""
 
     UP = 0
@@ -91,7 +91,7 @@ class Round:
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class FeedHead:
     """What a feed says before any round is read: the id in `latestRoundData()`, None when that cannot be read."""
 
     latest_round_id: int | None
@@ -99,11 +99,11 @@ class Head:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class RoundReading:
     """The round in effect, or why there is none: exactly one of `round` and a problem other than OK."""
 
     round: Round | None
-    problem: Problem
+    problem: RoundProblem
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,34 +156,34 @@ async def run_async(reads: Reads[T], read: Callable[[int], Awaitable[Round | Non
         return result
 
 
-def current_phase(head: Head) -> tuple[int, int, Problem]:
+def current_phase(head: FeedHead) -> tuple[int, int, RoundProblem]:
     """The feed's phase and the number of its latest round there; zeros when there is a problem."""
     if head.latest_round_id is None:
-        return 0, 0, Problem.LATEST_UNREADABLE if head.has_code else Problem.NO_FEED
+        return 0, 0, RoundProblem.LATEST_UNREADABLE if head.has_code else RoundProblem.NO_FEED
     phase = head.latest_round_id >> 64
     if not 1 <= phase <= 2**16 - 1:
-        return 0, 0, Problem.NO_PHASE
-    return phase, head.latest_round_id & (2**64 - 1), Problem.OK
+        return 0, 0, RoundProblem.NO_PHASE
+    return phase, head.latest_round_id & (2**64 - 1), RoundProblem.OK
 
 
-def in_effect_at(head: Head, time: int) -> Reads[Reading]:
+def in_effect_at(head: FeedHead, time: int) -> Reads[RoundReading]:
     """Finds the round in effect at `time`."""
     phase_now, latest, problem = current_phase(head)
-    if problem is not Problem.OK:
-        return Reading(None, problem)
+    if problem is not RoundProblem.OK:
+        return RoundReading(None, problem)
     oldest = max(1, phase_now - MAX_PHASES + 1)
     for phase in range(phase_now, oldest - 1, -1):
         first = yield from _at_or_before(round_id(phase, 1), time)
         if first is not None:
             last = yield from _last(first, latest if phase == phase_now else 1, time)
-            return Reading(last, Problem.OK)
-    return Reading(None, Problem.NO_ROUND if oldest == 1 else Problem.TOO_MANY_PHASES)
+            return RoundReading(last, RoundProblem.OK)
+    return RoundReading(None, RoundProblem.NO_ROUND if oldest == 1 else RoundProblem.TOO_MANY_PHASES)
 
 
-def prove_in_effect_at(head: Head, proposed: int, time: int) -> Reads[Round | None]:
+def prove_in_effect_at(head: FeedHead, proposed: int, time: int) -> Reads[Round | None]:
     """The round with id `proposed` if it proves to be the one in effect at `time`, else None."""
     phase_now, _, problem = current_phase(head)
-    if problem is not Problem.OK:
+    if problem is not RoundProblem.OK:
         return None
     phase, number = proposed >> 64, proposed & (2**64 - 1)
     if phase == 0 or phase > phase_now or phase_now - phase >= MAX_PHASES or not 1 <= number <= MAX_NUMBER:
@@ -212,7 +212,7 @@ def judge(spec: Spec, strike: Round, final: Round, *, paused: bool) -> Status:
     return Status.UP if final.answer > strike.answer else Status.DOWN
 
 
-def preview(spec: Spec, head: Head, *, paused: bool, now: int) -> Reads[Preview]:
+def preview(spec: Spec, head: FeedHead, *, paused: bool, now: int) -> Reads[Preview]:
     """The contract's `preview` of a registered market at the block time `now`.
 
     `paused` is true also for an oracle whose pause cannot be read.
@@ -226,7 +226,7 @@ def preview(spec: Spec, head: Head, *, paused: bool, now: int) -> Reads[Preview]
     return Preview(judge(spec, strike, final, paused=paused), strike, final)
 
 
-def settlement(status: Status) -> tuple[Outcome, Reason] | None:
+def settlement(status: Status) -> tuple[SettledOutcome, Reason] | None:
     """What `Settled` says when a market is settled in this status; None when nothing settles it yet."""
     return _SETTLEMENTS.get(status)
 
@@ -242,13 +242,13 @@ def settling_call(status: Status, spec: Spec, now: int) -> str | None:
     return _CALLS.get(status)
 
 
-_SETTLEMENTS: Final[dict[Status, tuple[Outcome, Reason]]] = {
-    Status.UP: (Outcome.UP, Reason.ROUNDS),
-    Status.DOWN: (Outcome.DOWN, Reason.ROUNDS),
-    Status.FLAT: (Outcome.FLAT, Reason.FLAT),
-    Status.STALE: (Outcome.VOID, Reason.STALE),
-    Status.PAUSED: (Outcome.VOID, Reason.PAUSED),
-    Status.BAD_ANSWER: (Outcome.VOID, Reason.BAD_ANSWER),
+_SETTLEMENTS: Final[dict[Status, tuple[SettledOutcome, Reason]]] = {
+    Status.UP: (SettledOutcome.UP, Reason.ROUNDS),
+    Status.DOWN: (SettledOutcome.DOWN, Reason.ROUNDS),
+    Status.FLAT: (SettledOutcome.FLAT, Reason.FLAT),
+    Status.STALE: (SettledOutcome.VOID, Reason.STALE),
+    Status.PAUSED: (SettledOutcome.VOID, Reason.PAUSED),
+    Status.BAD_ANSWER: (SettledOutcome.VOID, Reason.BAD_ANSWER),
 }
 
 _CALLS: Final[dict[Status, str]] = {

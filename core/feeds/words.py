@@ -66,17 +66,17 @@ class Computed:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class FeedWords:
     """What the deployment file says of a feed: what it tells, and how if pools keep it."""
 
     key: str
     computed: Computed | None = None
 
 
-def told_by(feeds: Iterable[AgentFeed]) -> dict[bytes, Told]:
+def told_by(feeds: Iterable[AgentFeed]) -> dict[bytes, FeedWords]:
     """By the feeds' addresses."""
     return {
-        bytes.fromhex(feed.address[2:]): Told(feed.key, Computed.by(feed) if isinstance(feed, PoolFeed) else None)
+        bytes.fromhex(feed.address[2:]): FeedWords(feed.key, Computed.by(feed) if isinstance(feed, PoolFeed) else None)
         for feed in feeds
     }
 

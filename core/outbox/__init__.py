@@ -10,7 +10,7 @@ else its outcome is unknown, which is never a failure. See `core.outbox.states` 
 """
 
 from core.outbox.intents import (
-    Asked,
+    Enqueued,
     HistoryEntry,
     Intent,
     IntentConflict,
@@ -33,7 +33,7 @@ from core.outbox.lanes import (
     LaneStatus,
     report,
 )
-from core.outbox.states import ENDED, TRANSITIONS, IntentState, Outcome, settled_state
+from core.outbox.states import ENDED, TRANSITIONS, IntentState, MinedOutcome, settled_state
 from core.outbox.waiting import HAS_HASH, HAS_RESULT, IntentWatch
 
 __all__ = [
@@ -47,7 +47,7 @@ __all__ = [
     "PUBLISHER",
     "RELAY",
     "TRANSITIONS",
-    "Asked",
+    "Enqueued",
     "GroupReport",
     "HistoryEntry",
     "Intent",
@@ -57,7 +57,7 @@ __all__ = [
     "IntentWatch",
     "LaneReport",
     "LaneStatus",
-    "Outcome",
+    "MinedOutcome",
     "enqueue",
     "enqueue_many",
     "history",

@@ -14,7 +14,7 @@ from psycopg.rows import TupleRow
 
 from core.db.types import bytes_of
 from core.errors import VpmError
-from core.outbox.states import IntentState, Outcome
+from core.outbox.states import IntentState, MinedOutcome
 
 Connection = AsyncConnection[TupleRow]
 
@@ -88,7 +88,7 @@ class Intent:
     group: str
     kind: str
     state: IntentState
-    outcome: Outcome | None
+    outcome: MinedOutcome | None
     reason_code: str | None
     reason: str | None
     nonce: int | None
@@ -107,7 +107,7 @@ class Intent:
     @property
     def succeeded(self) -> bool:
         """Mined with success; final or not."""
-        return self.outcome is Outcome.SUCCEEDED
+        return self.outcome is MinedOutcome.SUCCEEDED
 
     @property
     def refused(self) -> bool:
@@ -116,7 +116,7 @@ class Intent:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Enqueued:
     """The answer to a request. `created` is False when the key was known; then `intent` is how it stands."""
 
     intent: Intent
@@ -145,7 +145,7 @@ ON CONFLICT (key) DO NOTHING RETURNING {_COLUMNS}
 """  # noqa: S608 - constants only
 
 
-async def enqueue(connection: Connection, request: IntentRequest, *, again_if_refused: bool = False) -> Asked:
+async def enqueue(connection: Connection, request: IntentRequest, *, again_if_refused: bool = False) -> Enqueued:
     """Asks for one transaction, in the caller's database transaction if it has one.
 
     again_if_refused: an intent that ended before any nonce (it would have reverted, say) is queued afresh; one that
@@ -156,7 +156,7 @@ async def enqueue(connection: Connection, request: IntentRequest, *, again_if_re
 
 async def enqueue_many(
     connection: Connection, requests: Sequence[IntentRequest], *, again_if_refused: bool = False
-) -> list[Asked]:
+) -> list[Enqueued]:
     """Asks for several in one statement; queued, and answered, in the order given.
 
     Callers that ask for the same keys at the same time should do so in the same order, or one may meet a deadlock.
@@ -164,14 +164,16 @@ async def enqueue_many(
     if len({each.key for each in requests}) != len(requests):
         raise ValueError("the same key twice in one call")
     cursor = await connection.execute(_INSERT.encode(), _arrays(requests), prepare=True)
-    made = {intent.key: Asked(intent, created=True) for intent in map(_intent, await cursor.fetchall())}
+    made = {intent.key: Enqueued(intent, created=True) for intent in map(_intent, await cursor.fetchall())}
     known = [each for each in requests if each.key not in made]
     if known:
         made.update(await _known(connection, known, again_if_refused))
     return [made[each.key] for each in requests]
 
 
-async def _known(connection: Connection, requests: Sequence[IntentRequest], again_if_refused: bool) -> dict[str, Asked]:
+async def _known(
+    connection: Connection, requests: Sequence[IntentRequest], again_if_refused: bool
+) -> dict[str, Enqueued]:
     keys = [each.key for each in requests]
     if again_if_refused:
         # With what may have been thinned out meanwhile; never for another transaction under the key.
@@ -196,7 +198,7 @@ async def _known(connection: Connection, requests: Sequence[IntentRequest], agai
         row = rows[request.key]
         if bytes(row[0]) != request.fingerprint():
             raise IntentConflict(f"The key {request.key} already asks for another transaction (intent {row[1]}).")
-        answers[request.key] = Asked(_intent(row[1:]), created=False)
+        answers[request.key] = Enqueued(_intent(row[1:]), created=False)
     return answers
 
 
@@ -252,7 +254,7 @@ def _intent(row: tuple[Any, ...]) -> Intent:
         group=row[3],
         kind=row[4],
         state=IntentState(row[5]),
-        outcome=None if row[6] is None else Outcome(row[6]),
+        outcome=None if row[6] is None else MinedOutcome(row[6]),
         reason_code=row[7],
         reason=row[8],
         nonce=row[9],

@@ -42,7 +42,7 @@ class IntentState(StrEnum):
         return self in (IntentState.SIGNED, IntentState.SENT)
 
 
-class Outcome(StrEnum):
+class MinedOutcome(StrEnum):
     """What the chain did with the nonce of a mined intent."""
 
     SUCCEEDED = "succeeded"
@@ -73,10 +73,10 @@ TRANSITIONS: frozenset[tuple[IntentState, IntentState]] = frozenset(
 )
 
 
-def settled_state(outcome: Outcome) -> IntentState:
+def settled_state(outcome: MinedOutcome) -> IntentState:
     """Where a mined intent ends once its block is final."""
     return {
-        Outcome.SUCCEEDED: IntentState.FINAL,
-        Outcome.REVERTED: IntentState.FAILED,
-        Outcome.CANCELLED: IntentState.REPLACED,
+        MinedOutcome.SUCCEEDED: IntentState.FINAL,
+        MinedOutcome.REVERTED: IntentState.FAILED,
+        MinedOutcome.CANCELLED: IntentState.REPLACED,
     }[outcome]

@@ -27,7 +27,7 @@ ABANDONED_AFTER_SECONDS = 120
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class JobRequest:
     """A job somebody asked for. `report` is None until it has run."""
 
     id: int
@@ -48,15 +48,15 @@ async def request(connection: Connection, job: str) -> int:
     return int(row[0])
 
 
-async def read(connection: Connection, job_id: int) -> Job | None:
+async def read(connection: Connection, job_id: int) -> JobRequest | None:
     cursor = await connection.execute(
         "SELECT id, job, started_at IS NOT NULL, report FROM keeper_job WHERE id = %s", (job_id,)
     )
     row = await cursor.fetchone()
-    return None if row is None else Job(*row)
+    return None if row is None else JobRequest(*row)
 
 
-async def claim(connection: Connection, runner: str) -> Job | None:
+async def claim(connection: Connection, runner: str) -> JobRequest | None:
     """Takes the oldest job that waits, or one its keeper left behind; None when there is nothing to do."""
     cursor = await connection.execute(
         "UPDATE keeper_job SET started_at = now(), runner = %s WHERE id = (SELECT id FROM keeper_job "
@@ -65,7 +65,7 @@ async def claim(connection: Connection, runner: str) -> Job | None:
         (runner, ABANDONED_AFTER_SECONDS),
     )
     row = await cursor.fetchone()
-    return None if row is None else Job(*row)
+    return None if row is None else JobRequest(*row)
 
 
 async def finish(connection: Connection, job_id: int, report: Mapping[str, Any]) -> None:

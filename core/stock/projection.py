@@ -18,18 +18,18 @@ from typing import Any
 from sqlalchemy import ColumnElement, and_, or_
 
 from core.db.schema.index_stock import stock_market, stock_position, stock_vintage
-from core.stock.vested import DOWN, UP, Book, Market, Position, Terms, Vintage
+from core.stock.vested import DOWN, UP, Book, Position, Terms, VestedMarket, Vintage
 
 
-def market_of(row: Any) -> Market:
+def market_of(row: Any) -> VestedMarket:
     pending = None
     if row.pending_vintage is not None:
         pending = Vintage(row.pending_vintage, (row.pending_up, row.pending_down))
-    return Market(
+    return VestedMarket(
         terms=Terms(
             market_id=row.market_id,
-            opener=address_text(row.opener),
-            resolver=address_text(row.resolver),
+            opener=row.opener,
+            resolver=row.resolver,
             freeze_time=row.freeze_time,
             void_delay=row.void_delay,
             fee_bps=row.fee_bps,
@@ -65,7 +65,7 @@ def position_of(row: Any) -> Position:
     return Position(
         position_id=row.position_id,
         market_id=row.market_id,
-        owner=address_text(row.owner),
+        owner=row.owner,
         outcome=row.outcome,
         offered=row.offered,
         vintage=row.vintage,

@@ -42,8 +42,8 @@ class Terms:
     """What a market was created with; never changes."""
 
     market_id: int
-    opener: str
-    resolver: str
+    opener: bytes
+    resolver: bytes
     freeze_time: int
     void_delay: int
     fee_bps: int
@@ -72,7 +72,7 @@ class Vintage:
 
 
 @dataclass(frozen=True, slots=True)
-class Market:
+class VestedMarket:
     """A market's books and where it stands. `vintage` is the one not yet matched on chain, if any."""
 
     terms: Terms
@@ -119,7 +119,7 @@ class Position:
 
     position_id: int
     market_id: int
-    owner: str
+    owner: bytes
     outcome: int
     offered: int
     vintage: int
@@ -187,12 +187,12 @@ def seed_vintage(seed_per_leg: int) -> Vintage:
     return Vintage(SEED, offered=leg, accepted=leg, entry_acc=(0, 0))
 
 
-def capacity(market: Market, outcome: int) -> int:
+def capacity(market: VestedMarket, outcome: int) -> int:
     """All that may vest into `outcome`: kappa times its principal."""
     return market.terms.kappa * market.books[outcome].principal
 
 
-def room(market: Market) -> Pair:
+def room(market: VestedMarket) -> Pair:
     """What each outcome's vintage may be accepted in all, from the books as they stand, before any demand."""
     up, down = market.books[UP].principal, market.books[DOWN].principal
     return (
@@ -201,12 +201,12 @@ def room(market: Market) -> Pair:
     )
 
 
-def demand(market: Market) -> Pair:
+def demand(market: VestedMarket) -> Pair:
     """What the vintage not matched yet offers."""
     return market.vintage.offered if market.vintage is not None else (0, 0)
 
 
-def match(market: Market) -> tuple[Market, Vintage]:
+def match(market: VestedMarket) -> tuple[VestedMarket, Vintage]:
     """Match the pending vintage against the books as they stood before it: what `VintageFinalized` records."""
     pending = market.vintage
     if pending is None:
@@ -221,7 +221,7 @@ def match(market: Market) -> tuple[Market, Vintage]:
     return replace(market, books=books, vintage=None), replace(pending, accepted=accepted, entry_acc=(acc_up, acc_down))
 
 
-def finished(market: Market, now: Moment) -> bool:
+def finished(market: VestedMarket, now: Moment) -> bool:
     """Whether the pending vintage can take no more entries: its block has passed, or the market froze within it."""
     pending = market.vintage
     return pending is not None and (
@@ -229,19 +229,19 @@ def finished(market: Market, now: Moment) -> bool:
     )
 
 
-def as_of(market: Market, now: Moment) -> tuple[Market, Vintage | None]:
+def as_of(market: VestedMarket, now: Moment) -> tuple[VestedMarket, Vintage | None]:
     """The market as its views show it: a finished vintage counts as matched, and is returned, before it is on chain."""
     return match(market) if finished(market, now) else (market, None)
 
 
-def headroom(market: Market, now: Moment) -> Pair:
+def headroom(market: VestedMarket, now: Moment) -> Pair:
     """What each outcome would still accept in this block: its room less what the open vintage already offers there."""
     seen, _ = as_of(market, now)
     rooms, offered = room(seen), demand(seen)
     return max(0, rooms[UP] - offered[UP]), max(0, rooms[DOWN] - offered[DOWN])
 
 
-def live(market: Market, now: Moment) -> Pair:
+def live(market: VestedMarket, now: Moment) -> Pair:
     """Each outcome's principal if the open vintage closed now."""
     seen, _ = as_of(market, now)
     rooms, offered = room(seen), demand(seen)
@@ -251,7 +251,7 @@ def live(market: Market, now: Moment) -> Pair:
     )
 
 
-def offer(market: Market, outcome: int, amount: int, block_number: int) -> tuple[Market, int]:
+def offer(market: VestedMarket, outcome: int, amount: int, block_number: int) -> tuple[VestedMarket, int]:
     """Add an entry to the vintage of `block_number`; also returns what was offered ahead of it on its side."""
     if market.vintage is not None and market.vintage.number != block_number:
         raise ValueError(f"market {market.terms.market_id}: vintage {market.vintage.number} is not matched yet")
@@ -284,7 +284,7 @@ def accepted_of(position: Position, vintage: Vintage) -> int | None:
     return share(position.before, position.offered, vintage.accepted[side], vintage.offered[side])
 
 
-def gross_payout(market: Market, position: Position, vintage: Vintage) -> int:
+def gross_payout(market: VestedMarket, position: Position, vintage: Vintage) -> int:
     """What the books promise a position of a matched vintage if its side wins, before the fee.
 
     Rounded down: the fraction of a unit stays in the pool and ends in the residue.
@@ -301,7 +301,7 @@ def seen_vintage(vintage: Vintage, matched: Vintage | None) -> Vintage:
     return matched if matched is not None and matched.number == vintage.number else vintage
 
 
-def accrued(market: Market, position: Position, vintage: Vintage, now: Moment) -> int:
+def accrued(market: VestedMarket, position: Position, vintage: Vintage, now: Moment) -> int:
     """What the position would be paid, before the fee, if its side won now. Never falls while the market is open, and
     keeps its last value after.
 
@@ -312,7 +312,7 @@ def accrued(market: Market, position: Position, vintage: Vintage, now: Moment) -
     return gross_payout(seen, position, vintage) if vintage.accepted is not None else 0
 
 
-def settlement(market: Market, position: Position, vintage: Vintage, now: Moment) -> Settlement:
+def settlement(market: VestedMarket, position: Position, vintage: Vintage, now: Moment) -> Settlement:
     """What a position gets. Before the market is settled that is its refused part, once its vintage is finished."""
     seen, matched = as_of(market, now)
     vintage = seen_vintage(vintage, matched)
@@ -330,14 +330,14 @@ def settlement(market: Market, position: Position, vintage: Vintage, now: Moment
     return Settlement(gross, fee, net, refund, unsent)
 
 
-def residue(market: Market) -> int | None:
+def residue(market: VestedMarket) -> int | None:
     """Floor dust of a resolved market, known once every winning position is paid; None before that and in a void."""
     if market.winner is None or market.unpaid_principal > 0:
         return None
     return market.pool - market.paid - market.fees
 
 
-def classic(market: Market, position: Position, vintage: Vintage) -> int | None:
+def classic(market: VestedMarket, position: Position, vintage: Vintage) -> int | None:
     """What an ordinary pool would have paid the position, after the same fee; None until the market is resolved."""
     accepted = accepted_of(position, vintage)
     if market.winner is None or accepted is None:
@@ -347,7 +347,7 @@ def classic(market: Market, position: Position, vintage: Vintage) -> int | None:
     return classic_payout(accepted, market.pool, market.books[market.winner].principal, market.terms.fee_bps)
 
 
-def quote(market: Market, stake: int, outcome: int, now: Moment) -> Quote:
+def quote(market: VestedMarket, stake: int, outcome: int, now: Moment) -> Quote:
     """What an entry of `stake` (at least 1) on `outcome` would meet now, were it the last of its vintage."""
     if stake < 1:
         raise ValueError(f"a stake is at least 1 unit, not {stake}")

@@ -1,24 +1,34 @@
 """Rebuilds every book, vintage and position of `VestedMarkets` from its events alone, exactly.
 
-Feed the events in chain order to a `Ledger`, or all at once to `fold`. What an event states and what follows from the
-events before it must agree; where they do not, logs are missing, out of order or not this contract's, and `Diverged`
-says which. Amounts are token units. `DeliveryFailed` and `EntriesPaused` change no book and are not folded.
+Feed the decoded events in chain order to a `Ledger`, or all at once to `fold`. What an event states and what follows
+from the events before it must agree; where they do not, logs are missing, out of order or not this contract's, and
+`Diverged` says which. Amounts are token units. `DeliveryFailed` and `EntriesPaused` change no book: `is_folded` tells.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
-from typing import Any, Final, TypeAlias
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any, Final, TypeAlias, TypeGuard, get_args
 
+from core.contracts.events.stock import (
+    Delivered,
+    Entered,
+    FeesSwept,
+    MarketCreated,
+    PositionTransferred,
+    ResidueClaimed,
+    Resolved,
+    VintageFinalized,
+    Voided,
+)
 from core.stock.vested import (
     DOWN,
     UP,
-    Market,
     Moment,
     Position,
     Terms,
+    VestedMarket,
     Vintage,
     match,
     offer,
@@ -38,84 +48,6 @@ class Diverged(ValueError):
     """An event does not follow from the events before it."""
 
 
-@dataclass(frozen=True, slots=True)
-class MarketCreated:
-    market_id: int
-    opener: str
-    resolver: str
-    freeze_time: int
-    void_delay: int
-    fee_bps: int
-    kappa: int
-    seed_per_leg: int
-    min_entry: int
-    max_entry: int
-
-
-@dataclass(frozen=True, slots=True)
-class Entered:
-    """Also sent for the two seed positions, with vintage 0."""
-
-    market_id: int
-    position_id: int
-    owner: str
-    outcome: int
-    offered: int
-    vintage: int
-
-
-@dataclass(frozen=True, slots=True)
-class VintageFinalized:
-    market_id: int
-    vintage: int
-    offered_up: int
-    offered_down: int
-    accepted_up: int
-    accepted_down: int
-    acc_up: int
-    acc_down: int
-
-
-@dataclass(frozen=True, slots=True)
-class Resolved:
-    market_id: int
-    winner: int
-
-
-@dataclass(frozen=True, slots=True)
-class Voided:
-    market_id: int
-
-
-@dataclass(frozen=True, slots=True)
-class Delivered:
-    """`payout`, which is after `fee`, and `refund` were sent to the owner."""
-
-    position_id: int
-    owner: str
-    payout: int
-    fee: int
-    refund: int
-
-
-@dataclass(frozen=True, slots=True)
-class PositionTransferred:
-    position_id: int
-    sender: str
-    to: str
-
-
-@dataclass(frozen=True, slots=True)
-class ResidueClaimed:
-    market_id: int
-    amount: int
-
-
-@dataclass(frozen=True, slots=True)
-class FeesSwept:
-    amount: int
-
-
 Event: TypeAlias = (
     MarketCreated
     | Entered
@@ -127,38 +59,13 @@ Event: TypeAlias = (
     | ResidueClaimed
     | FeesSwept
 )
-
-FOLDED: Final[Mapping[str, type[Event]]] = {
-    kind.__name__: kind
-    for kind in (
-        MarketCreated,
-        Entered,
-        VintageFinalized,
-        Resolved,
-        Voided,
-        Delivered,
-        PositionTransferred,
-        ResidueClaimed,
-        FeesSwept,
-    )
-}
-"""The events that change the ledger, by their name in the ABI."""
-
-
-def event(name: str, arguments: Mapping[str, Any]) -> Event:
-    """The event `name` of the ABI with its decoded arguments, by their ABI names."""
-    renamed = {"sender" if key == "from" else _snake(key): value for key, value in arguments.items()}
-    return FOLDED[name](**renamed)
-
-
-def _snake(camel: str) -> str:
-    return re.sub(r"(?<=[a-z0-9])[A-Z]", lambda upper: "_" + upper.group().lower(), camel)
+"""The events that change a book, a vintage or a position."""
 
 
 # ---------------------------------------------------------------- one market, one event
 
 
-def created(e: MarketCreated) -> Market:
+def created(e: MarketCreated) -> VestedMarket:
     terms = Terms(
         market_id=e.market_id,
         opener=e.opener,
@@ -171,10 +78,10 @@ def created(e: MarketCreated) -> Market:
         min_entry=e.min_entry,
         max_entry=e.max_entry,
     )
-    return Market(terms, open_books(e.seed_per_leg))
+    return VestedMarket(terms, open_books(e.seed_per_leg))
 
 
-def entered(market: Market, e: Entered) -> tuple[Market, Position]:
+def entered(market: VestedMarket, e: Entered) -> tuple[VestedMarket, Position]:
     _require(not market.settled, f"position {e.position_id} entered a settled market")
     before = 0
     if e.vintage == SEED_VINTAGE:
@@ -188,7 +95,7 @@ def entered(market: Market, e: Entered) -> tuple[Market, Position]:
     return market, Position(e.position_id, e.market_id, e.owner, e.outcome, e.offered, e.vintage, before)
 
 
-def finalized(market: Market, e: VintageFinalized) -> tuple[Market, Vintage]:
+def finalized(market: VestedMarket, e: VintageFinalized) -> tuple[VestedMarket, Vintage]:
     """Works the vintage out again and holds the event to it."""
     pending = market.vintage
     _require(
@@ -203,7 +110,7 @@ def finalized(market: Market, e: VintageFinalized) -> tuple[Market, Vintage]:
     return after, vintage
 
 
-def closed(market: Market, e: Resolved | Voided) -> Market:
+def closed(market: VestedMarket, e: Resolved | Voided) -> VestedMarket:
     _require(
         market.vintage is None and not market.settled,
         f"market {e.market_id} was closed with a vintage pending, or closed twice",
@@ -211,8 +118,13 @@ def closed(market: Market, e: Resolved | Voided) -> Market:
     return replace(market, winner=e.winner) if isinstance(e, Resolved) else replace(market, voided=True)
 
 
-def delivered(market: Market, position: Position, vintage: Vintage, e: Delivered) -> tuple[Market, Position]:
-    _require(position.owner == e.owner, f"position {e.position_id} was paid to {e.owner}, not to {position.owner}")
+def delivered(
+    market: VestedMarket, position: Position, vintage: Vintage, e: Delivered
+) -> tuple[VestedMarket, Position]:
+    _require(
+        position.owner == e.owner,
+        f"position {e.position_id} was paid to {_text(e.owner)}, not to {_text(position.owner)}",
+    )
     due = settlement(market, position, vintage, AFTERWARDS)
     pays, refunds = e.payout > 0, e.refund > 0
     _require(
@@ -239,12 +151,20 @@ def delivered(market: Market, position: Position, vintage: Vintage, e: Delivered
     return market, position
 
 
-def residue_claimed(market: Market, e: ResidueClaimed) -> Market:
+def residue_claimed(market: VestedMarket, e: ResidueClaimed) -> VestedMarket:
     _require(
         market.residue_claimed == 0 and residue(market) == e.amount,
         f"market {e.market_id}: residue {e.amount} was claimed, {residue(market)} follows from its payouts",
     )
     return replace(market, residue_claimed=e.amount)
+
+
+def is_folded(event: Any) -> TypeGuard[Event]:
+    return isinstance(event, get_args(Event))
+
+
+def _text(address: bytes) -> str:
+    return "0x" + address.hex()
 
 
 def _require(holds: bool, otherwise: str) -> None:
@@ -259,7 +179,7 @@ class Ledger:
     """Every market, vintage and position after the events applied so far. The values in it are frozen."""
 
     def __init__(self) -> None:
-        self.markets: dict[int, Market] = {}
+        self.markets: dict[int, VestedMarket] = {}
         self.vintages: dict[tuple[int, int], Vintage] = {}
         """By market and block number; the seed's is 0. A pending vintage is here too, unmatched."""
         self.positions: dict[int, Position] = {}
@@ -301,7 +221,9 @@ class Ledger:
                 self.markets[position.market_id], self.positions[e.position_id] = market, position
             case PositionTransferred():
                 position = self._position(e.position_id)
-                _require(position.owner == e.sender, f"position {e.position_id} was not {e.sender}'s to transfer")
+                _require(
+                    position.owner == e.sender, f"position {e.position_id} was not {_text(e.sender)}'s to transfer"
+                )
                 self.positions[e.position_id] = replace(position, owner=e.to)
             case ResidueClaimed():
                 self.markets[e.market_id] = residue_claimed(self._market(e.market_id), e)
@@ -309,7 +231,7 @@ class Ledger:
                 _require(e.amount <= self.fees_accrued, f"{e.amount} of fees were swept, {self.fees_accrued} taken")
                 self.fees_swept += e.amount
 
-    def _market(self, market_id: int) -> Market:
+    def _market(self, market_id: int) -> VestedMarket:
         _require(market_id in self.markets, f"market {market_id} was never created")
         return self.markets[market_id]
 

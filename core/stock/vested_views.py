@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from core.stock.vested import (
     DOWN,
     UP,
-    Market,
     Moment,
     Pair,
     Position,
     Settlement,
+    VestedMarket,
     Vintage,
     accepted_of,
     accrued,
@@ -106,7 +106,7 @@ class OwnerTotals:
         )
 
 
-def market_view(market: Market, now: Moment) -> MarketView:
+def market_view(market: VestedMarket, now: Moment) -> MarketView:
     seen, _ = as_of(market, now)
     offered, closing = demand(seen), live(market, now)
     up, down = (
@@ -134,7 +134,7 @@ def market_view(market: Market, now: Moment) -> MarketView:
     )
 
 
-def position_view(market: Market, position: Position, vintage: Vintage, now: Moment) -> PositionView:
+def position_view(market: VestedMarket, position: Position, vintage: Vintage, now: Moment) -> PositionView:
     seen, matched = as_of(market, now)
     vintage = seen_vintage(vintage, matched)
     accepted = accepted_of(position, vintage)

@@ -7,7 +7,7 @@ from typing import Any
 from core.chain import ChainClient, Contract
 from core.contracts.events import Role
 from core.stock.projection import address_text, market_of, position_of, vintage_of
-from core.stock.vested import SEED, Market, Moment, Position, Vintage
+from core.stock.vested import SEED, Moment, Position, VestedMarket, Vintage
 from core.stock.vested_views import market_view, position_view
 from indexer.audit.compare import Comparison
 from indexer.fold import stock
@@ -105,8 +105,8 @@ async def _markets(
             "market",
             row.market_id,
             {
-                "opener": terms.opener,
-                "resolver": terms.resolver,
+                "opener": address_text(terms.opener),
+                "resolver": address_text(terms.resolver),
                 "freezeTime": terms.freeze_time,
                 "voidDelay": terms.void_delay,
                 "feeBps": terms.fee_bps,
@@ -193,13 +193,13 @@ def _check_order(rows: list[Any], comparison: Comparison) -> None:
 
 
 def _position(
-    market: Market, position: Position, vintage: Vintage, now: Moment, answers: list[Any], comparison: Comparison
+    market: VestedMarket, position: Position, vintage: Vintage, now: Moment, answers: list[Any], comparison: Comparison
 ) -> None:
     stated, accrued, settled = answers
     view = position_view(market, position, vintage, now)
     due = view.settlement
     ours = {
-        "owner": position.owner,
+        "owner": address_text(position.owner),
         "marketId": position.market_id,
         "outcome": position.outcome,
         "offered": position.offered,
@@ -221,7 +221,7 @@ def _position(
     comparison.value("settlement", position.position_id, "all", ours_due, settled)
 
 
-def _status(market: Market) -> int:
+def _status(market: VestedMarket) -> int:
     """0 none, 1 open, 2 UP, 3 DOWN, 4 void."""
     if market.voided:
         return 4

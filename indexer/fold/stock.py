@@ -15,7 +15,7 @@ from core.contracts.events.stock import STOCK_MARKET
 from core.db.schema.index_stock import stock_market, stock_position, stock_vintage
 from core.stock import vested_fold as mirror
 from core.stock.projection import address_text, market_of, position_of, vintage_of
-from core.stock.vested import DOWN, SEED, UP, Market, Vintage, seed_vintage, settlement
+from core.stock.vested import DOWN, SEED, UP, VestedMarket, Vintage, seed_vintage, settlement
 from indexer.errors import Contradiction
 from indexer.fold.rows import Removal, RowKind, Write
 from indexer.logs import LogRecord
@@ -36,16 +36,16 @@ class _MarketState:
 
     def __init__(self, row: Any) -> None:
         self.row = row
-        self._value: Market | None = None
+        self._value: VestedMarket | None = None
         self._written = True
 
-    def value(self) -> Market:
+    def value(self) -> VestedMarket:
         """The market for anything but its totals."""
         if self._value is None:
             self._value = market_of(self.row)
         return self._value
 
-    def become(self, value: Market) -> None:
+    def become(self, value: VestedMarket) -> None:
         self._value = value
         self._written = False
 
@@ -148,22 +148,7 @@ class StockFold:
             created_tx=log.tx,
         )
         state = self._markets[e.market_id] = _MarketState(row)
-        state.become(
-            mirror.created(
-                mirror.MarketCreated(
-                    e.market_id,
-                    address_text(e.opener),
-                    address_text(e.resolver),
-                    e.freeze_time,
-                    e.void_delay,
-                    e.fee_bps,
-                    e.kappa,
-                    e.seed_per_leg,
-                    e.min_entry,
-                    e.max_entry,
-                )
-            )
-        )
+        state.become(mirror.created(e))
         seed = VINTAGE.new(e.market_id, SEED, finalized_block=log.block, finalized_at=log.at, finalized_tx=log.tx)
         self._write_vintage(seed, seed_vintage(e.seed_per_leg))
         self._touch(log, state)
@@ -228,17 +213,7 @@ class StockFold:
 
     def _vintage_finalized(self, log: LogRecord, e: ev.VintageFinalized) -> None:
         state = self._state(e.market_id)
-        stated = mirror.VintageFinalized(
-            e.market_id,
-            e.vintage,
-            e.offered_up,
-            e.offered_down,
-            e.accepted_up,
-            e.accepted_down,
-            e.acc_up,
-            e.acc_down,
-        )
-        after, vintage = mirror.finalized(state.value(), stated)
+        after, vintage = mirror.finalized(state.value(), e)
         state.become(after)
         row = self._vintages[e.market_id, e.vintage]
         row.finalized_block, row.finalized_at, row.finalized_tx = log.block, log.at, log.tx
@@ -247,8 +222,7 @@ class StockFold:
 
     def _closed(self, log: LogRecord, e: ev.Resolved | ev.Voided) -> None:
         state = self._state(e.market_id)
-        told = mirror.Resolved(e.market_id, e.winner) if isinstance(e, ev.Resolved) else mirror.Voided(e.market_id)
-        state.become(mirror.closed(state.value(), told))
+        state.become(mirror.closed(state.value(), e))
         row = state.row
         row.closed_block, row.closed_at, row.closed_tx = log.block, log.at, log.tx
         self._touch(log, state)
@@ -294,7 +268,7 @@ class StockFold:
     def _residue_claimed(self, log: LogRecord, e: ev.ResidueClaimed) -> None:
         state = self._state(e.market_id)
         row = state.current_row()
-        mirror.residue_claimed(market_of(row), mirror.ResidueClaimed(e.market_id, e.amount))
+        mirror.residue_claimed(market_of(row), e)
         row.residue_claimed, row.residue_tx = e.amount, log.tx
         self._touch(log, state)
 

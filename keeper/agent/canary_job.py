@@ -13,7 +13,7 @@ import orjson
 
 from core.log import redact_text
 from keeper import metrics
-from keeper.desk import Run
+from keeper.desk import JobRun
 from keeper.report import Action
 
 TIMEOUT_SECONDS = 10.0
@@ -24,7 +24,7 @@ class Sick(Exception):
     """A step that did not go as it should; the message is a sentence."""
 
 
-async def canary(run: Run) -> None:
+async def canary(run: JobRun) -> None:
     how = run.keeper.how
     if not how.canary:
         run.report.skip("everything", "VPM_KEEPER_CANARY is 0")
@@ -68,7 +68,7 @@ async def canary(run: Run) -> None:
         run.report.errors.append(f"An answer is not of the documented shape: {type(error).__name__} {error}.")
 
 
-async def _step(run: Run, step: str, method: str, url: str, body: Any = None) -> dict[str, Any]:
+async def _step(run: JobRun, step: str, method: str, url: str, body: Any = None) -> dict[str, Any]:
     """One request; a JSON object with status 200, or Sick."""
     began = time.monotonic()
     timeout = aiohttp.ClientTimeout(total=TIMEOUT_SECONDS)

@@ -16,13 +16,22 @@ from core.chain.wire import data_bytes
 from core.log import get_logger
 from core.outbox import CREDIT, Intent
 from keeper import metrics
-from keeper.agent.crediting import Brought, Payment, TokenCall, Trade, brought_of, carried, credit_of, why_wait
-from keeper.desk import Run
-from keeper.errands import Also, Connection, Rest, Want
+from keeper.agent.crediting import (
+    ArrivedPayment,
+    BroughtBet,
+    TokenCall,
+    Trade,
+    brought_of,
+    carried,
+    credit_of,
+    why_wait,
+)
+from keeper.desk import JobRun
+from keeper.errands import Also, Connection, RetryWaits, Want
 
 log = get_logger(__name__)
 
-REST = Rest(after_success=600.0, after_failure=60.0, longest=6 * 3600.0)
+REST = RetryWaits(after_success=600.0, after_failure=60.0, longest=6 * 3600.0)
 LOOK_BACK_SECONDS = 7 * 86_400
 """Chain time; an authorization is valid for minutes, and whoever was away this long has other worries."""
 AT_MOST = 1_000
@@ -53,7 +62,7 @@ WHERE s.staked_at > %(since)s AND a.value IS DISTINCT FROM s.amount ORDER BY s.s
 """
 
 
-async def credit(run: Run) -> None:
+async def credit(run: JobRun) -> None:
     await _look_at_our_own(run)
     wallet = run.desk.contract("SettlementWallet")
     token = bytes.fromhex(run.desk.deployment.token("USDC").address[2:])
@@ -75,7 +84,7 @@ async def credit(run: Run) -> None:
             run.report.skip(_target(payment), problem)
 
 
-async def _credit(run: Run, payment: Payment, brought: Brought, settlement: bytes, token: bytes) -> None:
+async def _credit(run: JobRun, payment: ArrivedPayment, brought: BroughtBet, settlement: bytes, token: bytes) -> None:
     target = _target(payment)
     too_soon = why_wait(payment, run.now)
     if too_soon is not None:
@@ -107,11 +116,11 @@ async def _credit(run: Run, payment: Payment, brought: Brought, settlement: byte
     await run.ask(want, REST, _following(payment, trade))
 
 
-def _target(payment: Payment) -> str:
+def _target(payment: ArrivedPayment) -> str:
     return f"payment of {payment.value} units by 0x{payment.wallet.hex()}"
 
 
-async def _past_us(run: Run, settlement: bytes, token: bytes) -> list[tuple[Payment, Brought | None]]:
+async def _past_us(run: JobRun, settlement: bytes, token: bytes) -> list[tuple[ArrivedPayment, BroughtBet | None]]:
     """Pairs in final blocks that no stake carries, each with what its payer brought it for."""
     final = run.final_block
     if final is None:
@@ -130,28 +139,28 @@ async def _past_us(run: Run, settlement: bytes, token: bytes) -> list[tuple[Paym
         rows = await (await connection.execute(_PAST_US, values)).fetchall()
     return [
         (
-            Payment(bytes(authorizer), bytes(nonce), int(value), at, bytes(tx)),
+            ArrivedPayment(bytes(authorizer), bytes(nonce), int(value), at, bytes(tx)),
             None if arguments is None else brought_of(bytes(arguments)),
         )
         for authorizer, nonce, value, at, tx, arguments in rows
     ]
 
 
-async def _trades(run: Run, payment: Payment) -> list[Trade]:
+async def _trades(run: JobRun, payment: ArrivedPayment) -> list[Trade]:
     """The API's trades whose latest payment it is."""
     async with run.keeper.pool.connection() as connection:
         rows = await (await connection.execute(_TRADES, (payment.wallet, payment.nonce))).fetchall()
     return [Trade(bytes(key), attempt, under_way) for key, attempt, under_way in rows]
 
 
-async def _transaction(run: Run, payment: Payment) -> TokenCall | None:
+async def _transaction(run: JobRun, payment: ArrivedPayment) -> TokenCall | None:
     sent = await run.desk.client.transaction("0x" + payment.tx.hex())
     if sent is None:
         return None
     return TokenCall(None if sent.to is None else bytes.fromhex(sent.to[2:]), data_bytes(sent.input))
 
 
-def _following(payment: Payment, trade: Trade | None) -> Also:
+def _following(payment: ArrivedPayment, trade: Trade | None) -> Also:
     """Makes our attempt the trade's latest, so that its payer is told of it; not if the API made one meanwhile."""
 
     async def follow(connection: Connection, intent: Intent) -> bool:
@@ -163,7 +172,7 @@ def _following(payment: Payment, trade: Trade | None) -> Also:
     return follow
 
 
-async def _look_at_our_own(run: Run) -> None:
+async def _look_at_our_own(run: JobRun) -> None:
     """Every stake was paid by a pair of its amount, ours too; one that was not is a fault of this run."""
     values: dict[str, Any] = {"chain": run.desk.chain_id, "since": run.now - LOOK_BACK_SECONDS}
     async with run.keeper.pool.connection() as connection:

@@ -27,7 +27,7 @@ _FROM, _TO, _VALUE, _AFTER, _BEFORE, _NONCE = range(6)
 
 
 @dataclass(frozen=True, slots=True)
-class Payment:
+class ArrivedPayment:
     """What an authorization brought to the settlement wallet: its AuthorizationUsed and the Transfer right after it, in
     a final block. `value` in token units, `at` in Unix seconds."""
 
@@ -39,7 +39,7 @@ class Payment:
 
 
 @dataclass(frozen=True, slots=True)
-class Brought:
+class BroughtBet:
     """A bet and the authorization its payer brought for it, by the names of their ABI components."""
 
     bet: Mapping[str, Any]
@@ -71,22 +71,22 @@ class Credit:
     is_refund: bool
 
 
-def why_wait(payment: Payment, now: int) -> str | None:
+def why_wait(payment: ArrivedPayment, now: int) -> str | None:
     """Why it is too soon, or None."""
     left = payment.at + PATIENCE_SECONDS - now
     return f"its payer has {left} s to come back" if left > 0 else None
 
 
-def brought_of(arguments: bytes) -> Brought | None:
+def brought_of(arguments: bytes) -> BroughtBet | None:
     """From ABI-encoded arguments of `credit`; None when they are none."""
     try:
         decoded = _credit().decode_inputs(bytes(4) + arguments)
     except (DecodingError, OverflowError, ValueError):
         return None
-    return Brought(decoded["b"], decoded["a"])
+    return BroughtBet(decoded["b"], decoded["a"])
 
 
-def is_for(brought: Brought, payment: Payment) -> bool:
+def is_for(brought: BroughtBet, payment: ArrivedPayment) -> bool:
     """Whether it is by this payer, under this nonce, in the form that can come by itself."""
     return (
         brought.authorization["form"] == Form.TRANSFER
@@ -96,7 +96,7 @@ def is_for(brought: Brought, payment: Payment) -> bool:
 
 
 def credit_of(
-    payment: Payment, brought: Brought, settlement: bytes, token: bytes, used: TokenCall | None
+    payment: ArrivedPayment, brought: BroughtBet, settlement: bytes, token: bytes, used: TokenCall | None
 ) -> Credit | str:
     """The call that books a payment, or why there is none.
 
@@ -119,7 +119,9 @@ def credit_of(
     return Credit(_credit().encode(brought.bet, really), is_refund=True)
 
 
-def used_authorization(used: TokenCall, payment: Payment, settlement: bytes, token: bytes) -> dict[str, Any] | None:
+def used_authorization(
+    used: TokenCall, payment: ArrivedPayment, settlement: bytes, token: bytes
+) -> dict[str, Any] | None:
     """The authorization in a direct call of the token, if it is the one that made this payment: the payer, the
     recipient, the amount and the nonce are the pair's."""
     if used.to != token:
@@ -153,7 +155,7 @@ def used_authorization(used: TokenCall, payment: Payment, settlement: bytes, tok
     }
 
 
-def carried(brought: Brought, trades: Iterable[Trade]) -> Trade | None:
+def carried(brought: BroughtBet, trades: Iterable[Trade]) -> Trade | None:
     """The trade that this bet is of."""
     return next((each for each in trades if each.idem_hash == brought.bet["idemHash"]), None)
 

@@ -14,22 +14,22 @@ from core.agent.prior import VOLATILITY
 from core.chain import RpcError
 from core.db.schema.index_agent import agent_market
 from core.outbox import LISTER
-from keeper.agent.listing import Listing, Plan, Priors, decide, round_plans, standing_plans
+from keeper.agent.listing import Listing, Priors, SeriesPlan, decide, round_plans, standing_plans
 from keeper.agent.series import Feed, Series, Slot
-from keeper.desk import Run
-from keeper.errands import Rest, Want
+from keeper.desk import JobRun
+from keeper.errands import RetryWaits, Want
 from keeper.sources import simulated
 from keeper.sources.chainlink import latest_round
-from keeper.sources.sample import Round
+from keeper.sources.sample import LatestRound
 
-REST = Rest(after_success=600.0, after_failure=20.0)
+REST = RetryWaits(after_success=600.0, after_failure=20.0)
 LAST_CALL_SECONDS = 15
 """Before bets on a market would end, a listing that is not mined is given up."""
 
 MARKETS = agent_market.c
 
 
-async def list_series(run: Run) -> None:
+async def list_series(run: JobRun) -> None:
     if not _standing_series(run):
         run.report.skip("everything", "VPM_KEEPER_LIST_SERIES is not set, and this is not a local deployment")
         return
@@ -39,26 +39,26 @@ async def list_series(run: Run) -> None:
     await _list(run, standing_plans(feeds, await _latest(run, feeds)))
 
 
-async def list_rounds(run: Run) -> None:
+async def list_rounds(run: JobRun) -> None:
     if await _cannot_list(run):
         return
     feeds, seconds = await _feeds(run), run.keeper.how.round_seconds
     await _list(run, round_plans(feeds, await _latest(run, feeds), seconds, quick=run.desk.is_local))
 
 
-def _standing_series(run: Run) -> bool:
+def _standing_series(run: JobRun) -> bool:
     chosen = run.keeper.how.list_series
     return run.desk.is_local if chosen is None else chosen
 
 
-async def _cannot_list(run: Run) -> bool:
+async def _cannot_list(run: JobRun) -> bool:
     problem = run.index_problem() or await run.lanes_problem(LISTER)
     if problem is not None:
         run.report.skip("everything", problem)
     return problem is not None
 
 
-async def _feeds(run: Run) -> list[Feed]:
+async def _feeds(run: JobRun) -> list[Feed]:
     """Those of the deployment file that the Safe allows, with its numbers."""
     lister = run.desk.contract("AgentLister")
     sources = run.desk.deployment.agent_feeds
@@ -83,13 +83,13 @@ async def _feeds(run: Run) -> list[Feed]:
     return feeds
 
 
-async def _latest(run: Run, feeds: Sequence[Feed]) -> list[Round | None]:
+async def _latest(run: JobRun, feeds: Sequence[Feed]) -> list[LatestRound | None]:
     return [
         await latest_round(run.desk.client, run.desk.at(feed.address, "ObservationFeed"), run.head) for feed in feeds
     ]
 
 
-async def _bounds(run: Run) -> ListingBounds:
+async def _bounds(run: JobRun) -> ListingBounds:
     answer: Any = await run.read(run.desk.contract("AgentLister").call("bounds"))
     return ListingBounds(
         fee_bps=answer["feeBps"],
@@ -100,7 +100,7 @@ async def _bounds(run: Run) -> ListingBounds:
     )
 
 
-def _priors(run: Run) -> Priors:
+def _priors(run: JobRun) -> Priors:
     percent = run.keeper.how.volatility_percent
     if percent is not None:
         volatility = percent / 100
@@ -109,7 +109,7 @@ def _priors(run: Run) -> Priors:
     return Priors(run.keeper.how.weight_units, volatility)
 
 
-async def _filled(run: Run) -> set[Slot]:
+async def _filled(run: JobRun) -> set[Slot]:
     """The slots of markets still to end; whoever listed them, their metadata name the series."""
     keys = feed_keys(run.desk.deployment.agent_feeds)
     query = select(MARKETS.document, MARKETS.feed, MARKETS.ends_at).where(
@@ -125,7 +125,7 @@ async def _filled(run: Run) -> set[Slot]:
     return slots
 
 
-async def _list(run: Run, plans: Iterable[Plan]) -> None:
+async def _list(run: JobRun, plans: Iterable[SeriesPlan]) -> None:
     listings, unlisted = decide(plans, await _filled(run), run.now, await _bounds(run), _priors(run))
     for left in unlisted:
         run.report.skip(left.target, left.reason)
@@ -134,7 +134,7 @@ async def _list(run: Run, plans: Iterable[Plan]) -> None:
         await _ask(run, each)
 
 
-async def _ask(run: Run, listing: Listing) -> None:
+async def _ask(run: JobRun, listing: Listing) -> None:
     """Asks for a listing that the contract itself would take now."""
     lister = run.desk.contract("AgentLister", "SettlementWallet", "FeedResolver", "PoolFeed")
     objection = await run.objection(lister.call("preview", listing.arguments()))

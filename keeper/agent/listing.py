@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 
-from core.agent.book import MIN_STAKE, Kind, ListingBounds, MarketSpec, listing_terms
+from core.agent.book import MIN_STAKE, ListingBounds, MarketKind, MarketSpec, listing_terms
 from core.agent.document import Metadata, Specification, rendered
 from core.agent.prior import WeightBounds, weights_for
 from core.chain import checksum
@@ -22,7 +22,7 @@ from keeper.agent.series import (
     rises,
     round_length,
 )
-from keeper.sources.sample import Round
+from keeper.sources.sample import LatestRound
 
 STANDING = (Series.TOUCH, Series.DAY, Series.FAR, Series.LADDER)
 FRESH_SECONDS = 900
@@ -77,12 +77,12 @@ class Listing:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class SeriesPlan:
     """A series of a feed, what the feed says now, and which ladder is its own."""
 
     series: Series
     feed: Feed
-    last: Round | None
+    last: LatestRound | None
     position: int = 0
     round_seconds: int = HOUR
 
@@ -91,19 +91,23 @@ class Plan:
         return f"{self.feed.key} {self.series}"
 
 
-def standing_plans(feeds: Sequence[Feed], latest: Sequence[Round | None]) -> list[Plan]:
+def standing_plans(feeds: Sequence[Feed], latest: Sequence[LatestRound | None]) -> list[SeriesPlan]:
     """Threshold and ladder markets. `latest` is each feed's newest round."""
     return [
-        Plan(series, feed, last, position)
+        SeriesPlan(series, feed, last, position)
         for position, (feed, last) in enumerate(zip(feeds, latest, strict=True))
         for series in STANDING
     ]
 
 
-def round_plans(feeds: Sequence[Feed], latest: Sequence[Round | None], seconds: int, *, quick: bool) -> list[Plan]:
+def round_plans(
+    feeds: Sequence[Feed], latest: Sequence[LatestRound | None], seconds: int, *, quick: bool
+) -> list[SeriesPlan]:
     """Up/down rounds of every feed and, if `quick`, short ones of the first that is quick enough for them: of one that
     nobody posts to, if there is one, since no dispute window follows on its rounds."""
-    plans = [Plan(Series.HOUR, feed, last, round_seconds=seconds) for feed, last in zip(feeds, latest, strict=True)]
+    plans = [
+        SeriesPlan(Series.HOUR, feed, last, round_seconds=seconds) for feed, last in zip(feeds, latest, strict=True)
+    ]
     if quick:
         able = [
             plan
@@ -111,12 +115,12 @@ def round_plans(feeds: Sequence[Feed], latest: Sequence[Round | None], seconds: 
             if round_length(plan.feed, QUICK_SECONDS) == QUICK_SECONDS != round_length(plan.feed, seconds)
         ]
         able.sort(key=lambda plan: plan.feed.terms.published)  # stable: else in the order of the feeds
-        plans += [Plan(Series.QUICK, each.feed, each.last, round_seconds=QUICK_SECONDS) for each in able[:1]]
+        plans += [SeriesPlan(Series.QUICK, each.feed, each.last, round_seconds=QUICK_SECONDS) for each in able[:1]]
     return plans
 
 
 def decide(
-    plans: Iterable[Plan], filled: Set[Slot], now: int, bounds: ListingBounds, priors: Priors
+    plans: Iterable[SeriesPlan], filled: Set[Slot], now: int, bounds: ListingBounds, priors: Priors
 ) -> tuple[list[Listing], list[Unlisted]]:
     """What to list now."""
     listings: list[Listing] = []
@@ -143,10 +147,12 @@ def decide(
     return listings, unlisted
 
 
-def _listing(plan: Plan, value: int, turn: Turn, now: int, bounds: ListingBounds, priors: Priors) -> Listing | str:
+def _listing(
+    plan: SeriesPlan, value: int, turn: Turn, now: int, bounds: ListingBounds, priors: Priors
+) -> Listing | str:
     """A market for a turn, or the rule it would break."""
     design = design_of(plan.series, plan.feed, value, plan.position)
-    if design.kind is Kind.RANGE and not rises(design.bounds):
+    if design.kind is MarketKind.RANGE and not rises(design.bounds):
         return "its value is too small for ranges of their own"
     try:
         spec = MarketSpec(
@@ -155,7 +161,7 @@ def _listing(plan: Plan, value: int, turn: Turn, now: int, bounds: ListingBounds
             closes_at=turn.closes_at,
             ends_at=turn.ends_at,
             weights=_weights(design, value, turn, now, bounds, priors, plan.feed.terms.pot_cap),
-            start_at=turn.begins_at if design.kind is Kind.DIRECTION else 0,
+            start_at=turn.begins_at if design.kind is MarketKind.DIRECTION else 0,
             target=design.target,
             bounds=design.bounds,
             early_resolvable=design.early_resolvable,
@@ -174,7 +180,7 @@ def _weights(
 ) -> tuple[int, ...]:
     """The prior by the present value, within the Safe's bounds. Virtual weights that outweigh all the money there may
     be would keep its prices where they are, so they add up to the pot cap at most."""
-    outcomes = len(design.bounds) + 1 if design.kind is Kind.RANGE else 2
+    outcomes = len(design.bounds) + 1 if design.kind is MarketKind.RANGE else 2
     average = min(max(min(priors.average, pot_cap // outcomes), bounds.min_weight), bounds.max_weight)  # down
     return weights_for(
         design.kind,
@@ -189,7 +195,7 @@ def _weights(
     )
 
 
-def _doubt(last: Round | None, now: int) -> str | None:
+def _doubt(last: LatestRound | None, now: int) -> str | None:
     """Why no market is listed on a feed with this newest round, or None."""
     if last is None:
         return "its feed has no value yet"

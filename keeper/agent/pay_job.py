@@ -16,21 +16,21 @@ from core.db.schema.index_agent import agent_market, agent_outcome, agent_stake
 from core.log import get_logger
 from core.outbox import KEEPER
 from keeper import metrics
-from keeper.agent.paying import Counters, Due, Stake, dues, has_lost, lost_ids, payments
-from keeper.desk import Run, index_state
-from keeper.errands import Rest, Want, after_refusals
+from keeper.agent.paying import Counters, DueStake, UnpaidStake, dues, has_lost, lost_ids, payments
+from keeper.desk import JobRun, index_state
+from keeper.errands import RetryWaits, Want, after_refusals
 
 log = get_logger(__name__)
 
-REST = Rest(after_success=120.0, after_failure=20.0, longest=3600.0)
-SWEEP_REST = Rest(after_success=3600.0)
+REST = RetryWaits(after_success=120.0, after_failure=20.0, longest=3600.0)
+SWEEP_REST = RetryWaits(after_success=3600.0)
 AT_MOST = 1_000
 """Stakes of one market looked at in one run."""
 
 MARKETS, OUTCOMES, STAKES = agent_market.c, agent_outcome.c, agent_stake.c
 
 
-async def pay(run: Run) -> None:
+async def pay(run: JobRun) -> None:
     known, is_all = 0, True
     owed_in_all = 0
     for market in await _markets(run):
@@ -45,7 +45,7 @@ async def pay(run: Run) -> None:
     await _sweep(run)
 
 
-async def _markets(run: Run) -> list[Any]:
+async def _markets(run: JobRun) -> list[Any]:
     """Those with a stake that may be owed something."""
     book = exists().where(OUTCOMES.market_id == MARKETS.market_id, OUTCOMES.outcome == MARKETS.winner)
     one_sided = book.where(or_(OUTCOMES.shares == 0, OUTCOMES.net == MARKETS.net_pool))
@@ -62,7 +62,7 @@ async def _markets(run: Run) -> list[Any]:
         return list((await connection.execute(query)).all())
 
 
-async def _owed(run: Run, market: Any) -> list[Due]:
+async def _owed(run: JobRun, market: Any) -> list[DueStake]:
     async with run.keeper.engine.connect() as connection:
         outcomes = (
             await connection.execute(
@@ -93,13 +93,13 @@ async def _owed(run: Run, market: Any) -> list[Due]:
             )
         ).all()
     stakes = [
-        Stake(row.stake_id, row.status, row.outcome, int(row.amount), int(row.shares), row.failed_payouts)
+        UnpaidStake(row.stake_id, row.status, row.outcome, int(row.amount), int(row.shares), row.failed_payouts)
         for row in rows
     ]
     return dues(stakes, book, market.status, market.winner)
 
 
-async def _pay(run: Run, market_id: bytes, name: str, owed: list[Due]) -> None:
+async def _pay(run: JobRun, market_id: bytes, name: str, owed: list[DueStake]) -> None:
     waiting = await run.free([_subject(due) for due in owed], REST)
     ready = []
     for due in owed:
@@ -124,14 +124,14 @@ async def _pay(run: Run, market_id: bytes, name: str, owed: list[Due]) -> None:
         await run.ask(want, after_refusals(min(due.failed for due in batch), REST))
 
 
-def _subject(due: Due) -> str:
+def _subject(due: DueStake) -> str:
     return f"agent:pay:{due.stake_id}"
 
 
 # ---------------------------------------------------------------- what the index lost
 
 
-async def _pay_what_the_index_lost(run: Run, known: int) -> None:
+async def _pay_what_the_index_lost(run: JobRun, known: int) -> None:
     """Compares what the contract owes at the index's block with what the index says, and pays the rest by its views."""
     if run.index is None or run.index.state != "tail":
         return
@@ -159,7 +159,7 @@ async def _pay_what_the_index_lost(run: Run, known: int) -> None:
             await _pay_lost(run, wallet, market_id, view)
 
 
-async def _pay_lost(run: Run, wallet: Contract, market_id: bytes, view: Any) -> None:
+async def _pay_lost(run: JobRun, wallet: Contract, market_id: bytes, view: Any) -> None:
     chain = Counters(view["stakes"], view["status"], view["paidOut"], view["paidShares"])
     async with run.keeper.engine.connect() as connection:
         row = (await connection.execute(select(agent_market).where(MARKETS.market_id == market_id))).one_or_none()
@@ -173,11 +173,13 @@ async def _pay_lost(run: Run, wallet: Contract, market_id: bytes, view: Any) -> 
     for start in range(0, len(ids), AT_MOST):
         part = ids[start : start + AT_MOST]
         stakes: list[Any] = await _views(run, [wallet.call("stake", each) for each in part])
-        owed += [Due(each, stake["payable_"], 0) for each, stake in zip(part, stakes, strict=True) if stake["payable_"]]
+        owed += [
+            DueStake(each, stake["payable_"], 0) for each, stake in zip(part, stakes, strict=True) if stake["payable_"]
+        ]
     await _pay(run, market_id, "0x" + market_id.hex(), owed)
 
 
-async def _views(run: Run, calls: list[Any]) -> list[object]:
+async def _views(run: JobRun, calls: list[Any]) -> list[object]:
     """At the index's block; what the contract listed there is never unknown to it."""
     answers = await run.desk.client.read_many(calls, run.indexed_block) if calls else []
     for answer in answers:
@@ -189,7 +191,7 @@ async def _views(run: Run, calls: list[Any]) -> list[object]:
 # ---------------------------------------------------------------- fees
 
 
-async def _sweep(run: Run) -> None:
+async def _sweep(run: JobRun) -> None:
     wallet = run.desk.contract("SettlementWallet")
     answers: list[Any] = await run.read_all([wallet.call("liabilities")])
     _, _, fees = answers[0]

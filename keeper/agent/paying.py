@@ -16,7 +16,7 @@ a stake can be owed, more than what is left of divisions."""
 
 
 @dataclass(frozen=True, slots=True)
-class Stake:
+class UnpaidStake:
     """A stake the contract has not paid, with what decides what it is owed."""
 
     stake_id: int
@@ -28,7 +28,7 @@ class Stake:
 
 
 @dataclass(frozen=True, slots=True)
-class Due:
+class DueStake:
     """A stake that `pay` would send something for."""
 
     stake_id: int
@@ -46,7 +46,7 @@ class Counters:
     paid_shares: int
 
 
-def dues(stakes: Sequence[Stake], book: Book, status: int, winner: int | None) -> list[Due]:
+def dues(stakes: Sequence[UnpaidStake], book: Book, status: int, winner: int | None) -> list[DueStake]:
     """Of one market. A late payment is owed back whatever becomes of the market."""
     is_settled = status in (MarketStatus.RESOLVED, MarketStatus.VOID)
     owing = []
@@ -59,11 +59,11 @@ def dues(stakes: Sequence[Stake], book: Book, status: int, winner: int | None) -
                 winner if status == MarketStatus.RESOLVED else None, stake.outcome, stake.amount, stake.shares
             )
         if owed:
-            owing.append(Due(stake.stake_id, owed, stake.failed))
+            owing.append(DueStake(stake.stake_id, owed, stake.failed))
     return sorted(owing, key=lambda due: due.stake_id)
 
 
-def payments(ready: Sequence[Due]) -> list[tuple[Due, ...]]:
+def payments(ready: Sequence[DueStake]) -> list[tuple[DueStake, ...]]:
     """In batches. One that the token refused before goes with its like, so it never delays the others."""
     fresh = [due for due in ready if not due.failed]
     again = [due for due in ready if due.failed]

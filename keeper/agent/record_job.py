@@ -21,12 +21,12 @@ from core.feeds.grid import Needs, grid_time, ring_for
 from core.feeds.live import POOL
 from core.outbox import KEEPER, LISTER
 from keeper import metrics
-from keeper.agent.recording import Standing, groups, subject
-from keeper.desk import Run
-from keeper.errands import Rest, Want
+from keeper.agent.recording import RecordingState, groups, subject
+from keeper.desk import JobRun
+from keeper.errands import RetryWaits, Want
 
-REST = Rest(after_success=60.0, after_failure=10.0, longest=300.0)
-GROW_REST = Rest(after_success=0.0, after_failure=60.0)
+REST = RetryWaits(after_success=60.0, after_failure=10.0, longest=300.0)
+GROW_REST = RetryWaits(after_success=0.0, after_failure=60.0)
 
 GROW_BY = 400
 """Observations a transaction makes room for: about 9 million gas, within what one transaction may use anywhere."""
@@ -39,7 +39,7 @@ observations more would fill its memory in minutes."""
 MARKETS, ROUNDS, FEEDS = agent_market.c, oracle_round.c, agent_feed.c
 
 
-async def record_readings(run: Run) -> None:
+async def record_readings(run: JobRun) -> None:
     problem = await run.lanes_problem(KEEPER)
     if problem is not None:
         run.report.skip("everything", problem)
@@ -65,7 +65,7 @@ async def record_readings(run: Run) -> None:
 # ---------------------------------------------------------------- what is there and what is needed
 
 
-async def _needs(run: Run) -> defaultdict[bytes, list[Needs]]:
+async def _needs(run: JobRun) -> defaultdict[bytes, list[Needs]]:
     """What open markets need of each feed; nothing of one whose feed is condemned."""
     query = (
         select(
@@ -89,7 +89,7 @@ async def _needs(run: Run) -> defaultdict[bytes, list[Needs]]:
     return found
 
 
-async def _listed_on(run: Run) -> set[bytes]:
+async def _listed_on(run: JobRun) -> set[bytes]:
     """The feeds that this service lists markets on."""
     if await run.lanes_problem(LISTER) is not None:
         return set()
@@ -97,7 +97,7 @@ async def _listed_on(run: Run) -> set[bytes]:
         return set((await connection.execute(select(FEEDS.feed).where(FEEDS.allowed))).scalars())
 
 
-async def _standing(run: Run, feed: PoolFeed, needs: Sequence[Needs], listed_on: bool) -> Standing | None:
+async def _standing(run: JobRun, feed: PoolFeed, needs: Sequence[Needs], listed_on: bool) -> RecordingState | None:
     contract = run.desk.at(feed.address, "PoolFeed")
     (oldest,) = await run.read_all([contract.call("oldestTellable")])
     if isinstance(oldest, RpcError):
@@ -113,13 +113,13 @@ async def _standing(run: Run, feed: PoolFeed, needs: Sequence[Needs], listed_on:
     )
     async with run.keeper.engine.connect() as connection:
         recorded = frozenset((await connection.execute(query)).scalars())
-    return Standing(feed, oldest, recorded, tuple(needs), listed_on)
+    return RecordingState(feed, oldest, recorded, tuple(needs), listed_on)
 
 
 # ---------------------------------------------------------------- recording
 
 
-async def _record(run: Run, standing: Standing) -> None:
+async def _record(run: JobRun, standing: RecordingState) -> None:
     feed, contract = standing.feed, run.desk.at(standing.feed.address, "PoolFeed")
     outage = _outage(run)
     since = run.now - outage if run.keeper.how.record_every_step else None
@@ -154,7 +154,7 @@ def _told(times: Sequence[int]) -> str:
 # ---------------------------------------------------------------- the pools
 
 
-async def _watch(run: Run, feed: PoolFeed) -> None:
+async def _watch(run: JobRun, feed: PoolFeed) -> None:
     """How deep and how quiet its pools are now, as a reading would see it."""
     at = grid_time(run.now - 1, feed.step_seconds)
     (answer,) = await run.read_all([run.desk.at(feed.address, "PoolFeed").call("measure", at)])
@@ -167,14 +167,14 @@ async def _watch(run: Run, feed: PoolFeed) -> None:
         metrics.POOL_QUIET.labels(feed.key, pool.name).set(measure["quiet"] / feed.max_quiet_seconds)
 
 
-def _outage(run: Run) -> int:
+def _outage(run: JobRun) -> int:
     chosen = run.keeper.how.pool_outage_seconds
     if chosen is not None:
         return chosen
     return LOCAL_OUTAGE_SECONDS if run.desk.is_local else OUTAGE_SECONDS
 
 
-async def _grow(run: Run, feeds: Iterable[PoolFeed]) -> None:
+async def _grow(run: JobRun, feeds: Iterable[PoolFeed]) -> None:
     """Makes room for observations, a step at a time, until an outage as long as is set would lose nothing."""
     outage = _outage(run)
     if outage == 0:

@@ -17,7 +17,7 @@ FRESH_SECONDS = 300
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class RecordingState:
     """What is recorded of a feed and what its pools still tell. `recorded`: grid times from `oldest` on."""
 
     feed: PoolFeed

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import func, select
 
-from core.agent.book import Kind, MarketStatus, Reading, Terms
+from core.agent.book import DecidingTerms, MarketKind, MarketStatus, Reading
 from core.chain import ChainClient, Contract, ContractReverted, RpcError, RpcErrorKind
 from core.db.schema.index_agent import agent_feed, agent_market
 from core.db.schema.index_shared import oracle_round
@@ -16,17 +16,17 @@ from core.feeds import rounds
 from core.outbox import KEEPER
 from keeper import metrics, sightings
 from keeper.agent.settling import BY_FINDING, RESOLVE, Facts, InEffect, Wait, claim, decide_market
-from keeper.desk import Run
-from keeper.errands import Rest, Want
+from keeper.desk import JobRun
+from keeper.errands import RetryWaits, Want
 from keeper.opinions import Word, ask_each
 
-REST = Rest(after_success=120.0, after_failure=15.0, longest=900.0)
+REST = RetryWaits(after_success=120.0, after_failure=15.0, longest=900.0)
 CROSSINGS_TRIED = 5
 
 MARKETS, ROUNDS, FEEDS = agent_market.c, oracle_round.c, agent_feed.c
 
 
-async def resolve_markets(run: Run) -> None:
+async def resolve_markets(run: JobRun) -> None:
     due = await _due(run)
     metrics.DUE.labels(run.report.job, "markets").set(
         sum(row.settles_after < run.now or (row.condemned and row.published) for row in due)
@@ -54,12 +54,12 @@ async def resolve_markets(run: Run) -> None:
         await run.ask(want, REST)
 
 
-def _resolver(run: Run) -> Contract:
+def _resolver(run: JobRun) -> Contract:
     """Its calls end in the settlement wallet, whose errors may come through."""
     return run.desk.contract("FeedResolver", "SettlementWallet")
 
 
-async def _due(run: Run) -> list[Any]:
+async def _due(run: JobRun) -> list[Any]:
     """Unsettled markets past their end, early-resolvable ones before it, and all of condemned feeds."""
     condemned = func.coalesce(FEEDS.condemned, False)
     early = MARKETS.early_resolvable & (MARKETS.early_from <= run.now)
@@ -75,11 +75,11 @@ async def _due(run: Run) -> list[Any]:
         return list((await connection.execute(query)).all())
 
 
-async def _facts(run: Run, row: Any, view: Any) -> Facts:
+async def _facts(run: JobRun, row: Any, view: Any) -> Facts:
     if isinstance(view, RpcError):
         raise view  # listed markets are never unknown; the node is behind the index
-    terms = Terms(
-        kind=Kind(row.kind),
+    terms = DecidingTerms(
+        kind=MarketKind(row.kind),
         target=int(row.target),
         bounds=tuple(int(bound) for bound in row.bounds),
         early_resolvable=row.early_resolvable,
@@ -105,7 +105,7 @@ async def _facts(run: Run, row: Any, view: Any) -> Facts:
     return facts
 
 
-async def _crossing(run: Run, row: Any) -> int | None:
+async def _crossing(run: JobRun, row: Any) -> int | None:
     """An indexed round that settles it early, by the contract's own word: not every round over the target does, for
     a feed may have left the phase it is in."""
     query = (
@@ -138,7 +138,7 @@ class NotRecorded(Exception):
         self.grid_time = grid_time
 
 
-async def readings(client: ChainClient, run: Run, row: Any, block: int) -> tuple[InEffect, InEffect | None]:
+async def readings(client: ChainClient, run: JobRun, row: Any, block: int) -> tuple[InEffect, InEffect | None]:
     """The readings that count at the end and, for a direction, at the start. NotRecorded while one has to be recorded.
 
     A pool feed says itself which they are; of other feeds the mirror of the round finder does.
@@ -146,7 +146,7 @@ async def readings(client: ChainClient, run: Run, row: Any, block: int) -> tuple
     if row.step:
         feed = run.desk.at("0x" + row.feed.hex(), "PoolFeed")
         end = await _reading_at(client, feed, row.ends_at, row.max_age, block)
-        if Kind(row.kind) is not Kind.DIRECTION:
+        if MarketKind(row.kind) is not MarketKind.DIRECTION:
             return end, None
         return end, await _reading_at(client, feed, row.start_at, row.max_age, block)
     return await _rounds(client, run, row, block)
@@ -158,13 +158,13 @@ async def _reading_at(client: ChainClient, feed: Contract, moment: int, max_age:
     except ContractReverted as error:
         if error.name == "NotRecordedYet" and isinstance(at := error.arguments["gridTime"], int):
             raise NotRecorded(at) from None
-        return InEffect(rounds.Problem.LATEST_UNREADABLE)
+        return InEffect(rounds.RoundProblem.LATEST_UNREADABLE)
     if round_id == 0:
-        return InEffect(rounds.Problem.NO_ROUND)
-    return InEffect(rounds.Problem.OK, round_id, Reading(answer, at))
+        return InEffect(rounds.RoundProblem.NO_ROUND)
+    return InEffect(rounds.RoundProblem.OK, round_id, Reading(answer, at))
 
 
-async def _rounds(client: ChainClient, run: Run, row: Any, block: int) -> tuple[InEffect, InEffect | None]:
+async def _rounds(client: ChainClient, run: JobRun, row: Any, block: int) -> tuple[InEffect, InEffect | None]:
     feed = run.desk.at("0x" + row.feed.hex(), "ObservationFeed")
 
     async def read(round_id: int) -> rounds.Round | None:
@@ -182,20 +182,20 @@ async def _rounds(client: ChainClient, run: Run, row: Any, block: int) -> tuple[
         if error.kind not in (RpcErrorKind.REVERTED, RpcErrorKind.BAD_ANSWER):
             raise
         latest = None
-    head = rounds.Head(latest)
+    head = rounds.FeedHead(latest)
     end = _in_effect(await rounds.run_async(rounds.in_effect_at(head, row.ends_at), read))
-    if Kind(row.kind) is not Kind.DIRECTION:
+    if MarketKind(row.kind) is not MarketKind.DIRECTION:
         return end, None
     return end, _in_effect(await rounds.run_async(rounds.in_effect_at(head, row.start_at), read))
 
 
-def _in_effect(reading: rounds.Reading) -> InEffect:
+def _in_effect(reading: rounds.RoundReading) -> InEffect:
     if reading.round is None:
         return InEffect(reading.problem)
     return InEffect(reading.problem, reading.round.id, Reading(reading.round.answer, reading.round.updated_at))
 
 
-async def _agreement(run: Run, row: Any, facts: Facts) -> Facts:
+async def _agreement(run: JobRun, row: Any, facts: Facts) -> Facts:
     """The facts, with whether an earlier read said so too, and what each other node says of the same readings."""
     what = claim(facts) if facts.is_open and facts.crossing is None else None
     if what is None:
@@ -212,7 +212,7 @@ async def _agreement(run: Run, row: Any, facts: Facts) -> Facts:
     return replace(facts, agreed=True, opinions=opinions)
 
 
-async def _opinion(client: ChainClient, run: Run, row: Any, facts: Facts, what: str) -> Word:
+async def _opinion(client: ChainClient, run: JobRun, row: Any, facts: Facts, what: str) -> Word:
     try:
         end, start = await readings(client, run, row, run.head)
     except NotRecorded:

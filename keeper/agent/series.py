@@ -24,8 +24,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 
-from core.agent.book import MARGIN, FeedTerms, Kind
-from core.agent.words import Observed
+from core.agent.book import MARGIN, FeedTerms, MarketKind
+from core.agent.words import FeedSubject
 
 ONE = 10**8
 HOUR = 3600
@@ -58,11 +58,11 @@ class Feed:
 
     @property
     def symbol(self) -> str:
-        return Observed(self.key).symbol
+        return FeedSubject(self.key).symbol
 
     @property
     def metric(self) -> str:
-        return Observed(self.key).metric
+        return FeedSubject(self.key).metric
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class Turn:
 class Design:
     """What a market asks, without its weights."""
 
-    kind: Kind
+    kind: MarketKind
     target: int = 0
     bounds: tuple[int, ...] = ()
     early_resolvable: bool = False
@@ -172,15 +172,15 @@ def design_of(series: Series, feed: Feed, value: int, position: int) -> Design:
     early = not feed.terms.published
     match series:
         case Series.LADDER:
-            return Design(Kind.RANGE, bounds=ladder(value, 5 + position * 3 % 4))
+            return Design(MarketKind.RANGE, bounds=ladder(value, 5 + position * 3 % 4))
         case Series.TOUCH:
-            return Design(Kind.THRESHOLD, significant(value * 1_012 // 1_000, 3, up=True), early_resolvable=early)
+            return Design(MarketKind.THRESHOLD, significant(value * 1_012 // 1_000, 3, up=True), early_resolvable=early)
         case Series.DAY:
-            return Design(Kind.THRESHOLD, significant(value, 2, up=False))
+            return Design(MarketKind.THRESHOLD, significant(value, 2, up=False))
         case Series.FAR:
-            return Design(Kind.THRESHOLD, landmark(value * 18 // 10), early_resolvable=early)
+            return Design(MarketKind.THRESHOLD, landmark(value * 18 // 10), early_resolvable=early)
         case _:
-            return Design(Kind.DIRECTION)
+            return Design(MarketKind.DIRECTION)
 
 
 def ladder(value: int, buckets: int) -> tuple[int, ...]:

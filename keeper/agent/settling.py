@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from core.agent.book import Kind, Reading, Terms, VoidReason, decide, fault
-from core.feeds.rounds import Problem
+from core.agent.book import DecidingTerms, MarketKind, Reading, VoidReason, decide, fault
+from core.feeds.rounds import RoundProblem
 from keeper.opinions import NOBODY, Opinions
 
 STALE_PATIENCE_SECONDS = 15 * 60
@@ -19,7 +19,7 @@ BY_FINDING = 0
 class InEffect:
     """The round in effect at a moment, or why there is none."""
 
-    problem: Problem
+    problem: RoundProblem
     round_id: int = 0
     reading: Reading | None = None
 
@@ -28,7 +28,7 @@ class InEffect:
 class Facts:
     """An unsettled market at one block. `crossing`: a round at or over an early-resolvable target, in its interval."""
 
-    terms: Terms
+    terms: DecidingTerms
     is_open: bool  # as the contract says, not the index
     condemned: bool = False  # the Safe condemned its feed
     crossing: int | None = None
@@ -88,7 +88,7 @@ def decide_market(facts: Facts, now: int) -> Settle | Wait:
 
 def _by_readings(facts: Facts, end: InEffect, now: int) -> Settle | Wait:
     terms = facts.terms
-    start = facts.start or InEffect(Problem.OK)
+    start = facts.start or InEffect(RoundProblem.OK)
     verdict = decide(terms, end.reading, start.reading)
     if verdict.winner is not None:
         return Settle(RESOLVE, end.round_id, start.round_id, f"outcome {verdict.winner} has won")
@@ -108,7 +108,7 @@ def _by_readings(facts: Facts, end: InEffect, now: int) -> Settle | Wait:
     return Settle(VOID, end.round_id, start.round_id, f"{_word(reason)}{facts.opinions.remark}")
 
 
-def _too_early(terms: Terms, now: int) -> str:
+def _too_early(terms: DecidingTerms, now: int) -> str:
     left = terms.settles_after + 1 - now
     if now < terms.ends_at:
         return f"what decides it is measured until {terms.ends_at}"
@@ -124,7 +124,7 @@ def claim(facts: Facts) -> str | None:
         return None
     at_end = fault(facts.terms, end.reading, facts.terms.ends_at)
     at_start = None
-    if facts.terms.kind is Kind.DIRECTION and facts.start is not None:
+    if facts.terms.kind is MarketKind.DIRECTION and facts.start is not None:
         at_start = fault(facts.terms, facts.start.reading, facts.terms.start_at)
     if VoidReason.STALE not in (at_end, at_start) and VoidReason.NO_READING not in (at_end, at_start):
         return None
@@ -134,7 +134,7 @@ def claim(facts: Facts) -> str | None:
 
 def _unreadable(facts: Facts) -> bool:
     """A feed that answers and has no round proves that; one that does not answer proves nothing."""
-    proven = (Problem.OK, Problem.NO_ROUND)
+    proven = (RoundProblem.OK, RoundProblem.NO_ROUND)
     return any(each is not None and each.problem not in proven for each in (facts.end, facts.start))
 
 

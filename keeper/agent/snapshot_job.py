@@ -10,28 +10,28 @@ from core.contracts.feeds import PublishedFeed
 from core.log import get_logger
 from core.outbox import PUBLISHER
 from keeper import metrics
-from keeper.desk import Run
-from keeper.errands import Rest, Want
+from keeper.desk import JobRun
+from keeper.errands import RetryWaits, Want
 from keeper.sources import chainlink, http, simulated
 from keeper.sources.agreement import agree, check_move, check_time
-from keeper.sources.sample import Refused, Round, Sample, Why, dollars
+from keeper.sources.sample import LatestRound, Sample, SampleRefused, Why, dollars
 from keeper.sources.settings import (
     SIMULATED,
     AnySource,
     ChainlinkSource,
+    FeedSources,
     HttpSource,
-    Observed,
     SimulatedSource,
     load_sources,
 )
 
 log = get_logger(__name__)
 
-REST = Rest(after_success=0.0, after_failure=15.0, longest=120.0)
+REST = RetryWaits(after_success=0.0, after_failure=15.0, longest=120.0)
 FIRST_ROUND = (1 << 64) | 1
 
 
-async def snapshot(run: Run) -> None:
+async def snapshot(run: JobRun) -> None:
     problem = await run.lanes_problem(PUBLISHER)
     if problem is not None:
         run.report.skip("everything", problem)
@@ -43,18 +43,18 @@ async def snapshot(run: Run) -> None:
     await asyncio.gather(*(_observe(run, feed, configured.get(feed.key)) for feed in feeds))
 
 
-async def _observe(run: Run, feed: PublishedFeed, observed: Observed | None) -> None:
+async def _observe(run: JobRun, feed: PublishedFeed, observed: FeedSources | None) -> None:
     if observed is None and run.desk.is_local:
         observed = SIMULATED
     contract = run.desk.at(feed.address, "ObservationFeed")
     try:
         if observed is None:
-            raise Refused(Why.UNCONFIGURED, "no source is configured for it")
+            raise SampleRefused(Why.UNCONFIGURED, "no source is configured for it")
         last = await chainlink.latest_round(run.desk.client, contract, run.head)
         lag = int(await run.desk.client.read(contract.call("maxLag"), run.head))
         believed = await _believe(run, feed, contract, observed, last)
         sample = check_time(believed, last, run.now, lag)
-    except Refused as refusal:
+    except SampleRefused as refusal:
         metrics.REFUSALS.labels(feed.key, str(refusal.why)).inc()
         run.report.skip(feed.key, f"{refusal.why}: {refusal.message}")
         log.warning(refusal.message, action="keeper.no_observation", feed=feed.key, why=str(refusal.why))
@@ -75,13 +75,15 @@ async def _observe(run: Run, feed: PublishedFeed, observed: Observed | None) -> 
         metrics.OBSERVED.labels(feed.key).set(sample.value / 10**8)
 
 
-async def _believe(run: Run, feed: PublishedFeed, contract: Contract, observed: Observed, last: Round | None) -> Sample:
+async def _believe(
+    run: JobRun, feed: PublishedFeed, contract: Contract, observed: FeedSources, last: LatestRound | None
+) -> Sample:
     asked = [_sample(run, feed, contract, source, last) for source in observed.sources]
     answers = await asyncio.gather(*asked, return_exceptions=True)
     samples = [each for each in answers if isinstance(each, Sample)]
-    refusals = [each for each in answers if isinstance(each, Refused)]
+    refusals = [each for each in answers if isinstance(each, SampleRefused)]
     for each in answers:
-        if isinstance(each, BaseException) and not isinstance(each, Refused):
+        if isinstance(each, BaseException) and not isinstance(each, SampleRefused):
             raise each
     for refusal in refusals:
         log.warning(refusal.message, action="keeper.source_refused", feed=feed.key, why=str(refusal.why))
@@ -89,7 +91,9 @@ async def _believe(run: Run, feed: PublishedFeed, contract: Contract, observed: 
     return check_move(sample, last, observed.bounds, agreed=len(observed.sources) > 1)
 
 
-async def _sample(run: Run, feed: PublishedFeed, contract: Contract, source: AnySource, last: Round | None) -> Sample:
+async def _sample(
+    run: JobRun, feed: PublishedFeed, contract: Contract, source: AnySource, last: LatestRound | None
+) -> Sample:
     match source:
         case HttpSource():
             return await http.sample(run.keeper.http, source, run.now)
@@ -98,14 +102,14 @@ async def _sample(run: Run, feed: PublishedFeed, contract: Contract, source: Any
             return await chainlink.sample(run.desk.client, other, source, run.now, run.head)
         case SimulatedSource():
             if not run.desk.is_local:
-                raise Refused(Why.UNCONFIGURED, "simulated values are for local deployments only")
+                raise SampleRefused(Why.UNCONFIGURED, "simulated values are for local deployments only")
             home = await _home(run, feed, contract)
             return simulated.sample(last, home, run.keeper.how.simulation_seed, feed.key, run.now)
         case _:
             assert_never(source)
 
 
-async def _home(run: Run, feed: PublishedFeed, contract: Contract) -> int:
+async def _home(run: JobRun, feed: PublishedFeed, contract: Contract) -> int:
     """Where the walk began: the feed's first round."""
     answers: list[Any] = await run.read_all([contract.call("getRoundData", FIRST_ROUND)])
     return answers[0][1] if isinstance(answers[0], tuple) else simulated.first_value(feed.key)

@@ -6,11 +6,11 @@ from datetime import UTC, datetime
 
 from core.agent.document import feed_keys
 from core.cup import books, settling
-from keeper.desk import Run
+from keeper.desk import JobRun
 from keeper.report import Action
 
 
-async def follow_markets(run: Run) -> None:
+async def follow_markets(run: JobRun) -> None:
     """Settles whatever has ended, also when the tournament is over; opens new paper markets only while it runs."""
     now = datetime.now(UTC)
     finality_blocks = run.keeper.settings.chain("base").finality_blocks
@@ -31,6 +31,6 @@ async def follow_markets(run: Run) -> None:
                 run.report.actions.append(Action("cup-open", slug, "done", "a paper market beside the listed one"))
 
 
-def tournament_runs(run: Run, now: datetime) -> bool:
+def tournament_runs(run: JobRun, now: datetime) -> bool:
     opens, closes = run.keeper.settings.cup_opens_at, run.keeper.settings.cup_closes_at
     return opens is not None and closes is not None and opens <= now < closes

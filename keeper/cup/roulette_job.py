@@ -9,17 +9,17 @@ from datetime import UTC, datetime
 
 from core.chain import ChainClient
 from core.cup import rounds
-from core.cup.rounds import Round
+from core.cup.rounds import RouletteRound
 from core.db.types import bytes_of
 from keeper.cup.markets_job import tournament_runs
-from keeper.desk import Run
+from keeper.desk import JobRun
 from keeper.report import Action
 
 CONFIRMATIONS = 1
 """Blocks that must follow the beacon's, so that it does not vanish with the youngest block."""
 
 
-async def spin(run: Run) -> None:
+async def spin(run: JobRun) -> None:
     now = datetime.now(UTC)
     async with run.keeper.pool.connection() as connection:
         live = await rounds.latest(connection)
@@ -43,7 +43,7 @@ async def spin(run: Run) -> None:
         run.report.actions.append(Action("cup-round", f"round {opened.round_no}", "open", "betting for 45 s"))
 
 
-async def _finish(run: Run, live: Round, now: datetime) -> Round | None:
+async def _finish(run: JobRun, live: RouletteRound, now: datetime) -> RouletteRound | None:
     """The round with its result, or None while its beacon is not there."""
     target = f"round {live.round_no}"
     if live.chain_id != run.desk.chain_id:

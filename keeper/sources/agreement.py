@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from keeper.sources.sample import Refused, Round, Sample, Why, dollars
+from keeper.sources.sample import LatestRound, Sample, SampleRefused, Why, dollars
 
 BPS = 10_000
 
@@ -25,7 +25,7 @@ class Bounds:
     agree_within_bps: int = 200
 
 
-def agree(samples: Sequence[Sample], refusals: Sequence[Refused], bounds: Bounds) -> Sample:
+def agree(samples: Sequence[Sample], refusals: Sequence[SampleRefused], bounds: Bounds) -> Sample:
     """The value to believe. With two or more sources configured, two must agree; the lower of the closest pair counts.
 
     It is observed when the older of the two was.
@@ -34,32 +34,34 @@ def agree(samples: Sequence[Sample], refusals: Sequence[Refused], bounds: Bounds
     sane = [each for each in samples if bounds.lowest <= each.value <= bounds.highest]
     if not sane:
         if samples:
-            raise Refused(Why.ABSURD, f"{samples[0].source} says {dollars(samples[0].value)}, out of bounds")
+            raise SampleRefused(Why.ABSURD, f"{samples[0].source} says {dollars(samples[0].value)}, out of bounds")
         if refusals:
-            raise Refused(refusals[0].why, "; ".join(each.message for each in refusals))
-        raise Refused(Why.UNCONFIGURED, "no source is configured")
+            raise SampleRefused(refusals[0].why, "; ".join(each.message for each in refusals))
+        raise SampleRefused(Why.UNCONFIGURED, "no source is configured")
     if configured == 1:
         return sane[0]
     if len(sane) == 1:
         others = "; ".join(each.message for each in refusals) or "the others are out of bounds"
-        raise Refused(refusals[0].why if refusals else Why.ABSURD, f"only {sane[0].source} gives a value: {others}")
+        raise SampleRefused(
+            refusals[0].why if refusals else Why.ABSURD, f"only {sane[0].source} gives a value: {others}"
+        )
     ordered = sorted(sane, key=lambda each: (each.value, each.source))
     low, high = min(itertools.pairwise(ordered), key=lambda pair: pair[1].value - pair[0].value)
     if (high.value - low.value) * BPS > low.value * bounds.agree_within_bps:
-        raise Refused(
+        raise SampleRefused(
             Why.DISAGREE,
             f"{low.source} says {dollars(low.value)}, {high.source} says {dollars(high.value)}",
         )
     return Sample(low.value, min(low.observed_at, high.observed_at), f"{low.source} + {high.source}")
 
 
-def check_move(sample: Sample, last: Round | None, bounds: Bounds, *, agreed: bool) -> Sample:
+def check_move(sample: Sample, last: LatestRound | None, bounds: Bounds, *, agreed: bool) -> Sample:
     """The sample, unless a single source moved further from the last round than is believable at once."""
     if last is None or last.answer <= 0 or agreed:
         return sample
     moved = abs(sample.value - last.answer)
     if moved * BPS > last.answer * bounds.max_move_bps:
-        raise Refused(
+        raise SampleRefused(
             Why.ABSURD,
             f"{sample.source} says {dollars(sample.value)} after {dollars(last.answer)}; "
             "a second source would have to agree on such a move",
@@ -67,12 +69,12 @@ def check_move(sample: Sample, last: Round | None, bounds: Bounds, *, agreed: bo
     return sample
 
 
-def check_time(sample: Sample, last: Round | None, now: int, max_lag: int) -> Sample:
+def check_time(sample: Sample, last: LatestRound | None, now: int, max_lag: int) -> Sample:
     """The sample, if the feed can take it: later than the last round, not from the future, not too old."""
     if sample.observed_at > now:
-        raise Refused(Why.ABSURD, f"{sample.source} is {sample.observed_at - now} s ahead of the chain")
+        raise SampleRefused(Why.ABSURD, f"{sample.source} is {sample.observed_at - now} s ahead of the chain")
     if now - sample.observed_at > max_lag:
-        raise Refused(Why.LATE, f"{sample.source} is {now - sample.observed_at} s old, at most {max_lag} s count")
+        raise SampleRefused(Why.LATE, f"{sample.source} is {now - sample.observed_at} s old, at most {max_lag} s count")
     if last is not None and sample.observed_at <= last.updated_at:
-        raise Refused(Why.LATE, f"{sample.source} is no newer than the last round")
+        raise SampleRefused(Why.LATE, f"{sample.source} is no newer than the last round")
     return sample

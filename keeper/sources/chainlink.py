@@ -5,11 +5,11 @@ from __future__ import annotations
 from decimal import Decimal
 
 from core.chain import ChainClient, Contract, RpcError, RpcErrorKind
-from keeper.sources.sample import Refused, Round, Sample, Why, units
+from keeper.sources.sample import LatestRound, Sample, SampleRefused, Why, units
 from keeper.sources.settings import ChainlinkSource
 
 
-async def latest_round(client: ChainClient, feed: Contract, block: int) -> Round | None:
+async def latest_round(client: ChainClient, feed: Contract, block: int) -> LatestRound | None:
     """The feed's newest round at a block; None when it has none or cannot be read."""
     try:
         _, answer, _, updated_at, _ = await client.read(feed.call("latestRoundData"), block)
@@ -17,16 +17,16 @@ async def latest_round(client: ChainClient, feed: Contract, block: int) -> Round
         if error.kind not in (RpcErrorKind.REVERTED, RpcErrorKind.BAD_ANSWER):
             raise
         return None
-    return Round(answer, updated_at) if updated_at else None
+    return LatestRound(answer, updated_at) if updated_at else None
 
 
 async def sample(client: ChainClient, feed: Contract, source: ChainlinkSource, now: int, block: int) -> Sample:
     """The feed's newest answer, whatever its decimals, as one with 8."""
     found = await latest_round(client, feed, block)
     if found is None:
-        raise Refused(Why.DOWN, f"{source.name} has no round")
+        raise SampleRefused(Why.DOWN, f"{source.name} has no round")
     if now - found.updated_at > source.max_age_seconds:
-        raise Refused(Why.LATE, f"{source.name} was last updated {now - found.updated_at} s ago")
+        raise SampleRefused(Why.LATE, f"{source.name} was last updated {now - found.updated_at} s ago")
     decimals = int(await client.read(feed.call("decimals"), block))
     scale = Decimal(10) ** -decimals
     value = units(Decimal(found.answer) * scale, source.multiply)

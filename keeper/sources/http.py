@@ -9,7 +9,7 @@ from typing import Any
 import aiohttp
 
 from core.log import redact_text
-from keeper.sources.sample import Refused, Sample, Why, units
+from keeper.sources.sample import Sample, SampleRefused, Why, units
 from keeper.sources.settings import HttpSource
 
 MAX_BODY_BYTES = 2_000_000
@@ -22,13 +22,15 @@ async def sample(http: aiohttp.ClientSession, source: HttpSource, now: int) -> S
     document = await _document(http, source)
     number = _at(document, source.value, source.name)
     if isinstance(number, bool) or not isinstance(number, int | Decimal | str):
-        raise Refused(Why.ABSURD, f"{source.name} has {type(number).__name__} where {source.value} should be a number")
+        raise SampleRefused(
+            Why.ABSURD, f"{source.name} has {type(number).__name__} where {source.value} should be a number"
+        )
     observed_at = now
     if source.observed_at is not None:
         told = units(_at(document, source.observed_at, source.name)) // 10**8
         observed_at = told // 1000 if told > MILLISECONDS_FROM else told
         if now - observed_at > source.max_age_seconds:
-            raise Refused(Why.LATE, f"{source.name} is {now - observed_at} s old")
+            raise SampleRefused(Why.LATE, f"{source.name} is {now - observed_at} s old")
         # A little ahead is a clock that runs fast; the chain's own clock bounds what may be posted.
         observed_at = min(observed_at, now)
     return Sample(units(number, source.multiply), observed_at, source.name)
@@ -39,20 +41,20 @@ async def _document(http: aiohttp.ClientSession, source: HttpSource) -> Any:
     try:
         async with http.get(source.url, timeout=timeout, headers={"Accept": "application/json"}) as response:
             if response.status != 200:
-                raise Refused(Why.DOWN, f"{source.name} answers {response.status}")
+                raise SampleRefused(Why.DOWN, f"{source.name} answers {response.status}")
             body = await response.content.read(MAX_BODY_BYTES + 1)
             while len(body) <= MAX_BODY_BYTES and (more := await response.content.read(MAX_BODY_BYTES)):
                 body += more
     except TimeoutError:
-        raise Refused(Why.LATE, f"{source.name} did not answer within {source.timeout_seconds:g} s") from None
+        raise SampleRefused(Why.LATE, f"{source.name} did not answer within {source.timeout_seconds:g} s") from None
     except aiohttp.ClientError as error:
-        raise Refused(Why.DOWN, f"{source.name} cannot be reached: {redact_text(str(error))}") from None
+        raise SampleRefused(Why.DOWN, f"{source.name} cannot be reached: {redact_text(str(error))}") from None
     if len(body) > MAX_BODY_BYTES:
-        raise Refused(Why.ABSURD, f"{source.name} answers with more than {MAX_BODY_BYTES} bytes")
+        raise SampleRefused(Why.ABSURD, f"{source.name} answers with more than {MAX_BODY_BYTES} bytes")
     try:
         return json.loads(body, parse_float=Decimal, parse_constant=_no_number)
     except (ValueError, RecursionError):
-        raise Refused(Why.ABSURD, f"{source.name} does not answer with JSON") from None
+        raise SampleRefused(Why.ABSURD, f"{source.name} does not answer with JSON") from None
 
 
 def _no_number(word: str) -> None:
@@ -66,5 +68,5 @@ def _at(document: Any, path: str, name: str) -> Any:
         try:
             found = found[int(part)] if isinstance(found, list) else found[part]
         except (KeyError, IndexError, TypeError, ValueError):
-            raise Refused(Why.ABSURD, f"{name} has no {path} in its answer") from None
+            raise SampleRefused(Why.ABSURD, f"{name} has no {path} in its answer") from None
     return found

@@ -20,7 +20,7 @@ class Why(StrEnum):
     DISAGREE = "disagree"
 
 
-class Refused(Exception):
+class SampleRefused(Exception):
     """No usable sample; `why` is a word for metrics, the message a sentence."""
 
     def __init__(self, why: Why, message: str) -> None:
@@ -39,7 +39,7 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True)
-class Round:
+class LatestRound:
     """The latest round of a feed."""
 
     answer: int
@@ -52,9 +52,9 @@ def units(number: Decimal | int | str, multiply: Decimal = Decimal(1)) -> int:
         value = (Decimal(number) * multiply * ONE).to_integral_value(rounding=ROUND_DOWN)
         whole = int(value)
     except (InvalidOperation, ValueError, OverflowError):
-        raise Refused(Why.ABSURD, f"{str(number)[:40]!r} is not a number") from None
+        raise SampleRefused(Why.ABSURD, f"{str(number)[:40]!r} is not a number") from None
     if not 0 < whole <= INT192_MAX:
-        raise Refused(Why.ABSURD, f"{str(number)[:40]} is not a positive amount a feed can hold")
+        raise SampleRefused(Why.ABSURD, f"{str(number)[:40]} is not a positive amount a feed can hold")
     return whole
 
 

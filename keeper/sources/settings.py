@@ -76,7 +76,7 @@ class SimulatedSource(_Part):
 AnySource = Annotated[HttpSource | ChainlinkSource | SimulatedSource, Field(discriminator="kind")]
 
 
-class Observed(_Part):
+class FeedSources(_Part):
     """One feed's sources and what its values may be."""
 
     sources: Annotated[tuple[AnySource, ...], Field(min_length=1)]
@@ -95,12 +95,12 @@ class Observed(_Part):
         )
 
 
-SIMULATED = Observed(sources=(SimulatedSource(kind="simulated"),))
+SIMULATED = FeedSources(sources=(SimulatedSource(kind="simulated"),))
 
-_FILE = TypeAdapter(dict[str, Observed])
+_FILE = TypeAdapter(dict[str, FeedSources])
 
 
-def load_sources(path: Path | None) -> dict[str, Observed]:
+def load_sources(path: Path | None) -> dict[str, FeedSources]:
     """Per feed key; empty without a file. ConfigError saying what is wrong where."""
     if path is None:
         return {}

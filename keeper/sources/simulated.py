@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 
-from keeper.sources.sample import ONE, Round, Sample
+from keeper.sources.sample import ONE, LatestRound, Sample
 
 # Dollars; what an observation feed without a round begins at, and local pools. Price feeds begin with the rounds they
 # were set up with.
@@ -35,7 +35,7 @@ def first_value(key: str) -> int:
     return FIRST_DOLLARS.get(key, OTHERS_FIRST_DOLLARS) * ONE
 
 
-def step(last: Round, home: int, seed: str, key: str, now: int) -> int:
+def step(last: LatestRound, home: int, seed: str, key: str, now: int) -> int:
     """The value at `now`, in the feed's 8 decimals, at least 1. Every division rounds towards zero or down."""
     seconds = min(max(now - last.updated_at, 1), MAX_STEP_SECONDS)
     # Standard deviation grows with the square root of time; isqrt of seconds * 1e6 keeps three decimals.
@@ -45,7 +45,7 @@ def step(last: Round, home: int, seed: str, key: str, now: int) -> int:
     return max(1, last.answer + noise + pull)
 
 
-def sample(last: Round | None, home: int, seed: str, key: str, now: int) -> Sample:
+def sample(last: LatestRound | None, home: int, seed: str, key: str, now: int) -> Sample:
     value = first_value(key) if last is None else step(last, home, seed, key, now)
     return Sample(value, now, "simulated")
 

@@ -11,19 +11,19 @@ from core.outbox import KEEPER
 from core.stock.projection import market_of, may_be_owed, position_of, vintage_of
 from core.stock.vested import Moment
 from keeper import metrics
-from keeper.desk import Run
-from keeper.errands import Rest, Want, after_refusals
-from keeper.stock.delivering import Due, Holding, deliveries, dues, poke, residue_due
+from keeper.desk import JobRun
+from keeper.errands import RetryWaits, Want, after_refusals
+from keeper.stock.delivering import DuePosition, Holding, deliveries, dues, poke, residue_due
 
-REST = Rest(after_success=120.0, after_failure=20.0, longest=3600.0)
-SWEEP_REST = Rest(after_success=3600.0)
+REST = RetryWaits(after_success=120.0, after_failure=20.0, longest=3600.0)
+SWEEP_REST = RetryWaits(after_success=3600.0)
 AT_MOST = 1_000
 """Positions sent in one run, and read at once; the rest is for the next."""
 
 MARKETS, POSITIONS, VINTAGES = stock_market.c, stock_position.c, stock_vintage.c
 
 
-async def deliver(run: Run) -> None:
+async def deliver(run: JobRun) -> None:
     if run.index is None:
         run.report.skip("everything", "the index has read nothing of this chain yet")
         return
@@ -34,7 +34,7 @@ async def deliver(run: Run) -> None:
     await _sweep(run)
 
 
-async def _pay(run: Run, now: Moment) -> None:
+async def _pay(run: JobRun, now: Moment) -> None:
     settler = run.desk.contract("VestedMarkets")
     for batch in deliveries(await _ready(run, now)):
         call = settler.call("deliver", [due.position_id for due in batch])
@@ -51,10 +51,10 @@ async def _pay(run: Run, now: Moment) -> None:
         await run.ask(want, after_refusals(min(due.failed for due in batch), REST))
 
 
-async def _ready(run: Run, now: Moment) -> list[Due]:
+async def _ready(run: JobRun, now: Moment) -> list[DuePosition]:
     """What is owed and may be sent now, page by page. However many candidates are owed nothing or must wait (the token
     refuses their owner, an attempt is under way), they never hide those behind them."""
-    ready: list[Due] = []
+    ready: list[DuePosition] = []
     owed_in_all = 0
     after = (-1, -1)
     while len(ready) < AT_MOST:
@@ -69,13 +69,13 @@ async def _ready(run: Run, now: Moment) -> list[Due]:
     return ready
 
 
-async def _free(run: Run, owed: list[Due]) -> list[Due]:
+async def _free(run: JobRun, owed: list[DuePosition]) -> list[DuePosition]:
     """Those that need not wait; the others are told in the report."""
     waiting: dict[str, str | None] = {}
     for failed in {due.failed for due in owed}:
         subjects = [due.subject for due in owed if due.failed == failed]
         waiting |= await run.free(subjects, after_refusals(failed, REST))
-    free: list[Due] = []
+    free: list[DuePosition] = []
     for due in owed:
         reason = waiting[due.subject]
         if reason is None:
@@ -85,7 +85,7 @@ async def _free(run: Run, owed: list[Due]) -> list[Due]:
     return free
 
 
-async def _holdings(run: Run, after: tuple[int, int]) -> list[Holding]:
+async def _holdings(run: JobRun, after: tuple[int, int]) -> list[Holding]:
     """Positions that may be owed something, in the order of how often the token refused them, then of their ids.
     `after` is where the page before ended."""
     place = tuple_(POSITIONS.failed_deliveries, POSITIONS.position_id)
@@ -116,7 +116,7 @@ async def _holdings(run: Run, after: tuple[int, int]) -> list[Holding]:
     ]
 
 
-async def _poke(run: Run, now: Moment) -> None:
+async def _poke(run: JobRun, now: Moment) -> None:
     """Open markets only: settling finalizes the pending vintage itself."""
     entered = (
         select(func.max(POSITIONS.entered_at))
@@ -147,7 +147,7 @@ async def _poke(run: Run, now: Moment) -> None:
         await run.ask(want, REST)
 
 
-async def _residue(run: Run) -> None:
+async def _residue(run: JobRun) -> None:
     query = select(stock_market).where(MARKETS.closed_tx.is_not(None), MARKETS.residue_tx.is_(None))
     async with run.keeper.engine.connect() as connection:
         rows: list[Any] = list((await connection.execute(query)).all())
@@ -170,7 +170,7 @@ async def _residue(run: Run) -> None:
         await run.ask(want, REST)
 
 
-async def _sweep(run: Run) -> None:
+async def _sweep(run: JobRun) -> None:
     settler = run.desk.contract("VestedMarkets")
     fees = int(str(await run.read(settler.call("feesAccrued"))))
     least = run.keeper.how.sweep_from_units

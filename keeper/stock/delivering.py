@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from core.stock.vested import Market, Moment, Position, Vintage, finished, residue, settlement
+from core.stock.vested import Moment, Position, VestedMarket, Vintage, finished, residue, settlement
 
 BATCH = 50
 """Positions in one `deliver`."""
@@ -15,7 +15,7 @@ POKE_AFTER_SECONDS = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Due:
+class DuePosition:
     """A position that is owed something now; token units."""
 
     position_id: int
@@ -34,32 +34,32 @@ class Due:
 class Holding:
     """A position with its market and vintage, as the index has them."""
 
-    market: Market
+    market: VestedMarket
     position: Position
     vintage: Vintage
     failed: int
 
 
-def dues(holdings: Iterable[Holding], now: Moment) -> list[Due]:
+def dues(holdings: Iterable[Holding], now: Moment) -> list[DuePosition]:
     """Those that a delivery would send something to, by market and position."""
     found = []
     for held in holdings:
         total = settlement(held.market, held.position, held.vintage, now).total
         if total:
             found.append(
-                Due(held.position.position_id, held.position.market_id, total, held.failed, held.market.settled)
+                DuePosition(held.position.position_id, held.position.market_id, total, held.failed, held.market.settled)
             )
     return sorted(found, key=lambda due: (due.market_id, due.position_id))
 
 
-def deliveries(ready: Sequence[Due]) -> list[tuple[Due, ...]]:
+def deliveries(ready: Sequence[DuePosition]) -> list[tuple[DuePosition, ...]]:
     """In batches. One that the token refused before goes with its like, so it never delays the others."""
     fresh = [due for due in ready if not due.failed]
     again = [due for due in ready if due.failed]
     return [tuple(group[start : start + BATCH]) for group in (fresh, again) for start in range(0, len(group), BATCH)]
 
 
-def poke(market: Market, entered_at: int, now: Moment) -> str | None:
+def poke(market: VestedMarket, entered_at: int, now: Moment) -> str | None:
     """Why its pending vintage should be finalized, or None. entered_at: chain time of the vintage's last entry."""
     if market.vintage is None or market.settled or not finished(market, now):
         return None
@@ -67,7 +67,7 @@ def poke(market: Market, entered_at: int, now: Moment) -> str | None:
     return f"its vintage {market.vintage.number} waits since {waited} s" if waited >= POKE_AFTER_SECONDS else None
 
 
-def residue_due(market: Market) -> int:
+def residue_due(market: VestedMarket) -> int:
     """Floor dust that may go to the treasury now: every winning position has been paid."""
     if not market.settled or market.residue_claimed or market.unpaid_principal:
         return 0

@@ -13,16 +13,16 @@ from sqlalchemy import func, select
 
 from core.db.schema.index_stock import stock_market
 from core.outbox import OPENER
-from keeper.desk import Run
-from keeper.errands import Rest, Want
+from keeper.desk import JobRun
+from keeper.errands import RetryWaits, Want
 from keeper.stock.opening import (
     NOT_AFTER_MARGIN_SECONDS,
     DrillPlan,
     FeedState,
     ListedKey,
+    ListingTerms,
     Opening,
     Purse,
-    Terms,
     affordable,
     decide_drills,
     decide_openings,
@@ -30,15 +30,15 @@ from keeper.stock.opening import (
 )
 from keeper.stock.sessions import Family, daily_window, sessions_around, weekly_window
 
-REST = Rest(after_success=600.0)
-DRILL_REST = Rest(after_success=0.0, longest=120.0)
+REST = RetryWaits(after_success=600.0)
+DRILL_REST = RetryWaits(after_success=0.0, longest=120.0)
 DRILLS = DrillPlan()
 LISTED_SINCE_SECONDS = 30 * 86_400
 
 MARKETS = stock_market.c
 
 
-async def open_markets(run: Run) -> None:
+async def open_markets(run: JobRun) -> None:
     if await _cannot_list(run):
         return
     how = run.keeper.how
@@ -53,7 +53,7 @@ async def open_markets(run: Run) -> None:
     await _open(run, openings, REST)
 
 
-async def open_drills(run: Run) -> None:
+async def open_drills(run: JobRun) -> None:
     if await _cannot_list(run):
         return
     finals, last_opened = await _drills(run)
@@ -65,7 +65,7 @@ async def open_drills(run: Run) -> None:
         await _open(run, [opening], DRILL_REST, subject=f"stock:drill:{opening.feed.ticker}")
 
 
-async def open_refund_drill(run: Run) -> None:
+async def open_refund_drill(run: JobRun) -> None:
     if await _cannot_list(run):
         return
     allowed = [feed for feed in await feed_states(run) if feed.allowed]
@@ -75,7 +75,7 @@ async def open_refund_drill(run: Run) -> None:
     await _open(run, [refund_drill(allowed[0], run.now, DRILLS)], DRILL_REST, subject="stock:refund-drill")
 
 
-async def feed_states(run: Run) -> list[FeedState]:
+async def feed_states(run: JobRun) -> list[FeedState]:
     """The deployment's feeds as the lister knows them at this run's head."""
     lister, feeds = run.desk.contract("MarketLister"), run.desk.deployment.price_feeds
     answers: list[Any] = await run.read_all([lister.call("feed", feed.proxy) for feed in feeds])
@@ -91,7 +91,7 @@ async def feed_states(run: Run) -> list[FeedState]:
     ]
 
 
-async def _cannot_list(run: Run) -> bool:
+async def _cannot_list(run: JobRun) -> bool:
     """Says why nothing may be listed now, if so: money is only put down where the present state is known."""
     problem = run.index_problem() or await run.lanes_problem(OPENER)
     if problem is None and await run.read(run.desk.contract("VestedMarkets").call("entriesPaused")):
@@ -101,7 +101,7 @@ async def _cannot_list(run: Run) -> bool:
     return problem is not None
 
 
-async def _listed(run: Run) -> set[ListedKey]:
+async def _listed(run: JobRun) -> set[ListedKey]:
     query = select(MARKETS.feed, MARKETS.family, MARKETS.strike_time, MARKETS.final_time).where(
         MARKETS.strike_time > run.now - LISTED_SINCE_SECONDS
     )
@@ -110,7 +110,7 @@ async def _listed(run: Run) -> set[ListedKey]:
     return {("0x" + row.feed.hex(), row.family, row.strike_time, row.final_time) for row in rows}
 
 
-async def _drills(run: Run) -> tuple[dict[str, int], int | None]:
+async def _drills(run: JobRun) -> tuple[dict[str, int], int | None]:
     query = (
         select(MARKETS.feed, func.max(MARKETS.final_time), func.max(MARKETS.created_at))
         .where(MARKETS.family == int(Family.DRILL), MARKETS.created_at > run.now - LISTED_SINCE_SECONDS)
@@ -121,7 +121,7 @@ async def _drills(run: Run) -> tuple[dict[str, int], int | None]:
     return {"0x" + feed.hex(): final for feed, final, _ in rows}, max((opened for *_, opened in rows), default=None)
 
 
-async def _open(run: Run, openings: Sequence[Opening], rest: Rest, *, subject: str | None = None) -> None:
+async def _open(run: JobRun, openings: Sequence[Opening], rest: RetryWaits, *, subject: str | None = None) -> None:
     """Asks for the openings the opener can pay for, after an allowance where one is needed."""
     ready = []
     subjects = [subject or each.subject for each in openings]
@@ -140,7 +140,7 @@ async def _open(run: Run, openings: Sequence[Opening], rest: Rest, *, subject: s
     balance, allowance = await run.read_all(
         [erc20.call("balanceOf", opener), erc20.call("allowance", opener, lister.address)]
     )
-    terms = Terms(*(deployment.param(name) for name in ("seedPerLeg", "minEntry", "maxEntry")))
+    terms = ListingTerms(*(deployment.param(name) for name in ("seedPerLeg", "minEntry", "maxEntry")))
     purse = Purse(int(str(balance)), int(str(allowance)))
     payable, short, approval = affordable([opening for opening, _ in ready], terms, purse)
     for unlisted in short:
@@ -157,7 +157,7 @@ async def _open(run: Run, openings: Sequence[Opening], rest: Rest, *, subject: s
             to=token,
             data=call.data,
         )
-        action = await run.ask(want, Rest(after_success=30.0))
+        action = await run.ask(want, RetryWaits(after_success=30.0))
         if action is None:
             run.report.skip_all([opening.target for opening in payable], "its seed waits for an allowance")
             return
@@ -167,7 +167,7 @@ async def _open(run: Run, openings: Sequence[Opening], rest: Rest, *, subject: s
         await run.ask(_want(run, opening, by_opening[opening], terms, depends_on), rest)
 
 
-def _want(run: Run, opening: Opening, subject: str, terms: Terms, depends_on: int | None) -> Want:
+def _want(run: JobRun, opening: Opening, subject: str, terms: ListingTerms, depends_on: int | None) -> Want:
     window = opening.window
     call = run.desk.contract("MarketLister").call(
         "open",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
-from keeper.stock.sessions import Family, NotNow, Window, said
+from keeper.stock.sessions import Family, MarketWindow, NotNow, said
 
 NOT_AFTER_MARGIN_SECONDS = 5
 """A listing must be mined this long before its strike; the relayer gives it up at that moment."""
@@ -26,7 +26,7 @@ class FeedState:
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class ListingTerms:
     """What the venue lists with; token units."""
 
     seed_per_leg: int
@@ -39,7 +39,7 @@ class Opening:
     """One market to list."""
 
     feed: FeedState
-    window: Window
+    window: MarketWindow
     max_strike_age: int
     max_final_age: int
 
@@ -64,12 +64,12 @@ ListedKey = tuple[str, int, int, int]
 """Feed address in lower case, family, strike and final time."""
 
 
-def listed_key(feed: str, window: Window) -> ListedKey:
+def listed_key(feed: str, window: MarketWindow) -> ListedKey:
     return feed.lower(), int(window.family), window.strike, window.final
 
 
 def decide_openings(
-    feeds: Sequence[FeedState], windows: Sequence[Window | NotNow], listed: Set[ListedKey]
+    feeds: Sequence[FeedState], windows: Sequence[MarketWindow | NotNow], listed: Set[ListedKey]
 ) -> tuple[list[Opening], list[Unlisted]]:
     """For every feed and family: an opening, or why there is none. The nearest strike first."""
     openings: list[Opening] = []
@@ -99,7 +99,7 @@ class Purse:
 
 
 def affordable(
-    openings: Sequence[Opening], terms: Terms, purse: Purse
+    openings: Sequence[Opening], terms: ListingTerms, purse: Purse
 ) -> tuple[list[Opening], list[Unlisted], int | None]:
     """The openings whose seeds the balance covers, those it does not, and the allowance to ask for (None: enough)."""
     each = 2 * terms.seed_per_leg
@@ -151,11 +151,11 @@ def decide_drills(
     wanting.sort(key=lambda each: each[:2])
     feed = wanting[0][2]
     unlisted += [Unlisted(f"{ticker} drill", "another ticker's is opened first") for _, ticker, _ in wanting[1:]]
-    window = Window(Family.DRILL, now + plan.lead, now + plan.lead + plan.life)
+    window = MarketWindow(Family.DRILL, now + plan.lead, now + plan.lead + plan.life)
     return Opening(feed, window, feed.max_strike_age, feed.max_final_age), unlisted
 
 
 def refund_drill(feed: FeedState, now: int, plan: DrillPlan) -> Opening:
     """A short market that will provably be void: no round is young enough for it, so every stake goes back."""
-    window = Window(Family.DRILL, now + plan.lead, now + plan.lead + plan.life)
+    window = MarketWindow(Family.DRILL, now + plan.lead, now + plan.lead + plan.life)
     return Opening(feed, window, REFUND_DRILL_AGE_SECONDS, REFUND_DRILL_AGE_SECONDS)

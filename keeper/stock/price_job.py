@@ -7,18 +7,18 @@ from typing import Any
 from core.chain import Call, RpcError
 from core.outbox import KEEPER
 from keeper import metrics
-from keeper.desk import Run
-from keeper.errands import Rest, Want
+from keeper.desk import JobRun
+from keeper.errands import RetryWaits, Want
 from keeper.sources import simulated
-from keeper.sources.sample import Round, dollars
+from keeper.sources.sample import LatestRound, dollars
 
-REST = Rest(after_success=0.0, after_failure=15.0, longest=120.0)
+REST = RetryWaits(after_success=0.0, after_failure=15.0, longest=120.0)
 FIRST_ROUND = (1 << 64) | 1
 LATE_SECONDS = 120
 """A price that could not be written for so long is not written any more: the next one is better."""
 
 
-async def move_prices(run: Run) -> None:
+async def move_prices(run: JobRun) -> None:
     """Each feed's next round. One at a time per feed, so that its times never go back."""
     feeds = run.desk.deployment.price_feeds
     bound = [run.desk.at(feed.proxy, "LocalFeed") for feed in feeds]
@@ -37,7 +37,7 @@ async def move_prices(run: Run) -> None:
         await _push(run, feed.ticker, bound[position].call("push", value, run.now), value)
 
 
-async def _push(run: Run, ticker: str, call: Call, value: int) -> None:
+async def _push(run: JobRun, ticker: str, call: Call, value: int) -> None:
     want = Want(
         kind="price",
         subjects=(f"local:price:{ticker}",),
@@ -54,8 +54,8 @@ async def _push(run: Run, ticker: str, call: Call, value: int) -> None:
         metrics.OBSERVED.labels(ticker).set(value / 10**8)
 
 
-def _round(answer: Any) -> Round | None:
+def _round(answer: Any) -> LatestRound | None:
     if isinstance(answer, RpcError):
         return None
     _, value, _, updated_at, _ = answer
-    return Round(value, updated_at) if updated_at else None
+    return LatestRound(value, updated_at) if updated_at else None

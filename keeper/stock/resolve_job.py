@@ -9,21 +9,21 @@ from sqlalchemy import select
 
 from core.chain import Call, ChainClient, RpcError
 from core.db.schema.index_stock import stock_market
-from core.feeds.rounds import Problem, Status
+from core.feeds.rounds import RoundProblem, Status
 from core.outbox import KEEPER
 from keeper import metrics, sightings
-from keeper.desk import Run
-from keeper.errands import Rest, Want
+from keeper.desk import JobRun
+from keeper.errands import RetryWaits, Want
 from keeper.opinions import Word, ask_each
 from keeper.stock.settling import Facts, Wait, decide
 
-REST = Rest(after_success=120.0, after_failure=15.0, longest=900.0)
+REST = RetryWaits(after_success=120.0, after_failure=15.0, longest=900.0)
 OPEN = 1  # VestedMarkets.Status
 
 MARKETS = stock_market.c
 
 
-async def resolve_markets(run: Run) -> None:
+async def resolve_markets(run: JobRun) -> None:
     due = await _due(run)
     metrics.DUE.labels(run.report.job, "markets").set(len(due))
     for row, facts in zip(due, await _facts(run, due), strict=True):
@@ -46,7 +46,7 @@ async def resolve_markets(run: Run) -> None:
         await run.ask(want, REST)
 
 
-async def _due(run: Run) -> list[Any]:
+async def _due(run: JobRun) -> list[Any]:
     """Markets past their bell that the index holds open."""
     query = (
         select(
@@ -65,7 +65,7 @@ async def _due(run: Run) -> list[Any]:
         return list((await connection.execute(query)).all())
 
 
-async def _facts(run: Run, due: list[Any]) -> list[Facts]:
+async def _facts(run: JobRun, due: list[Any]) -> list[Facts]:
     """What settler, resolver and round finder say at this run's head."""
     settler, resolver = run.desk.contract("VestedMarkets"), run.desk.contract("RoundResolver")
     calls = []
@@ -91,8 +91,8 @@ async def _facts(run: Run, due: list[Any]) -> list[Facts]:
             status=Status(preview[0]),
             strike_round=strike[0],
             final_round=final[0],
-            strike_problem=Problem(strike[1]),
-            final_problem=Problem(final[1]),
+            strike_problem=RoundProblem(strike[1]),
+            final_problem=RoundProblem(final[1]),
         )
         for row, market, preview, strike, final in zip(
             due, answers[::4], answers[1::4], answers[2::4], answers[3::4], strict=True
@@ -100,7 +100,7 @@ async def _facts(run: Run, due: list[Any]) -> list[Facts]:
     ]
 
 
-async def _agreement(run: Run, facts: Facts) -> Facts:
+async def _agreement(run: JobRun, facts: Facts) -> Facts:
     """The facts, with whether an earlier read and what each other node say what this one says about staleness."""
     if facts.status is not Status.STALE or not facts.is_open:
         return facts

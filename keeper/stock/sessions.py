@@ -39,7 +39,7 @@ class Session:
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class MarketWindow:
     """What a market compares: the reading at `strike` with the one at `final`."""
 
     family: Family
@@ -55,13 +55,13 @@ class NotNow:
     reason: str
 
 
-def daily_window(sessions: Sequence[Session], now: int, lead: int) -> Window | NotNow:
+def daily_window(sessions: Sequence[Session], now: int, lead: int) -> MarketWindow | NotNow:
     """The next session, open to close, once it is at most `lead` away."""
     coming = next((each for each in sessions if each.opens - now >= MIN_LEAD_SECONDS), None)
     return _listed_from(Family.DAILY, coming, coming, now, lead)
 
 
-def weekly_window(sessions: Sequence[Session], now: int, lead: int) -> Window | NotNow:
+def weekly_window(sessions: Sequence[Session], now: int, lead: int) -> MarketWindow | NotNow:
     """The next week whose first bell has not rung: its first open to its last close."""
     for week in weeks(sessions):
         if week[0].opens - now >= MIN_LEAD_SECONDS:
@@ -78,13 +78,15 @@ def weeks(sessions: Sequence[Session]) -> list[list[Session]]:
     return list(found.values())
 
 
-def _listed_from(family: Family, first: Session | None, last: Session | None, now: int, lead: int) -> Window | NotNow:
+def _listed_from(
+    family: Family, first: Session | None, last: Session | None, now: int, lead: int
+) -> MarketWindow | NotNow:
     if first is None or last is None:
         return NotNow(family, "the calendar holds no session that is still to open")
     if first.opens - now > lead:
         opens, listed = said(first.opens), said(first.opens - lead)
         return NotNow(family, f"the next bell is at {opens}; it is listed from {listed} on")
-    return Window(family, first.opens, last.closes)
+    return MarketWindow(family, first.opens, last.closes)
 
 
 def said(moment: int) -> str:

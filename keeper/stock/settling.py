@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from core.feeds.rounds import PAUSE_PATIENCE, Problem, Status
+from core.feeds.rounds import PAUSE_PATIENCE, RoundProblem, Status
 from keeper.opinions import NOBODY, Opinions
 
 AFTER_BELL_SECONDS = 60
@@ -26,8 +26,8 @@ class Facts:
     status: Status
     strike_round: int = 0
     final_round: int = 0
-    strike_problem: Problem = Problem.OK
-    final_problem: Problem = Problem.OK
+    strike_problem: RoundProblem = RoundProblem.OK
+    final_problem: RoundProblem = RoundProblem.OK
     agreed: bool = False  # two reads, apart, say the same
     opinions: Opinions = NOBODY  # of the other nodes
 
@@ -100,6 +100,6 @@ def _resolver(function: str, facts: Facts, why: str) -> Settle:
 
 
 def _problem(facts: Facts) -> str:
-    which = "strike" if facts.strike_problem is not Problem.OK else "final"
+    which = "strike" if facts.strike_problem is not RoundProblem.OK else "final"
     problem = facts.strike_problem if which == "strike" else facts.final_problem
     return f"no {which} reading can be proven ({problem.name.lower().replace('_', ' ')})"

@@ -27,7 +27,7 @@ import uvloop
 from core.db.migrate import migrate
 from core.local.postgres import UNSAFE_BUT_FAST, prepare_postgres, start_postgres
 from core.local.process import RunningProcess, SpawnPlan, free_port, start_process
-from scripts._bench.http_load import Load, load
+from scripts._bench.http_load import LoadResult, load
 from scripts._stack import wallets
 from tests.support.genesis import chain, genesis
 from tests.support.stock_chain import FLAT_PRICE, USDG, StockChain
@@ -68,8 +68,8 @@ async def _measure(service: StockService, folder: Path, memory_requests: int) ->
 async def _compare(service: StockService, path: str, folder: Path) -> dict[str, Any]:
     body = await asyncio.to_thread(_get, f"{service.url}{path}")
     (folder / "body").write_bytes(body)
-    ours: list[Load] = []
-    bare: list[Load] = []
+    ours: list[LoadResult] = []
+    bare: list[LoadResult] = []
     with _bare(folder) as (port, bare_pid):
         await load(port, "/", 2_000, connections=CONNECTIONS)
         await load(service.port, path, 2_000, connections=CONNECTIONS)

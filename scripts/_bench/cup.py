@@ -31,7 +31,7 @@ from eth_utils.crypto import keccak
 from api.app import make_app, serve
 from api.context import open_context
 from api.cup.surface import cup_surface
-from core.agent.book import Kind
+from core.agent.book import MarketKind
 from core.agent.document import Specification
 from core.config import ApiSecrets, Settings
 from core.cup import books, messages, wallets
@@ -140,7 +140,7 @@ async def _trades(database_url: str, session: aiohttp.ClientSession) -> dict[str
             times = {"opens_at": opens, "closes_at": opens + 3_600, "ends_at": opens + 7_200}
             ends = {"settles_after": opens + 7_260, "voids_after": opens + 10_860}
             spec = Specification(
-                Kind.THRESHOLD, feed, 1, (), False, False, 1, start_at=0, early_from=0, **times, **ends
+                MarketKind.THRESHOLD, feed, 1, (), False, False, 1, start_at=0, early_from=0, **times, **ends
             )
             await connection.execute(_LISTED.encode(), (number, key, feed, *times.values(), *ends.values()))
             listing = listing_of(key, spec, (10_000_000, 10_000_000), None)

@@ -41,7 +41,7 @@ READY_SECONDS = 60.0
 class Reader(asyncio.Protocol):
     """Counts messages and says when one has come."""
 
-    def __init__(self, crowd: Crowd) -> None:
+    def __init__(self, crowd: ReaderCrowd) -> None:
         self._crowd = crowd
 
     def data_received(self, data: bytes) -> None:
@@ -51,7 +51,7 @@ class Reader(asyncio.Protocol):
             self._crowd.arrived(time.perf_counter())
 
 
-class Crowd:
+class ReaderCrowd:
     """All readers together: how many are open, and when the last message arrived."""
 
     def __init__(self) -> None:
@@ -75,7 +75,7 @@ class Crowd:
 
 
 async def _measure(database_url: str, port: int, pid: int) -> dict[str, Any]:
-    crowd, loop = Crowd(), asyncio.get_running_loop()
+    crowd, loop = ReaderCrowd(), asyncio.get_running_loop()
     request = (
         f"GET /api/agent/v1/events?wallet=0x{WALLET.hex()} HTTP/1.1\r\nHost: 127.0.0.1\r\n"
         "Accept: text/event-stream\r\n\r\n"
@@ -124,7 +124,7 @@ async def _measure(database_url: str, port: int, pid: int) -> dict[str, Any]:
 
 async def _bare() -> float:
     """Milliseconds from the first of as many bare writes until the last bare reader has its byte."""
-    crowd, loop = Crowd(), asyncio.get_running_loop()
+    crowd, loop = ReaderCrowd(), asyncio.get_running_loop()
     writers: list[asyncio.StreamWriter] = []
 
     async def serve(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

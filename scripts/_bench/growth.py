@@ -37,7 +37,7 @@ from scripts._bench.growth_fill import (
     BASE_CHAIN,
     STOCK_CHAIN,
     TOKENS,
-    Size,
+    HistorySize,
     agent_names,
     fill,
     next_block,
@@ -47,8 +47,8 @@ from scripts._bench.growth_fill import (
 
 STOCK = int(os.environ.get("VPM_BENCH_STOCK", "20000"))
 AGENT = int(os.environ.get("VPM_BENCH_AGENT", "100000"))
-DAY = Size(stock=200, agent=300, stakes=10, positions=5, wallets=200)
-YEARS = Size(stock=STOCK, agent=AGENT, stakes=10, positions=5, wallets=20_000)
+DAY = HistorySize(stock=200, agent=300, stakes=10, positions=5, wallets=200)
+YEARS = HistorySize(stock=STOCK, agent=AGENT, stakes=10, positions=5, wallets=20_000)
 ROUNDS, READS = 4, 50
 BLOCKS = 60
 BLOCK_SECONDS = 1.0
@@ -67,7 +67,7 @@ class Service:
     """An API process over one of the databases, and what was measured of it. `names`: of its agent markets."""
 
     name: str
-    size: Size
+    size: HistorySize
     url: str
     port: int
     names: list[str]
@@ -124,7 +124,7 @@ def main(json_path: Path | None) -> int:
     return _report(day, years, memory, json_path)
 
 
-def _filled(server: PostgresServer, name: str, size: Size) -> Service:
+def _filled(server: PostgresServer, name: str, size: HistorySize) -> Service:
     database = f"bench_{secrets.token_hex(4)}"
     with psycopg.connect(server.url(), autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {database}".encode())

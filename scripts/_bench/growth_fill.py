@@ -16,7 +16,7 @@ from eth_utils.address import to_checksum_address
 from psycopg.types.json import Jsonb
 
 from core.agent.bet import market_key
-from core.agent.book import Kind
+from core.agent.book import MarketKind
 from core.agent.document import Specification, rendered
 from core.contracts.deployments import ContractInfo, Deployment, Token, write_deployment
 from core.contracts.feeds import PublishedFeed
@@ -34,7 +34,7 @@ WEIGHT = 100 * USD
 
 
 @dataclass(frozen=True, slots=True)
-class Size:
+class HistorySize:
     """How much has been. `open_each`: of either kind, unsettled; `stakes` and `positions`: in each market."""
 
     stock: int
@@ -105,7 +105,7 @@ def write_deployments(folder: Path) -> None:
     )
 
 
-def fill(url: str, size: Size) -> int:
+def fill(url: str, size: HistorySize) -> int:
     """Everything in one transaction, then the statistics that plans are made from. Returns the time it is filled up to,
     in Unix seconds."""
     now = int(time.time())
@@ -165,7 +165,7 @@ _AGENT_COLUMNS = (
 )
 
 
-def agent_names(size: Size, now: int) -> Iterator[tuple[int, str, Specification, bool]]:
+def agent_names(size: HistorySize, now: int) -> Iterator[tuple[int, str, Specification, bool]]:
     """Each market's number from 1, its id, its specification, and whether it is settled; the oldest first."""
     for number in range(1, size.agent + size.open_each + 1):
         feed = number % len(TOKENS)
@@ -174,7 +174,7 @@ def agent_names(size: Size, now: int) -> Iterator[tuple[int, str, Specification,
         ahead = (number - size.agent) // len(TOKENS)
         ends = now - ago * EVERY_SECONDS if settled else now + OPEN_SECONDS + ahead * EVERY_SECONDS
         spec = Specification(
-            kind=Kind.THRESHOLD,
+            kind=MarketKind.THRESHOLD,
             feed=feed_of(feed),
             target=100 * 10**8 * USD,
             bounds=(),
@@ -192,7 +192,7 @@ def agent_names(size: Size, now: int) -> Iterator[tuple[int, str, Specification,
         yield number, rendered(spec, f"{TOKENS[feed]}/market_cap").id, spec, settled
 
 
-def _agent(connection: psycopg.Connection[tuple[object, ...]], size: Size, now: int) -> None:
+def _agent(connection: psycopg.Connection[tuple[object, ...]], size: HistorySize, now: int) -> None:
     staked, net = size.stakes * 2 * USD, size.stakes * 2 * USD * 98 // 100
     with connection.cursor().copy(f"COPY agent_market ({_AGENT_COLUMNS}) FROM STDIN".encode()) as copy:
         for number, name, spec, settled in agent_names(size, now):
@@ -233,7 +233,7 @@ def _agent(connection: psycopg.Connection[tuple[object, ...]], size: Size, now: 
 # ---------------------------------------------------------------- stock markets
 
 
-def _stock(connection: psycopg.Connection[tuple[object, ...]], size: Size, now: int) -> None:
+def _stock(connection: psycopg.Connection[tuple[object, ...]], size: HistorySize, now: int) -> None:
     """A market ends every ten minutes; the last of them are open."""
     asked = {
         "all": size.stock + size.open_each,
@@ -286,7 +286,7 @@ def _stock(connection: psycopg.Connection[tuple[object, ...]], size: Size, now: 
     )
 
 
-def _rounds(connection: psycopg.Connection[tuple[object, ...]], size: Size, now: int) -> None:
+def _rounds(connection: psycopg.Connection[tuple[object, ...]], size: HistorySize, now: int) -> None:
     """A reading of every agent feed at each end of its markets."""
     connection.execute(
         "INSERT INTO oracle_round SELECT %(chain)s, (t - 1) / 2, f, decode('fe' || lpad(to_hex(f), 38, '0'), 'hex'),"

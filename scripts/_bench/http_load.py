@@ -10,7 +10,7 @@ from typing import cast
 
 
 @dataclass(frozen=True)
-class Load:
+class LoadResult:
     """What was measured; latencies in milliseconds."""
 
     requests: int
@@ -93,7 +93,9 @@ class _Run:
             self.done.set_exception(RuntimeError(why))
 
 
-async def load(port: int, path: str, requests: int, *, connections: int = 64, headers: tuple[str, ...] = ()) -> Load:
+async def load(
+    port: int, path: str, requests: int, *, connections: int = 64, headers: tuple[str, ...] = ()
+) -> LoadResult:
     """`requests` GETs of `path`, over so many connections; RuntimeError at the first that is not 200 or 304."""
     lines = (f"GET {path} HTTP/1.1", f"Host: 127.0.0.1:{port}", *headers, "", "")
     request = "\r\n".join(lines).encode()
@@ -111,7 +113,7 @@ async def load(port: int, path: str, requests: int, *, connections: int = 64, he
             client.close()
         await asyncio.sleep(0)
     ordered = sorted(run.latencies)
-    return Load(
+    return LoadResult(
         requests=len(ordered),
         seconds=seconds,
         p50_ms=ordered[len(ordered) // 2] * 1000,

@@ -47,7 +47,7 @@ from scripts._bench.index_load import (
     WALLET,
     AgentVenue,
     Elsewhere,
-    Venue,
+    LoadVenue,
     emit,
     place_emitter,
 )
@@ -65,7 +65,7 @@ TARGET_P99_MS = 300.0
 
 
 @dataclass(frozen=True)
-class Run:
+class IndexRun:
     events: int
     seconds: float
     peak_bytes: int
@@ -92,18 +92,18 @@ def main(json_path: Path | None) -> int:
 # ---------------------------------------------------------------- history
 
 
-async def _history(server: PostgresServer, folder: Path) -> tuple[list[Run], list[Run]]:
+async def _history(server: PostgresServer, folder: Path) -> tuple[list[IndexRun], list[IndexRun]]:
     async with _chain(folder, None) as options:
         print(f"making {EVENTS:,} events ...", flush=True)
         async with RpcClient((options.url,), chain_id=CHAIN_ID) as rpc:
-            venue, number, made = Venue(), 0, 0
+            venue, number, made = LoadVenue(), 0, 0
             while made < EVENTS:
                 number += 1
                 records = venue.block(number)
                 await emit(rpc, records)
                 made += len(records)
-        bare: list[Run] = []
-        index: list[Run] = []
+        bare: list[IndexRun] = []
+        index: list[IndexRun] = []
         for _ in range(ROUNDS):
             for what, runs in (("bare", bare), ("index", index)):
                 with _database(server) as url:
@@ -113,7 +113,7 @@ async def _history(server: PostgresServer, folder: Path) -> tuple[list[Run], lis
     return bare, index
 
 
-async def _agent_history(server: PostgresServer, folder: Path) -> list[Run]:
+async def _agent_history(server: PostgresServer, folder: Path) -> list[IndexRun]:
     async with _chain(folder, None) as options:
         print(f"making {AGENT_EVENTS:,} events of agent markets ...", flush=True)
         async with RpcClient((options.url,), chain_id=CHAIN_ID) as rpc:
@@ -133,7 +133,7 @@ async def _agent_history(server: PostgresServer, folder: Path) -> list[Run]:
     return runs
 
 
-def _child(what: str, rpc_url: str, database_url: str) -> Run:
+def _child(what: str, rpc_url: str, database_url: str) -> IndexRun:
     done = subprocess.run(
         [sys.executable, "-m", "scripts._bench.index_child", what, rpc_url, database_url],
         cwd=REPOSITORY,
@@ -143,7 +143,7 @@ def _child(what: str, rpc_url: str, database_url: str) -> Run:
     )
     if done.returncode != 0:
         raise RuntimeError(f"the {what} run failed:\n{done.stderr[-3000:]}")
-    return Run(**json.loads(done.stdout))
+    return IndexRun(**json.loads(done.stdout))
 
 
 # ---------------------------------------------------------------- head
@@ -213,7 +213,7 @@ async def _reader(url: str, seen: dict[int, float]) -> None:
 
 
 async def _traffic(rpc: RpcClient) -> None:
-    venue, number = Venue(seed=2), 0
+    venue, number = LoadVenue(seed=2), 0
     while True:
         number += 1
         started = time.perf_counter()
@@ -304,7 +304,9 @@ def _database(server: PostgresServer) -> Iterator[str]:
             connection.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
 
 
-def _report(bare: list[Run], index: list[Run], agent: list[Run], latencies: list[float], json_path: Path | None) -> int:
+def _report(
+    bare: list[IndexRun], index: list[IndexRun], agent: list[IndexRun], latencies: list[float], json_path: Path | None
+) -> int:
     bare_rate = statistics.median(run.rate for run in bare)
     index_rate = statistics.median(run.rate for run in index)
     # Each pair ran one after the other, so a machine that slows down meanwhile weighs on both.

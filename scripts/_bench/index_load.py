@@ -17,6 +17,7 @@ from eth_abi.abi import encode
 from core.agent.book import Book
 from core.chain.rpc import RpcClient
 from core.contracts.events import Layout, Role, layouts_of
+from core.contracts.events import stock as ev
 from core.contracts.events.layout import arguments
 from core.stock import vested, vested_fold
 from core.stock.vested import Moment
@@ -51,7 +52,7 @@ _AGENT_LAYOUTS: dict[str, Layout] = {each.name: each for role in _AGENT_ROLES fo
 
 
 @dataclass
-class Venue:
+class LoadVenue:
     """Stock markets over many blocks: opened, entered by a crowd, settled, paid."""
 
     seed: int = 1
@@ -82,7 +83,7 @@ class Venue:
         market = len(self.ledger.markets) + 1
         opener, seed = self._owners[0], 1_000 * UNIT
         values = (2**40 - 1, 3600, 200, 30, seed, UNIT, 10**12)
-        self.ledger.apply(vested_fold.MarketCreated(market, _hex(opener), _hex(opener), *values))
+        self.ledger.apply(ev.MarketCreated(market, opener, opener, *values))
         self.running[market] = number + self._rng.randint(MARKET_BLOCKS // 2, MARKET_BLOCKS)
         yield record("MarketCreated", (market, opener), (opener, *values))
         for outcome in (0, 1):
@@ -96,7 +97,7 @@ class Venue:
         n = self.counts.get((market, outcome), 0)
         self.counts[market, outcome] = n + 1
         position = market << 32 | n << 1 | outcome
-        self.ledger.apply(vested_fold.Entered(market, position, _hex(owner), outcome, amount, vintage))
+        self.ledger.apply(ev.Entered(market, position, owner, outcome, amount, vintage))
         return record("Entered", (market, position, owner), (outcome, amount, vintage))
 
     def _finalize(self, market: int) -> Record:
@@ -104,7 +105,7 @@ class Venue:
         assert vintage.accepted is not None
         assert vintage.entry_acc is not None
         values = (*vintage.offered, *vintage.accepted, *vintage.entry_acc)
-        self.ledger.apply(vested_fold.VintageFinalized(market, vintage.number, *values))
+        self.ledger.apply(ev.VintageFinalized(market, vintage.number, *values))
         return record("VintageFinalized", (market, vintage.number), values)
 
     def _end(self, market: int, number: int) -> Iterator[Record]:
@@ -112,7 +113,7 @@ class Venue:
         if self.ledger.markets[market].vintage is not None:
             yield self._finalize(market)
         winner = self._rng.randrange(2)
-        self.ledger.apply(vested_fold.Resolved(market, winner))
+        self.ledger.apply(ev.Resolved(market, winner))
         yield record("Resolved", (market,), (winner,))
         for position_id in self.ledger.entries[market]:
             position = self.ledger.positions[position_id]
@@ -120,12 +121,12 @@ class Venue:
             due = vested.settlement(value, position, self.ledger.vintage_of(position), Moment(number, 0))
             if due.deliverable:
                 paid = (due.net, due.fee, due.refund)
-                self.ledger.apply(vested_fold.Delivered(position_id, position.owner, *paid))
-                yield record("Delivered", (position_id, bytes.fromhex(position.owner[2:])), paid)
+                self.ledger.apply(ev.Delivered(position_id, position.owner, *paid))
+                yield record("Delivered", (position_id, position.owner), paid)
 
 
 @dataclass
-class AgentMarket:
+class OpenMarket:
     """One that takes stakes until block `last`."""
 
     index: int
@@ -139,7 +140,7 @@ class AgentVenue:
     """Agent markets over many blocks: listed, staked on by payments, settled, paid."""
 
     seed: int = 1
-    running: dict[bytes, AgentMarket] = field(default_factory=dict)
+    running: dict[bytes, OpenMarket] = field(default_factory=dict)
     listed: int = 0
 
     def __post_init__(self) -> None:
@@ -163,7 +164,7 @@ class AgentVenue:
         self.listed += 1
         key, weights = rng.randbytes(32), [rng.randint(5, 15) * UNIT for _ in range(rng.randint(2, 8))]
         last = number + rng.randint(MARKET_BLOCKS // 2, MARKET_BLOCKS)
-        self.running[key] = AgentMarket(self.listed, last, Book.empty(weights, 200))
+        self.running[key] = OpenMarket(self.listed, last, Book.empty(weights, 200))
         opens, closes, cap = 1, 2**31, 10**15
         yield agent_record("MarketOpened", key, self.listed, opens, closes, 200, cap, weights)
         yield Elsewhere(RESOLVER, [agent_record("MarketRegistered", key, FEED)])
@@ -184,7 +185,7 @@ class AgentVenue:
         moved = agent_record("Transfer", wallet, bytes.fromhex(WALLET[2:]), amount)
         yield Elsewhere(TOKEN, [agent_record("AuthorizationUsed", wallet, nonce), moved])
 
-    def _end(self, key: bytes, market: AgentMarket) -> Iterator[Record | Elsewhere]:
+    def _end(self, key: bytes, market: OpenMarket) -> Iterator[Record | Elsewhere]:
         winner, nothing = self._rng.randrange(market.book.outcomes), (0, 0, 0)
         end = (1 << 64 | 9, winner + 1, 7)
         yield Elsewhere(RESOLVER, [agent_record("MarketDecided", key, False, winner, end, nothing)])
@@ -280,7 +281,3 @@ def _emitter() -> bytes:
 
 def _word(value: int | bytes) -> bytes:
     return value.rjust(32, b"\0") if isinstance(value, bytes) else value.to_bytes(32)
-
-
-def _hex(address: bytes) -> str:
-    return "0x" + address.hex()

@@ -50,7 +50,7 @@ CASES = ((1000, False), (250, False), (4000, False), (1000, True))
 
 
 @dataclass
-class Proxy:
+class CountingProxy:
     """One URL for each daemon, and what it asked there: by daemon and method."""
 
     target: str
@@ -97,7 +97,7 @@ def rates(asked: Counter[tuple[str, str]], seconds: float, subscription: float =
 
 async def measure(rig: Rig) -> tuple[list[tuple[int, bool, Rates]], dict[str, float]]:
     node = rig.chains["stock"]
-    proxy = Proxy(node.url)
+    proxy = CountingProxy(node.url)
     app = web.Application(client_max_size=2**26)
     app.router.add_post("/{daemon}", proxy.handle)
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
@@ -124,7 +124,7 @@ async def measure(rig: Rig) -> tuple[list[tuple[int, bool, Rates]], dict[str, fl
     return found, sending
 
 
-async def _start(rig: Rig, proxy: Proxy, poll_ms: int, ws_url: str) -> None:
+async def _start(rig: Rig, proxy: CountingProxy, poll_ms: int, ws_url: str) -> None:
     for daemon in DAEMONS:
         await asyncio.to_thread(
             rig.start,
@@ -155,7 +155,7 @@ async def _bytes_of_heads(ws_url: str) -> float:
     return total / 5.0
 
 
-async def _cost_of_sending(rig: Rig, proxy: Proxy, idle: Rates) -> dict[str, float]:
+async def _cost_of_sending(rig: Rig, proxy: CountingProxy, idle: Rates) -> dict[str, float]:
     """Calls and units for each transaction, beyond what would have been asked anyway."""
     chain_id = rig.deployment("stock").chain_id
     proxy.asked.clear()

@@ -54,7 +54,7 @@ POLICY = LanePolicy(
 
 
 @dataclass(frozen=True)
-class Bench:
+class RelayBench:
     """A running chain and database."""
 
     rpc_url: str
@@ -140,7 +140,7 @@ def _transfer(signer: LocalSigner, nonce: int) -> bytes:
 
 
 @asynccontextmanager
-async def _running(folder: Path) -> AsyncIterator[Bench]:
+async def _running(folder: Path) -> AsyncIterator[RelayBench]:
     server = prepare_postgres(folder / "postgres", free_port())
     database = start_postgres(server, folder / "postgres.log")
     try:
@@ -153,7 +153,7 @@ async def _running(folder: Path) -> AsyncIterator[Bench]:
                 RpcClient([options.url], chain_id=CHAIN_ID) as rpc,
                 make_pool(url, size=2, autocommit=True) as pool,
             ):
-                yield Bench(options.url, url, ChainClient(rpc), pool)
+                yield RelayBench(options.url, url, ChainClient(rpc), pool)
         finally:
             chain.stop()
     finally:

@@ -39,7 +39,7 @@ To repeat one: `./vpm bench NAME`, on an otherwise idle machine; `--json FILE` k
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class BenchOutcome:
     """What one benchmark printed, and whether it met its targets."""
 
     name: str
@@ -64,14 +64,14 @@ def main(json_path: Path | None = None, *, names: Sequence[str] = NAMES) -> int:
     return 0 if all(each.met for each in outcomes) else 1
 
 
-def _run(name: str, kept: Path) -> Outcome:
+def _run(name: str, kept: Path) -> BenchOutcome:
     argv = [sys.executable, "-m", "scripts._vpm.cli", "bench", name, "--json", str(kept)]
     done = subprocess.run(argv, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
     printed = "\n".join(line.rstrip() for line in done.stdout.splitlines()).strip("\n")
-    return Outcome(name, printed, done.returncode == 0)
+    return BenchOutcome(name, printed, done.returncode == 0)
 
 
-def page(outcomes: Sequence[Outcome], day: str, where: str) -> str:
+def page(outcomes: Sequence[BenchOutcome], day: str, where: str) -> str:
     parts = [_HEAD.format(day=day, machine=where)]
     for each in outcomes:
         title, _, body = described(each.name).partition("\n\n")

@@ -59,7 +59,7 @@ class Laps:
     replay: list[float] = field(default_factory=list)
 
 
-class Bench:
+class TradeBench:
     def __init__(self, service: AgentService, session: aiohttp.ClientSession) -> None:
         self._service = service
         self._buyer = Buyer(session, service)
@@ -158,7 +158,7 @@ def _running(folder: Path) -> Iterator[AgentService]:
 
 async def measure(service: AgentService, count: int) -> dict[str, Laps]:
     async with aiohttp.ClientSession() as session:
-        bench = Bench(service, session)
+        bench = TradeBench(service, session)
         await bench.prepare()
         immediate = await bench.laps(count, at_random=False)
         await asyncio.to_thread(service.chain.ask, "evm_setIntervalMining", BLOCK_MS // 1_000)

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from scripts._stack.agent_pools import AgentPools, Walk, trade_once, trader
-from scripts._stack.chain_setup import Node
+from scripts._stack.chain_setup import LocalNode
 from scripts._stack.options import StackError
 
 PAUSE_SECONDS = 20.0
@@ -17,7 +17,7 @@ PAUSE_SECONDS = 20.0
 
 async def play(rpc_url: str, saved: Path) -> None:
     """Trades until it is stopped; a swap that fails only means another try later."""
-    node = Node(rpc_url)
+    node = LocalNode(rpc_url)
     walk = await asyncio.to_thread(_walk, node, saved)
     while True:
         with contextlib.suppress(OSError, ValueError, StackError):
@@ -25,5 +25,5 @@ async def play(rpc_url: str, saved: Path) -> None:
         await asyncio.sleep(PAUSE_SECONDS)
 
 
-def _walk(node: Node, saved: Path) -> Walk:
+def _walk(node: LocalNode, saved: Path) -> Walk:
     return Walk(trader(node), AgentPools.load(saved))

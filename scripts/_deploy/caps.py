@@ -13,8 +13,8 @@ from core.contracts.deployments import Deployment
 from core.contracts.feeds import PoolFeed
 from core.feeds.cost import SAFE_SHARE
 from core.money import USD
-from scripts._deploy.session import Refused
-from scripts._feed.report import Asked, CannotSay, report
+from scripts._deploy.session import ScriptRefused
+from scripts._feed.report import CannotSay, CostQuestion, report
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ def borne(url: str, feed: PoolFeed) -> Borne:
 async def _borne(url: str, feed: PoolFeed) -> Borne:
     pools = tuple(pool.address for pool in feed.pools)
     async with RpcClient([url], chain_id=None, timeout_seconds=30.0) as rpc:
-        told = await report(ChainClient(rpc), Asked(pools, feed.quote, feed.window_seconds, None, SAFE_SHARE))
+        told = await report(ChainClient(rpc), CostQuestion(pools, feed.quote, feed.window_seconds, None, SAFE_SHARE))
     return Borne(int(told.cap.dollars * USD), "")  # rounded down
 
 
@@ -57,7 +57,7 @@ def judged(feed: PoolFeed, found: Borne, *, local: bool, evidence: str | None) -
         return f"{asked}. Allowed on this evidence, which the deployment file names: {evidence}"
     if local:
         return f"{asked}. No matter on a local chain, where it is nobody's money."
-    raise Refused(
+    raise ScriptRefused(
         f"{asked}. Ask for less (potCapUnits in the deployment file), or say with --evidence where it is shown that "
         "other venues are arbitraged against these pools; docs/pool-feeds.md says what that has to show."
     )
@@ -71,11 +71,11 @@ def evidence_of(given: str) -> str:
     try:
         content = Path(given).read_bytes()
     except OSError as error:
-        raise Refused(
+        raise ScriptRefused(
             f"--evidence {given} is no https:// or ipfs:// address, and as a file it cannot be read: {error.strerror}."
         ) from None
     if not content.strip():
-        raise Refused(f"--evidence {given} is an empty file.")
+        raise ScriptRefused(f"--evidence {given} is an empty file.")
     return f"{Path(given).name} sha256:{hashlib.sha256(content).hexdigest()}"
 
 

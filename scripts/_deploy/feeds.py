@@ -7,7 +7,7 @@ from typing import Any
 from core.contracts.deployments import Deployment
 from core.contracts.feeds import AgentFeed
 from scripts._deploy.safe import SafeCall
-from scripts._deploy.session import Refused
+from scripts._deploy.session import ScriptRefused
 
 
 def allow(lister: Any, source: AgentFeed, safe: str) -> SafeCall | None:
@@ -49,7 +49,7 @@ def is_as_recorded(feed: Any, source: AgentFeed) -> bool:
 
 def safe_of(deployment: Deployment) -> str:
     if deployment.safe is None or not deployment.is_deployed:
-        raise Refused(f"the deployment file says that {deployment.network} is not deployed.")
+        raise ScriptRefused(f"the deployment file says that {deployment.network} is not deployed.")
     return deployment.safe.address
 
 

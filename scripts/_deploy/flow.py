@@ -15,7 +15,7 @@ from core.errors import DeploymentError
 from scripts._deploy import handover
 from scripts._deploy import safe as safes
 from scripts._deploy.record import Deployed, deployed_network
-from scripts._deploy.session import Refused, Session, is_local, open_session
+from scripts._deploy.session import DeploySession, ScriptRefused, is_local, open_session
 from scripts._vpm import bytecode
 
 
@@ -35,7 +35,7 @@ def deployment_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @dataclass(frozen=True)
 class Plan:
-    session: Session
+    session: DeploySession
     facts: Deployment
     out: Path
     bind: Callable[..., Any]  # ape's Contract
@@ -45,7 +45,7 @@ class Plan:
     ) -> bool:
         """Show everything that would happen; False means it was a dry run."""
         if not safe and len(set(owners)) < threshold:
-            raise Refused(
+            raise ScriptRefused(
                 f"a new Safe needs at least {threshold} different --safe-owner; {len(set(owners))} given. "
                 "Or name an existing one with --safe."
             )
@@ -100,11 +100,13 @@ def prepare(
     try:
         known = load_deployment(facts)
         if known.is_deployed:
-            raise Refused(f"{facts} says that {known.network} is deployed already; it is not deployed over.")
+            raise ScriptRefused(f"{facts} says that {known.network} is deployed already; it is not deployed over.")
         if out.exists() and load_deployment(out).is_deployed:
-            raise Refused(f"{out} records a deployment already; it is not overwritten. Move it away to start anew.")
+            raise ScriptRefused(
+                f"{out} records a deployment already; it is not overwritten. Move it away to start anew."
+            )
     except DeploymentError as error:
-        raise Refused(error.sentence()) from None
+        raise ScriptRefused(error.sentence()) from None
     session = open_session(provider, accounts, alias, send, known.chain_id)
     if not is_local(provider):
         require_recorded(project)
@@ -116,7 +118,7 @@ def require_recorded(project: Any) -> None:
     codes = {name: bytes(getattr(project, name).contract_type.get_deployment_bytecode()) for name in bytecode.CONTRACTS}
     other = bytecode.unrecorded(codes)
     if other:
-        raise Refused(
+        raise ScriptRefused(
             f"{', '.join(other)}: this build differs from scripts/_deploy/bytecode.json. Deploy from a clean checkout "
             "of the release; after a change of the sources, run python -m scripts._vpm.bytecode and have it reviewed."
         )

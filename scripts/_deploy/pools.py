@@ -19,7 +19,7 @@ from core.feeds.grid import grid_time
 from core.feeds.live import POOL, TOKEN
 from core.money import USD
 from scripts._deploy.record import Deployed
-from scripts._deploy.session import Refused
+from scripts._deploy.session import ScriptRefused
 
 SAFES_FLOOR_SECONDS = 1_800
 """The shortest window that the Safe allows on a live network; docs/pool-feeds.md."""
@@ -42,7 +42,7 @@ class AskedPool(_Asked):
     name: Annotated[str, Field(min_length=1, max_length=80)]
 
 
-class Asked(_Asked):
+class FeedRequest(_Asked):
     """A feed as the file asks for it: durations in seconds, `pot_cap` in USD."""
 
     token: AddressText
@@ -54,10 +54,10 @@ class Asked(_Asked):
     pools: Annotated[list[AskedPool], Field(min_length=1, max_length=2)]
 
 
-_FILE: TypeAdapter[dict[FeedKey, Asked]] = TypeAdapter(dict[FeedKey, Asked])
+_FILE: TypeAdapter[dict[FeedKey, FeedRequest]] = TypeAdapter(dict[FeedKey, FeedRequest])
 
 
-def read(path: Path) -> dict[str, Asked]:
+def read(path: Path) -> dict[str, FeedRequest]:
     """The file's feeds by key; DeploymentError with the field that is wrong."""
     try:
         return _FILE.validate_python(tomllib.loads(path.read_text()))
@@ -86,17 +86,17 @@ def role(key: str) -> str:
 # ---------------------------------------------------------------- what is to be made
 
 
-def missing(facts: Deployment, asked: Mapping[str, Asked]) -> list[str]:
+def missing(facts: Deployment, asked: Mapping[str, FeedRequest]) -> list[str]:
     """Which of the file's feeds do not stand yet; Refused where something else stands under the same key."""
     return [key for key, each in asked.items() if not _stands(facts, key, each)]
 
 
-def _stands(facts: Deployment, key: str, asked: Asked) -> bool:
+def _stands(facts: Deployment, key: str, asked: FeedRequest) -> bool:
     standing = next((each for each in facts.agent_feeds if each.key == key), None)
     if standing is None:
         return False
     if not isinstance(standing, PoolFeed):
-        raise Refused(f"{key} stands as a feed whose publisher posts its values; one key names one feed.")
+        raise ScriptRefused(f"{key} stands as a feed whose publisher posts its values; one key names one feed.")
     for name, has, wants in (
         ("token", standing.token, asked.token),
         ("window", standing.window_seconds, asked.window),
@@ -107,7 +107,7 @@ def _stands(facts: Deployment, key: str, asked: Asked) -> bool:
         ("pools", [each.address for each in standing.pools], [each.address for each in asked.pools]),
     ):
         if has != wants:
-            raise Refused(
+            raise ScriptRefused(
                 f"{key} stands with another {name} ({has}, the file asks for {wants}), and a feed is never changed. "
                 "Ask for it under another key; max_age and pot_cap are the Safe's: change them in the deployment "
                 "file, then ape run allow_feed."
@@ -115,18 +115,18 @@ def _stands(facts: Deployment, key: str, asked: Asked) -> bool:
     return True
 
 
-def require_long_windows(asked: Mapping[str, Asked]) -> None:
+def require_long_windows(asked: Mapping[str, FeedRequest]) -> None:
     """On a live network: what moves one short window moves the result."""
     for key, each in asked.items():
         if each.window < SAFES_FLOOR_SECONDS:
-            raise Refused(
+            raise ScriptRefused(
                 f"the window of {key} is {each.window} s; the Safe allows none under {SAFES_FLOOR_SECONDS} s on a live "
                 "network. docs/pool-feeds.md says why."
             )
 
 
 @dataclass(frozen=True)
-class Node:
+class ApeViews:
     """Views of contracts that are not ours, read through ape's provider."""
 
     provider: Any
@@ -137,7 +137,7 @@ class Node:
         return call.function.decode(bytes.fromhex(str(answer).removeprefix("0x")))
 
 
-def feed_of(node: Node, facts: Deployment, key: str, asked: Asked) -> PoolFeed:
+def feed_of(node: ApeViews, facts: Deployment, key: str, asked: FeedRequest) -> PoolFeed:
     """The feed as the deployment file will have it, but for its address: with the supply and the liquidity of now."""
     pools = tuple(
         PoolSource(
@@ -165,15 +165,15 @@ def feed_of(node: Node, facts: Deployment, key: str, asked: Asked) -> PoolFeed:
             pot_cap_units=asked.pot_cap * USD,
         )
     except ValidationError as error:
-        raise Refused(f"{key} cannot be made: {error.errors()[0]['msg']}.") from None
+        raise ScriptRefused(f"{key} cannot be made: {error.errors()[0]['msg']}.") from None
 
 
-def harmonic_liquidity(node: Node, pool: str, window: int) -> int:
+def harmonic_liquidity(node: ApeViews, pool: str, window: int) -> int:
     """A pool's liquidity over the last window, as a feed measures it: rounded down, 1 where there is hardly any."""
     try:
         cumulatives = node.read(pool, POOL, "observe", [window, 0])[1]
     except Exception as error:  # ape and the decoder have many: all of them mean that the pool does not tell
-        raise Refused(
+        raise ScriptRefused(
             f"{pool} does not tell its last {window} s ({error}). Either it is no pool with the interface of Uniswap "
             "v3, or it does not remember so long: grow its cardinality first, docs/pool-feeds.md says how."
         ) from None

@@ -19,12 +19,12 @@ from core.errors import VpmError
 LOCAL_CLIENTS = ("anvil", "hardhat", "test")
 
 
-class Refused(click.ClickException):
+class ScriptRefused(click.ClickException):
     """The script will not do this; the message says why and what to do instead."""
 
 
 @dataclass(frozen=True)
-class Session:
+class DeploySession:
     """A connected chain, an account, and whether transactions are really sent."""
 
     chain_id: int
@@ -41,21 +41,21 @@ def is_local(provider: Any) -> bool:
     return any(name in str(provider.client_version).lower() for name in LOCAL_CLIENTS)
 
 
-def open_session(provider: Any, accounts: Any, alias: str, send: bool, expected_chain_id: int) -> Session:
+def open_session(provider: Any, accounts: Any, alias: str, send: bool, expected_chain_id: int) -> DeploySession:
     """Check the chain before anything else; local nodes always send."""
     if provider.chain_id != expected_chain_id:
-        raise Refused(
+        raise ScriptRefused(
             f"this node serves chain {provider.chain_id}, the deployment file is for chain {expected_chain_id}. "
             "Point --network at the right node."
         )
     try:
         sender = accounts.load(alias)
     except KeyError:
-        raise Refused(f"ape has no account '{alias}'. Import one with: ape accounts import {alias}") from None
+        raise ScriptRefused(f"ape has no account '{alias}'. Import one with: ape accounts import {alias}") from None
     local = is_local(provider)
     if local:
         sender.set_autosign(True)
-    return Session(provider.chain_id, sender, send or local)
+    return DeploySession(provider.chain_id, sender, send or local)
 
 
 def _revert_data(error: BaseException | None) -> bytes | None:
@@ -76,7 +76,7 @@ def plain_refusals(function: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return function(*args, **kwargs)
         except VpmError as error:
-            raise Refused(error.sentence()) from None
+            raise ScriptRefused(error.sentence()) from None
         except ContractLogicError as error:
             said = str(error.revert_message or error)
             if isinstance(error, CustomError):  # ape knew the contract's ABI and has the arguments in words
@@ -86,6 +86,6 @@ def plain_refusals(function: Callable[..., Any]) -> Callable[..., Any]:
                 said = decode_revert(bytes.fromhex(said[2:]), all_errors())[2]
             elif (data := _revert_data(error)) is not None:
                 said = decode_revert(data, all_errors())[2]
-            raise Refused(said) from None
+            raise ScriptRefused(said) from None
 
     return call

@@ -17,11 +17,11 @@ from core.contracts.deployments import load_deployment
 from core.errors import VpmError
 from scripts._drill.audience import Audience
 from scripts._drill.catalogue import DRILLS, QUICK
-from scripts._drill.fleet import ROOT, DidNotHappen, Size, fleet
+from scripts._drill.fleet import ROOT, DidNotHappen, FleetSize, fleet
 from scripts._drill.genesis import genesis
 from scripts._drill.guard import NotLocal, require_local
 from scripts._drill.load import Load
-from scripts._drill.movement import Seen, judge, watching
+from scripts._drill.movement import SeenMetrics, judge, watching
 from scripts._drill.run import final_checks, run_drills, warm
 from scripts._stack.state import State
 from scripts._status.table import declared
@@ -74,9 +74,9 @@ async def _run(options: argparse.Namespace, names: list[str]) -> int:
         _check_ready(options.ready)
     print("making the service that is drilled (the first time takes a minute or two)", flush=True)
     made = await genesis(options.state / "genesis")
-    size = Size(api=1, keeper=1, relayer=1) if options.small else Size()
+    size = FleetSize(api=1, keeper=1, relayer=1) if options.small else FleetSize()
     began, results, said = time.monotonic(), [], []
-    seen = Seen()
+    seen = SeenMetrics()
     async with (
         fleet(options.state / "fleet", made, size, patience=options.patience) as running,
         Load(running, options.pace) as load,

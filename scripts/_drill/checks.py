@@ -7,7 +7,7 @@ import json
 import sys
 
 from scripts._drill.fleet import CHAIN_IDS, ROOT, DidNotHappen, Fleet
-from scripts._drill.load import Load, Promise, Told
+from scripts._drill.load import Load, LoadReport, Promise
 from scripts._drill.witness import times_there
 
 SETTLED_WITHIN_SECONDS = 90.0
@@ -51,10 +51,10 @@ async def faults(fleet: Fleet, load: Load | None) -> list[str]:
 
 async def _kept(fleet: Fleet, one: Promise) -> list[str]:
     """A bet that was taken happened once; one that was refused never did."""
-    if one.told is Told.WAITING:
+    if one.told is LoadReport.WAITING:
         return []
     times = await times_there(fleet, one)
-    wanted = 1 if one.told is Told.TAKEN else 0
+    wanted = 1 if one.told is LoadReport.TAKEN else 0
     return [] if times == wanted else [f"{_about(one)} is there {times} times, not {wanted}"]
 
 

@@ -11,9 +11,9 @@ from eth_account import Account
 from core.chain import checksum
 from core.local.anvil import ask
 from scripts._drill.checks import verified
-from scripts._drill.drill import Drill, Held, bet_taken, require
+from scripts._drill.drill import Drill, DrillHeld, bet_taken, require
 from scripts._drill.fleet import CHAIN_IDS, DidNotHappen, Fleet
-from scripts._drill.load import Load, Promise, Told
+from scripts._drill.load import Load, LoadReport, Promise
 from scripts._drill.witness import balance, is_settled, observations, prices, times_there
 from scripts._stack import wallets
 from scripts._stack.wallets import Wallet
@@ -26,7 +26,7 @@ UP, DOWN = 0, 1
 # ---------------------------------------------------------------- keys
 
 
-async def jam_nonce(fleet: Fleet, load: Load) -> Held:
+async def jam_nonce(fleet: Fleet, load: Load) -> DrillHeld:
     """Somebody sends with a lane's key: its next nonces are gone. Afterwards the chain has their transactions, each
     intent of ours that had one of those nonces under another, and ones of this very lane with later nonces."""
     key = wallets.RELAY_LANES[0]
@@ -54,7 +54,7 @@ async def jam_nonce(fleet: Fleet, load: Load) -> Held:
     again = await fleet.until(all_elsewhere, "every intent that lost its nonce mined under another", 90, pause=3.0)
     counted = await _foreign(fleet) - seen
     require(counted > 0, "the lane did not notice that its nonces were used")
-    return Held(
+    return DrillHeld(
         f"{foreign} transactions were sent with a lane's key and took the nonces of {len(bereft)} intents; a bet was "
         f"confirmed after {took:.1f} s, those intents {again:.1f} s later",
         took,
@@ -113,7 +113,7 @@ async def _foreign(fleet: Fleet) -> float:
     return sum(value for each in found for value in each.values())
 
 
-async def out_of_gas(fleet: Fleet, load: Load) -> Held:
+async def out_of_gas(fleet: Fleet, load: Load) -> DrillHeld:
     relay = [each.address for each in wallets.RELAY_LANES]
     for address in relay:
         await fleet.rpc("stock", "anvil_setBalance", address, "0x0")
@@ -131,7 +131,7 @@ async def out_of_gas(fleet: Fleet, load: Load) -> Held:
             await fleet.rpc("stock", "anvil_setBalance", address, hex(100 * ETH))
     took = await bet_taken(fleet, load, 60)
     took += await fleet.until(lambda: _is_there(fleet, bet), "the bet that was refused taken and on the chain", 60)
-    return Held(
+    return DrillHeld(
         f"every relay key was empty; the door said {said['error']} and how to go without us; that bet and a new one "
         f"were on the chain {took:.1f} s after funding",
         took,
@@ -139,7 +139,7 @@ async def out_of_gas(fleet: Fleet, load: Load) -> Held:
 
 
 async def _is_there(fleet: Fleet, bet: Promise) -> bool:
-    return bet.told is Told.TAKEN and await times_there(fleet, bet) == 1
+    return bet.told is LoadReport.TAKEN and await times_there(fleet, bet) == 1
 
 
 async def _answered(fleet: Fleet, load: Load) -> Promise:
@@ -166,7 +166,7 @@ def _dry(fleet: Fleet) -> int:
 # ---------------------------------------------------------------- owners, tokens, bells
 
 
-async def freeze_owner(fleet: Fleet, load: Load) -> Held:
+async def freeze_owner(fleet: Fleet, load: Load) -> DrillHeld:
     frozen, free = wallets.BETTORS[0], wallets.BETTORS[1]
     market = await _both_sides(fleet, load, frozen, free)
     token, held = fleet.token("stock"), {each: await balance(fleet, each) for each in (frozen, free)}
@@ -182,14 +182,14 @@ async def freeze_owner(fleet: Fleet, load: Load) -> Held:
         await fleet.send("stock", token.address, token.call("unfreeze", frozen.address).data)
     took = await _deliver_by_hand(fleet, market, frozen)
     require(await balance(fleet, frozen) > held[frozen], "the released owner is owed nothing and got nothing")
-    return Held(
+    return DrillHeld(
         f"settled after {settled:.1f} s, the other owner paid {paid:.1f} s later, the frozen one {took:.1f} s after it "
         "was released",
         took,
     )
 
 
-async def pause_token(fleet: Fleet, load: Load) -> Held:
+async def pause_token(fleet: Fleet, load: Load) -> DrillHeld:
     one, other = wallets.BETTORS[2], wallets.BETTORS[3]
     market = await _both_sides(fleet, load, one, other)
     token, held = fleet.token("stock"), {each: await balance(fleet, each) for each in (one, other)}
@@ -207,14 +207,14 @@ async def pause_token(fleet: Fleet, load: Load) -> Held:
     for each in (one, other):
         require(await balance(fleet, each) > held[each], f"{each.role} is owed nothing and got nothing")
     bet = await bet_taken(fleet, load, 60)
-    return Held(
+    return DrillHeld(
         f"the market was settled {settled:.1f} s after its bell although the token was paused; owners were paid "
         f"{took:.1f} s after it went on, a bet confirmed {bet:.1f} s later",
         took + bet,
     )
 
 
-async def miss_bell(fleet: Fleet, load: Load) -> Held:
+async def miss_bell(fleet: Fleet, load: Load) -> DrillHeld:
     bettors = wallets.BETTORS[4], wallets.BETTORS[5]
     market = await _both_sides(fleet, load, *bettors)
     held = {each: await balance(fleet, each) for each in bettors}
@@ -234,14 +234,14 @@ async def miss_bell(fleet: Fleet, load: Load) -> Held:
         require(await balance(fleet, each) > held[each], f"{each.role} is owed nothing and got nothing")
     wrong = await verified(fleet, market)
     require(not wrong, "; ".join(wrong))
-    return Held(
+    return DrillHeld(
         f"no keeper ran over the bell; settled {took:.1f} s after the keepers were back, paid {paid:.1f} s later, "
         "and the rounds are those of the bell",
         took + paid,
     )
 
 
-async def lose_source(fleet: Fleet, load: Load) -> Held:
+async def lose_source(fleet: Fleet, load: Load) -> DrillHeld:
     """The only source of one observation feed answers nothing; the keepers read their file at every run."""
     key = fleet.deployment("base").published_feeds[0].key
     source = 'kind = "http"\nname = "away"\nurl = "http://127.0.0.1:9/"\nvalue = "price"\n'
@@ -262,7 +262,7 @@ async def lose_source(fleet: Fleet, load: Load) -> Held:
         return (await observations(fleet))[key] > since
 
     took = await fleet.until(is_back, f"an observation of {key} on the chain", 60)
-    return Held(f"nothing was posted for {key}, prices went on; it was posted {took:.1f} s after its return", took)
+    return DrillHeld(f"nothing was posted for {key}, prices went on; it was posted {took:.1f} s after its return", took)
 
 
 async def _refused(fleet: Fleet, key: str) -> bool:
@@ -284,7 +284,7 @@ async def _both_sides(fleet: Fleet, load: Load, *bettors: Wallet) -> int:
 async def _insisted(load: Load, bettor: Wallet, market: int, side: int) -> Promise:
     for _ in range(5):
         promise = await load.stock(bettor, str(market), side)
-        if promise is not None and promise.told is Told.TAKEN:
+        if promise is not None and promise.told is LoadReport.TAKEN:
             return promise
         await asyncio.sleep(1)
     raise DidNotHappen(f"no bet could be placed in market {market}")

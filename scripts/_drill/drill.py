@@ -9,13 +9,13 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from scripts._drill.fleet import DidNotHappen, Fleet
-from scripts._drill.load import Load, Promise, Told
+from scripts._drill.load import Load, LoadReport, Promise
 from scripts._drill.witness import is_public, times_there
 from scripts._stack.wallets import Wallet
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class DrillHeld:
     """What happened, and how long it took from the repair (or the blow, where nothing is repaired) to normal."""
 
     happened: str
@@ -24,7 +24,7 @@ class Held:
 
 TRY_EVERY_SECONDS = 4.0
 
-Run = Callable[[Fleet, Load], Awaitable[Held]]
+Run = Callable[[Fleet, Load], Awaitable[DrillHeld]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ async def bet_taken(
             trying.append(asyncio.create_task(load.stock(wallet)))
         done = [task.result() for task in trying if task.done() and task.exception() is None]
         for promise in done:
-            if promise is None or promise.told is not Told.TAKEN:
+            if promise is None or promise.told is not LoadReport.TAKEN:
                 continue
             if await times_there(fleet, promise) == 1 and await is_public(fleet, load, promise, door):
                 return True
@@ -87,6 +87,6 @@ async def all_taken(fleet: Fleet, bets: list[asyncio.Task[Promise | None]], what
             return False
         made = [promise for task in bets if (promise := task.result()) is not None]
         require(bool(made), "no bet was made: there was nothing to lose")
-        return all([one.told is Told.TAKEN and await times_there(fleet, one) == 1 for one in made])
+        return all([one.told is LoadReport.TAKEN and await times_there(fleet, one) == 1 for one in made])
 
     return await fleet.until(are_there, what, seconds)

@@ -31,7 +31,7 @@ from core.local.anvil import AnvilOptions, ask, start_anvil
 from core.local.postgres import PostgresServer, prepare_postgres, start_postgres
 from core.local.process import RunningProcess, SpawnPlan, free_port, start_process
 from scripts._drill.guard import require_local
-from scripts._drill.proxy import Mood, Proxy
+from scripts._drill.proxy import Mood, MoodyProxy
 from scripts._stack import wallets
 from scripts._stack.daemons import lanes
 from scripts._stack.state import State
@@ -50,7 +50,7 @@ _METRICS = {name: f"VPM_{name.upper()}_METRICS_PORT" for name in ("api", "indexe
 
 
 @dataclass(frozen=True, slots=True)
-class Size:
+class FleetSize:
     """How many processes of each daemon."""
 
     api: int = 3
@@ -75,12 +75,12 @@ class DidNotHappen(Exception):
 class Fleet:
     folder: Path
     genesis: State
-    size: Size
+    size: FleetSize
     database: PostgresServer
     database_url: str
     chains: dict[str, RunningProcess]
     urls: dict[str, str]
-    proxies: dict[str, Proxy]
+    proxies: dict[str, MoodyProxy]
     postgres: RunningProcess
     session: aiohttp.ClientSession
     api_ports: list[int]
@@ -350,10 +350,10 @@ def children(pid: int) -> list[int]:
 async def fleet(
     folder: Path,
     genesis: State,
-    size: Size,
+    size: FleetSize,
     *,
     patience: float = 1.0,
-    proxy: Callable[[str], Proxy] = Proxy,
+    proxy: Callable[[str], MoodyProxy] = MoodyProxy,
     common: Mapping[str, str] = MappingProxyType({}),
 ) -> AsyncIterator[Fleet]:
     """Everything up and at the head of both chains. `folder` is emptied of logs and data of an earlier run. `proxy`

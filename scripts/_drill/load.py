@@ -39,7 +39,7 @@ BETTORS = 32
 MIN_LEFT_SECONDS = 30  # a market that stops taking stakes sooner might do so before the payment is signed
 
 
-class Told(StrEnum):
+class LoadReport(StrEnum):
     WAITING = "waiting"
     TAKEN = "taken"  # confirmed, or a receipt
     REFUSED = "refused"  # a definite no: it never happened and never will
@@ -53,7 +53,7 @@ class Promise:
     wallet: Wallet
     key: str
     amount: int
-    told: Told = Told.WAITING
+    told: LoadReport = LoadReport.WAITING
     answer: Any = None
     busy: bool = False  # somebody is asking about it
     tries: int = 0
@@ -111,10 +111,10 @@ class Load:
 
     @property
     def waiting(self) -> list[Promise]:
-        return [one for one in self.promises if one.told is Told.WAITING]
+        return [one for one in self.promises if one.told is LoadReport.WAITING]
 
     def taken(self, surface: str) -> list[Promise]:
-        return [one for one in self.promises if one.surface == surface and one.told is Told.TAKEN]
+        return [one for one in self.promises if one.surface == surface and one.told is LoadReport.TAKEN]
 
     def adopt(self, tasks: Iterable[asyncio.Task[Any]]) -> None:
         """Bets somebody else began: they go on, and end with the load."""
@@ -191,7 +191,7 @@ class Load:
             while promise.seconds < PATIENCE_SECONDS:
                 wait = await self._once(promise)
                 promise.seconds = time.monotonic() - began
-                if promise.told is not Told.WAITING:
+                if promise.told is not LoadReport.WAITING:
                     return
                 await asyncio.sleep(wait)
         finally:
@@ -206,9 +206,9 @@ class Load:
         promise.answer = answer
         told = answer if isinstance(answer, dict) else {}
         if status == 200 and told.get("receipt") != "pending":
-            promise.told = Told.REFUSED if told.get("receipt") == "reverted" else Told.TAKEN
+            promise.told = LoadReport.REFUSED if told.get("receipt") == "reverted" else LoadReport.TAKEN
         elif told.get("error") in refusals or (status == 402 and promise.tries > UNPAID_TRIES):
-            promise.told = Told.REFUSED
+            promise.told = LoadReport.REFUSED
         return max(PAUSE_SECONDS, min(float(told.get("retryAfter") or 0), 10.0)) * (4 if status == 429 else 1)
 
     # ------------------------------------------------------------ one bet on each surface

@@ -66,7 +66,7 @@ ELSEWHERE: dict[str, tuple[str, str]] = {
 
 
 @dataclass
-class Seen:
+class SeenMetrics:
     """What the scrapes told so far. A counter that begins again at 0 with its daemon is no movement by itself."""
 
     exposed: set[tuple[str, str]] = field(default_factory=set)  # daemon, metric
@@ -92,7 +92,7 @@ _COUNTS = {"counter": "total", "histogram": "count", "summary": "count"}
 
 
 @dataclass(frozen=True)
-class Verdict:
+class MovementVerdict:
     """Exposed names: never exposed by a daemon that declares them, and those that did not move."""
 
     metrics: int
@@ -118,7 +118,7 @@ class Verdict:
         return found + [f"the metric {name} did not move" for name in self.still if name not in ELSEWHERE]
 
 
-def judge(metrics: Mapping[str, Metric], seen: Seen) -> Verdict:
+def judge(metrics: Mapping[str, Metric], seen: SeenMetrics) -> MovementVerdict:
     """`metrics` by exposed name."""
     missing = [
         f"{exposed} of {daemon}"
@@ -127,11 +127,11 @@ def judge(metrics: Mapping[str, Metric], seen: Seen) -> Verdict:
         if (daemon, one.name) not in seen.exposed
     ]
     still = [exposed for exposed, one in metrics.items() if one.name not in seen.moved]
-    return Verdict(len(metrics), len(metrics) - len(still), tuple(missing), tuple(still))
+    return MovementVerdict(len(metrics), len(metrics) - len(still), tuple(missing), tuple(still))
 
 
 @contextlib.asynccontextmanager
-async def watching(fleet: Fleet, seen: Seen) -> AsyncIterator[None]:
+async def watching(fleet: Fleet, seen: SeenMetrics) -> AsyncIterator[None]:
     """Scrapes into `seen` all the while, and takes in what the drills scrape. A daemon that is down is no fault."""
     fleet.heard = seen.take
     task = asyncio.create_task(_watch(fleet))

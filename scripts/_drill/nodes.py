@@ -9,9 +9,9 @@ import subprocess
 import sys
 from dataclasses import dataclass
 
-from scripts._drill.drill import Drill, Held, all_taken, bet_taken, reads_served, require
+from scripts._drill.drill import Drill, DrillHeld, all_taken, bet_taken, reads_served, require
 from scripts._drill.fleet import CHAIN_IDS, ROOT, Fleet
-from scripts._drill.load import Load, Promise, Told
+from scripts._drill.load import Load, LoadReport, Promise
 from scripts._drill.proxy import Mood
 from scripts._drill.witness import is_public
 
@@ -24,7 +24,7 @@ SHORT_ANSWERS = "vpm_index_short_answers_total"
 LIVE_KINDS = {"base": "op-stack", "stock": "arbitrum-orbit"}
 
 
-async def drop_rpc(fleet: Fleet, load: Load) -> Held:
+async def drop_rpc(fleet: Fleet, load: Load) -> DrillHeld:
     fleet.mood(Mood.GONE)
     await asyncio.sleep(AWAY_SECONDS)
     status, body = await load.call("GET", "/api/markets")
@@ -34,7 +34,7 @@ async def drop_rpc(fleet: Fleet, load: Load) -> Held:
     took = max(await asyncio.gather(*(fleet.indexed(chain) for chain in CHAIN_IDS)))
     bet = await bet_taken(fleet, load, 60)
     await fleet.until(lambda: _is_fresh(load), "a market list that is not stale", 60)
-    return Held(
+    return DrillHeld(
         f"no node for {AWAY_SECONDS:.0f} s: reads were served and said stale; the index was at both heads {took:.1f} s "
         f"after, a bet confirmed {bet:.1f} s after that",
         took + bet,
@@ -46,17 +46,17 @@ async def _is_fresh(load: Load) -> bool:
     return status == 200 and body["stale"] is False
 
 
-async def hang_rpc(fleet: Fleet, load: Load) -> Held:
+async def hang_rpc(fleet: Fleet, load: Load) -> DrillHeld:
     fleet.mood(Mood.SILENT)
     await asyncio.sleep(AWAY_SECONDS)
     served = await reads_served(load)
     fleet.mood(Mood.FAITHFUL)
     took = await bet_taken(fleet, load, 90)
     require(served == 200, f"the market list answered {served} while the nodes hung")
-    return Held(f"nodes that never answer for {AWAY_SECONDS:.0f} s: reads went on; a bet after {took:.1f} s", took)
+    return DrillHeld(f"nodes that never answer for {AWAY_SECONDS:.0f} s: reads went on; a bet after {took:.1f} s", took)
 
 
-async def corrupt_rpc(fleet: Fleet, load: Load) -> Held:
+async def corrupt_rpc(fleet: Fleet, load: Load) -> DrillHeld:
     before = await _undone(fleet)
     fleet.mood(Mood.GARBAGE)
     await asyncio.sleep(AWAY_SECONDS)
@@ -78,7 +78,7 @@ async def corrupt_rpc(fleet: Fleet, load: Load) -> Held:
     await fleet.until(are_public, "the bets whose logs were left out on their owners' pages", 60)
     undone = await _undone(fleet) - before
     require(undone == 0, f"{undone} reorganizations were believed that never were")
-    return Held(
+    return DrillHeld(
         f"{spoiled} spoiled answers: none was believed; at both heads after {took:.1f} s, with {len(made)} bets whose "
         "logs had been left out",
         took + bet,
@@ -89,12 +89,12 @@ async def _undone(fleet: Fleet) -> int:
     return int((await fleet.ask_database("SELECT count(*) FROM chain_reorg"))[0][0])
 
 
-async def reorg(fleet: Fleet, load: Load) -> Held:
+async def reorg(fleet: Fleet, load: Load) -> DrillHeld:
     """The last blocks of both chains are replaced by empty ones: bets in them have to be sent again. Afterwards every
     transaction that stood in a replaced block stands in another, and the outbox says in which."""
     before = await _undone(fleet)
     bets: list[Promise | None] = []
-    young: dict[str, list[Placed]] = {}
+    young: dict[str, list[MinedIntent]] = {}
 
     async def are_young() -> bool:
         bets[:] = await asyncio.gather(load.stock(), load.agent())
@@ -111,8 +111,8 @@ async def reorg(fleet: Fleet, load: Load) -> Held:
     require(undone >= len(CHAIN_IDS), f"{undone} reorganizations were noticed, of {len(CHAIN_IDS)}")
     again = await fleet.until(lambda: _stand_anew(fleet, gone), "every undone transaction in another block", 60)
     again += await fleet.until(lambda: not _sent(fleet), "every transaction mined again", 60)
-    taken = sum(one is not None and one.told is Told.TAKEN for one in bets)
-    return Held(
+    taken = sum(one is not None and one.told is LoadReport.TAKEN for one in bets)
+    return DrillHeld(
         f"{SHALLOW} blocks of both chains were replaced; undone after {took:.1f} s, {len(gone)} transactions "
         f"({taken} of them fresh bets) stood in other blocks after {again:.1f} s",
         took + again,
@@ -120,7 +120,7 @@ async def reorg(fleet: Fleet, load: Load) -> Held:
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class MinedIntent:
     """An intent's transaction and the block it was in."""
 
     chain: str
@@ -129,7 +129,7 @@ class Placed:
     block_hash: str
 
 
-async def _young(fleet: Fleet, chain: str) -> list[Placed]:
+async def _young(fleet: Fleet, chain: str) -> list[MinedIntent]:
     """What of ours is in the last blocks, and still will be when another has come."""
     head = int((await fleet.head(chain))["number"], 16)
     rows = await fleet.ask_database(
@@ -138,15 +138,15 @@ async def _young(fleet: Fleet, chain: str) -> list[Placed]:
         CHAIN_IDS[chain],
         head - SHALLOW + 1,
     )
-    return [Placed(chain, intent, block, "0x" + digest) for intent, block, digest in rows]
+    return [MinedIntent(chain, intent, block, "0x" + digest) for intent, block, digest in rows]
 
 
-async def _replaced(fleet: Fleet, chain: str, placed: Placed) -> bool:
+async def _replaced(fleet: Fleet, chain: str, placed: MinedIntent) -> bool:
     standing = await fleet.rpc(chain, "eth_getBlockByNumber", hex(placed.block), False)
     return standing is None or standing["hash"] != placed.block_hash
 
 
-async def _stand_anew(fleet: Fleet, gone: list[Placed]) -> bool:
+async def _stand_anew(fleet: Fleet, gone: list[MinedIntent]) -> bool:
     """Whether each is in a block that stands, and the outbox names that very block."""
     for placed in gone:
         ((tx, block, digest),) = await fleet.ask_database(
@@ -170,7 +170,7 @@ def _sent(fleet: Fleet) -> int:
     return int(rows[0][0])
 
 
-async def stand_still(fleet: Fleet, load: Load) -> Held:
+async def stand_still(fleet: Fleet, load: Load) -> DrillHeld:
     """No block; a node that forgets what it was sent; then blocks again, at a base fee above all that was offered."""
     resent = await _counted(fleet, "relayer", RESENDS)
     await fleet.rpc("stock", "evm_setIntervalMining", 0)
@@ -193,7 +193,7 @@ async def stand_still(fleet: Fleet, load: Load) -> Held:
     higher = await fleet.until(dear, "the fees raised", 90)
     took = await bet_taken(fleet, load, 90)
     took += await all_taken(fleet, forgotten, "the bets that the node forgot told and on the chain", 90)
-    return Held(
+    return DrillHeld(
         f"offered again after {again:.1f} s to a node that had forgotten them; the base fee rose above the {offered:,} "
         f"wei a gas it then paid, and was met after {higher:.1f} s; a new bet and the forgotten ones were on the chain "
         f"{took:.1f} s after it fell",
@@ -223,7 +223,7 @@ async def _any_pooled(fleet: Fleet) -> bool:
     return await _pooled(fleet) > 0
 
 
-async def deep_reorg(fleet: Fleet, load: Load) -> Held:
+async def deep_reorg(fleet: Fleet, load: Load) -> DrillHeld:
     """A live network's rules: beyond finality nothing is undone by itself; a person has to say so."""
     names = [name for name in fleet.running if name.startswith("indexer")]
     strict, ordinary = fleet.folder / "strict", {name: fleet.extra.get(name, {}) for name in names}
@@ -269,7 +269,7 @@ async def deep_reorg(fleet: Fleet, load: Load) -> Held:
     took += await fleet.until(
         lambda: _lists_what_is(fleet, load), "the markets of the new chain on the public list", 60
     )
-    return Held(
+    return DrillHeld(
         f"{DEEP} blocks were replaced: halted, served stale, followed {took:.1f} s after it was read again", took
     )
 
@@ -283,9 +283,9 @@ async def _lists_what_is(fleet: Fleet, load: Load) -> bool:
 
 def _stands(bet: Promise, block: int) -> bool:
     """Whether a bet is in a block up to this one, or was refused for good."""
-    if bet.told is Told.TAKEN and isinstance(bet.answer, dict):
+    if bet.told is LoadReport.TAKEN and isinstance(bet.answer, dict):
         return 0 < int(bet.answer.get("blockNumber") or 0) <= block
-    return bet.told is Told.REFUSED
+    return bet.told is LoadReport.REFUSED
 
 
 def _final_within(fleet: Fleet, blocks: int) -> bool:

@@ -6,18 +6,18 @@ import asyncio
 from typing import Any, Final, NamedTuple
 
 from core.agent.bet import idem_hash, market_key
-from core.agent.book import MARGIN, NO, YES, Kind, StakeStatus
+from core.agent.book import MARGIN, NO, YES, MarketKind, StakeStatus
 from core.agent.document import Metadata, Specification, rendered
 from core.chain import Abi, Contract
 from core.contracts.feeds import PoolFeed
 from core.feeds.grid import grid_time
 from core.feeds.pool_feed import Quality
-from scripts._drill.drill import Drill, Held, require
+from scripts._drill.drill import Drill, DrillHeld, require
 from scripts._drill.fleet import Fleet
-from scripts._drill.load import USD, Load, Promise, Told
+from scripts._drill.load import USD, Load, LoadReport, Promise
 from scripts._stack import wallets
 from scripts._stack.agent_pools import AgentPools, trader
-from scripts._stack.chain_setup import Node
+from scripts._stack.chain_setup import LocalNode
 from scripts._stack.uniswap import PoolKey, artifact
 from scripts._verify.chain import abi
 
@@ -32,7 +32,7 @@ TARGET = 10**8  # a dollar, which every token here is above: without the drill, 
 _MANAGER: Final[Abi] = artifact("NonfungiblePositionManager").abi
 
 
-class Position(NamedTuple):
+class LiquidityPosition(NamedTuple):
     """Liquidity between two ticks of a pool, and what it was worth when it was taken out."""
 
     lower: int
@@ -46,14 +46,14 @@ class Owner:
     def __init__(self, fleet: Fleet, key: str) -> None:
         self.pools = AgentPools.load(fleet.genesis.pools)
         self.pool = self.pools.of(key)
-        self._who = trader(Node(fleet.urls["base"]))
+        self._who = trader(LocalNode(fleet.urls["base"]))
         self._manager = Contract(self.pools.exchange.positions, _MANAGER)
 
-    def take_out(self) -> list[Position]:
+    def take_out(self) -> list[LiquidityPosition]:
         """All of it from this pool."""
         return [self._taken(number) for number in self._numbers()]
 
-    def put_back(self, taken: list[Position]) -> None:
+    def put_back(self, taken: list[LiquidityPosition]) -> None:
         for lower, upper, amounts in taken:
             self.pools.exchange.provide(self._who, self.pool.place, lower, upper, *amounts)
 
@@ -70,17 +70,17 @@ class Owner:
     def _place(self, number: int) -> PoolKey:
         return PoolKey.of(*self._told(number)[2:5])
 
-    def _taken(self, number: int) -> Position:
+    def _taken(self, number: int) -> LiquidityPosition:
         lower, upper, liquidity = self._told(number)[5:8]
         self.pools.exchange.withdraw(self._who, number, liquidity)
         receipt = self.pools.exchange.collect(self._who, number)
         event = _MANAGER.event("Collect")
         topics = [bytes.fromhex(each[2:]) for each in receipt["logs"][-1]["topics"]]
         given = event.decode(topics, bytes.fromhex(receipt["logs"][-1]["data"][2:]))
-        return Position(lower, upper, (given["amount0"], given["amount1"]))
+        return LiquidityPosition(lower, upper, (given["amount0"], given["amount1"]))
 
 
-async def thin_pool(fleet: Fleet, load: Load) -> Held:
+async def thin_pool(fleet: Fleet, load: Load) -> DrillHeld:
     """The liquidity of a pool leaves while bets on the pool's feed are open."""
     *others, feed = fleet.deployment("base").pool_feeds
     owner = await asyncio.to_thread(Owner, fleet, feed.key)
@@ -109,7 +109,7 @@ async def thin_pool(fleet: Fleet, load: Load) -> Held:
         lambda: _reads(fleet, feed, since), f"a good reading of {feed.key}", feed.window_seconds + 2 * RUN_SECONDS
     )
     await fleet.until(lambda: _is_deep(fleet, feed, True), "metrics telling of a deep pool", RUN_SECONDS)
-    return Held(
+    return DrillHeld(
         f"the metrics told of {owner.pool.name} {noticed:.1f} s after its liquidity had left; the deciding reading is "
         f"recorded as thin, both stakes were back {paid:.1f} s after it, and {feed.key} read on {back:.1f} s after the "
         "return",
@@ -123,7 +123,7 @@ async def _listed(fleet: Fleet, feed: PoolFeed) -> tuple[str, int]:
     ends_at = grid_time(closes_at + MARGIN + feed.memory_seconds, feed.step_seconds) + feed.step_seconds
     source = bytes.fromhex(feed.address[2:])
     spec = Specification(
-        kind=Kind.THRESHOLD,
+        kind=MarketKind.THRESHOLD,
         feed=source,
         target=TARGET,
         bounds=(),
@@ -164,7 +164,7 @@ async def _shown(load: Load, market: str) -> bool:
 
 async def _bet(load: Load, market: str, side: int) -> Promise:
     promise = await load.agent(market=market, side="yes" if side == YES else "no")
-    require(promise is not None and promise.told is Told.TAKEN, f"no bet could be placed on {market}")
+    require(promise is not None and promise.told is LoadReport.TAKEN, f"no bet could be placed on {market}")
     assert promise is not None
     return promise
 

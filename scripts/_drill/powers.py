@@ -5,9 +5,9 @@ from __future__ import annotations
 import secrets
 
 from core.agent.book import StakeStatus
-from scripts._drill.drill import Drill, Held, bet_taken, require
+from scripts._drill.drill import Drill, DrillHeld, bet_taken, require
 from scripts._drill.fleet import CHAIN_IDS, Fleet
-from scripts._drill.load import Load, Told
+from scripts._drill.load import Load, LoadReport
 from scripts._drill.witness import times_there
 from scripts._stack import wallets
 
@@ -18,7 +18,7 @@ _ON_FEED = (
 _STAKES = "SELECT count(*) FROM agent_stake s JOIN agent_market m USING (market_id) WHERE m.feed = %s"
 
 
-async def pause_bets(fleet: Fleet, load: Load) -> Held:
+async def pause_bets(fleet: Fleet, load: Load) -> DrillHeld:
     """A guardian stops both sides with one hot key; only the Safe lets them go on."""
     for chain in CHAIN_IDS:
         await _pauser(fleet, chain, "pause", wallets.GUARDIAN.address)
@@ -42,18 +42,18 @@ async def pause_bets(fleet: Fleet, load: Load) -> Held:
     known = len(load.promises)
 
     async def is_staked() -> bool:
-        made = [one for one in load.promises[known:] if one.surface == "agent" and one.told is Told.TAKEN]
+        made = [one for one in load.promises[known:] if one.surface == "agent" and one.told is LoadReport.TAKEN]
         return any([await times_there(fleet, one) == 1 for one in made])
 
     agent = await fleet.until(is_staked, "an agent bet taken and on the chain", 90)
-    return Held(
+    return DrillHeld(
         f"the door refused agent bets {refused:.1f} s after the guardian's pause, and a guardian could not resume; a "
         f"stock bet was confirmed {took:.1f} s after the Safe did, an agent bet {agent:.1f} s later",
         took + agent,
     )
 
 
-async def condemn_feed(fleet: Fleet, load: Load) -> Held:
+async def condemn_feed(fleet: Fleet, load: Load) -> DrillHeld:
     """The publisher of one feed lied: the Safe condemns it while bets on it are open."""
     (source,), others = fleet.deployment("base").published_feeds, fleet.deployment("base").pool_feeds
     feed = bytes.fromhex(source.address[2:])
@@ -79,7 +79,7 @@ async def condemn_feed(fleet: Fleet, load: Load) -> Held:
         going_on = bytes.fromhex(other.address[2:])
         still = fleet.rows("SELECT count(*) FROM agent_market WHERE feed = %s AND status = 1", going_on)[0][0]
         require(still > 0, f"markets on {other.key} ended too")
-    return Held(
+    return DrillHeld(
         f"{back} stakes on {source.key} were given back whole within {took:.1f} s; markets on other feeds went on", took
     )
 

@@ -7,7 +7,7 @@ import os
 import signal
 import time
 
-from scripts._drill.drill import Drill, Held, all_taken, bet_taken, reads_served, require
+from scripts._drill.drill import Drill, DrillHeld, all_taken, bet_taken, reads_served, require
 from scripts._drill.fleet import Fleet, children
 from scripts._drill.load import Load
 from scripts._drill.witness import at_door, mined, observations
@@ -15,20 +15,20 @@ from scripts._drill.witness import at_door, mined, observations
 TAKEOVER_SECONDS = 30.0
 
 
-async def kill_indexer(fleet: Fleet, load: Load) -> Held:
+async def kill_indexer(fleet: Fleet, load: Load) -> DrillHeld:
     name = await fleet.leader("indexer")
     fleet.kill(name)
     took = max(await asyncio.gather(*(fleet.indexed(chain, TAKEOVER_SECONDS, ahead=3) for chain in fleet.urls)))
     bet = await bet_taken(fleet, load, TAKEOVER_SECONDS)
     await fleet.until_ready(name)
-    return Held(
+    return DrillHeld(
         f"{name} was killed; the index was at both heads again after {took:.1f} s, a bet on its owner's page "
         f"{bet:.1f} s later",
         took,
     )
 
 
-async def kill_keeper(fleet: Fleet, load: Load) -> Held:
+async def kill_keeper(fleet: Fleet, load: Load) -> DrillHeld:
     """What was asked for before the blow may be mined after it; what was observed afterwards is another keeper's."""
     name = await fleet.leader("keeper")
     fleet.kill(name)
@@ -39,10 +39,12 @@ async def kill_keeper(fleet: Fleet, load: Load) -> Held:
 
     took = await fleet.until(posted, "an observation of after the blow on the chain", TAKEOVER_SECONDS)
     await fleet.until_ready(name)
-    return Held(f"{name} was killed while leading; another one's observation was on the chain after {took:.1f} s", took)
+    return DrillHeld(
+        f"{name} was killed while leading; another one's observation was on the chain after {took:.1f} s", took
+    )
 
 
-async def kill_relayer(fleet: Fleet, load: Load) -> Held:
+async def kill_relayer(fleet: Fleet, load: Load) -> DrillHeld:
     """All of them at once, while bets are on their way: the next ones take the lanes."""
     names = [name for name in fleet.running if name.startswith("relayer")]
     waiting = [asyncio.create_task(load.stock()) for _ in range(3)]
@@ -60,7 +62,7 @@ async def kill_relayer(fleet: Fleet, load: Load) -> Held:
     took += await fleet.until(lambda: _landed(fleet, halfway), "what was on its way on the chain", 60)
     took += await all_taken(fleet, waiting, "the bets of that moment told and on the chain", 60)
     await fleet.until_ready(*names)
-    return Held(
+    return DrillHeld(
         f"{len(names)} relayers were killed with {len(halfway)} transactions on their way; those and a new bet were on "
         f"the chain after {took:.1f} s",
         took,
@@ -78,7 +80,7 @@ async def _landed(fleet: Fleet, intents: list[int]) -> bool:
     return len(rows) == len(intents) and await mined(fleet, "stock", [f"0x{tx}" for (tx,) in rows])
 
 
-async def kill_api(fleet: Fleet, load: Load) -> Held:
+async def kill_api(fleet: Fleet, load: Load) -> DrillHeld:
     name = "api-0"
     fleet.kill(name)
     if fleet.size.api > 1:
@@ -93,10 +95,12 @@ async def kill_api(fleet: Fleet, load: Load) -> Held:
         return status == 200 and not listed["stale"] and bool(listed["readAt"] > since)
 
     bet += await fleet.until(follows, f"a market list of {name} that was read after that bet", 60)
-    return Held(f"{name} was killed; it was back after {took:.1f} s, and itself showed a bet {bet:.1f} s later", took)
+    return DrillHeld(
+        f"{name} was killed; it was back after {took:.1f} s, and itself showed a bet {bet:.1f} s later", took
+    )
 
 
-async def kill_worker(fleet: Fleet, load: Load) -> Held:
+async def kill_worker(fleet: Fleet, load: Load) -> DrillHeld:
     """An API process of two workers on one port; its parent starts the one that died again."""
     name, door = f"api-{fleet.size.api - 1}", fleet.base_urls[-1]
     fleet.arguments[name] = ("--workers", "2")
@@ -119,7 +123,7 @@ async def kill_worker(fleet: Fleet, load: Load) -> Held:
         fleet.keep_down(name)
         fleet.start(name)
     await fleet.until_ready(name)
-    return Held(
+    return DrillHeld(
         f"a worker of {name} was killed and replaced within {took:.1f} s; the new one answered alone {again:.1f} s "
         f"after the other was gone, and showed a bet {bet:.1f} s later",
         took + again + bet,

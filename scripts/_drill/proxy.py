@@ -20,7 +20,7 @@ class Mood(StrEnum):
     FORGETFUL = "forgetful"  # right answers, but no logs in any range: a node whose search for them is behind
 
 
-class Proxy:
+class MoodyProxy:
     """`async with Proxy(target) as proxy`: `proxy.url` serves what `target` does, as `proxy.mood` lets it."""
 
     def __init__(self, target: str, seed: int = 7) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from scripts._drill.checks import faults
 from scripts._drill.drill import Drill
 from scripts._drill.fleet import CHAIN_IDS, DidNotHappen, Fleet
-from scripts._drill.load import Load, Told
+from scripts._drill.load import Load, LoadReport
 from scripts._drill.proxy import Mood
 
 WARM_SECONDS = 150.0
@@ -93,7 +93,7 @@ async def final_checks(fleet: Fleet, load: Load, say: Say) -> list[str]:
     say("\nnothing lost, nothing doubled")
     found = await faults(fleet, load)
     counts = ", ".join(f"{len(load.taken(surface))} {surface}" for surface in SURFACES if load.taken(surface))
-    refused = sum(one.told is Told.REFUSED for one in load.promises)
+    refused = sum(one.told is LoadReport.REFUSED for one in load.promises)
     say(f"  {counts or 'no bets'} taken, {refused} refused, {load.reads} reads of which {load.failed_reads} failed")
     for each in found:
         say(f"  FAULT {each}")

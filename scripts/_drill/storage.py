@@ -13,7 +13,7 @@ import psycopg
 
 from core.db.engine import conninfo
 from scripts._drill.checks import index_command
-from scripts._drill.drill import Drill, Held, bet_taken, reads_served, require
+from scripts._drill.drill import Drill, DrillHeld, bet_taken, reads_served, require
 from scripts._drill.fleet import CHAIN_IDS, Fleet, children
 from scripts._drill.load import Load
 from scripts._drill.witness import offered_by, public_offer
@@ -24,7 +24,7 @@ AWAY_SECONDS = 8.0
 QUOTA_BYTES = 64 * 1024
 
 
-async def stop_postgres(fleet: Fleet, load: Load) -> Held:
+async def stop_postgres(fleet: Fleet, load: Load) -> DrillHeld:
     await fleet.stop_postgres()
     await asyncio.sleep(AWAY_SECONDS / 2)
     served = await reads_served(load)
@@ -35,14 +35,14 @@ async def stop_postgres(fleet: Fleet, load: Load) -> Held:
     require(status >= 500 or status == 0, f"a write was answered {status} while the database was away: {answer}")
     took = await bet_taken(fleet, load, 60)
     restarts = fleet.restarts
-    return Held(
+    return DrillHeld(
         f"away for {AWAY_SECONDS:.0f} s: reads went on from memory, writes were refused ({status}); a bet was "
         f"confirmed {took:.1f} s after it was back; {restarts} daemons had to be started again so far",
         took,
     )
 
 
-async def fill_disk(fleet: Fleet, load: Load) -> Held:
+async def fill_disk(fleet: Fleet, load: Load) -> DrillHeld:
     pids = _servers(fleet)
     require(bool(pids), "no PostgreSQL process was found")
     await asyncio.to_thread(_limit, fleet, pids)
@@ -64,14 +64,14 @@ async def fill_disk(fleet: Fleet, load: Load) -> Held:
     await fleet.start_postgres()
     took = await bet_taken(fleet, load, 90)
     await asyncio.gather(*(fleet.indexed(chain) for chain in CHAIN_IDS))
-    return Held(
+    return DrillHeld(
         f"writes failed ({_words(fleet) or failed[:80]}), reads went on; a bet was confirmed {took:.1f} s after there "
         "was room again",
         took,
     )
 
 
-async def tamper_index(fleet: Fleet, load: Load) -> Held:
+async def tamper_index(fleet: Fleet, load: Load) -> DrillHeld:
     """A number of the oldest bet changes behind the indexer's back, as by a faulty disk or a stray UPDATE."""
     ((position, owner),) = await fleet.ask_database(
         "SELECT position_id, owner FROM stock_position WHERE vintage > 0 ORDER BY position_id LIMIT 1"
@@ -97,7 +97,7 @@ async def tamper_index(fleet: Fleet, load: Load) -> Held:
     took = time.monotonic() - began
     await fleet.until(lambda: _mismatches(fleet, False), "no mismatch in the metrics", 60, pause=0.5)
     await fleet.until(lambda: shows(true), "the true number on the public page", 60, pause=0.5)
-    return Held(
+    return DrillHeld(
         f"the audit found the changed row, the metrics told {measured:.1f} s later; rebuilt and audited clean within "
         f"{took:.1f} s, and the public page shows the true number again",
         took,

@@ -21,7 +21,7 @@ from core.errors import VpmError
 from core.feeds.cost import SAFE_SHARE
 from core.local.packages import REPOSITORY
 from scripts._feed import record, table
-from scripts._feed.report import SAFES_FLOOR, Asked, CannotSay, Report, lines, report
+from scripts._feed.report import SAFES_FLOOR, CannotSay, CostQuestion, CostReport, lines, report
 from scripts._verify.chain import deployments_in
 from scripts._verify.claims import NotCheckable
 
@@ -86,7 +86,7 @@ def _cost_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true")
 
 
-async def _told(options: argparse.Namespace) -> Report:
+async def _told(options: argparse.Namespace) -> CostReport:
     if len(options.pools) > 2:
         raise CannotSay("A feed has one pool or two.", hint="token/USDC alone, or token/WETH and then WETH/USDC.")
     for address in (*options.pools, *([options.quote] if options.quote else [])):
@@ -100,7 +100,7 @@ async def _told(options: argparse.Namespace) -> Report:
         raise CannotSay(f"The volatility is {options.sigma:g}%.", hint="Give a positive one, for a year.")
     async with RpcClient([_url(options)], chain_id=None, timeout_seconds=30.0) as rpc:
         client = ChainClient(rpc)
-        asked = Asked(
+        asked = CostQuestion(
             tuple(options.pools),
             options.quote or _usdc(await client.chain_id(), options.deployments),
             options.window,

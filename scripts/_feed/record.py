@@ -28,7 +28,7 @@ from core.contracts.events import AGENT_LISTER_EVENTS
 from core.contracts.feeds import PoolFeed
 from core.errors import VpmError
 from core.feeds.grid import Needs, batches, missing
-from scripts._verify.chain import Chain, abi, word
+from scripts._verify.chain import PinnedChain, abi, word
 
 KEY_VARIABLE = "VPM_RECORDER_KEY"
 PASSWORD_VARIABLE = "VPM_RECORDER_KEYSTORE_PASSWORD"  # noqa: S105 - the name of a variable
@@ -46,7 +46,7 @@ class CannotRecord(VpmError):
 
 
 @dataclass(frozen=True, slots=True)
-class Due:
+class DueReadings:
     """What is to be recorded of a feed: oldest first."""
 
     feed: PoolFeed
@@ -70,7 +70,7 @@ def main(options: argparse.Namespace, url: str) -> int:
 
 async def _run(options: argparse.Namespace, url: str, account: LocalAccount | None) -> int:
     async with RpcClient([url], chain_id=None, timeout_seconds=30.0) as rpc:
-        chain = await Chain.at(rpc, options.deployments, None)
+        chain = await PinnedChain.at(rpc, options.deployments, None)
         feeds = chosen(chain.deployment, options.feeds)
         since = None if options.since is None else moment(options.since, chain.head.timestamp)
         for feed in feeds:
@@ -117,7 +117,7 @@ def moment(text: str, now: int) -> int:
 # ---------------------------------------------------------------- what is due
 
 
-async def due_of(chain: Chain, feed: PoolFeed, since: int | None) -> Due:
+async def due_of(chain: PinnedChain, feed: PoolFeed, since: int | None) -> DueReadings:
     """What markets wait for and, with `since`, every reading from then on; without what is recorded or forgotten."""
     contract, now = Contract(feed.address, abi("PoolFeed")), chain.head.timestamp
     oldest = await chain.read(contract.call("oldestTellable"))
@@ -125,10 +125,10 @@ async def due_of(chain: Chain, feed: PoolFeed, since: int | None) -> Due:
     if since is not None:
         needs.append(Needs((), (since, now - 1)))
     wanted = missing(needs, set(), feed.step_seconds, oldest, now)
-    return Due(feed, tuple(await _unrecorded(chain, contract, wanted)))
+    return DueReadings(feed, tuple(await _unrecorded(chain, contract, wanted)))
 
 
-async def _needs(chain: Chain, feed: PoolFeed) -> list[Needs]:
+async def _needs(chain: PinnedChain, feed: PoolFeed) -> list[Needs]:
     """Of the markets on the feed that are open still."""
     layouts = {topic: each for topic, each in AGENT_LISTER_EVENTS.items() if each.name == "MarketListed"}
     topics = [None, word(bytes.fromhex(feed.address[2:]))]
@@ -152,7 +152,7 @@ async def _needs(chain: Chain, feed: PoolFeed) -> list[Needs]:
     return found
 
 
-async def _unrecorded(chain: Chain, contract: Contract, times: Sequence[int]) -> list[int]:
+async def _unrecorded(chain: PinnedChain, contract: Contract, times: Sequence[int]) -> list[int]:
     left: list[int] = []
     for start in range(0, len(times), ASKED_AT_ONCE):
         some = times[start : start + ASKED_AT_ONCE]
@@ -161,7 +161,7 @@ async def _unrecorded(chain: Chain, contract: Contract, times: Sequence[int]) ->
     return left
 
 
-async def _read(chain: Chain, calls: Iterable[Call]) -> list[Any]:
+async def _read(chain: PinnedChain, calls: Iterable[Call]) -> list[Any]:
     answers = await chain.client.read_many(list(calls), chain.head.number)
     for answer in answers:
         if isinstance(answer, RpcError):
@@ -172,7 +172,7 @@ async def _read(chain: Chain, calls: Iterable[Call]) -> list[Any]:
 # ---------------------------------------------------------------- sending
 
 
-async def _record(chain: Chain, due: Due, account: LocalAccount) -> None:
+async def _record(chain: PinnedChain, due: DueReadings, account: LocalAccount) -> None:
     contract = Contract(due.feed.address, abi("PoolFeed"))
     for times in batches(list(due.times), BATCH, len(due.times)):
         tx, gas, fee = await send(chain.client, chain.deployment.chain_id, account, contract.call("record", times))

@@ -14,7 +14,7 @@ from core.feeds.cost import (
     MOVES,
     SECONDS_PER_YEAR,
     Cap,
-    Source,
+    PricedPool,
     least_window,
     pot_cap,
     sigma_of,
@@ -35,7 +35,7 @@ class CannotSay(VpmError):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class CostQuestion:
     """What the caller wants to know. `sigma`: for one year, 1 is a hundred percent; None: measured."""
 
     addresses: tuple[str, ...]
@@ -54,16 +54,16 @@ class Measured:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class CostReport:
     """The answer. `rises`: of each pool, whether the token's price rises with its tick."""
 
-    asked: Asked
+    asked: CostQuestion
     chain_id: int
     head: Block
     token: TokenFacts
     price: float
     pools: tuple[LivePool, ...]
-    sources: tuple[Source, ...]
+    sources: tuple[PricedPool, ...]
     sigma: Measured
     cap: Cap
 
@@ -105,7 +105,7 @@ class Report:
             },
         }
 
-    def _pool(self, pool: LivePool, source: Source) -> dict[str, Any]:
+    def _pool(self, pool: LivePool, source: PricedPool) -> dict[str, Any]:
         out = source.push_out(self.asked.window, self.asked.own_share)
         return {
             "address": pool.address,
@@ -128,19 +128,21 @@ class Report:
         }
 
 
-async def report(client: ChainClient, asked: Asked) -> Report:
+async def report(client: ChainClient, asked: CostQuestion) -> CostReport:
     head = await client.head()
     pools = tuple([await read_pool(client, address, head) for address in asked.addresses])
     token, price, sources, rises = _priced(pools, asked.quote)
     sigma = await _sigma(client, asked, head, pools, rises)
     cap = pot_cap(sources, _per_second(sigma.yearly), asked.window, asked.own_share)
-    return Report(asked, await client.chain_id(), head, token, price, pools, sources, sigma, cap)
+    return CostReport(asked, await client.chain_id(), head, token, price, pools, sources, sigma, cap)
 
 
-def _priced(pools: Sequence[LivePool], quote: str) -> tuple[TokenFacts, float, tuple[Source, ...], tuple[bool, ...]]:
+def _priced(
+    pools: Sequence[LivePool], quote: str
+) -> tuple[TokenFacts, float, tuple[PricedPool, ...], tuple[bool, ...]]:
     """From the pool of what counts as a dollar back to the token: prices, and whether they rise with each tick."""
     known = {checksum(quote): 1.0}  # dollars for one whole token
-    sources: list[Source] = []
+    sources: list[PricedPool] = []
     rises: list[bool] = []
     priced: TokenFacts | None = None
     for pool in reversed(pools):
@@ -160,13 +162,13 @@ def _priced(pools: Sequence[LivePool], quote: str) -> tuple[TokenFacts, float, t
             )
         rises.append(priced is one)
         units = (known[each.address] / 10**each.decimals for each in (one, other))
-        sources.append(Source(f"{one.symbol}/{other.symbol}", pool.pool, *units))
+        sources.append(PricedPool(f"{one.symbol}/{other.symbol}", pool.pool, *units))
     assert priced is not None
     return priced, known[priced.address], tuple(reversed(sources)), tuple(reversed(rises))
 
 
 async def _sigma(
-    client: ChainClient, asked: Asked, head: Block, pools: Sequence[LivePool], rises: Sequence[bool]
+    client: ChainClient, asked: CostQuestion, head: Block, pools: Sequence[LivePool], rises: Sequence[bool]
 ) -> Measured:
     """Over spans of several lengths, the least that any of them shows: a price that jumps to and fro inside its fee
     band looks livelier over short ones than a reading of the window finds it."""
@@ -198,7 +200,7 @@ def _per_second(yearly: float) -> float:
     return yearly / math.sqrt(SECONDS_PER_YEAR)
 
 
-def lines(told: Report) -> list[str]:
+def lines(told: CostReport) -> list[str]:
     """For people."""
     cap, asked = told.cap, told.asked
     shown = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from core.feeds.cost import MOVES, SECONDS_PER_YEAR, Source, least_window, pot_cap
+from core.feeds.cost import MOVES, SECONDS_PER_YEAR, PricedPool, least_window, pot_cap
 from core.feeds.uniswap import Pool, sqrt_price_at
 from core.feeds.uniswap.ticks import MAX_TICK
 from core.local.packages import REPOSITORY
@@ -35,12 +35,12 @@ def rows() -> list[str]:
     return [f"| {' | '.join(cells)} |" for cells in made]
 
 
-def _source(size: int, fee_pips: int, spacing: int) -> Source:
+def _source(size: int, fee_pips: int, spacing: int) -> PricedPool:
     """A pool with liquidity at every price alike and half its money on each side."""
     pool = Pool.at(sqrt_price_at(0), fee_pips, spacing, 1)
     edge = MAX_TICK // spacing * spacing
     pool.mint(-edge, edge, size * _WHOLE // 2, 1)
-    return Source(f"{size}", pool, 1 / _WHOLE, 1 / _WHOLE)
+    return PricedPool(f"{size}", pool, 1 / _WHOLE, 1 / _WHOLE)
 
 
 def _usd(amount: float) -> str:

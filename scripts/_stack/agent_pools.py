@@ -19,11 +19,11 @@ import msgspec
 from core.chain import Abi, Call, Contract
 from core.contracts.abi import abi
 from core.feeds.uniswap.ticks import MAX_SQRT_PRICE, MIN_SQRT_PRICE, tick_at
-from keeper.sources.sample import ONE, Round
+from keeper.sources.sample import ONE, LatestRound
 from keeper.sources.simulated import first_value, step
 from scripts._stack import wallets
-from scripts._stack.chain_setup import Node
-from scripts._stack.genesis import Placed, compiled_code, creation_code
+from scripts._stack.chain_setup import LocalNode
+from scripts._stack.genesis import PlacedContract, compiled_code, creation_code
 from scripts._stack.options import StackError
 from scripts._stack.uniswap import Actor, Exchange, PoolKey, artifact, grow, pool_abi
 
@@ -64,7 +64,7 @@ TOKENS: Final = (
 
 
 @dataclass(frozen=True)
-class Pool:
+class LocalPool:
     """A pool of the local stack: `base` is the token that it prices, `quote` what it is priced in."""
 
     key: str  # what is walked: BNKR/market_cap, ETH/price
@@ -97,14 +97,14 @@ class AgentPools:
 
     exchange: Exchange
     tokens: Mapping[str, str]  # symbol: address
-    weth: Pool
-    of_tokens: tuple[Pool, ...]
+    weth: LocalPool
+    of_tokens: tuple[LocalPool, ...]
 
     @property
-    def all(self) -> tuple[Pool, ...]:
+    def all(self) -> tuple[LocalPool, ...]:
         return (self.weth, *self.of_tokens)
 
-    def of(self, key: str) -> Pool:
+    def of(self, key: str) -> LocalPool:
         return next(each for each in self.all if each.key == key)
 
     def save(self, path: Path) -> None:
@@ -119,12 +119,12 @@ def _fraction(_: type, text: Any) -> Fraction:
     return Fraction(text)
 
 
-def place_weth(node: Node) -> None:
-    for method, params in Placed("WETH", WETH, compiled_code("LocalWETH")).rpc():
+def place_weth(node: LocalNode) -> None:
+    for method, params in PlacedContract("WETH", WETH, compiled_code("LocalWETH")).rpc():
         node.ask(method, *params)
 
 
-def build(node: Node, usdc: str) -> AgentPools:
+def build(node: LocalNode, usdc: str) -> AgentPools:
     """Tokens, exchange and pools with liquidity, at the first values of the walks. The chain has to mine by itself."""
     who = trader(node)
     _fill_purse(who, usdc)
@@ -147,7 +147,7 @@ def build(node: Node, usdc: str) -> AgentPools:
     return AgentPools(exchange, made, ether, tuple(pools))
 
 
-def stand(node: Node, pools: AgentPools) -> bool:
+def stand(node: LocalNode, pools: AgentPools) -> bool:
     """Whether they are on this chain."""
     return all(node.ask("eth_getCode", pool.address, "latest") != "0x" for pool in pools.all)
 
@@ -166,7 +166,7 @@ def feeds_asked_for(pools: AgentPools, numbers: Mapping[str, int]) -> str:
     return "\n\n".join("\n".join(lines) for lines in tables) + "\n"
 
 
-def trader(node: Node) -> Actor:
+def trader(node: LocalNode) -> Actor:
     """Who owns all liquidity of the local pools and moves their prices."""
     actor = Actor.funded(node, wallets.wallet("pool trader").address)
     node.ask("anvil_setBalance", actor.address, hex(2 * PURSE_ETH * wallets.ETH))
@@ -194,11 +194,11 @@ def _open(
     scale: Fraction,
     value: int,
     quote_value: int,
-) -> Pool:
+) -> LocalPool:
     place = PoolKey.of(base, quote, fee_pips)
     name = f"Uniswap v3 {pair} {fee_pips / 10_000:g}%"
-    start = Pool(key, "", place, base, quote, name, scale).sqrt_price(value, quote_value)
-    pool = Pool(key, exchange.open_pool(who, place, start), place, base, quote, name, scale)
+    start = LocalPool(key, "", place, base, quote, name, scale).sqrt_price(value, quote_value)
+    pool = LocalPool(key, exchange.open_pool(who, place, start), place, base, quote, name, scale)
     decimals = 6 if fee_pips == WETH_FEE else 18
     of_quote = EACH_SIDE_USD[fee_pips] * ONE * 10**decimals // quote_value  # down
     of_base = int(of_quote / (scale * Fraction(value, quote_value)))
@@ -224,7 +224,7 @@ class Walk:
         self._homes[pools.weth.key] = ETH_DOLLARS * ONE
         self._last: dict[str, int] = {}
 
-    def value(self, pool: Pool) -> int:
+    def value(self, pool: LocalPool) -> int:
         """What a pool says now: a market cap, or ether's price; 8 decimals."""
         return pool.value(self._sqrt_price(pool), self._ether() if pool is not self.pools.weth else ONE)
 
@@ -240,15 +240,15 @@ class Walk:
         self._last = {pool.key: now for pool in self.pools.all}
         return [each for each in swaps if each is not None]
 
-    def to(self, pool: Pool, value: int) -> Call | None:
+    def to(self, pool: LocalPool, value: int) -> Call | None:
         """The swap that brings a pool to a value; none where it stands there."""
         return self._swap(pool, pool.sqrt_price(value, self._ether() if pool is not self.pools.weth else ONE))
 
-    def _step(self, pool: Pool, value: int, now: int) -> int:
-        last = Round(value, self._last.get(pool.key, now - 60))
+    def _step(self, pool: LocalPool, value: int, now: int) -> int:
+        last = LatestRound(value, self._last.get(pool.key, now - 60))
         return step(last, self._homes[pool.key], self._seed, pool.key, now)
 
-    def _swap(self, pool: Pool, target: int) -> Call | None:
+    def _swap(self, pool: LocalPool, target: int) -> Call | None:
         here = self._sqrt_price(pool)
         if here == target:
             return None
@@ -261,11 +261,11 @@ class Walk:
     def _ether(self) -> int:
         return self.pools.weth.value(self._sqrt_price(self.pools.weth), ONE)
 
-    def _sqrt_price(self, pool: Pool) -> int:
+    def _sqrt_price(self, pool: LocalPool) -> int:
         return int(self.who.read(Contract(pool.address, pool_abi()).call("slot0"))[0])
 
 
-def lay_past(node: Node, pools: AgentPools, until: int, every: int = 60) -> int:
+def lay_past(node: LocalNode, pools: AgentPools, until: int, every: int = 60) -> int:
     """Swaps from the chain's last block up to `until`, a block of them every so often; how many blocks."""
     walk, blocks = Walk(trader(node), pools), 0
     node.ask("anvil_impersonateAccount", walk.who.address)
@@ -282,17 +282,17 @@ def lay_past(node: Node, pools: AgentPools, until: int, every: int = 60) -> int:
     return blocks
 
 
-def trade_once(node: Node, walk: Walk, now: int) -> None:
+def trade_once(node: LocalNode, walk: Walk, now: int) -> None:
     """The swaps of one moment on a chain that mines by itself."""
     for call in walk.calls(now):
         walk.who.send(call)
 
 
-def _send(node: Node, who: Actor, call: Call) -> str:
+def _send(node: LocalNode, who: Actor, call: Call) -> str:
     return str(node.ask("eth_sendTransaction", {**call.parameters(), "from": who.address, "gas": hex(1_000_000)}))
 
 
-def _check(node: Node, hashes: Sequence[str]) -> None:
+def _check(node: LocalNode, hashes: Sequence[str]) -> None:
     for each in hashes:
         receipt = node.ask("eth_getTransactionReceipt", each)
         if receipt is None or receipt["status"] != "0x1":

@@ -12,7 +12,7 @@ from eth_utils.crypto import keccak
 
 from core.local.anvil import ask
 from scripts._stack import wallets
-from scripts._stack.genesis import Placed, compiled_code, safe_contracts, usdc_contracts
+from scripts._stack.genesis import PlacedContract, compiled_code, safe_contracts, usdc_contracts
 from scripts._stack.options import StackError
 
 TOKENS_EACH = 1_000_000 * 10**6  # units a local wallet starts with
@@ -32,7 +32,7 @@ class StockFeed:
 
 
 @dataclass(frozen=True)
-class Node:
+class LocalNode:
     """A local node, spoken to one blocking request at a time; run these functions in a thread."""
 
     url: str
@@ -41,17 +41,17 @@ class Node:
         return ask(self.url, method, *params)
 
 
-def place_base(node: Node, usdc: str) -> None:
+def place_base(node: LocalNode, usdc: str) -> None:
     _place(node, [*safe_contracts(), *usdc_contracts(usdc)])
 
 
-def place_stock(node: Node, usdg: str, feeds: Sequence[StockFeed]) -> None:
+def place_stock(node: LocalNode, usdg: str, feeds: Sequence[StockFeed]) -> None:
     """Tokens and feeds with names, and two rounds each, so that a reading exists from the first block on."""
-    placed = [*safe_contracts(), Placed("USDG", usdg, compiled_code("LocalUSDG"))]
+    placed = [*safe_contracts(), PlacedContract("USDG", usdg, compiled_code("LocalUSDG"))]
     feed_code, stock_code = compiled_code("LocalFeed"), compiled_code("LocalStockToken")
     for one in feeds:
-        placed.append(Placed(f"{one.ticker} feed", one.feed, feed_code))
-        placed.append(Placed(one.ticker, one.stock_token, stock_code))
+        placed.append(PlacedContract(f"{one.ticker} feed", one.feed, feed_code))
+        placed.append(PlacedContract(one.ticker, one.stock_token, stock_code))
     _place(node, placed)
     now = int(time.time())
     calls: list[tuple[str, bytes]] = []
@@ -64,7 +64,7 @@ def place_stock(node: Node, usdg: str, feeds: Sequence[StockFeed]) -> None:
     send_all(node, calls)
 
 
-def fund(node: Node, token: str, *, local_token: bool) -> None:
+def fund(node: LocalNode, token: str, *, local_token: bool) -> None:
     """ETH for everybody who sends, tokens for whoever bets or seeds."""
     for one in wallets.GAS_HOLDERS:
         node.ask("anvil_setBalance", one.address, hex(ETH_EACH))
@@ -86,13 +86,13 @@ def mapping_slot(key: str, slot: int) -> str:
     return "0x" + keccak(encode(["address", "uint256"], [key, slot])).hex()
 
 
-def _place(node: Node, placed: Sequence[Placed]) -> None:
+def _place(node: LocalNode, placed: Sequence[PlacedContract]) -> None:
     for one in placed:
         for method, params in one.rpc():
             node.ask(method, *params)
 
 
-def send_all(node: Node, calls: Sequence[tuple[str, bytes]], sender: str = wallets.DEPLOYER.address) -> None:
+def send_all(node: LocalNode, calls: Sequence[tuple[str, bytes]], sender: str = wallets.DEPLOYER.address) -> None:
     """Send from an account the node impersonates, and make sure each call was carried out."""
     node.ask("anvil_setBalance", sender, hex(ETH_EACH))
     node.ask("anvil_impersonateAccount", sender)
@@ -111,7 +111,7 @@ def send_all(node: Node, calls: Sequence[tuple[str, bytes]], sender: str = walle
             raise StackError(f"setting up the local chain failed: a call to {to} reverted.")
 
 
-def _balance_slot(node: Node, token: str) -> int:
+def _balance_slot(node: LocalNode, token: str) -> int:
     """Find the storage slot of a live token's balances by writing a probe and reading it back (forks only)."""
     probe = wallets.DEV[0].address
     marker = 123_456_789

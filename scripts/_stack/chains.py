@@ -20,23 +20,27 @@ PAST_SECONDS = 7_200
 
 
 @dataclass(frozen=True)
-class Chain:
+class ChainKind:
+    """One of the two chains of the product, before anything runs."""
+
     name: str
     chain_id: int
 
 
 @dataclass(frozen=True)
 class LocalChain:
-    chain: Chain
+    """A chain of the stack that runs."""
+
+    chain: ChainKind
     url: str
     ws_url: str
     fork: bool
 
 
-CHAINS = (Chain("base", 8453), Chain("stock", 4663))
+CHAINS = (ChainKind("base", 8453), ChainKind("stock", 4663))
 
 
-async def start_chain(chain: Chain, fork_url: str | None, state: State, supervisor: Supervisor) -> LocalChain:
+async def start_chain(chain: ChainKind, fork_url: str | None, state: State, supervisor: Supervisor) -> LocalChain:
     if fork_url:
         await asyncio.to_thread(_check_fork, chain, fork_url)
     saved = state.chain(chain.name)
@@ -63,12 +67,12 @@ async def start_chain(chain: Chain, fork_url: str | None, state: State, supervis
     return LocalChain(chain, options.url, options.ws_url, fork_url is not None)
 
 
-def _was_deployed_on(chain: Chain, state: State) -> bool:
+def _was_deployed_on(chain: ChainKind, state: State) -> bool:
     path = state.deployment(chain.name)
     return path.exists() and load_deployment(path).is_deployed
 
 
-def _check_fork(chain: Chain, url: str) -> None:
+def _check_fork(chain: ChainKind, url: str) -> None:
     """anvil would give a fork any chain id it is told to; ours must be of the right chain."""
     option = f"--fork-{chain.name}"
     try:
@@ -79,7 +83,7 @@ def _check_fork(chain: Chain, url: str) -> None:
         raise StackError(f"{option}: {url} serves chain {found}, not {chain.chain_id}; give it a node of that chain.")
 
 
-def _same_origin(chain: Chain, fork_url: str | None, state: State, *, fresh: bool) -> None:
+def _same_origin(chain: ChainKind, fork_url: str | None, state: State, *, fresh: bool) -> None:
     """A state folder made of forks cannot go on as a local chain, nor the other way round."""
     origin = "fork" if fork_url else "local"
     key = f"{chain.name}_origin"

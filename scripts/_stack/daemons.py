@@ -26,16 +26,16 @@ CUP_WINDOW = ("2026-01-01T00:00:00Z", "2036-01-01T00:00:00Z")  # the local tourn
 
 
 @dataclass(frozen=True)
-class Daemon:
+class StackDaemon:
     package: str
     metrics_variable: str
 
 
 DAEMONS = (
-    Daemon("indexer", "VPM_INDEXER_METRICS_PORT"),
-    Daemon("relayer", "VPM_RELAYER_METRICS_PORT"),
-    Daemon("api", "VPM_API_METRICS_PORT"),
-    Daemon("keeper", "VPM_KEEPER_METRICS_PORT"),
+    StackDaemon("indexer", "VPM_INDEXER_METRICS_PORT"),
+    StackDaemon("relayer", "VPM_RELAYER_METRICS_PORT"),
+    StackDaemon("api", "VPM_API_METRICS_PORT"),
+    StackDaemon("keeper", "VPM_KEEPER_METRICS_PORT"),
 )
 
 
@@ -63,7 +63,7 @@ async def start_daemons(
     return _ready(options, state, database_url, chains, metrics)
 
 
-def _child(daemon: Daemon, env: Mapping[str, str], port: int) -> Child:
+def _child(daemon: StackDaemon, env: Mapping[str, str], port: int) -> Child:
     async def ready() -> None:
         while not await asyncio.to_thread(_answers, f"http://127.0.0.1:{port}/ready"):
             await asyncio.sleep(0.1)

@@ -17,7 +17,7 @@ from keeper.sources.simulated import first_value
 from scripts._deploy.handover import OWNER_KEYS_VARIABLE
 from scripts._stack import agent_pools, chain_setup, contracts, wallets
 from scripts._stack.agent_pools import AgentPools
-from scripts._stack.chain_setup import Node, StockFeed
+from scripts._stack.chain_setup import LocalNode, StockFeed
 from scripts._stack.chains import LocalChain
 from scripts._stack.screen import step
 from scripts._stack.state import State
@@ -82,7 +82,7 @@ def facts(name: str) -> Deployment:
 
 def _prepare_chain(chain: LocalChain, state: State) -> None:
     """Place what the live chain has, fund the local wallets, and write the facts the scripts start from."""
-    node, known = Node(chain.url), facts(chain.chain.name)
+    node, known = LocalNode(chain.url), facts(chain.chain.name)
     token = known.token("USDC" if chain.chain.name == "base" else "USDG").address
     if not chain.fork and chain.chain.name == "base":
         chain_setup.place_base(node, token)
@@ -97,7 +97,7 @@ def _prepare_chain(chain: LocalChain, state: State) -> None:
     write_deployment(known.model_copy(update=local), state.deployment(chain.chain.name))
 
 
-def _place_pools(node: Node, usdc: str, state: State) -> None:
+def _place_pools(node: LocalNode, usdc: str, state: State) -> None:
     """Agents' tokens, their pools and a past of swaps up to now; and the feeds that are to be made of them."""
     if state.pools.exists() and agent_pools.stand(node, AgentPools.load(state.pools)):
         return  # an earlier start got this far
@@ -134,7 +134,7 @@ async def _deploy(chain: LocalChain, state: State) -> None:
         await contracts.run_ape(["run", script, *common, *arguments], ape_folder=state.ape, env=signing)
 
     # Mining on demand while one account sends one transaction after the other takes seconds off the first start.
-    node = Node(chain.url)
+    node = LocalNode(chain.url)
     await asyncio.to_thread(node.ask, "evm_setAutomine", True)
     try:
         if chain.chain.name == "stock":
@@ -169,7 +169,7 @@ def _base_options(observed: Sequence[str]) -> Sequence[str]:
     return options
 
 
-def _first_readings(node: Node, deployment: Deployment) -> None:
+def _first_readings(node: LocalNode, deployment: Deployment) -> None:
     """Each feed's first value, by its publisher: the Safe can allow only a feed that reads."""
     node.ask("evm_mine")  # what was observed in the last block may be too old for the next one
     calls = []

@@ -28,7 +28,7 @@ USDC_ADMIN = to_checksum_address(keccak(text="vpm local stack: USDC admin")[12:]
 
 
 @dataclass(frozen=True)
-class Placed:
+class PlacedContract:
     """A contract to stand on a fresh chain."""
 
     name: str
@@ -43,12 +43,14 @@ class Placed:
         return calls
 
 
-def safe_contracts() -> list[Placed]:
+def safe_contracts() -> list[PlacedContract]:
     return [
         # The singleton's own constructor sets its threshold to 1, so nobody can ever set it up as a wallet.
-        Placed("Safe", safe.SINGLETON, _safe_code("Safe.sol/Safe"), {SAFE_THRESHOLD_SLOT: 1}),
-        Placed("SafeProxyFactory", safe.PROXY_FACTORY, _safe_code("proxies/SafeProxyFactory.sol/SafeProxyFactory")),
-        Placed(
+        PlacedContract("Safe", safe.SINGLETON, _safe_code("Safe.sol/Safe"), {SAFE_THRESHOLD_SLOT: 1}),
+        PlacedContract(
+            "SafeProxyFactory", safe.PROXY_FACTORY, _safe_code("proxies/SafeProxyFactory.sol/SafeProxyFactory")
+        ),
+        PlacedContract(
             "CompatibilityFallbackHandler",
             safe.FALLBACK_HANDLER,
             _safe_code("handler/CompatibilityFallbackHandler.sol/CompatibilityFallbackHandler"),
@@ -56,7 +58,7 @@ def safe_contracts() -> list[Placed]:
     ]
 
 
-def usdc_contracts(token: str) -> list[Placed]:
+def usdc_contracts(token: str) -> list[PlacedContract]:
     """USDC behind a proxy, as dear as the genuine one: it keeps its name in storage and reads it for its domain."""
     name = b"USD Coin"
     stored = int.from_bytes(name.ljust(31, b"\0") + bytes([2 * len(name)]))  # a short string in one slot
@@ -66,8 +68,8 @@ def usdc_contracts(token: str) -> list[Placed]:
         USDC_NAME_SLOT: stored,
     }
     return [
-        Placed("USDC implementation", USDC_IMPLEMENTATION, compiled_code("LocalUSDC")),
-        Placed("USDC", token, compiled_code("LocalUSDCProxy"), storage),
+        PlacedContract("USDC implementation", USDC_IMPLEMENTATION, compiled_code("LocalUSDC")),
+        PlacedContract("USDC", token, compiled_code("LocalUSDCProxy"), storage),
     ]
 
 

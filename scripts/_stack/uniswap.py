@@ -21,7 +21,7 @@ from core.chain import Abi, Call, Contract
 from core.feeds.uniswap import sqrt_price_at
 from core.feeds.uniswap.ticks import MAX_TICK
 from core.local.packages import NODE_MODULES
-from scripts._stack.chain_setup import ETH_EACH, MINED_WITHIN_SECONDS, Node
+from scripts._stack.chain_setup import ETH_EACH, MINED_WITHIN_SECONDS, LocalNode
 from scripts._stack.options import StackError
 
 SPACINGS = {500: 10, 3_000: 60, 10_000: 200}
@@ -78,11 +78,11 @@ ERC20 = Abi(
 class Actor:
     """An account of a local node that sends and waits; the node signs for it."""
 
-    node: Node
+    node: LocalNode
     address: str
 
     @classmethod
-    def funded(cls, node: Node, address: str) -> Actor:
+    def funded(cls, node: LocalNode, address: str) -> Actor:
         node.ask("anvil_setBalance", address, hex(ETH_EACH))
         return cls(node, to_checksum_address(address))
 

@@ -13,7 +13,7 @@ from typing import Any
 from core.config import environment
 from core.errors import VpmError
 from scripts._status.concerns import concerns
-from scripts._status.facts import Facts, read
+from scripts._status.facts import StatusFacts, read
 from scripts._status.scrape import scrape
 from scripts._status.view import lines
 
@@ -64,7 +64,7 @@ def _where(options: argparse.Namespace) -> tuple[str, dict[str, str]]:
 def _once(url: str, endpoints: dict[str, str], *, as_json: bool, clear: bool) -> int:
     metrics = scrape(endpoints)
     try:
-        facts = Facts(read(url), metrics)
+        facts = StatusFacts(read(url), metrics)
     except VpmError as error:
         if as_json:
             print(json.dumps({"ok": False, "error": error.sentence(), "metrics": metrics}, indent=2))

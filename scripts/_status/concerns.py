@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import timedelta
 
-from scripts._status.facts import Facts
+from scripts._status.facts import StatusFacts
 
 DAEMONS = ("indexer", "relayer", "keeper", "api")
 LED = ("indexer", "keeper")
@@ -20,7 +20,7 @@ AUDIT_SECONDS = 172_800.0
 WELL = ("ready", "full", "starting")
 
 
-def concerns(facts: Facts) -> list[str]:
+def concerns(facts: StatusFacts) -> list[str]:
     """Empty when nothing needs a person."""
     found = [*_daemons(facts), *_chains(facts), *_lanes(facts), *_queues(facts), *_jobs(facts), *_rest(facts)]
     for name, seen in facts.metrics.items():
@@ -31,7 +31,7 @@ def concerns(facts: Facts) -> list[str]:
     return found
 
 
-def _daemons(facts: Facts) -> Iterator[str]:
+def _daemons(facts: StatusFacts) -> Iterator[str]:
     for name in DAEMONS:
         alive = [row for row in facts["daemons"] if row["daemon"] == name and row["silent_seconds"] < SILENT_SECONDS]
         if not alive:
@@ -40,7 +40,7 @@ def _daemons(facts: Facts) -> Iterator[str]:
             yield f"{len(alive)} of {name} stand by and none leads"
 
 
-def _chains(facts: Facts) -> Iterator[str]:
+def _chains(facts: StatusFacts) -> Iterator[str]:
     for row in facts["chains"]:
         of = f"chain {row['name']}"
         if row["state"] == "halted":
@@ -51,7 +51,7 @@ def _chains(facts: Facts) -> Iterator[str]:
             yield f"no node of {of} has answered for {ago(row['head_silent_seconds'])}"
 
 
-def _lanes(facts: Facts) -> Iterator[str]:
+def _lanes(facts: StatusFacts) -> Iterator[str]:
     for row in facts["lanes"]:
         of = f"lane {row['address'][:10]} on {row['chain_id']} ({'+'.join(row['groups'])})"
         if row["status"] not in WELL:
@@ -60,7 +60,7 @@ def _lanes(facts: Facts) -> Iterator[str]:
             yield f"{of} is held by no relayer"
 
 
-def _queues(facts: Facts) -> Iterator[str]:
+def _queues(facts: StatusFacts) -> Iterator[str]:
     for row in facts["queues"]:
         bound = QUEUED_SECONDS if row["state"] == "queued" else FLIGHT_SECONDS
         if row["oldest_seconds"] > bound:
@@ -68,7 +68,7 @@ def _queues(facts: Facts) -> Iterator[str]:
             yield f"{what} are {row['state']}, the oldest for {ago(row['oldest_seconds'])}"
 
 
-def _jobs(facts: Facts) -> Iterator[str]:
+def _jobs(facts: StatusFacts) -> Iterator[str]:
     for row in facts["jobs"]:
         if not row["ok"]:
             first = (row["errors"] or ["no reason given"])[0]
@@ -80,7 +80,7 @@ def _jobs(facts: Facts) -> Iterator[str]:
             yield f"a run of {row['job']} asked for {ago(row['waiting_seconds'])} ago has not finished"
 
 
-def _rest(facts: Facts) -> Iterator[str]:
+def _rest(facts: StatusFacts) -> Iterator[str]:
     for row in facts["audits"]:
         if row["mismatches"]:
             yield f"the last audit of chain {row['chain_id']} found {row['mismatches']} numbers unlike the contracts'"

@@ -95,7 +95,7 @@ _SECTIONS: tuple[tuple[str, LiteralString, str], ...] = (
 
 
 @dataclass(frozen=True)
-class Facts:
+class StatusFacts:
     """Rows by section; `metrics` are the samples scraped, by endpoint."""
 
     sections: Mapping[str, list[Row]]

@@ -7,12 +7,12 @@ from typing import Any
 
 from core.money import decimal_text
 from scripts._status.concerns import ago
-from scripts._status.facts import Facts
+from scripts._status.facts import StatusFacts
 
 ETHER_DECIMALS = 18
 
 
-def lines(facts: Facts, worries: Sequence[str]) -> Iterator[str]:
+def lines(facts: StatusFacts, worries: Sequence[str]) -> Iterator[str]:
     yield from _table("daemons", ("", "process", "up", "last seen", ""), _daemons(facts))
     yield from _table("chains", ("", "block", "head", "lag", "age", "final", "reorgs today", "state"), _chains(facts))
     header = ("chain", "key", "serves", "status", "in flight", "nonce", "ether", "held by")
@@ -35,7 +35,7 @@ def lines(facts: Facts, worries: Sequence[str]) -> Iterator[str]:
     yield from (f"  - {worry}" for worry in worries)
 
 
-def _daemons(facts: Facts) -> Iterator[tuple[Any, ...]]:
+def _daemons(facts: StatusFacts) -> Iterator[tuple[Any, ...]]:
     for row in facts["daemons"]:
         said = ", ".join(f"{key} {value}" for key, value in row["detail"].items())
         role = "leads" if row["is_leader"] else ""
@@ -43,7 +43,7 @@ def _daemons(facts: Facts) -> Iterator[tuple[Any, ...]]:
         yield row["daemon"], row["instance"], ago(row["up_seconds"]), f"{ago(row['silent_seconds'])} ago", about
 
 
-def _chains(facts: Facts) -> Iterator[tuple[Any, ...]]:
+def _chains(facts: StatusFacts) -> Iterator[tuple[Any, ...]]:
     for row in facts["chains"]:
         head, final = row["head"], row["finalized"]
         yield (
@@ -58,7 +58,7 @@ def _chains(facts: Facts) -> Iterator[tuple[Any, ...]]:
         )
 
 
-def _lanes(facts: Facts) -> Iterator[tuple[Any, ...]]:
+def _lanes(facts: StatusFacts) -> Iterator[tuple[Any, ...]]:
     for row in facts["lanes"]:
         wei = row["balance_wei"]
         ether = "-" if wei is None else decimal_text(int(wei) // 10**12, ETHER_DECIMALS - 12)
@@ -74,36 +74,36 @@ def _lanes(facts: Facts) -> Iterator[tuple[Any, ...]]:
         )
 
 
-def _queues(facts: Facts) -> Iterator[tuple[Any, ...]]:
+def _queues(facts: StatusFacts) -> Iterator[tuple[Any, ...]]:
     for row in facts["queues"]:
         oldest = ago(row["oldest_seconds"])
         yield row["chain_id"], row["lane_group"], row["kind"], row["state"], row["count"], oldest
 
 
-def _ended(facts: Facts) -> Iterator[tuple[Any, ...]]:
+def _ended(facts: StatusFacts) -> Iterator[tuple[Any, ...]]:
     for row in facts["ended"]:
         yield row["chain_id"], row["kind"], row["outcome"], row["count"]
 
 
-def _jobs(facts: Facts) -> Iterator[tuple[Any, ...]]:
+def _jobs(facts: StatusFacts) -> Iterator[tuple[Any, ...]]:
     for row in facts["jobs"]:
         result = "ok" if row["ok"] else f"failed: {str((row['errors'] or ['?'])[0])[:60]}"
         acted = "-" if row["acted_seconds"] is None else f"{ago(row['acted_seconds'])} ago"
         yield row["job"], f"{ago(row['age_seconds'])} ago", f"{row['took_seconds']:.2f} s", acted, result
 
 
-def _audits(facts: Facts) -> Iterator[tuple[Any, ...]]:
+def _audits(facts: StatusFacts) -> Iterator[tuple[Any, ...]]:
     for row in facts["audits"]:
         numbers = f"{row['block']:,}", f"{row['compared']:,}", row["mismatches"]
         yield row["chain_id"], *numbers, f"{ago(row['age_seconds'])} ago"
 
 
-def _webhooks(facts: Facts) -> Iterator[tuple[Any, ...]]:
+def _webhooks(facts: StatusFacts) -> Iterator[tuple[Any, ...]]:
     for row in facts["webhooks"]:
         yield row["status"], row["count"], row["failing"]
 
 
-def _ports(facts: Facts) -> Iterator[tuple[Any, ...]]:
+def _ports(facts: StatusFacts) -> Iterator[tuple[Any, ...]]:
     for name, seen in facts.metrics.items():
         if not seen["up"]:
             yield name, "down", seen["why"]

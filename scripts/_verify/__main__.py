@@ -16,9 +16,9 @@ from core.chain.rpc import RpcClient
 from core.config import environment
 from core.errors import VpmError
 from scripts._verify import attestation, proof, relay, stock, trade
-from scripts._verify.chain import Chain
+from scripts._verify.chain import PinnedChain
 from scripts._verify.claims import Findings, NotCheckable
-from scripts._verify.subject import Kind, Subject, subject_of
+from scripts._verify.subject import Subject, SubjectKind, subject_of
 
 ROOT = Path(__file__).resolve().parents[2]
 CANNOT_ASK = 2
@@ -58,12 +58,12 @@ def main(argv: list[str] | None = None) -> int:
     return said.exit_code
 
 
-async def run(options: argparse.Namespace) -> tuple[Chain, Subject, Findings]:
+async def run(options: argparse.Namespace) -> tuple[PinnedChain, Subject, Findings]:
     subject, said = subject_of(options.subject, options.service), Findings()
     async with RpcClient([options.rpc or _configured(subject.kind)], chain_id=None, timeout_seconds=30.0) as rpc:
-        chain = await Chain.at(rpc, options.deployments, options.block)
+        chain = await PinnedChain.at(rpc, options.deployments, options.block)
         # The proof page speaks of both chains, and each node tells its part.
-        if chain.name != subject.kind.chain and subject.kind is not Kind.PROOF:
+        if chain.name != subject.kind.chain and subject.kind is not SubjectKind.PROOF:
             wanted = "Base" if subject.kind.chain == "base" else "the stock chain"
             raise NotCheckable(
                 f"A {subject.kind} is about {wanted}; the node serves chain {chain.deployment.chain_id} "
@@ -81,7 +81,7 @@ async def run(options: argparse.Namespace) -> tuple[Chain, Subject, Findings]:
     return chain, subject, said
 
 
-def _configured(kind: Kind) -> str:
+def _configured(kind: SubjectKind) -> str:
     name = "VPM_BASE_RPC_URLS" if kind.chain == "base" else "VPM_STOCK_RPC_URLS"
     urls = str(environment(os.environ).values.get(name, ""))
     if not urls:
@@ -89,31 +89,31 @@ def _configured(kind: Kind) -> str:
     return urls.partition(",")[0].strip()
 
 
-async def _check(chain: Chain, subject: Subject, said: Findings, attester: str | None) -> None:
+async def _check(chain: PinnedChain, subject: Subject, said: Findings, attester: str | None) -> None:
     body: Any = subject.body
     match subject.kind:
-        case Kind.RECEIPT:
+        case SubjectKind.RECEIPT:
             await trade.check_receipt(chain, body, said, attester)
-        case Kind.CHALLENGE:
+        case SubjectKind.CHALLENGE:
             attestation.check_challenge(chain, body, said, attester)
-        case Kind.TRADE_PROOF:
+        case SubjectKind.TRADE_PROOF:
             await trade.check_proof(chain, body, said)
-        case Kind.AGENT_POSITIONS:
+        case SubjectKind.AGENT_POSITIONS:
             await trade.check_positions(chain, _objects(body["positions"]), said)
-        case Kind.RESULT:
+        case SubjectKind.RESULT:
             result = body["result"] if isinstance(body.get("result"), dict) else body
             await trade.check_market(chain, result.get("marketId"), said, result)
-        case Kind.TRADE:
+        case SubjectKind.TRADE:
             await trade.check_trade(chain, body, said)
-        case Kind.AGENT_MARKET:
+        case SubjectKind.AGENT_MARKET:
             await trade.check_market(chain, body, said)
-        case Kind.RELAY:
+        case SubjectKind.RELAY:
             await relay.check_relay(chain, body, said)
-        case Kind.MARKET:
+        case SubjectKind.MARKET:
             await stock.check_detail(chain, body, said)
-        case Kind.POSITIONS:
+        case SubjectKind.POSITIONS:
             await stock.check_positions(chain, _objects(body.get("positions", [body])), said)
-        case Kind.PROOF:
+        case SubjectKind.PROOF:
             await proof.check_page(chain, body, said)
 
 
@@ -123,7 +123,7 @@ def _objects(rows: Any) -> list[dict[str, Any]]:
     return rows
 
 
-def _about(chain: Chain, subject: Subject) -> dict[str, Any]:
+def _about(chain: PinnedChain, subject: Subject) -> dict[str, Any]:
     head = chain.head
     return {
         "subject": subject.name,

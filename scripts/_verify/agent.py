@@ -11,13 +11,13 @@ from typing import Any
 from core.agent.bet import market_key
 from core.agent.book import (
     Book,
+    DecidingTerms,
     FeedTerms,
-    Kind,
     ListingBounds,
+    MarketKind,
     MarketSpec,
     MarketTerms,
     Reading,
-    Terms,
     Unlistable,
     Verdict,
     VoidReason,
@@ -32,10 +32,10 @@ from core.chain import checksum
 from core.contracts.events import agent as ev
 from core.contracts.events.layout import Layout
 from core.contracts.events.token import AUTHORIZATION_USED, TOKEN_EVENTS, TRANSFER, AuthorizationUsed, Transfer
-from core.feeds.rounds import Problem
-from core.feeds.rounds import Reading as InEffect
+from core.feeds.rounds import RoundProblem
+from core.feeds.rounds import RoundReading as InEffect
 from core.feeds.words import told_by
-from scripts._verify.chain import Chain, Seen, seen, word
+from scripts._verify.chain import PinnedChain, SeenLog, seen, word
 from scripts._verify.claims import Findings, NotCheckable
 from scripts._verify.pools import check_reading, pool_feed_at, reading_at
 
@@ -47,13 +47,13 @@ class AgentMarket:
     """Everything logs say of one market up to the pinned block."""
 
     key: bytes
-    listing: Seen
+    listing: SeenLog
     document: MarketDocument
     book: Book
-    stakes: dict[int, Seen] = field(default_factory=dict)
-    payments: dict[int, Seen] = field(default_factory=dict)
-    closed: Seen | None = None
-    decided: Seen | None = None
+    stakes: dict[int, SeenLog] = field(default_factory=dict)
+    payments: dict[int, SeenLog] = field(default_factory=dict)
+    closed: SeenLog | None = None
+    decided: SeenLog | None = None
     diverged: str = ""
 
     @property
@@ -68,13 +68,13 @@ class AgentMarket:
         return given
 
     @property
-    def kind(self) -> Kind:
-        return Kind(self.spec.kind)
+    def kind(self) -> MarketKind:
+        return MarketKind(self.spec.kind)
 
     @property
-    def terms(self) -> Terms:
+    def terms(self) -> DecidingTerms:
         spec, given = self.spec, self.given
-        return Terms(
+        return DecidingTerms(
             kind=self.kind,
             target=spec.target,
             bounds=spec.bounds,
@@ -107,7 +107,7 @@ class AgentMarket:
         return self.book.owed(self.winner, stake.outcome, stake.amount, stake.shares), back
 
 
-async def read_market(chain: Chain, key: bytes) -> AgentMarket:
+async def read_market(chain: PinnedChain, key: bytes) -> AgentMarket:
     """NotCheckable when it was never listed."""
     topics = [word(key)]
     lister = chain.contract("AgentLister").address
@@ -142,7 +142,7 @@ def specification(listed: ev.MarketListed) -> Specification:
     """What the words of a market are rendered from."""
     spec, terms = listed.spec, listed.terms
     return Specification(
-        kind=Kind(spec.kind),
+        kind=MarketKind(spec.kind),
         feed=spec.feed,
         target=spec.target,
         bounds=spec.bounds,
@@ -166,7 +166,7 @@ def _only(layouts: Mapping[bytes, Layout], *names: str) -> dict[bytes, Layout]:
 # ---------------------------------------------------------------- the market
 
 
-async def check_listing(chain: Chain, market: AgentMarket, said: Findings) -> None:
+async def check_listing(chain: PinnedChain, market: AgentMarket, said: Findings) -> None:
     """By which rules it was listed: the Safe's numbers of that moment, and the times that follow from them."""
     lister, listing, spec = chain.contract("AgentLister").address, market.listing, market.spec
     said.says(
@@ -250,7 +250,7 @@ async def check_listing(chain: Chain, market: AgentMarket, said: Findings) -> No
     await _as_kept(chain, market, said)
 
 
-async def _as_kept(chain: Chain, market: AgentMarket, said: Findings) -> None:
+async def _as_kept(chain: PinnedChain, market: AgentMarket, said: Findings) -> None:
     """The settler and the resolver keep what the lister's log says."""
     spec, given, key = market.spec, market.given, market.key
     view = await chain.read(chain.contract("SettlementWallet").call("market", key))
@@ -296,14 +296,16 @@ async def _as_kept(chain: Chain, market: AgentMarket, said: Findings) -> None:
     )
 
 
-async def _before(chain: Chain, moment: Seen, layouts: Mapping[bytes, Layout], topics: list[Any]) -> Seen | None:
+async def _before(
+    chain: PinnedChain, moment: SeenLog, layouts: Mapping[bytes, Layout], topics: list[Any]
+) -> SeenLog | None:
     """The lister's last log of that kind before a moment."""
     logs = await chain.logs(chain.contract("AgentLister").address, layouts, topics)
     earlier = [one for one in logs if (one.block, one.index) < (moment.block, moment.index)]
     return earlier[-1] if earlier else None
 
 
-async def check_book(chain: Chain, market: AgentMarket, said: Findings) -> None:
+async def check_book(chain: PinnedChain, market: AgentMarket, said: Findings) -> None:
     said.says(
         "every stake of the market got the shares the formula gives, in order",
         not market.diverged,
@@ -325,7 +327,7 @@ async def check_book(chain: Chain, market: AgentMarket, said: Findings) -> None:
         said.same(f"net, shares, excess, weight and price of {side}", tuple(stated.values()), ours, call)
 
 
-async def check_result(chain: Chain, market: AgentMarket, said: Findings) -> None:
+async def check_result(chain: PinnedChain, market: AgentMarket, said: Findings) -> None:
     """The readings in effect, what they decide, and that the contracts closed the market so."""
     if market.closed is None:
         return
@@ -358,7 +360,9 @@ async def check_result(chain: Chain, market: AgentMarket, said: Findings) -> Non
         await _at_its_end(chain, market, decided, closed_at, said)
 
 
-async def _early(chain: Chain, market: AgentMarket, decided: ev.MarketDecided, closed_at: int, said: Findings) -> bool:
+async def _early(
+    chain: PinnedChain, market: AgentMarket, decided: ev.MarketDecided, closed_at: int, said: Findings
+) -> bool:
     """Whether one reading settled it at once; then that reading is checked."""
     terms, feed, end = market.terms, checksum(market.spec.feed), decided.end
     if decided.is_void or not crosses(terms, Reading(end.answer, end.updated_at), closed_at):
@@ -381,7 +385,7 @@ async def _early(chain: Chain, market: AgentMarket, decided: ev.MarketDecided, c
 
 
 async def _at_its_end(
-    chain: Chain, market: AgentMarket, decided: ev.MarketDecided, closed_at: int, said: Findings
+    chain: PinnedChain, market: AgentMarket, decided: ev.MarketDecided, closed_at: int, said: Findings
 ) -> None:
     terms, feed = market.terms, checksum(market.spec.feed)
     said.says(
@@ -397,9 +401,9 @@ async def _at_its_end(
         return await reading_at(chain, pools, moment, terms.max_age)
 
     end = await in_effect(terms.ends_at)
-    start = await in_effect(terms.start_at) if market.kind is Kind.DIRECTION else None
+    start = await in_effect(terms.start_at) if market.kind is MarketKind.DIRECTION else None
     for one, when in ((end, "end"), (start, "start")):
-        if one is not None and one.problem not in (Problem.OK, Problem.NO_ROUND):
+        if one is not None and one.problem not in (RoundProblem.OK, RoundProblem.NO_ROUND):
             said.unknown(f"the reading at the {when}", f"latestRoundData of {feed}", one.problem.name)
             return
     verdict = decide(terms, _reading(end), None if start is None else _reading(start))
@@ -466,7 +470,7 @@ def check_words(market: AgentMarket, stated: dict[str, Any], said: Findings) -> 
 _STAKES = _only(ev.WALLET_EVENTS, "Staked", "RefundBooked")
 
 
-async def find_stake(chain: Chain, trade_id: str, tx: Any = None) -> Seen:
+async def find_stake(chain: PinnedChain, trade_id: str, tx: Any = None) -> SeenLog:
     """The log of a trade by its bet's hash; with its transaction it is one request."""
     wallet = chain.contract("SettlementWallet").address
     sought = bytes.fromhex(trade_id[2:])
@@ -480,7 +484,7 @@ async def find_stake(chain: Chain, trade_id: str, tx: Any = None) -> Seen:
     raise NotCheckable(f"No stake of {wallet} carries the bet's hash {trade_id} at block {chain.head.number}.")
 
 
-async def check_stake(chain: Chain, market: AgentMarket, stake: Seen, said: Findings) -> None:
+async def check_stake(chain: PinnedChain, market: AgentMarket, stake: SeenLog, said: Findings) -> None:
     """The transfer that paid for it, that it paid for nothing else, and what went out again."""
     event, wallet, token = stake.event, chain.contract("SettlementWallet"), chain.token.address
     owner = checksum(event.wallet)
@@ -503,7 +507,7 @@ async def check_stake(chain: Chain, market: AgentMarket, stake: Seen, said: Find
         said.integer("owed and not sent yet", view["payable_"], owed, f"{call}.payable_")
 
 
-async def _check_payment(chain: Chain, stake: Seen, said: Findings) -> None:
+async def _check_payment(chain: PinnedChain, stake: SeenLog, said: Findings) -> None:
     """The token says AuthorizationUsed(payer, nonce) and in the very next log Transfer(payer, us, amount); no other
     stake or refund was booked for the same pair."""
     event, token = stake.event, chain.token.address
@@ -527,7 +531,7 @@ async def _check_payment(chain: Chain, stake: Seen, said: Findings) -> None:
     )
 
 
-async def _pair(chain: Chain, stake: Seen) -> tuple[Seen, Seen] | None:
+async def _pair(chain: PinnedChain, stake: SeenLog) -> tuple[SeenLog, SeenLog] | None:
     """An authorization's use and the transfer in the next log of the same transaction: in the stake's own transaction,
     or, for a payment that came by itself, in an earlier one."""
     event, token = stake.event, chain.token.address
@@ -542,7 +546,7 @@ async def _pair(chain: Chain, stake: Seen) -> tuple[Seen, Seen] | None:
     return None
 
 
-async def _pair_in(chain: Chain, tx: str, event: ev.Staked | ev.RefundBooked) -> tuple[Seen, Seen] | None:
+async def _pair_in(chain: PinnedChain, tx: str, event: ev.Staked | ev.RefundBooked) -> tuple[SeenLog, SeenLog] | None:
     receipt = await chain.receipt(tx)
     logs = [] if receipt is None else seen(receipt.logs, chain.token.address, TOKEN_EVENTS)
     at = {one.index: one for one in logs}

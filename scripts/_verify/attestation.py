@@ -9,12 +9,12 @@ from eth_account.messages import encode_typed_data
 
 from core.agent.attestation import OFFER, RECEIPT, TYPES, domain_of
 from core.chain import checksum
-from scripts._verify.chain import Chain, Seen
+from scripts._verify.chain import PinnedChain, SeenLog
 from scripts._verify.claims import Findings
 
 
 def check_receipt(
-    chain: Chain, extensions: Any, trade_id: str, stake: Seen, said: Findings, attester: str | None
+    chain: PinnedChain, extensions: Any, trade_id: str, stake: SeenLog, said: Findings, attester: str | None
 ) -> None:
     info = _info(extensions)
     if info is None:
@@ -29,7 +29,7 @@ def check_receipt(
     said.same(f"{of} names the trade", resource.rpartition("#")[2], trade_id, "the resource URL's fragment")
 
 
-def check_challenge(chain: Chain, body: dict[str, Any], said: Findings, attester: str | None) -> None:
+def check_challenge(chain: PinnedChain, body: dict[str, Any], said: Findings, attester: str | None) -> None:
     """A 402 answer: what it asks to be paid, to whom, and that the attestation key signed just that."""
     wallet, token = chain.contract("SettlementWallet").address, chain.token.address
     for accept in body.get("accepts") or []:
@@ -59,7 +59,7 @@ def _info(extensions: Any) -> dict[str, Any] | None:
 
 
 def _signed(
-    chain: Chain,
+    chain: PinnedChain,
     info: dict[str, Any],
     statement: Any,
     primary: str,

@@ -15,7 +15,7 @@ from core.chain.rpc import RpcClient
 from core.chain.wire import data_bytes
 from core.contracts.deployments import Deployment, load_deployment
 from core.contracts.events.layout import Layout
-from core.feeds.rounds import Head, Reading, Round, in_effect_at, prove_in_effect_at, run_async
+from core.feeds.rounds import FeedHead, Round, RoundReading, in_effect_at, prove_in_effect_at, run_async
 from scripts._verify.claims import NotCheckable
 
 TOKEN = {"base": "USDC", "stock": "USDG"}
@@ -28,7 +28,7 @@ def abi(name: str) -> Abi:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class SeenLog:
     """A decoded log and where it stands."""
 
     event: Any
@@ -38,7 +38,7 @@ class Seen:
 
 
 @dataclass
-class Chain:
+class PinnedChain:
     """`head` is the block everything is read at."""
 
     client: ChainClient
@@ -46,10 +46,10 @@ class Chain:
     head: Block
     _headers: dict[int, Block] = field(default_factory=dict)
     _rounds: dict[tuple[str, int], Round | None] = field(default_factory=dict)
-    _feeds: dict[str, Head] = field(default_factory=dict)
+    _feeds: dict[str, FeedHead] = field(default_factory=dict)
 
     @classmethod
-    async def at(cls, rpc: RpcClient, deployments: Path, block: int | None) -> Chain:
+    async def at(cls, rpc: RpcClient, deployments: Path, block: int | None) -> PinnedChain:
         """The chain the node serves; NotCheckable when no deployment file is about it."""
         client = ChainClient(rpc)
         chain_id = await client.chain_id()
@@ -116,7 +116,7 @@ class Chain:
 
     async def logs(
         self, address: str, layouts: Mapping[bytes, Layout], topics: Sequence[str | Sequence[str] | None] = ()
-    ) -> list[Seen]:
+    ) -> list[SeenLog]:
         """Decoded logs of one contract from its deployment to the pinned block, in chain order."""
         wanted: list[str | Sequence[str] | None] = [["0x" + topic.hex() for topic in layouts], *topics]
         found = await self.range(address, wanted, self.deployment.start_block, self.head.number)
@@ -135,7 +135,7 @@ class Chain:
 
     # ------------------------------------------------------------ feeds
 
-    async def in_effect(self, feed: str, time: int) -> Reading:
+    async def in_effect(self, feed: str, time: int) -> RoundReading:
         """The round in effect, found here with core.feeds.rounds."""
         head = await self._feed_head(feed)
         return await run_async(in_effect_at(head, time), lambda wanted: self.round(feed, wanted))
@@ -154,11 +154,11 @@ class Chain:
             self._rounds[key] = Round(round_id, answer[1], answer[3]) if there else None
         return self._rounds[key]
 
-    async def _feed_head(self, feed: str) -> Head:
+    async def _feed_head(self, feed: str) -> FeedHead:
         if feed not in self._feeds:
             latest = await self.read_or_none(Contract(feed, abi("LocalFeed")).call("latestRoundData"))
             has_code = latest is not None or bool(await self.client.code(feed, self.head.number))
-            self._feeds[feed] = Head(None if latest is None else latest[0], has_code)
+            self._feeds[feed] = FeedHead(None if latest is None else latest[0], has_code)
         return self._feeds[feed]
 
 
@@ -168,7 +168,7 @@ def deployments_in(folder: Path) -> dict[int, Deployment]:
     return {each.chain_id: each for each in map(load_deployment, files)}
 
 
-def seen(logs: Sequence[Log], address: str, layouts: Mapping[bytes, Layout]) -> list[Seen]:
+def seen(logs: Sequence[Log], address: str, layouts: Mapping[bytes, Layout]) -> list[SeenLog]:
     """The logs of one contract that `layouts` knows, decoded, in chain order."""
     out = []
     for log in logs:
@@ -179,7 +179,7 @@ def seen(logs: Sequence[Log], address: str, layouts: Mapping[bytes, Layout]) -> 
         if layout is None or not layout.fits(topics, data_bytes(log.data)):
             continue
         event = layout.read(topics, data_bytes(log.data))
-        out.append(Seen(event, int(log.block_number, 16), int(log.log_index, 16), log.transaction_hash))
+        out.append(SeenLog(event, int(log.block_number, 16), int(log.log_index, 16), log.transaction_hash))
     return sorted(out, key=lambda one: (one.block, one.index))
 
 

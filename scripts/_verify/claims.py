@@ -12,7 +12,7 @@ from core.errors import MoneyError
 from core.money import decimal_text, units_from_decimal
 
 
-class Verdict(StrEnum):
+class ClaimVerdict(StrEnum):
     HOLDS = "holds"
     FAILS = "does not hold"
     UNKNOWN = "cannot be told"
@@ -23,7 +23,7 @@ class Claim:
     """`what` is a sentence or a field's name; `shown_by` the call, log or arithmetic anybody can repeat."""
 
     what: str
-    verdict: Verdict
+    verdict: ClaimVerdict
     shown_by: str
     detail: str = ""
 
@@ -39,11 +39,11 @@ class Findings:
     claims: list[Claim] = field(default_factory=list)
 
     def says(self, what: str, holds: bool, shown_by: str, detail: str = "") -> bool:
-        self.claims.append(Claim(what, Verdict.HOLDS if holds else Verdict.FAILS, shown_by, detail))
+        self.claims.append(Claim(what, ClaimVerdict.HOLDS if holds else ClaimVerdict.FAILS, shown_by, detail))
         return holds
 
     def unknown(self, what: str, shown_by: str, why: str) -> None:
-        self.claims.append(Claim(what, Verdict.UNKNOWN, shown_by, why))
+        self.claims.append(Claim(what, ClaimVerdict.UNKNOWN, shown_by, why))
 
     def same(self, what: str, stated: Any, found: Any, shown_by: str) -> bool:
         """Equal in value and kind: True is not 1 here."""
@@ -80,11 +80,11 @@ class Findings:
 
     @property
     def failed(self) -> int:
-        return sum(claim.verdict is Verdict.FAILS for claim in self.claims)
+        return sum(claim.verdict is ClaimVerdict.FAILS for claim in self.claims)
 
     @property
     def untold(self) -> int:
-        return sum(claim.verdict is Verdict.UNKNOWN for claim in self.claims)
+        return sum(claim.verdict is ClaimVerdict.UNKNOWN for claim in self.claims)
 
     @property
     def exit_code(self) -> int:
@@ -95,7 +95,7 @@ class Findings:
         width = max((len(claim.verdict) for claim in self.claims), default=0)
         shown = []
         for claim in self.claims:
-            verdict = claim.verdict.upper() if claim.verdict is Verdict.FAILS else claim.verdict
+            verdict = claim.verdict.upper() if claim.verdict is ClaimVerdict.FAILS else claim.verdict
             shown.append(f"  {verdict:<{width}}  {claim.what}{': ' + claim.detail if claim.detail else ''}")
             shown.append(f"  {'':<{width}}    {claim.shown_by}")
         held = len(self.claims) - self.failed - self.untold

@@ -9,10 +9,10 @@ from core.chain import Contract, checksum
 from core.contracts.events.pool import POOL_EVENTS
 from core.contracts.feeds import PoolFeed
 from core.feeds.live import POOL
-from core.feeds.pool_feed import FeedTerms, Observation, Pool, Quality, Source, measure
+from core.feeds.pool_feed import Observation, PoolFeedTerms, PoolSource, PoolState, Quality, measure
 from core.feeds.pool_logs import pool_from_logs
-from core.feeds.rounds import Problem, Reading, Round
-from scripts._verify.chain import Chain, abi, seen
+from core.feeds.rounds import Round, RoundProblem, RoundReading
+from scripts._verify.chain import PinnedChain, abi, seen
 from scripts._verify.claims import Findings
 
 WIDEST = 1 << 20
@@ -24,7 +24,7 @@ class PoolFeedFacts:
     """A pool feed as the deployment file describes it; one that the file does not name, as it describes itself."""
 
     address: str
-    terms: FeedTerms
+    terms: PoolFeedTerms
     pools: tuple[str, ...]
     in_file: bool
 
@@ -33,7 +33,7 @@ class PoolFeedFacts:
         return Contract(self.address, abi("PoolFeed"))
 
 
-async def pool_feed_at(chain: Chain, address: str) -> PoolFeedFacts | None:
+async def pool_feed_at(chain: PinnedChain, address: str) -> PoolFeedFacts | None:
     """None of a feed that is given its values.
 
     What the file says is not asked of the feed: one that only looks like a pool feed may name pools of its own making
@@ -47,23 +47,23 @@ async def pool_feed_at(chain: Chain, address: str) -> PoolFeedFacts | None:
     for each in named.pools:
         pool = Contract(each.address, POOL)
         token0, token1 = [checksum(await chain.read(pool.call(name))) for name in ("token0", "token1")]
-        sources.append(Source(token0 == base, each.reference_liquidity))
+        sources.append(PoolSource(token0 == base, each.reference_liquidity))
         base = token1 if token0 == base else token0
     decimals = await _decimals(chain, named.quote)
     spans = (named.window_seconds, named.step_seconds, named.max_quiet_seconds)
-    terms = FeedTerms(tuple(sources), named.supply, decimals, *spans)
+    terms = PoolFeedTerms(tuple(sources), named.supply, decimals, *spans)
     return PoolFeedFacts(checksum(address), terms, tuple(checksum(each.address) for each in named.pools), True)
 
 
-async def _described_by_itself(chain: Chain, address: str) -> PoolFeedFacts | None:
+async def _described_by_itself(chain: PinnedChain, address: str) -> PoolFeedFacts | None:
     contract = Contract(address, abi("PoolFeed"))
     sources = await chain.read_or_none(contract.call("sources"))
     if not sources:
         return None
     names = ("supply", "window", "step", "maxQuiet", "quote")
     supply, window, step, max_quiet, quote = [await chain.read(contract.call(name)) for name in names]
-    terms = FeedTerms(
-        tuple(Source(each["baseIsToken0"], each["referenceLiquidity"]) for each in sources),
+    terms = PoolFeedTerms(
+        tuple(PoolSource(each["baseIsToken0"], each["referenceLiquidity"]) for each in sources),
         supply,
         await _decimals(chain, quote),
         window,
@@ -73,21 +73,25 @@ async def _described_by_itself(chain: Chain, address: str) -> PoolFeedFacts | No
     return PoolFeedFacts(checksum(address), terms, tuple(checksum(each["pool"]) for each in sources), False)
 
 
-async def _decimals(chain: Chain, token: str) -> int:
+async def _decimals(chain: PinnedChain, token: str) -> int:
     return int(await chain.read(Contract(token, abi("LocalUSDC")).call("decimals")))
 
 
-async def reading_at(chain: Chain, feed: PoolFeedFacts, moment: int, max_age: int) -> Reading:
+async def reading_at(chain: PinnedChain, feed: PoolFeedFacts, moment: int, max_age: int) -> RoundReading:
     """What counts at a moment, by the feed. A reading that was absent stays so, and one that was recorded stands: what
     the feed says now is what it said when the market was decided."""
     answer = await chain.read_or_none(feed.contract.call("readingAt", moment, max_age))
     if answer is None:
-        return Reading(None, Problem.LATEST_UNREADABLE)
+        return RoundReading(None, RoundProblem.LATEST_UNREADABLE)
     round_id, value, at = answer
-    return Reading(Round(round_id, value, at), Problem.OK) if round_id else Reading(None, Problem.NO_ROUND)
+    return (
+        RoundReading(Round(round_id, value, at), RoundProblem.OK)
+        if round_id
+        else RoundReading(None, RoundProblem.NO_ROUND)
+    )
 
 
-async def check_reading(chain: Chain, feed: PoolFeedFacts, at: int, when: str, said: Findings) -> None:
+async def check_reading(chain: PinnedChain, feed: PoolFeedFacts, at: int, when: str, said: Findings) -> None:
     """The recorded reading of a time against the one that follows from the pools' past."""
     round_id = at // feed.terms.step
     stands = await chain.round(feed.address, round_id)
@@ -118,7 +122,7 @@ def _told(quality: int, answer: int) -> str:
 # ---------------------------------------------------------------- what the pool remembers
 
 
-async def from_ring(chain: Chain, pool: str, at: int, length: int) -> Pool | None:
+async def from_ring(chain: PinnedChain, pool: str, at: int, length: int) -> PoolState | None:
     """The observations around both ends of the window; None where the ring has forgotten its start."""
     ring = _Ring(chain, Contract(pool, POOL))
     await ring.open()
@@ -130,13 +134,13 @@ async def from_ring(chain: Chain, pool: str, at: int, length: int) -> Pool | Non
     places = sorted({each for each in (first, first + 1, last, last + 1) if each <= ring.newest})
     kept = [await ring.at(place) for place in places]
     liquidity = await chain.read(ring.contract.call("liquidity"))
-    return Pool(kept, ring.tick, liquidity)
+    return PoolState(kept, ring.tick, liquidity)
 
 
 class _Ring:
     """A pool's observations by age: 0 is the oldest."""
 
-    def __init__(self, chain: Chain, contract: Contract) -> None:
+    def __init__(self, chain: PinnedChain, contract: Contract) -> None:
         self.contract = contract
         self.tick = 0
         self.newest = 0
@@ -179,7 +183,7 @@ class _Ring:
 # ---------------------------------------------------------------- what its logs say
 
 
-async def from_logs(chain: Chain, pool: str, at: int, length: int) -> Pool | None:
+async def from_logs(chain: PinnedChain, pool: str, at: int, length: int) -> PoolState | None:
     """The pool at the end of the window, from as few logs as tell its start too; None when there are none for long."""
     last = await _block_at(chain, at)
     first = await _block_at(chain, at - length)
@@ -196,7 +200,7 @@ async def from_logs(chain: Chain, pool: str, at: int, length: int) -> Pool | Non
         back *= 4
 
 
-async def _block_at(chain: Chain, time: int) -> int:
+async def _block_at(chain: PinnedChain, time: int) -> int:
     """The last block not later than a time."""
     low, high = 0, chain.head.number
     while low < high:

@@ -7,7 +7,7 @@ from typing import Any
 from core.chain import Contract
 from core.contracts.events import stock as ev
 from core.stock.vested import Moment
-from scripts._verify.chain import Chain, Seen, abi
+from scripts._verify.chain import PinnedChain, SeenLog, abi
 from scripts._verify.claims import Findings, whole
 from scripts._verify.stock import StockMarket, check_settlement, fold_into
 
@@ -15,7 +15,7 @@ _DECIDING = ("SpecRegistered", "Settled")
 _HOLDERS = {"stock": "VestedMarkets", "base": "SettlementWallet"}
 
 
-async def check_page(chain: Chain, body: dict[str, Any], said: Findings, *, markets: int | None = None) -> None:
+async def check_page(chain: PinnedChain, body: dict[str, Any], said: Findings, *, markets: int | None = None) -> None:
     """What the page says of this node's chain: on Base the money of the agent markets, on the stock chain everything
     else. `markets`: how many settled ones have their rounds proven again, newest first; all when None."""
     for one in body.get("solvency") or []:
@@ -39,7 +39,7 @@ async def check_page(chain: Chain, body: dict[str, Any], said: Findings, *, mark
     await _settled(chain, body.get("settled") or [], venue, said, markets)
 
 
-async def _contracts(chain: Chain, body: dict[str, Any], said: Findings) -> None:
+async def _contracts(chain: PinnedChain, body: dict[str, Any], said: Findings) -> None:
     for one in body.get("contracts") or []:
         name = str(one.get("name"))
         known = chain.deployment.contracts.get(name)
@@ -64,7 +64,7 @@ async def _contracts(chain: Chain, body: dict[str, Any], said: Findings) -> None
         )
 
 
-async def _safe(chain: Chain, stated: Any, said: Findings) -> None:
+async def _safe(chain: PinnedChain, stated: Any, said: Findings) -> None:
     if not isinstance(stated, dict) or chain.deployment.safe is None:
         return
     wallet = Contract(chain.deployment.safe.address, abi("Safe"))
@@ -76,7 +76,7 @@ async def _safe(chain: Chain, stated: Any, said: Findings) -> None:
     said.address("the Safe owns the lister", owner, wallet.address, "MarketLister.owner()")
 
 
-async def _solvency(chain: Chain, stated: dict[str, Any], said: Findings) -> None:
+async def _solvency(chain: PinnedChain, stated: dict[str, Any], said: Findings) -> None:
     """At the block it speaks of; only an archive node has old state, so the pinned block is checked as well."""
     name = _HOLDERS[chain.name]
     holder, token = chain.contract(name), chain.token
@@ -111,8 +111,8 @@ def _whole(answer: Any) -> int:
 class _Venue:
     """Sums over all markets, from the settler's logs."""
 
-    def __init__(self, logs: list[Seen]) -> None:
-        self._of: dict[int, list[Seen]] = {}
+    def __init__(self, logs: list[SeenLog]) -> None:
+        self._of: dict[int, list[SeenLog]] = {}
         self.offered = self.paid = self.fees = self.swept = self.seeded = 0
         self.positions: dict[int, int] = {}
         self.paid_by_market: dict[int, int] = {}
@@ -133,7 +133,7 @@ class _Venue:
                 case ev.FeesSwept():
                     self.swept += event.amount
 
-    def of(self, market_id: int) -> list[Seen]:
+    def of(self, market_id: int) -> list[SeenLog]:
         return self._of.get(market_id, [])
 
     def totals(self, stated: dict[str, Any], said: Findings) -> None:
@@ -149,11 +149,13 @@ class _Venue:
         said.fields("usdg", stated, grown, said.at_most)
 
 
-async def _settled(chain: Chain, rows: list[dict[str, Any]], venue: _Venue, said: Findings, most: int | None) -> None:
+async def _settled(
+    chain: PinnedChain, rows: list[dict[str, Any]], venue: _Venue, said: Findings, most: int | None
+) -> None:
     resolver = chain.contract("RoundResolver").address
     wanted = {topic: each for topic, each in ev.RESOLVER_EVENTS.items() if each.name in _DECIDING}
     specs: dict[int, ev.SpecRegistered] = {}
-    ends: dict[int, Seen] = {}
+    ends: dict[int, SeenLog] = {}
     for one in await chain.logs(resolver, wanted):
         if isinstance(one.event, ev.SpecRegistered):
             specs[one.event.market_id] = one.event

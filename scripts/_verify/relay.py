@@ -11,14 +11,14 @@ from eth_utils.crypto import keccak
 from core.chain import checksum
 from core.chain.wire import data_bytes
 from core.contracts.events import stock as ev
-from scripts._verify.chain import Chain, is_hash, seen
+from scripts._verify.chain import PinnedChain, is_hash, seen
 from scripts._verify.claims import Findings, NotCheckable
 from scripts._verify.stock import check_books, check_settlement, check_view, read_market
 
 ENTER_TYPEHASH = keccak(text="Enter(uint256 marketId,uint8 outcome,uint256 amount,bytes32 salt)")
 
 
-async def check_relay(chain: Chain, body: dict[str, Any], said: Findings) -> None:
+async def check_relay(chain: PinnedChain, body: dict[str, Any], said: Findings) -> None:
     if not is_hash(body.get("txHash")):
         raise NotCheckable("The relay's answer names no transaction hash.")
     settler = chain.contract("VestedMarkets")
@@ -58,7 +58,7 @@ async def check_relay(chain: Chain, body: dict[str, Any], said: Findings) -> Non
     await check_view(chain, found, event.position_id, said)
 
 
-def _signed(chain: Chain, body: dict[str, Any], said: Findings) -> dict[str, Any] | None:
+def _signed(chain: PinnedChain, body: dict[str, Any], said: Findings) -> dict[str, Any] | None:
     """The bet in the escape kit's call data; its nonce must be the one the answer names."""
     kit = body.get("escapeKit")
     if not isinstance(kit, dict):

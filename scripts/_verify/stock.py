@@ -8,12 +8,12 @@ from typing import Any
 from core.chain import checksum
 from core.contracts.events import stock as ev
 from core.contracts.events.token import TRANSFER
-from core.feeds.rounds import Outcome, Reason, Round, Spec, Status, judge
+from core.feeds.rounds import Reason, Round, SettledOutcome, Spec, Status, judge
 from core.feeds.rounds import settlement as settles_as
 from core.stock.vested import Moment
-from core.stock.vested_fold import FOLDED, Diverged, Ledger
+from core.stock.vested_fold import Diverged, Ledger, is_folded
 from core.stock.vested_views import PositionView, market_view, position_view
-from scripts._verify.chain import Chain, Seen, seen, word
+from scripts._verify.chain import PinnedChain, SeenLog, seen, word
 from scripts._verify.claims import Findings, NotCheckable, whole
 
 SIDES = ("UP", "DOWN")
@@ -30,10 +30,10 @@ class StockMarket:
     at: int
     now: Moment
     ledger: Ledger = field(default_factory=Ledger)
-    entries: dict[int, Seen] = field(default_factory=dict)
-    deliveries: dict[int, list[Seen]] = field(default_factory=dict)
+    entries: dict[int, SeenLog] = field(default_factory=dict)
+    deliveries: dict[int, list[SeenLog]] = field(default_factory=dict)
     owners: dict[int, list[str]] = field(default_factory=dict)
-    opened: Seen | None = None
+    opened: SeenLog | None = None
     registered: ev.SpecRegistered | None = None
     settled: ev.Settled | None = None
     closing_tx: str | None = None
@@ -58,13 +58,13 @@ class StockMarket:
     def outcome(self) -> str | None:
         """As the API says it; None while open."""
         if self.settled is not None:
-            return Outcome(self.settled.outcome).name
+            return SettledOutcome(self.settled.outcome).name
         if not self.market.settled:
             return None
         return "VOID" if self.market.winner is None else SIDES[self.market.winner]
 
 
-async def read_market(chain: Chain, market_id: int, at: int | None = None) -> StockMarket:
+async def read_market(chain: PinnedChain, market_id: int, at: int | None = None) -> StockMarket:
     """NotCheckable when the chain knows no such market."""
     settler, resolver, lister = (chain.contract(name) for name in ("VestedMarkets", "RoundResolver", "MarketLister"))
     block = chain.head.number if at is None else min(at, chain.head.number)
@@ -95,10 +95,9 @@ _OF_POSITIONS = {
 }
 
 
-def fold_into(found: StockMarket, logs: list[Seen]) -> None:
+def fold_into(found: StockMarket, logs: list[SeenLog]) -> None:
     """Applies one market's logs, which are in chain order; stops folding at the first that does not follow."""
     for one in logs:
-        name = type(one.event).__name__
         if isinstance(one.event, ev.Entered):
             found.entries[one.event.position_id] = one
             found.owners[one.event.position_id] = [checksum(one.event.owner)]
@@ -108,13 +107,10 @@ def fold_into(found: StockMarket, logs: list[Seen]) -> None:
             found.deliveries.setdefault(one.event.position_id, []).append(one)
         elif isinstance(one.event, ev.Resolved | ev.Voided):
             found.closing_tx = one.tx
-        if name not in FOLDED or found.diverged:
+        if found.diverged or not is_folded(one.event):
             continue
-        values = {key: getattr(one.event, key) for key in one.event.__struct_fields__}
-        texts = {key: checksum(value) if isinstance(value, bytes) else value for key, value in values.items()}
         try:
-            kind: Any = FOLDED[name]
-            found.ledger.apply(kind(**texts))
+            found.ledger.apply(one.event)
         except Diverged as error:
             found.diverged = str(error)
 
@@ -122,7 +118,7 @@ def fold_into(found: StockMarket, logs: list[Seen]) -> None:
 # ---------------------------------------------------------------- the market
 
 
-async def check_books(chain: Chain, found: StockMarket, said: Findings) -> None:
+async def check_books(chain: PinnedChain, found: StockMarket, said: Findings) -> None:
     """The logs follow from each other, and the contract's own views say the same at the pinned block."""
     said.says(
         f"market {found.id}: every vintage, payout and refund follows from the entries before it",
@@ -148,7 +144,7 @@ async def check_books(chain: Chain, found: StockMarket, said: Findings) -> None:
     said.integer(f"market {found.id}: status", stated, status, f"VestedMarkets.market({found.id}).status")
 
 
-async def check_settlement(chain: Chain, found: StockMarket, said: Findings) -> None:
+async def check_settlement(chain: PinnedChain, found: StockMarket, said: Findings) -> None:
     """The rounds in effect at both times, what they say, and that the market was settled as they say."""
     spec, registered, settled = found.spec, found.registered, found.settled
     shown = f"RoundResolver.Settled of market {found.id}"
@@ -167,7 +163,7 @@ async def check_settlement(chain: Chain, found: StockMarket, said: Findings) -> 
         return
     feed = checksum(registered.feed)
     expected = found.market.winner
-    told = settled.outcome if settled.outcome in (Outcome.UP, Outcome.DOWN) else None
+    told = settled.outcome if settled.outcome in (SettledOutcome.UP, SettledOutcome.DOWN) else None
     said.same(
         f"market {found.id}: the settler closed it as the resolver found",
         told,
@@ -192,7 +188,7 @@ async def check_settlement(chain: Chain, found: StockMarket, said: Findings) -> 
     ends_as = settles_as(verdict) if verdict is not Status.NOT_READY else None
     said.same(
         f"market {found.id}: outcome",
-        Outcome(settled.outcome).name,
+        SettledOutcome(settled.outcome).name,
         ends_as[0].name if ends_as is not None else "nothing",
         f"strike {strike.answer} at {strike.updated_at}, final {final.answer} at {final.updated_at}, "
         f"age bounds {spec.max_strike_age} s and {spec.max_final_age} s",
@@ -200,7 +196,7 @@ async def check_settlement(chain: Chain, found: StockMarket, said: Findings) -> 
 
 
 async def _proven(
-    chain: Chain, feed: str, proposed: int, time: int, which: str, market_id: int, said: Findings
+    chain: PinnedChain, feed: str, proposed: int, time: int, which: str, market_id: int, said: Findings
 ) -> Round | None:
     proven = await chain.proves(feed, proposed, time)
     detail = f"round {proposed}"
@@ -221,7 +217,7 @@ async def _proven(
 # ---------------------------------------------------------------- documents
 
 
-async def check_detail(chain: Chain, body: dict[str, Any], said: Findings) -> None:
+async def check_detail(chain: PinnedChain, body: dict[str, Any], said: Findings) -> None:
     """An answer of GET /api/markets/[id]: compared at the very block it speaks of."""
     listed: dict[str, Any] = body["market"] if isinstance(body.get("market"), dict) else body
     market_id = whole(listed.get("id"))
@@ -249,7 +245,7 @@ def _check_listed(found: StockMarket, listed: dict[str, Any], said: Findings) ->
     terms, spec, registered = found.market.terms, found.spec, found.registered
     source = f"VestedMarkets.market({found.id})"
     if isinstance(listed.get("opener"), str):
-        said.address("opener", listed["opener"], terms.opener, source)
+        said.address("opener", listed["opener"], checksum(terms.opener), source)
     said.fields("market", listed, {"seedPerLeg": (terms.seed_per_leg, source)}, said.integer)
     if "winner" in listed:
         winner = None if found.market.winner is None else SIDES[found.market.winner]
@@ -280,7 +276,7 @@ def _check_resolution(found: StockMarket, stated: Any, said: Findings) -> None:
 
 
 async def check_position_of(
-    chain: Chain, found: StockMarket, stated: dict[str, Any], said: Findings, *, exact: bool
+    chain: PinnedChain, found: StockMarket, stated: dict[str, Any], said: Findings, *, exact: bool
 ) -> None:
     """`exact`: the document speaks of block `found.at`; otherwise of an unknown earlier one, where only what cannot
     change any more must be equal, and what only grows may be less."""
@@ -294,9 +290,9 @@ async def check_position_of(
     settling = f"VestedMarkets.settlement({position_id})"
     if "owner" in stated:
         # An owner of before a transfer was the owner when the document was made.
-        held_by = [position.owner] if exact else found.owners[position_id]
+        held_by = [checksum(position.owner)] if exact else found.owners[position_id]
         given = str(stated["owner"]).lower()
-        then = next((one for one in held_by if one.lower() == given), position.owner)
+        then = next((one for one in held_by if one.lower() == given), checksum(position.owner))
         said.address(f"{of} owner", stated["owner"], then, call)
     said.fields(
         of,
@@ -330,7 +326,7 @@ async def check_position_of(
 
 
 async def _check_delivery(
-    chain: Chain, found: StockMarket, position_id: int, stated: dict[str, Any], said: Findings
+    chain: PinnedChain, found: StockMarket, position_id: int, stated: dict[str, Any], said: Findings
 ) -> None:
     """What was sent: the Delivered events, and that the token really moved in the same transactions."""
     of = f"position {position_id}"
@@ -349,7 +345,7 @@ async def _check_delivery(
         await _moved(chain, one, said, of)
 
 
-async def _moved(chain: Chain, one: Seen, said: Findings, of: str) -> None:
+async def _moved(chain: PinnedChain, one: SeenLog, said: Findings, of: str) -> None:
     amount, owner = one.event.payout + one.event.refund, checksum(one.event.owner)
     receipt = await chain.receipt(one.tx)
     settler, token = chain.contract("VestedMarkets").address, chain.token.address
@@ -365,7 +361,7 @@ async def _moved(chain: Chain, one: Seen, said: Findings, of: str) -> None:
     )
 
 
-async def check_positions(chain: Chain, positions: list[dict[str, Any]], said: Findings) -> None:
+async def check_positions(chain: PinnedChain, positions: list[dict[str, Any]], said: Findings) -> None:
     """Positions outside a market's page; each market is read once."""
     markets: dict[int, StockMarket] = {}
     for stated in positions:
@@ -384,7 +380,7 @@ async def check_positions(chain: Chain, positions: list[dict[str, Any]], said: F
             await check_view(chain, found, position_id or 0, said)
 
 
-async def check_view(chain: Chain, found: StockMarket, position_id: int, said: Findings) -> None:
+async def check_view(chain: PinnedChain, found: StockMarket, position_id: int, said: Findings) -> None:
     """The contract's own settlement of a position against the fold, at the pinned block."""
     due = found.view(position_id).settlement
     ours = (due.gross, due.fee, due.net, due.refund, due.total, due.deliverable)

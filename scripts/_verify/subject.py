@@ -19,7 +19,7 @@ FETCH_SECONDS = 20.0
 MAX_BYTES = 50_000_000
 
 
-class Kind(StrEnum):
+class SubjectKind(StrEnum):
     RECEIPT = "trade receipt"
     CHALLENGE = "payment challenge"
     TRADE_PROOF = "trade proof"
@@ -35,13 +35,13 @@ class Kind(StrEnum):
     @property
     def chain(self) -> str:
         """`base` or `stock`: whose node is needed."""
-        stock = (Kind.RELAY, Kind.MARKET, Kind.POSITIONS, Kind.PROOF)
+        stock = (SubjectKind.RELAY, SubjectKind.MARKET, SubjectKind.POSITIONS, SubjectKind.PROOF)
         return "stock" if self in stock else "base"
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    kind: Kind
+    kind: SubjectKind
     body: Any
     name: str
 
@@ -68,14 +68,14 @@ def subject_of(word: str, service: str | None) -> Subject:
 
 def _id(word: str) -> Subject:
     if is_hash(word):
-        return Subject(Kind.TRADE, word, word)
+        return Subject(SubjectKind.TRADE, word, word)
     if word.isdigit() and len(word) < 30:
         number = int(word)
         if number < 2**32:
-            return Subject(Kind.MARKET, {"id": word}, f"market {word}")
-        return Subject(Kind.POSITIONS, {"positions": [{"id": word}]}, f"position {word}")
+            return Subject(SubjectKind.MARKET, {"id": word}, f"market {word}")
+        return Subject(SubjectKind.POSITIONS, {"positions": [{"id": word}]}, f"position {word}")
     if re.fullmatch(r"[a-z0-9]+(?:-[a-z0-9]+)*", word):
-        return Subject(Kind.AGENT_MARKET, word, word)
+        return Subject(SubjectKind.AGENT_MARKET, word, word)
     raise NotCheckable(
         f"{word} is neither a file, a URL, a stock market or position id (digits), a trade id (0x and 64 hexadecimal "
         "digits) nor an agent market's id."
@@ -92,30 +92,30 @@ def _document(body: Any, name: str) -> Subject:
     return Subject(kind, body, name)
 
 
-def kind_of(body: dict[str, Any]) -> Kind | None:
+def kind_of(body: dict[str, Any]) -> SubjectKind | None:
     """By the fields only that kind has."""
     held = body.keys()
     if "accepts" in held and "x402Version" in held:
-        return Kind.CHALLENGE
+        return SubjectKind.CHALLENGE
     if {"solvency", "counters"} & held and "contracts" in held:
-        return Kind.PROOF
+        return SubjectKind.PROOF
     if {"txHash", "receipt", "nonce"} <= held:
-        return Kind.RELAY
+        return SubjectKind.RELAY
     if isinstance(body.get("receipt"), dict) or {"intentHash", "recordedAt"} <= held:
-        return Kind.RECEIPT
+        return SubjectKind.RECEIPT
     if {"tradeId", "settlement", "market"} <= held:
-        return Kind.TRADE_PROOF
+        return SubjectKind.TRADE_PROOF
     if isinstance(body.get("result"), dict) or {"resolvedOutcome", "poolUsd"} <= held:
-        return Kind.RESULT
+        return SubjectKind.RESULT
     listed: dict[str, Any] = body["market"] if isinstance(body.get("market"), dict) else body
     if {"strikeTime", "finalTime", "specId"} <= listed.keys() and "positions" in held:
-        return Kind.MARKET
+        return SubjectKind.MARKET
     if "offered" in held and "marketId" in held:
-        return Kind.POSITIONS
+        return SubjectKind.POSITIONS
     positions = body.get("positions")
     if isinstance(positions, list):
         first = positions[0] if positions and isinstance(positions[0], dict) else body
-        return Kind.POSITIONS if {"offered", "totals"} & first.keys() else Kind.AGENT_POSITIONS
+        return SubjectKind.POSITIONS if {"offered", "totals"} & first.keys() else SubjectKind.AGENT_POSITIONS
     return None
 
 

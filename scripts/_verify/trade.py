@@ -28,11 +28,11 @@ from scripts._verify.agent import (
     seconds,
     status_of,
 )
-from scripts._verify.chain import Chain, Seen, is_hash
+from scripts._verify.chain import PinnedChain, SeenLog, is_hash
 from scripts._verify.claims import Findings, NotCheckable
 
 
-async def check_receipt(chain: Chain, body: dict[str, Any], said: Findings, attester: str | None) -> None:
+async def check_receipt(chain: PinnedChain, body: dict[str, Any], said: Findings, attester: str | None) -> None:
     receipt = body["receipt"] if isinstance(body.get("receipt"), dict) else body
     if receipt.get("simulated"):
         raise NotCheckable("A simulated receipt is of no trade: nothing of it is on a chain.")
@@ -56,7 +56,7 @@ async def check_receipt(chain: Chain, body: dict[str, Any], said: Findings, atte
     await _all(chain, found, stake, said)
 
 
-async def check_proof(chain: Chain, body: dict[str, Any], said: Findings) -> None:
+async def check_proof(chain: PinnedChain, body: dict[str, Any], said: Findings) -> None:
     settled, position = body.get("settlement") or {}, body.get("position") or {}
     found, stake = await _open(chain, body.get("tradeId"), settled.get("txHash"), said)
     event: ev.Staked = stake.event
@@ -79,7 +79,7 @@ async def check_proof(chain: Chain, body: dict[str, Any], said: Findings) -> Non
     await _all(chain, found, stake, said)
 
 
-async def check_positions(chain: Chain, positions: list[dict[str, Any]], said: Findings) -> None:
+async def check_positions(chain: PinnedChain, positions: list[dict[str, Any]], said: Findings) -> None:
     for stated in positions:
         if not is_hash(stated.get("tradeId")):
             said.unknown(f"a position in {stated.get('marketId')}", "tradeId", "the document names no trade")
@@ -101,14 +101,16 @@ async def check_positions(chain: Chain, positions: list[dict[str, Any]], said: F
         await _all(chain, found, stake, said)
 
 
-async def check_trade(chain: Chain, trade_id: str, said: Findings) -> None:
+async def check_trade(chain: PinnedChain, trade_id: str, said: Findings) -> None:
     """Only the id: what the chain says of it."""
     found, stake = await _open(chain, trade_id, trade_id, said, may_be_refund=True)
     await _bet(chain, stake, said)
     await _all(chain, found, stake, said)
 
 
-async def check_market(chain: Chain, market_id: Any, said: Findings, result: dict[str, Any] | None = None) -> None:
+async def check_market(
+    chain: PinnedChain, market_id: Any, said: Findings, result: dict[str, Any] | None = None
+) -> None:
     """A market by its readable id, or by the 32 bytes of its key."""
     key = bytes.fromhex(market_id[2:]) if is_hash(market_id) else key_of(market_id)
     found = await read_market(chain, key)
@@ -151,8 +153,8 @@ def _result(found: AgentMarket, stated: dict[str, Any], said: Findings) -> None:
 
 
 async def _open(
-    chain: Chain, trade_id: Any, tx: Any, said: Findings, *, may_be_refund: bool = False
-) -> tuple[AgentMarket, Seen]:
+    chain: PinnedChain, trade_id: Any, tx: Any, said: Findings, *, may_be_refund: bool = False
+) -> tuple[AgentMarket, SeenLog]:
     if not is_hash(trade_id):
         raise NotCheckable("The document names no trade id (0x and 64 hexadecimal digits).")
     stake = await find_stake(chain, trade_id, tx)
@@ -162,7 +164,7 @@ async def _open(
     return await read_market(chain, stake.event.market_id), stake
 
 
-def _same_trade(found: AgentMarket, stake: Seen, stated: dict[str, Any], said: Findings) -> None:
+def _same_trade(found: AgentMarket, stake: SeenLog, stated: dict[str, Any], said: Findings) -> None:
     event, source = stake.event, "SettlementWallet.Staked"
     if "marketId" in stated:
         key = "0x" + key_of(stated["marketId"]).hex()
@@ -171,12 +173,12 @@ def _same_trade(found: AgentMarket, stake: Seen, stated: dict[str, Any], said: F
     said.money("trade sizeUsd", stated.get("sizeUsd"), event.amount, source)
 
 
-async def _recorded(chain: Chain, stake: Seen, stated: Any, said: Findings) -> None:
+async def _recorded(chain: PinnedChain, stake: SeenLog, stated: Any, said: Findings) -> None:
     if stated is not None:
         said.same("recorded at", seconds(stated), await chain.time_of(stake.block), f"time of block {stake.block}")
 
 
-async def _bet(chain: Chain, stake: Seen, said: Findings) -> None:
+async def _bet(chain: PinnedChain, stake: SeenLog, said: Findings) -> None:
     """The trade id hashed again from the call, where the call was sent to the contract directly, and how firmly the
     payment names this bet."""
     what = "the trade id is the hash of the bet"
@@ -220,7 +222,7 @@ def _bet_of(given: Any) -> Bet:
     )
 
 
-def _binding(authorization: Any, hashed: bytes, stake: Seen, said: Findings) -> None:
+def _binding(authorization: Any, hashed: bytes, stake: SeenLog, said: Findings) -> None:
     """Whether what the payer signed names this bet; else the holder of RELAYER chose what it was staked on."""
     nonce, shown = bytes(authorization["nonce"]), f"the authorization in the input of {stake.tx}"
     said.same("the authorization is the one the log names", "0x" + nonce.hex(), "0x" + stake.event.nonce.hex(), shown)
@@ -236,7 +238,7 @@ def _binding(authorization: Any, hashed: bytes, stake: Seen, said: Findings) -> 
         said.says("the payer signed an ordinary payment", True, shown, detail)
 
 
-async def _all(chain: Chain, found: AgentMarket, stake: Seen, said: Findings) -> None:
+async def _all(chain: PinnedChain, found: AgentMarket, stake: SeenLog, said: Findings) -> None:
     await check_listing(chain, found, said)
     await check_book(chain, found, said)
     await check_result(chain, found, said)

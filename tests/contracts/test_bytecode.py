@@ -9,7 +9,7 @@ import pytest
 
 from core.contracts.deployments import load_deployment
 from scripts._deploy.flow import require_recorded
-from scripts._deploy.session import Refused
+from scripts._deploy.session import ScriptRefused
 from scripts._stack import contracts
 from scripts._vpm import bytecode
 from tests.support.genesis import Genesis
@@ -63,5 +63,5 @@ def test_another_build_is_not_deployed_to_a_live_network(codes: dict[str, bytes]
 
     require_recorded(project(codes))
     changed = {**codes, "RoundResolver": codes["RoundResolver"][:-1] + b"\xff"}
-    with pytest.raises(Refused, match=r"RoundResolver: this build differs from scripts/_deploy/bytecode\.json"):
+    with pytest.raises(ScriptRefused, match=r"RoundResolver: this build differs from scripts/_deploy/bytecode\.json"):
         require_recorded(project(changed))

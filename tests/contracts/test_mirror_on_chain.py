@@ -18,8 +18,9 @@ from typing import Any
 import pytest
 
 from core.chain.abi import Abi
+from core.contracts.events import SETTLER_EVENTS
 from core.stock.vested import Moment
-from core.stock.vested_fold import FOLDED, Ledger, event
+from core.stock.vested_fold import Ledger, is_folded
 from core.stock.vested_views import market_view, position_view
 from tests.contracts.forge_build import artifact
 from tests.contracts.model import histories as step
@@ -219,9 +220,9 @@ class Play:
             {"address": self.settler.address, "fromBlock": hex(self.folded_to + 1), "toBlock": hex(block)},
         ):
             topics = [bytes.fromhex(topic[2:]) for topic in log["topics"]]
-            found = self.settler.abi.events[topics[0]]
-            if found.name in FOLDED:
-                self.ledger.apply(event(found.name, found.decode(topics, bytes.fromhex(log["data"][2:]))))
+            event = SETTLER_EVENTS[topics[0]].read(b"".join(topics), bytes.fromhex(log["data"][2:]))
+            if is_folded(event):
+                self.ledger.apply(event)
         self.folded_to = block
 
     # ---------------------------------------------------------------- comparing

@@ -15,7 +15,7 @@ from core.errors import DeploymentError
 from core.local.anvil import ask
 from core.money import USD
 from scripts._deploy import pools
-from scripts._deploy.session import Refused
+from scripts._deploy.session import ScriptRefused
 from scripts._stack import agent_pools, contracts
 from scripts._stack.agent_pools import AgentPools
 from tests.contracts.test_scripts import _ape, ape_folder, facts, live_looking
@@ -191,7 +191,7 @@ def test_a_key_that_a_publisher_has_is_refused(local_genesis: Genesis, tmp_path:
     path = tmp_path / "pools.toml"
     published = local_genesis.deployment("base").published_feeds[0].key
     path.write_text(ASKED.replace(KEY, published))
-    with pytest.raises(Refused, match="stands as a feed whose publisher posts"):
+    with pytest.raises(ScriptRefused, match="stands as a feed whose publisher posts"):
         pools.missing(local_genesis.deployment("base"), pools.read(path))
 
 

@@ -21,7 +21,7 @@ from eth_utils.crypto import keccak
 from core.local.anvil import ask
 from scripts._deploy.handover import OWNER_KEYS_VARIABLE
 from scripts._stack import contracts, wallets
-from scripts._stack.chain_setup import Node, call_data, send_all
+from scripts._stack.chain_setup import LocalNode, call_data, send_all
 from scripts._vpm import bootstrap
 from tests.support.genesis import Genesis, RunningChain
 
@@ -353,7 +353,7 @@ def _as_safe(chain: RunningChain, name: str, signature: str, *values: object) ->
     assert chain.deployment.safe is not None
     types = signature[signature.index("(") + 1 : -1].split(",")
     data = call_data(signature, types, values)
-    send_all(Node(chain.url), [(chain.deployment.contract(name).address, data)], chain.deployment.safe.address)
+    send_all(LocalNode(chain.url), [(chain.deployment.contract(name).address, data)], chain.deployment.safe.address)
 
 
 def _read_anew(chain: RunningChain, feed: str) -> None:
@@ -361,7 +361,7 @@ def _read_anew(chain: RunningChain, feed: str) -> None:
     ask(chain.url, "evm_mine")
     now = int(ask(chain.url, "eth_getBlockByNumber", "latest", False)["timestamp"], 16)
     data = call_data("post(int256,uint64)", ["int256", "uint64"], [90_000_000 * 10**8, now])
-    send_all(Node(chain.url), [(feed, data)], wallets.PUBLISHER.address)
+    send_all(LocalNode(chain.url), [(feed, data)], wallets.PUBLISHER.address)
 
 
 def test_hand_over_finds_nothing_left(base_chain: RunningChain, facts: Path, ape_folder: Path) -> None:

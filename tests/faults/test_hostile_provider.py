@@ -21,8 +21,8 @@ from pathlib import Path
 import pytest
 
 from scripts._drill.checks import faults
-from scripts._drill.fleet import Fleet, Size, fleet
-from scripts._drill.load import Load, Told
+from scripts._drill.fleet import Fleet, FleetSize, fleet
+from scripts._drill.load import Load, LoadReport
 from scripts._stack.wallets import wallet
 from tests.support.genesis import Genesis
 from tests.support.hazy_node import HazyNode
@@ -33,7 +33,7 @@ BETS_PER_SECOND = 5.0
 KILL_SECONDS = 5.0
 WALLETS = 50
 AT_ONCE = 120
-SIZE = Size(api=2, indexer=2, keeper=2, relayer=2)
+SIZE = FleetSize(api=2, indexer=2, keeper=2, relayer=2)
 QUICK = {
     "VPM_RELAYER_LEASE_SECONDS": "3",
     "VPM_RELAYER_RESEND_AFTER_SECONDS": "2",
@@ -94,11 +94,11 @@ async def test_every_answer_is_true_and_nothing_is_lost_or_doubled(local_genesis
                 "VPM_STOCK_RPC_URLS": running.urls["stock"],
             }
             assert await faults(running, load) == []
-            taken = Counter(one.surface for one in load.promises if one.told is Told.TAKEN)
+            taken = Counter(one.surface for one in load.promises if one.told is LoadReport.TAKEN)
             refused = Counter(
                 (one.surface, (one.answer or {}).get("error"), (one.answer or {}).get("receipt"))
                 for one in load.promises
-                if one.told is Told.REFUSED
+                if one.told is LoadReport.REFUSED
             )
             print(f"taken {dict(taken)}, refused {dict(refused)}")
             assert taken["stock"] >= BETS * 0.8

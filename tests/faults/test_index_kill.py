@@ -26,7 +26,7 @@ from core.local.anvil import AnvilOptions
 from indexer import backfill
 from indexer.node import RpcNode
 from scripts._bench.index_child import CHAIN_ID, STOCK
-from scripts._bench.index_load import Venue, emit, place_emitter
+from scripts._bench.index_load import LoadVenue, emit, place_emitter
 from tests.conftest import StartAnvil, TestPostgres
 from tests.faults import index_victim
 from tests.support.index_tables import contents, differences, fresh_index
@@ -91,7 +91,7 @@ def test_killed_at_random_instants_nothing_is_lost_or_doubled(
     rng = random.Random(SEED)
     chain = anvil(CHAIN_ID, mine_on_demand=True, gas_limit=2**50, extra=("--hardfork", "cancun", "--quiet")).options
     victims = Victims(chain.url, database_url, rng)
-    venue = Venue(seed=7)
+    venue = LoadVenue(seed=7)
     asyncio.run(_mine(chain, venue, range(1, HISTORY_BLOCKS + 1), prepare=True))
     head, in_history, at_head = HISTORY_BLOCKS, 0, 0
     while victims.kills < KILLS:
@@ -122,7 +122,7 @@ def _wait_for(url: str, number: int) -> None:
         time.sleep(0.02)
 
 
-async def _mine(chain: AnvilOptions, venue: Venue, numbers: range, *, prepare: bool = False) -> None:
+async def _mine(chain: AnvilOptions, venue: LoadVenue, numbers: range, *, prepare: bool = False) -> None:
     async with RpcClient((chain.url,), chain_id=CHAIN_ID) as rpc:
         if prepare:
             await place_emitter(rpc)

@@ -14,7 +14,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from api.stock.authorization import Bet
+from api.stock.authorization import StockBet
 from core.chain import Call
 from scripts._stack import wallets
 from tests.support.genesis import Genesis, RunningChain
@@ -95,7 +95,7 @@ def behind(*calls: Call) -> Any:
 
 async def landed(
     service: StockService, market: int, name: str, *, usd: int = 50, indexed: bool
-) -> tuple[Bet, dict[str, Any], str]:
+) -> tuple[StockBet, dict[str, Any], str]:
     """A bet that somebody else brought, so that it is on the chain: the bet, its body and the transaction."""
     wallet = bettor(service, name, usd)
     bet = service.chain.bet(wallet, market, amount=5 * USDG)

@@ -16,7 +16,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from core.outbox import IntentState, Outcome
+from core.outbox import IntentState, MinedOutcome
 from relayer.feed import ChainFeed
 from tests.conftest import StartAnvil
 from tests.relayer_rig import QUICK, Rig, rigged
@@ -115,7 +115,7 @@ async def test_lost_answers_refusals_and_rate_limits_lose_and_double_nothing(rig
         node.lost_answers = node.refusals = node.rate_limits = 0.0  # so that the lanes can be given back
     assert node.counts["lost"] > 3
     assert node.counts["refused"] > 3
-    assert [each.outcome for each in done] == [Outcome.SUCCEEDED] * 150
+    assert [each.outcome for each in done] == [MinedOutcome.SUCCEEDED] * 150
     assert await rig.balances([each.to for each in requests]) == [1] * 150
 
 

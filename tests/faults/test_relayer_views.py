@@ -15,7 +15,7 @@ from dataclasses import replace
 
 import pytest
 
-from core.outbox import Intent, IntentState, Outcome, history
+from core.outbox import Intent, IntentState, MinedOutcome, history
 from relayer.feed import ChainFeed
 from relayer.fees import FeePolicy
 from relayer.rows import Prepared
@@ -74,7 +74,7 @@ async def test_late_receipts_are_waited_for(rig: Rig, node: HazyNode, delay: tup
         done = [await rig.reaches(each, IntentState.FINAL, IntentState.FAILED, seconds=40) for each in asked]
     assert node.withheld > 5
     assert [each.reason for each in done] == [None] * 7
-    assert [each.outcome for each in done] == [Outcome.SUCCEEDED] * 7
+    assert [each.outcome for each in done] == [MinedOutcome.SUCCEEDED] * 7
     assert await rig.balances([each.to for each in requests]) == [1] * 6
     assert await rig.nonce(signer) == 7
     for each in asked:
@@ -92,7 +92,7 @@ async def test_three_nodes_up_to_five_blocks_apart(rig: Rig, node: HazyNode) -> 
             await asyncio.sleep(1.0)
         done = [await rig.reaches(each, IntentState.FINAL, IntentState.FAILED, seconds=60) for each in asked]
         paths = [await steps_of(rig, each) for each in asked]
-    assert [each.outcome for each in done] == [Outcome.SUCCEEDED] * 60
+    assert [each.outcome for each in done] == [MinedOutcome.SUCCEEDED] * 60
     assert await rig.balances([each.to for each in requests]) == [1] * 60
     assert await noops(rig) == 0
     # None was said to be undone: there was no reorg.

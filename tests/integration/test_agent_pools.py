@@ -14,7 +14,7 @@ from keeper.sources.simulated import first_value
 from scripts._demo import pools as demo
 from scripts._stack import agent_pools, chain_setup, contracts
 from scripts._stack.agent_pools import CARDINALITY, ETH_DOLLARS, TOKENS, AgentPools, Walk
-from scripts._stack.chain_setup import Node
+from scripts._stack.chain_setup import LocalNode
 from scripts._stack.uniswap import pool_abi
 from tests.conftest import StartAnvil
 
@@ -23,18 +23,18 @@ PAST = 7_200
 
 
 @pytest.fixture(scope="module")
-def chain(module_anvil: StartAnvil) -> tuple[Node, AgentPools, int]:
+def chain(module_anvil: StartAnvil) -> tuple[LocalNode, AgentPools, int]:
     """A chain that began two hours ago, with pools and swaps up to now; and how many blocks of swaps there were."""
     asyncio.run(contracts.compile_all())
     now = int(time.time())
-    node = Node(module_anvil(8453, timestamp=now - PAST).url)
+    node = LocalNode(module_anvil(8453, timestamp=now - PAST).url)
     chain_setup.place_base(node, USDC)
     agent_pools.place_weth(node)
     pools = agent_pools.build(node, USDC)
     return node, pools, agent_pools.lay_past(node, pools, now)
 
 
-def test_two_hours_of_swaps_are_in_every_pools_history(chain: tuple[Node, AgentPools, int]) -> None:
+def test_two_hours_of_swaps_are_in_every_pools_history(chain: tuple[LocalNode, AgentPools, int]) -> None:
     node, pools, blocks = chain
     who = agent_pools.trader(node)
     assert blocks == pytest.approx(PAST / 60, abs=2)
@@ -54,7 +54,7 @@ def test_two_hours_of_swaps_are_in_every_pools_history(chain: tuple[Node, AgentP
         assert all(abs(mean - tick) < 3_000 for mean in means)
 
 
-def test_the_first_prices_are_those_of_the_other_local_feeds(chain: tuple[Node, AgentPools, int]) -> None:
+def test_the_first_prices_are_those_of_the_other_local_feeds(chain: tuple[LocalNode, AgentPools, int]) -> None:
     node, pools, _ = chain
     walk = Walk(agent_pools.trader(node), pools)
     for token in TOKENS:
@@ -62,7 +62,7 @@ def test_the_first_prices_are_those_of_the_other_local_feeds(chain: tuple[Node, 
     assert walk.value(pools.weth) == pytest.approx(ETH_DOLLARS * ONE, rel=0.05)
 
 
-def test_the_trader_moves_each_pool_and_a_moment_later_again(chain: tuple[Node, AgentPools, int]) -> None:
+def test_the_trader_moves_each_pool_and_a_moment_later_again(chain: tuple[LocalNode, AgentPools, int]) -> None:
     node, pools, _ = chain
     walk = Walk(agent_pools.trader(node), pools)
     now, seen = int(time.time()), []
@@ -73,7 +73,7 @@ def test_the_trader_moves_each_pool_and_a_moment_later_again(chain: tuple[Node, 
     assert all(abs(other / one - 1) < 0.05 for one, other in zip(*seen, strict=True))
 
 
-def test_a_chain_goes_on_by_the_clock_after_its_past(chain: tuple[Node, AgentPools, int]) -> None:
+def test_a_chain_goes_on_by_the_clock_after_its_past(chain: tuple[LocalNode, AgentPools, int]) -> None:
     node, _, _ = chain
     node.ask("evm_mine")
     head = int(node.ask("eth_getBlockByNumber", "latest", False)["timestamp"], 16)
@@ -81,7 +81,7 @@ def test_a_chain_goes_on_by_the_clock_after_its_past(chain: tuple[Node, AgentPoo
 
 
 def test_the_demo_trades_in_the_pools_that_were_saved(
-    chain: tuple[Node, AgentPools, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    chain: tuple[LocalNode, AgentPools, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     node, pools, _ = chain
     pools.save(tmp_path / "pools.json")
@@ -100,7 +100,7 @@ def test_the_demo_trades_in_the_pools_that_were_saved(
     asyncio.run(for_a_while())
 
 
-def test_values_and_prices_are_each_others_inverse(chain: tuple[Node, AgentPools, int]) -> None:
+def test_values_and_prices_are_each_others_inverse(chain: tuple[LocalNode, AgentPools, int]) -> None:
     _, pools, _ = chain
     ether = 3_123 * ONE
     for pool in pools.all:

@@ -280,7 +280,7 @@ async def test_from_bets_to_payouts(buyer: Buyer, service: AgentService) -> None
     chain.send(chain.contracts.settlement.call("pay", key, ids), DEV[7].address)
     after = chain.read(chain.contracts.token.call("balanceOf", who.address))
     assert Decimal(after - before) == pool * 10**6
-    proof = await exact(buyer, f"/proof/{paid['receipt']['tradeId']}", answers.ProofBody)
+    proof = await exact(buyer, f"/proof/{paid['receipt']['tradeId']}", answers.TradeProofBody)
     assert proof["position"]["userId"] == f"agent:{who.address.lower()}"
     assert proof["settlement"]["status"] in ("confirmed", "final")
     assert other["receipt"]["tradeId"] != proof["tradeId"]

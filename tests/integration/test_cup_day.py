@@ -17,7 +17,7 @@ import orjson
 import pytest
 from eth_utils.crypto import keccak
 
-from core.agent.book import Kind
+from core.agent.book import MarketKind
 from core.cup import betting, books, enrolment, rounds, settling, trading, wallets, wheel
 from core.cup.export import lines
 from core.cup.ledger import Connection
@@ -67,7 +67,9 @@ class Day:
     async def market(self) -> None:
         """One that takes trades for three quarters of an hour."""
         slug = f"market-{int(self.now.timestamp())}"
-        kind, outcomes = self.chance.choice(((Kind.THRESHOLD, 2), (Kind.RANGE, 4), (Kind.DIRECTION, 2)))
+        kind, outcomes = self.chance.choice(
+            ((MarketKind.THRESHOLD, 2), (MarketKind.RANGE, 4), (MarketKind.DIRECTION, 2))
+        )
         opens, closes = (int((self.now + each).timestamp()) for each in (timedelta(), timedelta(minutes=45)))
         spec = specification(kind, outcomes, opens, closes)
         listing = listing_named(slug, spec, outcomes)
@@ -106,7 +108,7 @@ class Day:
         given = signer.bet(round_no, self.chance.choice(list(wheel.OUTCOMES)), cents, self.now)
         signature = signature_bytes(given["signature"])
         assert signature is not None
-        wanted = betting.Bet(signer.address, round_no, given["betKey"], cents, given["issuedAt"], signature)
+        wanted = betting.RouletteBet(signer.address, round_no, given["betKey"], cents, given["issuedAt"], signature)
         try:
             await betting.place(self.connection, wanted, self.now)
         except Refusal as refusal:

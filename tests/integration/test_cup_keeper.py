@@ -13,7 +13,7 @@ import psycopg
 import pytest
 
 from core.agent.bet import market_key
-from core.agent.book import Kind
+from core.agent.book import MarketKind
 from core.agent.document import rendered
 from core.chain import ChainClient, RpcClient
 from core.config import KeeperSettings, load
@@ -24,8 +24,8 @@ from core.cup.ledger import wallet_account
 from core.db.engine import conninfo, make_engine, make_pool
 from keeper.cup.markets_job import follow_markets
 from keeper.cup.roulette_job import spin
-from keeper.desk import ChainDesk, Keeper, Run
-from keeper.report import Report
+from keeper.desk import ChainDesk, JobRun, Keeper
+from keeper.report import RunReport
 from tests.conftest import StartAnvil
 from tests.cup_rig import (
     CHAIN_ID,
@@ -57,10 +57,10 @@ class Desk:
     desk: ChainDesk
     rpc: RpcClient
 
-    async def run(self, job: Any) -> Report:
+    async def run(self, job: Any) -> RunReport:
         head = await self.desk.client.head()
-        report = Report("test", datetime.now(UTC))
-        await job(Run(self.keeper, self.desk, report, head.timestamp, head.number, None))
+        report = RunReport("test", datetime.now(UTC))
+        await job(JobRun(self.keeper, self.desk, report, head.timestamp, head.number, None))
         return report
 
     async def mine(self, blocks: int, apart_seconds: int) -> None:
@@ -68,9 +68,9 @@ class Desk:
             await self.rpc.call("evm_increaseTime", [apart_seconds], Any)
             await self.rpc.call("evm_mine", [], Any)
 
-    def list(self, target_musd: int, kind: Kind = Kind.THRESHOLD) -> str:
+    def list(self, target_musd: int, kind: MarketKind = MarketKind.THRESHOLD) -> str:
         """Lists a market on the deployment's feed; its id."""
-        target = target_musd * 10**14 if kind is Kind.THRESHOLD else 0
+        target = target_musd * 10**14 if kind is MarketKind.THRESHOLD else 0
         spec = specification(kind, target=target)
         words = rendered(spec, SOURCE.key)
         self.sql(LIST_AGENT_MARKET, *agent_market_row(market_key(words.id), spec, slug=words.id))
@@ -102,7 +102,7 @@ async def desk_at(database_url: str, node_url: str, **changes: Any) -> AsyncIter
 @pytest.mark.proves("cup.markets.decision.mirror", "cup.markets.decision.real_resolution")
 async def test_paper_markets_follow_the_listed_ones(anvil: StartAnvil, fresh_database_url: str) -> None:
     async with desk_at(fresh_database_url, anvil(chain_id=CHAIN_ID).url) as desk:
-        first, second = desk.list(100), desk.list(0, Kind.DIRECTION)
+        first, second = desk.list(100), desk.list(0, MarketKind.DIRECTION)
         report = await desk.run(follow_markets)
         assert {(action.kind, action.target) for action in report.actions} == {
             ("cup-open", first),

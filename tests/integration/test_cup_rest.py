@@ -12,7 +12,7 @@ import pytest
 import pytest_asyncio
 
 from api.cup import models
-from core.agent.book import Kind
+from core.agent.book import MarketKind
 from core.cup import settling
 from core.db.engine import connect
 from tests.cup_rig import BASE, Cup, Signer, cup_door, iso, now
@@ -92,8 +92,8 @@ async def test_meta_stands_in_answers_and_errors(cup: Cup) -> None:
     "cup.markets.decision.direction_rounds",
 )
 async def test_markets_are_listed(cup: Cup) -> None:
-    ladder = await cup.market(Kind.RANGE, 3, closes=timedelta(seconds=100))
-    rounds = await cup.market(Kind.DIRECTION, closes=timedelta(seconds=101))
+    ladder = await cup.market(MarketKind.RANGE, 3, closes=timedelta(seconds=100))
+    rounds = await cup.market(MarketKind.DIRECTION, closes=timedelta(seconds=101))
     over = await cup.market(closes=timedelta(seconds=-1))
     later = await cup.market(opened=timedelta(minutes=5))
     for _ in range(26):

@@ -13,7 +13,7 @@ import pytest
 import pytest_asyncio
 
 from api.cup import models
-from core.agent.book import Kind
+from core.agent.book import MarketKind
 from core.chain import ChainClient, RpcClient
 from core.cup import rounds, settling, wheel
 from core.cup.export import lines
@@ -62,7 +62,7 @@ async def test_a_round_from_bet_to_payout(cup: Cup) -> None:
     live = await cup.open_round()
     red, black = await cup.claimed(), await cup.claimed()
     view = (await cup.get("/roulette")).body
-    models.RoundBody.model_validate(view)
+    models.RouletteRoundBody.model_validate(view)
     assert (view["roundNo"], view["phase"], view["pocket"], view["seed"]) == (live.round_no, "bet", None, None)
     assert view["commitment"] == "0x" + wheel.commitment_of(live.seed).hex()
     assert live.seed.hex() not in json.dumps(view)
@@ -86,7 +86,7 @@ async def test_a_round_from_bet_to_payout(cup: Cup) -> None:
     for bet in (("colour:black", 300_00), ("num:17:yes", 10_00)):
         assert (await cup.post("/roulette/bet", black.bet(live.round_no, *bet))).status == 200
     view = (await cup.get("/roulette", wallet=black.address)).body
-    models.RoundBody.model_validate(view)
+    models.RouletteRoundBody.model_validate(view)
     assert (view["bettors"], view["stakedPaper"]) == (2, 410)
     colour = view["markets"][0]
     assert (colour["id"], colour["poolPaper"]) == ("colour", 400)
@@ -107,7 +107,7 @@ async def test_a_round_from_bet_to_payout(cup: Cup) -> None:
     )
     done = await cup.finish_round(live.round_no, beacon)
     view = (await cup.get("/roulette", wallet=black.address)).body
-    models.RoundBody.model_validate(view)
+    models.RouletteRoundBody.model_validate(view)
     assert (view["phase"], view["pocket"]) == ("settled", done.pocket)
     assert view["history"][0]["roundNo"] == live.round_no
     seed, hashed = (bytes.fromhex(view["history"][0][name][2:]) for name in ("seed", "beaconHash"))
@@ -168,7 +168,7 @@ async def test_refused_bets(cup: Cup) -> None:
 
 @pytest.mark.proves("cup.service.decision.export", "cup.service.behaviour.paper_only")
 async def test_the_export_verifies_and_a_tampered_one_does_not(cup: Cup, tmp_path: Path) -> None:
-    slug, void = await cup.market(Kind.RANGE, 3), await cup.market()
+    slug, void = await cup.market(MarketKind.RANGE, 3), await cup.market()
     signers = [await cup.claimed() for _ in range(4)]
     assert (await cup.post("/agent/enroll", signers[0].enrolment())).status == 200
     for position, signer in enumerate(signers):

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from core.agent.book import Kind
+from core.agent.book import MarketKind
 from core.cup import settling
 from core.db.engine import connect
 from tests.cup_rig import BASE, Signer, cup_door, now
@@ -22,7 +22,7 @@ async def test_every_answer_is_documented(fresh_database_url: str) -> None:
     async with cup_door(fresh_database_url, VPM_TRUST_PROXY="1") as door:
         rich, poor, house = await door.claimed(), Signer(), await door.claimed()
         await door.run("INSERT INTO cup_house_wallet (wallet, fleet) VALUES (%s, 'makers')", house.address)
-        slug, ladder, closed = await door.market(), await door.market(Kind.RANGE, 4), await door.market()
+        slug, ladder, closed = await door.market(), await door.market(MarketKind.RANGE, 4), await door.market()
         assert (await door.post("/trade", rich.trade(closed, "yes", 700))).status == 200
         async with await connect(door.database_url) as connection:
             await settling.settle(connection, closed, 0, now())

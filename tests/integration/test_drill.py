@@ -11,12 +11,12 @@ import pytest
 from scripts._drill.__main__ import main
 from scripts._drill.audience import Audience
 from scripts._drill.catalogue import DRILLS, QUICK
-from scripts._drill.drill import Drill, Held
-from scripts._drill.fleet import DidNotHappen, Fleet, Size, fleet
+from scripts._drill.drill import Drill, DrillHeld
+from scripts._drill.fleet import DidNotHappen, Fleet, FleetSize, fleet
 from scripts._drill.guard import NotLocal, require_local
 from scripts._drill.load import Load
-from scripts._drill.movement import Seen, judge, watching
-from scripts._drill.proxy import Mood, Proxy
+from scripts._drill.movement import SeenMetrics, judge, watching
+from scripts._drill.proxy import Mood, MoodyProxy
 from scripts._drill.run import final_checks, run_drills, warm
 from scripts._status.table import declared
 from tests.conftest import StartAnvil
@@ -38,8 +38,8 @@ AUDIENCE = {
 @pytest.mark.proves("shared.operation.decision.drills", "shared.operation.decision.metrics_move")
 async def test_a_few_drills_hold_and_nothing_is_lost_or_doubled(local_genesis: Genesis, tmp_path: Path) -> None:
     said: list[str] = []
-    small = Size(api=1, indexer=2, keeper=1, relayer=1)
-    seen = Seen()
+    small = FleetSize(api=1, indexer=2, keeper=1, relayer=1)
+    seen = SeenMetrics()
     async with (
         fleet(tmp_path / "fleet", local_genesis.state, small, patience=5.0) as running,
         Load(running) as load,
@@ -57,7 +57,7 @@ async def test_a_few_drills_hold_and_nothing_is_lost_or_doubled(local_genesis: G
         again = await final_checks(running, load, said.append)
         assert any("is there 0 times, not 1" in each for each in again), again
 
-        async def nothing(_fleet: Fleet, _load: Load) -> Held:
+        async def nothing(_fleet: Fleet, _load: Load) -> DrillHeld:
             raise DidNotHappen("it did not come")
 
         verdict = judge(declared(), seen)
@@ -128,7 +128,7 @@ async def test_a_forgetful_node_leaves_logs_out_of_ranges_alone(base_chain: Runn
     def question(number: int, where: dict[str, str]) -> dict[str, object]:
         return {"jsonrpc": "2.0", "id": number, "method": "eth_getLogs", "params": [{"address": address, **where}]}
 
-    async with Proxy(base_chain.url) as proxy, aiohttp.ClientSession() as session:
+    async with MoodyProxy(base_chain.url) as proxy, aiohttp.ClientSession() as session:
 
         async def asked(body: object) -> list[list[dict[str, str]]]:
             async with session.post(proxy.url, json=body) as answer:
@@ -151,7 +151,7 @@ async def test_a_forgetful_node_leaves_logs_out_of_ranges_alone(base_chain: Runn
 
 async def test_the_proxy_misleads_only_when_told(base_chain: RunningChain) -> None:
     question = {"jsonrpc": "2.0", "id": 1, "method": "eth_chainId", "params": []}
-    async with Proxy(base_chain.url) as proxy, aiohttp.ClientSession() as session:
+    async with MoodyProxy(base_chain.url) as proxy, aiohttp.ClientSession() as session:
 
         async def asked() -> bytes:
             async with session.post(proxy.url, json=question, timeout=aiohttp.ClientTimeout(total=1)) as answer:

@@ -15,7 +15,7 @@ import pytest_asyncio
 
 from scripts._drill.catalogue import DRILLS
 from scripts._drill.drill import bet_taken
-from scripts._drill.fleet import ROOT, Fleet, Size, fleet
+from scripts._drill.fleet import ROOT, Fleet, FleetSize, fleet
 from scripts._drill.load import Load
 from scripts._drill.run import run_drills, warm
 from tests.support.genesis import Genesis
@@ -33,7 +33,7 @@ async def drilled(
     local_genesis: Genesis, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[tuple[Fleet, Load]]:
     folder: Path = tmp_path_factory.mktemp("drilled")
-    small = Size(api=1, indexer=1, keeper=1, relayer=1)
+    small = FleetSize(api=1, indexer=1, keeper=1, relayer=1)
     async with fleet(folder / "fleet", local_genesis.state, small, patience=5.0) as running, Load(running) as load:
         await warm(running, load, print)
         yield running, load

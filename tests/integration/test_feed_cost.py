@@ -13,7 +13,7 @@ import pytest
 
 from core.chain import ChainClient
 from core.chain.rpc import RpcClient
-from core.feeds.cost import SECONDS_PER_YEAR, Source, moved
+from core.feeds.cost import SECONDS_PER_YEAR, PricedPool, moved
 from core.feeds.live import read_pool
 from core.feeds.uniswap import sqrt_price_at
 from core.feeds.uniswap.ticks import MAX_TICK
@@ -92,7 +92,7 @@ async def test_what_it_reads_is_the_pool(played: Played) -> None:
 def test_what_a_push_costs_is_what_it_costs_on_the_chain(played: Played, move: float) -> None:
     world = played.world
     before, saved = world.mirror.copy(), world.node.ask("evm_snapshot")
-    source = Source("", before.copy(), 1e-18 * 1.0001**before.tick, 1e-18)
+    source = PricedPool("", before.copy(), 1e-18 * 1.0001**before.tick, 1e-18)
     start = before.sqrt_price
     lost0 = lost1 = 0
     for to in (moved(start, move), start):

@@ -37,7 +37,7 @@ from core.feeds.words import told_by
 from scripts._bench.growth_fill import (
     BASE_CHAIN,
     STOCK_CHAIN,
-    Size,
+    HistorySize,
     agent_names,
     fill,
     next_block,
@@ -46,7 +46,7 @@ from scripts._bench.growth_fill import (
 )
 from tests.support.index_tables import SUMS
 
-SIZE = Size(stock=5_000, agent=4_000, stakes=5, positions=3, wallets=1_000, open_each=20)
+SIZE = HistorySize(stock=5_000, agent=4_000, stakes=5, positions=3, wallets=1_000, open_each=20)
 GROWING = {
     "agent_market",
     "agent_outcome",

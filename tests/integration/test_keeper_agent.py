@@ -15,10 +15,10 @@ from core.agent.document import Metadata, Specification, described, feed_keys
 from core.contracts.abi import abi
 from core.local.process import free_port
 from keeper.agent.series import Series
-from keeper.report import Report
+from keeper.report import RunReport
 from scripts._stack import wallets
 from scripts._stack.agent_pools import AgentPools, Walk, trader
-from scripts._stack.chain_setup import Node
+from scripts._stack.chain_setup import LocalNode
 from tests.support.genesis import Genesis
 from tests.support.keeper_rig import Rig, rigged
 from tests.support.keeper_stakes import stake, usdc, wallet_address
@@ -77,7 +77,7 @@ async def listed(rig: Rig, **variables: str) -> None:
 def push(rig: Rig, genesis: Genesis, key: str, percent: int) -> None:
     """Somebody trades a pool to so much of where it stands."""
     pools = AgentPools.load(genesis.state.pools)
-    walk = Walk(trader(Node(rig.chains["base"].url)), pools)
+    walk = Walk(trader(LocalNode(rig.chains["base"].url)), pools)
     swap = walk.to(pools.of(key), walk.value(pools.of(key)) * percent // 100)
     assert swap is not None
     walk.who.send(swap)
@@ -247,7 +247,7 @@ async def test_the_canary_tells_a_living_service_from_a_dead_one(rig: Rig) -> No
     rig.stop("keeper")
     rig.start("api")
 
-    last: list[Report] = []
+    last: list[RunReport] = []
     for _ in range(60):
         last = [await rig.run("agent-canary")]
         if last[0].actions:

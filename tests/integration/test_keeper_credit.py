@@ -19,7 +19,7 @@ from core.config import Settings
 from core.config.keeping import KeeperSettings
 from core.db.engine import conninfo
 from core.money import USD
-from keeper.report import Report
+from keeper.report import RunReport
 from keeper.runner import Runner
 from keeper.schedule import BY_NAME
 from keeper.service import keeping
@@ -42,7 +42,7 @@ def service(agents: AgentService) -> AgentService:
     return agents
 
 
-async def job(service: AgentService, name: str = "agent-credit", *, dry_run: bool = False) -> Report:
+async def job(service: AgentService, name: str = "agent-credit", *, dry_run: bool = False) -> RunReport:
     settings = Settings.model_validate({k: v for k, v in service.env.items() if k in _aliases(Settings)})
     async with keeping(settings, KeeperSettings.model_validate({})) as keeper:
         return await Runner(keeper).run(BY_NAME[name], dry_run=dry_run)
@@ -121,12 +121,12 @@ async def becomes_final(service: AgentService, nonce: bytes) -> None:
     await until(lambda: bool(rows(service, final, nonce)))
 
 
-def of(report: Report, who: Wallet) -> list[tuple[str, str]]:
+def of(report: RunReport, who: Wallet) -> list[tuple[str, str]]:
     """What a run asked for, for this payer."""
     return [(each.kind, each.detail) for each in report.actions if who.address.lower() in each.target]
 
 
-def left(report: Report, who: Wallet) -> list[str]:
+def left(report: RunReport, who: Wallet) -> list[str]:
     return [each.reason for each in report.skipped if who.address.lower() in each.target]
 
 

@@ -9,8 +9,8 @@ from typing import Any
 from core.agent.book import (
     MARGIN,
     FeedTerms,
-    Kind,
     ListingBounds,
+    MarketKind,
     MarketSpec,
     Rule,
     Unlistable,
@@ -25,7 +25,7 @@ SPECIFICATIONS = 500
 
 def specification(random: Random, now: int, memory: int) -> MarketSpec:
     """Mostly fair or a second from it, sometimes wrong in one number."""
-    kind = random.choice(tuple(Kind))
+    kind = random.choice(tuple(MarketKind))
     opens = now + random.choice((-100, 0, 50))
     stakes = random.choice((0, 1, 60, 600))
     closes = max(opens, now) + stakes
@@ -33,18 +33,20 @@ def specification(random: Random, now: int, memory: int) -> MarketSpec:
     length = 2 * memory + random.choice((-1, 0, 1, 600))
     start = closes + gap
     ends = (
-        start + length if kind is Kind.DIRECTION else closes + random.choice((gap, stakes + memory - 1, stakes + 900))
+        start + length
+        if kind is MarketKind.DIRECTION
+        else closes + random.choice((gap, stakes + memory - 1, stakes + 900))
     )
-    outcomes = random.choice((2, 2, 3, 8)) if kind is Kind.RANGE else 2
+    outcomes = random.choice((2, 2, 3, 8)) if kind is MarketKind.RANGE else 2
     made = {
         "kind": kind,
         "opens_at": opens,
         "closes_at": closes,
         "ends_at": ends,
         "weights": (10**7,) * outcomes,
-        "start_at": start if kind is Kind.DIRECTION else 0,
-        "target": 100 if kind is Kind.THRESHOLD else 0,
-        "bounds": tuple(range(10, 10 + outcomes - 1)) if kind is Kind.RANGE else (),
+        "start_at": start if kind is MarketKind.DIRECTION else 0,
+        "target": 100 if kind is MarketKind.THRESHOLD else 0,
+        "bounds": tuple(range(10, 10 + outcomes - 1)) if kind is MarketKind.RANGE else (),
         "early_resolvable": False,
     }
     wrong: dict[str, Any] = random.choice(

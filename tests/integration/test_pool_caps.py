@@ -11,7 +11,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from core.agent.book import Form, Kind
+from core.agent.book import Form, MarketKind
 from core.money import USD
 from scripts._stack import wallets
 from tests.support.agent_chain import AgentChain
@@ -23,7 +23,7 @@ from tests.support.pool_chain import PoolChain, with_pool_feed
 DEV = wallets.DEV
 CAP, LATER_CAP = 20, 30  # USD
 HOUR = 3_600
-SIDES = {Kind.DIRECTION: ("up", "down"), Kind.THRESHOLD: ("yes", "no")}
+SIDES = {MarketKind.DIRECTION: ("up", "down"), MarketKind.THRESHOLD: ("yes", "no")}
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.timeout(300)
 @pytest.fixture(scope="module")
 def capped(
     local_genesis: Genesis, database_url: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[AgentService, dict[Kind, str]]]:
+) -> Iterator[tuple[AgentService, dict[MarketKind, str]]]:
     folder: Path = tmp_path_factory.mktemp("caps")
     deployments = folder / "deployments"
     shutil.copytree(local_genesis.deployments, deployments)
@@ -39,9 +39,9 @@ def capped(
         played = with_pool_feed(AgentChain.on(running.url, running.deployment), deployments)
         _allow(played, CAP)
         markets = {
-            Kind.DIRECTION: played.list(Kind.DIRECTION, stakes=HOUR)[0],
-            Kind.THRESHOLD: played.list(
-                Kind.THRESHOLD, stakes=HOUR, length=2 * HOUR, target=played.value(), early=True
+            MarketKind.DIRECTION: played.list(MarketKind.DIRECTION, stakes=HOUR)[0],
+            MarketKind.THRESHOLD: played.list(
+                MarketKind.THRESHOLD, stakes=HOUR, length=2 * HOUR, target=played.value(), early=True
             )[0],
         }
         _allow(played, LATER_CAP)  # what is listed keeps the cap that it was listed with
@@ -60,7 +60,7 @@ def _allow(played: PoolChain, cap: int) -> None:
 
 @pytest.mark.parametrize("kind", SIDES)
 async def test_bets_fill_the_pot_to_its_cap_and_never_over(
-    capped: tuple[AgentService, dict[Kind, str]], kind: Kind
+    capped: tuple[AgentService, dict[MarketKind, str]], kind: MarketKind
 ) -> None:
     service, markets = capped
     market, (one, other) = markets[kind], SIDES[kind]

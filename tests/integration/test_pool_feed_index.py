@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from core.agent.book import Kind
+from core.agent.book import MarketKind
 from core.chain import ChainClient
 from core.chain.rpc import RpcClient
 from core.db.engine import Pool, make_pool
@@ -62,7 +62,7 @@ async def test_readings_audit_clean_are_rebuilt_and_undone_and_tampering_is_seen
     played: PoolChain, database_url: str
 ) -> None:
     deployment = played.agents.deployment
-    played.list(Kind.DIRECTION)
+    played.list(MarketKind.DIRECTION)
     played.trade(300)
     now = grid_time(played.now - 1, STEP)
     played.record(now - 120, now)  # with a hole between them, and out of order afterwards

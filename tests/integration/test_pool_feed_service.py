@@ -14,17 +14,17 @@ from eth_abi.abi import encode
 from eth_utils.crypto import keccak
 
 from core.agent.bet import market_key
-from core.agent.book import Kind, MarketStatus
+from core.agent.book import MarketKind, MarketStatus
 from core.chain import Contract
 from core.chain.rpc import RpcClient
 from core.feeds.grid import grid_time
 from core.feeds.live import POOL
 from core.metrics import REGISTRY
-from keeper.report import Report
+from keeper.report import RunReport
 from scripts._feed.__main__ import main as feed
 from scripts._stack import wallets
 from scripts._verify.__main__ import main as verify
-from scripts._verify.chain import Chain
+from scripts._verify.chain import PinnedChain
 from scripts._verify.pools import from_logs, from_ring
 from tests.support.agent_chain import AgentChain
 from tests.support.genesis import Genesis
@@ -52,12 +52,12 @@ def pooled(rig: Rig) -> PoolChain:
     return played
 
 
-def told(report: Report, target: str) -> list[str]:
+def told(report: RunReport, target: str) -> list[str]:
     assert report.errors == []
     return [each.reason for each in report.skipped if each.target == target]
 
 
-def done(report: Report, kind: str) -> list[str]:
+def done(report: RunReport, kind: str) -> list[str]:
     assert report.errors == []
     return [each.detail for each in report.actions if each.kind == kind]
 
@@ -89,7 +89,7 @@ async def test_readings_are_recorded_as_markets_need_them_and_decide(
     played = pooled(rig)
     rig.start("indexer", "relayer")
     await rig.works()
-    identity, terms = played.list(Kind.DIRECTION)
+    identity, terms = played.list(MarketKind.DIRECTION)
     await rig.until(lambda: rig.rows("SELECT 1 FROM agent_market WHERE slug = %s", identity), "the market")
     start, end = (grid_time(terms[each], STEP) for each in ("startAt", "endsAt"))
 
@@ -135,7 +135,7 @@ async def test_a_crossing_settles_at_once_when_it_is_recorded(rig: Rig) -> None:
     played = pooled(rig)
     rig.start("indexer", "relayer")
     await rig.works()
-    identity, terms = played.list(Kind.THRESHOLD, early=True, target=played.value() * 9 // 10)
+    identity, terms = played.list(MarketKind.THRESHOLD, early=True, target=played.value() * 9 // 10)
     await rig.until(lambda: rig.rows("SELECT 1 FROM agent_market WHERE slug = %s", identity), "the market")
     played.trade(terms["earlyFrom"] - played.now + 2 * STEP)
     await rig.works()
@@ -198,7 +198,7 @@ def _verified(rig: Rig, played: PoolChain, identity: str, capsys: pytest.Capture
 async def _computed_from_both(rig: Rig, played: PoolChain, at: int) -> None:
     """What the logs make of a window is what the ring says of it, to the unit."""
     async with RpcClient((played.agents.url,), chain_id=None) as rpc:
-        chain = await Chain.at(rpc, rig.folder / "deployments", None)
+        chain = await PinnedChain.at(rpc, rig.folder / "deployments", None)
         for pool in played.feed.pools:
             ring = await from_ring(chain, pool.address, at, WINDOW)
             logs = await from_logs(chain, pool.address, at, WINDOW)
@@ -215,7 +215,7 @@ async def _computed_from_both(rig: Rig, played: PoolChain, at: int) -> None:
 def _recorded_by_anybody(
     rig: Rig, played: PoolChain, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    identity, terms = played.list(Kind.THRESHOLD, target=played.value())
+    identity, terms = played.list(MarketKind.THRESHOLD, target=played.value())
     played.trade(terms["endsAt"] - played.now + STEP + 1)
     at = grid_time(terms["endsAt"], STEP)
     options = ["record", KEY, "--rpc", played.agents.url, "--deployments", str(rig.folder / "deployments")]

@@ -18,7 +18,7 @@ from core.outbox import (
     IntentConflict,
     IntentState,
     LaneStatus,
-    Outcome,
+    MinedOutcome,
     enqueue,
     history,
     report,
@@ -199,8 +199,8 @@ async def test_a_transaction_that_reverts_when_mined_says_why_and_can_never_be_s
     async with rig.relayer(rig.spec(signer)):
         first = await rig.reaches(asked[0], IntentState.FINAL)
         second = await rig.reaches(asked[1], IntentState.FAILED)
-    assert first.outcome is Outcome.SUCCEEDED
-    assert second.outcome is Outcome.REVERTED
+    assert first.outcome is MinedOutcome.SUCCEEDED
+    assert second.outcome is MinedOutcome.REVERTED
     assert not second.refused
     assert second.reason == "The call reverted without a reason."
     assert second.fee_wei

@@ -11,11 +11,11 @@ from dataclasses import replace
 
 import pytest
 
-from core.outbox import Intent, IntentState, Outcome, history
+from core.outbox import Intent, IntentState, MinedOutcome, history
 from relayer.air import Air
 from relayer.hold import Hold
 from relayer.rows import Prepared
-from relayer.sending import Sender
+from relayer.sending import LaneSender
 from relayer.signing import Fees, LocalSigner
 from relayer.store import LeaseLost
 from tests.conftest import Anvil, StartAnvil
@@ -77,7 +77,7 @@ async def test_a_stuck_transaction_is_replaced_by_one_that_pays_enough(rig: Rig)
             await rig.mine()
             await asyncio.sleep(0.3)
         done = await mined(rig, *asked)
-    assert [each.outcome for each in done] == [Outcome.SUCCEEDED] * 3
+    assert [each.outcome for each in done] == [MinedOutcome.SUCCEEDED] * 3
     assert [each.nonce for each in done] == [0, 1, 2]
     assert all(before.tx_hash != after.tx_hash for before, after in zip(first, done, strict=True))
     assert await rig.balances([each.to for each in requests]) == [1, 1, 1]
@@ -107,7 +107,7 @@ async def test_the_first_of_two_signatures_is_found_when_it_is_the_one_mined(rig
     async with rig.relayer(rig.spec(signer)):
         (done,) = await mined(rig, asked)
     assert done.tx_hash == first.tx_hash
-    assert done.outcome is Outcome.SUCCEEDED
+    assert done.outcome is MinedOutcome.SUCCEEDED
     assert await rig.balance(request.to) == 1
 
 
@@ -309,7 +309,7 @@ async def test_an_intent_late_in_the_air_is_cancelled_and_can_never_land(rig: Ri
         await rig.mine()
         (done,) = await mined(rig, asked)
     assert done.state is IntentState.REPLACED
-    assert done.outcome is Outcome.CANCELLED
+    assert done.outcome is MinedOutcome.CANCELLED
     assert done.reason_code == "expired"
     assert measured("vpm_relayer_cancels_total") > counted
     assert done.tx_hash != original.tx_hash
@@ -414,12 +414,12 @@ async def test_what_is_signed_is_not_offered_once_the_lease_ran_out(rig: Rig) ->
     flights = await store.sign([Prepared(each, 21_000, Fees(50 * GWEI, GWEI)) for each in await store.queued(10, [])])
     late, held = Hold(store.lease, valid_until=0.0), Hold(store.lease, valid_until=math.inf)
     air = Air("test", "0x" + signer.address.hex(), 1)
-    sender = Sender(late, rig.client, store, air, QUICK)
+    sender = LaneSender(late, rig.client, store, air, QUICK)
     sender.push(flights)
     with pytest.raises(LeaseLost, match="ran out"):
         await asyncio.wait_for(sender.run(), 5)
     await in_pool(rig, signer, 0)
-    sender = Sender(held, rig.client, store, air, QUICK)
+    sender = LaneSender(held, rig.client, store, air, QUICK)
     sender.push(flights)
     with contextlib.suppress(TimeoutError):
         await asyncio.wait_for(sender.run(), 2)

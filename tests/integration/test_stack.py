@@ -26,7 +26,7 @@ from core.local.anvil import ask
 from core.local.process import free_port
 from scripts._stack import wallets
 from scripts._stack.agent_pools import AgentPools, Walk, trade_once, trader
-from scripts._stack.chain_setup import Node
+from scripts._stack.chain_setup import LocalNode
 from scripts._stack.deploying import POOL_STEP_SECONDS, POOL_WINDOW_SECONDS
 from scripts._stack.found import local_stack
 from scripts._stack.payments import bound_header
@@ -194,7 +194,7 @@ def _is_round(market: dict[str, Any]) -> bool:
 
 def _trade(ready: dict[str, Any], state: State) -> None:
     """Somebody swaps in the pools, which nobody did so far: without it start and end read the same."""
-    node = Node(ready["rpc"]["base"])
+    node = LocalNode(ready["rpc"]["base"])
     walk = Walk(trader(node), AgentPools.load(state.pools))
     trade_once(node, walk, int(time.time()))
 

@@ -13,7 +13,7 @@ import pytest
 from eth_account import Account
 from eth_account.messages import encode_typed_data
 
-from api.stock.authorization import TYPES, Bet
+from api.stock.authorization import TYPES, StockBet
 from api.stock.bodies.parts import ErrorBody
 from api.stock.bodies.relay import RelayBody, TypedDataBody
 from scripts._stack import wallets
@@ -301,7 +301,7 @@ async def test_of_two_faults_the_earlier_check_speaks(service: StockService, doo
 # ---------------------------------------------------------------- once, whatever is sent again
 
 
-def entries_of(service: StockService, bet: Bet) -> int:
+def entries_of(service: StockService, bet: StockBet) -> int:
     """How many positions the signer has in the bet's market, by view calls."""
     chain = service.chain
     views = (chain.read(chain.contracts.settler.call("position", each)) for each in chain.positions(bet.market_id))

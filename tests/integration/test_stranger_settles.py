@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from core.agent.bet import market_key
-from core.agent.book import Kind, MarketStatus, StakeStatus
+from core.agent.book import MarketKind, MarketStatus, StakeStatus
 from core.contracts.abi import abi
 from core.contracts.deployments import write_deployment
 from core.feeds.grid import grid_time
@@ -184,7 +184,7 @@ def test_so_does_one_on_the_feeds_of_the_local_stack(stack: Checkout) -> None:
 
 def _a_direction_pays(checkout: Checkout) -> None:
     played, agents = checkout.played, checkout.agents
-    market, terms = played.list(Kind.DIRECTION)
+    market, terms = played.list(MarketKind.DIRECTION)
     checkout.bets(market, ALICE, UP, UP_ON_ALICE)
     checkout.bets(market, BOB, DOWN, DOWN_ON_BOB)
     closes_at = checkout.market(market)["closesAt"]
@@ -212,7 +212,7 @@ def _a_direction_pays(checkout: Checkout) -> None:
 
 def test_a_crossing_pays_before_the_market_ends(checkout: Checkout) -> None:
     played, agents = checkout.played, checkout.agents
-    market, terms = played.list(Kind.THRESHOLD, early=True, target=played.value() * 9 // 10)
+    market, terms = played.list(MarketKind.THRESHOLD, early=True, target=played.value() * 9 // 10)
     checkout.bets(market, ALICE, YES, UP_ON_ALICE)
     checkout.bets(market, BOB, NO, DOWN_ON_BOB)
     played.trade(terms["earlyFrom"] - played.now + 2 * STEP)
@@ -228,7 +228,7 @@ def test_a_crossing_pays_before_the_market_ends(checkout: Checkout) -> None:
 
 def test_a_pool_that_fell_silent_gives_every_stake_back(checkout: Checkout) -> None:
     played, agents = checkout.played, checkout.agents
-    market, terms = played.list(Kind.THRESHOLD, target=played.value(), length=MAX_QUIET)
+    market, terms = played.list(MarketKind.THRESHOLD, target=played.value(), length=MAX_QUIET)
     before = balance(agents, ALICE.address), balance(agents, BOB.address)
     checkout.bets(market, ALICE, YES, UP_ON_ALICE)
     checkout.bets(market, BOB, NO, DOWN_ON_BOB)

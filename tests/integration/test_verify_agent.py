@@ -14,7 +14,7 @@ import aiohttp
 import pytest
 
 from core.agent.bet import Bet, bet_hash, idem_hash
-from core.agent.book import Form, Kind
+from core.agent.book import Form, MarketKind
 from core.money import USD
 from scripts._stack import wallets
 from scripts._verify.__main__ import main
@@ -55,8 +55,8 @@ def traded(
     chain, deployments = with_unposted_feed(on, local_genesis.deployments, folder)
     closes_at = chain.now + HOUR
     list_early(chain, "early")
-    chain.list("ladder", kind=Kind.RANGE, bounds=BOUNDS, closes_at=closes_at)
-    chain.list("updown", kind=Kind.DIRECTION, closes_at=closes_at)
+    chain.list("ladder", kind=MarketKind.RANGE, bounds=BOUNDS, closes_at=closes_at)
+    chain.list("updown", kind=MarketKind.DIRECTION, closes_at=closes_at)
     chain.list("stale", feed=SILENT_KEY, closes_at=closes_at)
     with agent_service(chain, database_url, deployments, folder) as running:
         running.start("indexer", "relayer", "api")

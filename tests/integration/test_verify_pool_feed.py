@@ -16,7 +16,7 @@ from eth_abi.abi import encode
 from eth_utils.crypto import keccak
 
 from core.agent.bet import market_key
-from core.agent.book import Kind
+from core.agent.book import MarketKind
 from core.agent.fixed import WAD, ln_wad
 from core.chain import Contract
 from core.contracts.deployments import load_deployment, write_deployment
@@ -75,7 +75,7 @@ def settled(local_genesis: Genesis, tmp_path_factory: pytest.TempPathFactory) ->
 
 
 def _settled_by_strangers(played: PoolChain) -> str:
-    market, terms = played.list(Kind.DIRECTION)
+    market, terms = played.list(MarketKind.DIRECTION)
     played.trade(terms["endsAt"] - played.now + 2 * STEP)
     played.record(*(grid_time(terms[each], STEP) for each in ("startAt", "endsAt")))
     resolve = played.agents.contracts.resolver.call("resolve(bytes32)", market_key(market))

@@ -19,14 +19,14 @@ from api.agent.notices import dispatcher as webhook_dispatcher
 from api.agent.notices import endpoints as webhook_store
 from api.agent.notices import sending as webhook_sending
 from api.agent.notices.dispatcher import Dispatcher
-from api.agent.notices.sending import AT_ONCE_PER_ADDRESS, Sender, Signer, TooManyThere
+from api.agent.notices.sending import AT_ONCE_PER_ADDRESS, DeliverySigner, TooManyThere, WebhookSender
 from api.agent.render import Links
 from api.agent.trade import store as trades
 from core.agent.bet import Bet
 from core.agent.notices import log as event_log
 from core.agent.notices.kinds import EventType, source_of
 from core.agent.notices.log import Draft
-from core.agent.notices.reading import Event, events_from
+from core.agent.notices.reading import Notice, events_from
 from core.db.engine import Pool, make_pool
 from core.outbox import RELAY, IntentRequest
 from tests.support import hostile_endpoint as hostile
@@ -36,8 +36,8 @@ from tests.support.webhook_receiver import Receiver, receiver
 LINKS = Links("http://127.0.0.1:1", None, "0x" + "00" * 20)
 
 
-def _sender(**more: Any) -> Sender:
-    return Sender(Signer(None), allow_private=True, **more)
+def _sender(**more: Any) -> WebhookSender:
+    return WebhookSender(DeliverySigner(None), allow_private=True, **more)
 
 
 # ---------------------------------------------------------------- one delivery
@@ -153,12 +153,12 @@ async def _hook(pool: Pool, wallet: bytes, url: str, *, status: str = "active") 
     return made.id
 
 
-async def _log(pool: Pool, wallet: bytes) -> list[Event]:
+async def _log(pool: Pool, wallet: bytes) -> list[Notice]:
     async with pool.connection() as connection:
         return await events_from(connection, wallet, 0, 1_000)
 
 
-async def _row(pool: Pool, webhook_id: str) -> webhook_store.Endpoint:
+async def _row(pool: Pool, webhook_id: str) -> webhook_store.WebhookEndpoint:
     async with pool.connection() as connection:
         found = await webhook_store.find(connection, webhook_id)
     assert found is not None
@@ -366,7 +366,7 @@ async def _callback(pool: Pool, name: str) -> bytes:
     async with pool.connection() as connection, connection.transaction():
         await trades.take_in(
             connection,
-            trades.Brought(trade, trade_id, keccak(text=f"nonce of {name}"), 0, b""),
+            trades.SignedBet(trade, trade_id, keccak(text=f"nonce of {name}"), 0, b""),
             wanted,
             after_attempt=0,
             has_paid=False,

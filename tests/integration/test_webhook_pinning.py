@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from api.agent.notices.sending import Sender, Signer
+from api.agent.notices.sending import DeliverySigner, WebhookSender
 from tests.support.webhook_receiver import receiver
 
 
@@ -25,7 +25,7 @@ async def test_a_name_that_changes_its_mind_is_sent_to_where_it_was_checked(monk
     monkeypatch.setattr(socket, "getaddrinfo", rebinding)
     async with receiver() as there:
         url = there.url.replace("127.0.0.1", "rebinding.example")
-        sent = await Sender(Signer(None), allow_private=True).send(
+        sent = await WebhookSender(DeliverySigner(None), allow_private=True).send(
             url, "evt_1", b'{"type": "test"}', "secret", read_answer=True
         )
         assert sent.ok, sent

@@ -9,7 +9,7 @@ from typing import Any
 
 from api.agent.chain import AgentContracts
 from core.agent.bet import market_key
-from core.agent.book import MARGIN, Kind
+from core.agent.book import MARGIN, MarketKind
 from core.agent.document import Metadata, Specification, rendered
 from core.chain import Contract
 from core.contracts.abi import abi
@@ -82,7 +82,7 @@ class AgentChain(PlayedChain[AgentContracts]):
         self,
         name: str,
         *,
-        kind: int = Kind.THRESHOLD,
+        kind: int = MarketKind.THRESHOLD,
         feed: str | None = None,
         target: int = CAP,
         bounds: Sequence[int] = (),
@@ -102,15 +102,15 @@ class AgentChain(PlayedChain[AgentContracts]):
         metadata: what a hostile lister writes in its place.
         """
         now, source = self.now, self.source(feed)
-        chosen = Kind(kind)
+        chosen = MarketKind(kind)
         closes_at = now + DAY + next(self.numbers) if closes_at is None else closes_at
         begins = closes_at + MARGIN + source.memory_seconds
         if start_at is None:
-            start_at = begins if chosen is Kind.DIRECTION else 0
+            start_at = begins if chosen is MarketKind.DIRECTION else 0
         if ends_at is None:
-            ends_at = start_at + HOUR if chosen is Kind.DIRECTION else begins + closes_at - now + HOUR
-        outcomes = len(bounds) + 1 if chosen is Kind.RANGE else 2
-        level = target if chosen is Kind.THRESHOLD else 0
+            ends_at = start_at + HOUR if chosen is MarketKind.DIRECTION else begins + closes_at - now + HOUR
+        outcomes = len(bounds) + 1 if chosen is MarketKind.RANGE else 2
+        level = target if chosen is MarketKind.THRESHOLD else 0
         spec = Specification(
             chosen, bytes.fromhex(source.address[2:]), level, tuple(bounds), False, True, 0, opens_at, closes_at,
             start_at, ends_at, 0, 0, 0,

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from api.agent.facts import Head, Market, Observation, Stake, Venue
+from api.agent.facts import FeedRound, Head, ListedMarket, Stake, Venue
 from core.agent.bet import market_key
-from core.agent.book import Book, Kind, RefundReason
+from core.agent.book import Book, MarketKind, RefundReason
 from core.agent.document import CATEGORIES, MarketDocument, Specification
 from core.agent.words import outcomes_of
 from core.money import USD
@@ -20,20 +20,22 @@ WEIGHT = 500 * USD
 FEE_BPS = 200
 
 
-def specification(kind: Kind = Kind.THRESHOLD, *, closes_at: int, bounds: tuple[int, ...] = ()) -> Specification:
+def specification(
+    kind: MarketKind = MarketKind.THRESHOLD, *, closes_at: int, bounds: tuple[int, ...] = ()
+) -> Specification:
     """Of a market that opens at 0 and measures an hour after bets have ended."""
     begins = closes_at + 3_600
     return Specification(
         kind=kind,
         feed=FEED,
-        target=CAP if kind is Kind.THRESHOLD else 0,
+        target=CAP if kind is MarketKind.THRESHOLD else 0,
         bounds=bounds,
         early_resolvable=False,
         published=True,
         max_age=3_600,
         opens_at=0,
         closes_at=closes_at,
-        start_at=begins if kind is Kind.DIRECTION else 0,
+        start_at=begins if kind is MarketKind.DIRECTION else 0,
         ends_at=begins + 3_600,
         early_from=0,
         settles_after=begins + 7_200,
@@ -64,19 +66,19 @@ def market(
     symbol: str,
     question: str,
     *,
-    kind: Kind = Kind.THRESHOLD,
+    kind: MarketKind = MarketKind.THRESHOLD,
     pool: int = 0,
     net: tuple[int, ...] = (),
     closes: int = 86_400,
     **more: Any,
-) -> Market:
+) -> ListedMarket:
     """An open market. `net`: USD on each outcome; `pool` puts all of it on the first; `closes`: seconds from now;
     `more`: of its words."""
-    bounds = (50_000_000 * 10**8, CAP) if kind is Kind.RANGE else ()
+    bounds = (50_000_000 * 10**8, CAP) if kind is MarketKind.RANGE else ()
     count = len(bounds) + 1 if bounds else 2
     spec = specification(kind, closes_at=NOW + closes, bounds=bounds)
     staked = tuple(each * USD for each in net or (pool, *(0,) * (count - 1)))
-    return Market(
+    return ListedMarket(
         key=market_key(name),
         feed="0x" + FEED.hex(),
         spec=spec,
@@ -125,7 +127,7 @@ def stake(outcome: int | None, amount: int, fee: int, shares: int, **changes: An
 
 
 def venue(
-    *markets: Market, volumes: Mapping[str, int] | None = None, latest: Mapping[str, Observation] | None = None
+    *markets: ListedMarket, volumes: Mapping[str, int] | None = None, latest: Mapping[str, FeedRound] | None = None
 ) -> Venue:
     """At `NOW`. `volumes`: token units of the last 24 hours, by market id."""
     held = {each.key: each for each in markets}

@@ -11,7 +11,7 @@ from eth_account.messages import encode_typed_data
 from core.chain import Call
 from core.config import Settings
 from core.config.keeping import KeeperSettings
-from keeper.report import Report
+from keeper.report import RunReport
 from keeper.runner import Runner
 from keeper.schedule import BY_NAME
 from keeper.service import keeping
@@ -106,7 +106,7 @@ def balance(chain: AgentChain, owner: str) -> int:
     return int(chain.read(chain.contracts.token.call("balanceOf", owner)))
 
 
-async def keeper_job(service: AgentService, name: str = "agent-credit") -> Report:
+async def keeper_job(service: AgentService, name: str = "agent-credit") -> RunReport:
     """Runs one of the keeper's jobs in this process, as the daemon would."""
     settings = Settings.model_validate({k: v for k, v in service.env.items() if k in _aliases(Settings)})
     async with keeping(settings, KeeperSettings.model_validate({})) as keeper:

@@ -16,7 +16,7 @@ from core.db.schema.index import chain_log
 from core.stock.projection import market_of, position_of, vintage_of
 from indexer.chain import ChainFollower
 from indexer.fold.stock import MARKET, POSITION, VINTAGE
-from indexer.node import Node
+from indexer.node import ChainNode
 from indexer.sources import Sources
 from indexer.store.tables import all_rows
 from tests.support.index_world import World
@@ -53,7 +53,7 @@ async def wipe(connection: AsyncConnection[TupleRow]) -> None:
     await connection.execute(f"TRUNCATE {', '.join(names)}".encode())
 
 
-async def fresh_index(url: str, node: Node, sources: Sources, *, finality_blocks: int = 64) -> Tables:
+async def fresh_index(url: str, node: ChainNode, sources: Sources, *, finality_blocks: int = 64) -> Tables:
     """What an index that has never seen anything else makes of the chain as it is."""
     async with make_pool(url, size=1) as pool:
         async with pool.connection() as connection:
@@ -130,7 +130,7 @@ async def check_counts(connection: AsyncConnection[TupleRow]) -> int:
 
 @asynccontextmanager
 async def following(
-    url: str, node: Node, sources: Sources, *, finality_blocks: int = 64
+    url: str, node: ChainNode, sources: Sources, *, finality_blocks: int = 64
 ) -> AsyncIterator[tuple[ChainFollower, Pool]]:
     """A follower with a pool of its own, its cursor read."""
     async with make_pool(url, size=2) as pool:

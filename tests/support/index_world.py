@@ -19,6 +19,7 @@ from eth_utils.crypto import keccak
 
 from core.agent.book import Book, MarketStatus, RefundReason, StakeStatus, VoidReason
 from core.contracts.events import Layout, Role, layouts_of
+from core.contracts.events import stock as ev
 from core.contracts.events.layout import arguments
 from core.stock import vested, vested_fold
 from core.stock.vested import Moment
@@ -152,8 +153,8 @@ class World:
     def _create(self, now: Moment, life: int, kappa: int, seed: int, fee_bps: int) -> list[Emission]:
         market_id = len(self.ledger.markets) + 1
         freeze, opener = now.timestamp + life, address_of("opener")
-        created = vested_fold.MarketCreated(
-            market_id, _hex(opener), _hex(ADDRESSES[Role.RESOLVER]), freeze, 3600, fee_bps, kappa, seed, UNIT, 2**64 - 1
+        created = ev.MarketCreated(
+            market_id, opener, ADDRESSES[Role.RESOLVER], freeze, 3600, fee_bps, kappa, seed, UNIT, 2**64 - 1
         )
         self.ledger.apply(created)
         logs = [
@@ -203,7 +204,7 @@ class World:
         n = self.counts.get((market_id, outcome), 0)
         self.counts[market_id, outcome] = n + 1
         position_id = market_id << 32 | n << 1 | outcome
-        self.ledger.apply(vested_fold.Entered(market_id, position_id, _hex(owner), outcome, amount, vintage))
+        self.ledger.apply(ev.Entered(market_id, position_id, owner, outcome, amount, vintage))
         return emission(Role.SETTLER, "Entered", market_id, position_id, owner, outcome, amount, vintage)
 
     def _finalize_pending(self, market_id: int) -> Emission:
@@ -211,7 +212,7 @@ class World:
         assert vintage.accepted is not None
         assert vintage.entry_acc is not None
         values = (market_id, vintage.number, *vintage.offered, *vintage.accepted, *vintage.entry_acc)
-        self.ledger.apply(vested_fold.VintageFinalized(*values))
+        self.ledger.apply(ev.VintageFinalized(*values))
         return emission(Role.SETTLER, "VintageFinalized", *values)
 
     def _enter(
@@ -245,10 +246,10 @@ class World:
             return None
         logs = [self._finalize_pending(market_id)] if market.vintage is not None else []
         if outcome < 2:
-            self.ledger.apply(vested_fold.Resolved(market_id, outcome))
+            self.ledger.apply(ev.Resolved(market_id, outcome))
             logs.append(emission(Role.SETTLER, "Resolved", market_id, outcome))
         else:
-            self.ledger.apply(vested_fold.Voided(market_id))
+            self.ledger.apply(ev.Voided(market_id))
             logs.append(emission(Role.SETTLER, "Voided", market_id))
         if outcome < 4:
             reason = (0, 0, 1, 2)[outcome]
@@ -267,13 +268,13 @@ class World:
             due = vested.settlement(market, position, vintage, now)
             if not due.deliverable:
                 continue
-            owner = bytes.fromhex(position.owner[2:])
+            owner = position.owner
             if position_id in failing:
                 logs.append(emission(Role.SETTLER, "DeliveryFailed", position_id, owner, due.total))
                 continue
             net, fee = (0, 0) if position.claimed else (due.net, due.fee)
             refund = 0 if position.refunded else due.refund
-            self.ledger.apply(vested_fold.Delivered(position_id, position.owner, net, fee, refund))
+            self.ledger.apply(ev.Delivered(position_id, position.owner, net, fee, refund))
             logs.append(emission(Role.SETTLER, "Delivered", position_id, owner, net, fee, refund))
         return logs or None
 
@@ -281,22 +282,22 @@ class World:
         position = self.ledger.positions.get(position_id)
         if position is None:
             return None
-        self.ledger.apply(vested_fold.PositionTransferred(position_id, position.owner, _hex(to)))
-        return [emission(Role.SETTLER, "PositionTransferred", position_id, bytes.fromhex(position.owner[2:]), to)]
+        self.ledger.apply(ev.PositionTransferred(position_id, position.owner, to))
+        return [emission(Role.SETTLER, "PositionTransferred", position_id, position.owner, to)]
 
     def _residue(self, _now: Moment, market_id: int) -> list[Emission] | None:
         market = self.ledger.markets.get(market_id)
         dust = None if market is None else vested.residue(market)
         if not dust or market is None or market.residue_claimed:
             return None
-        self.ledger.apply(vested_fold.ResidueClaimed(market_id, dust))
+        self.ledger.apply(ev.ResidueClaimed(market_id, dust))
         return [emission(Role.SETTLER, "ResidueClaimed", market_id, dust)]
 
     def _sweep(self, _now: Moment) -> list[Emission] | None:
         amount = self.ledger.fees_accrued
         if amount == 0:
             return None
-        self.ledger.apply(vested_fold.FeesSwept(amount))
+        self.ledger.apply(ev.FeesSwept(amount))
         return [emission(Role.SETTLER, "FeesSwept", amount)]
 
     def _pause(self, _now: Moment, paused: bool) -> list[Emission]:
@@ -605,10 +606,6 @@ def paid(payer: bytes, nonce: bytes, to: bytes, amount: int) -> list[Emission]:
 
 def hashed(uid: bytes, what: str) -> bytes:
     return hashlib.sha256(uid + what.encode()).digest()
-
-
-def _hex(address: bytes) -> str:
-    return "0x" + address.hex()
 
 
 __all__ = [

@@ -24,7 +24,7 @@ from core.contracts.deployments import Deployment
 from core.db.engine import conninfo
 from core.local.anvil import ask
 from core.local.process import RunningProcess, SpawnPlan, start_process
-from keeper.report import Report
+from keeper.report import RunReport
 from keeper.runner import Runner
 from keeper.schedule import BY_NAME
 from keeper.service import keeping
@@ -86,7 +86,7 @@ class Rig:
 
     # ---------------------------------------------------------------- the keeper in this process
 
-    async def run(self, job: str, *, dry_run: bool = False, **variables: str) -> Report:
+    async def run(self, job: str, *, dry_run: bool = False, **variables: str) -> RunReport:
         env = self.environment | variables
         settings = Settings.model_validate({k: v for k, v in env.items() if k in _aliases(Settings)})
         how = KeeperSettings.model_validate({k: v for k, v in env.items() if k in _aliases(KeeperSettings)})
@@ -206,5 +206,5 @@ def _aliases(settings: Any) -> set[str]:
     return {each.alias for each in settings.model_fields.values()}
 
 
-def body(report: Report) -> str:
+def body(report: RunReport) -> str:
     return json.dumps(report.body(), indent=1)

@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from core.agent.book import MIN_FEE_BPS, MIN_STAKE, Book, fee_of
-from core.feeds.cost import SAFE_SHARE, Source, cap_factor, moved
+from core.feeds.cost import SAFE_SHARE, PricedPool, cap_factor, moved
 from core.feeds.uniswap import Pool, sqrt_price_at
 from core.feeds.uniswap.ticks import MAX_TICK
 
@@ -73,7 +73,7 @@ class Curves:
         moves = np.linspace(-FARTHEST, FARTHEST, GRID)
         for fee_pips in SPACINGS:
             for concentrated in (False, True):
-                source = Source("", pool_of(fee_pips, concentrated), 1e-18, 1e-18)
+                source = PricedPool("", pool_of(fee_pips, concentrated), 1e-18, 1e-18)
                 unit = source.phi * source.depth()
                 fees.append(source.phi)
                 rising = [source.cheapest_held(move) / unit for move in moves[GRID // 2 + 1 :]]
@@ -82,7 +82,7 @@ class Curves:
         return cls(np.array(fees), np.array(held), np.array(through))
 
 
-def _through(source: Source, moves: Floats) -> Floats:
+def _through(source: PricedPool, moves: Floats) -> Floats:
     start = source.pool.copy()
     start.swap_to(moved(start.sqrt_price, math.log(1 - source.phi)), 1)
     lost = []

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from core.agent.bet import market_key
-from core.agent.book import MARGIN, Kind
+from core.agent.book import MARGIN, MarketKind
 from core.agent.document import Metadata, Specification, rendered
 from core.chain import Contract
 from core.contracts.abi import abi
@@ -18,7 +18,7 @@ from core.feeds.live import POOL
 from core.money import USD
 from scripts._stack import agent_pools, wallets
 from scripts._stack.agent_pools import AgentPools, Walk
-from scripts._stack.chain_setup import Node
+from scripts._stack.chain_setup import LocalNode
 from scripts._stack.genesis import creation_code
 from scripts._stack.uniswap import Actor
 from tests.support.agent_chain import AgentChain
@@ -41,7 +41,7 @@ class PoolChain:
     walk: Walk
 
     @property
-    def node(self) -> Node:
+    def node(self) -> LocalNode:
         return self.walk.who.node
 
     @property
@@ -74,13 +74,19 @@ class PoolChain:
         return int(self.agents.read(self.contract.call("getRoundData", at // self.feed.step_seconds))[1])
 
     def list(
-        self, kind: Kind = Kind.DIRECTION, *, stakes: int = 120, length: int = 360, target: int = 0, early: bool = False
+        self,
+        kind: MarketKind = MarketKind.DIRECTION,
+        *,
+        stakes: int = 120,
+        length: int = 360,
+        target: int = 0,
+        early: bool = False,
     ) -> tuple[str, Any]:
         """Lists a market whose stakes end in so many seconds; its id and the resolver's terms."""
         now = self.now
         closes_at = now + stakes
         begins = closes_at + MARGIN + self.feed.memory_seconds
-        start = begins if kind is Kind.DIRECTION else 0
+        start = begins if kind is MarketKind.DIRECTION else 0
         ends_at = begins + max(length, 2 * self.feed.memory_seconds)
         feed = bytes.fromhex(self.feed.address[2:])
         derived = {"early_from": begins if early else 0, "settles_after": 0, "voids_after": 0}
@@ -97,7 +103,7 @@ class PoolChain:
 
 def of_the_stack(chain: AgentChain, saved: Path) -> PoolChain:
     """The pools and the feed that `./vpm up` starts from. `saved`: where its pools are written down."""
-    node, pools = Node(chain.url), AgentPools.load(saved)
+    node, pools = LocalNode(chain.url), AgentPools.load(saved)
     _mine_each(node)
     feed = next(each for each in chain.deployment.pool_feeds if each.key == KEY)
     played = PoolChain(chain, feed, pools, Walk(agent_pools.trader(node), pools))
@@ -105,7 +111,7 @@ def of_the_stack(chain: AgentChain, saved: Path) -> PoolChain:
     return played
 
 
-def _mine_each(node: Node) -> None:
+def _mine_each(node: LocalNode) -> None:
     node.ask("evm_setIntervalMining", 0)
     node.ask("evm_setAutomine", True)
 
@@ -113,7 +119,7 @@ def _mine_each(node: Node) -> None:
 def with_pool_feed(chain: AgentChain, deployments: Path) -> PoolChain:
     """Places the exchange, lays a past of swaps, deploys the feed and lets the Safe allow it. The deployment file in
     the folder names it afterwards. The chain mines each transaction from then on, and nothing by itself."""
-    node = Node(chain.url)
+    node = LocalNode(chain.url)
     _mine_each(node)
     agent_pools.place_weth(node)
     pools = agent_pools.build(node, chain.deployment.token("USDC").address)

@@ -18,7 +18,7 @@ from typing import Any
 import aiohttp
 from coincurve import PrivateKey
 
-from api.stock.authorization import Bet
+from api.stock.authorization import StockBet
 from core.chain import checksum
 from core.contracts.deployments import Token
 from scripts._stack.wallets import Wallet, wallet
@@ -44,7 +44,7 @@ REFUSED = frozenset({"market_closed", "expired", "simulation_failed", "insuffici
 class Placed:
     """One signed bet and how it went: `answers` are the words of the relay in order, `unreachable` for none at all."""
 
-    bet: Bet
+    bet: StockBet
     body: dict[str, Any]
     answers: list[str] = field(default_factory=list)
 
@@ -151,7 +151,7 @@ class Crowd:
         return self.chance.choice(found) if found else None
 
     def _sign(self, one: Wallet, market_id: int) -> Placed:
-        bet = Bet(
+        bet = StockBet(
             chain_id=self.chain_id,
             settler=self.settler,
             signer=checksum(one.address),

@@ -12,7 +12,7 @@ from typing import Any
 from eth_account import Account
 from eth_account.messages import encode_typed_data
 
-from api.stock.authorization import Bet
+from api.stock.authorization import StockBet
 from api.stock.chain import StockContracts, abi
 from core.chain import Contract, checksum
 from core.contracts.deployments import Deployment
@@ -96,7 +96,7 @@ class StockChain(PlayedChain[StockContracts]):
 
     # ------------------------------------------------------------ bets
 
-    def bet(self, wallet: Wallet, market_id: int, outcome: int = 0, amount: int = 5 * USDG, **changes: Any) -> Bet:
+    def bet(self, wallet: Wallet, market_id: int, outcome: int = 0, amount: int = 5 * USDG, **changes: Any) -> StockBet:
         values: dict[str, Any] = {
             "chain_id": self.deployment.chain_id,
             "settler": self.contracts.settler.address,
@@ -108,9 +108,9 @@ class StockChain(PlayedChain[StockContracts]):
             "valid_before": max(self.now, int(time.time())) + 600,
             "salt": secrets.token_bytes(32),
         }
-        return Bet(**{**values, **changes})
+        return StockBet(**{**values, **changes})
 
-    def signed(self, wallet: Wallet, bet: Bet) -> dict[str, Any]:
+    def signed(self, wallet: Wallet, bet: StockBet) -> dict[str, Any]:
         """The relay's body, signed by a library that knows nothing of our digest."""
         typed = bet.typed_data(self.deployment.token("USDG"))
         message = encode_typed_data(full_message={**typed, "message": _as_integers(typed["message"])})
@@ -118,7 +118,7 @@ class StockChain(PlayedChain[StockContracts]):
         return body_of(bet, bytes(signature))
 
 
-def body_of(bet: Bet, signature: bytes) -> dict[str, Any]:
+def body_of(bet: StockBet, signature: bytes) -> dict[str, Any]:
     return {
         "from": bet.signer,
         "marketId": str(bet.market_id),

@@ -11,7 +11,7 @@ import pytest
 from core.chain import Contract
 from core.feeds.uniswap import Pool, PoolError, TooOld
 from core.feeds.uniswap.ticks import MAX_SQRT_PRICE, MAX_TICK, MIN_SQRT_PRICE, sqrt_price_at
-from scripts._stack.chain_setup import Node
+from scripts._stack.chain_setup import LocalNode
 from scripts._stack.genesis import creation_code
 from scripts._stack.uniswap import ERC20, Actor, Exchange, PoolKey, grow, pool_abi
 
@@ -33,7 +33,7 @@ class World:
 
     @classmethod
     def make(cls, url: str, fee_pips: int, sqrt_price: int) -> World:
-        node = Node(url)
+        node = LocalNode(url)
         node.ask("evm_setAutomine", True)
         who = Actor.funded(node, "0x00000000000000000000000000000000000A11CE")
         code = creation_code("LocalAgentToken")
@@ -52,7 +52,7 @@ class World:
         return world
 
     @property
-    def node(self) -> Node:
+    def node(self) -> LocalNode:
         return self.who.node
 
     # ---------------------------------------------------------------- Steps, on both

@@ -10,7 +10,7 @@ from pathlib import Path
 from eth_utils.crypto import keccak
 
 from core.agent.bet import market_key
-from core.agent.book import MARGIN, Kind
+from core.agent.book import MARGIN, MarketKind
 from core.agent.document import Metadata, Specification, rendered
 from core.chain import Contract, checksum
 from core.contracts.abi import abi
@@ -76,10 +76,10 @@ def list_early(chain: AgentChain, name: str, *, stakes_seconds: int = HOUR, targ
     feed = bytes.fromhex(_SOURCE.address[2:])
     times = {"opens_at": 0, "closes_at": closes_at, "start_at": 0, "ends_at": ends_at}
     derived = {"early_from": closes_at + MARGIN + _SOURCE.memory_seconds, "settles_after": 0, "voids_after": 0}
-    spec = Specification(Kind.THRESHOLD, feed, target, (), True, False, 0, **times, **derived)
+    spec = Specification(MarketKind.THRESHOLD, feed, target, (), True, False, 0, **times, **derived)
     identity = rendered(spec, KEY).id
     weights = (10 * USD, 10 * USD)
-    fields = (int(Kind.THRESHOLD), _SOURCE.address, target, (), True, 0, closes_at, 0, ends_at, weights)
+    fields = (int(MarketKind.THRESHOLD), _SOURCE.address, target, (), True, 0, closes_at, 0, ends_at, weights)
     listing = chain.contracts.lister.call("list", market_key(identity), fields, Metadata(identity).canonical())
     chain.send(listing, chain.deployment.operator_wallets["lister"])
     chain.ids[name] = identity

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from eth_abi.abi import decode
 
-from core.feeds.pool_feed import FeedTerms, Observation, Pool, Quality, Source
+from core.feeds.pool_feed import Observation, PoolFeedTerms, PoolSource, PoolState, Quality
 from core.local.packages import REPOSITORY, foundry_binary
 
 OUT = REPOSITORY / ".vpm" / "build" / "forge-pool-feed"
@@ -65,7 +65,7 @@ class Asked:
 class Case:
     """A history of one or two pools, and what a feed recorded of it."""
 
-    terms: FeedTerms
+    terms: PoolFeedTerms
     steps: tuple[Step, ...]
     told: tuple[Told, ...]
     asked: tuple[Asked, ...]
@@ -73,7 +73,7 @@ class Case:
     def of_pool(self, which: int) -> list[Step]:
         return [step for step in self.steps if step.which == which]
 
-    def pool(self, which: int) -> Pool:
+    def pool(self, which: int) -> PoolState:
         """All that it ever observed, worked out from its states: the first call of a block that changes them writes."""
         first, *rest = self.of_pool(which)
         observations = [Observation(first.time, 0, 0)]
@@ -83,7 +83,7 @@ class Case:
             if changed and step.time > observations[-1].time:
                 observations.append(observations[-1].then(step.time, at.tick, at.liquidity))
             at = step
-        return Pool(observations, at.tick, at.liquidity)
+        return PoolState(observations, at.tick, at.liquidity)
 
 
 def play(count: int, seed: int) -> list[Case]:
@@ -108,8 +108,8 @@ def _case(line: str) -> Case:
     ((config, quote_decimals, sources, steps, told, asked),) = decode([CASE], bytes.fromhex(line[2:]))
     _, _, _, supply, _, _, window, step, max_quiet = config
     return Case(
-        FeedTerms(
-            tuple(Source(base_is_token0, reference) for _, base_is_token0, reference in sources),
+        PoolFeedTerms(
+            tuple(PoolSource(base_is_token0, reference) for _, base_is_token0, reference in sources),
             supply,
             quote_decimals,
             window,

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from api.agent.discover.gate import silence
 from api.agent.discover.rank import BROWSE, EXACT, browsed, open_markets, ranked, terms_of
 from api.agent.discover.words import folded, scanned, words_of
-from core.agent.book import Kind
+from core.agent.book import MarketKind
 from core.money import USD, ratio_text_down
 from tests.support.agent_markets import NOW, market, venue
 
@@ -26,9 +26,16 @@ GOLDEN: Mapping[str, list[dict[str, Any]]] = tomllib.loads(
 MARKETS = (
     market("bnkr-100m", "BNKR", "Will BNKR reach $100M market cap by 2026-12-31?", pool=400, token_name="BankrCoin"),
     market(
-        "bnkr-range", "BNKR", "Where will BNKR market cap be on 2026-12-31?", kind=Kind.RANGE, pool=90, closes=90_000
+        "bnkr-range",
+        "BNKR",
+        "Where will BNKR market cap be on 2026-12-31?",
+        kind=MarketKind.RANGE,
+        pool=90,
+        closes=90_000,
     ),
-    market("degen-updown", "DEGEN", "Will DEGEN be higher in one hour?", kind=Kind.DIRECTION, pool=900, closes=3_600),
+    market(
+        "degen-updown", "DEGEN", "Will DEGEN be higher in one hour?", kind=MarketKind.DIRECTION, pool=900, closes=3_600
+    ),
     market("degen-1b", "DEGEN", "Will DEGEN reach $1B?", pool=50, closes=100_000, token_name="Degen"),
     market("eth-flip", "ETH", "Will Ethereum flip Bitcoin by café résumé day?", pool=700, closes=50_000),
     market("btc-zh", "BTC", "比特币价格会超过多少？", pool=0, closes=60_000),

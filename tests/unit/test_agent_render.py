@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 from api.agent import cursors as pages
 from api.agent import outlook, render
-from api.agent.facts import Ending, Market, Observation, Stake
+from api.agent.facts import Ending, FeedRound, ListedMarket, Stake
 from api.agent.render import Links
 from api.agent.times import iso
 from api.agent.trade.orders import MAX_POINTS, MIN_SIZE, check_impact, check_open, largest_size, max_unmoving
 from api.http.problem import Problem
-from core.agent.book import Book, Kind, Quote
+from core.agent.book import Book, MarketKind, Quote
 from core.feeds.words import Computed
 from core.money import USD, loads, parts_of
 from tests.support import agent_markets
@@ -32,7 +32,7 @@ THIN = Book.empty((10 * USD, 10 * USD), 200)
 """As the service lists them: ten dollars of virtual weight on each side."""
 
 
-def market(kind: Kind = Kind.THRESHOLD, book: Book | None = None, **changes: Any) -> Market:
+def market(kind: MarketKind = MarketKind.THRESHOLD, book: Book | None = None, **changes: Any) -> ListedMarket:
     made = agent_markets.market("m", "X", "Question?", kind=kind)
     return replace(made, book=book or made.book, **changes)
 
@@ -171,12 +171,12 @@ def test_bets_end_in_the_very_second_of_the_deadline() -> None:
 
 
 @pytest.mark.proves("agent.market.decision.times")
-@pytest.mark.parametrize("kind", list(Kind))
-def test_every_body_that_shows_a_market_names_its_times_to_the_second(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", list(MarketKind))
+def test_every_body_that_shows_a_market_names_its_times_to_the_second(kind: MarketKind) -> None:
     made = market(kind)
     times = {
         "deadlineAt": "2030-03-18T17:46:40Z",
-        "startAt": "2030-03-18T18:46:40Z" if kind is Kind.DIRECTION else None,
+        "startAt": "2030-03-18T18:46:40Z" if kind is MarketKind.DIRECTION else None,
         "endsAt": "2030-03-18T19:46:40Z",
         "settlesAfter": "2030-03-18T20:46:40Z",
     }
@@ -314,13 +314,13 @@ def test_cursors_check_themselves() -> None:
 # ---------------------------------------------------------------- what decides it
 
 
-def pooled(kind: Kind = Kind.DIRECTION, **changes: Any) -> Market:
+def pooled(kind: MarketKind = MarketKind.DIRECTION, **changes: Any) -> ListedMarket:
     made = market(kind)
     words = replace(made.words, computed=Computed.by(pool_feed()))
     return replace(made, words=words, spec=replace(made.spec, published=False), **changes)
 
 
-def decided(made: Market, now: int, readings: Mapping[int, Observation]) -> Any:
+def decided(made: ListedMarket, now: int, readings: Mapping[int, FeedRound]) -> Any:
     return numbers(render.decided_by(made, now, readings, LINKS))
 
 
@@ -330,7 +330,7 @@ def test_the_readings_that_decide_are_named_with_their_transactions() -> None:
     assert decided(pooled(), spec.start_at, {}) == []
     (first,) = decided(pooled(), spec.start_at + 1, {})
     assert (first["recorded"], first["txHash"], first["value"]) == (False, None, None)
-    held_ = {start: Observation(CAP, start, b"\x01" * 32), end: Observation(0, end, b"\x02" * 32)}
+    held_ = {start: FeedRound(CAP, start, b"\x01" * 32), end: FeedRound(0, end, b"\x02" * 32)}
     first, last = decided(pooled(), spec.ends_at + 1, held_)
     assert (first["value"], first["txHash"]) == (100_000_000, "0x" + "01" * 32)
     assert (last["recorded"], last["value"], last["txHash"]) == (True, None, "0x" + "02" * 32)  # recorded, and no good
@@ -338,10 +338,10 @@ def test_the_readings_that_decide_are_named_with_their_transactions() -> None:
 
 def test_of_a_settled_market_those_are_named_that_did_decide() -> None:
     """The reading at the end may be absent and an earlier one may have counted; a crossing counts at its own time."""
-    made = pooled(Kind.THRESHOLD)
+    made = pooled(MarketKind.THRESHOLD)
     earlier = made.spec.ends_at - made.spec.ends_at % 60 - 120
     settled = Ending(1, CAP - 1, earlier, None, None, None, 1, bytes(32))
-    (row,) = decided(replace(made, ending=settled), NOW, {earlier: Observation(CAP - 1, earlier, bytes(32))})
+    (row,) = decided(replace(made, ending=settled), NOW, {earlier: FeedRound(CAP - 1, earlier, bytes(32))})
     assert (row["readAt"], row["moment"]) == (iso(earlier), iso(made.spec.ends_at))
     early = replace(made.spec, early_resolvable=True, early_from=earlier - 600)
     crossed = replace(made, spec=early, ending=replace(settled, winner=0))

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.agent.facts import Market, Observation
+from api.agent.facts import FeedRound, ListedMarket
 from api.agent.render import Links
 from api.agent.sentiment import intel, symbol_of
 from api.agent.sentiment_score import Crowd, quality_of, readings, score_of, suggestion
 from api.http.problem import Problem
-from core.agent.book import Book, Kind
+from core.agent.book import Book, MarketKind
 from core.agent.fixed import WAD
 from core.money import USD
 from tests.support.agent_markets import market, venue
@@ -24,11 +24,11 @@ from tests.support.agent_markets import market, venue
 LINKS = Links("https://example.org", None, "0x" + "aa" * 20)
 FEED = "0x" + "bb" * 20
 """Range markets here have the bounds 50M and 100M."""
-BELOW, BETWEEN, ABOVE = (Observation(value * 10**6 * 10**8, 0, bytes(32)) for value in (10, 80, 100))
+BELOW, BETWEEN, ABOVE = (FeedRound(value * 10**6 * 10**8, 0, bytes(32)) for value in (10, 80, 100))
 CROWD = Crowd(bettors=30, directional_bettors=30, staked=5_000 * USD, largest=100 * USD)
 
 
-def priced(cents: int, pool: int = 100, kind: Kind = Kind.THRESHOLD, name: str = "m") -> Market:
+def priced(cents: int, pool: int = 100, kind: MarketKind = MarketKind.THRESHOLD, name: str = "m") -> ListedMarket:
     """A market whose first side costs this much: its stakes stand in for all of its weight."""
     made = market(name, "X", "?", kind=kind)
     book = replace(
@@ -40,7 +40,7 @@ def priced(cents: int, pool: int = 100, kind: Kind = Kind.THRESHOLD, name: str =
     return replace(made, book=replace(book, net=(first, pool * USD - first)))
 
 
-def scored(*markets: Market, latest: Observation | None = None, crowd: Crowd = CROWD) -> Any:
+def scored(*markets: ListedMarket, latest: FeedRound | None = None, crowd: Crowd = CROWD) -> Any:
     return score_of(readings(markets, {} if latest is None else {FEED: latest}), crowd)
 
 
@@ -56,7 +56,7 @@ def test_the_score_weighs_markets_by_pool() -> None:
 @pytest.mark.proves("agent.sentiment.decision.equal_weights", "agent.sentiment.value.equal_weight")
 def test_without_pools_markets_weigh_alike() -> None:
     bare = market("a", "X", "?")
-    tilted = market("b", "X", "?", kind=Kind.RANGE)  # three buckets, two of them above 10M
+    tilted = market("b", "X", "?", kind=MarketKind.RANGE)  # three buckets, two of them above 10M
     score = scored(bare, tilted, latest=BELOW, crowd=Crowd())
     assert score.points == round((Fraction(1, 2) + Fraction(2, 3)) / 2 * 10_000) == 5_833
     assert (score.basis, score.confidence, score.pool) == ("equal_weight", "none", 0)
@@ -64,7 +64,7 @@ def test_without_pools_markets_weigh_alike() -> None:
 
 @pytest.mark.proves("agent.sentiment.decision.no_directional", "agent.sentiment.value.basis_none")
 def test_without_a_directional_market_it_is_neutral() -> None:
-    unread = market("r", "X", "?", kind=Kind.RANGE, pool=500)
+    unread = market("r", "X", "?", kind=MarketKind.RANGE, pool=500)
     for markets in ((), (unread,)):
         score = scored(*markets)
         assert (score.points, score.label, score.basis, score.confidence) == (5_000, "neutral", "none", "none")
@@ -74,8 +74,8 @@ def test_without_a_directional_market_it_is_neutral() -> None:
 @pytest.mark.proves("agent.sentiment.decision.bullish_sides")
 def test_yes_up_and_the_buckets_above_are_bullish() -> None:
     assert scored(priced(70)).points == 7_000
-    assert scored(priced(30, kind=Kind.DIRECTION)).points == 3_000
-    ladder = market("r", "X", "?", kind=Kind.RANGE, net=(1_000, 2_000, 3_000))
+    assert scored(priced(30, kind=MarketKind.DIRECTION)).points == 3_000
+    ladder = market("r", "X", "?", kind=MarketKind.RANGE, net=(1_000, 2_000, 3_000))
     prices = [ladder.book.price(at) for at in range(3)]
     for latest, above in ((BELOW, prices[1:]), (BETWEEN, prices[2:]), (ABOVE, [])):
         assert scored(ladder, latest=latest).points == round(Fraction(sum(above), WAD) * 10_000)
@@ -136,9 +136,9 @@ def test_quality_says_how_stakes_are_spread(bettors: int, largest: int, label: s
 
 
 def test_the_suggestion_leans_with_the_crowd_on_the_deepest_market() -> None:
-    deep = priced(30, 900, Kind.DIRECTION, name="deep")
+    deep = priced(30, 900, MarketKind.DIRECTION, name="deep")
     thin = priced(90, 100, name="thin")
-    ladder = market("ladder", "X", "?", kind=Kind.RANGE, net=(9_000, 100, 200))
+    ladder = market("ladder", "X", "?", kind=MarketKind.RANGE, net=(9_000, 100, 200))
     found = readings((thin, ladder, deep), {FEED: BELOW})
     assert [each.market.id for each in found] == ["ladder", "deep", "thin"]
     down = suggestion(found, 4_999)
@@ -176,7 +176,7 @@ def test_what_is_no_symbol_is_422(text: str | None) -> None:
 
 
 def test_the_summary_says_what_the_fields_say() -> None:
-    markets = [priced(82, 1_000, name="a"), market("r", "X", "?", kind=Kind.RANGE)]
+    markets = [priced(82, 1_000, name="a"), market("r", "X", "?", kind=MarketKind.RANGE)]
     body = orjson.loads(orjson.dumps(intel("X", readings(markets, {}), CROWD, venue(*markets), LINKS)))
     assert body["summary"] == (
         "X reads strongly bullish at 82 of 100: 2 open markets, 1000 USD by 30 wallets, high confidence."
@@ -193,12 +193,12 @@ nets = st.lists(st.integers(0, 10**9), min_size=2, max_size=2)
 def test_scores_stay_between_0_and_100_and_mirror(books: list[tuple[list[int], bool]], seen: int) -> None:
     """Swapping the sides of every market mirrors the score about 50."""
     made = [
-        market(f"m{at}", "X", "?", kind=Kind.DIRECTION if direction else Kind.THRESHOLD, net=tuple(net))
+        market(f"m{at}", "X", "?", kind=MarketKind.DIRECTION if direction else MarketKind.THRESHOLD, net=tuple(net))
         for at, (net, direction) in enumerate(books)
     ]
     swapped = [replace(each, book=replace(each.book, net=each.book.net[::-1])) for each in made]
     points = scored(*made).points
     assert 0 <= points <= 10_000
     assert abs(points + scored(*swapped).points - 10_000) <= 1  # prices and the score are rounded
-    ladder = market("r", "X", "?", kind=Kind.RANGE, net=(seen, 10, 20))
+    ladder = market("r", "X", "?", kind=MarketKind.RANGE, net=(seen, 10, 20))
     assert 0 <= scored(*made, ladder, latest=(BELOW, BETWEEN, ABOVE)[seen]).points <= 10_000

@@ -10,7 +10,7 @@ from api.agent.errors import CATALOGUE, RETRIABLE
 from api.agent.trade import refusals as trade_refusals
 from api.http.problem import Problem
 from core.agent.book import RefundReason
-from core.outbox import Intent, IntentState, Outcome
+from core.outbox import Intent, IntentState, MinedOutcome
 from tests.support.agent_markets import stake
 
 TX = b"\x07" * 32
@@ -24,7 +24,8 @@ def words(refusal: Problem) -> str:
 def intent(reason_code: str | None, *, reason: str = "The token said no.") -> Intent:
     now = datetime.now(UTC)
     return Intent(
-        id=1, key="k", chain_id=1, group="relay", kind="settle", state=IntentState.FAILED, outcome=Outcome.REVERTED,
+        id=1, key="k", chain_id=1, group="relay", kind="settle", state=IntentState.FAILED,
+        outcome=MinedOutcome.REVERTED,
         reason_code=reason_code, reason=reason, nonce=1, tx_hash=TX, block_number=1, gas_used=1, fee_wei=1,
         not_after=None, created_at=now, state_at=now,
     )  # fmt: skip

@@ -26,7 +26,7 @@ def test_the_page_has_each_benchmarks_own_words(name: str) -> None:
 
 
 def test_a_missed_target_is_said() -> None:
-    outcomes = [report.Outcome("relay", "33%", met=True), report.Outcome("api", "61%", met=False)]
+    outcomes = [report.BenchOutcome("relay", "33%", met=True), report.BenchOutcome("api", "61%", met=False)]
     page = report.page(outcomes, "2026-01-01", "4 processors")
     assert page.count(report.PASSED) == page.count(report.MISSED) == 1
     assert page.index("33%") < page.index(report.MISSED) < page.index("61%")

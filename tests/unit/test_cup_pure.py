@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.agent.bet import market_key
-from core.agent.book import Book, Kind
+from core.agent.book import Book, MarketKind
 from core.agent.document import rendered
 from core.cup import messages, wheel
 from core.cup.amounts import cents_of, percent, text_of
@@ -203,14 +203,17 @@ def test_when_no_word_is_fair_the_message_is_told_anew(monkeypatch: pytest.Monke
 
 STAKES = st.lists(
     st.builds(
-        wheel.Stake, st.sampled_from(["a", "b", "c"]), st.sampled_from(list(wheel.OUTCOMES)), st.integers(1000, 50_000)
+        wheel.WheelStake,
+        st.sampled_from(["a", "b", "c"]),
+        st.sampled_from(list(wheel.OUTCOMES)),
+        st.integers(1000, 50_000),
     ),
     max_size=60,
 )
 
 
 @given(STAKES, st.integers(0, 36))
-def test_settling_never_pays_more_than_the_pool_of_each_market(stakes: list[wheel.Stake], pocket: int) -> None:
+def test_settling_never_pays_more_than_the_pool_of_each_market(stakes: list[wheel.WheelStake], pocket: int) -> None:
     pools: Counter[str] = Counter()
     paid: Counter[str] = Counter()
     winners: Counter[str] = Counter()
@@ -252,12 +255,12 @@ def test_paper_positions_are_paid_by_the_rule_of_the_real_ones(trades: list[tupl
 @pytest.mark.parametrize(
     ("kind", "outcomes", "keys"),
     [
-        (Kind.THRESHOLD, 2, ["yes", "no"]),
-        (Kind.DIRECTION, 2, ["up", "down"]),
-        (Kind.RANGE, 3, ["under-100m", "100m-to-200m", "from-200m"]),
+        (MarketKind.THRESHOLD, 2, ["yes", "no"]),
+        (MarketKind.DIRECTION, 2, ["up", "down"]),
+        (MarketKind.RANGE, 3, ["under-100m", "100m-to-200m", "from-200m"]),
     ],
 )
-def test_listings_become_markets(kind: Kind, outcomes: int, keys: list[str]) -> None:
+def test_listings_become_markets(kind: MarketKind, outcomes: int, keys: list[str]) -> None:
     spec = specification(kind, outcomes, opens=1_800_000_000, closes=1_800_003_600)
     words = rendered(spec, "bnkr/market_cap")
     listing = listing_of(market_key(words.id), spec, [10**7 + each for each in range(outcomes)], "bnkr/market_cap")
@@ -267,7 +270,7 @@ def test_listings_become_markets(kind: Kind, outcomes: int, keys: list[str]) -> 
     assert [side.key for side in listing.sides] == keys
     assert listing.weights_cents == (10_000,) * outcomes
     moments = [listing.opens_at, listing.closes_at, *([listing.start_at] if listing.start_at else []), listing.ends_at]
-    starts = [spec.start_at] if kind is Kind.DIRECTION else []
+    starts = [spec.start_at] if kind is MarketKind.DIRECTION else []
     assert [each.timestamp() for each in moments] == [spec.opens_at, spec.closes_at, *starts, spec.ends_at]
 
 

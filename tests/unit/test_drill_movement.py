@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-from scripts._drill.movement import ELSEWHERE, Seen, judge
+from scripts._drill.movement import ELSEWHERE, SeenMetrics, judge
 from scripts._status.table import Metric, declared
 
 TESTS = Path(__file__).resolve().parents[1]
@@ -42,12 +42,12 @@ METRICS = {
 }
 
 
-def still(seen: Seen) -> set[str]:
+def still(seen: SeenMetrics) -> set[str]:
     return set(judge(METRICS, seen).still)
 
 
 def test_nothing_moves_by_being_there_or_by_starting_again() -> None:
-    seen = Seen()
+    seen = SeenMetrics()
     for _ in range(2):
         process = Process()
         process.bets.labels("stock").inc(0)
@@ -61,7 +61,7 @@ def test_nothing_moves_by_being_there_or_by_starting_again() -> None:
 
 
 def test_a_counter_and_a_histogram_move_by_one() -> None:
-    seen, process = Seen(), Process()
+    seen, process = SeenMetrics(), Process()
     process.bets.labels("stock").inc()
     process.took.observe(0.0)
     seen.take("api-0", process.text)
@@ -71,7 +71,7 @@ def test_a_counter_and_a_histogram_move_by_one() -> None:
 
 
 def test_a_gauge_moves_by_another_value_of_the_same_instance_and_labels() -> None:
-    seen, first, second = Seen(), Process(), Process()
+    seen, first, second = SeenMetrics(), Process(), Process()
     first.leads.labels("keeper").set(1)
     first.leads.labels("indexer").set(0)
     second.leads.labels("keeper").set(0)
@@ -84,14 +84,14 @@ def test_a_gauge_moves_by_another_value_of_the_same_instance_and_labels() -> Non
 
 
 def test_a_gauge_without_labels_starts_at_zero() -> None:
-    seen, process = Seen(), Process()
+    seen, process = SeenMetrics(), Process()
     process.open.set(3)
     seen.take("api-0", process.text)
     assert "vpm_open" not in still(seen)
 
 
 def test_what_was_never_there_and_what_did_not_move_are_faults_of_a_whole_run() -> None:
-    seen, process = Seen(), Process()
+    seen, process = SeenMetrics(), Process()
     process.ends.inc()
     seen.take("api-0", process.text)
     elsewhere = next(iter(ELSEWHERE))

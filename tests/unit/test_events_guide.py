@@ -13,12 +13,12 @@ import pytest
 from eth_account import Account
 
 from api.agent.notices.dispatcher import RETRIES
-from api.agent.notices.sending import Signer
-from core.agent.book import Book, Kind
+from api.agent.notices.sending import DeliverySigner
+from core.agent.book import Book, MarketKind
 from core.agent.document import Specification
 from core.agent.notices import payloads
 from core.agent.notices.kinds import EventType
-from core.agent.words import Outcome
+from core.agent.words import OutcomeWords
 
 GUIDE = (Path(__file__).resolve().parents[2] / "docs" / "events.md").read_text()
 KEY = "0x" + "11" * 32
@@ -30,7 +30,7 @@ def _examples(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", GUIDE, re.MULTILINE | re.DOTALL)
 
 
-def _cases(signer: Signer, secret: str | None) -> list[tuple[dict[str, str], bytes, bool]]:
+def _cases(signer: DeliverySigner, secret: str | None) -> list[tuple[dict[str, str], bytes, bool]]:
     """Headers, body, and whether a receiver should take it."""
     now = int(time.time())
     good = signer.headers("evt_1", BODY, secret, now)
@@ -50,10 +50,10 @@ def test_the_python_examples_tell_true_from_false() -> None:
     verified, signed = found["verified"], found["signed_by_service"]
     assert callable(verified)
     assert callable(signed)
-    for headers, body, good in _cases(Signer(None), SECRET):
+    for headers, body, good in _cases(DeliverySigner(None), SECRET):
         assert verified(SECRET, headers, body) is good
     address = Account.from_key(KEY).address
-    for headers, body, good in _cases(Signer(KEY), None):
+    for headers, body, good in _cases(DeliverySigner(KEY), None):
         assert signed(address, headers, body) is good
 
 
@@ -64,7 +64,7 @@ def test_the_typescript_example_tells_true_from_false(tmp_path: Path) -> None:
     (tmp_path / "receiver.mjs").write_text(plain)
     cases = [
         [{name.lower(): value for name, value in headers.items()}, body.hex(), good]
-        for headers, body, good in _cases(Signer(None), SECRET)
+        for headers, body, good in _cases(DeliverySigner(None), SECRET)
     ]
     (tmp_path / "run.mjs").write_text(
         f"""import {{ verified }} from "./receiver.mjs";
@@ -87,8 +87,10 @@ def test_examples_are_short() -> None:
 MARKET = payloads.Named(
     b"\1" * 32,
     "m",
-    Specification(Kind.THRESHOLD, b"f" * 20, 5, (), False, True, 3600, 10, 1_763_000_000, 0, 1_763_100_000, 0, 7, 8),
-    (Outcome("yes", "Yes", "Yes"), Outcome("no", "No", "No")),
+    Specification(
+        MarketKind.THRESHOLD, b"f" * 20, 5, (), False, True, 3600, 10, 1_763_000_000, 0, 1_763_100_000, 0, 7, 8
+    ),
+    (OutcomeWords("yes", "Yes", "Yes"), OutcomeWords("no", "No", "No")),
     Book((10**7, 10**7), 200, (10**6, 10**6), (10**6, 10**6), (0, 0)),
 )
 ONE_SIDED = dataclasses.replace(MARKET, book=Book((10**7, 10**7), 200, (10**6, 10**6), (3 * 10**6, 10**6), (9, 0)))

@@ -12,7 +12,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 from pydantic import BaseModel, Field
 
-from api.http import Answer, Operation, Problem, Surface, application
+from api.http import DocumentedAnswer, Operation, Problem, Surface, application
 from api.http.application import json_response
 from api.http.docs import docs_surface
 from api.http.requests import read_json, read_query, validated_body
@@ -70,20 +70,22 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 @asynccontextmanager
 async def served(get: Handler) -> AsyncIterator[str]:
-    refusal = Answer("No.", Error)
+    refusal = DocumentedAnswer("No.", Error)
     things = Surface(
         "things",
         "Things",
         "",
         ("/api/",),
         (
-            Operation("GET", "/api/things", get, "Some", {200: Answer("Yes.", Thing), 400: refusal}, query=Asked),
+            Operation(
+                "GET", "/api/things", get, "Some", {200: DocumentedAnswer("Yes.", Thing), 400: refusal}, query=Asked
+            ),
             Operation(
                 "POST",
                 "/api/things",
                 well,
                 "One more",
-                {200: Answer("Yes.", Thing), 400: refusal, 404: refusal},
+                {200: DocumentedAnswer("Yes.", Thing), 400: refusal, 404: refusal},
                 body=Wanted,
             ),
         ),

@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.agent.book import Kind
+from core.agent.book import MarketKind
 from core.feeds.grid import MAX_RING, Needs, batches, grid_time, missing, next_grid_time, ring_for
 
 NOW = 1_800_000_000
 MINUTE = 60
 
 
-def needs(kind: Kind, *, early: bool = False, early_from: int = 0, start: int = 0, end: int = NOW - 30) -> Needs:
+def needs(kind: MarketKind, *, early: bool = False, early_from: int = 0, start: int = 0, end: int = NOW - 30) -> Needs:
     return Needs.of(kind, early_resolvable=early, early_from=early_from, start_at=start, ends_at=end)
 
 
@@ -22,41 +22,41 @@ def due(*every: Needs, recorded: set[int] | None = None, oldest: int = 0, now: i
 
 
 def test_a_threshold_and_a_range_need_the_reading_at_their_end() -> None:
-    for kind in (Kind.THRESHOLD, Kind.RANGE):
+    for kind in (MarketKind.THRESHOLD, MarketKind.RANGE):
         assert due(needs(kind)) == [NOW - 60]
         assert due(needs(kind, end=NOW - 60)) == [NOW - 60]
         assert due(needs(kind, end=NOW - 61)) == [NOW - 120]
 
 
 def test_a_direction_needs_its_start_too() -> None:
-    assert due(needs(Kind.DIRECTION, start=NOW - 3_590)) == [NOW - 3_600, NOW - 60]
+    assert due(needs(MarketKind.DIRECTION, start=NOW - 3_590)) == [NOW - 3_600, NOW - 60]
 
 
 def test_nothing_is_due_before_its_second_is_over() -> None:
-    assert due(needs(Kind.RANGE, end=NOW)) == []
-    assert due(needs(Kind.RANGE, end=NOW), now=NOW + 1) == [NOW]
-    early = needs(Kind.THRESHOLD, early=True, early_from=NOW - 120, end=NOW + 3_600)
+    assert due(needs(MarketKind.RANGE, end=NOW)) == []
+    assert due(needs(MarketKind.RANGE, end=NOW), now=NOW + 1) == [NOW]
+    early = needs(MarketKind.THRESHOLD, early=True, early_from=NOW - 120, end=NOW + 3_600)
     assert due(early) == [NOW - 120, NOW - 60]
     assert due(early, now=NOW + 1) == [NOW - 120, NOW - 60, NOW]
 
 
 def test_an_early_market_needs_every_reading_of_its_interval_and_none_before() -> None:
-    early = needs(Kind.THRESHOLD, early=True, early_from=NOW - 301, end=NOW - 119)
+    early = needs(MarketKind.THRESHOLD, early=True, early_from=NOW - 301, end=NOW - 119)
     assert due(early) == [NOW - 300, NOW - 240, NOW - 180, NOW - 120]
-    late = needs(Kind.THRESHOLD, early=True, early_from=NOW - 299, end=NOW - 119)
+    late = needs(MarketKind.THRESHOLD, early=True, early_from=NOW - 299, end=NOW - 119)
     assert due(late) == [NOW - 240, NOW - 180, NOW - 120]
 
 
 def test_the_end_of_an_early_market_may_lie_before_its_first_grid_time() -> None:
     """Nothing in the interval can be recorded, and yet something has to decide."""
-    assert due(needs(Kind.THRESHOLD, early=True, early_from=NOW - 59, end=NOW - 10)) == [NOW - 60]
+    assert due(needs(MarketKind.THRESHOLD, early=True, early_from=NOW - 59, end=NOW - 10)) == [NOW - 60]
 
 
 def test_what_is_recorded_or_forgotten_is_not_due() -> None:
-    both = needs(Kind.DIRECTION, start=NOW - 3_600)
+    both = needs(MarketKind.DIRECTION, start=NOW - 3_600)
     assert due(both, recorded={NOW - 60}) == [NOW - 3_600]
     assert due(both, oldest=NOW - 3_599) == [NOW - 60]
-    early = needs(Kind.THRESHOLD, early=True, early_from=NOW - 86_400 * 90, end=NOW - 30)
+    early = needs(MarketKind.THRESHOLD, early=True, early_from=NOW - 86_400 * 90, end=NOW - 30)
     assert due(early, oldest=NOW - 120) == [NOW - 120, NOW - 60]
 
 

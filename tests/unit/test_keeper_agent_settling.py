@@ -6,17 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from core.agent.book import Book, Kind, MarketStatus, Reading, StakeStatus, Terms
-from core.feeds.rounds import Problem
-from keeper.agent.paying import BATCH, MIN_LOST, Counters, Due, Stake, dues, has_lost, lost_ids, payments
+from core.agent.book import Book, DecidingTerms, MarketKind, MarketStatus, Reading, StakeStatus
+from core.feeds.rounds import RoundProblem
+from keeper.agent.paying import BATCH, MIN_LOST, Counters, DueStake, UnpaidStake, dues, has_lost, lost_ids, payments
 from keeper.agent.settling import RESOLVE, VOID, Facts, InEffect, Settle, Wait, claim, decide_market
 from keeper.opinions import Opinions
 
 BEGINS, ENDS, LAG = 1_005_000, 1_100_000, 600
 DELAY = 72 * 3600
 QUARTER = 15 * 60
-THRESHOLD = Terms(
-    kind=Kind.THRESHOLD,
+THRESHOLD = DecidingTerms(
+    kind=MarketKind.THRESHOLD,
     target=100,
     bounds=(),
     early_resolvable=False,
@@ -29,22 +29,22 @@ THRESHOLD = Terms(
     voids_after=ENDS + LAG + DELAY,
 )
 EARLY = replace(THRESHOLD, early_resolvable=True, early_from=BEGINS)
-RANGE = replace(THRESHOLD, kind=Kind.RANGE, target=0, bounds=(100, 200, 300))
-DIRECTION = replace(THRESHOLD, kind=Kind.DIRECTION, target=0, start_at=BEGINS)
+RANGE = replace(THRESHOLD, kind=MarketKind.RANGE, target=0, bounds=(100, 200, 300))
+DIRECTION = replace(THRESHOLD, kind=MarketKind.DIRECTION, target=0, start_at=BEGINS)
 DISPUTABLE = replace(THRESHOLD, published=True, settles_after=ENDS + LAG + 3600, voids_after=ENDS + LAG + 3600 + DELAY)
 AFTER = ENDS + LAG + 1
 
 
 def read(answer: int, updated_at: int = ENDS - 10, round_id: int = 77) -> InEffect:
-    return InEffect(Problem.OK, round_id, Reading(answer, updated_at))
+    return InEffect(RoundProblem.OK, round_id, Reading(answer, updated_at))
 
 
 def started(answer: int, updated_at: int = BEGINS - 10) -> InEffect:
     return read(answer, updated_at, 33)
 
 
-NOTHING = InEffect(Problem.NO_ROUND)
-DEAD = InEffect(Problem.LATEST_UNREADABLE)
+NOTHING = InEffect(RoundProblem.NO_ROUND)
+DEAD = InEffect(RoundProblem.LATEST_UNREADABLE)
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ DEAD = InEffect(Problem.LATEST_UNREADABLE)
     ],
 )
 def test_what_the_readings_decide(
-    terms: Terms, end: InEffect, start: InEffect | None, function: str, said: str
+    terms: DecidingTerms, end: InEffect, start: InEffect | None, function: str, said: str
 ) -> None:
     decision = decide_market(Facts(terms, True, end=end, start=start), terms.settles_after + 1)
     assert isinstance(decision, Settle)
@@ -78,7 +78,7 @@ def test_what_the_readings_decide(
 
 @pytest.mark.parametrize("terms", [THRESHOLD, EARLY, RANGE, DIRECTION, DISPUTABLE])
 @pytest.mark.parametrize("seconds", [-1000, 0, LAG])
-def test_nothing_is_decided_while_readings_may_come_in(terms: Terms, seconds: int) -> None:
+def test_nothing_is_decided_while_readings_may_come_in(terms: DecidingTerms, seconds: int) -> None:
     facts = Facts(terms, True, end=read(100), start=started(10), agreed=True)
     assert isinstance(decide_market(facts, ENDS + seconds), Wait)
 
@@ -108,7 +108,7 @@ def test_a_reached_target_settles_at_any_time(now: int) -> None:
     [(1, True, False), (QUARTER - 1, True, False), (QUARTER, False, False), (QUARTER, True, True)],
 )
 def test_a_missing_or_stale_reading_voids_late_and_twice_read(
-    terms: Terms, end: InEffect, start: InEffect | None, seconds: int, agreed: bool, voids: bool
+    terms: DecidingTerms, end: InEffect, start: InEffect | None, seconds: int, agreed: bool, voids: bool
 ) -> None:
     facts = Facts(terms, True, end=end, start=start, agreed=agreed)
     decision = decide_market(facts, terms.settles_after + seconds)
@@ -148,7 +148,7 @@ def test_who_contradicts_stops_a_void_and_who_is_away_only_delays_it(
 
 @pytest.mark.parametrize(
     ("end", "start"),
-    [(DEAD, None), (read(10), DEAD), (InEffect(Problem.NO_FEED), None), (InEffect(Problem.NO_PHASE), None)],
+    [(DEAD, None), (read(10), DEAD), (InEffect(RoundProblem.NO_FEED), None), (InEffect(RoundProblem.NO_PHASE), None)],
 )
 def test_a_feed_that_does_not_answer_proves_nothing_until_the_timeout(end: InEffect, start: InEffect | None) -> None:
     facts = Facts(DIRECTION, True, end=end, start=start, agreed=True)
@@ -191,8 +191,10 @@ IN_BOOK, OWED_BACK = StakeStatus.IN_BOOK, StakeStatus.OWED_BACK
 BOOK = Book((10, 10), 200, net=(98, 196), shares=(100, 300), excess=(10, 104))
 
 
-def stake(number: int, outcome: int | None, amount: int, shares: int, status: int = IN_BOOK, failed: int = 0) -> Stake:
-    return Stake(number, status, outcome, amount, shares, failed)
+def stake(
+    number: int, outcome: int | None, amount: int, shares: int, status: int = IN_BOOK, failed: int = 0
+) -> UnpaidStake:
+    return UnpaidStake(number, status, outcome, amount, shares, failed)
 
 
 STAKES = [
@@ -230,7 +232,7 @@ def test_everybody_is_given_back_when_nobody_won_or_nobody_lost(winner: int) -> 
 
 @pytest.mark.parametrize(("fresh", "failed", "sizes"), [(0, 0, []), (50, 1, [50, 1]), (101, 0, [50, 50, 1])])
 def test_payments_of_fifty(fresh: int, failed: int, sizes: list[int]) -> None:
-    ready = [Due(n, 1, 0) for n in range(fresh)] + [Due(1000 + n, 1, 3) for n in range(failed)]
+    ready = [DueStake(n, 1, 0) for n in range(fresh)] + [DueStake(1000 + n, 1, 3) for n in range(failed)]
     batches = payments(ready)
     assert [len(batch) for batch in batches] == sizes
     assert all(len(batch) <= BATCH for batch in batches)

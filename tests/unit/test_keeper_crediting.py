@@ -12,8 +12,8 @@ from core.contracts.abi import abi
 from keeper.agent.crediting import (
     WITH_BYTES,
     WITH_PARTS,
+    ArrivedPayment,
     Credit,
-    Payment,
     TokenCall,
     Trade,
     brought_of,
@@ -28,7 +28,7 @@ SETTLEMENT, TOKEN = bytes.fromhex("5e" * 20), bytes.fromhex("70" * 20)
 NONCE, KEY = b"\xaa" * 32, b"\xbb" * 32
 SIGNATURE = b"\x01" * 64 + b"\x1b"
 PAID = 4_000_000
-PAYMENT = Payment(bytes.fromhex(PAYER[2:]), NONCE, PAID, 1_000, b"\xdd" * 32)
+PAYMENT = ArrivedPayment(bytes.fromhex(PAYER[2:]), NONCE, PAID, 1_000, b"\xdd" * 32)
 CREDIT = abi("SettlementWallet").function("credit")
 
 BET = {
@@ -63,7 +63,9 @@ def token_call(form: str = WITH_BYTES, *, value: int = 1, sender: str = PAYER, *
     return TokenCall(TOKEN, data)
 
 
-def booked(payment: Payment = PAYMENT, brought: bytes | None = None, used: TokenCall | None = None) -> Credit | str:
+def booked(
+    payment: ArrivedPayment = PAYMENT, brought: bytes | None = None, used: TokenCall | None = None
+) -> Credit | str:
     read = brought_of(arguments() if brought is None else brought)
     assert read is not None
     return credit_of(payment, read, SETTLEMENT, TOKEN, used)

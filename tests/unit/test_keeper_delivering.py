@@ -9,17 +9,17 @@ import pytest
 from core.stock.vested import (
     DOWN,
     UP,
-    Market,
     Moment,
     Position,
     Terms,
+    VestedMarket,
     Vintage,
     match,
     offer,
     open_books,
     seed_vintage,
 )
-from keeper.stock.delivering import BATCH, Due, Holding, deliveries, dues, poke, residue_due
+from keeper.stock.delivering import BATCH, DuePosition, Holding, deliveries, dues, poke, residue_due
 
 DOLLAR = 10**6
 SEED = 10 * DOLLAR
@@ -35,11 +35,11 @@ TERMS = Terms(
     min_entry=DOLLAR,
     max_entry=400 * DOLLAR,
 )
-FRESH = Market(terms=TERMS, books=open_books(SEED))
+FRESH = VestedMarket(terms=TERMS, books=open_books(SEED))
 BEFORE, AFTER = Moment(50, 9_000), Moment(60, 11_000)
 
 
-def played() -> tuple[Market, dict[str, tuple[Position, Vintage]]]:
+def played() -> tuple[VestedMarket, dict[str, tuple[Position, Vintage]]]:
     """Seeds, then Ann offers 400 on UP (290 fit), then Ben 20 on DOWN; both vintages finalized."""
     market, before = offer(FRESH, UP, 400 * DOLLAR, 10)
     ann = Position(5, 1, "0xa", UP, 400 * DOLLAR, 10, before)
@@ -56,7 +56,7 @@ def played() -> tuple[Market, dict[str, tuple[Position, Vintage]]]:
     }
 
 
-def owed(market: Market, held: dict[str, tuple[Position, Vintage]], now: Moment) -> dict[int, int]:
+def owed(market: VestedMarket, held: dict[str, tuple[Position, Vintage]], now: Moment) -> dict[int, int]:
     holdings = [Holding(market, position, vintage, 0) for position, vintage in held.values()]
     return {due.position_id: due.amount for due in dues(holdings, now)}
 
@@ -94,14 +94,16 @@ def test_what_was_sent_is_owed_no_more() -> None:
 
 
 def test_a_refused_part_and_a_settlement_are_two_errands() -> None:
-    assert Due(5, 1, 10, 0, settled=False).subject != Due(5, 1, 10, 0, settled=True).subject
+    assert DuePosition(5, 1, 10, 0, settled=False).subject != DuePosition(5, 1, 10, 0, settled=True).subject
 
 
 @pytest.mark.parametrize(
     ("fresh", "failed", "sizes"), [(0, 0, []), (1, 0, [1]), (50, 0, [50]), (51, 0, [50, 1]), (120, 3, [50, 50, 20, 3])]
 )
 def test_batches_of_fifty_with_the_refused_ones_apart(fresh: int, failed: int, sizes: list[int]) -> None:
-    ready = [Due(n, 1, 10, 0, True) for n in range(fresh)] + [Due(1000 + n, 1, 10, 2, True) for n in range(failed)]
+    ready = [DuePosition(n, 1, 10, 0, True) for n in range(fresh)] + [
+        DuePosition(1000 + n, 1, 10, 2, True) for n in range(failed)
+    ]
     batches = deliveries(ready)
     assert [len(batch) for batch in batches] == sizes
     assert all(len(batch) <= BATCH and len({bool(due.failed) for due in batch}) == 1 for batch in batches)

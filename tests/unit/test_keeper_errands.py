@@ -6,15 +6,20 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from core.outbox import Intent, IntentState, Outcome
-from keeper.errands import Errand, Rest, after_refusals, waits
+from core.outbox import Intent, IntentState, MinedOutcome
+from keeper.errands import Errand, RetryWaits, after_refusals, waits
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
-REST = Rest(after_success=60.0, after_failure=10.0, longest=100.0)
+REST = RetryWaits(after_success=60.0, after_failure=10.0, longest=100.0)
 
 
 def errand(
-    state: IntentState, outcome: Outcome | None = None, *, block: int | None = None, failures: int = 0, ago: float = 0.0
+    state: IntentState,
+    outcome: MinedOutcome | None = None,
+    *,
+    block: int | None = None,
+    failures: int = 0,
+    ago: float = 0.0,
 ) -> Errand:
     asked = NOW - timedelta(seconds=ago)
     intent = Intent(
@@ -48,15 +53,15 @@ def errand(
         (errand(IntentState.SIGNED, ago=10**6), 10, False),
         (errand(IntentState.SENT, ago=10**6), 10, False),
         # Done, but what the job read does not show it: it must not be done again.
-        (errand(IntentState.MINED, Outcome.SUCCEEDED, block=11, ago=10**6), 10, False),
-        (errand(IntentState.FINAL, Outcome.SUCCEEDED, block=11, ago=10**6), 10, False),
+        (errand(IntentState.MINED, MinedOutcome.SUCCEEDED, block=11, ago=10**6), 10, False),
+        (errand(IntentState.FINAL, MinedOutcome.SUCCEEDED, block=11, ago=10**6), 10, False),
         # Done and visible, and still due: again, but not at once.
-        (errand(IntentState.MINED, Outcome.SUCCEEDED, block=10, ago=59), 10, False),
-        (errand(IntentState.MINED, Outcome.SUCCEEDED, block=10, ago=60), 10, True),
+        (errand(IntentState.MINED, MinedOutcome.SUCCEEDED, block=10, ago=59), 10, False),
+        (errand(IntentState.MINED, MinedOutcome.SUCCEEDED, block=10, ago=60), 10, True),
         # It reverted, and may still be mined differently until it is final.
-        (errand(IntentState.MINED, Outcome.REVERTED, block=10, ago=10**6), 10, False),
-        (errand(IntentState.FAILED, Outcome.REVERTED, block=10, ago=10**6), 10, True),
-        (errand(IntentState.REPLACED, Outcome.CANCELLED, block=10, ago=10**6), 10, True),
+        (errand(IntentState.MINED, MinedOutcome.REVERTED, block=10, ago=10**6), 10, False),
+        (errand(IntentState.FAILED, MinedOutcome.REVERTED, block=10, ago=10**6), 10, True),
+        (errand(IntentState.REPLACED, MinedOutcome.CANCELLED, block=10, ago=10**6), 10, True),
         # Failures double the pause, up to the longest.
         (errand(IntentState.FAILED, ago=9), 10, False),
         (errand(IntentState.FAILED, ago=10), 10, True),
@@ -77,7 +82,7 @@ def test_a_failure_says_why() -> None:
 
 
 def test_a_refused_payment_waits_minutes_at_first_and_an_hour_at_most() -> None:
-    rest = Rest(after_success=120.0, after_failure=20.0, longest=3600.0)
+    rest = RetryWaits(after_success=120.0, after_failure=20.0, longest=3600.0)
     assert after_refusals(0, rest) == rest
     assert [after_refusals(times, rest).after_success for times in (1, 2, 3, 4, 5, 50)] == [
         *(240.0, 480.0, 960.0, 1920.0),

@@ -7,23 +7,23 @@ import pytest
 from keeper.stock.opening import (
     DrillPlan,
     FeedState,
+    ListingTerms,
     Opening,
     Purse,
-    Terms,
     affordable,
     decide_drills,
     decide_openings,
     listed_key,
     refund_drill,
 )
-from keeper.stock.sessions import Family, NotNow, Window
+from keeper.stock.sessions import Family, MarketWindow, NotNow
 
 NVDA = FeedState("NVDA", "0x" + "aA" * 20, True, 90_000, 80_000)
 TSLA = FeedState("TSLA", "0x" + "bB" * 20, True, 90_000, 90_000)
 COIN = FeedState("COIN", "0x" + "cC" * 20, False, 90_000, 90_000)
-DAY = Window(Family.DAILY, 1_000_000, 1_020_000)
-WEEK = Window(Family.WEEKLY, 1_000_000, 1_300_000)
-TERMS = Terms(seed_per_leg=10_000_000, min_entry=1_000_000, max_entry=100_000_000)
+DAY = MarketWindow(Family.DAILY, 1_000_000, 1_020_000)
+WEEK = MarketWindow(Family.WEEKLY, 1_000_000, 1_300_000)
+TERMS = ListingTerms(seed_per_leg=10_000_000, min_entry=1_000_000, max_entry=100_000_000)
 PLAN = DrillPlan(lead=120, life=300, apart=45)
 
 
@@ -48,7 +48,7 @@ def test_every_allowed_feed_gets_every_window() -> None:
     ],
 )
 def test_why_nothing_is_opened(
-    feeds: list[FeedState], windows: list[Window | NotNow], listed: set[tuple[str, int, int, int]], reason: str
+    feeds: list[FeedState], windows: list[MarketWindow | NotNow], listed: set[tuple[str, int, int, int]], reason: str
 ) -> None:
     openings, unlisted = decide_openings(feeds, windows, listed)
     assert openings == []
@@ -58,7 +58,7 @@ def test_why_nothing_is_opened(
 def test_another_family_or_time_of_the_same_feed_is_another_market() -> None:
     listed = {
         listed_key(NVDA.address, WEEK),
-        listed_key(NVDA.address, Window(Family.DAILY, DAY.strike - 86_400, DAY.final - 86_400)),
+        listed_key(NVDA.address, MarketWindow(Family.DAILY, DAY.strike - 86_400, DAY.final - 86_400)),
         listed_key(TSLA.address, DAY),
     }
     openings, _ = decide_openings([NVDA], [DAY], listed)
@@ -83,7 +83,7 @@ def test_subjects_differ_for_every_market() -> None:
     ],
 )
 def test_the_opener_opens_what_it_can_seed(balance: int, allowance: int, count: int, asked: int | None) -> None:
-    openings = [Opening(NVDA, Window(Family.DAILY, n, n + 1), 1, 1) for n in range(3)]
+    openings = [Opening(NVDA, MarketWindow(Family.DAILY, n, n + 1), 1, 1) for n in range(3)]
     payable, short, approval = affordable(openings, TERMS, Purse(balance, allowance))
     assert len(payable) == count
     assert len(short) == 3 - count
@@ -110,7 +110,7 @@ def test_short_markets_take_turns(finals: dict[str, int], last_opened: int | Non
     # Everybody is either opened or has a reason.
     assert len(unlisted) + (opening is not None) == 3
     if opening is not None:
-        assert opening.window == Window(Family.DRILL, 1120, 1420)
+        assert opening.window == MarketWindow(Family.DRILL, 1120, 1420)
 
 
 def test_a_refund_drill_is_stale_by_its_terms() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Set
 
 from core.feeds.grid import Needs
-from keeper.agent.recording import BATCH, BATCHES, FRESH_SECONDS, Standing, groups, subject
+from keeper.agent.recording import BATCH, BATCHES, FRESH_SECONDS, RecordingState, groups, subject
 from tests.support.pool_feeds import pool_feed
 
 NOW = 1_800_000_000
@@ -14,8 +14,8 @@ FEED = pool_feed()
 
 def standing(
     *needs: Needs, recorded: Set[int] = frozenset(), oldest: int = NOW - 7_200, listed_on: bool = False
-) -> Standing:
-    return Standing(FEED, oldest, recorded, needs, listed_on)
+) -> RecordingState:
+    return RecordingState(FEED, oldest, recorded, needs, listed_on)
 
 
 def test_nothing_is_paid_for_that_nobody_needs() -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from keeper.__main__ import told
-from keeper.report import SKIPPED_SHOWN, Action, Report
+from keeper.report import SKIPPED_SHOWN, Action, RunReport
 from keeper.schedule import BY_NAME, JOBS
 
 AT = datetime(2026, 11, 21, 12, 0, 0, 123456, tzinfo=UTC)
 
 
-def report() -> Report:
-    made = Report("resolve", AT, AT)
+def report() -> RunReport:
+    made = RunReport("resolve", AT, AT)
     made.actions.append(Action("resolve", "NVDA #7", "queued", "the rounds say UP", intent_id=3))
     made.skip("TSLA #8", "its readings are stale")
     return made

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.agent.bet import market_key
-from core.agent.book import MARGIN, MIN_STAKE, FeedTerms, Kind, ListingBounds, bucket, listing_terms
+from core.agent.book import MARGIN, MIN_STAKE, FeedTerms, ListingBounds, MarketKind, bucket, listing_terms
 from core.agent.document import Specification, described
-from keeper.agent.listing import Listing, Plan, Priors, Unlisted, decide, round_plans, standing_plans
+from keeper.agent.listing import Listing, Priors, SeriesPlan, Unlisted, decide, round_plans, standing_plans
 from keeper.agent.series import (
     HOUR,
     MIN_OPEN_SECONDS,
@@ -31,7 +31,7 @@ from keeper.agent.series import (
     round_length,
     significant,
 )
-from keeper.sources.sample import Round
+from keeper.sources.sample import LatestRound
 
 LOCAL = FeedTerms(memory=10, max_age=900, lag=10, pot_cap=10**12, published=True)
 POOL = FeedTerms(memory=1860, max_age=3600, lag=0, pot_cap=10**10, published=False)
@@ -47,10 +47,10 @@ def at(text: str) -> int:
 
 
 NOW = at("2026-11-21 04:30")
-FRESH = Round(VALUE, NOW - 5)
+FRESH = LatestRound(VALUE, NOW - 5)
 
 
-def made(plans: list[Plan], now: int = NOW, filled: frozenset[Slot] = frozenset()) -> list[Listing]:
+def made(plans: list[SeriesPlan], now: int = NOW, filled: frozenset[Slot] = frozenset()) -> list[Listing]:
     return decide(plans, filled, now, BOUNDS, PRIORS)[0]
 
 
@@ -112,7 +112,7 @@ def test_a_bettor_always_finds_one_open_and_the_next_is_listed_before_it_ends(
 def test_the_lister_takes_everything_that_is_designed(feed: Feed, now: int, value: int, seconds: int) -> None:
     """Rule 3 by the lister's own mirror, at every moment and for every feed: bets end before what decides is
     measured, and are open for at most half of what can still move."""
-    last = Round(value, now)
+    last = LatestRound(value, now)
     plans = standing_plans([feed], [last]) + round_plans([feed], [last], seconds, quick=True)
     listings, unlisted = decide(plans, set(), now, BOUNDS, PRIORS)
     assert [each for each in unlisted if "too small" not in each.reason] == []
@@ -168,7 +168,7 @@ def test_weights_keep_to_what_the_safe_allows() -> None:
 @pytest.mark.parametrize("value", [VALUE, 915_000_000 * ONE, 1_234_567 * ONE, 999_999_999 * ONE, 12 * ONE])
 def test_ladders_have_five_to_eight_ranges_around_the_value(position: int, value: int) -> None:
     design = design_of(Series.LADDER, BNKR, value, position)
-    assert design.kind is Kind.RANGE
+    assert design.kind is MarketKind.RANGE
     assert 5 <= len(design.bounds) + 1 <= 8
     assert rises(design.bounds)
     assert 0 < bucket(design.bounds, value) < len(design.bounds), "the value lies in an inner range"
@@ -180,7 +180,7 @@ def test_every_size_of_ladder_occurs() -> None:
 
 def test_a_value_too_small_for_ranges_has_none() -> None:
     assert not rises(ladder(3, 8))
-    _, unlisted = decide(standing_plans([AIXBT], [Round(3, NOW)]), set(), NOW, BOUNDS, PRIORS)
+    _, unlisted = decide(standing_plans([AIXBT], [LatestRound(3, NOW)]), set(), NOW, BOUNDS, PRIORS)
     assert "its value is too small for ranges of their own" in [each.reason for each in unlisted]
 
 
@@ -221,7 +221,7 @@ def test_the_next_round_is_listed_while_bets_on_this_one_are_open() -> None:
     (this,) = made(plans)
     filled = frozenset({this.slot})
     late = this.spec.closes_at - OVERLAP_SECONDS
-    plans = round_plans([BNKR], [Round(VALUE, late)], HOUR, quick=False)
+    plans = round_plans([BNKR], [LatestRound(VALUE, late)], HOUR, quick=False)
     assert made(plans, late - 1, filled) == []
     (following,) = made(plans, late, filled)
     assert following.spec.start_at == this.spec.start_at + HOUR
@@ -263,9 +263,13 @@ def test_virtual_weights_do_not_outweigh_what_a_pot_may_hold(pot_cap: int) -> No
 
 @pytest.mark.parametrize(
     ("last", "said"),
-    [(None, "no value yet"), (Round(0, NOW), "reading is not good"), (Round(VALUE, NOW - 901), "901 s old")],
+    [
+        (None, "no value yet"),
+        (LatestRound(0, NOW), "reading is not good"),
+        (LatestRound(VALUE, NOW - 901), "901 s old"),
+    ],
 )
-def test_nothing_is_listed_on_a_feed_without_a_fresh_value(last: Round | None, said: str) -> None:
+def test_nothing_is_listed_on_a_feed_without_a_fresh_value(last: LatestRound | None, said: str) -> None:
     listings, unlisted = decide(standing_plans([BNKR], [last]), set(), NOW, BOUNDS, PRIORS)
     assert listings == []
     assert all(said in each.reason for each in unlisted)

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from keeper.stock.sessions import Family, NotNow, Window, daily_window, sessions_around, weekly_window
+from keeper.stock.sessions import Family, MarketWindow, NotNow, daily_window, sessions_around, weekly_window
 
 DAILY_LEAD, WEEKLY_LEAD = 18 * 3600, 72 * 3600
 
@@ -15,11 +15,11 @@ def at(text: str) -> int:
     return int(datetime.strptime(text, "%Y-%m-%d %H:%M").replace(tzinfo=UTC).timestamp())
 
 
-def daily(now: str) -> Window | NotNow:
+def daily(now: str) -> MarketWindow | NotNow:
     return daily_window(sessions_around(at(now)), at(now), DAILY_LEAD)
 
 
-def weekly(now: str) -> Window | NotNow:
+def weekly(now: str) -> MarketWindow | NotNow:
     return weekly_window(sessions_around(at(now)), at(now), WEEKLY_LEAD)
 
 
@@ -49,7 +49,7 @@ def weekly(now: str) -> Window | NotNow:
     ],
 )
 def test_the_daily_window_is_the_next_session(now: str, strike: str, final: str) -> None:
-    assert daily(now) == Window(Family.DAILY, at(strike), at(final))
+    assert daily(now) == MarketWindow(Family.DAILY, at(strike), at(final))
 
 
 @pytest.mark.parametrize(
@@ -97,8 +97,8 @@ def test_a_bell_that_is_about_to_ring_is_left_for_the_next_one() -> None:
 )
 def test_the_weekly_window_is_the_first_open_to_the_last_close(now: str, strike: str, final: str) -> None:
     found = weekly(now)
-    assert found == Window(Family.WEEKLY, at(strike), at(final))
-    assert isinstance(found, Window)
+    assert found == MarketWindow(Family.WEEKLY, at(strike), at(final))
+    assert isinstance(found, MarketWindow)
     assert found.final - found.strike <= 8 * 86_400, "the lister takes no longer window"
 
 

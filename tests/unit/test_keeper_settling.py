@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from core.feeds.rounds import Problem, Status
+from core.feeds.rounds import RoundProblem, Status
 from keeper.opinions import Opinions
 from keeper.sightings import Sighting
 from keeper.stock.settling import Facts, Settle, Wait, decide
@@ -116,12 +116,12 @@ def test_rounds_are_named_where_they_are_proven() -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"strike_problem": Problem.NO_ROUND}, "no strike reading can be proven (no round)"),
-        ({"final_problem": Problem.NO_FEED}, "no final reading can be proven (no feed)"),
-        ({"final_problem": Problem.TOO_MANY_PHASES}, "too many phases"),
+        ({"strike_problem": RoundProblem.NO_ROUND}, "no strike reading can be proven (no round)"),
+        ({"final_problem": RoundProblem.NO_FEED}, "no final reading can be proven (no feed)"),
+        ({"final_problem": RoundProblem.TOO_MANY_PHASES}, "too many phases"),
     ],
 )
-def test_a_wait_says_what_is_missing(changes: dict[str, Problem], said: str) -> None:
+def test_a_wait_says_what_is_missing(changes: dict[str, RoundProblem], said: str) -> None:
     decision = at(Status.BAD_PROOF, 3600, **changes)
     assert isinstance(decision, Wait)
     assert said in decision.reason

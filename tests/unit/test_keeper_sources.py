@@ -13,12 +13,12 @@ from aiohttp import web
 from core.errors import ConfigError
 from keeper.sources import http, simulated
 from keeper.sources.agreement import Bounds, agree, check_move, check_time
-from keeper.sources.sample import ONE, Refused, Round, Sample, Why, dollars, units
+from keeper.sources.sample import ONE, LatestRound, Sample, SampleRefused, Why, dollars, units
 from keeper.sources.settings import ChainlinkSource, HttpSource, load_sources
 
 NOW = 1_800_000_000
 BOUNDS = Bounds(lowest=10 * ONE, highest=1_000 * ONE, max_move_bps=3_000, agree_within_bps=200)
-DOWN = Refused(Why.DOWN, "b is down")
+DOWN = SampleRefused(Why.DOWN, "b is down")
 
 
 def said(value: int, source: str = "a", at: int = NOW) -> Sample:
@@ -26,7 +26,7 @@ def said(value: int, source: str = "a", at: int = NOW) -> Sample:
 
 
 def why(work: Callable[[], object]) -> Why:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(SampleRefused) as refused:
         work()
     assert refused.value.message
     return refused.value.why
@@ -48,7 +48,7 @@ def why(work: Callable[[], object]) -> Why:
         ([said(100), said(200, "b"), said(400, "c")], [], Why.DISAGREE),
     ],
 )
-def test_doubt_posts_nothing(samples: list[Sample], refusals: list[Refused], refused: Why) -> None:
+def test_doubt_posts_nothing(samples: list[Sample], refusals: list[SampleRefused], refused: Why) -> None:
     assert why(lambda: agree(samples, refusals, BOUNDS)) is refused
 
 
@@ -60,10 +60,10 @@ def test_doubt_posts_nothing(samples: list[Sample], refusals: list[Refused], ref
         ([said(102), said(100, "b")], [], 100),
         ([said(100), said(101, "b"), said(900, "c")], [], 100),  # the closest pair outvotes the third
         ([said(100), said(150, "b"), said(151, "c")], [], 150),
-        ([said(100), said(101, "b")], [Refused(Why.LATE, "c is late")], 100),
+        ([said(100), said(101, "b")], [SampleRefused(Why.LATE, "c is late")], 100),
     ],
 )
-def test_what_agrees_is_believed(samples: list[Sample], refusals: list[Refused], value: int) -> None:
+def test_what_agrees_is_believed(samples: list[Sample], refusals: list[SampleRefused], value: int) -> None:
     assert agree(samples, refusals, BOUNDS).value == value * ONE
 
 
@@ -75,15 +75,15 @@ def test_an_agreement_is_as_old_as_its_older_half() -> None:
     ("last", "value", "agreed", "believed"),
     [
         (None, 900, False, True),
-        (Round(100 * ONE, NOW - 60), 130, False, True),
-        (Round(100 * ONE, NOW - 60), 131, False, False),
-        (Round(100 * ONE, NOW - 60), 70, False, True),
-        (Round(100 * ONE, NOW - 60), 69, False, False),
-        (Round(100 * ONE, NOW - 60), 500, True, True),  # two sources agree on the leap
-        (Round(-5, NOW - 60), 500, False, True),  # a broken round says nothing about the next
+        (LatestRound(100 * ONE, NOW - 60), 130, False, True),
+        (LatestRound(100 * ONE, NOW - 60), 131, False, False),
+        (LatestRound(100 * ONE, NOW - 60), 70, False, True),
+        (LatestRound(100 * ONE, NOW - 60), 69, False, False),
+        (LatestRound(100 * ONE, NOW - 60), 500, True, True),  # two sources agree on the leap
+        (LatestRound(-5, NOW - 60), 500, False, True),  # a broken round says nothing about the next
     ],
 )
-def test_a_single_source_cannot_leap(last: Round | None, value: int, agreed: bool, believed: bool) -> None:
+def test_a_single_source_cannot_leap(last: LatestRound | None, value: int, agreed: bool, believed: bool) -> None:
     def work() -> Sample:
         return check_move(said(value), last, BOUNDS, agreed=agreed)
 
@@ -100,12 +100,12 @@ def test_a_single_source_cannot_leap(last: Round | None, value: int, agreed: boo
         (NOW - 600, None, None),
         (NOW - 601, None, Why.LATE),
         (NOW + 1, None, Why.ABSURD),
-        (NOW, Round(ONE, NOW - 1), None),
-        (NOW, Round(ONE, NOW), Why.LATE),
-        (NOW - 5, Round(ONE, NOW), Why.LATE),
+        (NOW, LatestRound(ONE, NOW - 1), None),
+        (NOW, LatestRound(ONE, NOW), Why.LATE),
+        (NOW - 5, LatestRound(ONE, NOW), Why.LATE),
     ],
 )
-def test_only_what_the_feed_can_take(observed_at: int, last: Round | None, refused: Why | None) -> None:
+def test_only_what_the_feed_can_take(observed_at: int, last: LatestRound | None, refused: Why | None) -> None:
     def work() -> Sample:
         return check_time(said(100, at=observed_at), last, NOW, 600)
 
@@ -209,7 +209,7 @@ async def test_an_answer_in_doubt_is_refused(
     async def answer(_: web.Request) -> web.Response:
         return web.Response(status=status, text=body)
 
-    with pytest.raises(Refused) as found:
+    with pytest.raises(SampleRefused) as found:
         await asked(await served(answer), **changes)
     assert found.value.why is refused
 
@@ -221,10 +221,10 @@ async def test_silence_is_late_and_nobody_is_down(served: Callable[[Answer], Awa
         await asyncio.sleep(5)
         return web.Response(text="{}")
 
-    with pytest.raises(Refused) as late:
+    with pytest.raises(SampleRefused) as late:
         await asked(await served(answer), timeout_seconds=0.1)
     assert late.value.why is Why.LATE
-    with pytest.raises(Refused) as down:
+    with pytest.raises(SampleRefused) as down:
         await asked("http://127.0.0.1:9/v")
     assert down.value.why is Why.DOWN
 
@@ -236,7 +236,7 @@ def walk(seed: str, steps: int, every: int = 15) -> list[int]:
     home = simulated.first_value("BNKR/market_cap")
     value, now, seen = home, NOW, []
     for _ in range(steps):
-        value = simulated.step(Round(value, now), home, seed, "BNKR/market_cap", now + every)
+        value = simulated.step(LatestRound(value, now), home, seed, "BNKR/market_cap", now + every)
         now += every
         seen.append(value)
     return seen
@@ -258,7 +258,7 @@ def test_the_walk_moves_and_stays_near_home() -> None:
 
 def test_a_walk_begins_where_its_feed_has_nothing() -> None:
     assert simulated.sample(None, 1, "s", "VIRTUAL/market_cap", NOW) == Sample(915_000_000 * ONE, NOW, "simulated")
-    assert simulated.step(Round(1, NOW), 1, "s", "k", NOW + 1) >= 1
+    assert simulated.step(LatestRound(1, NOW), 1, "s", "k", NOW + 1) >= 1
 
 
 # ---------------------------------------------------------------- the file

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.agent.bet import market_key
-from core.agent.book import Kind
+from core.agent.book import MarketKind
 from core.agent.document import ID_PATTERN, MAX_ID, Metadata, Specification, described, id_of, rendered
-from core.agent.words import Observed, duration, interval, moment, outcomes_of, usd_label
+from core.agent.words import FeedSubject, duration, interval, moment, outcomes_of, usd_label
 from core.feeds.words import Computed, every
 from tests.support.pool_feeds import pool_feed
 
@@ -30,7 +30,7 @@ def at(clock: str) -> int:
 
 
 ROUND = Specification(
-    kind=Kind.DIRECTION,
+    kind=MarketKind.DIRECTION,
     feed=FEED,
     target=0,
     bounds=(),
@@ -47,7 +47,7 @@ ROUND = Specification(
 )
 TOUCH = replace(
     ROUND,
-    kind=Kind.THRESHOLD,
+    kind=MarketKind.THRESHOLD,
     target=83 * MILLION + 400_000 * ONE,
     early_resolvable=True,
     published=False,
@@ -55,7 +55,7 @@ TOUCH = replace(
     early_from=at("22T15:00:20"),
     settles_after=at("22T16:10:00"),
 )
-LADDER = replace(ROUND, kind=Kind.RANGE, start_at=0, bounds=(80 * MILLION, 85 * MILLION, 85 * MILLION + 1))
+LADDER = replace(ROUND, kind=MarketKind.RANGE, start_at=0, bounds=(80 * MILLION, 85 * MILLION, 85 * MILLION + 1))
 
 
 # ---------------------------------------------------------------- words
@@ -150,7 +150,7 @@ def test_of_a_feed_with_one_pool_one_pool_is_spoken() -> None:
 
 
 def test_sides_of_a_range_say_which_bound_belongs_where() -> None:
-    sides = outcomes_of(Kind.RANGE, LADDER.bounds)
+    sides = outcomes_of(MarketKind.RANGE, LADDER.bounds)
     assert [each.key for each in sides] == [
         "under-80m",
         "80m-to-85m",
@@ -221,24 +221,24 @@ def test_another_specification_has_another_id() -> None:
         ]
     many += [replace(ROUND, start_at=ROUND.start_at + 1), replace(ROUND, start_at=ROUND.start_at - 86_400)]
     many += [replace(TOUCH, target=TOUCH.target + 1), replace(LADDER, bounds=(80 * MILLION, 85 * MILLION))]
-    ids = [id_of(each, Observed(key)) for each in many for key in (KEY, "AIXBT/market_cap", "BNKR/price")]
+    ids = [id_of(each, FeedSubject(key)) for each in many for key in (KEY, "AIXBT/market_cap", "BNKR/price")]
     assert len(set(ids)) == len(ids)
 
 
 @given(
-    st.sampled_from(list(Kind)),
+    st.sampled_from(list(MarketKind)),
     st.integers(0, 2**255 - 1),
     st.lists(st.integers(1, 2**255 - 1), min_size=1, max_size=7, unique=True),
     st.tuples(*[st.integers(0, 2**64 - 1)] * 7),
     st.booleans(),
 )
 def test_every_specification_can_be_said(
-    kind: Kind, target: int, bounds: list[int], times: tuple[int, ...], early: bool
+    kind: MarketKind, target: int, bounds: list[int], times: tuple[int, ...], early: bool
 ) -> None:
     import re
 
     opens, closes, start, ends, begin, settles, voids = times
-    levels = tuple(sorted(bounds)) if kind is Kind.RANGE else ()
+    levels = tuple(sorted(bounds)) if kind is MarketKind.RANGE else ()
     spec = Specification(
         kind, FEED, target, levels, early, not early, 1, opens, closes, start, ends, begin, settles, voids
     )
@@ -256,7 +256,7 @@ def test_every_specification_can_be_said(
 
 def test_a_market_under_the_key_of_another_id_is_shown_by_its_key() -> None:
     """The id says 100 million, the specification 83.4: the hash of a lie is a fine key, and is shown as a key."""
-    lie = id_of(replace(TOUCH, target=100 * MILLION), Observed(KEY))
+    lie = id_of(replace(TOUCH, target=100 * MILLION), FeedSubject(KEY))
     words = described(market_key(lie), TOUCH, KEY)
     assert words.id == "0x" + market_key(lie).hex()
     assert not words.known

@@ -14,8 +14,8 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from core.agent.book import Kind, Reading, Terms, decide
-from core.feeds.cost import Source, moved
+from core.agent.book import DecidingTerms, MarketKind, Reading, decide
+from core.feeds.cost import PricedPool, moved
 from core.feeds.uniswap import Pool, sqrt_price_at
 from tests.support.pool_attacker import KINDS, STEPS, Attacks, Curves, Outcome, Step, pool_of, tried, watched
 
@@ -79,7 +79,7 @@ def test_the_model_is_the_exact_pool_swap_by_swap() -> None:
         unit = 0.0
         for step in course.steps:
             now += seconds
-            natural = Source("", pool, 1e-18, 1e-18)
+            natural = PricedPool("", pool, 1e-18, 1e-18)
             unit = unit or natural.phi * natural.depth()
             if step.before != step.after:
                 spent += _pushed(pool, step, now, bool(attacks.arbitraged[0])) / unit
@@ -105,12 +105,12 @@ def _pushed(pool: Pool, step: Step, now: int, arbitraged: bool) -> float:
     """What one push costs on the exact pool, in its own dollars."""
     elsewhere, before, after = step.elsewhere, step.before, step.after
     _bring(pool, elsewhere + before, now)
-    fair = Source("", pool.copy(), 1e-18 * np.exp(elsewhere), 1e-18)
+    fair = PricedPool("", pool.copy(), 1e-18 * np.exp(elsewhere), 1e-18)
     if arbitraged:
         return fair.lost(*pool.copy().swap_to(moved(sqrt_price_at(0), elsewhere + after), now)[:2])
     rest = fair.pool.copy()
     rest.swap_to(moved(sqrt_price_at(0), elsewhere), now)
-    still = Source("", rest, fair.usd0, fair.usd1)
+    still = PricedPool("", rest, fair.usd0, fair.usd1)
     here = still.cheapest_held(before) if before else 0.0
     return still.cheapest_held(after) - (here if before * after > 0 else 0.0)
 
@@ -119,7 +119,7 @@ def _decided(reading: float, edge: float) -> bool:
     """What the settlement makes of the reading: a market cap of 100 million at price 1, in 8 decimals."""
     cap = 100_000_000 * 10**8
     target, answer = round(cap * np.exp(edge)), round(cap * np.exp(reading))
-    terms = Terms(Kind.THRESHOLD, target, (), False, False, 600, 0, 1_000, 0, 1_000, 9_000)
+    terms = DecidingTerms(MarketKind.THRESHOLD, target, (), False, False, 600, 0, 1_000, 0, 1_000, 9_000)
     return decide(terms, Reading(answer, 1_000)).winner == 0
 
 

@@ -10,7 +10,7 @@ from core.feeds.cost import (
     BLOCK_SECONDS,
     FULL_REACH,
     SECONDS_PER_YEAR,
-    Source,
+    PricedPool,
     cap_factor,
     least_window,
     pot_cap,
@@ -25,17 +25,17 @@ HALF_HOUR = 1_800
 E18 = 10**18
 
 
-def everywhere(dollars: int, fee_pips: int = 3_000) -> Source:
-    return Source("", pool_of(fee_pips, False, dollars * E18 // 2), 1 / E18, 1 / E18)
+def everywhere(dollars: int, fee_pips: int = 3_000) -> PricedPool:
+    return PricedPool("", pool_of(fee_pips, False, dollars * E18 // 2), 1 / E18, 1 / E18)
 
 
-def within(dollars: int, ticks: int, rest: int = 0) -> Source:
+def within(dollars: int, ticks: int, rest: int = 0) -> PricedPool:
     """All liquidity so near the price, but for `rest` of it, in dollars of the same size, which is everywhere."""
     pool = Pool.at(sqrt_price_at(0), 3_000, 60, 1)
     pool.mint(-ticks, ticks, dollars * E18, 1)
     if rest:
         pool.mint(-887_220, 887_220, rest * E18, 1)
-    return Source("", pool, 1 / E18, 1 / E18)
+    return PricedPool("", pool, 1 / E18, 1 / E18)
 
 
 def test_half_a_percent_on_a_million_costs_seven_dollars_while_nobody_arbitrages() -> None:

@@ -10,18 +10,18 @@ import pytest
 from core.agent.fixed import WAD, exp_wad
 from core.feeds.pool_feed import (
     MAX_ANSWER,
-    FeedTerms,
     NotRecordedYet,
     Observation,
-    Pool,
+    PoolFeedTerms,
+    PoolSource,
+    PoolState,
     Quality,
-    Source,
     market_cap,
     measure,
     reading_at,
 )
 
-ONE = FeedTerms((Source(base_is_token0=True, reference_liquidity=10**17),), 10**24, 6, 1_800, 60, 600)
+ONE = PoolFeedTerms((PoolSource(base_is_token0=True, reference_liquidity=10**17),), 10**24, 6, 1_800, 60, 600)
 PRECISION = Decimal("1e-16")
 
 
@@ -56,9 +56,9 @@ def test_what_does_not_fit_is_out_of_range() -> None:
     assert MAX_ANSWER * 0.99 < largest <= MAX_ANSWER
 
 
-def pool(liquidity: int) -> Pool:
+def pool(liquidity: int) -> PoolState:
     start = Observation(10_000, 0, 0)
-    return Pool([start, start.then(13_000, -276_324, liquidity)], -276_300, liquidity)
+    return PoolState([start, start.then(13_000, -276_324, liquidity)], -276_300, liquidity)
 
 
 def test_a_reading_is_refused_for_what_the_pool_lacks() -> None:

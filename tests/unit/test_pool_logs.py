@@ -11,7 +11,7 @@ from eth_utils.crypto import keccak
 
 from core.contracts.events.pool import POOL_EVENTS, Initialized, LiquidityMoved, PoolChange, Swapped
 from core.feeds import uniswap
-from core.feeds.pool_feed import Observation, Pool, Window
+from core.feeds.pool_feed import Observation, PoolState, PoolWindow
 from core.feeds.pool_logs import pool_from_logs
 from core.feeds.uniswap.ticks import sqrt_price_at
 
@@ -76,14 +76,14 @@ class Played:
         self.pool.swap(zero_for_one, amount, self.now, limit)
         self.logs.append((self.now, Swapped(self.pool.liquidity, self.pool.tick)))
 
-    def remembered(self) -> Pool:
+    def remembered(self) -> PoolState:
         """As its ring has it."""
         ring = [each for each in self.pool.history.ring if each is not None]
         kept = [Observation(each.at, each.tick, each.seconds_per_liquidity) for each in ring]
-        return Pool(kept, self.pool.tick, self.pool.liquidity)
+        return PoolState(kept, self.pool.tick, self.pool.liquidity)
 
 
-def told(window: Window) -> tuple[int, int, int, int]:
+def told(window: PoolWindow) -> tuple[int, int, int, int]:
     """What a reading follows from."""
     return window.ticks, window.seconds_per_liquidity, window.liquidity(WINDOW), window.quiet
 
@@ -121,7 +121,7 @@ def test_nothing_is_told_by_logs_that_may_not_have_written() -> None:
     assert pool_from_logs([(BEGIN, Swapped(5, 100)), (BEGIN + 9, Swapped(6, 100))]) is None  # the tick stood still
     assert pool_from_logs([(BEGIN, LiquidityMoved(0, 200, 5)), (BEGIN + 9, LiquidityMoved(0, 200, 5))]) is None
     made = pool_from_logs([(BEGIN, Swapped(5, 100)), (BEGIN + 9, Swapped(6, 101))])
-    assert made == Pool([Observation(BEGIN + 9, 0, 0)], 101, 6)
+    assert made == PoolState([Observation(BEGIN + 9, 0, 0)], 101, 6)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from core.contracts.deployments import load_deployment, write_deployment
 from core.money import USD
 from scripts._deploy.caps import Borne, evidence_of, judged, with_evidence
-from scripts._deploy.session import Refused
+from scripts._deploy.session import ScriptRefused
 from tests.support.pool_feeds import pool_feed
 
 FOLDER = Path(__file__).resolve().parents[2] / "deployments"
@@ -28,7 +28,7 @@ def test_a_cap_that_the_pools_bear_is_plain(local: bool) -> None:
 
 @pytest.mark.parametrize("found", [Borne(CAP - 1, ""), Borne(0, ""), UNTOLD])
 def test_more_needs_evidence_where_the_money_is_real(found: Borne) -> None:
-    with pytest.raises(Refused, match="say with --evidence"):
+    with pytest.raises(ScriptRefused, match="say with --evidence"):
         judged(FEED, found, local=False, evidence=None)
     assert "on this evidence, which the deployment file names: ipfs://x" in judged(
         FEED, found, local=False, evidence="ipfs://x"
@@ -51,10 +51,10 @@ def test_a_file_is_named_with_its_hash(tmp_path: Path) -> None:
     assert evidence_of(str(file)) == f"arbitrage.md sha256:{digest}"
     assert evidence_of("https://example.org/a") == "https://example.org/a"
     for given in ("http://example.org/a", "because", str(tmp_path), str(tmp_path / "none")):
-        with pytest.raises(Refused, match="cannot be read"):
+        with pytest.raises(ScriptRefused, match="cannot be read"):
             evidence_of(given)
     file.write_text(" \n")
-    with pytest.raises(Refused, match="empty"):
+    with pytest.raises(ScriptRefused, match="empty"):
         evidence_of(str(file))
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.agent.book import Kind
+from core.agent.book import MarketKind
 from core.agent.prior import AVERAGE_WEIGHT, UNSURE, YEAR, WeightBounds, weights_for
 
 LIMITS = WeightBounds(10**6, 10**9)
@@ -36,7 +36,7 @@ def walk(random: Random, seconds: int, volatility: float, steps: int) -> list[fl
 
 
 @given(
-    st.sampled_from(Kind),
+    st.sampled_from(MarketKind),
     st.integers(1, 10**20),
     st.integers(0, 10 * MONTH),
     st.floats(0.01, 5),
@@ -46,7 +46,7 @@ def walk(random: Random, seconds: int, volatility: float, steps: int) -> list[fl
     st.one_of(st.none(), st.floats(0, 1)),
 )
 def test_weights_add_up_exactly_within_their_bounds(
-    kind: Kind,
+    kind: MarketKind,
     value: int,
     seconds: int,
     volatility: float,
@@ -55,7 +55,7 @@ def test_weights_add_up_exactly_within_their_bounds(
     maximum: int,
     early: float | None,
 ) -> None:
-    outcomes = len(bounds) + 1 if kind is Kind.RANGE else 2
+    outcomes = len(bounds) + 1 if kind is MarketKind.RANGE else 2
     weights = weights_for(
         kind,
         outcomes,
@@ -64,7 +64,7 @@ def test_weights_add_up_exactly_within_their_bounds(
         seconds=seconds,
         volatility=volatility,
         target=bounds[0],
-        bounds=bounds if kind is Kind.RANGE else (),
+        bounds=bounds if kind is MarketKind.RANGE else (),
         early_seconds=None if early is None else int(early * seconds),
     )
     assert len(weights) == outcomes
@@ -74,16 +74,16 @@ def test_weights_add_up_exactly_within_their_bounds(
 
 def test_a_direction_is_a_fair_coin_and_so_is_what_nothing_is_known_about() -> None:
     alike = (AVERAGE_WEIGHT, AVERAGE_WEIGHT)
-    assert weights_for(Kind.DIRECTION, 2, LIMITS, value=VALUE, seconds=MONTH) == alike
-    assert weights_for(Kind.THRESHOLD, 2, LIMITS, target=1) == alike
-    assert weights_for(Kind.RANGE, 3, LIMITS, bounds=(1, 2)) == (AVERAGE_WEIGHT,) * 3
+    assert weights_for(MarketKind.DIRECTION, 2, LIMITS, value=VALUE, seconds=MONTH) == alike
+    assert weights_for(MarketKind.THRESHOLD, 2, LIMITS, target=1) == alike
+    assert weights_for(MarketKind.RANGE, 3, LIMITS, bounds=(1, 2)) == (AVERAGE_WEIGHT,) * 3
 
 
 @pytest.mark.parametrize("target", [0.7, 0.95, 1.0, 1.05, 1.4])
 def test_a_threshold_at_its_end_is_as_likely_as_a_simulation_says(target: float) -> None:
     random = Random(5)
     ends = [walk(random, MONTH, 0.8, 1)[-1] for _ in range(20_000)]
-    weights = weights_for(Kind.THRESHOLD, 2, LIMITS, value=VALUE, seconds=MONTH, target=int(VALUE * target))
+    weights = weights_for(MarketKind.THRESHOLD, 2, LIMITS, value=VALUE, seconds=MONTH, target=int(VALUE * target))
     assert shares(weights)[0] == pytest.approx(stated(sum(end >= target for end in ends) / len(ends)), abs=0.012)
 
 
@@ -95,7 +95,7 @@ def test_an_early_threshold_is_as_likely_as_a_simulation_says(target: float, beg
         path = walk(random, MONTH, 0.8, steps)
         touched += any(value >= target for value in path[begins * steps // MONTH :])
     weights = weights_for(
-        Kind.THRESHOLD, 2, LIMITS, value=VALUE, seconds=MONTH, target=int(VALUE * target), early_seconds=begins
+        MarketKind.THRESHOLD, 2, LIMITS, value=VALUE, seconds=MONTH, target=int(VALUE * target), early_seconds=begins
     )
     assert shares(weights)[0] == pytest.approx(stated(touched / rounds), abs=0.035)
 
@@ -104,7 +104,7 @@ def test_a_range_is_as_likely_as_a_simulation_says() -> None:
     random, bounds = Random(7), (0.8, 0.95, 1.05, 1.3)
     ends = [walk(random, MONTH, 0.8, 1)[-1] for _ in range(20_000)]
     weights = weights_for(
-        Kind.RANGE, 5, LIMITS, value=VALUE, seconds=MONTH, bounds=[int(VALUE * bound) for bound in bounds]
+        MarketKind.RANGE, 5, LIMITS, value=VALUE, seconds=MONTH, bounds=[int(VALUE * bound) for bound in bounds]
     )
     for outcome, share in enumerate(shares(weights)):
         part = sum(sum(end >= bound for bound in bounds) == outcome for end in ends) / len(ends)
@@ -114,7 +114,9 @@ def test_a_range_is_as_likely_as_a_simulation_says() -> None:
 def test_touching_is_likelier_than_ending_there_and_certain_where_it_is_already() -> None:
     def yes(target: float, early: int | None) -> float:
         level = int(VALUE * target)
-        weights = weights_for(Kind.THRESHOLD, 2, LIMITS, value=VALUE, seconds=MONTH, target=level, early_seconds=early)
+        weights = weights_for(
+            MarketKind.THRESHOLD, 2, LIMITS, value=VALUE, seconds=MONTH, target=level, early_seconds=early
+        )
         return shares(weights)[0]
 
     for target in (1.1, 1.3, 2.0):
@@ -124,11 +126,11 @@ def test_touching_is_likelier_than_ending_there_and_certain_where_it_is_already(
 
 def test_what_is_all_but_impossible_still_weighs_the_minimum() -> None:
     limits = WeightBounds(2 * 10**6, 15 * 10**6)
-    weights = weights_for(Kind.THRESHOLD, 2, limits, value=VALUE, seconds=3_600, target=100 * VALUE)
+    weights = weights_for(MarketKind.THRESHOLD, 2, limits, value=VALUE, seconds=3_600, target=100 * VALUE)
     assert weights == (20 * 10**6 - 15 * 10**6, 15 * 10**6)
 
 
 @pytest.mark.parametrize("limits", [WeightBounds(11 * 10**6, 10**9), WeightBounds(1, 9 * 10**6)])
 def test_bounds_that_no_average_fits_are_refused(limits: WeightBounds) -> None:
     with pytest.raises(ValueError, match="an average of"):
-        weights_for(Kind.DIRECTION, 2, limits)
+        weights_for(MarketKind.DIRECTION, 2, limits)

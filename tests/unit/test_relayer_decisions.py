@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from core.chain import RpcErrorKind
 from core.outbox import LaneStatus
-from core.outbox.states import TRANSITIONS, IntentState, Outcome, settled_state
+from core.outbox.states import TRANSITIONS, IntentState, MinedOutcome, settled_state
 from relayer.fees import FeeMarket, FeePolicy, bump, expected_price, quote
-from relayer.flight import Attempt, Flight, Line, Patience, Step, next_step, nonce_was_taken
-from relayer.gate import Standing, gate
+from relayer.flight import Attempt, Flight, FlightStep, LaneQueue, Patience, next_step, nonce_was_taken
+from relayer.gate import LaneStanding, gate
 from relayer.nonces import Reconciled, drift, reconcile
 from relayer.preflight import fate, refused_unasked, with_margin
 from relayer.rows import Candidate
@@ -131,8 +131,8 @@ def flight(**changes: object) -> Flight:
     return replace(made, **changes)  # type: ignore[arg-type]
 
 
-def line(**changes: object) -> Line:
-    made = Line(latest=7, pending=8, now=101.0, chain_time=1_000, stuck_seconds=0, stuck_blocks=0, market=MARKET)
+def line(**changes: object) -> LaneQueue:
+    made = LaneQueue(latest=7, pending=8, now=101.0, chain_time=1_000, stuck_seconds=0, stuck_blocks=0, market=MARKET)
     return replace(made, **changes)  # type: ignore[arg-type]
 
 
@@ -143,63 +143,74 @@ CANCEL = Attempt(b"c" * 32, b"raw", Fees(240, 12), 21_000, is_cancel=True)
 @pytest.mark.parametrize(
     ("given_flight", "given_line", "expected"),
     [
-        pytest.param(flight(), line(), Step.KEEP, id="just sent and in the pool"),
-        pytest.param(flight(nonce=9), line(now=200.0, pending=10), Step.KEEP, id="in the pool behind others"),
-        pytest.param(flight(nonce=9), line(now=104.0, pending=9), Step.RESEND, id="not in the pool"),
-        pytest.param(flight(nonce=9), line(now=103.9, pending=9), Step.KEEP, id="not in the pool, but only just sent"),
-        pytest.param(flight(last_sent_at=None), line(), Step.RESEND, id="never sent"),
-        pytest.param(flight(), line(now=105.0), Step.RESEND, id="first of the line: sent again in case"),
+        pytest.param(flight(), line(), FlightStep.KEEP, id="just sent and in the pool"),
+        pytest.param(flight(nonce=9), line(now=200.0, pending=10), FlightStep.KEEP, id="in the pool behind others"),
+        pytest.param(flight(nonce=9), line(now=104.0, pending=9), FlightStep.RESEND, id="not in the pool"),
         pytest.param(
-            flight(), line(now=103.0, stuck_seconds=15, stuck_blocks=2), Step.BUMP, id="blocks come and pass it by"
+            flight(nonce=9), line(now=103.9, pending=9), FlightStep.KEEP, id="not in the pool, but only just sent"
+        ),
+        pytest.param(flight(last_sent_at=None), line(), FlightStep.RESEND, id="never sent"),
+        pytest.param(flight(), line(now=105.0), FlightStep.RESEND, id="first of the line: sent again in case"),
+        pytest.param(
+            flight(),
+            line(now=103.0, stuck_seconds=15, stuck_blocks=2),
+            FlightStep.BUMP,
+            id="blocks come and pass it by",
         ),
         pytest.param(
-            flight(), line(now=103.0, stuck_seconds=60, stuck_blocks=1), Step.KEEP, id="no blocks come: not its fault"
+            flight(),
+            line(now=103.0, stuck_seconds=60, stuck_blocks=1),
+            FlightStep.KEEP,
+            id="no blocks come: not its fault",
         ),
         pytest.param(
             flight(nonce=9),
             line(now=103.0, pending=10, stuck_seconds=60, stuck_blocks=9),
-            Step.KEEP,
+            FlightStep.KEEP,
             id="behind the first: waits for it",
         ),
         pytest.param(
             flight(nonce=9),
             line(now=105.0, pending=10, stuck_blocks=2, market=FeeMarket(211, 1)),
-            Step.BUMP,
+            FlightStep.BUMP,
             id="below the base fee: no block can hold it, wherever it stands",
         ),
         pytest.param(
             flight(),
             line(now=102.0, stuck_blocks=1, market=FeeMarket(211, 1)),
-            Step.KEEP,
+            FlightStep.KEEP,
             id="below the base fee for one block only",
         ),
         pytest.param(
             flight(replaced_at=99.0),
             line(now=102.0, stuck_blocks=5, market=FeeMarket(211, 1)),
-            Step.KEEP,
+            FlightStep.KEEP,
             id="below the base fee, and replaced a moment ago",
         ),
         pytest.param(
             flight(replaced_at=99.0),
             line(now=103.0, stuck_seconds=60, stuck_blocks=9),
-            Step.KEEP,
+            FlightStep.KEEP,
             id="stuck, and replaced a moment ago",
         ),
-        pytest.param(flight(not_after=999), line(), Step.CANCEL, id="past its time on the chain's clock"),
-        pytest.param(flight(not_after=1_000), line(), Step.KEEP, id="just in time"),
-        pytest.param(flight(doomed=("gas_limit", "too much")), line(), Step.CANCEL, id="no node can take it"),
+        pytest.param(flight(not_after=999), line(), FlightStep.CANCEL, id="past its time on the chain's clock"),
+        pytest.param(flight(not_after=1_000), line(), FlightStep.KEEP, id="just in time"),
+        pytest.param(flight(doomed=("gas_limit", "too much")), line(), FlightStep.CANCEL, id="no node can take it"),
         pytest.param(
-            flight(not_after=999, attempts=[*flight().attempts, CANCEL]), line(), Step.KEEP, id="cancelling already"
+            flight(not_after=999, attempts=[*flight().attempts, CANCEL]),
+            line(),
+            FlightStep.KEEP,
+            id="cancelling already",
         ),
         pytest.param(
             flight(not_after=999, attempts=[*flight().attempts, CANCEL], replaced_at=80.0),
             line(stuck_seconds=20, stuck_blocks=9),
-            Step.BUMP,
+            FlightStep.BUMP,
             id="the cancel itself is stuck",
         ),
     ],
 )
-def test_next_step(given_flight: Flight, given_line: Line, expected: Step) -> None:
+def test_next_step(given_flight: Flight, given_line: LaneQueue, expected: FlightStep) -> None:
     assert next_step(given_flight, given_line, PATIENCE) is expected
 
 
@@ -224,7 +235,7 @@ def test_a_nonce_is_given_up_only_to_a_known_transaction_that_stands(
     assert found is expected
 
 
-STANDING = Standing(
+STANDING = LaneStanding(
     node_down=False,
     base_fee_wei=100,
     fee_cap_wei=1000,
@@ -259,7 +270,7 @@ STANDING = Standing(
         (replace(STANDING, in_flight=9), LaneStatus.READY),
     ],
 )
-def test_gate(standing: Standing, expected: LaneStatus) -> None:
+def test_gate(standing: LaneStanding, expected: LaneStatus) -> None:
     status, sentence = gate(standing)
     assert status is expected
     assert bool(sentence) is (status is not LaneStatus.READY)
@@ -290,11 +301,14 @@ def candidate(**changes: object) -> Candidate:
         (candidate(), None),
         (candidate(not_after=1_000), None),
         (candidate(not_after=999), "expired"),
-        (candidate(depends_on_state=IntentState.MINED, depends_on_outcome=Outcome.SUCCEEDED), None),
-        (candidate(depends_on_state=IntentState.FINAL, depends_on_outcome=Outcome.SUCCEEDED), None),
+        (candidate(depends_on_state=IntentState.MINED, depends_on_outcome=MinedOutcome.SUCCEEDED), None),
+        (candidate(depends_on_state=IntentState.FINAL, depends_on_outcome=MinedOutcome.SUCCEEDED), None),
         (candidate(depends_on_state=IntentState.FAILED, depends_on_outcome=None), "dependency_failed"),
-        (candidate(depends_on_state=IntentState.FAILED, depends_on_outcome=Outcome.REVERTED), "dependency_failed"),
-        (candidate(depends_on_state=IntentState.REPLACED, depends_on_outcome=Outcome.CANCELLED), "dependency_failed"),
+        (candidate(depends_on_state=IntentState.FAILED, depends_on_outcome=MinedOutcome.REVERTED), "dependency_failed"),
+        (
+            candidate(depends_on_state=IntentState.REPLACED, depends_on_outcome=MinedOutcome.CANCELLED),
+            "dependency_failed",
+        ),
     ],
 )
 def test_refused_without_asking_a_node(given_candidate: Candidate, code: str | None) -> None:
@@ -315,7 +329,7 @@ def test_every_state_is_reached_and_every_end_is_left_only_by_a_deep_reorg_or_a_
     for before, after in TRANSITIONS:
         if before.ended:
             assert after is IntentState.SENT or (before, after) == (IntentState.FAILED, IntentState.QUEUED)
-    assert {settled_state(outcome) for outcome in Outcome} == {state for state in IntentState if state.ended}
+    assert {settled_state(outcome) for outcome in MinedOutcome} == {state for state in IntentState if state.ended}
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from api.http import Answer, Operation, Problem, Rendered, Slot, Surface, application
+from api.http import BodySlot, DocumentedAnswer, Operation, Problem, Rendered, Surface, application
 from core.metrics import REGISTRY
 
 BODY = b'{"markets":["' + b"NVDA " * 400 + b'"]}'
@@ -31,7 +31,7 @@ async def door() -> AsyncIterator[tuple[str, int]]:
         return large.response(request)
 
     def operation(path: str, handler: object) -> Operation:
-        return Operation("GET", path, handler, path, {200: Answer("x")}, from_memory=True)  # type: ignore[arg-type]
+        return Operation("GET", path, handler, path, {200: DocumentedAnswer("x")}, from_memory=True)  # type: ignore[arg-type]
 
     surface = Surface(
         "test",
@@ -147,7 +147,7 @@ async def test_every_answer_is_counted_by_its_status(from_memory: bool, status: 
         return web.Response()
 
     path = f"/api/counted/{from_memory}".lower()
-    operation = Operation("GET", path, handler, path, {200: Answer("x")}, from_memory=from_memory)
+    operation = Operation("GET", path, handler, path, {200: DocumentedAnswer("x")}, from_memory=from_memory)
     surface = Surface("test", "Test", "", ("/api/",), (operation,), lambda problem, _id: {"error": problem.code})
     before = counted(operation, status)
     async with TestServer(application([surface])) as server:
@@ -176,7 +176,7 @@ async def test_a_slot_renders_once_for_all_who_wait_and_again_when_its_stamp_cha
         await asyncio.sleep(0.01)
         return str(now).encode()
 
-    slot = Slot(lambda: now, render, CACHE)
+    slot = BodySlot(lambda: now, render, CACHE)
     first = await asyncio.gather(*(slot.get() for _ in range(20)))
     assert {each.body for each in first} == {b"0"}
     assert (await slot.get()) is first[0]
@@ -191,7 +191,7 @@ async def test_a_client_that_leaves_does_not_end_the_rendering_for_others() -> N
         await asyncio.sleep(0.02)
         return b"whole"
 
-    slot = Slot(lambda: 1, render, CACHE)
+    slot = BodySlot(lambda: 1, render, CACHE)
     leaves = asyncio.create_task(slot.get())
     stays = asyncio.create_task(slot.get())
     await asyncio.sleep(0)
@@ -209,7 +209,7 @@ async def test_a_rendering_that_fails_is_tried_again() -> None:
             raise Problem(503, "unavailable", "not yet")
         return b"now"
 
-    slot = Slot(lambda: 1, render, CACHE)
+    slot = BodySlot(lambda: 1, render, CACHE)
     with pytest.raises(Problem):
         await slot.get()
     assert (await slot.get()).body == b"now"

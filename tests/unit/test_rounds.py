@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from core.feeds.rounds import (
     MAX_NUMBER,
-    Head,
-    Outcome,
+    FeedHead,
     Preview,
-    Problem,
-    Reading,
     Reason,
     Round,
+    RoundProblem,
+    RoundReading,
+    SettledOutcome,
     Spec,
     Status,
     in_effect_at,
@@ -44,8 +44,8 @@ def tape(phases: Phases) -> dict[int, Round]:
     }
 
 
-def head(phases: Phases) -> Head:
-    return Head(round_id(len(phases), len(phases[-1])))
+def head(phases: Phases) -> FeedHead:
+    return FeedHead(round_id(len(phases), len(phases[-1])))
 
 
 @settings(max_examples=500, deadline=None)
@@ -57,7 +57,7 @@ def test_finder_and_proof_equal_the_scan(phases: Phases, time: int) -> None:
     reading = run(in_effect_at(head(phases), time), rounds.get)
     assert reading.round == want
     if want is None:
-        assert reading.problem is (Problem.TOO_MANY_PHASES if len(phases) > 8 else Problem.NO_ROUND)
+        assert reading.problem is (RoundProblem.TOO_MANY_PHASES if len(phases) > 8 else RoundProblem.NO_ROUND)
     proven = [
         wanted
         for p in range(len(phases) + 2)
@@ -77,18 +77,20 @@ def test_long_phases_take_few_reads_whatever_the_hint(length: int, time: int, hi
         number = wanted & (2**64 - 1)
         return Round(wanted, number, number * 10) if 1 <= number <= length else None
 
-    reading = run(in_effect_at(Head(round_id(3, hint)), time), read)
+    reading = run(in_effect_at(FeedHead(round_id(3, hint)), time), read)
     want = min(time // 10, length)
     assert (reading.round.number if reading.round else 0) == want
     assert reads <= 32
 
 
 def test_problems() -> None:
-    assert run(in_effect_at(Head(None, has_code=False), 5), tape([[]]).get) == Reading(None, Problem.NO_FEED)
-    assert run(in_effect_at(Head(None), 5), tape([[]]).get) == Reading(None, Problem.LATEST_UNREADABLE)
-    assert run(in_effect_at(Head(7), 5), tape([[]]).get) == Reading(None, Problem.NO_PHASE)
-    assert run(in_effect_at(Head(1 << 80), 5), tape([[]]).get) == Reading(None, Problem.NO_PHASE)
-    assert run(prove_in_effect_at(Head(None), round_id(1, 1), 5), tape([[1]]).get) is None
+    assert run(in_effect_at(FeedHead(None, has_code=False), 5), tape([[]]).get) == RoundReading(
+        None, RoundProblem.NO_FEED
+    )
+    assert run(in_effect_at(FeedHead(None), 5), tape([[]]).get) == RoundReading(None, RoundProblem.LATEST_UNREADABLE)
+    assert run(in_effect_at(FeedHead(7), 5), tape([[]]).get) == RoundReading(None, RoundProblem.NO_PHASE)
+    assert run(in_effect_at(FeedHead(1 << 80), 5), tape([[]]).get) == RoundReading(None, RoundProblem.NO_PHASE)
+    assert run(prove_in_effect_at(FeedHead(None), round_id(1, 1), 5), tape([[1]]).get) is None
 
 
 def test_numbers_end_below_the_last_that_fits() -> None:
@@ -96,10 +98,10 @@ def test_numbers_end_below_the_last_that_fits() -> None:
         return Round(wanted, 1, 1)
 
     for hint in (1, 2**64 - 1):
-        reading = run(in_effect_at(Head(round_id(1, hint)), 5), endless)
+        reading = run(in_effect_at(FeedHead(round_id(1, hint)), 5), endless)
         assert reading.round is not None
         assert reading.round.number == MAX_NUMBER
-    assert run(prove_in_effect_at(Head(round_id(1, 1)), round_id(1, 2**64 - 1), 5), endless) is None
+    assert run(prove_in_effect_at(FeedHead(round_id(1, 1)), round_id(1, 2**64 - 1), 5), endless) is None
 
 
 def test_async_driver_reads_the_same() -> None:
@@ -154,12 +156,12 @@ def test_preview_waits_until_the_final_second_is_over() -> None:
 
 
 def test_what_settles_and_what_it_says() -> None:
-    assert settlement(Status.UP) == (Outcome.UP, Reason.ROUNDS)
-    assert settlement(Status.DOWN) == (Outcome.DOWN, Reason.ROUNDS)
-    assert settlement(Status.FLAT) == (Outcome.FLAT, Reason.FLAT)
-    assert settlement(Status.STALE) == (Outcome.VOID, Reason.STALE)
-    assert settlement(Status.PAUSED) == (Outcome.VOID, Reason.PAUSED)
-    assert settlement(Status.BAD_ANSWER) == (Outcome.VOID, Reason.BAD_ANSWER)
+    assert settlement(Status.UP) == (SettledOutcome.UP, Reason.ROUNDS)
+    assert settlement(Status.DOWN) == (SettledOutcome.DOWN, Reason.ROUNDS)
+    assert settlement(Status.FLAT) == (SettledOutcome.FLAT, Reason.FLAT)
+    assert settlement(Status.STALE) == (SettledOutcome.VOID, Reason.STALE)
+    assert settlement(Status.PAUSED) == (SettledOutcome.VOID, Reason.PAUSED)
+    assert settlement(Status.BAD_ANSWER) == (SettledOutcome.VOID, Reason.BAD_ANSWER)
     assert settlement(Status.NOT_READY) is None
     assert settlement(Status.BAD_PROOF) is None
     assert settling_call(Status.FLAT, SPEC, 201) == "resolveWith"

@@ -15,7 +15,7 @@ from eth_abi.abi import encode
 from eth_utils.crypto import keccak
 
 from core.feeds import rounds
-from core.feeds.rounds import Head, Round, Spec, round_id
+from core.feeds.rounds import FeedHead, Round, Spec, round_id
 
 FORGE_TEST = Path(__file__).parents[1] / "contracts" / "forge" / "rounds" / "RoundMirror.t.sol"
 EPOCH = 1000
@@ -46,9 +46,9 @@ class Tape:
         found = self.stored.get(wanted)
         return found if found is not None and found.updated_at != 0 else None
 
-    def head(self, *, missing_reverts: bool) -> Head:
+    def head(self, *, missing_reverts: bool) -> FeedHead:
         gone = missing_reverts and self.read(self.latest) is None
-        return Head(None if gone else self.latest)
+        return FeedHead(None if gone else self.latest)
 
 
 def draw_answer(draws: Draws) -> int:

@@ -18,9 +18,9 @@ from core.agent.book import (
     NO,
     UP,
     YES,
-    Kind,
+    DecidingTerms,
+    MarketKind,
     Reading,
-    Terms,
     Verdict,
     VoidReason,
     bucket,
@@ -158,15 +158,15 @@ def test_prices_begin_at_the_prior(virtual: list[int], fee_bps: int) -> None:
 # ---------------------------------------------------------------- Results
 
 
-def terms(kind: Kind, *, early: bool = False, bounds: tuple[int, ...] = ()) -> Terms:
-    return Terms(
+def terms(kind: MarketKind, *, early: bool = False, bounds: tuple[int, ...] = ()) -> DecidingTerms:
+    return DecidingTerms(
         kind=kind,
-        target=100 if kind is Kind.THRESHOLD else 0,
+        target=100 if kind is MarketKind.THRESHOLD else 0,
         bounds=bounds,
         early_resolvable=early,
         published=False,
         max_age=MAX_AGE,
-        start_at=START if kind is Kind.DIRECTION else 0,
+        start_at=START if kind is MarketKind.DIRECTION else 0,
         ends_at=ENDS,
         early_from=EARLY if early else 0,
         settles_after=ENDS + (600 if early else 0),
@@ -186,18 +186,20 @@ def terms(kind: Kind, *, early: bool = False, bounds: tuple[int, ...] = ()) -> T
     ],
 )
 def test_threshold(answer: int, updated_at: int, verdict: Verdict) -> None:
-    assert decide(terms(Kind.THRESHOLD), Reading(answer, updated_at)) == verdict
+    assert decide(terms(MarketKind.THRESHOLD), Reading(answer, updated_at)) == verdict
 
 
 def test_threshold_met_before_its_interval_began() -> None:
-    late = Terms(Kind.THRESHOLD, 100, (), True, False, MAX_AGE, 0, ENDS, ENDS - 10, ENDS + 600, ENDS + 10_000)
+    late = DecidingTerms(
+        MarketKind.THRESHOLD, 100, (), True, False, MAX_AGE, 0, ENDS, ENDS - 10, ENDS + 600, ENDS + 10_000
+    )
     assert decide(late, Reading(100, ENDS - 11)) == Verdict(None, VoidReason.MET_BEFORE_START)
     assert decide(late, Reading(100, ENDS - 10)) == Verdict(YES)
     assert decide(late, Reading(99, ENDS - 11)) == Verdict(NO)
 
 
 def test_no_reading_voids() -> None:
-    assert decide(terms(Kind.THRESHOLD), None) == Verdict(None, VoidReason.NO_READING)
+    assert decide(terms(MarketKind.THRESHOLD), None) == Verdict(None, VoidReason.NO_READING)
 
 
 @pytest.mark.parametrize(
@@ -212,8 +214,8 @@ def test_no_reading_voids() -> None:
     ],
 )
 def test_crossings(reading: Reading, now: int, counts: bool) -> None:
-    assert crosses(terms(Kind.THRESHOLD, early=True), reading, now) is counts
-    assert not crosses(terms(Kind.THRESHOLD), reading, now)
+    assert crosses(terms(MarketKind.THRESHOLD, early=True), reading, now) is counts
+    assert not crosses(terms(MarketKind.THRESHOLD), reading, now)
 
 
 @pytest.mark.parametrize(
@@ -221,7 +223,7 @@ def test_crossings(reading: Reading, now: int, counts: bool) -> None:
 )
 def test_buckets(value: int, expected: int) -> None:
     assert bucket((50, 100, 200), value) == expected
-    assert decide(terms(Kind.RANGE, bounds=(50, 100, 200)), Reading(value, ENDS)) == Verdict(expected)
+    assert decide(terms(MarketKind.RANGE, bounds=(50, 100, 200)), Reading(value, ENDS)) == Verdict(expected)
 
 
 @pytest.mark.parametrize(
@@ -237,4 +239,4 @@ def test_buckets(value: int, expected: int) -> None:
     ],
 )
 def test_direction(start: Reading | None, end: Reading, verdict: Verdict) -> None:
-    assert decide(terms(Kind.DIRECTION), end, start) == verdict
+    assert decide(terms(MarketKind.DIRECTION), end, start) == verdict

@@ -16,8 +16,8 @@ from core.agent.book import (
     MAX_VALUE,
     FeedTerms,
     Field,
-    Kind,
     ListingBounds,
+    MarketKind,
     MarketSpec,
     Rule,
     Unlistable,
@@ -32,11 +32,11 @@ POOL_FEED = FeedTerms(memory=1_860, max_age=HOUR, lag=90, pot_cap=50_000 * 10**6
 PUBLISHED = replace(POOL_FEED, published=True)
 WEIGHTS = (10**7, 10**7)
 THRESHOLD = MarketSpec(
-    Kind.THRESHOLD, opens_at=NOW, closes_at=NOW + 10 * HOUR, ends_at=NOW + 24 * HOUR, weights=WEIGHTS, target=100
+    MarketKind.THRESHOLD, opens_at=NOW, closes_at=NOW + 10 * HOUR, ends_at=NOW + 24 * HOUR, weights=WEIGHTS, target=100
 )
 EARLY = replace(THRESHOLD, early_resolvable=True)
-RANGE = replace(THRESHOLD, kind=Kind.RANGE, target=0, bounds=(10, 20), weights=(10**7,) * 3)
-DIRECTION = replace(THRESHOLD, kind=Kind.DIRECTION, target=0, start_at=NOW + 12 * HOUR)
+RANGE = replace(THRESHOLD, kind=MarketKind.RANGE, target=0, bounds=(10, 20), weights=(10**7,) * 3)
+DIRECTION = replace(THRESHOLD, kind=MarketKind.DIRECTION, target=0, start_at=NOW + 12 * HOUR)
 
 
 def refused(spec: MarketSpec, feed: FeedTerms = POOL_FEED, now: int = NOW) -> Unlistable:
@@ -183,24 +183,24 @@ TIMES = st.integers(0, 2 * HOUR)
 
 @st.composite
 def specs(draw: st.DrawFn) -> tuple[MarketSpec, FeedTerms]:
-    kind = draw(st.sampled_from(Kind))
+    kind = draw(st.sampled_from(MarketKind))
     opens = NOW + draw(TIMES) - HOUR
     closes = max(opens, NOW) + draw(TIMES)
     starts = closes + draw(TIMES)
     ends = starts + draw(TIMES)
     lag = draw(st.integers(0, 900))
     feed = FeedTerms(max(1, lag + draw(st.integers(0, 1_000))), HOUR, lag, 10**9, draw(st.booleans()))
-    early = kind is Kind.THRESHOLD and draw(st.booleans())
+    early = kind is MarketKind.THRESHOLD and draw(st.booleans())
     return (
         MarketSpec(
             kind,
             opens,
             closes,
             ends,
-            (10**7,) * (3 if kind is Kind.RANGE else 2),
-            starts if kind is Kind.DIRECTION else 0,
-            100 if kind is Kind.THRESHOLD else 0,
-            (10, 20) if kind is Kind.RANGE else (),
+            (10**7,) * (3 if kind is MarketKind.RANGE else 2),
+            starts if kind is MarketKind.DIRECTION else 0,
+            100 if kind is MarketKind.THRESHOLD else 0,
+            (10, 20) if kind is MarketKind.RANGE else (),
             early,
         ),
         feed,
@@ -215,7 +215,7 @@ def test_what_is_listed_is_fair_and_what_is_fair_is_listed(case: tuple[MarketSpe
     opens, last_stake = max(spec.opens_at, NOW), spec.closes_at
     counts_from = last_stake + MARGIN + feed.memory  # the earliest moment whose reading looks back at no stake's time
     stakes_run = last_stake - opens
-    if spec.kind is Kind.DIRECTION:
+    if spec.kind is MarketKind.DIRECTION:
         fair = spec.start_at >= counts_from and spec.ends_at - spec.start_at >= 2 * feed.memory
     elif spec.early_resolvable:
         fair = not feed.published and spec.ends_at - counts_from >= stakes_run and spec.ends_at >= counts_from

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from scripts._status.concerns import DAEMONS, ago, concerns
-from scripts._status.facts import Facts
+from scripts._status.facts import StatusFacts
 from scripts._status.scrape import samples
 from scripts._status.view import lines
 
@@ -66,7 +66,7 @@ WELL: dict[str, list[dict[str, Any]]] = {
 
 
 def test_nothing_needs_a_look_while_all_is_well() -> None:
-    facts = Facts(WELL)
+    facts = StatusFacts(WELL)
     assert concerns(facts) == []
     shown = "\n".join(lines(facts, []))
     assert "nothing needs a look" in shown
@@ -100,7 +100,7 @@ def test_each_trouble_is_one_sentence(section: str, changes: dict[str, Any], wor
     bad = copy.deepcopy(WELL)
     for row in bad[section]:
         row.update(changes)
-    assert any(words in one for one in concerns(Facts(bad))), concerns(Facts(bad))
+    assert any(words in one for one in concerns(StatusFacts(bad))), concerns(StatusFacts(bad))
 
 
 def test_switches_and_asked_jobs_and_silent_ports_are_told() -> None:
@@ -110,7 +110,7 @@ def test_switches_and_asked_jobs_and_silent_ports_are_told() -> None:
         "asked": [{"job": "resolve", "waiting_seconds": 300.0, "started": False}],
     }
     failing = {"up": True, "ready": True, "failing": [{"name": "chain-base", "detail": "late"}], "samples": []}
-    found = concerns(Facts(bad, {"indexer": {"up": False, "why": "refused"}, "api": failing}))
+    found = concerns(StatusFacts(bad, {"indexer": {"up": False, "why": "refused"}, "api": failing}))
     assert any("trading_paused is on since 60 s, by ops: drill" in one for one in found)
     assert any("a run of resolve asked for 5 min ago" in one for one in found)
     assert any("indexer does not answer on its metrics port: refused" in one for one in found)

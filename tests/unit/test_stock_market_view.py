@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from api.stock.bodies.markets import MarketBody
-from api.stock.facts import Head, ListedMarket, Oracle, Phase, Reading, Settlement, Venue
+from api.stock.facts import Head, ListedMarket, MarketReadings, MarketResult, Oracle, Phase, Venue
 from api.stock.market_view import NOTHING_READ, listed_body
 from core.feeds.rounds import Round
-from core.stock.vested import Book, Market, Terms
+from core.stock.vested import Book, Terms, VestedMarket
 
 USDG = 10**6
 STRIKE, FINAL, DAY = 1_000_000, 1_003_600, 86_400
@@ -18,7 +18,7 @@ FEED = "0x" + "11" * 20
 OPENER = "0x" + "44" * 20
 
 
-def market_of(*, voided: bool) -> Market:
+def market_of(*, voided: bool) -> VestedMarket:
     terms = Terms(
         market_id=1,
         opener=OPENER,
@@ -31,10 +31,10 @@ def market_of(*, voided: bool) -> Market:
         min_entry=USDG,
         max_entry=100 * USDG,
     )
-    return Market(terms, (Book(10 * USDG, 0), Book(10 * USDG, 0)), voided=voided)
+    return VestedMarket(terms, (Book(10 * USDG, 0), Book(10 * USDG, 0)), voided=voided)
 
 
-def listed(market: Market, settlement: Settlement | None = None) -> ListedMarket:
+def listed(market: VestedMarket, settlement: MarketResult | None = None) -> ListedMarket:
     return ListedMarket(
         id=1,
         ticker="NVDA",
@@ -65,15 +65,15 @@ def listed(market: Market, settlement: Settlement | None = None) -> ListedMarket
     "oracle",
     [
         NOTHING_READ,
-        Oracle(readings={1: Reading(strike_problem=1, final_problem=1)}),
+        Oracle(readings={1: MarketReadings(strike_problem=1, final_problem=1)}),
         Oracle(latest={FEED: Round(7, 187_40000000, STRIKE - 60)}),
-        Oracle(latest={FEED: Round(7, 0, STRIKE - 60)}, readings={1: Reading(strike=Round(7, 0, STRIKE - 60))}),
+        Oracle(latest={FEED: Round(7, 0, STRIKE - 60)}, readings={1: MarketReadings(strike=Round(7, 0, STRIKE - 60))}),
     ],
 )
 def test_strike_live_and_change_are_null_only_before_the_strike(now: int, phase: Phase, oracle: Oracle) -> None:
     market, settlement = market_of(voided=phase is Phase.VOID), None
     if phase is Phase.VOID:  # by the timeout, which needs no round
-        settlement = Settlement(None, None, None, None, "0x" + "66" * 32, now)
+        settlement = MarketResult(None, None, None, None, "0x" + "66" * 32, now)
     venue = Venue(Head(1, 1, now, now), entries_paused=False, fees_swept=0, reorgs=0, markets={})
     body = listed_body(listed(market, settlement), venue, oracle)
     MarketBody.model_validate(body)

@@ -6,17 +6,27 @@ from dataclasses import replace
 
 import pytest
 
+from core.contracts.events.stock import (
+    Delivered,
+    Entered,
+    FeesSwept,
+    MarketCreated,
+    PositionTransferred,
+    ResidueClaimed,
+    Resolved,
+    VintageFinalized,
+)
 from core.stock.classic import classic_payout, fee_on_gain
 from core.stock.vested import (
     DOWN,
     MAX_PRINCIPAL,
     UP,
     Book,
-    Market,
     Moment,
     Position,
     S,
     Terms,
+    VestedMarket,
     Vintage,
     accepted_of,
     accrued,
@@ -29,20 +39,22 @@ from core.stock.vested import (
     settlement,
     share,
 )
-from core.stock.vested_fold import Diverged, Entered, FeesSwept, MarketCreated, Resolved, VintageFinalized, event, fold
+from core.stock.vested_fold import Diverged, fold
 from core.stock.vested_views import market_view, owner_totals, position_view
 
 TOKEN = 10**6
 FREEZE = 1_000
 AFTER = Moment(99, FREEZE)
 
-
-def market(kappa: int = 30, seed: int = 10 * TOKEN, fee_bps: int = 0) -> Market:
-    terms = Terms(1, "opener", "resolver", FREEZE, 3_600, fee_bps, kappa, seed, 1, 2**64 - 1)
-    return Market(terms, open_books(seed))
+A, B, X, OPENER, RESOLVER = (bytes([each]) * 20 for each in range(1, 6))
 
 
-def enter(m: Market, outcome: int, amount: int, block: int) -> tuple[Market, Vintage, Position]:
+def market(kappa: int = 30, seed: int = 10 * TOKEN, fee_bps: int = 0) -> VestedMarket:
+    terms = Terms(1, OPENER, RESOLVER, FREEZE, 3_600, fee_bps, kappa, seed, 1, 2**64 - 1)
+    return VestedMarket(terms, open_books(seed))
+
+
+def enter(m: VestedMarket, outcome: int, amount: int, block: int) -> tuple[VestedMarket, Vintage, Position]:
     """One entry, alone in its block, and the vintage matched."""
     m, before = offer(m, outcome, amount, block)
     m, vintage = match(m)
@@ -50,7 +62,7 @@ def enter(m: Market, outcome: int, amount: int, block: int) -> tuple[Market, Vin
 
 
 def seed_position(outcome: int, seed: int = 10 * TOKEN) -> Position:
-    return Position(outcome, 1, "opener", outcome, seed, 0, 0)
+    return Position(outcome, 1, OPENER, outcome, seed, 0, 0)
 
 
 def test_the_worked_example() -> None:
@@ -200,64 +212,42 @@ def test_matching_needs_a_vintage_and_offers_need_the_last_one_matched() -> None
 
 # ---------------------------------------------------------------- events
 
-CREATED = MarketCreated(1, "opener", "resolver", FREEZE, 3_600, 200, 30, 10, 1, 100)
-SEEDS = (Entered(1, 1 << 32, "opener", UP, 10, 0), Entered(1, 1 << 32 | 1, "opener", DOWN, 10, 0))
-
-
-def test_events_by_their_abi_names() -> None:
-    sent = event("PositionTransferred", {"positionId": 7, "from": "a", "to": "b"})
-    assert (sent.position_id, sent.sender, sent.to) == (7, "a", "b")  # type: ignore[union-attr]
-    assert event("MarketCreated", {**_abi_terms(), "marketId": 1}) == CREATED
-    with pytest.raises(KeyError):
-        event("DeliveryFailed", {})
-
-
-def _abi_terms() -> dict[str, object]:
-    return {
-        "opener": "opener",
-        "resolver": "resolver",
-        "freezeTime": FREEZE,
-        "voidDelay": 3_600,
-        "feeBps": 200,
-        "kappa": 30,
-        "seedPerLeg": 10,
-        "minEntry": 1,
-        "maxEntry": 100,
-    }
+CREATED = MarketCreated(1, OPENER, RESOLVER, FREEZE, 3_600, 200, 30, 10, 1, 100)
+SEEDS = (Entered(1, 1 << 32, OPENER, UP, 10, 0), Entered(1, 1 << 32 | 1, OPENER, DOWN, 10, 0))
 
 
 @pytest.mark.parametrize(
     ("events", "complaint"),
     [
         ((CREATED,), "created twice"),
-        ((Entered(2, 2 << 32, "a", UP, 5, 9),), "market 2 was never created"),
-        ((Entered(1, 1 << 32, "a", UP, 5, 9),), "entered twice"),
-        ((Entered(1, 5, "a", 2, 5, 9),), "outcome 2"),
-        ((Entered(1, 5, "a", UP, 5, 0),), "not the market's seed"),
-        ((Entered(1, 5, "a", UP, 5, 9), Entered(1, 6, "a", UP, 5, 10)), "before the one ahead of it was finalized"),
+        ((Entered(2, 2 << 32, A, UP, 5, 9),), "market 2 was never created"),
+        ((Entered(1, 1 << 32, A, UP, 5, 9),), "entered twice"),
+        ((Entered(1, 5, A, 2, 5, 9),), "outcome 2"),
+        ((Entered(1, 5, A, UP, 5, 0),), "not the market's seed"),
+        ((Entered(1, 5, A, UP, 5, 9), Entered(1, 6, A, UP, 5, 10)), "before the one ahead of it was finalized"),
         ((VintageFinalized(1, 9, 0, 0, 0, 0, S, S),), "not the pending one"),
-        ((Entered(1, 5, "a", UP, 5, 9), VintageFinalized(1, 9, 5, 0, 4, 0, S, S)), "the chain states"),
-        ((Entered(1, 5, "a", UP, 5, 9), Resolved(1, UP)), "with a vintage pending"),
+        ((Entered(1, 5, A, UP, 5, 9), VintageFinalized(1, 9, 5, 0, 4, 0, S, S)), "the chain states"),
+        ((Entered(1, 5, A, UP, 5, 9), Resolved(1, UP)), "with a vintage pending"),
         ((Resolved(1, UP), Resolved(1, DOWN)), "closed twice"),
-        ((Resolved(1, UP), Entered(1, 5, "a", UP, 5, 9)), "entered a settled market"),
+        ((Resolved(1, UP), Entered(1, 5, A, UP, 5, 9)), "entered a settled market"),
         ((FeesSwept(1),), "1 of fees were swept"),
-        ((event("Delivered", {"positionId": 9, "owner": "a", "payout": 1, "fee": 0, "refund": 0}),), "never entered"),
+        ((Delivered(9, A, 1, 0, 0),), "never entered"),
         (
             (
                 Resolved(1, UP),
-                event("Delivered", {"positionId": 1 << 32, "owner": "x", "payout": 20, "fee": 0, "refund": 0}),
+                Delivered(1 << 32, X, 20, 0, 0),
             ),
-            "paid to x, not to opener",
+            f"paid to 0x{X.hex()}, not to 0x{OPENER.hex()}",
         ),
         (
             (
                 Resolved(1, UP),
-                event("Delivered", {"positionId": 1 << 32, "owner": "opener", "payout": 21, "fee": 0, "refund": 0}),
+                Delivered(1 << 32, OPENER, 21, 0, 0),
             ),
             "it is due",
         ),
-        ((event("PositionTransferred", {"positionId": 1 << 32, "from": "x", "to": "b"}),), "not x's to transfer"),
-        ((event("ResidueClaimed", {"marketId": 1, "amount": 1}),), "residue 1 was claimed"),
+        ((PositionTransferred(1 << 32, X, B),), f"not 0x{X.hex()}'s to transfer"),
+        ((ResidueClaimed(1, 1),), "residue 1 was claimed"),
     ],
 )
 def test_events_that_do_not_follow_are_refused(events: tuple, complaint: str) -> None:

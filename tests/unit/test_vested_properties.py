@@ -9,11 +9,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from core.stock.vested import (
-    Market,
     Moment,
     Position,
     S,
     Terms,
+    VestedMarket,
     accepted_of,
     accrued,
     headroom,
@@ -25,7 +25,7 @@ from core.stock.vested import (
 from core.stock.vested_fold import Ledger, fold
 from core.stock.vested_views import market_view, position_view
 from tests.contracts.model.histories import Enter, History, NextBlock, generate
-from tests.contracts.model.narrator import FREEZE, Narrator
+from tests.contracts.model.narrator import FREEZE, Narrator, address
 from tests.contracts.model.parimutuel import SCALE, Model
 
 HISTORY = st.builds(
@@ -67,7 +67,7 @@ def test_the_mirror_folded_from_events_equals_the_model_after_every_step(history
             position = ledger.positions[position_id]
             view = position_view(market, position, ledger.vintage_of(position), now)
             due, unsent = model.due(entry), model.unsent(entry)
-            assert (position.owner, position.offered) == (entry.owner, entry.offered)
+            assert (position.owner, position.offered) == (address(entry.owner), entry.offered)
             assert (view.accepted, view.accrued) == (entry.accepted, model.accrued(entry))
             paid = view.settlement
             assert (paid.gross, paid.fee, paid.refund) == (due.gross, due.fee, due.refund)
@@ -162,11 +162,11 @@ def test_the_seed_cannot_lose(history: History, winner: int) -> None:
 # ---------------------------------------------------------------- one vintage at a time
 
 
-def fresh(kappa: int, seed: int) -> Market:
-    return Market(Terms(1, "o", "r", FREEZE, 0, 0, kappa, seed, 1, 2**64 - 1), open_books(seed))
+def fresh(kappa: int, seed: int) -> VestedMarket:
+    return VestedMarket(Terms(1, "o", "r", FREEZE, 0, 0, kappa, seed, 1, 2**64 - 1), open_books(seed))
 
 
-def played(market: Market, blocks: list[list[tuple[int, int]]]) -> Market:
+def played(market: VestedMarket, blocks: list[list[tuple[int, int]]]) -> VestedMarket:
     for number, crowd in enumerate(blocks, start=1):
         for side, amount in crowd:
             market, _ = offer(market, side, amount, number)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from api.web import figures
 from api.web.assets import FOLDER, load_assets
-from api.web.charts import Chart, Level, Line, Mark
+from api.web.charts import Chart, ChartLine, Level, Mark
 from api.web.cup import POCKETS, draw_wheel
 from api.web.how import example_chart, work_through
 
@@ -52,7 +52,7 @@ def test_a_share_is_rounded_down() -> None:
 
 
 def test_a_title_that_is_markup_is_text() -> None:
-    chart = Chart("<script>", 'a "quoted" <b>', [Line([(0, 1)])], 0, 1, [Level(1, "<i>")], [Mark(0, "<u>")])
+    chart = Chart("<script>", 'a "quoted" <b>', [ChartLine([(0, 1)])], 0, 1, [Level(1, "<i>")], [Mark(0, "<u>")])
     drawn = str(chart.draw("x"))
     for tag in ("<script>", "<b>", "<i>", "<u>"):
         assert tag not in drawn
@@ -60,13 +60,13 @@ def test_a_title_that_is_markup_is_text() -> None:
 
 
 def test_a_reading_holds_until_the_next() -> None:
-    drawn = str(Chart("t", "s", [Line([(0, 10), (5, 20)])], 0, 10).draw("x"))
+    drawn = str(Chart("t", "s", [ChartLine([(0, 10), (5, 20)])], 0, 10).draw("x"))
     assert re.search(r'd="M[\d.]+ [\d.]+H[\d.]+V[\d.]+"', drawn)
 
 
 def test_labels_never_cover_each_other() -> None:
     levels = [Level(100, "one"), Level(101, "two"), Level(102, "three")]
-    drawn = str(Chart("t", "s", [Line([(0, 0), (9, 1_000)])], 0, 9, levels).draw("x"))
+    drawn = str(Chart("t", "s", [ChartLine([(0, 0), (9, 1_000)])], 0, 9, levels).draw("x"))
     heights = sorted(float(y) for y in re.findall(r'<text class="label quiet" x="[\d.]+" y="([\d.]+)"', drawn))
     assert len(heights) == 3
     assert all(later - earlier >= 15 for earlier, later in itertools.pairwise(heights))

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from api.agent.notices.dispatcher import AT_ONCE
-from api.agent.notices.sending import Sender, Signer
+from api.agent.notices.sending import DeliverySigner, WebhookSender
 from api.agent.notices.targets import Pinned, TargetRefused, checked_url, is_public, resolve
 
 LITERALS = [
@@ -150,7 +150,9 @@ async def test_a_name_that_changes_its_mind_is_pinned_to_what_was_checked(monkey
     assert found["host"] == "93.184.216.34"
     assert asked == ["rebinding.example"]
     # The next delivery resolves anew, and is refused.
-    sent = await Sender(Signer(None), allow_private=False).send("https://rebinding.example/", "evt_1", b"{}", "s")
+    sent = await WebhookSender(DeliverySigner(None), allow_private=False).send(
+        "https://rebinding.example/", "evt_1", b"{}", "s"
+    )
     assert (sent.ok, sent.outcome) == (False, "refused")
 
 

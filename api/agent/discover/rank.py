@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Final
 
 from api.agent.discover.words import Words, folded, words_of
-from api.agent.facts import Market, Venue
+from api.agent.facts import ListedMarket, Venue
 
 CASHTAG_SCORE: Final = 1_000
 EXACT, RELATED = "exact", "related"
@@ -20,7 +20,7 @@ BROWSE: Final = "browse"
 class Match:
     """A market a text is about. `score` is exact; `terms` are words of the text that the market has too."""
 
-    market: Market
+    market: ListedMarket
     kind: str
     score: Fraction
     cashtags: tuple[str, ...]
@@ -28,12 +28,12 @@ class Match:
     reason: str
 
 
-def open_markets(venue: Venue) -> list[Market]:
+def open_markets(venue: Venue) -> list[ListedMarket]:
     """What discovery and sentiment speak of: markets that take bets now."""
     return [each for each in venue.markets.values() if each.supported and each.status(venue.now) == "open"]
 
 
-def terms_of(market: Market) -> frozenset[str]:
+def terms_of(market: ListedMarket) -> frozenset[str]:
     """The words of its question, its names and its token's symbol."""
     words = market.words
     return _terms("\n".join((words.question, words.short_title, words.token_name, words.token_symbol)))
@@ -44,7 +44,7 @@ def _terms(text: str) -> frozenset[str]:
     return words_of(text).terms
 
 
-def ranked(markets: Sequence[Market], asked: Words) -> list[Match]:
+def ranked(markets: Sequence[ListedMarket], asked: Words) -> list[Match]:
     """Best first. A market whose token has a cashtag in the text scores 1000 plus the number of markets with a smaller
     pool; any other scores the Jaccard similarity of the words, and none without a word in common."""
     pools = sorted(each.book.net_pool for each in markets)
@@ -63,7 +63,7 @@ def ranked(markets: Sequence[Market], asked: Words) -> list[Match]:
     return sorted(found, key=lambda each: (-each.score, each.market.closes_at, each.market.id))
 
 
-def browsed(venue: Venue, markets: Iterable[Market]) -> list[Match]:
+def browsed(venue: Venue, markets: Iterable[ListedMarket]) -> list[Match]:
     """Without a text: the most active first, by stakes of the last 24 hours, then by number of bets."""
     busiest = sorted(
         markets, key=lambda each: (-venue.volume_24h.get(each.key, 0), -each.bets, each.closes_at, each.id)

@@ -16,7 +16,7 @@ from api.agent.discover.words import words_of
 from api.agent.index import AgentIndex
 from api.agent.render import Links
 from api.agent.reply import reply
-from api.http.operation import Answer, Operation
+from api.http.operation import DocumentedAnswer, Operation
 from api.http.requests import read_query
 from core.money import json_ratio_down
 
@@ -102,8 +102,8 @@ class Discovery:
             self.discover,
             "Find markets by free text or by a social post",
             {
-                200: Answer("The matches, best first.", DiscoverBody),
-                400: Answer("`invalid_request`, with `issues`", ErrorBody),
+                200: DocumentedAnswer("The matches, best first.", DiscoverBody),
+                400: DocumentedAnswer("`invalid_request`, with `issues`", ErrorBody),
             },
             description=DISCOVER,
             query=DiscoverQuery,

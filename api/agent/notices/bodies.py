@@ -10,7 +10,7 @@ import orjson
 
 from api.agent.render import Links
 from core.agent.notices.kinds import EventType, event_id, source_of
-from core.agent.notices.reading import Event
+from core.agent.notices.reading import Notice
 from core.iso import iso, iso_millis
 
 # What has a proof: a trade that is on the chain. A payment that came too late to be a stake names no side.
@@ -27,7 +27,7 @@ PROVEN = frozenset(
 NO_SIDE = '"side":null'
 
 
-def event_body(event: Event, links: Links) -> dict[str, Any]:
+def event_body(event: Notice, links: Links) -> dict[str, Any]:
     proven = event.trade_id is not None and event.type in PROVEN and NO_SIDE not in event.payload
     return {
         "eventId": event.id,
@@ -42,11 +42,11 @@ def event_body(event: Event, links: Links) -> dict[str, Any]:
     }
 
 
-def event_json(event: Event, links: Links) -> bytes:
+def event_json(event: Notice, links: Links) -> bytes:
     return orjson.dumps(event_body(event, links))
 
 
-def _created_at(event: Event) -> str:
+def _created_at(event: Notice) -> str:
     """All but a failed delivery are dated by the chain, in whole seconds; what tells them apart within one is for their
     order alone."""
     if event.type is EventType.DELIVERY_FAILED:
@@ -54,7 +54,7 @@ def _created_at(event: Event) -> str:
     return iso(event.at_micros // 1_000_000)
 
 
-def stream_frame(event: Event, links: Links) -> bytes:
+def stream_frame(event: Notice, links: Links) -> bytes:
     """One message of a stream: no `event:` line, so that every reader's default handler gets it."""
     return b"id: %d\ndata: %b\n\n" % (event.seq, event_json(event, links))
 

@@ -9,12 +9,12 @@ from api.agent.notices import models
 from api.agent.notices.dispatcher import Dispatcher
 from api.agent.notices.hub import EventHub
 from api.agent.notices.replay import Replay
-from api.agent.notices.sending import Sender, Signer
+from api.agent.notices.sending import DeliverySigner, WebhookSender
 from api.agent.notices.stream import Events
 from api.agent.notices.webhooks import Webhooks
 from api.agent.render import Links
 from api.context import Context
-from api.http.operation import Answer, Operation
+from api.http.operation import DocumentedAnswer, Operation
 from core.chain import ChainClient
 
 STREAM = """\
@@ -58,8 +58,8 @@ class EventChannels:
         self._events = Events(settings, self._hub, window_seconds=settings.agent_stream_seconds)
         self._replay = Replay(context.pool, links)
         self._webhooks = Webhooks(settings, context.pool, context.limits, client, links)
-        signer = Signer(None if key is None else key.get_secret_value())
-        sender = Sender(signer, allow_private=settings.allow_private_webhooks)
+        signer = DeliverySigner(None if key is None else key.get_secret_value())
+        sender = WebhookSender(signer, allow_private=settings.allow_private_webhooks)
         self._dispatcher = Dispatcher(context.write_url, context.pool, sender, links)
 
     def run_beside(self, context: Context) -> None:
@@ -71,7 +71,9 @@ class EventChannels:
         wallet = _error("`invalid_wallet`")
         unreadable = _error("`internal_error`: retry shortly.")
         gone = _error("`not_found`")
-        rate = Answer("`rate_limited`", answers.ErrorBody, {"Retry-After": "Seconds until there is room again."})
+        rate = DocumentedAnswer(
+            "`rate_limited`", answers.ErrorBody, {"Retry-After": "Seconds until there is room again."}
+        )
         return (
             Operation(
                 "GET",
@@ -79,7 +81,7 @@ class EventChannels:
                 self._events.stream,
                 "Stream a wallet's events",
                 {
-                    200: Answer("The stream.", content_type="text/event-stream"),
+                    200: DocumentedAnswer("The stream.", content_type="text/event-stream"),
                     400: bad,
                     422: wallet,
                     429: rate,
@@ -94,7 +96,7 @@ class EventChannels:
                 f"{prefix}/events/replay",
                 self._replay.replay,
                 "A wallet's events in order",
-                {200: Answer("A page of events.", models.ReplayBody), 400: bad, 422: wallet, 500: unreadable},
+                {200: DocumentedAnswer("A page of events.", models.ReplayBody), 400: bad, 422: wallet, 500: unreadable},
                 description=REPLAY,
                 query=models.ReplayQuery,
             ),
@@ -103,7 +105,12 @@ class EventChannels:
                 f"{prefix}/resolved",
                 self._replay.resolved,
                 "How a wallet's markets ended",
-                {200: Answer("A page of events.", models.ResolvedBody), 400: bad, 422: wallet, 500: unreadable},
+                {
+                    200: DocumentedAnswer("A page of events.", models.ResolvedBody),
+                    400: bad,
+                    422: wallet,
+                    500: unreadable,
+                },
                 description=RESOLVED,
                 query=models.ResolvedQuery,
             ),
@@ -113,7 +120,7 @@ class EventChannels:
                 self._webhooks.register,
                 "Register a webhook",
                 {
-                    201: Answer("The registration, with its secret.", models.WebhookBody),
+                    201: DocumentedAnswer("The registration, with its secret.", models.WebhookBody),
                     400: bad,
                     422: _error("`invalid_wallet`: malformed, or it did not sign the message."),
                     429: rate,
@@ -128,7 +135,11 @@ class EventChannels:
                 f"{prefix}/webhooks/{{id}}",
                 self._webhooks.look,
                 "How a webhook stands",
-                {200: Answer("The registration, without its secret.", models.WebhookBody), 404: gone, 500: unreadable},
+                {
+                    200: DocumentedAnswer("The registration, without its secret.", models.WebhookBody),
+                    404: gone,
+                    500: unreadable,
+                },
                 path_parameters=models.WebhookPath,
             ),
             Operation(
@@ -136,7 +147,7 @@ class EventChannels:
                 f"{prefix}/webhooks/{{id}}",
                 self._webhooks.remove,
                 "Remove a webhook",
-                {200: Answer("It gets nothing any more.", models.DeletedBody), 404: gone, 500: unreadable},
+                {200: DocumentedAnswer("It gets nothing any more.", models.DeletedBody), 404: gone, 500: unreadable},
                 path_parameters=models.WebhookPath,
             ),
             Operation(
@@ -144,15 +155,15 @@ class EventChannels:
                 f"{prefix}/webhooks/{{id}}/test",
                 self._webhooks.test,
                 "Send a test event",
-                {200: Answer("The event.", models.TestBody), 404: gone, 429: rate, 500: unreadable},
+                {200: DocumentedAnswer("The event.", models.TestBody), 404: gone, 429: rate, 500: unreadable},
                 description=TEST,
                 path_parameters=models.WebhookPath,
             ),
         )
 
 
-def _error(description: str) -> Answer:
-    return Answer(description, answers.ErrorBody)
+def _error(description: str) -> DocumentedAnswer:
+    return DocumentedAnswer(description, answers.ErrorBody)
 
 
 def _raise_file_limit() -> None:

@@ -17,14 +17,14 @@ import orjson
 
 from api.agent.notices import endpoints as store
 from api.agent.notices.bodies import Addressed, event_json, verification
-from api.agent.notices.endpoints import Endpoint
-from api.agent.notices.sending import Sender, Sent, TooManyThere
+from api.agent.notices.endpoints import WebhookEndpoint
+from api.agent.notices.sending import Sent, TooManyThere, WebhookSender
 from api.agent.render import Links
 from api.unreadable import UNREADABLE
 from core.agent.notices import log as event_log
 from core.agent.notices.kinds import EventType, source_of
 from core.agent.notices.log import CHANNEL, Draft
-from core.agent.notices.reading import Event, events_from
+from core.agent.notices.reading import Notice, events_from
 from core.db.channels import News
 from core.db.engine import Pool
 from core.log import get_logger
@@ -66,7 +66,7 @@ class Dispatcher:
         self,
         url: str,
         pool: Pool,
-        sender: Sender,
+        sender: WebhookSender,
         links: Links,
         *,
         retries: Sequence[float] = RETRIES,
@@ -147,7 +147,7 @@ class Dispatcher:
 
     # ---------------------------------------------------------------- one endpoint
 
-    async def _serve(self, endpoint: Endpoint) -> None:
+    async def _serve(self, endpoint: WebhookEndpoint) -> None:
         """Under a lease: sends what is due, in order, until there is no more, it fails, or others have their turn."""
         try:
             if endpoint.status == store.PENDING and not await self._verify(endpoint):
@@ -175,7 +175,7 @@ class Dispatcher:
             async with self._pool.connection() as connection:
                 await store.release(connection, endpoint, after_seconds=random.uniform(0.5, 1.5))  # noqa: S311
 
-    async def _deliver_tests(self, endpoint: Endpoint) -> Endpoint | None:
+    async def _deliver_tests(self, endpoint: WebhookEndpoint) -> WebhookEndpoint | None:
         """What was asked for goes before the log. None unless all was taken and the lease is still ours."""
         if endpoint.trade_id is not None:
             return endpoint
@@ -195,7 +195,7 @@ class Dispatcher:
             endpoint = replace(endpoint, attempts=0, failing_since=None)
         return endpoint
 
-    async def _deliver(self, endpoint: Endpoint, event: Event) -> bool:
+    async def _deliver(self, endpoint: WebhookEndpoint, event: Notice) -> bool:
         """Whether it was taken and the lease is still ours."""
         if _is_about(event, endpoint):
             async with self._pool.connection() as connection:
@@ -208,7 +208,9 @@ class Dispatcher:
         await self._failed(endpoint, event, sent)
         return False
 
-    async def _send(self, endpoint: Endpoint, event: str, body: bytes, what: str, *, read_answer: bool = False) -> Sent:
+    async def _send(
+        self, endpoint: WebhookEndpoint, event: str, body: bytes, what: str, *, read_answer: bool = False
+    ) -> Sent:
         """`event`: its id."""
         with DELIVERY_SECONDS.time():
             sent = await self._sender.send(endpoint.url, event, body, endpoint.secret, read_answer=read_answer)
@@ -216,7 +218,7 @@ class Dispatcher:
         return sent
 
     async def _failed(
-        self, endpoint: Endpoint, event: Event | Addressed, sent: Sent, asked: store.Asked | None = None
+        self, endpoint: WebhookEndpoint, event: Notice | Addressed, sent: Sent, asked: store.AskedTest | None = None
     ) -> None:
         """`asked`: the test that the event is."""
         attempts, since = endpoint.attempts, endpoint.failing_since
@@ -228,7 +230,7 @@ class Dispatcher:
             return
         draft = _failure(endpoint, event, attempts + 1, sent.error, disabled=disable)
         async with self._pool.connection() as connection, connection.transaction():
-            seq = event.seq if isinstance(event, Event) else None
+            seq = event.seq if isinstance(event, Notice) else None
             if not await store.given_up(connection, endpoint, seq, sent.error, disable=disable):
                 return
             if asked is not None:
@@ -241,7 +243,7 @@ class Dispatcher:
             "an event was given up", action="webhooks.dead", webhook=endpoint.ref, event=event.id, disabled=disable
         )
 
-    async def _verify(self, endpoint: Endpoint) -> bool:
+    async def _verify(self, endpoint: WebhookEndpoint) -> bool:
         """The handshake; True when the endpoint is active now."""
         challenge = endpoint.challenge or ""
         at = int(endpoint.created_at.timestamp() * 1000) * 1000
@@ -278,16 +280,18 @@ def _echoes(answer: bytes, challenge: str) -> bool:
     return challenge in (found, found.get("challenge") if isinstance(found, dict) else None)
 
 
-def _is_about(event: Event, endpoint: Endpoint) -> bool:
+def _is_about(event: Notice, endpoint: WebhookEndpoint) -> bool:
     """That this endpoint does not work is told on the other channels."""
     return event.type is EventType.DELIVERY_FAILED and f'"webhook":"{endpoint.ref}"' in event.payload
 
 
-def _failure(endpoint: Endpoint, event: Event | Addressed, attempts: int, error: str, *, disabled: bool) -> Draft:
+def _failure(
+    endpoint: WebhookEndpoint, event: Notice | Addressed, attempts: int, error: str, *, disabled: bool
+) -> Draft:
     payload = {
         "webhook": endpoint.ref,
         "eventId": event.id,
-        "seq": event.seq if isinstance(event, Event) else None,
+        "seq": event.seq if isinstance(event, Notice) else None,
         "attempts": attempts,
         "error": error,
         "disabled": disabled,
@@ -297,6 +301,6 @@ def _failure(endpoint: Endpoint, event: Event | Addressed, attempts: int, error:
         type=EventType.DELIVERY_FAILED,
         source=source_of(EventType.DELIVERY_FAILED, endpoint.id, event.id),
         payload=orjson.dumps(payload).decode(),
-        market_id=event.market_id if isinstance(event, Event) else None,
+        market_id=event.market_id if isinstance(event, Notice) else None,
         trade_id=endpoint.trade_id,
     )

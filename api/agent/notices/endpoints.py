@@ -32,7 +32,7 @@ FORGET_DISABLED_AFTER_SECONDS = 30 * 86_400
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoint:
+class WebhookEndpoint:
     """A webhook, or (with `trade_id`) a callback. `attempts`: failed ones of what it gets next."""
 
     id: str
@@ -68,14 +68,14 @@ _PREFIXED = ", ".join("w." + each for each in _COLUMNS.split(", "))
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class AskedTest:
     """A test that somebody asked for."""
 
     id: int
     token: str
     at: datetime
 
-    def event(self, endpoint: Endpoint) -> Addressed:
+    def event(self, endpoint: WebhookEndpoint) -> Addressed:
         at_micros = round(self.at.timestamp() * 1000) * 1000
         return trial(endpoint.id, endpoint.ref, endpoint.wallet, self.token, at_micros)
 
@@ -94,7 +94,7 @@ async def use_message(connection: Connection, wallet: bytes, digest: bytes) -> b
     return done.rowcount == 1
 
 
-async def register(connection: Connection, wallet: bytes, url: str) -> Endpoint:
+async def register(connection: Connection, wallet: bytes, url: str) -> WebhookEndpoint:
     """A new registration, in the caller's transaction. The same wallet's same URL takes the old one's place: new id,
     new secret, and it goes on where the old one was."""
     await connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 9))", (wallet.hex(),))
@@ -140,7 +140,7 @@ async def add_callback(connection: Connection, wallet: bytes, trade_id: bytes, u
     )
 
 
-async def find(connection: Connection, webhook_id: str, *, lock: bool = False) -> Endpoint | None:
+async def find(connection: Connection, webhook_id: str, *, lock: bool = False) -> WebhookEndpoint | None:
     query = f"SELECT {_COLUMNS} FROM agent_webhook WHERE id = %s AND trade_id IS NULL"  # noqa: S608 - constants only
     row = await (await connection.execute((query + (" FOR UPDATE" if lock else "")).encode(), (webhook_id,))).fetchone()
     return None if row is None else _endpoint(row)
@@ -151,27 +151,27 @@ async def remove(connection: Connection, webhook_id: str) -> bool:
     return done.rowcount == 1
 
 
-async def add_test(connection: Connection, endpoint: Endpoint) -> Asked:
+async def add_test(connection: Connection, endpoint: WebhookEndpoint) -> AskedTest:
     token = secrets.token_hex(16)
     rows = await connection.execute(
         "INSERT INTO agent_webhook_test (webhook_id, token) VALUES (%s, %s) RETURNING id, at", (endpoint.id, token)
     )
     row = await rows.fetchone()
     assert row is not None
-    return Asked(row[0], token, row[1])
+    return AskedTest(row[0], token, row[1])
 
 
-async def tests_of(connection: Connection, endpoint: Endpoint, limit: int) -> list[Asked]:
+async def tests_of(connection: Connection, endpoint: WebhookEndpoint, limit: int) -> list[AskedTest]:
     """Those that wait, oldest first."""
     query = "SELECT id, token, at FROM agent_webhook_test WHERE webhook_id = %s ORDER BY id LIMIT %s"
-    return [Asked(*row) for row in await (await connection.execute(query, (endpoint.id, limit))).fetchall()]
+    return [AskedTest(*row) for row in await (await connection.execute(query, (endpoint.id, limit))).fetchall()]
 
 
-async def drop_test(connection: Connection, asked: Asked) -> None:
+async def drop_test(connection: Connection, asked: AskedTest) -> None:
     await connection.execute("DELETE FROM agent_webhook_test WHERE id = %s", (asked.id,))
 
 
-async def wake(connection: Connection, endpoint: Endpoint, next_seq: int) -> None:
+async def wake(connection: Connection, endpoint: WebhookEndpoint, next_seq: int) -> None:
     """Tries at once what it gets next. One that was switched off has to show again that it listens, and goes on with
     `next_seq`."""
     if endpoint.status == DISABLED:
@@ -203,21 +203,21 @@ FROM due WHERE w.id = due.id RETURNING {_PREFIXED}
 """  # noqa: S608 - constants only
 
 
-async def claim(connection: Connection, limit: int, *, failing: bool) -> list[Endpoint]:
+async def claim(connection: Connection, limit: int, *, failing: bool) -> list[WebhookEndpoint]:
     """Endpoints that something is due for, each for this process alone while the lease lasts: those that failed last
     or have to be verified, or else all others."""
     values = {"limit": limit, "failing": failing, "seconds": LEASE_SECONDS}
     return [_endpoint(row) for row in await (await connection.execute(_CLAIM.encode(), values)).fetchall()]
 
 
-async def _mine(connection: Connection, endpoint: Endpoint, changes: str, values: Sequence[Any]) -> bool:
+async def _mine(connection: Connection, endpoint: WebhookEndpoint, changes: str, values: Sequence[Any]) -> bool:
     """Changes a claimed row; False when it is no longer ours."""
     query = f"UPDATE agent_webhook SET {changes} WHERE id = %s AND lease = %s"  # noqa: S608 - constants only
     done = await connection.execute(query.encode(), (*values, endpoint.id, endpoint.lease))
     return done.rowcount == 1
 
 
-async def moved_on(connection: Connection, endpoint: Endpoint, next_seq: int) -> bool:
+async def moved_on(connection: Connection, endpoint: WebhookEndpoint, next_seq: int) -> bool:
     """It took an event; the lease runs anew."""
     return await _mine(
         connection,
@@ -228,12 +228,12 @@ async def moved_on(connection: Connection, endpoint: Endpoint, next_seq: int) ->
     )
 
 
-async def passed_over(connection: Connection, endpoint: Endpoint, next_seq: int) -> bool:
+async def passed_over(connection: Connection, endpoint: WebhookEndpoint, next_seq: int) -> bool:
     """An event was not for it; that says nothing of whether it works."""
     return await _mine(connection, endpoint, "next_seq = %s", (next_seq,))
 
 
-async def verified(connection: Connection, endpoint: Endpoint) -> bool:
+async def verified(connection: Connection, endpoint: WebhookEndpoint) -> bool:
     return await _mine(
         connection,
         endpoint,
@@ -243,7 +243,7 @@ async def verified(connection: Connection, endpoint: Endpoint) -> bool:
     )
 
 
-async def release(connection: Connection, endpoint: Endpoint, *, after_seconds: float = 0.0) -> bool:
+async def release(connection: Connection, endpoint: WebhookEndpoint, *, after_seconds: float = 0.0) -> bool:
     """Nothing failed; somebody goes on with it after a while."""
     return await _mine(
         connection,
@@ -253,7 +253,7 @@ async def release(connection: Connection, endpoint: Endpoint, *, after_seconds: 
     )
 
 
-async def put_off(connection: Connection, endpoint: Endpoint, error: str, *, seconds: float) -> bool:
+async def put_off(connection: Connection, endpoint: WebhookEndpoint, error: str, *, seconds: float) -> bool:
     """It failed; the next attempt is after so long."""
     return await _mine(
         connection,
@@ -264,7 +264,9 @@ async def put_off(connection: Connection, endpoint: Endpoint, error: str, *, sec
     )
 
 
-async def given_up(connection: Connection, endpoint: Endpoint, seq: int | None, error: str, *, disable: bool) -> bool:
+async def given_up(
+    connection: Connection, endpoint: WebhookEndpoint, seq: int | None, error: str, *, disable: bool
+) -> bool:
     """It failed for the last time: the event is a dead letter, and the next one is tried, unless it is disabled. `seq`
     is None for what is in no log."""
     done = await _mine(
@@ -282,7 +284,7 @@ async def given_up(connection: Connection, endpoint: Endpoint, seq: int | None, 
     return done
 
 
-async def never_verified(connection: Connection, endpoint: Endpoint, error: str) -> bool:
+async def never_verified(connection: Connection, endpoint: WebhookEndpoint, error: str) -> bool:
     return await _mine(
         connection,
         endpoint,
@@ -329,5 +331,5 @@ async def oldest_due_seconds(connection: Connection) -> float:
     return 0.0 if row is None else float(row[0])
 
 
-def _endpoint(row: tuple[Any, ...]) -> Endpoint:
-    return Endpoint(row[0], bytes(row[1]), None if row[2] is None else bytes(row[2]), *row[3:])
+def _endpoint(row: tuple[Any, ...]) -> WebhookEndpoint:
+    return WebhookEndpoint(row[0], bytes(row[1]), None if row[2] is None else bytes(row[2]), *row[3:])

@@ -42,7 +42,7 @@ class TooManyThere(Exception):
     """So many deliveries to this address are on their way that another has to wait."""
 
 
-class Signer:
+class DeliverySigner:
     """Signs deliveries: by a webhook's secret, or, for a callback, by the attestation key."""
 
     def __init__(self, attestation_key: str | None) -> None:
@@ -66,10 +66,10 @@ class Signer:
         return headers
 
 
-class Sender:
+class WebhookSender:
     """Sends to any number of endpoints, a few at once to each address. `tls` is the default context but in tests."""
 
-    def __init__(self, signer: Signer, *, allow_private: bool, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(self, signer: DeliverySigner, *, allow_private: bool, tls: ssl.SSLContext | None = None) -> None:
         self._signer = signer
         self._allow_private = allow_private
         self._tls = tls or ssl.create_default_context()

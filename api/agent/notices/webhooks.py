@@ -12,7 +12,7 @@ from limits import parse
 
 from api.agent.errors import problem
 from api.agent.notices import endpoints as store
-from api.agent.notices.endpoints import Endpoint
+from api.agent.notices.endpoints import WebhookEndpoint
 from api.agent.notices.models import BODY_LIMIT, WebhookPath, WebhookRequest
 from api.agent.notices.ownership import check_message, check_signature, digest_of, unproven
 from api.agent.notices.targets import TargetRefused, checked_url, resolve
@@ -130,7 +130,7 @@ class Webhooks:
         return reply(self._links, {"event": asked.event(found).body()})
 
 
-def registration(endpoint: Endpoint, secret: str | None) -> dict[str, Any]:
+def registration(endpoint: WebhookEndpoint, secret: str | None) -> dict[str, Any]:
     """The secret only when it was just made."""
     return {
         "id": endpoint.id,

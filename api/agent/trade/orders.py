@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from api.agent.chain import AgentContracts
 from api.agent.errors import problem
-from api.agent.facts import Market, Venue
+from api.agent.facts import ListedMarket, Venue
 from api.agent.requests import MIN_SIZE, TradeRequest
 from api.agent.storage import storage
 from api.agent.switch import Trading
@@ -32,7 +32,7 @@ class Order:
     """A trade as it would be settled. `hash` is its public id; `got` is what the book gives for it now."""
 
     request: TradeRequest
-    market: Market
+    market: ListedMarket
     outcome: int
     got: Quote
     bet: Bet
@@ -53,7 +53,9 @@ class OrderDesk:
         self._switch = switch
         self._clock = clock
 
-    def order(self, wanted: TradeRequest, market: Market, key_hash: bytes, contracts: AgentContracts) -> Order | None:
+    def order(
+        self, wanted: TradeRequest, market: ListedMarket, key_hash: bytes, contracts: AgentContracts
+    ) -> Order | None:
         """The bet that the request's payer signs, whether it can be taken or not; None when there is no such side."""
         outcome = market.outcome(wanted.side)
         if outcome is None:
@@ -71,7 +73,7 @@ class OrderDesk:
         )
         return Order(wanted, market, outcome, got, bet, bet_hash(bet, contracts.chain_id, contracts.settlement.address))
 
-    async def check(self, wanted: TradeRequest, market: Market, order: Order | None, venue: Venue) -> Order:
+    async def check(self, wanted: TradeRequest, market: ListedMarket, order: Order | None, venue: Venue) -> Order:
         """The order, or why it is refused, in the order the documentation gives the checks."""
         self._check_on(venue)
         check_open(market, self.now(venue.now))
@@ -123,7 +125,7 @@ def chain_now(head_timestamp: int, clock: Callable[[], float] = time.time) -> in
     return wall if 0 <= wall - head_timestamp <= CLOCK_SLACK_SECONDS else head_timestamp
 
 
-def check_open(market: Market, now: int) -> None:
+def check_open(market: ListedMarket, now: int) -> None:
     """409 unless the contract takes stakes on it in this second."""
     if market.ending is not None or now >= market.closes_at:
         raise problem("market_closed", f"Market {market.id} is {market.status(now)}; it takes no bets.")
@@ -133,19 +135,19 @@ def check_open(market: Market, now: int) -> None:
         raise problem("unsupported_market", f"Market {market.id} is not one this service can settle on Base.")
 
 
-def side_of(market: Market, side: str) -> int:
+def side_of(market: ListedMarket, side: str) -> int:
     outcome = market.outcome(side)
     if outcome is None:
         raise no_such_side(market, side)
     return outcome
 
 
-def no_such_side(market: Market, side: str) -> Problem:
+def no_such_side(market: ListedMarket, side: str) -> Problem:
     keys = ", ".join(each.key for each in market.outcomes)
     return problem("invalid_side", f"Market {market.id} has no side {side!r}; it has {keys}.")
 
 
-def check_impact(market: Market, outcome: int, got: Quote) -> None:
+def check_impact(market: ListedMarket, outcome: int, got: Quote) -> None:
     """422 for a bet that alone would move the price too far, or for which the pot has no room."""
     room = market.pot_cap - market.volume
     if got.amount > room:
@@ -163,7 +165,7 @@ def check_impact(market: Market, outcome: int, got: Quote) -> None:
     raise problem("pool_impact_exceeded", why, hint=hint, details=details)
 
 
-def largest_size(market: Market, outcome: int) -> int:
+def largest_size(market: ListedMarket, outcome: int) -> int:
     """The largest bet that neither limit refuses; 0 when none of them takes the least there is."""
     largest = min(market.pot_cap - market.volume, max_unmoving(market.book, outcome))
     return largest if largest >= MIN_SIZE else 0

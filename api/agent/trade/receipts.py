@@ -7,7 +7,7 @@ from typing import Any
 from aiohttp import web
 
 from api.agent import outlook, render
-from api.agent.facts import BookTotals, Market, Stake
+from api.agent.facts import BookTotals, ListedMarket, Stake
 from api.agent.render import Links
 from api.agent.reply import reply
 from api.agent.times import now_iso
@@ -23,7 +23,7 @@ class Receipts:
         self._attester = attester
 
     def settled(
-        self, market: Market, stake: Stake, totals: BookTotals | None, *, replay: bool, kit: dict[str, Any] | None
+        self, market: ListedMarket, stake: Stake, totals: BookTotals | None, *, replay: bool, kit: dict[str, Any] | None
     ) -> web.Response:
         """`totals`: what stood on each outcome right after the stake; None for a payment owed back."""
         tx_hash = "0x" + stake.tx.hex()

@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from api.agent.chain import AgentContracts, PaymentFacts, read_facts
 from api.agent.errors import problem
-from api.agent.facts import Arrival, ArrivalState, BookTotals, Market, Stake
+from api.agent.facts import Arrival, ArrivalState, BookTotals, ListedMarket, Stake
 from api.agent.index import AgentIndex
 from api.agent.requests import TradeRequest
 from api.agent.rows import read_arrival, read_by_key, read_by_nonce, read_final_block, read_totals
@@ -31,7 +31,7 @@ from core.agent.book import Form, RefundReason
 from core.chain import ChainClient, RpcError
 from core.db.engine import Pool
 from core.log import get_logger
-from core.outbox import CREDIT, HAS_RESULT, RELAY, Intent, IntentRequest, IntentWatch, Outcome
+from core.outbox import CREDIT, HAS_RESULT, RELAY, Intent, IntentRequest, IntentWatch, MinedOutcome
 
 log = get_logger(__name__)
 
@@ -42,7 +42,7 @@ TAKE_IN_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
+class PastTrade:
     """What a key did before: the payment taken in last, and the nonces of all that were brought under it."""
 
     trade: store.KnownTrade | None
@@ -54,14 +54,14 @@ class Past:
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class PlacedBet:
     """What settled under a key, and what stood on each outcome right after it; None for a payment owed back."""
 
     stake: Stake
     totals: BookTotals | None
 
 
-class Settling:
+class PaymentSettling:
     """`request_seconds`: the longest a call to the node may take within a request. `finality_blocks`: how deep a block
     lies that nothing undoes, where the node does not say."""
 
@@ -88,7 +88,7 @@ class Settling:
 
     # ------------------------------------------------------------ what a key did before
 
-    async def before(self, wanted: TradeRequest, market: Market, key_hash: bytes) -> web.Response | Past:
+    async def before(self, wanted: TradeRequest, market: ListedMarket, key_hash: bytes) -> web.Response | PastTrade:
         """What the idempotency key did before: the answer when it settled, else what was paid under it."""
         async with storage("The trade records"), self._engine.connect() as connection:
             placed = await _placed(connection, wanted.wallet, key_hash)
@@ -102,7 +102,7 @@ class Settling:
             same = (market.key, market.outcome(wanted.side), wanted.size, wanted.builder or ZERO_ADDRESS)
             if same != (known.market_key, known.outcome, known.amount, known.builder):
                 raise trade_refusals.conflict(wanted.idem_key)
-        return Past(known, nonces)
+        return PastTrade(known, nonces)
 
     async def repeated(self, wanted: TradeRequest, intent: Intent) -> web.StreamResponse:
         """The answer to a call whose key is already on its way."""
@@ -130,7 +130,7 @@ class Settling:
         intent, placed = await self._first_news(order.request, asked, self._wait_seconds)
         if placed is not None:
             return await self._shown(order.request, placed, replay=False, kit=kit)
-        if intent.refused or intent.outcome is Outcome.REVERTED:
+        if intent.refused or intent.outcome is MinedOutcome.REVERTED:
             facts = await self._facts_after(client, contracts, order, payment)
             # Somebody was faster with the same authorization: what it brought is the payer's.
             if facts is not None and facts.is_astray(payment.nonce) and not facts.settled_stake:
@@ -279,7 +279,9 @@ class Settling:
 
     # ------------------------------------------------------------ outcomes
 
-    async def _first_news(self, wanted: TradeRequest, intent: Intent, seconds: float) -> tuple[Intent, Placed | None]:
+    async def _first_news(
+        self, wanted: TradeRequest, intent: Intent, seconds: float
+    ) -> tuple[Intent, PlacedBet | None]:
         """The intent once the relayer knows what became of it, or the stake once the index shows it: the first of both.
 
         The index usually is, by the relayer's look at the chain and its write. What was known before stands when
@@ -300,7 +302,7 @@ class Settling:
                 task.cancel()
             await asyncio.gather(told, seen, return_exceptions=True)
 
-    async def _staked(self, wanted: TradeRequest) -> Placed:
+    async def _staked(self, wanted: TradeRequest) -> PlacedBet:
         """Asks again at every change of the index, as long as it takes."""
         key_hash = idem_hash(wanted.idem_key)
         while True:
@@ -324,7 +326,7 @@ class Settling:
             return await self._settled_soon(
                 wanted, intent.block_number or 0, intent.tx_hash_hex, replay=replay, kit=kit
             )
-        if intent.refused or intent.outcome in (Outcome.REVERTED, Outcome.CANCELLED) or intent.state.ended:
+        if intent.refused or intent.outcome in (MinedOutcome.REVERTED, MinedOutcome.CANCELLED) or intent.state.ended:
             raise trade_refusals.refused(intent)
         if intent.tx_hash_hex is not None:
             raise trade_refusals.unknown(intent.tx_hash_hex, kit)
@@ -354,11 +356,11 @@ class Settling:
     async def _shown(
         self,
         wanted: TradeRequest,
-        placed: Placed,
+        placed: PlacedBet,
         *,
         replay: bool,
         kit: dict[str, Any] | None,
-        named: Market | None = None,
+        named: ListedMarket | None = None,
     ) -> web.Response:
         """The receipt of what settled under the key; 409 when that was another trade than the one asked for."""
         stake = placed.stake
@@ -369,7 +371,7 @@ class Settling:
         return self._receipts.settled(market, stake, placed.totals, replay=replay, kit=kit)
 
 
-def _same(wanted: TradeRequest, named: Market, stake: Stake) -> bool:
+def _same(wanted: TradeRequest, named: ListedMarket, stake: Stake) -> bool:
     if named.key != stake.market_key:
         return False
     if wanted.size != stake.amount and stake.refund_reason is not RefundReason.OTHER_AMOUNT:
@@ -378,15 +380,15 @@ def _same(wanted: TradeRequest, named: Market, stake: Stake) -> bool:
     return stake.outcome is None or (named.outcome(wanted.side), wanted.builder) == (stake.outcome, stake.builder)
 
 
-async def _placed(connection: AsyncConnection, wallet: str, key_hash: bytes) -> Placed | None:
+async def _placed(connection: AsyncConnection, wallet: str, key_hash: bytes) -> PlacedBet | None:
     stake = await read_by_key(connection, wallet, key_hash)
-    return None if stake is None else Placed(stake, await read_totals(connection, stake))
+    return None if stake is None else PlacedBet(stake, await read_totals(connection, stake))
 
 
-def _brought(contracts: AgentContracts, order: Order, payment: Payment) -> store.Brought:
+def _brought(contracts: AgentContracts, order: Order, payment: Payment) -> store.SignedBet:
     # What follows the selector, which is the same for `settle` and `credit`.
     arguments = contracts.call("credit", order.bet, payment).data[4:]
-    return store.Brought(order.bet, order.hash, payment.nonce, payment.valid_before, arguments)
+    return store.SignedBet(order.bet, order.hash, payment.nonce, payment.valid_before, arguments)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from psycopg.rows import TupleRow
 
 from api.agent.notices.endpoints import add_callback
 from core.agent.bet import ZERO_ADDRESS, Bet
-from core.outbox import Asked, Intent, IntentRequest, IntentState, Outcome, enqueue, read
+from core.outbox import Enqueued, Intent, IntentRequest, IntentState, MinedOutcome, enqueue, read
 
 Connection = AsyncConnection[TupleRow]
 
@@ -52,7 +52,7 @@ class KnownTrade:
         """Nothing of this attempt is on the chain, so another may be made."""
         return self.intent.refused or (
             self.intent.state in (IntentState.FAILED, IntentState.REPLACED)
-            or self.intent.outcome in (Outcome.REVERTED, Outcome.CANCELLED)
+            or self.intent.outcome in (MinedOutcome.REVERTED, MinedOutcome.CANCELLED)
         )
 
 
@@ -154,7 +154,7 @@ async def brought_for(connection: Connection, wallet: bytes, nonce: bytes) -> by
 
 
 @dataclass(frozen=True, slots=True)
-class Brought:
+class SignedBet:
     """A bet and the payment its payer signed for it. `arguments`: both, as `settle` and `credit` take them."""
 
     bet: Bet
@@ -168,7 +168,7 @@ class Brought:
         return bytes.fromhex(self.bet.wallet[2:])
 
 
-async def bring(connection: Connection, brought: Brought) -> None:
+async def bring(connection: Connection, brought: SignedBet) -> None:
     """Keeps what an authorization is to pay for; BroughtForAnother when that was another bet.
 
     Whoever reads a failed transaction has its authorization: it pays for what its payer brought it for, or nothing. And
@@ -186,14 +186,14 @@ async def bring(connection: Connection, brought: Brought) -> None:
 
 async def take_in(
     connection: Connection,
-    brought: Brought,
+    brought: SignedBet,
     wanted: IntentRequest,
     *,
     after_attempt: int,
     has_paid: bool,
     quote_id: str | None,
     callback_url: str | None,
-) -> Asked | None:
+) -> Enqueued | None:
     """Books the payment and queues its transaction, in the caller's database transaction; None when another call made
     an attempt first. `has_paid`: its money is in the contract, so neither a twin nor its price lock holds it up."""
     trade, wallet = brought.bet, brought.wallet

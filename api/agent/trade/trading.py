@@ -28,7 +28,7 @@ from api.agent.trade.orders import Order, OrderDesk
 from api.agent.trade.payment import Payment, PaymentRejected
 from api.agent.trade.rates import TradeRates
 from api.agent.trade.receipts import Receipts
-from api.agent.trade.settling import Past, Settling
+from api.agent.trade.settling import PastTrade, PaymentSettling
 from api.http.problem import Problem
 from core.agent.bet import idem_hash
 from core.agent.book import Form
@@ -58,7 +58,7 @@ class TradeDesk:
         rates: TradeRates,
         index: AgentIndex,
         orders: OrderDesk,
-        settling: Settling,
+        settling: PaymentSettling,
         receipts: Receipts,
         attester: Attester,
         links: Links,
@@ -145,7 +145,7 @@ class TradeDesk:
         refusal: Problem | None,
         payment: Payment | None,
         rejected: str | None,
-        past: Past,
+        past: PastTrade,
         contracts: AgentContracts,
         client: ChainClient,
         venue: Venue,

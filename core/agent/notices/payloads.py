@@ -9,9 +9,9 @@ from typing import Any
 
 import orjson
 
-from core.agent.book import Book, Kind
+from core.agent.book import Book, MarketKind
 from core.agent.document import Specification
-from core.agent.words import FEED_DECIMALS, Outcome
+from core.agent.words import FEED_DECIMALS, OutcomeWords
 from core.iso import iso
 from core.money import json_number, json_ratio_down
 
@@ -23,7 +23,7 @@ class Named:
     key: bytes
     id: str
     spec: Specification
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[OutcomeWords, ...]
     book: Book
 
     @property
@@ -91,7 +91,7 @@ def market_resolved(market: Named, *, winner: int | None, observed: int | None, 
     book = market.book
     refunded = book.refunds(winner)
     alike = winner is not None and not refunded and book.pays_alike(winner)
-    caps = market.spec.kind is not Kind.DIRECTION
+    caps = market.spec.kind is not MarketKind.DIRECTION
     label = "Void, stakes refunded" if winner is None else market.outcomes[winner].label
     return text(
         {

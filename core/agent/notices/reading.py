@@ -17,7 +17,7 @@ _COLUMNS = "wallet, seq, source, occurrence, type, market_id, trade_id, at_micro
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class Notice:
     """One row of the log. `at_micros`: microseconds since 1970; `payload`: JSON as it goes out."""
 
     id: str
@@ -39,7 +39,7 @@ async def next_seq(connection: Connection, wallet: bytes) -> int:
 
 async def events_from(
     connection: Connection, wallet: bytes, seq: int, limit: int, *, trade_id: bytes | None = None
-) -> list[Event]:
+) -> list[Notice]:
     """In order, `seq` included; of one trade alone when it is named."""
     narrowed = "" if trade_id is None else " AND trade_id = %(trade)s"
     query = (
@@ -50,7 +50,7 @@ async def events_from(
     return _events(await (await connection.execute(query.encode(), values, prepare=True)).fetchall())
 
 
-async def resolutions_after(connection: Connection, wallet: bytes, micros: int, limit: int) -> list[Event]:
+async def resolutions_after(connection: Connection, wallet: bytes, micros: int, limit: int) -> list[Notice]:
     """How the wallet's markets ended, after a moment."""
     query = (
         f"SELECT {_COLUMNS} FROM agent_event WHERE wallet = %s AND at_micros > %s AND type = ANY(%s)"  # noqa: S608
@@ -60,9 +60,9 @@ async def resolutions_after(connection: Connection, wallet: bytes, micros: int, 
     return _events(await (await connection.execute(query.encode(), (wallet, micros, kinds, limit))).fetchall())
 
 
-def _events(rows: Sequence[tuple[Any, ...]]) -> list[Event]:
+def _events(rows: Sequence[tuple[Any, ...]]) -> list[Notice]:
     return [
-        Event(
+        Notice(
             event_id(source, occurrence), bytes(wallet), seq, EventType(kind), market_id, trade_id, at_micros, payload
         )
         for wallet, seq, source, occurrence, kind, market_id, trade_id, at_micros, payload in rows

@@ -10,19 +10,19 @@ ticks are powers of 1.0001, amounts are token units, fees are millionths. Nothin
 - `pool`: the pool itself, which swaps, takes and returns liquidity, and remembers.
 """
 
-from core.feeds.uniswap.history import Cumulatives, History, Observation, TooOld
-from core.feeds.uniswap.pool import Pool, PoolError, Swapped
+from core.feeds.uniswap.history import Cumulatives, Observation, ObservationRing, TooOld
+from core.feeds.uniswap.pool import Pool, PoolError, SwapResult
 from core.feeds.uniswap.ticks import MAX_TICK, MIN_TICK, sqrt_price_at, tick_at
 
 __all__ = [
     "MAX_TICK",
     "MIN_TICK",
     "Cumulatives",
-    "History",
     "Observation",
+    "ObservationRing",
     "Pool",
     "PoolError",
-    "Swapped",
+    "SwapResult",
     "TooOld",
     "sqrt_price_at",
     "tick_at",

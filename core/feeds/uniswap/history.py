@@ -41,7 +41,7 @@ def _int56(value: int) -> int:
 
 
 @dataclass
-class History:
+class ObservationRing:
     """The ring. `cardinality_next` is how many places it has room for once it comes round."""
 
     ring: list[Observation | None]
@@ -49,7 +49,7 @@ class History:
     cardinality_next: int = 1
 
     @classmethod
-    def since(cls, at: int) -> History:
+    def since(cls, at: int) -> ObservationRing:
         """A pool's history at its beginning."""
         return cls([Observation(at, 0, 0)])
 
@@ -125,5 +125,5 @@ class History:
         assert after is not None
         return before, after
 
-    def copy(self) -> History:
-        return History(list(self.ring), self.index, self.cardinality_next)
+    def copy(self) -> ObservationRing:
+        return ObservationRing(list(self.ring), self.index, self.cardinality_next)

@@ -9,7 +9,7 @@ from bisect import bisect_right, insort
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from core.feeds.uniswap.history import Cumulatives, History
+from core.feeds.uniswap.history import Cumulatives, ObservationRing
 from core.feeds.uniswap.prices import amount0_between, amount1_between, swap_step
 from core.feeds.uniswap.ticks import MAX_SQRT_PRICE, MAX_TICK, MIN_SQRT_PRICE, MIN_TICK, sqrt_price_at, tick_at
 
@@ -20,7 +20,7 @@ class PoolError(ValueError):
     """What the pool's contract reverts on."""
 
 
-class Swapped(NamedTuple):
+class SwapResult(NamedTuple):
     """What a swap moved, as the pool sees it: positive came in, negative went out; fees are in what came in."""
 
     amount0: int
@@ -44,7 +44,7 @@ class Pool:
     spacing: int
     sqrt_price: int
     tick: int
-    history: History
+    history: ObservationRing
     liquidity: int = 0  # in range
     ticks: dict[int, Tick] = field(default_factory=dict)
     initialized: list[int] = field(default_factory=list)
@@ -54,7 +54,7 @@ class Pool:
     @classmethod
     def at(cls, sqrt_price: int, fee_pips: int, spacing: int, now: int) -> Pool:
         """A new pool at its first price."""
-        return cls(fee_pips, spacing, sqrt_price, tick_at(sqrt_price), History.since(now))
+        return cls(fee_pips, spacing, sqrt_price, tick_at(sqrt_price), ObservationRing.since(now))
 
     def copy(self) -> Pool:
         return Pool(
@@ -124,7 +124,7 @@ class Pool:
 
     # ---------------------------------------------------------------- Swaps
 
-    def swap(self, zero_for_one: bool, amount: int, now: int, limit: int | None = None) -> Swapped:
+    def swap(self, zero_for_one: bool, amount: int, now: int, limit: int | None = None) -> SwapResult:
         """Token0 for token1 (the price falls) or the other way round; `amount` to put in, or negative to get out.
 
         `limit`: the price at which it stops, wherever the amount stands.
@@ -166,12 +166,12 @@ class Pool:
             self.history.write(now, before_tick, before_liquidity)
         swapped = amount - remaining
         first_is_0 = zero_for_one == (amount > 0)
-        return Swapped(swapped, other, fees) if first_is_0 else Swapped(other, swapped, fees)
+        return SwapResult(swapped, other, fees) if first_is_0 else SwapResult(other, swapped, fees)
 
-    def swap_to(self, sqrt_price: int, now: int) -> Swapped:
+    def swap_to(self, sqrt_price: int, now: int) -> SwapResult:
         """As much as it takes to bring the price there."""
         if sqrt_price == self.sqrt_price:
-            return Swapped(0, 0, 0)
+            return SwapResult(0, 0, 0)
         return self.swap(sqrt_price < self.sqrt_price, 2**255 - 1, now, sqrt_price)
 
     def _pay_providers(self, zero_for_one: bool, fee: int) -> None:

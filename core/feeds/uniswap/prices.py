@@ -63,7 +63,7 @@ def price_after_token1(price: int, liquidity: int, amount: int, *, added: bool) 
     return price - quotient
 
 
-class Step(NamedTuple):
+class SwapStep(NamedTuple):
     """What a swap does within one stretch of constant liquidity."""
 
     price: int
@@ -72,7 +72,7 @@ class Step(NamedTuple):
     fee: int
 
 
-def swap_step(price: int, target: int, liquidity: int, remaining: int, fee_pips: int) -> Step:
+def swap_step(price: int, target: int, liquidity: int, remaining: int, fee_pips: int) -> SwapStep:
     """From `price` towards `target`, with `remaining` to put in (positive) or to get out (negative)."""
     down, exact_in = price >= target, remaining >= 0
     into, out = (amount0_between, amount1_between) if down else (amount1_between, amount0_between)
@@ -99,5 +99,5 @@ def swap_step(price: int, target: int, liquidity: int, remaining: int, fee_pips:
     if not exact_in:
         given = min(given, -remaining)
     if exact_in and not reached:
-        return Step(after, taken, given, remaining - taken)  # what is left of the input is the fee
-    return Step(after, taken, given, divide_up(taken * fee_pips, FEE_ONE - fee_pips))
+        return SwapStep(after, taken, given, remaining - taken)  # what is left of the input is the fee
+    return SwapStep(after, taken, given, divide_up(taken * fee_pips, FEE_ONE - fee_pips))

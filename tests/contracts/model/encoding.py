@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
-from core.stock.vested_fold import Delivered, ResidueClaimed
+from core.contracts.events.stock import Delivered, ResidueClaimed
 from tests.contracts.model import histories as step
 from tests.contracts.model.histories import History, Step, generate
 from tests.contracts.model.narrator import Narrator

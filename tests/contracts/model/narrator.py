@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from core.stock import vested_fold as log
+from core.contracts.events import stock as log
 from core.stock.vested import Moment, Terms
+from core.stock.vested_fold import Event
 from tests.contracts.model import histories as step
 from tests.contracts.model.histories import History, Run, Step
 from tests.contracts.model.parimutuel import Entry
@@ -21,11 +22,16 @@ FREEZE = START + 100_000
 VOID_DELAY = 3_600
 
 
+def address(name: str) -> bytes:
+    """The 20 bytes that stand for one of the model's names."""
+    return name.encode().rjust(20, b"\0")
+
+
 def terms(history: History, market_id: int) -> Terms:
     return Terms(
         market_id=market_id,
-        opener=str(step.OPENER),
-        resolver="resolver",
+        opener=address(str(step.OPENER)),
+        resolver=address("resolver"),
         freeze_time=FREEZE,
         void_delay=VOID_DELAY,
         fee_bps=history.fee_bps,
@@ -61,7 +67,7 @@ class Narrator:
     def now(self) -> Moment:
         return Moment(self.run.block, self.timestamp)
 
-    def opening(self) -> list[log.Event]:
+    def opening(self) -> list[Event]:
         t = terms(self.history, self.market_id)
         created = log.MarketCreated(
             t.market_id,
@@ -82,9 +88,9 @@ class Narrator:
         on_its_side = sum(e.side == entry.side for e in self.model.entries[: entry.number])
         position_id = self.market_id << 32 | on_its_side << 1 | entry.side
         self.ids.append(position_id)
-        return log.Entered(self.market_id, position_id, entry.owner, entry.side, entry.offered, entry.block)
+        return log.Entered(self.market_id, position_id, address(entry.owner), entry.side, entry.offered, entry.block)
 
-    def finalized(self) -> list[log.Event]:
+    def finalized(self) -> list[Event]:
         """What the chain says when it gets round to the pending vintage."""
         if self.pending is None:
             return []
@@ -106,11 +112,11 @@ class Narrator:
         """Whether `finalizeVintage` would do anything: a vintage waits, and it is over."""
         return self.pending is not None and self.model.open_block is None
 
-    def do(self, s: Step) -> list[log.Event]:
+    def do(self, s: Step) -> list[Event]:
         """Take one step; the events it emits."""
         model = self.model
-        owners = [entry.owner for entry in model.entries]
-        events: list[log.Event] = []
+        owners = [address(entry.owner) for entry in model.entries]
+        events: list[Event] = []
         match s:
             case step.Enter():
                 if self.finalizable():
@@ -127,7 +133,7 @@ class Narrator:
             case step.Freeze():
                 self.timestamp = FREEZE
             case step.Transfer(number, to):
-                events.append(log.PositionTransferred(self.ids[number], owners[number], str(to)))
+                events.append(log.PositionTransferred(self.ids[number], owners[number], address(str(to))))
             case step.Resolve(winner):
                 events += [*self.finalized(), log.Resolved(self.market_id, winner)]
             case step.Void(by_resolver):
@@ -149,7 +155,7 @@ class Narrator:
         self.run.do(s)
         return events
 
-    def sent(self, numbers: list[int], everything: bool) -> Iterator[log.Event]:
+    def sent(self, numbers: list[int], everything: bool) -> Iterator[Event]:
         """What deliveries send, told before the model is led through the step."""
         done: set[int] = set()
         for number in numbers:
@@ -157,5 +163,5 @@ class Narrator:
             due = self.model.unsent(entry)
             payout, fee = (due.net, due.fee) if everything else (0, 0)
             if number not in done and payout + due.refund > 0:
-                yield log.Delivered(self.ids[number], entry.owner, payout, fee, due.refund)
+                yield log.Delivered(self.ids[number], address(entry.owner), payout, fee, due.refund)
             done.add(number)
