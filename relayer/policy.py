@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
-from pathlib import Path
 
-from core.chain.abi import Abi, CustomError
+from core.chain.abi import CustomError
 from core.config import ChainName, RelayerSettings
 from relayer.fees import FeePolicy
 from relayer.flight import Patience
-
-ABI_FOLDER = Path(__file__).resolve().parents[1] / "core" / "abi"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +43,6 @@ def policy_of(settings: RelayerSettings, chain: ChainName, errors: Mapping[bytes
         low_balance_wei=int(settings.low_balance_ether * 10**18),
         errors=errors,
     )
-
-
-def known_errors(folder: Path = ABI_FOLDER) -> dict[bytes, CustomError]:
-    """The custom errors of every contract of ours, by selector."""
-    errors: dict[bytes, CustomError] = {}
-    for path in sorted(folder.glob("*.json")):
-        errors.update(Abi(json.loads(path.read_text())).errors)
-    return errors
 
 
 def _gwei(amount: Decimal) -> int:

@@ -13,6 +13,7 @@ from core.chain import ChainClient, RpcClient, RpcError
 from core.chain.heads import Heads
 from core.config import RelayerSecrets, RelayerSettings, Settings, load
 from core.config.settings import CHAIN_NAMES
+from core.contracts.abi import all_errors
 from core.contracts.deployments import Deployment, load_deployment
 from core.db.channels import listen
 from core.db.engine import Pool, check_database, make_pool
@@ -29,7 +30,7 @@ from relayer.kms.opening import opened_keys
 from relayer.kms.signer import KmsPatience, KmsSigner
 from relayer.lane import Lane
 from relayer.leases import LaneSpec, Leases
-from relayer.policy import LanePolicy, known_errors, policy_of
+from relayer.policy import LanePolicy, policy_of
 from relayer.queues import Queues
 
 log = get_logger(__name__)
@@ -156,7 +157,7 @@ async def relaying(
 
 def chain_plans(settings: Settings, how: RelayerSettings) -> list[ChainPlan]:
     """The chains that have an RPC URL. ConfigError when none has."""
-    errors = known_errors()
+    errors = all_errors()
     plans = []
     for name in CHAIN_NAMES:
         chain = settings.chain(name)

@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 
-import core
-from core.chain import Abi, Call, Contract
+from core.chain import Call, Contract
+from core.contracts.abi import abi
 from core.contracts.deployments import Deployment
 
 STOCK_TOKEN_SYMBOL = "USDG"  # noqa: S105 - a currency
-
-
-@cache
-def abi(name: str) -> Abi:
-    """One of core/contracts/abi/, parsed once."""
-    path = Path(core.__file__).parent / "abi" / f"{name}.json"
-    return Abi(json.loads(path.read_text()))
 
 
 @dataclass(frozen=True, slots=True)

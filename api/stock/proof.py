@@ -20,7 +20,7 @@ from api.http.application import unavailable
 from api.http.rendered import BodySlot, Rendered
 from api.solvency import SolvencyWatch
 from api.stock import words
-from api.stock.chain import STOCK_TOKEN_SYMBOL, StockContracts, abi
+from api.stock.chain import STOCK_TOKEN_SYMBOL, StockContracts
 from api.stock.facts import ListedMarket, Venue
 from api.stock.index import StockIndex
 from api.stock.market_view import outcome_name, round_body
@@ -42,6 +42,7 @@ from api.stock.rows import read_drill, read_newest_settled, read_owing
 from api.unreadable import UNREADABLE
 from core.chain import ChainClient, Contract, RpcError
 from core.config import Settings
+from core.contracts.abi import abi
 from core.contracts.deployments import Deployment
 from core.log import get_logger
 

@@ -24,6 +24,7 @@ import aiohttp
 import psycopg
 
 from core.chain import Call, Contract
+from core.contracts.abi import abi
 from core.contracts.deployments import Deployment, load_deployment
 from core.db.engine import conninfo
 from core.db.migrate import migrate
@@ -36,7 +37,6 @@ from scripts._stack import wallets
 from scripts._stack.daemons import lanes
 from scripts._stack.state import State
 from scripts._status.scrape import samples
-from scripts._verify.chain import abi
 
 T = TypeVar("T")
 

@@ -9,6 +9,7 @@ from core.agent.bet import idem_hash, market_key
 from core.agent.book import MARGIN, NO, YES, MarketKind, StakeStatus
 from core.agent.document import Metadata, Specification, rendered
 from core.chain import Abi, Contract
+from core.contracts.abi import abi
 from core.contracts.feeds import PoolFeed
 from core.feeds.grid import grid_time
 from core.feeds.pool_feed import Quality
@@ -19,7 +20,6 @@ from scripts._stack import wallets
 from scripts._stack.agent_pools import AgentPools, trader
 from scripts._stack.chain_setup import LocalNode
 from scripts._stack.uniswap import PoolKey, artifact
-from scripts._verify.chain import abi
 
 ALARM: Final = 0.2
 """VpmPoolThin: a share of the liquidity that the feed was set up with."""

@@ -12,10 +12,10 @@ import aiohttp
 
 from core.agent.bet import idem_hash
 from core.chain import Contract, checksum
+from core.contracts.abi import abi
 from scripts._drill.fleet import Fleet
 from scripts._drill.load import Load, Promise
 from scripts._stack.wallets import Wallet
-from scripts._verify.chain import abi
 
 OPEN = 1  # IVestedMarkets.Status
 _PATIENCE = aiohttp.ClientTimeout(total=10)

@@ -23,12 +23,13 @@ from eth_account.signers.local import LocalAccount
 from core.agent.book import MarketStatus
 from core.chain import Call, ChainClient, Contract, RpcError, RpcErrorKind
 from core.chain.rpc import RpcClient
+from core.contracts.abi import abi
 from core.contracts.deployments import Deployment
 from core.contracts.events import AGENT_LISTER_EVENTS
 from core.contracts.feeds import PoolFeed
 from core.errors import VpmError
 from core.feeds.grid import Needs, batches, missing
-from scripts._verify.chain import PinnedChain, abi, word
+from scripts._verify.chain import PinnedChain, word
 
 KEY_VARIABLE = "VPM_RECORDER_KEY"
 PASSWORD_VARIABLE = "VPM_RECORDER_KEYSTORE_PASSWORD"  # noqa: S105 - the name of a variable

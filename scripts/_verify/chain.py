@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-import core
-from core.chain import Abi, Block, Call, ChainClient, Contract, Log, Receipt, RpcError, RpcErrorKind, checksum
+from core.chain import Block, Call, ChainClient, Contract, Log, Receipt, RpcError, RpcErrorKind, checksum
 from core.chain.rpc import RpcClient
 from core.chain.wire import data_bytes
+from core.contracts.abi import abi
 from core.contracts.deployments import Deployment, load_deployment
 from core.contracts.events.layout import Layout
 from core.feeds.rounds import FeedHead, Round, RoundReading, in_effect_at, prove_in_effect_at, run_async
 from scripts._verify.claims import NotCheckable
 
 TOKEN = {"base": "USDC", "stock": "USDG"}
-
-
-@cache
-def abi(name: str) -> Abi:
-    """One of core/contracts/abi/, parsed once."""
-    return Abi(json.loads((Path(core.__file__).parent / "abi" / f"{name}.json").read_text()))
 
 
 @dataclass(frozen=True, slots=True)

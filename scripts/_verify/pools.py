@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from core.chain import Contract, checksum
+from core.contracts.abi import abi
 from core.contracts.events.pool import POOL_EVENTS
 from core.contracts.feeds import PoolFeed
 from core.feeds.live import POOL
 from core.feeds.pool_feed import Observation, PoolFeedTerms, PoolSource, PoolState, Quality, measure
 from core.feeds.pool_logs import pool_from_logs
 from core.feeds.rounds import Round, RoundProblem, RoundReading
-from scripts._verify.chain import PinnedChain, abi, seen
+from scripts._verify.chain import PinnedChain, seen
 from scripts._verify.claims import Findings
 
 WIDEST = 1 << 20

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from core.chain import Contract
+from core.contracts.abi import abi
 from core.contracts.events import stock as ev
 from core.stock.vested import Moment
-from scripts._verify.chain import PinnedChain, SeenLog, abi
+from scripts._verify.chain import PinnedChain, SeenLog
 from scripts._verify.claims import Findings, whole
 from scripts._verify.stock import StockMarket, check_settlement, fold_into
 

@@ -12,7 +12,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 MANIFEST = ROOT / ".build" / "__local__.json"
-ABI = ROOT / "core" / "abi"
+ABI = ROOT / "core" / "contracts" / "abi"
 SAFE = ROOT / "node_modules" / "@safe-global" / "safe-contracts" / "build" / "artifacts" / "contracts" / "Safe.sol"
 
 # Libraries that are linked at compile time revert with errors of their own through the contracts that use them.

@@ -23,13 +23,14 @@ from api.stock.bodies.positions import OwnerBody
 from api.stock.bodies.prices import PricesBody
 from api.stock.bodies.proof import ProofBody
 from core.chain import Contract
+from core.contracts.abi import abi
 from core.db.engine import conninfo
 from core.service import jobs
 from scripts._stack import wallets
 from tests.support.genesis import Genesis, RunningChain
 from tests.support.service import ROOT, Door
 from tests.support.stock_bodies import hold_market, hold_position
-from tests.support.stock_chain import FLAT_PRICE, USDG, StockChain, abi
+from tests.support.stock_chain import FLAT_PRICE, USDG, StockChain
 from tests.support.stock_service import CRON_SECRET, StockService, stock_service
 
 DAY = 86_400

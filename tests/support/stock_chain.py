@@ -13,8 +13,9 @@ from eth_account import Account
 from eth_account.messages import encode_typed_data
 
 from api.stock.authorization import StockBet
-from api.stock.chain import StockContracts, abi
+from api.stock.chain import StockContracts
 from core.chain import Contract, checksum
+from core.contracts.abi import abi
 from core.contracts.deployments import Deployment
 from core.contracts.feeds import PriceFeed
 from scripts._stack import wallets

@@ -7,14 +7,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import msgspec
-import orjson
 import pytest
 from eth_abi.abi import encode
 
 from core.chain.abi import Abi, Event, Parameter
+from core.contracts.abi import abi
 from core.contracts.events import Layout, Role, UndecodableLog, layouts_of
 from core.contracts.events.layout import arguments
-from core.local.packages import REPOSITORY
 
 ABIS = {
     Role.SETTLER: "VestedMarkets",
@@ -39,7 +38,7 @@ EVENTS = [(role, each) for role in Role for each in layouts_of(role).values()]
 
 
 def abi_of(role: Role) -> Abi:
-    return Abi(orjson.loads((REPOSITORY / "core" / "abi" / f"{ABIS[role]}.json").read_bytes()))
+    return abi(ABIS[role])
 
 
 def declared(layout: Layout) -> Event:

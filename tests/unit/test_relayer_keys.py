@@ -10,10 +10,11 @@ import pytest
 from eth_account import Account
 
 from core.config import RelayerSecrets, RelayerSettings, load
+from core.contracts.abi import all_errors
 from core.errors import ConfigError
 from core.outbox import CREDIT, KEEPER, RELAY
 from relayer.keys import lane_specs, read_keys
-from relayer.policy import known_errors, policy_of
+from relayer.policy import policy_of
 
 FIRST, SECOND = "0x" + "11" * 32, "0x" + "22" * 32
 CHAINS = {"base": 8453, "stock": 4663}
@@ -112,5 +113,5 @@ def test_the_policy_follows_the_settings_of_its_chain() -> None:
 
 
 def test_every_custom_error_of_our_contracts_is_known_by_name() -> None:
-    names = {error.name for error in known_errors().values()}
+    names = {error.name for error in all_errors().values()}
     assert len(names) > 20
