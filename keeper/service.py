@@ -27,12 +27,12 @@ from core.log import get_logger
 from core.outbox import IntentWatch
 from core.service import jobs
 from core.service.daemon import Daemon
+from core.stock.sessions import sessions_around
 from keeper import metrics
 from keeper.desk import ChainDesk, Keeper
 from keeper.runner import Runner, follow
 from keeper.schedule import BY_NAME, JOBS, Job
 from keeper.sources.settings import load_sources
-from keeper.stock.sessions import sessions_around
 
 log = get_logger(__name__)
 

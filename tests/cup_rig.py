@@ -21,9 +21,9 @@ from pydantic import SecretStr
 from api.app import make_app, serve
 from api.context import open_context
 from api.cup.surface import cup_surface
-from core.agent.book import MarketKind
 from core.agent.document import Specification
 from core.config import ApiSecrets, Settings
+from core.contracts.statuses import MarketKind
 from core.cup import books, messages, rounds
 from core.cup.listing import PaperListing, PaperSide, listing_of
 from core.cup.rounds import RouletteRound

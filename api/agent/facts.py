@@ -13,9 +13,10 @@ from enum import StrEnum
 from functools import lru_cache
 
 from core.agent.bet import market_key
-from core.agent.book import Book, MarketKind, RefundReason
+from core.agent.book import YES, Book
 from core.agent.document import CATEGORIES, ID_PATTERN, MAX_ID, MarketDocument, Metadata, Specification
 from core.agent.words import OutcomeWords
+from core.contracts.statuses import MarketKind, RefundReason
 from core.feeds.grid import grid_time
 
 MAX_LAG_SECONDS = 60
@@ -155,7 +156,7 @@ def deciding_times(market: ListedMarket, now: int) -> dict[int, int]:
     if ending.start_at is not None:
         found[spec.start_at] = ending.start_at
     if ending.end_at is not None:
-        crossed = spec.early_resolvable and ending.winner == 0 and ending.end_at >= spec.early_from
+        crossed = spec.early_resolvable and ending.winner == YES and ending.end_at >= spec.early_from
         found[ending.end_at if crossed else spec.ends_at] = ending.end_at
     return found
 

@@ -14,8 +14,8 @@ from api.agent.rows import read_settled, read_settled_page, read_venue
 from api.agent.storage import storage
 from api.archive import Archive
 from api.followed_index import FollowedIndex, Replica
-from core.agent.book import MarketKind
 from core.agent.words import FeedSubject
+from core.contracts.statuses import MarketKind
 from core.feeds.words import FeedWords
 
 PAUSE_SECONDS = 0.05

@@ -22,6 +22,7 @@ from api.agent.switch import Trading
 from api.agent.times import iso_of, now_iso
 from api.http.rendered import Rendered
 from api.unreadable import UNREADABLE
+from core.contracts.statuses import AgentMarketStatus
 from core.db.engine import Pool
 from core.log import get_logger
 from core.outbox import RELAY, report
@@ -40,9 +41,9 @@ PAYOUTS_LOOKED_AT = 100
 # Winning stakes are those of resolved markets on the winning side; where nobody held it, all are refunds. How soon they
 # are paid is told of the newest markets.
 _STATS = text(
-    """
+    f"""
     WITH newest AS (
-        SELECT market_id, winner, closed_at FROM agent_market WHERE status <> 1
+        SELECT market_id, winner, closed_at FROM agent_market WHERE status <> {AgentMarketStatus.OPEN:d}
         ORDER BY closed_at DESC, market_id DESC LIMIT :markets
     ), won AS (
         SELECT s.paid_at, m.closed_at FROM newest m CROSS JOIN LATERAL (
@@ -58,7 +59,7 @@ _STATS = text(
             AS delay,
         (SELECT count(*) FROM won) AS winners,
         (SELECT count(*) FROM won WHERE paid_at - closed_at <= :in_time) AS in_time
-    """
+    """  # noqa: S608
 )
 _SAMPLES = text(
     "SELECT bet_hash FROM agent_stake WHERE outcome IS NOT NULL "

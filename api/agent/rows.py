@@ -26,9 +26,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from api.agent.cursors import Order
 from api.agent.facts import Arrival, ArrivalState, BookTotals, Ending, FeedRound, Head, ListedMarket, Stake, Venue
 from api.archive import READ_AT_ONCE, Archive
-from core.agent.book import Book, MarketStatus, RefundReason
+from core.agent.book import Book
 from core.agent.document import Metadata, Specification, described
 from core.chain import checksum
+from core.contracts.statuses import AgentMarketStatus, RefundReason
 from core.db.schema.index import chain_cursor, chain_reorg
 from core.db.schema.index_agent import agent_market, agent_outcome, agent_stake, agent_venue
 from core.db.schema.index_shared import oracle_round, token_authorization
@@ -40,7 +41,8 @@ MAX_SETTLED = 200
 """So many settled markets, the newest, are held with the unsettled; any other is read when it is asked for."""
 
 # As the partial indexes have it: with the number as a parameter a generic plan could not use them.
-_SETTLED = agent_market.c.status != literal_column("1")
+_OPEN: ColumnElement[int] = literal_column(f"{AgentMarketStatus.OPEN:d}")  # as the partial indexes have it
+_SETTLED = agent_market.c.status != _OPEN
 
 
 async def read_venue(
@@ -100,7 +102,7 @@ async def _read_present(connection: AsyncConnection, feeds: Mapping[bytes, FeedW
         .limit(MAX_SETTLED)
     )
     keys = list(await connection.scalars(newest))
-    unsettled = await _read_where(connection, feeds, agent_market.c.status == literal_column("1"))
+    unsettled = await _read_where(connection, feeds, agent_market.c.status == _OPEN)
     return {**unsettled, **await _read_where(connection, feeds, agent_market.c.market_id.in_(keys))}
 
 
@@ -357,7 +359,7 @@ def _market(row: Any, books: Sequence[Any], feeds: Mapping[bytes, FeedWords]) ->
     spec = Specification.of_row(row)
     told = feeds.get(spec.feed)
     ending = None
-    if row.status != MarketStatus.OPEN:
+    if row.status != AgentMarketStatus.OPEN:
         ending = Ending(
             winner=row.winner,
             end_answer=row.end_answer,

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from api.agent.facts import FeedRound, ListedMarket
-from core.agent.book import MarketKind, bucket
+from core.agent.book import bucket
 from core.agent.fixed import WAD
+from core.contracts.statuses import MarketKind
 from core.money import USD
 
 POINT: Final = 100

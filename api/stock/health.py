@@ -16,7 +16,6 @@ from api.stock.facts import ListedMarket, Venue
 from api.stock.index import StockIndex
 from api.stock.oracle import OracleWatch
 from api.stock.rows import read_allowed_feeds, read_owing
-from api.stock.sessions import session_of
 from api.unreadable import UNREADABLE
 from core.chain import ChainClient, RpcError
 from core.contracts.deployments import Deployment
@@ -24,6 +23,7 @@ from core.db.engine import Pool
 from core.log import redact_text
 from core.money import decimal_text
 from core.outbox import KEEPER, OPENER, RELAY, GroupReport, LaneStatus, report
+from core.stock.sessions import trading_day
 
 CHECK_SECONDS = 3.0
 HEAD_OLD_SECONDS = 60
@@ -179,7 +179,7 @@ class Health:
 
     async def _open_schedule(self) -> Finding:
         venue = self._venue()
-        session = await session_of(venue.head.timestamp)
+        session = await asyncio.to_thread(trading_day, venue.head.timestamp)
         if session is None:
             return True, "no session today"
         if not session.opens <= venue.head.timestamp < session.closes:
@@ -227,7 +227,7 @@ class Health:
         if missing:
             return False, f"no round of {', '.join(missing)}"
         now = oracle.head_time
-        session = await session_of(now)
+        session = await asyncio.to_thread(trading_day, now)
         if session is None or not session.opens <= now < session.closes:
             return True, f"{len(latest)} feeds, no session now"
         silent = [

@@ -7,29 +7,30 @@ from typing import Any
 
 from api.stock import words
 from api.stock.facts import FAMILIES, SIDES, ListedMarket, MarketReadings, Oracle, Phase, ResolverPreview, Venue
-from core.feeds.rounds import TOO_HIGH, Reason, Round, SettledOutcome, Status, judge
+from core.contracts.statuses import PreviewStatus, StockOutcome, StockReason
+from core.feeds.rounds import TOO_HIGH, Round, judge
 from core.money import change_bps
 from core.stock.vested import DOWN, UP
 from core.stock.vested_views import MarketView, market_view
 
 _OUTCOMES = {
-    SettledOutcome.UP: "UP",
-    SettledOutcome.DOWN: "DOWN",
-    SettledOutcome.FLAT: "FLAT",
-    SettledOutcome.VOID: "VOID",
+    StockOutcome.UP: "UP",
+    StockOutcome.DOWN: "DOWN",
+    StockOutcome.FLAT: "FLAT",
+    StockOutcome.VOID: "VOID",
 }
 _REASONS = {
-    Reason.ROUNDS: None,
-    Reason.FLAT: "flat",
-    Reason.STALE: "stale",
-    Reason.PAUSED: "paused",
-    Reason.BAD_ANSWER: "stale",
+    StockReason.ROUNDS: None,
+    StockReason.FLAT: "flat",
+    StockReason.STALE: "stale",
+    StockReason.PAUSED: "paused",
+    StockReason.BAD_ANSWER: "stale",
 }
 _DETAILS = {
-    Reason.STALE: "A reading was older than the market allows.",
-    Reason.BAD_ANSWER: "A reading in effect was not a price.",
-    Reason.PAUSED: "The stock's oracle stayed paused for 24 hours after the bell.",
-    Reason.FLAT: "Both readings are the same.",
+    StockReason.STALE: "A reading was older than the market allows.",
+    StockReason.BAD_ANSWER: "A reading in effect was not a price.",
+    StockReason.PAUSED: "The stock's oracle stayed paused for 24 hours after the bell.",
+    StockReason.FLAT: "Both readings are the same.",
 }
 NOTHING_READ = Oracle()
 _NO_ROUND = {"answer": "0", "roundId": "0", "at": 0}
@@ -134,7 +135,7 @@ def outcome_name(market: ListedMarket) -> str | None:
     settled = market.settlement
     if settled is None or settled.outcome is None:
         return "VOID" if market.market.winner is None else SIDES[market.market.winner]
-    return _OUTCOMES[SettledOutcome(settled.outcome)]
+    return _OUTCOMES[StockOutcome(settled.outcome)]
 
 
 def _listed(market: ListedMarket, venue: Venue, oracle: Oracle, view: MarketView) -> dict[str, Any]:
@@ -204,8 +205,8 @@ def _resolution(market: ListedMarket) -> dict[str, Any] | None:
         reason: str | None = "timeout"
         detail = f"Nobody could settle it by {words.utc(market.voidable_at)}."
     else:
-        reason = _REASONS[Reason(settled.reason or 0)]
-        detail = _DETAILS.get(Reason(settled.reason or 0), "The final reading decided.")
+        reason = _REASONS[StockReason(settled.reason or 0)]
+        detail = _DETAILS.get(StockReason(settled.reason or 0), "The final reading decided.")
     return {
         "outcome": outcome_name(market),
         "reason": reason,
@@ -226,7 +227,7 @@ def _finder(market: ListedMarket, prices: Prices, reading: MarketReadings | None
     expected: str | None = None
     if strike is not None and final is not None:
         verdict = judge(market.spec, strike, final, paused=False)
-        expected = {Status.UP: "UP", Status.DOWN: "DOWN", Status.FLAT: "FLAT"}.get(verdict, "VOID")
+        expected = {PreviewStatus.UP: "UP", PreviewStatus.DOWN: "DOWN", PreviewStatus.FLAT: "FLAT"}.get(verdict, "VOID")
     problem = None
     if prices.strike_problem is not None:
         problem = f"strike: {prices.strike_problem}"
@@ -258,26 +259,26 @@ def _preview_of(market: ListedMarket, reading: MarketReadings | None) -> Resolve
     return None if reading is None else reading.preview
 
 
-def _settled_status(outcome: int | None, reason: int | None) -> Status:
-    match Reason(reason or 0):
-        case Reason.STALE:
-            return Status.STALE
-        case Reason.BAD_ANSWER:
-            return Status.BAD_ANSWER
-        case Reason.PAUSED:
-            return Status.PAUSED
-        case Reason.FLAT:
-            return Status.FLAT
-        case Reason.ROUNDS:
-            return Status.UP if outcome == SettledOutcome.UP else Status.DOWN
+def _settled_status(outcome: int | None, reason: int | None) -> PreviewStatus:
+    match StockReason(reason or 0):
+        case StockReason.STALE:
+            return PreviewStatus.STALE
+        case StockReason.BAD_ANSWER:
+            return PreviewStatus.BAD_ANSWER
+        case StockReason.PAUSED:
+            return PreviewStatus.PAUSED
+        case StockReason.FLAT:
+            return PreviewStatus.FLAT
+        case StockReason.ROUNDS:
+            return PreviewStatus.UP if outcome == StockOutcome.UP else PreviewStatus.DOWN
 
 
 def _preview(preview: ResolverPreview | None) -> dict[str, Any]:
     if preview is None:  # the chain could not be asked since the bell
-        preview = ResolverPreview(Status.NOT_READY, 0, 0, 0, 0, 0, 0)
+        preview = ResolverPreview(PreviewStatus.NOT_READY, 0, 0, 0, 0, 0, 0)
     return {
         "status": preview.status,
-        "name": words.PREVIEW_NAMES[Status(preview.status)],
+        "name": words.PREVIEW_NAMES[PreviewStatus(preview.status)],
         "strikeRound": str(preview.strike_round),
         "strikeAnswer": str(preview.strike_answer),
         "strikeAt": preview.strike_at,

@@ -22,7 +22,8 @@ from api.stock.rows import read_latest_rounds
 from api.unreadable import UNREADABLE
 from core.chain import Call, ChainClient, RpcError
 from core.contracts.deployments import Deployment
-from core.feeds.rounds import Round, RoundProblem
+from core.contracts.statuses import RoundProblem
+from core.feeds.rounds import Round
 from core.log import get_logger
 
 log = get_logger(__name__)

@@ -34,6 +34,7 @@ from api.unreadable import UNREADABLE
 from core.chain import Call, ChainClient, ContractReverted, RpcError, checksum
 from core.config import Settings
 from core.contracts.deployments import Deployment
+from core.contracts.statuses import StockMarketStatus
 from core.db.engine import Pool
 from core.db.types import bytes_of
 from core.log import get_logger
@@ -52,7 +53,6 @@ RECEIPT_WAIT_SECONDS = 10.0
 # Blocks come with gaps; the wall clock may run ahead of the head by so much before it is not believed.
 CLOCK_SLACK_SECONDS = 60
 BODY_LIMIT = 16 * 1024
-OPEN_STATUS = 1  # IVestedMarkets.Status.Open
 
 _SPENT = "AuthorizationSpent"
 # Why the relayer may refuse a bet that no node refused.
@@ -495,7 +495,7 @@ def _check_market(bet: StockBet, facts: ChainFacts, now: int) -> None:
     market = facts.market
     if market is None:
         raise Problem(404, "market_not_found", f"No market {bet.market_id} was ever listed.")
-    if market["status"] != OPEN_STATUS:
+    if market["status"] != StockMarketStatus.OPEN:
         raise _closed("This market is settled.")
     if now >= market["freezeTime"]:
         raise _closed("This market is past its bell.")

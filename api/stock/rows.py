@@ -12,6 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from api.archive import Archive
 from api.stock.facts import Head, HeldPosition, ListedMarket, MarketResult, Venue
 from core.chain import checksum
+from core.contracts.statuses import Family
 from core.db.schema.index import chain_cursor, chain_reorg
 from core.db.schema.index_shared import oracle_round
 from core.db.schema.index_stock import UNPAID, stock_feed, stock_market, stock_position, stock_venue, stock_vintage
@@ -122,7 +123,7 @@ async def read_drill(connection: AsyncConnection) -> ListedMarket | None:
     columns = stock_market.c
     drills = (
         select(stock_market)
-        .where(columns.family == literal_column("2"), _IS_LISTED)
+        .where(columns.family == literal_column(f"{Family.DRILL:d}"), _IS_LISTED)
         .order_by(columns.market_id.desc())
         .limit(1)
     )

@@ -6,20 +6,21 @@ from datetime import UTC, datetime
 from typing import Any
 
 from api.stock.facts import FAMILIES, SIDES, ListedMarket, Phase
-from core.feeds.rounds import MAX_PHASES, TOO_HIGH, RoundProblem, Status
+from core.contracts.statuses import PreviewStatus, RoundProblem
+from core.feeds.rounds import MAX_PHASES, TOO_HIGH
 from core.money import decimal_text
 
 PRICE_DECIMALS = 8
 
 PREVIEW_NAMES = {
-    Status.NOT_READY: "NOT READY",
-    Status.UP: "UP",
-    Status.DOWN: "DOWN",
-    Status.FLAT: "FLAT",
-    Status.STALE: "STALE",
-    Status.BAD_PROOF: "BAD PROOF",
-    Status.PAUSED: "PAUSED",
-    Status.BAD_ANSWER: "BAD ANSWER",
+    PreviewStatus.NOT_READY: "NOT READY",
+    PreviewStatus.UP: "UP",
+    PreviewStatus.DOWN: "DOWN",
+    PreviewStatus.FLAT: "FLAT",
+    PreviewStatus.STALE: "STALE",
+    PreviewStatus.BAD_PROOF: "BAD PROOF",
+    PreviewStatus.PAUSED: "PAUSED",
+    PreviewStatus.BAD_ANSWER: "BAD ANSWER",
 }
 
 _PROBLEMS = {

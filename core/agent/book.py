@@ -27,10 +27,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from enum import IntEnum, StrEnum
+from enum import StrEnum
 from typing import Final
 
 from core.agent.fixed import WAD, ln_wad, mul_div
+from core.contracts.statuses import ListingField, MarketKind, VoidReason
 
 BPS: Final = 10_000
 LN_MARGIN: Final = 3
@@ -58,64 +59,6 @@ MARGIN: Final = 60
 MAX_VALUE: Final = 2**96 - 1
 """Of a target or a bound."""
 MAX_TIME: Final = 2**32 - 1
-
-
-# ---------------------------------------------------------------- The contracts' enums
-
-
-class MarketKind(IntEnum):
-    THRESHOLD = 0
-    RANGE = 1
-    DIRECTION = 2
-
-
-class MarketStatus(IntEnum):
-    UNKNOWN = 0
-    OPEN = 1
-    RESOLVED = 2
-    VOID = 3
-
-
-class StakeStatus(IntEnum):
-    UNKNOWN = 0
-    IN_BOOK = 1
-    OWED_BACK = 2
-    PAID = 3
-    REFUNDED = 4
-
-
-class Form(IntEnum):
-    """Which of the token's two functions takes a payment."""
-
-    TRANSFER = 0
-    RECEIVE = 1
-
-
-class RefundReason(IntEnum):
-    """Why a late payment became a refund."""
-
-    NONE = 0
-    PAUSED = 1
-    NOT_OPEN = 2
-    CLOSED = 3
-    OUTCOME = 4
-    AMOUNT = 5
-    POT_FULL = 6
-    KEY_USED = 7
-    BOUND = 8
-    SHARES = 9
-    OTHER_AMOUNT = 10
-
-
-class VoidReason(IntEnum):
-    NONE = 0
-    STALE = 1
-    BAD_ANSWER = 2
-    NO_READING = 3
-    TIMEOUT = 4
-    TIE = 5
-    MET_BEFORE_START = 6
-    CONDEMNED = 7
 
 
 YES: Final = 0
@@ -261,17 +204,6 @@ class Rule(StrEnum):
     TARGET_MUST_BE_POSITIVE = "TargetMustBePositive"
 
 
-class Field(IntEnum):
-    """The number of a market that is out of bounds, or that its kind does not use, as IAgentLister.Field has it."""
-
-    WEIGHT = 3
-    TARGET = 9
-    BOUNDS = 10
-    EARLY_RESOLVABLE = 11
-    START_AT = 12
-    ENDS_AT = 13
-
-
 class Unlistable(ValueError):
     """A market that may not be listed: the rule it breaks, and the numbers of the contract's error in its order."""
 
@@ -374,16 +306,16 @@ def _check_outcomes(spec: MarketSpec, bounds: ListingBounds) -> None:
     if spec.kind is MarketKind.RANGE:
         _check_bounds(spec.bounds, outcomes)
     else:
-        _unused(spec, Field.BOUNDS, len(spec.bounds))
+        _unused(spec, ListingField.BOUNDS, len(spec.bounds))
     if spec.kind is MarketKind.THRESHOLD:
         if spec.target <= 0:
             raise Unlistable(Rule.TARGET_MUST_BE_POSITIVE, f"The target {spec.target} is not positive.", spec.target)
-        _within(Field.TARGET, spec.target, 1, MAX_VALUE)
+        _within(ListingField.TARGET, spec.target, 1, MAX_VALUE)
     else:
-        _unused(spec, Field.TARGET, spec.target)
-        _unused(spec, Field.EARLY_RESOLVABLE, spec.early_resolvable)
+        _unused(spec, ListingField.TARGET, spec.target)
+        _unused(spec, ListingField.EARLY_RESOLVABLE, spec.early_resolvable)
     for weight in spec.weights:
-        _within(Field.WEIGHT, weight, bounds.min_weight, bounds.max_weight)
+        _within(ListingField.WEIGHT, weight, bounds.min_weight, bounds.max_weight)
 
 
 def _check_bounds(bounds: tuple[int, ...], outcomes: int) -> None:
@@ -399,7 +331,7 @@ def _check_bounds(bounds: tuple[int, ...], outcomes: int) -> None:
         if bound <= last:
             raise Unlistable(Rule.BOUNDS_MUST_RISE, f"Bound {position} is {bound}, not over {last}.", position, bound)
         last = bound
-    _within(Field.BOUNDS, last, 1, MAX_VALUE)
+    _within(ListingField.BOUNDS, last, 1, MAX_VALUE)
 
 
 def _check_times(spec: MarketSpec, feed: FeedTerms, opens_at: int, now: int) -> None:
@@ -413,7 +345,7 @@ def _check_times(spec: MarketSpec, feed: FeedTerms, opens_at: int, now: int) -> 
             opens_at,
             closes_at,
         )
-    _within(Field.ENDS_AT, ends_at, 1, MAX_TIME)
+    _within(ListingField.ENDS_AT, ends_at, 1, MAX_TIME)
     if spec.kind is MarketKind.DIRECTION:
         _closes_before(closes_at, spec.start_at, feed)
         length, least = max(0, ends_at - spec.start_at), 2 * feed.memory
@@ -425,7 +357,7 @@ def _check_times(spec: MarketSpec, feed: FeedTerms, opens_at: int, now: int) -> 
                 least,
             )
         return
-    _unused(spec, Field.START_AT, spec.start_at)
+    _unused(spec, ListingField.START_AT, spec.start_at)
     _closes_before(closes_at, ends_at, feed)
     longest = ends_at - feed.memory - closes_at
     if spec.early_resolvable:
@@ -456,13 +388,13 @@ def _closes_before(closes_at: int, moment: int, feed: FeedTerms) -> None:
         )
 
 
-def _within(field: Field, value: int, low: int, high: int) -> None:
+def _within(field: ListingField, value: int, low: int, high: int) -> None:
     if not low <= value <= high:
         what = field.name.lower().replace("_", " ")
         raise Unlistable(Rule.OUT_OF_BOUNDS, f"The {what} is {low} to {high}, not {value}.", field, value, low, high)
 
 
-def _unused(spec: MarketSpec, field: Field, value: int) -> None:
+def _unused(spec: MarketSpec, field: ListingField, value: int) -> None:
     if value:
         what = f"A {spec.kind.name.lower()} market has no {field.name.lower().replace('_', ' ')}."
         raise Unlistable(Rule.FIELD_NOT_USED_BY_KIND, what, field, spec.kind)

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from eth_utils.crypto import keccak
 
 from core.agent.bet import market_key
-from core.agent.book import MarketKind, MarketSpec, MarketTerms
+from core.agent.book import MarketSpec, MarketTerms
 from core.agent.words import (
     FeedSubject,
     OutcomeWords,
@@ -31,6 +31,7 @@ from core.agent.words import (
     time_slug,
     usd_label,
 )
+from core.contracts.statuses import MarketKind
 from core.feeds.words import Computed
 
 ID_PATTERN = r"[a-z0-9]+(?:-[a-z0-9]+)*"

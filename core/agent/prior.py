@@ -24,7 +24,7 @@ from math import exp, log, sqrt
 from statistics import NormalDist
 from typing import Final
 
-from core.agent.book import MarketKind
+from core.contracts.statuses import MarketKind
 
 AVERAGE_WEIGHT: Final = 10 * 10**6
 """Units an outcome: what the study found fair to early and late bettors alike."""

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from core.agent.book import MarketKind
+from core.contracts.statuses import MarketKind
 
 BINARY_KEYS = {MarketKind.THRESHOLD: ("yes", "no"), MarketKind.DIRECTION: ("up", "down")}
 FEED_DECIMALS = 8

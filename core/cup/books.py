@@ -10,8 +10,9 @@ from typing import Any
 from psycopg.rows import namedtuple_row
 from psycopg.types.json import Jsonb
 
-from core.agent.book import Book, MarketKind
+from core.agent.book import Book
 from core.agent.document import Specification
+from core.contracts.statuses import AgentMarketStatus, MarketKind
 from core.cup.ledger import Connection, market_account, open_account
 from core.cup.listing import PaperListing, PaperSide, is_slug, listing_of
 from core.cup.refusal import Refusal
@@ -20,9 +21,10 @@ FEE_BPS = 0
 """Paper trades pay no fee: what is staked is what winners split."""
 
 _MARKETS = (
-    "SELECT c.slug, c.market_id, c.kind, c.question, c.short_title, c.token_symbol, c.outcomes, c.weights_cents,"
+    "SELECT c.slug, c.market_id, c.kind, c.question, c.short_title, c.token_symbol, c.outcomes, c.weights_cents,"  # noqa: S608
     " c.net_cents, c.shares_cents, c.trades, c.opens_at, c.closes_at, c.start_at, c.ends_at, c.status, c.winner,"
-    " a.status IS NOT DISTINCT FROM 1 FROM cup_market c LEFT JOIN agent_market a ON a.market_id = c.market_key"
+    f" a.status IS NOT DISTINCT FROM {AgentMarketStatus.OPEN:d}"
+    " FROM cup_market c LEFT JOIN agent_market a ON a.market_id = c.market_key"
 )
 
 
@@ -115,7 +117,8 @@ async def find(connection: Connection, slug: str, *, lock: bool = False) -> Pape
 async def open_markets(connection: Connection, now: datetime, limit: int) -> list[PaperMarket]:
     """The markets that take trades, those that end first first."""
     cursor = await connection.execute(
-        f"{_MARKETS} WHERE c.status = 'open' AND a.status = 1 AND c.opens_at <= %s AND c.closes_at > %s "
+        f"{_MARKETS} WHERE c.status = 'open' AND a.status = {AgentMarketStatus.OPEN:d} AND c.opens_at <= %s "
+        "AND c.closes_at > %s "
         "ORDER BY c.closes_at, c.slug LIMIT %s".encode(),
         (now, now, limit),
     )
@@ -130,9 +133,9 @@ async def write_book(connection: Connection, market: PaperMarket, book: Book) ->
 
 
 _LISTED = (
-    "SELECT a.market_id, a.kind, a.feed, a.target, a.bounds, a.early_resolvable, a.published, a.max_age, a.opens_at,"
+    "SELECT a.market_id, a.kind, a.feed, a.target, a.bounds, a.early_resolvable, a.published, a.max_age, a.opens_at,"  # noqa: S608
     " a.closes_at, a.start_at, a.ends_at, a.early_from, a.settles_after, a.voids_after, a.weights FROM agent_market a "
-    "WHERE a.status = 1 AND a.closes_at > %s "
+    f"WHERE a.status = {AgentMarketStatus.OPEN:d} AND a.closes_at > %s "
     "AND NOT EXISTS (SELECT FROM cup_market c WHERE c.market_key = a.market_id) "
     "ORDER BY a.listed_block, a.listed_log_index"
 )

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-from core.agent.book import MarketKind
 from core.agent.document import Specification, described
+from core.contracts.statuses import MarketKind
 
 WEIGHTS_TIMES: Final = 10
 """How much heavier than on the listed market an outcome is before anybody has traded, in pUSDC for dollars."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from core.contracts.statuses import AgentMarketStatus
 from core.cup import board, books, ledger
 from core.cup.ledger import MINT, Connection, market_account, wallet_account
 
 _DUE = (
-    "SELECT c.slug, a.winner FROM cup_market c LEFT JOIN agent_market a ON a.market_id = c.market_key "
-    "WHERE c.status = 'open' AND (a.status <> 1 OR a.market_id IS NULL AND c.closes_at <= ("
+    "SELECT c.slug, a.winner FROM cup_market c LEFT JOIN agent_market a ON a.market_id = c.market_key "  # noqa: S608
+    f"WHERE c.status = 'open' AND (a.status <> {AgentMarketStatus.OPEN:d} OR a.market_id IS NULL AND c.closes_at <= ("
     # The time of the newest block that is in the tables and that no reorganization takes back.
     "SELECT to_timestamp(max(b.timestamp)) FROM chain_cursor i JOIN chain_block b USING (chain_id) "
     "WHERE i.chain_id = %s AND i.state = 'tail' AND b.number <="

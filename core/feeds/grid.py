@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass
 from itertools import islice
 
-from core.agent.book import MarketKind
+from core.contracts.statuses import MarketKind
 
 MAX_RING = 65_535
 """Observations a pool can remember, at most."""

@@ -10,26 +10,16 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import IntEnum
 from typing import Final
 
 from core.agent.fixed import WAD, exp_wad, ln_wad, sdiv
+from core.contracts.statuses import Quality
 
 LN_TICK: Final = 99_995_000_333_308_335_333_166_680_951_131  # ln 1.0001, times 1e36
 LN_MAX_ANSWER: Final = 66_542_129_333_754_749_704  # ln 2**96, times 1e18
 MAX_ANSWER: Final = 2**96 - 1
 THIN: Final = 10  # readings are good from a tenth of the reference on
 DECIMALS: Final = 8
-
-
-class Quality(IntEnum):
-    """What a reading is worth, as IPoolFeed.Quality has it."""
-
-    UNRECORDED = 0
-    GOOD = 1
-    QUIET = 2
-    THIN = 3
-    OUT_OF_RANGE = 4
 
 
 def _wrapped(value: int, bits: int) -> int:

@@ -14,8 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Generator
 from dataclasses import dataclass
-from enum import IntEnum
 from typing import Final, TypeAlias, TypeVar
+
+from core.contracts.statuses import PreviewStatus, RoundProblem, StockOutcome, StockReason
 
 MAX_PHASES: Final = 8
 """How many phases are looked at: the current one and those before it."""
@@ -28,49 +29,6 @@ TOO_HIGH: Final = 10**14
 
 PAUSE_PATIENCE: Final = 24 * 3600
 """Seconds after its final time that a market waits for a paused oracle."""
-
-
-class RoundProblem(IntEnum):
-    """Why a feed has no reading; the codes of `findRound`."""
-
-    OK = 0
-    NO_FEED = 1
-    LATEST_UNREADABLE = 2
-    NO_PHASE = 3
-    NO_ROUND = 4
-    TOO_MANY_PHASES = 5
-
-
-class Status(IntEnum):
-    """What the rounds say about a market; the numbers of `preview`."""
-
-    NOT_READY = 0
-    UP = 1
-    DOWN = 2
-    FLAT = 3
-    STALE = 4
-    BAD_PROOF = 5
-    PAUSED = 6
-    BAD_ANSWER = 7
-
-
-class SettledOutcome(IntEnum):
-    """The outcome in `Settled`."""
-
-    UP = 0
-    DOWN = 1
-    FLAT = 2
-    VOID = 3
-
-
-class Reason(IntEnum):
-    """The reason in `Settled`."""
-
-    ROUNDS = 0
-    FLAT = 1
-    STALE = 2
-    PAUSED = 3
-    BAD_ANSWER = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +78,7 @@ class Spec:
 class Preview:
     """`preview` of a market: the status and the two readings, None where there is none and while not ready."""
 
-    status: Status
+    status: PreviewStatus
     strike: Round | None = None
     final: Round | None = None
 
@@ -197,19 +155,19 @@ def prove_in_effect_at(head: FeedHead, proposed: int, time: int) -> Reads[Round 
     return candidate
 
 
-def judge(spec: Spec, strike: Round, final: Round, *, paused: bool) -> Status:
+def judge(spec: Spec, strike: Round, final: Round, *, paused: bool) -> PreviewStatus:
     """What two readings in effect at the strike and the final time say."""
     if _out_of_band(strike) or _out_of_band(final):
-        return Status.BAD_ANSWER
+        return PreviewStatus.BAD_ANSWER
     if spec.strike_time - strike.updated_at > spec.max_strike_age:
-        return Status.STALE
+        return PreviewStatus.STALE
     if spec.final_time - final.updated_at > spec.max_final_age:
-        return Status.STALE
+        return PreviewStatus.STALE
     if paused:
-        return Status.PAUSED
+        return PreviewStatus.PAUSED
     if final.answer == strike.answer:
-        return Status.FLAT
-    return Status.UP if final.answer > strike.answer else Status.DOWN
+        return PreviewStatus.FLAT
+    return PreviewStatus.UP if final.answer > strike.answer else PreviewStatus.DOWN
 
 
 def preview(spec: Spec, head: FeedHead, *, paused: bool, now: int) -> Reads[Preview]:
@@ -218,46 +176,46 @@ def preview(spec: Spec, head: FeedHead, *, paused: bool, now: int) -> Reads[Prev
     `paused` is true also for an oracle whose pause cannot be read.
     """
     if now <= spec.final_time:
-        return Preview(Status.NOT_READY)
+        return Preview(PreviewStatus.NOT_READY)
     strike = (yield from in_effect_at(head, spec.strike_time)).round
     final = (yield from in_effect_at(head, spec.final_time)).round
     if strike is None or final is None:
-        return Preview(Status.PAUSED if paused else Status.BAD_PROOF, strike, final)
+        return Preview(PreviewStatus.PAUSED if paused else PreviewStatus.BAD_PROOF, strike, final)
     return Preview(judge(spec, strike, final, paused=paused), strike, final)
 
 
-def settlement(status: Status) -> tuple[SettledOutcome, Reason] | None:
+def settlement(status: PreviewStatus) -> tuple[StockOutcome, StockReason] | None:
     """What `Settled` says when a market is settled in this status; None when nothing settles it yet."""
     return _SETTLEMENTS.get(status)
 
 
-def settling_call(status: Status, spec: Spec, now: int) -> str | None:
+def settling_call(status: PreviewStatus, spec: Spec, now: int) -> str | None:
     """The resolver's function that settles a market in this status at the block time `now`; None while none does.
 
     A market without a provable reading (BAD_PROOF) can only be voided in the settler, by anyone, once its void delay
     has passed.
     """
-    if status is Status.PAUSED and now <= spec.final_time + PAUSE_PATIENCE:
+    if status is PreviewStatus.PAUSED and now <= spec.final_time + PAUSE_PATIENCE:
         return None
     return _CALLS.get(status)
 
 
-_SETTLEMENTS: Final[dict[Status, tuple[SettledOutcome, Reason]]] = {
-    Status.UP: (SettledOutcome.UP, Reason.ROUNDS),
-    Status.DOWN: (SettledOutcome.DOWN, Reason.ROUNDS),
-    Status.FLAT: (SettledOutcome.FLAT, Reason.FLAT),
-    Status.STALE: (SettledOutcome.VOID, Reason.STALE),
-    Status.PAUSED: (SettledOutcome.VOID, Reason.PAUSED),
-    Status.BAD_ANSWER: (SettledOutcome.VOID, Reason.BAD_ANSWER),
+_SETTLEMENTS: Final[dict[PreviewStatus, tuple[StockOutcome, StockReason]]] = {
+    PreviewStatus.UP: (StockOutcome.UP, StockReason.ROUNDS),
+    PreviewStatus.DOWN: (StockOutcome.DOWN, StockReason.ROUNDS),
+    PreviewStatus.FLAT: (StockOutcome.FLAT, StockReason.FLAT),
+    PreviewStatus.STALE: (StockOutcome.VOID, StockReason.STALE),
+    PreviewStatus.PAUSED: (StockOutcome.VOID, StockReason.PAUSED),
+    PreviewStatus.BAD_ANSWER: (StockOutcome.VOID, StockReason.BAD_ANSWER),
 }
 
-_CALLS: Final[dict[Status, str]] = {
-    Status.UP: "resolveWith",
-    Status.DOWN: "resolveWith",
-    Status.FLAT: "resolveWith",
-    Status.STALE: "voidStale",
-    Status.PAUSED: "voidPaused",
-    Status.BAD_ANSWER: "voidBadAnswer",
+_CALLS: Final[dict[PreviewStatus, str]] = {
+    PreviewStatus.UP: "resolveWith",
+    PreviewStatus.DOWN: "resolveWith",
+    PreviewStatus.FLAT: "resolveWith",
+    PreviewStatus.STALE: "voidStale",
+    PreviewStatus.PAUSED: "voidPaused",
+    PreviewStatus.BAD_ANSWER: "voidBadAnswer",
 }
 
 

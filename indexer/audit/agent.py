@@ -11,10 +11,11 @@ from contextlib import aclosing
 from typing import Any
 
 from core.agent.bet import is_marked
-from core.agent.book import Book, MarketStatus, StakeStatus
+from core.agent.book import Book
 from core.chain import ChainClient, Contract
 from core.chain.errors import RpcError
 from core.contracts.events import Role
+from core.contracts.statuses import AgentMarketStatus, StakeStatus
 from core.stock.projection import address_text
 from indexer.audit.compare import Comparison
 from indexer.fold import agent
@@ -41,12 +42,12 @@ SELECT s.stake_id, a.state, a.value, a.recipient,
 FROM agent_stake s LEFT JOIN token_authorization a ON a.chain_id = %s AND a.authorizer = s.wallet AND a.nonce = s.nonce
 WHERE s.stake_id = ANY(%s)
 """
-_LIABILITIES = b"""
-SELECT coalesce(sum(amount) FILTER (WHERE status = 2), 0),
-  coalesce(sum(amount) FILTER (WHERE status = 4 AND refund_reason IS NULL), 0),
+_LIABILITIES = f"""
+SELECT coalesce(sum(amount) FILTER (WHERE status = {StakeStatus.OWED_BACK:d}), 0),
+  coalesce(sum(amount) FILTER (WHERE status = {StakeStatus.REFUNDED:d} AND refund_reason IS NULL), 0),
   (SELECT coalesce(sum(fees_swept), 0) FROM agent_venue),
   (SELECT coalesce(bool_or(stakes_paused), false) FROM agent_venue) FROM agent_stake
-"""
+""".encode()  # noqa: S608
 _UNBOOKED = b"""
 SELECT coalesce(sum(a.value), 0) FROM token_authorization a WHERE a.chain_id = %s AND a.state = 'paid'
 AND a.recipient = %s AND NOT EXISTS (SELECT FROM agent_stake s WHERE s.wallet = a.authorizer AND s.nonce = a.nonce)
@@ -81,7 +82,7 @@ class _Owed:
         self.fees = 0
 
     def add(self, row: Any, book: Book) -> None:
-        if row.status == MarketStatus.OPEN:
+        if row.status == AgentMarketStatus.OPEN:
             self.open_stakes += row.staked
         elif book.refunds(row.winner):
             self.unpaid += row.staked
@@ -155,7 +156,7 @@ class _Audit:
             "status": row.status,
             "outcomes": row.outcomes,
             "winner": row.winner or 0,
-            "refunding": row.status != MarketStatus.OPEN and book.refunds(row.winner),
+            "refunding": row.status != AgentMarketStatus.OPEN and book.refunds(row.winner),
             "opensAt": row.opens_at,
             "closesAt": row.closes_at,
             "feeBps": row.fee_bps,
@@ -232,7 +233,7 @@ class _Audit:
         for position, row in enumerate(rows):
             stated, under_key, booked = answers[3 * position : 3 * position + 3]
             payable = row.amount if row.status == StakeStatus.OWED_BACK else 0
-            if row.status == StakeStatus.IN_BOOK and market.status != MarketStatus.OPEN:
+            if row.status == StakeStatus.IN_BOOK and market.status != AgentMarketStatus.OPEN:
                 payable = book.owed(market.winner, row.outcome, row.amount, row.shares)
             ours = {
                 "marketId": row.market_id,

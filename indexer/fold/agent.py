@@ -16,9 +16,10 @@ import orjson
 from psycopg.types.json import Jsonb
 
 from core.agent.bet import market_key
-from core.agent.book import Book, MarketStatus, StakeStatus
+from core.agent.book import Book
 from core.contracts.events import agent as ev
 from core.contracts.events.agent import AGENT_MARKET
+from core.contracts.statuses import AgentMarketStatus, StakeStatus
 from core.db.schema.index_agent import agent_market, agent_outcome, agent_stake
 from indexer.errors import Contradiction
 from indexer.fold.rows import Removal, RowKind, Write
@@ -162,7 +163,7 @@ class AgentFold:
             paid_shares=0,
             given_back=0,
             unpaid=0,
-            status=MarketStatus.OPEN,
+            status=AgentMarketStatus.OPEN,
             listed_block=listing.block,
             listed_log_index=listing.index,
             listed_at=listing.at,
@@ -179,7 +180,7 @@ class AgentFold:
         outcomes = self._outcomes[e.market_id]
         _require(
             log,
-            market.status == MarketStatus.OPEN and e.outcome < len(outcomes),
+            market.status == AgentMarketStatus.OPEN and e.outcome < len(outcomes),
             "a stake on a settled market or no outcome",
         )
         got = book_of(market, outcomes).quote(e.outcome, e.amount)
@@ -234,7 +235,7 @@ class AgentFold:
         self._touch(log, e.market_id)
 
     def _resolved(self, log: LogRecord, e: ev.MarketResolved) -> None:
-        market = self._close(log, e.market_id, MarketStatus.RESOLVED)
+        market = self._close(log, e.market_id, AgentMarketStatus.RESOLVED)
         _require(log, e.outcome < market.outcomes, f"outcome {e.outcome} won, of {market.outcomes}")
         market.winner = e.outcome
         outcomes = self._outcomes[e.market_id]
@@ -243,14 +244,14 @@ class AgentFold:
         self._agree(log, e.market_id)
 
     def _voided(self, log: LogRecord, e: ev.MarketVoided) -> None:
-        market = self._close(log, e.market_id, MarketStatus.VOID)
+        market = self._close(log, e.market_id, AgentMarketStatus.VOID)
         market.void_reason = e.reason
         market.unpaid += market.stakes
         self._agree(log, e.market_id)
 
-    def _close(self, log: LogRecord, market_id: bytes, status: MarketStatus) -> Any:
+    def _close(self, log: LogRecord, market_id: bytes, status: AgentMarketStatus) -> Any:
         market = self._market(log, market_id)
-        _require(log, market.status == MarketStatus.OPEN, "a market was settled twice")
+        _require(log, market.status == AgentMarketStatus.OPEN, "a market was settled twice")
         market.status = status
         market.closed_block, market.closed_at, market.closed_tx = log.block, log.at, log.tx
         self._touch(log, market_id)
@@ -303,7 +304,7 @@ class AgentFold:
         """What a stake is owed now, and whether it is its own amount given back."""
         if stake.status == StakeStatus.OWED_BACK:
             return stake.amount, True
-        if stake.status != StakeStatus.IN_BOOK or market.status == MarketStatus.OPEN:
+        if stake.status != StakeStatus.IN_BOOK or market.status == AgentMarketStatus.OPEN:
             return 0, False
         book = book_of(market, self._outcomes[market.market_id])
         owed = book.owed(market.winner, stake.outcome, stake.amount, stake.shares)

@@ -13,10 +13,10 @@ from typing import Any
 
 from eth_abi.exceptions import DecodingError
 
-from core.agent.book import Form
 from core.chain import checksum
 from core.chain.abi import Function
 from core.contracts.abi import abi
+from core.contracts.statuses import Form
 
 PATIENCE_SECONDS = 60
 """So long a payer has to come back: then the API books the payment and answers with the receipt."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 
-from core.agent.book import MIN_STAKE, ListingBounds, MarketKind, MarketSpec, listing_terms
+from core.agent.book import MIN_STAKE, ListingBounds, MarketSpec, listing_terms
 from core.agent.document import Metadata, Specification, rendered
 from core.agent.prior import WeightBounds, weights_for
 from core.chain import checksum
+from core.contracts.statuses import MarketKind
 from keeper.agent.series import (
     HOUR,
     QUICK_SECONDS,

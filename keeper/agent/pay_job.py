@@ -10,8 +10,9 @@ from typing import Any
 
 from sqlalchemy import and_, exists, or_, select
 
-from core.agent.book import Book, MarketStatus, StakeStatus
+from core.agent.book import Book
 from core.chain import Contract, RpcError
+from core.contracts.statuses import AgentMarketStatus, StakeStatus
 from core.db.schema.index_agent import agent_market, agent_outcome, agent_stake
 from core.log import get_logger
 from core.outbox import KEEPER
@@ -52,8 +53,8 @@ async def _markets(run: JobRun) -> list[Any]:
     in_book = and_(
         STAKES.status == StakeStatus.IN_BOOK,
         or_(
-            MARKETS.status == MarketStatus.VOID,
-            and_(MARKETS.status == MarketStatus.RESOLVED, or_(STAKES.outcome == MARKETS.winner, one_sided)),
+            MARKETS.status == AgentMarketStatus.VOID,
+            and_(MARKETS.status == AgentMarketStatus.RESOLVED, or_(STAKES.outcome == MARKETS.winner, one_sided)),
         ),
     )
     owed = exists().where(STAKES.market_id == MARKETS.market_id, or_(STAKES.status == StakeStatus.OWED_BACK, in_book))
@@ -79,8 +80,8 @@ async def _owed(run: JobRun, market: Any) -> list[DueStake]:
             excess=tuple(int(row.excess) for row in outcomes),
         )
         mine = [STAKES.status == StakeStatus.OWED_BACK]
-        is_resolved = market.status == MarketStatus.RESOLVED
-        if market.status == MarketStatus.VOID or (is_resolved and book.refunds(market.winner)):
+        is_resolved = market.status == AgentMarketStatus.RESOLVED
+        if market.status == AgentMarketStatus.VOID or (is_resolved and book.refunds(market.winner)):
             mine.append(STAKES.status == StakeStatus.IN_BOOK)
         elif is_resolved:
             mine.append(and_(STAKES.status == StakeStatus.IN_BOOK, STAKES.outcome == market.winner))

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from core.agent.book import Book, MarketStatus, StakeStatus
+from core.agent.book import Book
+from core.contracts.statuses import AgentMarketStatus, StakeStatus
 
 BATCH = 50
 """Stakes in one `pay`."""
@@ -48,7 +49,7 @@ class Counters:
 
 def dues(stakes: Sequence[UnpaidStake], book: Book, status: int, winner: int | None) -> list[DueStake]:
     """Of one market. A late payment is owed back whatever becomes of the market."""
-    is_settled = status in (MarketStatus.RESOLVED, MarketStatus.VOID)
+    is_settled = status in (AgentMarketStatus.RESOLVED, AgentMarketStatus.VOID)
     owing = []
     for stake in stakes:
         owed = 0
@@ -56,7 +57,7 @@ def dues(stakes: Sequence[UnpaidStake], book: Book, status: int, winner: int | N
             owed = stake.amount
         elif stake.status == StakeStatus.IN_BOOK and is_settled and stake.outcome is not None:
             owed = book.owed(
-                winner if status == MarketStatus.RESOLVED else None, stake.outcome, stake.amount, stake.shares
+                winner if status == AgentMarketStatus.RESOLVED else None, stake.outcome, stake.amount, stake.shares
             )
         if owed:
             owing.append(DueStake(stake.stake_id, owed, stake.failed))

@@ -12,9 +12,9 @@ from typing import Any
 
 from sqlalchemy import select
 
-from core.agent.book import MarketStatus
 from core.chain import Contract, RpcError
 from core.contracts.feeds import PoolFeed, PoolSource
+from core.contracts.statuses import AgentMarketStatus
 from core.db.schema.index_agent import agent_feed, agent_market
 from core.db.schema.index_shared import oracle_round
 from core.feeds.grid import Needs, grid_time, ring_for
@@ -72,7 +72,7 @@ async def _needs(run: JobRun) -> defaultdict[bytes, list[Needs]]:
             MARKETS.feed, MARKETS.kind, MARKETS.early_resolvable, MARKETS.early_from, MARKETS.start_at, MARKETS.ends_at
         )
         .outerjoin(agent_feed, FEEDS.feed == MARKETS.feed)
-        .where(MARKETS.status == MarketStatus.OPEN, FEEDS.condemned.is_not(True))
+        .where(MARKETS.status == AgentMarketStatus.OPEN, FEEDS.condemned.is_not(True))
     )
     async with run.keeper.engine.connect() as connection:
         rows = (await connection.execute(query)).all()

@@ -8,8 +8,9 @@ from typing import Any
 
 from sqlalchemy import func, select
 
-from core.agent.book import DecidingTerms, MarketKind, MarketStatus, Reading
+from core.agent.book import DecidingTerms, Reading
 from core.chain import ChainClient, Contract, ContractReverted, RpcError, RpcErrorKind
+from core.contracts.statuses import AgentMarketStatus, MarketKind, RoundProblem
 from core.db.schema.index_agent import agent_feed, agent_market
 from core.db.schema.index_shared import oracle_round
 from core.feeds import rounds
@@ -67,7 +68,8 @@ async def _due(run: JobRun) -> list[Any]:
         select(agent_market, condemned.label("condemned"), func.coalesce(FEEDS.step, 0).label("step"))
         .outerjoin(agent_feed, FEEDS.feed == MARKETS.feed)
         .where(
-            MARKETS.status == MarketStatus.OPEN, (MARKETS.ends_at < run.now) | early | (condemned & MARKETS.published)
+            MARKETS.status == AgentMarketStatus.OPEN,
+            (MARKETS.ends_at < run.now) | early | (condemned & MARKETS.published),
         )
         .order_by(MARKETS.ends_at, MARKETS.market_id)
     )
@@ -91,7 +93,7 @@ async def _facts(run: JobRun, row: Any, view: Any) -> Facts:
         settles_after=row.settles_after,
         voids_after=row.voids_after,
     )
-    facts = Facts(terms, is_open=view["status"] == MarketStatus.OPEN, condemned=row.condemned and row.published)
+    facts = Facts(terms, is_open=view["status"] == AgentMarketStatus.OPEN, condemned=row.condemned and row.published)
     if not facts.is_open or facts.condemned:
         return facts
     if terms.early_resolvable:
@@ -158,10 +160,10 @@ async def _reading_at(client: ChainClient, feed: Contract, moment: int, max_age:
     except ContractReverted as error:
         if error.name == "NotRecordedYet" and isinstance(at := error.arguments["gridTime"], int):
             raise NotRecorded(at) from None
-        return InEffect(rounds.RoundProblem.LATEST_UNREADABLE)
+        return InEffect(RoundProblem.LATEST_UNREADABLE)
     if round_id == 0:
-        return InEffect(rounds.RoundProblem.NO_ROUND)
-    return InEffect(rounds.RoundProblem.OK, round_id, Reading(answer, at))
+        return InEffect(RoundProblem.NO_ROUND)
+    return InEffect(RoundProblem.OK, round_id, Reading(answer, at))
 
 
 async def _rounds(client: ChainClient, run: JobRun, row: Any, block: int) -> tuple[InEffect, InEffect | None]:

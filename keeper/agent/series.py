@@ -24,8 +24,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 
-from core.agent.book import MARGIN, FeedTerms, MarketKind
+from core.agent.book import MARGIN, FeedTerms
 from core.agent.words import FeedSubject
+from core.contracts.statuses import MarketKind
 
 ONE = 10**8
 HOUR = 3600

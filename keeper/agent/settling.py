@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from core.agent.book import DecidingTerms, MarketKind, Reading, VoidReason, decide, fault
-from core.feeds.rounds import RoundProblem
+from core.agent.book import DecidingTerms, Reading, decide, fault
+from core.contracts.statuses import MarketKind, RoundProblem, VoidReason
 from keeper.opinions import NOBODY, Opinions
 
 STALE_PATIENCE_SECONDS = 15 * 60

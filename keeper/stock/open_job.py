@@ -11,8 +11,10 @@ from typing import Any
 
 from sqlalchemy import func, select
 
+from core.contracts.statuses import Family
 from core.db.schema.index_stock import stock_market
 from core.outbox import OPENER
+from core.stock.sessions import sessions_around
 from keeper.desk import JobRun
 from keeper.errands import RetryWaits, Want
 from keeper.stock.opening import (
@@ -28,7 +30,7 @@ from keeper.stock.opening import (
     decide_openings,
     refund_drill,
 )
-from keeper.stock.sessions import Family, daily_window, sessions_around, weekly_window
+from keeper.stock.windows import daily_window, weekly_window
 
 REST = RetryWaits(after_success=600.0)
 DRILL_REST = RetryWaits(after_success=0.0, longest=120.0)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
-from keeper.stock.sessions import Family, MarketWindow, NotNow, said
+from core.contracts.statuses import Family
+from keeper.stock.windows import MarketWindow, NotNow, said
 
 NOT_AFTER_MARGIN_SECONDS = 5
 """A listing must be mined this long before its strike; the relayer gives it up at that moment."""

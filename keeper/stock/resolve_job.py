@@ -8,8 +8,8 @@ from typing import Any
 from sqlalchemy import select
 
 from core.chain import Call, ChainClient, RpcError
+from core.contracts.statuses import PreviewStatus, RoundProblem, StockMarketStatus
 from core.db.schema.index_stock import stock_market
-from core.feeds.rounds import RoundProblem, Status
 from core.outbox import KEEPER
 from keeper import metrics, sightings
 from keeper.desk import JobRun
@@ -18,7 +18,6 @@ from keeper.opinions import Word, ask_each
 from keeper.stock.settling import Facts, Wait, decide
 
 REST = RetryWaits(after_success=120.0, after_failure=15.0, longest=900.0)
-OPEN = 1  # VestedMarkets.Status
 
 MARKETS = stock_market.c
 
@@ -87,8 +86,8 @@ async def _facts(run: JobRun, due: list[Any]) -> list[Facts]:
             final_time=row.final_time,
             freeze_time=row.freeze_time,
             void_delay=row.void_delay,
-            is_open=market["status"] == OPEN,
-            status=Status(preview[0]),
+            is_open=market["status"] == StockMarketStatus.OPEN,
+            status=PreviewStatus(preview[0]),
             strike_round=strike[0],
             final_round=final[0],
             strike_problem=RoundProblem(strike[1]),
@@ -102,7 +101,7 @@ async def _facts(run: JobRun, due: list[Any]) -> list[Facts]:
 
 async def _agreement(run: JobRun, facts: Facts) -> Facts:
     """The facts, with whether an earlier read and what each other node say what this one says about staleness."""
-    if facts.status is not Status.STALE or not facts.is_open:
+    if facts.status is not PreviewStatus.STALE or not facts.is_open:
         return facts
     what = f"STALE {facts.strike_round} {facts.final_round}"
     subject = f"stock:stale:{facts.market_id}"
@@ -123,4 +122,4 @@ async def _opinion(client: ChainClient, call: Call, facts: Facts) -> Word:
         status, strike, _, _, final, _, _ = await client.read(call)
     except RpcError as error:
         return Word.NONE if error.kind.blames_node else Word.OTHER
-    return Word.SAME if status == Status.STALE and (strike, final) == facts.rounds else Word.OTHER
+    return Word.SAME if status == PreviewStatus.STALE and (strike, final) == facts.rounds else Word.OTHER

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from core.feeds.rounds import PAUSE_PATIENCE, RoundProblem, Status
+from core.contracts.statuses import PreviewStatus, RoundProblem
+from core.feeds.rounds import PAUSE_PATIENCE
 from keeper.opinions import NOBODY, Opinions
 
 AFTER_BELL_SECONDS = 60
@@ -23,7 +24,7 @@ class Facts:
     freeze_time: int
     void_delay: int
     is_open: bool  # as the settler says, not the index
-    status: Status
+    status: PreviewStatus
     strike_round: int = 0
     final_round: int = 0
     strike_problem: RoundProblem = RoundProblem.OK
@@ -65,12 +66,12 @@ def decide(facts: Facts, now: int) -> Settle | Wait:
     if now < facts.final_time + AFTER_BELL_SECONDS:
         return Wait(f"{facts.final_time + AFTER_BELL_SECONDS - now} s to go until a minute after its bell")
     match facts.status:
-        case Status.UP | Status.DOWN | Status.FLAT:
-            word = "flat, so it is void" if facts.status is Status.FLAT else facts.status.name
+        case PreviewStatus.UP | PreviewStatus.DOWN | PreviewStatus.FLAT:
+            word = "flat, so it is void" if facts.status is PreviewStatus.FLAT else facts.status.name
             return _resolver("resolveWith", facts, f"the rounds say {word}")
-        case Status.BAD_ANSWER:
+        case PreviewStatus.BAD_ANSWER:
             return _resolver("voidBadAnswer", facts, "a round in effect holds no price")
-        case Status.STALE:
+        case PreviewStatus.STALE:
             left = facts.final_time + STALE_PATIENCE_SECONDS - now
             if left > 0:
                 return Wait(f"its readings are stale; voided in {left} s at the earliest", unproven=True)
@@ -80,18 +81,18 @@ def decide(facts: Facts, now: int) -> Settle | Wait:
             if hindrance is not None:
                 return Wait(f"its readings are stale{hindrance}", unproven=True)
             return _resolver("voidStale", facts, f"a reading is older than its bound{facts.opinions.remark}")
-        case Status.PAUSED:
+        case PreviewStatus.PAUSED:
             if now <= facts.final_time + PAUSE_PATIENCE:
                 left = facts.final_time + PAUSE_PATIENCE + 1 - now
                 return Wait(f"the oracle is paused; voided in {left} s if it still is")
             return Settle("RoundResolver", "voidPaused", (facts.market_id,), "the oracle is paused since a day")
-        case Status.BAD_PROOF:
+        case PreviewStatus.BAD_PROOF:
             if now >= facts.anyone_voids_from:
                 return Settle(
                     "VestedMarkets", "voidMarket", (facts.market_id,), f"nothing could settle it: {_problem(facts)}"
                 )
             return Wait(f"{_problem(facts)}; anyone may void it in {facts.anyone_voids_from - now} s")
-        case Status.NOT_READY:
+        case PreviewStatus.NOT_READY:
             return Wait("the resolver is not ready for it")
 
 

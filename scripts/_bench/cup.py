@@ -31,9 +31,9 @@ from eth_utils.crypto import keccak
 from api.app import make_app, serve
 from api.context import open_context
 from api.cup.surface import cup_surface
-from core.agent.book import MarketKind
 from core.agent.document import Specification
 from core.config import ApiSecrets, Settings
+from core.contracts.statuses import MarketKind
 from core.cup import books, messages, wallets
 from core.cup.board import week_of
 from core.cup.listing import listing_of

@@ -28,6 +28,7 @@ from typing import Any
 import aiohttp
 import psycopg
 
+from core.contracts.statuses import AgentMarketStatus
 from core.db.engine import conninfo
 from core.db.migrate import migrate
 from core.local.packages import REPOSITORY
@@ -242,7 +243,8 @@ async def _blocks(service: Service, stop: asyncio.Event) -> None:
 
 _AGENT_CHANGE = (
     "UPDATE agent_market SET staked = staked + 1, updated_block = (SELECT number + 1 FROM chain_cursor"
-    f" WHERE chain_id = {BASE_CHAIN}) WHERE market_id = (SELECT market_id FROM agent_market WHERE status = 1 LIMIT 1)"
+    f" WHERE chain_id = {BASE_CHAIN}) WHERE market_id = (SELECT market_id FROM agent_market "
+    f"WHERE status = {AgentMarketStatus.OPEN:d} LIMIT 1)"
 )
 _STOCK_CHANGE = (
     "UPDATE stock_market SET fees = fees + 1, updated_block = (SELECT number + 1 FROM chain_cursor"

@@ -16,10 +16,10 @@ from eth_utils.address import to_checksum_address
 from psycopg.types.json import Jsonb
 
 from core.agent.bet import market_key
-from core.agent.book import MarketKind
 from core.agent.document import Specification, rendered
 from core.contracts.deployments import ContractInfo, Deployment, Token, write_deployment
 from core.contracts.feeds import PublishedFeed
+from core.contracts.statuses import MarketKind
 from core.db.engine import conninfo
 
 BASE_CHAIN, STOCK_CHAIN = 8453, 46_630

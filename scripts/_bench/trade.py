@@ -26,7 +26,7 @@ from typing import Any
 
 import aiohttp
 
-from core.agent.book import Form
+from core.contracts.statuses import Form
 from core.db.migrate import migrate
 from core.local.postgres import prepare_postgres, start_postgres
 from core.local.process import free_port

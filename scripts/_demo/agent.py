@@ -22,7 +22,7 @@ from x402 import x402ClientSync
 from x402.http.clients.requests import PaymentError, x402_requests
 from x402.mechanisms.evm.exact import register_exact_evm_client
 
-from core.agent.book import Form
+from core.contracts.statuses import Form
 from scripts._stack import wallets
 from scripts._stack.payments import bound_header
 

@@ -22,7 +22,7 @@ import aiohttp
 from eth_account import Account
 from eth_account.messages import encode_defunct
 
-from core.agent.book import Form
+from core.contracts.statuses import Form
 from core.cup.messages import trade_message
 from scripts._drill.fleet import CHAIN_IDS, Fleet
 from scripts._stack.payments import bound_header

@@ -6,13 +6,13 @@ import asyncio
 from typing import Any, Final, NamedTuple
 
 from core.agent.bet import idem_hash, market_key
-from core.agent.book import MARGIN, NO, YES, MarketKind, StakeStatus
+from core.agent.book import MARGIN, NO, YES
 from core.agent.document import Metadata, Specification, rendered
 from core.chain import Abi, Contract
 from core.contracts.abi import abi
 from core.contracts.feeds import PoolFeed
+from core.contracts.statuses import MarketKind, Quality, StakeStatus
 from core.feeds.grid import grid_time
-from core.feeds.pool_feed import Quality
 from scripts._drill.drill import Drill, DrillHeld, require
 from scripts._drill.fleet import Fleet
 from scripts._drill.load import USD, Load, LoadReport, Promise

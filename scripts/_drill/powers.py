@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 
-from core.agent.book import StakeStatus
+from core.contracts.statuses import AgentMarketStatus, StakeStatus, VoidReason
 from scripts._drill.drill import Drill, DrillHeld, bet_taken, require
 from scripts._drill.fleet import CHAIN_IDS, Fleet
 from scripts._drill.load import Load, LoadReport
@@ -12,8 +12,10 @@ from scripts._drill.witness import times_there
 from scripts._stack import wallets
 
 ETH = 10**18
+OPEN, REFUNDED, CONDEMNED = int(AgentMarketStatus.OPEN), int(StakeStatus.REFUNDED), int(VoidReason.CONDEMNED)
 _ON_FEED = (
-    "SELECT s.stake_id FROM agent_stake s JOIN agent_market m USING (market_id) WHERE m.feed = %s AND m.void_reason = 7"
+    "SELECT s.stake_id FROM agent_stake s JOIN agent_market m USING (market_id) "  # noqa: S608
+    f"WHERE m.feed = %s AND m.void_reason = {CONDEMNED}"
 )
 _STAKES = "SELECT count(*) FROM agent_stake s JOIN agent_market m USING (market_id) WHERE m.feed = %s"
 
@@ -57,14 +59,14 @@ async def condemn_feed(fleet: Fleet, load: Load) -> DrillHeld:
     """The publisher of one feed lied: the Safe condemns it while bets on it are open."""
     (source,), others = fleet.deployment("base").published_feeds, fleet.deployment("base").pool_feeds
     feed = bytes.fromhex(source.address[2:])
-    await fleet.until(lambda: _count(fleet, feed, " AND m.status = 1") > 0, f"a bet on {source.key}", 180)
+    await fleet.until(lambda: _count(fleet, feed, f" AND m.status = {OPEN}") > 0, f"a bet on {source.key}", 180)
     lister, safe = fleet.contract("base", "AgentLister"), fleet.deployment("base").safe
     assert safe is not None
     await fleet.rpc("base", "anvil_setBalance", safe.address, hex(ETH))
     await fleet.send("base", lister.address, lister.call("condemn", source.address).data, safe.address)
-    left = " AND (m.status = 1 OR m.void_reason = 7) AND s.status <> 4"
+    left = f" AND (m.status = {OPEN} OR m.void_reason = {CONDEMNED}) AND s.status <> {REFUNDED}"
     took = await fleet.until(lambda: _count(fleet, feed, left) == 0, f"every stake on {source.key} given back", 180)
-    short = _count(fleet, feed, " AND m.void_reason = 7 AND s.paid_amount <> s.amount")
+    short = _count(fleet, feed, f" AND m.void_reason = {CONDEMNED} AND s.paid_amount <> s.amount")
     require(short == 0, f"{short} stakes were not given back whole")
     stakes = [number for (number,) in await fleet.ask_database(_ON_FEED, feed)]
     require(bool(stakes), f"there was no stake on {source.key}: nothing had to go back")
@@ -74,10 +76,10 @@ async def condemn_feed(fleet: Fleet, load: Load) -> DrillHeld:
     require(
         not kept, f"{len(kept)} of {len(stakes)} stakes on {source.key} are not refunded by the contract's own view"
     )
-    back = _count(fleet, feed, " AND m.void_reason = 7")
+    back = _count(fleet, feed, f" AND m.void_reason = {CONDEMNED}")
     for other in others:
         going_on = bytes.fromhex(other.address[2:])
-        still = fleet.rows("SELECT count(*) FROM agent_market WHERE feed = %s AND status = 1", going_on)[0][0]
+        still = fleet.rows(f"SELECT count(*) FROM agent_market WHERE feed = %s AND status = {OPEN}", going_on)[0][0]  # noqa: S608
         require(still > 0, f"markets on {other.key} ended too")
     return DrillHeld(
         f"{back} stakes on {source.key} were given back whole within {took:.1f} s; markets on other feeds went on", took

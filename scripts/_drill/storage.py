@@ -32,7 +32,7 @@ async def stop_postgres(fleet: Fleet, load: Load) -> DrillHeld:
     await asyncio.sleep(AWAY_SECONDS / 2)
     await fleet.start_postgres()
     require(served == 200, f"the market list answered {served} while the database was away")
-    require(status >= 500 or status == 0, f"a write was answered {status} while the database was away: {answer}")
+    require(not 0 < status < 500, f"a write was answered {status} while the database was away: {answer}")
     took = await bet_taken(fleet, load, 60)
     restarts = fleet.restarts
     return DrillHeld(

@@ -13,11 +13,11 @@ import aiohttp
 from core.agent.bet import idem_hash
 from core.chain import Contract, checksum
 from core.contracts.abi import abi
+from core.contracts.statuses import StockMarketStatus
 from scripts._drill.fleet import Fleet
 from scripts._drill.load import Load, Promise
 from scripts._stack.wallets import Wallet
 
-OPEN = 1  # IVestedMarkets.Status
 _PATIENCE = aiohttp.ClientTimeout(total=10)
 
 
@@ -80,7 +80,7 @@ async def terms(fleet: Fleet, market: int) -> dict[str, Any]:
 
 
 async def is_settled(fleet: Fleet, market: int) -> bool:
-    return bool((await terms(fleet, market))["status"] != OPEN)
+    return bool((await terms(fleet, market))["status"] != StockMarketStatus.OPEN)
 
 
 async def observed_at(fleet: Fleet, chain: str, address: str) -> int:

@@ -20,13 +20,13 @@ from typing import Any
 from eth_account import Account
 from eth_account.signers.local import LocalAccount
 
-from core.agent.book import MarketStatus
 from core.chain import Call, ChainClient, Contract, RpcError, RpcErrorKind
 from core.chain.rpc import RpcClient
 from core.contracts.abi import abi
 from core.contracts.deployments import Deployment
 from core.contracts.events import AGENT_LISTER_EVENTS
 from core.contracts.feeds import PoolFeed
+from core.contracts.statuses import AgentMarketStatus
 from core.errors import VpmError
 from core.feeds.grid import Needs, batches, missing
 from scripts._verify.chain import PinnedChain, word
@@ -140,7 +140,7 @@ async def _needs(chain: PinnedChain, feed: PoolFeed) -> list[Needs]:
         for event, view in zip(
             some, await _read(chain, [wallet.call("market", each.market_id) for each in some]), strict=True
         ):
-            if view["status"] == MarketStatus.OPEN:
+            if view["status"] == AgentMarketStatus.OPEN:
                 found.append(
                     Needs.of(
                         event.spec.kind,

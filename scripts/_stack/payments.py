@@ -14,7 +14,7 @@ from typing import Any
 from eth_account import Account
 from eth_account.messages import encode_typed_data
 
-from core.agent.book import Form
+from core.contracts.statuses import Form
 from core.eip3009 import FIELDS, TRANSFER
 from scripts._stack.wallets import Wallet
 

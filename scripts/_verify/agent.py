@@ -14,13 +14,11 @@ from core.agent.book import (
     DecidingTerms,
     FeedTerms,
     ListingBounds,
-    MarketKind,
     MarketSpec,
     MarketTerms,
     Reading,
     Unlistable,
     Verdict,
-    VoidReason,
     crosses,
     decide,
     fault,
@@ -32,7 +30,7 @@ from core.chain import checksum
 from core.contracts.events import agent as ev
 from core.contracts.events.layout import Layout
 from core.contracts.events.token import AUTHORIZATION_USED, TOKEN_EVENTS, TRANSFER, AuthorizationUsed, Transfer
-from core.feeds.rounds import RoundProblem
+from core.contracts.statuses import MarketKind, RoundProblem, VoidReason
 from core.feeds.rounds import RoundReading as InEffect
 from core.feeds.words import told_by
 from scripts._verify.chain import PinnedChain, SeenLog, seen, word

@@ -9,10 +9,11 @@ from core.chain import Contract, checksum
 from core.contracts.abi import abi
 from core.contracts.events.pool import POOL_EVENTS
 from core.contracts.feeds import PoolFeed
+from core.contracts.statuses import Quality, RoundProblem
 from core.feeds.live import POOL
-from core.feeds.pool_feed import Observation, PoolFeedTerms, PoolSource, PoolState, Quality, measure
+from core.feeds.pool_feed import Observation, PoolFeedTerms, PoolSource, PoolState, measure
 from core.feeds.pool_logs import pool_from_logs
-from core.feeds.rounds import Round, RoundProblem, RoundReading
+from core.feeds.rounds import Round, RoundReading
 from scripts._verify.chain import PinnedChain, seen
 from scripts._verify.claims import Findings
 

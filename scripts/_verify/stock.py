@@ -8,9 +8,10 @@ from typing import Any
 from core.chain import checksum
 from core.contracts.events import stock as ev
 from core.contracts.events.token import TRANSFER
-from core.feeds.rounds import Reason, Round, SettledOutcome, Spec, Status, judge
+from core.contracts.statuses import PreviewStatus, StockMarketStatus, StockOutcome, StockReason
+from core.feeds.rounds import Round, Spec, judge
 from core.feeds.rounds import settlement as settles_as
-from core.stock.vested import Moment
+from core.stock.vested import DOWN, UP, Moment
 from core.stock.vested_fold import Diverged, Ledger, is_folded
 from core.stock.vested_views import PositionView, market_view, position_view
 from scripts._verify.chain import PinnedChain, SeenLog, seen, word
@@ -18,8 +19,7 @@ from scripts._verify.claims import Findings, NotCheckable, whole
 
 SIDES = ("UP", "DOWN")
 VIEWS = ("principal", "acc", "capacity", "vested", "demand", "live")
-# `market(id).status` of the contract, by how our ledger says it.
-OPEN_STATUS, UP_STATUS, DOWN_STATUS, VOID_STATUS = 1, 2, 3, 4
+STATUS_BY_WINNER = {None: StockMarketStatus.OPEN, UP: StockMarketStatus.UP, DOWN: StockMarketStatus.DOWN}
 
 
 @dataclass
@@ -58,7 +58,7 @@ class StockMarket:
     def outcome(self) -> str | None:
         """As the API says it; None while open."""
         if self.settled is not None:
-            return SettledOutcome(self.settled.outcome).name
+            return StockOutcome(self.settled.outcome).name
         if not self.market.settled:
             return None
         return "VOID" if self.market.winner is None else SIDES[self.market.winner]
@@ -139,7 +139,7 @@ async def check_books(chain: PinnedChain, found: StockMarket, said: Findings) ->
                 f"VestedMarkets.books({found.id}) against the fold",
             )
     market = found.market
-    status = VOID_STATUS if market.voided else OPEN_STATUS if market.winner is None else UP_STATUS + market.winner
+    status = StockMarketStatus.VOID if market.voided else STATUS_BY_WINNER[market.winner]
     stated = (await chain.read(settler.call("market", found.id)))["status"]
     said.integer(f"market {found.id}: status", stated, status, f"VestedMarkets.market({found.id}).status")
 
@@ -163,14 +163,14 @@ async def check_settlement(chain: PinnedChain, found: StockMarket, said: Finding
         return
     feed = checksum(registered.feed)
     expected = found.market.winner
-    told = settled.outcome if settled.outcome in (SettledOutcome.UP, SettledOutcome.DOWN) else None
+    told = settled.outcome if settled.outcome in (StockOutcome.UP, StockOutcome.DOWN) else None
     said.same(
         f"market {found.id}: the settler closed it as the resolver found",
         told,
         expected,
         f"VestedMarkets.Resolved / Voided in {found.closing_tx} against {shown}",
     )
-    if settled.reason == Reason.PAUSED:
+    if settled.reason == StockReason.PAUSED:
         said.unknown(
             f"market {found.id}: its oracle stayed paused for 24 hours",
             f"RoundResolver.voidPaused({found.id})",
@@ -185,10 +185,10 @@ async def check_settlement(chain: PinnedChain, found: StockMarket, said: Finding
     held = (strike.answer, strike.updated_at, final.answer, final.updated_at)
     said.same(f"market {found.id}: answers and times of both rounds", stated, held, f"getRoundData of {feed}")
     verdict = judge(spec, strike, final, paused=False)
-    ends_as = settles_as(verdict) if verdict is not Status.NOT_READY else None
+    ends_as = settles_as(verdict) if verdict is not PreviewStatus.NOT_READY else None
     said.same(
         f"market {found.id}: outcome",
-        SettledOutcome(settled.outcome).name,
+        StockOutcome(settled.outcome).name,
         ends_as[0].name if ends_as is not None else "nothing",
         f"strike {strike.answer} at {strike.updated_at}, final {final.answer} at {final.updated_at}, "
         f"age bounds {spec.max_strike_age} s and {spec.max_final_age} s",

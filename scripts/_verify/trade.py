@@ -7,10 +7,10 @@ from typing import Any
 from eth_abi.exceptions import DecodingError
 
 from core.agent.bet import BOUND_ONLY, ZERO_ADDRESS, Bet, bet_hash, bound_nonce
-from core.agent.book import Form
 from core.chain import checksum
 from core.chain.wire import data_bytes
 from core.contracts.events import agent as ev
+from core.contracts.statuses import Form
 from core.money import decimal_text
 from scripts._verify import attestation
 from scripts._verify.agent import (

@@ -20,8 +20,8 @@ import psycopg
 import pytest
 
 from core.agent.bet import idem_hash
-from core.agent.book import Form, RefundReason, StakeStatus
 from core.chain import Call, checksum
+from core.contracts.statuses import Form, RefundReason, StakeStatus
 from core.db.engine import conninfo
 from core.money import USD
 from scripts._stack import wallets

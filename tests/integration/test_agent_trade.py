@@ -12,8 +12,8 @@ from eth_account import Account
 from eth_account.messages import encode_typed_data
 
 from core.agent.bet import NONCE_MARK, idem_hash
-from core.agent.book import Form
 from core.chain import checksum
+from core.contracts.statuses import Form
 from scripts._stack import wallets
 from tests.support.agent_payments import OWNER_CODE, YES_CODE, spending
 from tests.support.agent_service import AgentService

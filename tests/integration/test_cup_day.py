@@ -17,7 +17,7 @@ import orjson
 import pytest
 from eth_utils.crypto import keccak
 
-from core.agent.book import MarketKind
+from core.contracts.statuses import MarketKind
 from core.cup import betting, books, enrolment, rounds, settling, trading, wallets, wheel
 from core.cup.export import lines
 from core.cup.ledger import Connection

@@ -13,12 +13,12 @@ import psycopg
 import pytest
 
 from core.agent.bet import market_key
-from core.agent.book import MarketKind
 from core.agent.document import rendered
 from core.chain import ChainClient, RpcClient
 from core.config import KeeperSettings, load
 from core.contracts.deployments import load_deployment
 from core.contracts.feeds import PublishedFeed
+from core.contracts.statuses import MarketKind
 from core.cup import books, rounds, trading, wallets, wheel
 from core.cup.ledger import wallet_account
 from core.db.engine import conninfo, make_engine, make_pool

@@ -12,7 +12,7 @@ import pytest
 import pytest_asyncio
 
 from api.cup import models
-from core.agent.book import MarketKind
+from core.contracts.statuses import MarketKind
 from core.cup import settling
 from core.db.engine import connect
 from tests.cup_rig import BASE, Cup, Signer, cup_door, iso, now

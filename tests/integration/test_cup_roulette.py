@@ -13,8 +13,8 @@ import pytest
 import pytest_asyncio
 
 from api.cup import models
-from core.agent.book import MarketKind
 from core.chain import ChainClient, RpcClient
+from core.contracts.statuses import MarketKind
 from core.cup import rounds, settling, wheel
 from core.cup.export import lines
 from core.cup.verify import main as verify_main

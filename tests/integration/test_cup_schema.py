@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from core.agent.book import MarketKind
+from core.contracts.statuses import MarketKind
 from core.cup import settling
 from core.db.engine import connect
 from tests.cup_rig import BASE, Signer, cup_door, now

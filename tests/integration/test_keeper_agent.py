@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from core.agent.bet import market_key
-from core.agent.book import Book, MarketStatus, VoidReason
+from core.agent.book import Book
 from core.agent.document import Metadata, Specification, described, feed_keys
 from core.contracts.abi import abi
+from core.contracts.statuses import AgentMarketStatus, VoidReason
 from core.local.process import free_port
 from keeper.agent.series import Series
 from keeper.report import RunReport
@@ -122,7 +123,7 @@ async def test_series_are_listed_settled_and_paid_unattended(rig: Rig, local_gen
     waiting = await rig.run("agent-resolve")
     assert "is not recorded yet" in next(each.reason for each in waiting.skipped if each.target == round_.slug)
     rig.start("keeper", VPM_KEEPER_SWEEP_FROM_UNITS="1")
-    await rig.until(lambda: one(rig, round_.slug)[:2] == (MarketStatus.RESOLVED, 0), "the result")
+    await rig.until(lambda: one(rig, round_.slug)[:2] == (AgentMarketStatus.RESOLVED, 0), "the result")
     await rig.until(lambda: usdc(rig, ANN.address) > before[ANN.address], "the payout")
     book, _ = Book.empty([int(weight) for weight in round_.weights], round_.fee_bps).staked(0, 40 * DOLLAR)
     shares = book.shares[0]
@@ -145,7 +146,7 @@ async def test_series_are_listed_settled_and_paid_unattended(rig: Rig, local_gen
     assert "dispute window" in next(each.reason for each in waiting.skipped if each.target == round_.slug)
     rig.warp("base", round_.settles_after + 1)
     rig.start("keeper", VPM_KEEPER_SWEEP_FROM_UNITS="1")
-    await rig.until(lambda: one(rig, round_.slug)[:2] == (MarketStatus.RESOLVED, 1), "the result after the window")
+    await rig.until(lambda: one(rig, round_.slug)[:2] == (AgentMarketStatus.RESOLVED, 1), "the result after the window")
     await rig.until(lambda: _liabilities(rig)[1] == 0, "its payout")
 
     # A round whose end nobody observed is void, after a quarter of an hour and two reads.
@@ -158,9 +159,9 @@ async def test_series_are_listed_settled_and_paid_unattended(rig: Rig, local_gen
     rig.start("keeper", VPM_KEEPER_SWEEP_FROM_UNITS="1")
     sighted = f"SELECT 1 FROM keeper_sighting WHERE subject = 'agent:stale:0x{bytes(round_.market_id).hex()}'"
     await rig.until(lambda: rig.rows(sighted), "a first read")
-    assert one(rig, round_.slug)[0] == MarketStatus.OPEN, "one stale read voids nothing"
+    assert one(rig, round_.slug)[0] == AgentMarketStatus.OPEN, "one stale read voids nothing"
     rig.warp("base", rig.now("base") + 15 * 60 + 2)
-    await rig.until(lambda: one(rig, round_.slug) == (MarketStatus.VOID, None, VoidReason.STALE), "the void")
+    await rig.until(lambda: one(rig, round_.slug) == (AgentMarketStatus.VOID, None, VoidReason.STALE), "the void")
     await rig.until(lambda: usdc(rig, CAT.address) == held + 25 * DOLLAR, "the refund")
     await rig.until(lambda: rig.rows("SELECT 1 FROM agent_fee_sweep"), "a sweep of fees")
 
@@ -185,7 +186,7 @@ async def test_a_condemned_feed_gives_every_stake_back_at_once(rig: Rig) -> None
     rig.ask("base", "anvil_setBalance", safe.address, hex(10**18))
     data = abi("AgentLister").function("condemn").encode(feed)
     rig.send("base", safe.address, deployment.contract("AgentLister").address, data)
-    await rig.until(lambda: one(rig, round_.slug) == (MarketStatus.VOID, None, VoidReason.CONDEMNED), "the void")
+    await rig.until(lambda: one(rig, round_.slug) == (AgentMarketStatus.VOID, None, VoidReason.CONDEMNED), "the void")
     assert rig.now("base") < round_.ends_at
     await rig.until(lambda: usdc(rig, CAT.address) == held + 25 * DOLLAR, "the refund")
     condemned = bytes.fromhex(feed[2:])
@@ -212,7 +213,7 @@ async def test_a_winner_whose_row_is_gone_is_paid_all_the_same(rig: Rig) -> None
     await _at_head(rig)
     settled = await rig.run("agent-resolve")
     assert [each.target for each in settled.actions] == [round_.slug], settled.body()
-    await rig.until(lambda: one(rig, round_.slug)[:2] == (MarketStatus.RESOLVED, 0), "the result")
+    await rig.until(lambda: one(rig, round_.slug)[:2] == (AgentMarketStatus.RESOLVED, 0), "the result")
     gone = "DELETE FROM agent_stake WHERE wallet = %s RETURNING stake_id"
     assert len(rig.rows(gone, bytes.fromhex(ANN.address[2:]))) == 1
 

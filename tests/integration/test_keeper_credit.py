@@ -13,10 +13,10 @@ import psycopg
 import pytest
 
 from core.agent.bet import idem_hash
-from core.agent.book import RefundReason, StakeStatus
 from core.chain import checksum
 from core.config import Settings
 from core.config.keeping import KeeperSettings
+from core.contracts.statuses import RefundReason, StakeStatus
 from core.db.engine import conninfo
 from core.money import USD
 from keeper.report import RunReport

@@ -6,17 +6,9 @@ from collections import Counter
 from random import Random
 from typing import Any
 
-from core.agent.book import (
-    MARGIN,
-    FeedTerms,
-    ListingBounds,
-    MarketKind,
-    MarketSpec,
-    Rule,
-    Unlistable,
-    listing_terms,
-)
+from core.agent.book import MARGIN, FeedTerms, ListingBounds, MarketSpec, Rule, Unlistable, listing_terms
 from core.chain import Call, ChainClient, ContractReverted, RpcClient
+from core.contracts.statuses import MarketKind
 from tests.support.agent_chain import AgentChain
 from tests.support.genesis import RunningChain
 

@@ -11,7 +11,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from core.agent.book import Form, MarketKind
+from core.contracts.statuses import Form, MarketKind
 from core.money import USD
 from scripts._stack import wallets
 from tests.support.agent_chain import AgentChain

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from core.agent.book import MarketKind
 from core.chain import ChainClient
 from core.chain.rpc import RpcClient
+from core.contracts.statuses import MarketKind
 from core.db.engine import Pool, make_pool
 from core.feeds.grid import grid_time
 from indexer.audit.run import audit, compare

@@ -14,9 +14,9 @@ from eth_abi.abi import encode
 from eth_utils.crypto import keccak
 
 from core.agent.bet import market_key
-from core.agent.book import MarketKind, MarketStatus
 from core.chain import Contract
 from core.chain.rpc import RpcClient
+from core.contracts.statuses import AgentMarketStatus, MarketKind
 from core.feeds.grid import grid_time
 from core.feeds.live import POOL
 from core.metrics import REGISTRY
@@ -123,7 +123,7 @@ async def test_readings_are_recorded_as_markets_need_them_and_decide(
     assert len(done(await rig.run("agent-resolve"), "resolve")) == 1
     up = played.reading(end) > played.reading(start)
     await rig.until(lambda: rig.rows("SELECT 1 FROM agent_market WHERE status = 2"), "the result")
-    assert status(rig, identity) == (MarketStatus.RESOLVED, 0 if up else 1)
+    assert status(rig, identity) == (AgentMarketStatus.RESOLVED, 0 if up else 1)
 
     await _grown(rig, played)
     await asyncio.to_thread(_verified, rig, played, identity, capsys)

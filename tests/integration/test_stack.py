@@ -18,9 +18,10 @@ import psycopg
 import pytest
 import requests
 
-from core.agent.book import MARGIN, Form
+from core.agent.book import MARGIN
 from core.chain import Contract
 from core.contracts.abi import abi
+from core.contracts.statuses import Form
 from core.db.engine import conninfo
 from core.local.anvil import ask
 from core.local.process import free_port

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Iterator
 import aiohttp
 import pytest
 
-from api.stock.sessions import Session, session_of
+from core.stock.sessions import TradingDay, trading_day
 from scripts._stack import wallets
 from tests.support.genesis import Genesis, RunningChain
 from tests.support.service import Door
@@ -105,9 +105,9 @@ async def test_a_losers_remainder_that_was_never_sent_is_undelivered_too(service
     assert (await finding(door, chain, "delivery"))[0]
 
 
-async def first_day_of_a_week(after: int) -> Session:
+def first_day_of_a_week(after: int) -> TradingDay:
     while True:
-        session = await session_of(after)
+        session = trading_day(after)
         if session is not None and session.opens_week:
             return session
         after += DAY
@@ -118,7 +118,7 @@ async def test_a_trading_day_without_its_markets_or_fresh_feeds_is_told(service:
     chain = service.chain
     tickers = [feed.ticker for feed in chain.deployment.price_feeds]
     chain.open_market(strike_in=MINUTE, lasts=MINUTE)  # from before this day, so the venue is no newcomer
-    session = await first_day_of_a_week(chain.now + 3 * DAY)
+    session = first_day_of_a_week(chain.now + 3 * DAY)
     chain.warp_to(session.opens - 1)
     assert await finding(door, chain, "open-schedule") == (True, "the session is not open")
     # Nobody trades, so nobody minds that the feeds have not moved for days.

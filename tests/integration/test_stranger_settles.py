@@ -19,9 +19,9 @@ from typing import Any
 import pytest
 
 from core.agent.bet import market_key
-from core.agent.book import MarketKind, MarketStatus, StakeStatus
 from core.contracts.abi import abi
 from core.contracts.deployments import write_deployment
+from core.contracts.statuses import AgentMarketStatus, MarketKind, StakeStatus
 from core.feeds.grid import grid_time
 from core.money import USD
 from scripts._stack import wallets
@@ -198,7 +198,7 @@ def _a_direction_pays(checkout: Checkout) -> None:
     assert start != end
     winner = UP if end > start else DOWN
     view = checkout.market(market)
-    assert (view["status"], view["winner"]) == (MarketStatus.RESOLVED, winner)
+    assert (view["status"], view["winner"]) == (AgentMarketStatus.RESOLVED, winner)
     pot = sum(each - each * view["feeBps"] // 10_000 for each in (UP_ON_ALICE, DOWN_ON_BOB))  # fees are rounded down
     got = {address: balance(agents, address) - before for address, before in had.items()}
     won, lost = (ALICE, BOB) if winner == UP else (BOB, ALICE)
@@ -221,7 +221,7 @@ def test_a_crossing_pays_before_the_market_ends(checkout: Checkout) -> None:
     checkout.settles(market)
     assert played.now < terms["endsAt"]
     view = checkout.market(market)
-    assert (view["status"], view["winner"]) == (MarketStatus.RESOLVED, YES)
+    assert (view["status"], view["winner"]) == (AgentMarketStatus.RESOLVED, YES)
     pot = sum(each - each * view["feeBps"] // 10_000 for each in (UP_ON_ALICE, DOWN_ON_BOB))
     assert (balance(agents, ALICE.address), balance(agents, BOB.address)) == (had[0] + pot, had[1])
 
@@ -236,5 +236,5 @@ def test_a_pool_that_fell_silent_gives_every_stake_back(checkout: Checkout) -> N
     with pytest.raises(AssertionError, match=_shown("ReadingNotPositive")):
         checkout.settles(market)
     checkout.settles(market, "voidMarket")
-    assert checkout.market(market)["status"] == MarketStatus.VOID
+    assert checkout.market(market)["status"] == AgentMarketStatus.VOID
     assert (balance(agents, ALICE.address), balance(agents, BOB.address)) == before

@@ -14,7 +14,7 @@ import aiohttp
 import pytest
 
 from core.agent.bet import Bet, bet_hash, idem_hash
-from core.agent.book import Form, MarketKind
+from core.contracts.statuses import Form, MarketKind
 from core.money import USD
 from scripts._stack import wallets
 from scripts._verify.__main__ import main

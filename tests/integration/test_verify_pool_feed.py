@@ -16,10 +16,10 @@ from eth_abi.abi import encode
 from eth_utils.crypto import keccak
 
 from core.agent.bet import market_key
-from core.agent.book import MarketKind
 from core.agent.fixed import WAD, ln_wad
 from core.chain import Contract
 from core.contracts.deployments import load_deployment, write_deployment
+from core.contracts.statuses import MarketKind
 from core.feeds.grid import grid_time
 from core.feeds.live import POOL
 from scripts._verify.__main__ import main as verify

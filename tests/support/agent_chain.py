@@ -9,11 +9,12 @@ from typing import Any
 
 from api.agent.chain import AgentContracts
 from core.agent.bet import market_key
-from core.agent.book import MARGIN, MarketKind
+from core.agent.book import MARGIN
 from core.agent.document import Metadata, Specification, rendered
 from core.chain import Contract
 from core.contracts.abi import abi
 from core.contracts.deployments import Deployment
+from core.contracts.statuses import MarketKind
 from core.feeds.grid import grid_time
 from core.money import USD
 from tests.support.played_chain import PlayedChain

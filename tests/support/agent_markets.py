@@ -8,9 +8,10 @@ from typing import Any
 
 from api.agent.facts import FeedRound, Head, ListedMarket, Stake, Venue
 from core.agent.bet import market_key
-from core.agent.book import Book, MarketKind, RefundReason
+from core.agent.book import Book
 from core.agent.document import CATEGORIES, MarketDocument, Specification
 from core.agent.words import outcomes_of
+from core.contracts.statuses import MarketKind, RefundReason
 from core.money import USD
 
 NOW = 1_900_000_000

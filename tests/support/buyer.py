@@ -15,7 +15,7 @@ import aiohttp
 from eth_account import Account
 from eth_account.messages import encode_typed_data
 
-from core.agent.book import Form
+from core.contracts.statuses import Form
 from core.eip3009 import FIELDS
 from scripts._stack.wallets import Wallet
 from tests.support.agent_chain import AgentChain

@@ -16,10 +16,10 @@ from eth_utils.crypto import keccak
 
 import core
 from core.agent.bet import ZERO_ADDRESS, Bet, bet_hash, bound_nonce, idem_hash
-from core.agent.book import Form
 from core.chain import Abi, ChainClient, Contract
 from core.chain.rpc import RpcClient
 from core.contracts.deployments import Deployment, Token
+from core.contracts.statuses import Form
 from scripts._stack import wallets
 
 UNIT = 10**6

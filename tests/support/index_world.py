@@ -17,10 +17,11 @@ from typing import Any
 from eth_abi.abi import encode
 from eth_utils.crypto import keccak
 
-from core.agent.book import Book, MarketStatus, RefundReason, StakeStatus, VoidReason
+from core.agent.book import Book
 from core.contracts.events import Layout, Role, layouts_of
 from core.contracts.events import stock as ev
 from core.contracts.events.layout import arguments
+from core.contracts.statuses import AgentMarketStatus, RefundReason, StakeStatus, VoidReason
 from core.stock import vested, vested_fold
 from core.stock.vested import Moment
 
@@ -96,7 +97,7 @@ class AgentBook:
     index: int
     book: Book
     closes_at: int
-    status: MarketStatus = MarketStatus.OPEN
+    status: AgentMarketStatus = AgentMarketStatus.OPEN
     winner: int | None = None
     stakes: int = 0
 
@@ -389,7 +390,7 @@ class World:
 
     def _refusal(self, now: Moment, key: bytes, outcome: int) -> RefundReason:
         market = self.agent.get(key)
-        if market is None or market.status is not MarketStatus.OPEN or now.timestamp >= market.closes_at:
+        if market is None or market.status is not AgentMarketStatus.OPEN or now.timestamp >= market.closes_at:
             return RefundReason.CLOSED
         return RefundReason.NONE if outcome < market.book.outcomes else RefundReason.OUTCOME
 
@@ -419,17 +420,17 @@ class World:
     def _close(self, now: Moment, key: bytes, outcome: int) -> list[Emission] | None:
         """An outcome past the last means void. The resolver speaks first."""
         market = self.agent.get(key)
-        if market is None or market.status is not MarketStatus.OPEN or now.timestamp < market.closes_at:
+        if market is None or market.status is not AgentMarketStatus.OPEN or now.timestamp < market.closes_at:
             return None
         nothing = (0, 0, 0)
         if outcome >= market.book.outcomes:
-            self.agent[key] = replace(market, status=MarketStatus.VOID)
+            self.agent[key] = replace(market, status=AgentMarketStatus.VOID)
             reason = VoidReason.TIMEOUT
             return [
                 emission(Role.AGENT_RESOLVER, "MarketDecided", key, True, reason, nothing, nothing),
                 emission(Role.WALLET, "MarketVoided", key, reason),
             ]
-        self.agent[key] = replace(market, status=MarketStatus.RESOLVED, winner=outcome)
+        self.agent[key] = replace(market, status=AgentMarketStatus.RESOLVED, winner=outcome)
         if not market.book.refunds(outcome):
             self.agent_fees += self._staked_on(key) - market.book.net_pool
         end = (1 << 64 | 9, 123, now.timestamp - 3)
@@ -455,7 +456,7 @@ class World:
             owed, refund = 0, False
             if stake.status is StakeStatus.OWED_BACK:
                 owed, refund = stake.amount, True
-            elif stake.status is StakeStatus.IN_BOOK and market.status is not MarketStatus.OPEN:
+            elif stake.status is StakeStatus.IN_BOOK and market.status is not AgentMarketStatus.OPEN:
                 owed = market.book.owed(market.winner, stake.outcome, stake.amount, stake.shares)
                 refund = market.book.refunds(market.winner)
             if owed == 0:

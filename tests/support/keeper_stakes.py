@@ -8,9 +8,9 @@ from typing import Any
 from eth_account import Account
 
 from core.agent.bet import BOUND_ONLY, Bet, bet_hash, idem_hash, market_key
-from core.agent.book import Form
 from core.contracts.abi import abi
 from core.contracts.deployments import Deployment
+from core.contracts.statuses import Form
 from scripts._stack import wallets
 from tests.support.keeper_rig import Rig
 

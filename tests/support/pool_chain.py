@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from core.agent.bet import market_key
-from core.agent.book import MARGIN, MarketKind
+from core.agent.book import MARGIN
 from core.agent.document import Metadata, Specification, rendered
 from core.chain import Contract
 from core.contracts.abi import abi
 from core.contracts.deployments import write_deployment
 from core.contracts.feeds import PoolFeed, PoolSource
+from core.contracts.statuses import MarketKind
 from core.feeds.grid import grid_time
 from core.feeds.live import POOL
 from core.money import USD

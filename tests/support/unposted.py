@@ -10,12 +10,13 @@ from pathlib import Path
 from eth_utils.crypto import keccak
 
 from core.agent.bet import market_key
-from core.agent.book import MARGIN, MarketKind
+from core.agent.book import MARGIN
 from core.agent.document import Metadata, Specification, rendered
 from core.chain import Contract, checksum
 from core.contracts.abi import abi
 from core.contracts.deployments import write_deployment
 from core.contracts.feeds import PublishedFeed
+from core.contracts.statuses import MarketKind
 from core.money import USD
 from scripts._stack import wallets
 from scripts._stack.genesis import compiled_code

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 from eth_abi.abi import decode
 
-from core.feeds.pool_feed import Observation, PoolFeedTerms, PoolSource, PoolState, Quality
+from core.contracts.statuses import Quality
+from core.feeds.pool_feed import Observation, PoolFeedTerms, PoolSource, PoolState
 from core.local.packages import REPOSITORY, foundry_binary
 
 OUT = REPOSITORY / ".vpm" / "build" / "forge-pool-feed"

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from api.agent.discover.gate import silence
 from api.agent.discover.rank import BROWSE, EXACT, browsed, open_markets, ranked, terms_of
 from api.agent.discover.words import folded, scanned, words_of
-from core.agent.book import MarketKind
+from core.contracts.statuses import MarketKind
 from core.money import USD, ratio_text_down
 from tests.support.agent_markets import NOW, market, venue
 

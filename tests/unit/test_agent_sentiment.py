@@ -16,8 +16,9 @@ from api.agent.render import Links
 from api.agent.sentiment import intel, symbol_of
 from api.agent.sentiment_score import Crowd, quality_of, readings, score_of, suggestion
 from api.http.problem import Problem
-from core.agent.book import Book, MarketKind
+from core.agent.book import Book
 from core.agent.fixed import WAD
+from core.contracts.statuses import MarketKind
 from core.money import USD
 from tests.support.agent_markets import market, venue
 

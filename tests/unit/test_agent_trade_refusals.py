@@ -9,7 +9,7 @@ import pytest
 from api.agent.errors import CATALOGUE, RETRIABLE
 from api.agent.trade import refusals as trade_refusals
 from api.http.problem import Problem
-from core.agent.book import RefundReason
+from core.contracts.statuses import RefundReason
 from core.outbox import Intent, IntentState, MinedOutcome
 from tests.support.agent_markets import stake
 

@@ -21,8 +21,8 @@ from api.agent.trade.payment import Payment, PaymentRejected
 from api.agent.trade.x402 import Offer, PaymentsDiffer, Seller
 from core import signatures
 from core.agent.bet import bound_nonce
-from core.agent.book import Form
 from core.contracts.deployments import Token
+from core.contracts.statuses import Form
 
 WALLET = "0x" + "11" * 20
 PAY_TO = "0x" + "22" * 20

@@ -17,8 +17,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.agent.bet import market_key
-from core.agent.book import Book, MarketKind
+from core.agent.book import Book
 from core.agent.document import rendered
+from core.contracts.statuses import MarketKind
 from core.cup import messages, wheel
 from core.cup.amounts import cents_of, percent, text_of
 from core.cup.board import is_week, week_of

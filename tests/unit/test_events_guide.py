@@ -14,11 +14,12 @@ from eth_account import Account
 
 from api.agent.notices.dispatcher import RETRIES
 from api.agent.notices.sending import DeliverySigner
-from core.agent.book import Book, MarketKind
+from core.agent.book import Book
 from core.agent.document import Specification
 from core.agent.notices import payloads
 from core.agent.notices.kinds import EventType
 from core.agent.words import OutcomeWords
+from core.contracts.statuses import MarketKind
 
 GUIDE = (Path(__file__).resolve().parents[2] / "docs" / "events.md").read_text()
 KEY = "0x" + "11" * 32

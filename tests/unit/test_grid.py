@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.agent.book import MarketKind
+from core.contracts.statuses import MarketKind
 from core.feeds.grid import MAX_RING, Needs, batches, grid_time, missing, next_grid_time, ring_for
 
 NOW = 1_800_000_000

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from eth_utils.crypto import keccak
 
-from core.agent.book import MarketStatus, VoidReason
 from core.contracts.events import Role, layouts_of
+from core.contracts.statuses import AgentMarketStatus, VoidReason
 from core.db.schema.index_agent import agent_market, agent_outcome
 from indexer.errors import Contradiction
 from indexer.fold.agent import AgentFold
@@ -84,7 +84,7 @@ def test_a_market_is_what_the_three_contracts_say() -> None:
         9000,
     )
     assert (market["lister"], market["published"], market["slug"]) == (address_of("lister"), True, "bnkr-100m")
-    assert market["status"] is MarketStatus.OPEN
+    assert market["status"] is AgentMarketStatus.OPEN
     outcomes = next(each for each in folded(OPENING).writes() if each.table is agent_outcome)
     assert len(outcomes.added) == 2
 
@@ -135,14 +135,14 @@ def test_an_id_whose_hash_is_not_the_key_is_nobodys(metadata: str) -> None:
 @pytest.mark.parametrize("logs", [(decided(), resolved()), (resolved(), decided())])
 def test_an_end_is_what_wallet_and_resolver_both_say(logs: tuple[Emission, ...]) -> None:
     market = row(folded(OPENING, logs))
-    assert (market["status"], market["winner"], market["void_reason"]) == (MarketStatus.RESOLVED, 0, None)
+    assert (market["status"], market["winner"], market["void_reason"]) == (AgentMarketStatus.RESOLVED, 0, None)
     assert (market["end_round"], market["end_answer"], market["end_updated_at"]) == END
     assert market["start_round"] is None, "a reading that played no part"
 
 
 def test_a_void_market_keeps_its_reason_and_the_readings() -> None:
     market = row(folded(OPENING, [decided(True, VoidReason.TIE, (8, -5, 70)), voided(VoidReason.TIE)]))
-    assert (market["status"], market["winner"], market["void_reason"]) == (MarketStatus.VOID, None, VoidReason.TIE)
+    assert (market["status"], market["winner"], market["void_reason"]) == (AgentMarketStatus.VOID, None, VoidReason.TIE)
     assert (market["start_round"], market["start_answer"], market["start_updated_at"]) == (8, -5, 70)
 
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from core.agent.book import Book, DecidingTerms, MarketKind, MarketStatus, Reading, StakeStatus
-from core.feeds.rounds import RoundProblem
+from core.agent.book import Book, DecidingTerms, Reading
+from core.contracts.statuses import AgentMarketStatus, MarketKind, RoundProblem, StakeStatus
 from keeper.agent.paying import BATCH, MIN_LOST, Counters, DueStake, UnpaidStake, dues, has_lost, lost_ids, payments
 from keeper.agent.settling import RESOLVE, VOID, Facts, InEffect, Settle, Wait, claim, decide_market
 from keeper.opinions import Opinions
@@ -210,11 +210,11 @@ STAKES = [
 @pytest.mark.parametrize(
     ("status", "winner", "owed"),
     [
-        (MarketStatus.OPEN, None, {4: 7}),  # only what came too late
-        (MarketStatus.RESOLVED, 0, {1: 40 * 294 // 100, 2: 60 * 294 // 100, 4: 7}),
+        (AgentMarketStatus.OPEN, None, {4: 7}),  # only what came too late
+        (AgentMarketStatus.RESOLVED, 0, {1: 40 * 294 // 100, 2: 60 * 294 // 100, 4: 7}),
         # Fewer dollars than shares: the stake less its fee, and what its excess takes of the losers' money.
-        (MarketStatus.RESOLVED, 1, {3: 196 + 104 * 98 // 104, 4: 7}),
-        (MarketStatus.VOID, None, {1: 50, 2: 50, 3: 200, 4: 7}),
+        (AgentMarketStatus.RESOLVED, 1, {3: 196 + 104 * 98 // 104, 4: 7}),
+        (AgentMarketStatus.VOID, None, {1: 50, 2: 50, 3: 200, 4: 7}),
     ],
 )
 def test_what_stakes_are_owed(status: int, winner: int | None, owed: dict[int, int]) -> None:
@@ -224,7 +224,7 @@ def test_what_stakes_are_owed(status: int, winner: int | None, owed: dict[int, i
 @pytest.mark.parametrize("winner", [0, 1])
 def test_everybody_is_given_back_when_nobody_won_or_nobody_lost(winner: int) -> None:
     book = Book((10, 10), 200, net=(0, 196), shares=(0, 300), excess=(0, 104))
-    assert {due.stake_id: due.amount for due in dues(STAKES[2:4], book, MarketStatus.RESOLVED, winner)} == {
+    assert {due.stake_id: due.amount for due in dues(STAKES[2:4], book, AgentMarketStatus.RESOLVED, winner)} == {
         3: 200,
         4: 7,
     }
@@ -244,7 +244,7 @@ def test_what_divisions_leave_is_nothing_lost() -> None:
     assert not has_lost(0, 5)
 
 
-COUNTERS = Counters(stakes=3, status=MarketStatus.RESOLVED, paid_out=10, paid_shares=20)
+COUNTERS = Counters(stakes=3, status=AgentMarketStatus.RESOLVED, paid_out=10, paid_shares=20)
 IDS = [2 << 32, 2 << 32 | 1, 2 << 32 | 2]
 
 
@@ -255,7 +255,7 @@ IDS = [2 << 32, 2 << 32 | 1, 2 << 32 | 2]
         pytest.param(COUNTERS, IDS[:1], IDS[1:], id="rows are gone"),
         pytest.param(None, [], IDS, id="the market's row is gone"),
         pytest.param(replace(COUNTERS, paid_out=11), IDS, IDS, id="the index says more was paid"),
-        pytest.param(replace(COUNTERS, status=MarketStatus.OPEN), IDS, IDS, id="the index says it is open"),
+        pytest.param(replace(COUNTERS, status=AgentMarketStatus.OPEN), IDS, IDS, id="the index says it is open"),
     ],
 )
 def test_stakes_that_the_contract_must_be_asked_about(

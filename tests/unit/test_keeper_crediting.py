@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from core.agent.book import Form
 from core.contracts.abi import abi
+from core.contracts.statuses import Form
 from keeper.agent.crediting import (
     WITH_BYTES,
     WITH_PARTS,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from core.contracts.statuses import Family
 from keeper.stock.opening import (
     DrillPlan,
     FeedState,
@@ -16,7 +17,7 @@ from keeper.stock.opening import (
     listed_key,
     refund_drill,
 )
-from keeper.stock.sessions import Family, MarketWindow, NotNow
+from keeper.stock.windows import MarketWindow, NotNow
 
 NVDA = FeedState("NVDA", "0x" + "aA" * 20, True, 90_000, 80_000)
 TSLA = FeedState("TSLA", "0x" + "bB" * 20, True, 90_000, 90_000)

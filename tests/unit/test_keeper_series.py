@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.agent.bet import market_key
-from core.agent.book import MARGIN, MIN_STAKE, FeedTerms, ListingBounds, MarketKind, bucket, listing_terms
+from core.agent.book import MARGIN, MIN_STAKE, FeedTerms, ListingBounds, bucket, listing_terms
 from core.agent.document import Specification, described
+from core.contracts.statuses import MarketKind
 from keeper.agent.listing import Listing, Priors, SeriesPlan, Unlisted, decide, round_plans, standing_plans
 from keeper.agent.series import (
     HOUR,

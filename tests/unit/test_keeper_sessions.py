@@ -6,7 +6,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from keeper.stock.sessions import Family, MarketWindow, NotNow, daily_window, sessions_around, weekly_window
+from core.contracts.statuses import Family
+from core.stock.sessions import sessions_around
+from keeper.stock.windows import MarketWindow, NotNow, daily_window, weekly_window
 
 DAILY_LEAD, WEEKLY_LEAD = 18 * 3600, 72 * 3600
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from core.feeds.rounds import RoundProblem, Status
+from core.contracts.statuses import PreviewStatus, RoundProblem
 from keeper.opinions import Opinions
 from keeper.sightings import Sighting
 from keeper.stock.settling import Facts, Settle, Wait, decide
@@ -20,24 +20,24 @@ FACTS = Facts(
     freeze_time=BELL,
     void_delay=VOID_DELAY,
     is_open=True,
-    status=Status.UP,
+    status=PreviewStatus.UP,
     strike_round=11,
     final_round=22,
 )
 
 
-def at(status: Status, seconds: int, **changes: object) -> Settle | Wait:
+def at(status: PreviewStatus, seconds: int, **changes: object) -> Settle | Wait:
     return decide(replace(FACTS, status=status, **changes), BELL + seconds)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("status", list(Status))
+@pytest.mark.parametrize("status", list(PreviewStatus))
 @pytest.mark.parametrize("seconds", [-DAY, 0, 1, 59])
-def test_nothing_happens_within_a_minute_of_the_bell(status: Status, seconds: int) -> None:
+def test_nothing_happens_within_a_minute_of_the_bell(status: PreviewStatus, seconds: int) -> None:
     assert isinstance(at(status, seconds, agreed=True), Wait)
 
 
-@pytest.mark.parametrize("status", list(Status))
-def test_a_settled_market_is_left_alone_for_ever(status: Status) -> None:
+@pytest.mark.parametrize("status", list(PreviewStatus))
+def test_a_settled_market_is_left_alone_for_ever(status: PreviewStatus) -> None:
     assert isinstance(at(status, 100 * DAY, is_open=False, agreed=True), Wait)
 
 
@@ -45,32 +45,32 @@ def test_a_settled_market_is_left_alone_for_ever(status: Status) -> None:
     ("status", "seconds", "agreed", "function"),
     [
         # What the rounds decide, at once; flat too, which the resolver voids.
-        (Status.UP, 60, False, "resolveWith"),
-        (Status.DOWN, 60, False, "resolveWith"),
-        (Status.FLAT, 60, False, "resolveWith"),
-        (Status.UP, 30 * DAY, False, "resolveWith"),  # even long after anyone may void it
+        (PreviewStatus.UP, 60, False, "resolveWith"),
+        (PreviewStatus.DOWN, 60, False, "resolveWith"),
+        (PreviewStatus.FLAT, 60, False, "resolveWith"),
+        (PreviewStatus.UP, 30 * DAY, False, "resolveWith"),  # even long after anyone may void it
         # A garbage round must refund at once, not strand the market.
-        (Status.BAD_ANSWER, 60, False, "voidBadAnswer"),
+        (PreviewStatus.BAD_ANSWER, 60, False, "voidBadAnswer"),
         # Stale: a quarter of an hour, and two reads that agree.
-        (Status.STALE, 60, True, None),
-        (Status.STALE, 899, True, None),
-        (Status.STALE, 900, False, None),
-        (Status.STALE, 900, True, "voidStale"),
-        (Status.STALE, 30 * DAY, False, None),
+        (PreviewStatus.STALE, 60, True, None),
+        (PreviewStatus.STALE, 899, True, None),
+        (PreviewStatus.STALE, 900, False, None),
+        (PreviewStatus.STALE, 900, True, "voidStale"),
+        (PreviewStatus.STALE, 30 * DAY, False, None),
         # Paused: strictly after a day, as the contract has it.
-        (Status.PAUSED, 60, True, None),
-        (Status.PAUSED, DAY, True, None),
-        (Status.PAUSED, DAY + 1, False, "voidPaused"),
+        (PreviewStatus.PAUSED, 60, True, None),
+        (PreviewStatus.PAUSED, DAY, True, None),
+        (PreviewStatus.PAUSED, DAY + 1, False, "voidPaused"),
         # No proof: only the timeout helps.
-        (Status.BAD_PROOF, 60, True, None),
-        (Status.BAD_PROOF, VOID_DELAY - 1, True, None),
-        (Status.BAD_PROOF, VOID_DELAY, False, "voidMarket"),
+        (PreviewStatus.BAD_PROOF, 60, True, None),
+        (PreviewStatus.BAD_PROOF, VOID_DELAY - 1, True, None),
+        (PreviewStatus.BAD_PROOF, VOID_DELAY, False, "voidMarket"),
         # The resolver does not know it.
-        (Status.NOT_READY, 60, True, None),
-        (Status.NOT_READY, 30 * DAY, True, None),
+        (PreviewStatus.NOT_READY, 60, True, None),
+        (PreviewStatus.NOT_READY, 30 * DAY, True, None),
     ],
 )
-def test_what_settles_it(status: Status, seconds: int, agreed: bool, function: str | None) -> None:
+def test_what_settles_it(status: PreviewStatus, seconds: int, agreed: bool, function: str | None) -> None:
     decision = at(status, seconds, agreed=agreed)
     assert (decision.function if isinstance(decision, Settle) else None) == function
 
@@ -92,23 +92,23 @@ def test_what_settles_it(status: Status, seconds: int, agreed: bool, function: s
 def test_what_other_nodes_say_of_a_stale_market(
     voices: dict[str, tuple[str, ...]], seconds: int, function: str | None, said: str
 ) -> None:
-    decision = at(Status.STALE, seconds, agreed=True, opinions=Opinions(**voices))
+    decision = at(PreviewStatus.STALE, seconds, agreed=True, opinions=Opinions(**voices))
     assert (decision.function if isinstance(decision, Settle) else None) == function
     assert said in (decision.why if isinstance(decision, Settle) else decision.reason)
     # However many nodes agree now, one look is not two.
-    assert isinstance(at(Status.STALE, seconds, agreed=False, opinions=Opinions(**voices)), Wait)
+    assert isinstance(at(PreviewStatus.STALE, seconds, agreed=False, opinions=Opinions(**voices)), Wait)
 
 
 def test_rounds_are_named_where_they_are_proven() -> None:
-    for status in (Status.UP, Status.STALE, Status.BAD_ANSWER):
+    for status in (PreviewStatus.UP, PreviewStatus.STALE, PreviewStatus.BAD_ANSWER):
         decision = at(status, 1000, agreed=True)
         assert isinstance(decision, Settle)
         assert decision.contract == "RoundResolver"
         assert decision.arguments == (7, 11, 22)
-    paused = at(Status.PAUSED, DAY + 1)
+    paused = at(PreviewStatus.PAUSED, DAY + 1)
     assert isinstance(paused, Settle)
     assert (paused.contract, paused.arguments) == ("RoundResolver", (7,))
-    timeout = at(Status.BAD_PROOF, VOID_DELAY)
+    timeout = at(PreviewStatus.BAD_PROOF, VOID_DELAY)
     assert isinstance(timeout, Settle)
     assert (timeout.contract, timeout.arguments) == ("VestedMarkets", (7,))
 
@@ -122,15 +122,15 @@ def test_rounds_are_named_where_they_are_proven() -> None:
     ],
 )
 def test_a_wait_says_what_is_missing(changes: dict[str, RoundProblem], said: str) -> None:
-    decision = at(Status.BAD_PROOF, 3600, **changes)
+    decision = at(PreviewStatus.BAD_PROOF, 3600, **changes)
     assert isinstance(decision, Wait)
     assert said in decision.reason
     assert "anyone may void it in" in decision.reason
 
 
 def test_only_a_stale_read_asks_to_be_repeated() -> None:
-    unproven = [status for status in Status if _unproven(at(status, 120))]
-    assert unproven == [Status.STALE]
+    unproven = [status for status in PreviewStatus if _unproven(at(status, 120))]
+    assert unproven == [PreviewStatus.STALE]
 
 
 def _unproven(decision: Settle | Wait) -> bool:

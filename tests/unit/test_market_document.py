@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.agent.bet import market_key
-from core.agent.book import MarketKind
 from core.agent.document import ID_PATTERN, MAX_ID, Metadata, Specification, described, id_of, rendered
 from core.agent.words import FeedSubject, duration, interval, moment, outcomes_of, usd_label
+from core.contracts.statuses import MarketKind
 from core.feeds.words import Computed, every
 from tests.support.pool_feeds import pool_feed
 

@@ -14,7 +14,8 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from core.agent.book import DecidingTerms, MarketKind, Reading, decide
+from core.agent.book import DecidingTerms, Reading, decide
+from core.contracts.statuses import MarketKind
 from core.feeds.cost import PricedPool, moved
 from core.feeds.uniswap import Pool, sqrt_price_at
 from tests.support.pool_attacker import KINDS, STEPS, Attacks, Curves, Outcome, Step, pool_of, tried, watched

@@ -8,6 +8,7 @@ from decimal import Decimal, localcontext
 import pytest
 
 from core.agent.fixed import WAD, exp_wad
+from core.contracts.statuses import Quality
 from core.feeds.pool_feed import (
     MAX_ANSWER,
     NotRecordedYet,
@@ -15,7 +16,6 @@ from core.feeds.pool_feed import (
     PoolFeedTerms,
     PoolSource,
     PoolState,
-    Quality,
     market_cap,
     measure,
     reading_at,

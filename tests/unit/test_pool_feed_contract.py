@@ -14,7 +14,8 @@ from collections import Counter
 
 import pytest
 
-from core.feeds.pool_feed import NotRecordedYet, Quality, measure, reading_at
+from core.contracts.statuses import Quality
+from core.feeds.pool_feed import NotRecordedYet, measure, reading_at
 from tests.unit.pool_feed_replay import Case, Step, play
 
 HISTORIES = int(os.environ.get("VPM_TEST_HISTORIES", "150"))

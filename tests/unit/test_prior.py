@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.agent.book import MarketKind
 from core.agent.prior import AVERAGE_WEIGHT, UNSURE, YEAR, WeightBounds, weights_for
+from core.contracts.statuses import MarketKind
 
 LIMITS = WeightBounds(10**6, 10**9)
 MONTH = 30 * 86_400

@@ -8,17 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from core.contracts.statuses import PreviewStatus, RoundProblem, StockOutcome, StockReason
 from core.feeds.rounds import (
     MAX_NUMBER,
     FeedHead,
     Preview,
-    Reason,
     Round,
-    RoundProblem,
     RoundReading,
-    SettledOutcome,
     Spec,
-    Status,
     in_effect_at,
     judge,
     preview,
@@ -127,47 +124,47 @@ def at(updated_at: int, answer: int = 5) -> Round:
 @pytest.mark.parametrize(
     ("strike", "final", "paused", "want"),
     [
-        (at(90), at(180, 6), False, Status.UP),
-        (at(90), at(180, 4), False, Status.DOWN),
-        (at(90), at(180, 5), False, Status.FLAT),
-        (at(89), at(180, 6), False, Status.STALE),
-        (at(90), at(179, 6), False, Status.STALE),
-        (at(90), at(179, 6), True, Status.STALE),
-        (at(90, 0), at(179, 6), True, Status.BAD_ANSWER),
-        (at(90), at(180, 10**14), False, Status.BAD_ANSWER),
-        (at(90), at(180, 10**14 - 1), False, Status.UP),
-        (at(90, -1), at(180), False, Status.BAD_ANSWER),
-        (at(90), at(180, 6), True, Status.PAUSED),
+        (at(90), at(180, 6), False, PreviewStatus.UP),
+        (at(90), at(180, 4), False, PreviewStatus.DOWN),
+        (at(90), at(180, 5), False, PreviewStatus.FLAT),
+        (at(89), at(180, 6), False, PreviewStatus.STALE),
+        (at(90), at(179, 6), False, PreviewStatus.STALE),
+        (at(90), at(179, 6), True, PreviewStatus.STALE),
+        (at(90, 0), at(179, 6), True, PreviewStatus.BAD_ANSWER),
+        (at(90), at(180, 10**14), False, PreviewStatus.BAD_ANSWER),
+        (at(90), at(180, 10**14 - 1), False, PreviewStatus.UP),
+        (at(90, -1), at(180), False, PreviewStatus.BAD_ANSWER),
+        (at(90), at(180, 6), True, PreviewStatus.PAUSED),
     ],
 )
-def test_judgement(strike: Round, final: Round, paused: bool, want: Status) -> None:
+def test_judgement(strike: Round, final: Round, paused: bool, want: PreviewStatus) -> None:
     assert judge(SPEC, strike, final, paused=paused) is want
 
 
 def test_preview_waits_until_the_final_second_is_over() -> None:
     rounds = tape([[95, 190]])
     feed = head([[95, 190]])
-    assert run(preview(SPEC, feed, paused=False, now=200), rounds.get) == Preview(Status.NOT_READY)
+    assert run(preview(SPEC, feed, paused=False, now=200), rounds.get) == Preview(PreviewStatus.NOT_READY)
     ready = run(preview(SPEC, feed, paused=False, now=201), rounds.get)
-    assert ready == Preview(Status.UP, rounds[round_id(1, 1)], rounds[round_id(1, 2)])
+    assert ready == Preview(PreviewStatus.UP, rounds[round_id(1, 1)], rounds[round_id(1, 2)])
     late = tape([[150]])
-    assert run(preview(SPEC, head([[150]]), paused=False, now=201), late.get).status is Status.BAD_PROOF
-    assert run(preview(SPEC, head([[150]]), paused=True, now=201), late.get).status is Status.PAUSED
+    assert run(preview(SPEC, head([[150]]), paused=False, now=201), late.get).status is PreviewStatus.BAD_PROOF
+    assert run(preview(SPEC, head([[150]]), paused=True, now=201), late.get).status is PreviewStatus.PAUSED
 
 
 def test_what_settles_and_what_it_says() -> None:
-    assert settlement(Status.UP) == (SettledOutcome.UP, Reason.ROUNDS)
-    assert settlement(Status.DOWN) == (SettledOutcome.DOWN, Reason.ROUNDS)
-    assert settlement(Status.FLAT) == (SettledOutcome.FLAT, Reason.FLAT)
-    assert settlement(Status.STALE) == (SettledOutcome.VOID, Reason.STALE)
-    assert settlement(Status.PAUSED) == (SettledOutcome.VOID, Reason.PAUSED)
-    assert settlement(Status.BAD_ANSWER) == (SettledOutcome.VOID, Reason.BAD_ANSWER)
-    assert settlement(Status.NOT_READY) is None
-    assert settlement(Status.BAD_PROOF) is None
-    assert settling_call(Status.FLAT, SPEC, 201) == "resolveWith"
-    assert settling_call(Status.STALE, SPEC, 201) == "voidStale"
-    assert settling_call(Status.BAD_ANSWER, SPEC, 201) == "voidBadAnswer"
+    assert settlement(PreviewStatus.UP) == (StockOutcome.UP, StockReason.ROUNDS)
+    assert settlement(PreviewStatus.DOWN) == (StockOutcome.DOWN, StockReason.ROUNDS)
+    assert settlement(PreviewStatus.FLAT) == (StockOutcome.FLAT, StockReason.FLAT)
+    assert settlement(PreviewStatus.STALE) == (StockOutcome.VOID, StockReason.STALE)
+    assert settlement(PreviewStatus.PAUSED) == (StockOutcome.VOID, StockReason.PAUSED)
+    assert settlement(PreviewStatus.BAD_ANSWER) == (StockOutcome.VOID, StockReason.BAD_ANSWER)
+    assert settlement(PreviewStatus.NOT_READY) is None
+    assert settlement(PreviewStatus.BAD_PROOF) is None
+    assert settling_call(PreviewStatus.FLAT, SPEC, 201) == "resolveWith"
+    assert settling_call(PreviewStatus.STALE, SPEC, 201) == "voidStale"
+    assert settling_call(PreviewStatus.BAD_ANSWER, SPEC, 201) == "voidBadAnswer"
     day = 24 * 3600
-    assert settling_call(Status.PAUSED, SPEC, 200 + day) is None
-    assert settling_call(Status.PAUSED, SPEC, 201 + day) == "voidPaused"
-    assert settling_call(Status.BAD_PROOF, SPEC, 201 + day) is None
+    assert settling_call(PreviewStatus.PAUSED, SPEC, 200 + day) is None
+    assert settling_call(PreviewStatus.PAUSED, SPEC, 201 + day) == "voidPaused"
+    assert settling_call(PreviewStatus.BAD_PROOF, SPEC, 201 + day) is None

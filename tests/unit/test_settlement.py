@@ -19,10 +19,8 @@ from core.agent.book import (
     UP,
     YES,
     DecidingTerms,
-    MarketKind,
     Reading,
     Verdict,
-    VoidReason,
     bucket,
     buying,
     crosses,
@@ -31,6 +29,7 @@ from core.agent.book import (
     shares_for,
 )
 from core.agent.fixed import WAD, ln_wad, mul_div
+from core.contracts.statuses import MarketKind, VoidReason
 from tests.support.settlement_books import History, histories, orders
 
 getcontext().prec = 90

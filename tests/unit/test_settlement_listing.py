@@ -15,15 +15,14 @@ from core.agent.book import (
     MARGIN,
     MAX_VALUE,
     FeedTerms,
-    Field,
     ListingBounds,
-    MarketKind,
     MarketSpec,
     Rule,
     Unlistable,
     listing_terms,
 )
 from core.contracts.abi import abi
+from core.contracts.statuses import ListingField, MarketKind
 from core.local.packages import REPOSITORY
 
 NOW, HOUR = 1_800_000_000, 3_600
@@ -102,10 +101,10 @@ def test_a_direction_without_a_start_has_no_time_to_take_stakes() -> None:
 @pytest.mark.parametrize(
     ("spec", "numbers"),
     [
-        (replace(THRESHOLD, weights=(10**7, 10**6 - 1)), (Field.WEIGHT, 10**6 - 1, 10**6, 10**9)),
-        (replace(THRESHOLD, target=MAX_VALUE + 1), (Field.TARGET, MAX_VALUE + 1, 1, MAX_VALUE)),
-        (replace(RANGE, bounds=(1, MAX_VALUE + 1)), (Field.BOUNDS, MAX_VALUE + 1, 1, MAX_VALUE)),
-        (replace(THRESHOLD, ends_at=2**32), (Field.ENDS_AT, 2**32, 1, 2**32 - 1)),
+        (replace(THRESHOLD, weights=(10**7, 10**6 - 1)), (ListingField.WEIGHT, 10**6 - 1, 10**6, 10**9)),
+        (replace(THRESHOLD, target=MAX_VALUE + 1), (ListingField.TARGET, MAX_VALUE + 1, 1, MAX_VALUE)),
+        (replace(RANGE, bounds=(1, MAX_VALUE + 1)), (ListingField.BOUNDS, MAX_VALUE + 1, 1, MAX_VALUE)),
+        (replace(THRESHOLD, ends_at=2**32), (ListingField.ENDS_AT, 2**32, 1, 2**32 - 1)),
     ],
 )
 def test_numbers_out_of_bounds_are_named(spec: MarketSpec, numbers: tuple[int, ...]) -> None:
@@ -174,7 +173,7 @@ def test_every_rule_is_an_error_of_the_lister() -> None:
 def test_fields_are_numbered_as_the_lister_numbers_them() -> None:
     source = (REPOSITORY / "contracts" / "agent" / "IAgentLister.sol").read_text()
     names = re.findall(r"\w+", source.split("enum Field {")[1].split("}")[0])
-    for field in Field:
+    for field in ListingField:
         assert names[field] == "".join(word.title() for word in field.name.split("_"))
 
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from core import eip3009
 from core.agent.bet import BOUND_ONLY, bound_nonce, is_marked
-from core.agent.book import Form
 from core.contracts.deployments import Token
+from core.contracts.statuses import Form
 from core.eip3009 import RECEIVE, TRANSFER
 
 TIMEOUT_SECONDS = 120

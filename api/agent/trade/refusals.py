@@ -11,7 +11,7 @@ from typing import Any
 from api.agent.errors import problem
 from api.agent.facts import Stake
 from api.http.problem import Problem
-from core.agent.book import RefundReason
+from core.contracts.statuses import RefundReason
 from core.money import decimal_text
 from core.outbox import Intent
 

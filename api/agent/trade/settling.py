@@ -27,8 +27,8 @@ from api.agent.trade.payment import Payment
 from api.agent.trade.receipts import Receipts
 from api.unreadable import UNREADABLE
 from core.agent.bet import ZERO_ADDRESS, idem_hash
-from core.agent.book import Form, RefundReason
 from core.chain import ChainClient, RpcError
+from core.contracts.statuses import Form, RefundReason
 from core.db.engine import Pool
 from core.log import get_logger
 from core.outbox import CREDIT, HAS_RESULT, RELAY, Intent, IntentRequest, IntentWatch, MinedOutcome

@@ -31,8 +31,8 @@ from api.agent.trade.receipts import Receipts
 from api.agent.trade.settling import PastTrade, PaymentSettling
 from api.http.problem import Problem
 from core.agent.bet import idem_hash
-from core.agent.book import Form
 from core.chain import ChainClient, RpcError, checksum
+from core.contracts.statuses import Form
 from core.db.engine import Pool
 from core.log import get_logger
 from core.metrics import counter

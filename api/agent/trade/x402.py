@@ -24,8 +24,8 @@ from api.agent.trade.payment import PRIMARY_TYPES, Payment, PaymentRejected
 from api.http.problem import Problem
 from api.http.requests import check_named_once
 from core.agent.bet import BOUND_ONLY, bound_nonce
-from core.agent.book import Form
 from core.contracts.deployments import Token
+from core.contracts.statuses import Form
 from core.signatures import with_usual_v
 
 PAYMENT_HEADERS: Final = ("PAYMENT-SIGNATURE", "X-PAYMENT")

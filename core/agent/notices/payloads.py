@@ -9,9 +9,10 @@ from typing import Any
 
 import orjson
 
-from core.agent.book import Book, MarketKind
+from core.agent.book import Book
 from core.agent.document import Specification
 from core.agent.words import FEED_DECIMALS, OutcomeWords
+from core.contracts.statuses import MarketKind
 from core.iso import iso
 from core.money import json_number, json_ratio_down
 

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 
-from core.agent.book import MarketStatus, StakeStatus
 from core.agent.notices import log as event_log
 from core.agent.notices import payloads
 from core.agent.notices.kinds import EventType, source_of
 from core.agent.notices.log import Draft
 from core.agent.notices.markets import named
+from core.contracts.statuses import AgentMarketStatus, StakeStatus
 
 Connection = AsyncConnection[TupleRow]
 
@@ -100,7 +100,7 @@ async def _payouts(connection: Connection, chain_id: int, submitted: Sequence[Su
     drafts = []
     for stake_id, market_id, wallet, outcome, amount, shares, bet_hash, status, market_status, winner in rows:
         market, how = markets[bytes(market_id)], carried[stake_id]
-        won = winner if market_status == MarketStatus.RESOLVED else None
+        won = winner if market_status == AgentMarketStatus.RESOLVED else None
         refund = status == StakeStatus.OWED_BACK or market.book.refunds(won)
         owed = int(amount) if refund else market.book.owed(won, outcome, int(amount), int(shares))
         payload = payloads.payout(

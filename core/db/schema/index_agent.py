@@ -23,8 +23,12 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import JSONB
 
+from core.contracts.statuses import AgentMarketStatus, StakeStatus
 from core.db.schema import metadata
 from core.db.types import Address, BlockNumber, ChainTime, Hash32, Int256, Uint256
+
+_UNKNOWN_MARKET, OPEN, RESOLVED, VOID = map(int, AgentMarketStatus)
+_UNKNOWN_STAKE, IN_BOOK, OWED_BACK, PAID, REFUNDED = map(int, StakeStatus)
 
 agent_market = Table(
     "agent_market",
@@ -32,7 +36,7 @@ agent_market = Table(
     Column("market_id", Hash32, primary_key=True),
     Column("index", Integer, nullable=False),  # in opening order, from 1: the high half of its stakes' ids
     # The specification, as its lister chose it
-    Column("kind", SmallInteger, nullable=False),  # 0 threshold, 1 range, 2 direction
+    Column("kind", SmallInteger, nullable=False),  # MarketKind
     Column("feed", Address, nullable=False),
     Column("target", Int256, nullable=False),
     Column("bounds", ARRAY(Numeric(78, 0)), nullable=False),
@@ -67,7 +71,7 @@ agent_market = Table(
     Column("given_back", Uint256, nullable=False),  # refunds sent
     Column("unpaid", Integer, nullable=False, server_default="0"),  # stakes owed something that is not sent yet
     # Its end
-    Column("status", SmallInteger, nullable=False),  # 1 open or awaiting its result, 2 resolved, 3 void
+    Column("status", SmallInteger, nullable=False),  # AgentMarketStatus
     Column("winner", SmallInteger),
     Column("void_reason", SmallInteger),
     # The readings that decided, NULL for one that played no part
@@ -85,16 +89,16 @@ agent_market = Table(
     Column("listed_at", ChainTime, nullable=False),
     Column("listed_tx", Hash32, nullable=False),
     Column("updated_block", BlockNumber, nullable=False),
-    CheckConstraint("status IN (1, 2, 3)", name="status_is_known"),
-    CheckConstraint("(status = 2) = (winner IS NOT NULL)", name="resolved_has_a_winner"),
-    CheckConstraint("(status = 3) = (void_reason IS NOT NULL)", name="void_has_a_reason"),
-    CheckConstraint("(status = 1) = (closed_tx IS NULL)", name="closed_once"),
+    CheckConstraint(f"status IN ({OPEN}, {RESOLVED}, {VOID})", name="status_is_known"),
+    CheckConstraint(f"(status = {RESOLVED}) = (winner IS NOT NULL)", name="resolved_has_a_winner"),
+    CheckConstraint(f"(status = {VOID}) = (void_reason IS NOT NULL)", name="void_has_a_reason"),
+    CheckConstraint(f"(status = {OPEN}) = (closed_tx IS NULL)", name="closed_once"),
     Index("ix_agent_market_index", "index", unique=True),
     Index("ix_agent_market_slug", "slug"),
     # What the API follows: the open ones, the newest settled, what changed since a block; and pages of the settled, by
     # the moment bets ended, of each feed and kind.
-    Index("ix_agent_market_open", "market_id", postgresql_where=text("status = 1")),
-    Index("ix_agent_market_closed", "closed_at", "market_id", postgresql_where=text("status <> 1")),
+    Index("ix_agent_market_open", "market_id", postgresql_where=text(f"status = {OPEN}")),
+    Index("ix_agent_market_closed", "closed_at", "market_id", postgresql_where=text(f"status <> {OPEN}")),
     Index("ix_agent_market_updated", "updated_block"),
     Index("ix_agent_market_unpaid", "market_id", postgresql_where=text("unpaid > 0")),
     Index(
@@ -104,7 +108,7 @@ agent_market = Table(
         "closes_at",
         "listed_block",
         "listed_log_index",
-        postgresql_where=text("status <> 1"),
+        postgresql_where=text(f"status <> {OPEN}"),
     ),
 )
 
@@ -140,7 +144,7 @@ agent_stake = Table(
     Column("builder", Address),  # NULL when none was named
     Column("ref", Hash32),
     Column("refund_reason", SmallInteger),
-    Column("status", SmallInteger, nullable=False),
+    Column("status", SmallInteger, nullable=False),  # StakeStatus
     Column("staked_block", BlockNumber, nullable=False),
     Column("staked_log_index", Integer, nullable=False),
     Column("staked_at", ChainTime, nullable=False),
@@ -151,8 +155,8 @@ agent_stake = Table(
     Column("paid_tx", Hash32),
     Column("failed_payouts", Integer, nullable=False),
     Column("failed_tx", Hash32),
-    CheckConstraint("status IN (1, 2, 3, 4)", name="status_is_known"),
-    CheckConstraint("(status IN (3, 4)) = (paid_tx IS NOT NULL)", name="paid_has_a_transaction"),
+    CheckConstraint(f"status IN ({IN_BOOK}, {OWED_BACK}, {PAID}, {REFUNDED})", name="status_is_known"),
+    CheckConstraint(f"(status IN ({PAID}, {REFUNDED})) = (paid_tx IS NOT NULL)", name="paid_has_a_transaction"),
     Index("ix_agent_stake_market_id_ordinal", "market_id", "ordinal", unique=True),
     Index("ix_agent_stake_wallet", "wallet", "staked_block"),
     Index("ix_agent_stake_nonce", "wallet", "nonce"),

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from sqlalchemy import BigInteger, Boolean, CheckConstraint, Column, Index, Integer, SmallInteger, Table, Text, text
 
+from core.contracts.statuses import Family
 from core.db.schema import metadata
 from core.db.types import Address, BlockNumber, ChainTime, Hash32, Int256, Uint256
 
@@ -89,7 +90,7 @@ stock_market = Table(
     Index("ix_stock_market_closed", "closed_at", "market_id", postgresql_where=text("closed_tx IS NOT NULL")),
     Index("ix_stock_market_unpaid", "market_id", postgresql_where=text(UNPAID)),
     Index("ix_stock_market_updated", "updated_block"),
-    Index("ix_stock_market_drill", "market_id", postgresql_where=text("family = 2")),
+    Index("ix_stock_market_drill", "market_id", postgresql_where=text(f"family = {Family.DRILL:d}")),
 )
 
 # All entries of one market in one block.number; the seed's is 0. Accepted and entry accumulators are NULL until it is

@@ -1,0 +1,106 @@
+"""The numbers of `core.contracts.statuses` are the contracts' own, and nobody else writes one down."""
+
+from __future__ import annotations
+
+import ast
+import re
+from enum import IntEnum
+from pathlib import Path
+
+import pytest
+
+from core.contracts import statuses
+
+ROOT = Path(__file__).resolve().parents[2]
+
+ENUMS = {
+    statuses.StockMarketStatus: ("stock/IVestedMarkets.sol", "Status"),
+    statuses.PreviewStatus: ("stock/RoundResolver.sol", "Status"),
+    statuses.MarketKind: ("agent/IFeedResolver.sol", "Kind"),
+    statuses.VoidReason: ("agent/IFeedResolver.sol", "VoidReason"),
+    statuses.AgentMarketStatus: ("agent/ISettlementWallet.sol", "MarketStatus"),
+    statuses.StakeStatus: ("agent/ISettlementWallet.sol", "StakeStatus"),
+    statuses.Form: ("agent/ISettlementWallet.sol", "Form"),
+    statuses.RefundReason: ("agent/ISettlementWallet.sol", "RefundReason"),
+    statuses.ListingField: ("agent/IAgentLister.sol", "Field"),
+    statuses.Quality: ("feeds/IPoolFeed.sol", "Quality"),
+}
+# By the constants of the source, in the order of the enum.
+CONSTANTS = {
+    statuses.StockOutcome: ("stock/RoundResolver.sol", ("UP", "DOWN", "FLAT", "VOID")),
+    statuses.StockReason: (
+        "stock/RoundResolver.sol",
+        ("BY_ROUNDS", "BY_FLAT", "BY_STALE", "BY_PAUSED", "BY_BAD_ANSWER"),
+    ),
+    statuses.RoundProblem: (
+        "lib/RoundFinder.sol",
+        ("OK", "NO_FEED", "LATEST_UNREADABLE", "NO_PHASE", "NO_ROUND", "TOO_MANY_PHASES"),
+    ),
+}
+NUMBERED = re.compile(
+    r"\b(?:status|void_reason|refund_reason|family)\b\"?\]?"
+    r"(?:\s*(?:=|==|<>|!=)\s*|\s+IN\s+\(|\s+in\s+\(|\s+IS NOT DISTINCT FROM\s+)(?:literal_column\(\")?\d"
+)
+
+
+def declared(source: str, name: str) -> dict[str, int]:
+    """The names of a Solidity enum as ours are written, with their numbers."""
+    text = (ROOT / "contracts" / source).read_text()
+    match = re.search(rf"enum {name} \{{(.*?)\}}", text, re.DOTALL)
+    assert match is not None, f"{source} has no enum {name}"
+    names = [each.strip() for each in re.sub(r"//[^\n]*", "", match[1]).split(",")]
+    return {re.sub(r"(?<=[a-z])(?=[A-Z])", "_", each).upper(): number for number, each in enumerate(names)}
+
+
+def of(kind: type[IntEnum]) -> dict[str, int]:
+    return {each.name: each.value for each in kind}
+
+
+@pytest.mark.parametrize("kind", ENUMS, ids=lambda kind: kind.__name__)
+def test_an_enum_is_the_contracts_own(kind: type[IntEnum]) -> None:
+    stated = declared(*ENUMS[kind])
+    ours = of(kind)
+    if kind is statuses.ListingField:  # only those that the mirror can break
+        stated = {name: number for name, number in stated.items() if name in ours}
+    assert ours == stated
+
+
+@pytest.mark.parametrize("kind", CONSTANTS, ids=lambda kind: kind.__name__)
+def test_numbered_constants_are_the_contracts_own(kind: type[IntEnum]) -> None:
+    source, names = CONSTANTS[kind]
+    text = (ROOT / "contracts" / source).read_text()
+    stated = [int(re.search(rf"uint8 \w+ constant {name} = (\d+);", text)[1]) for name in names]  # type: ignore[index]
+    assert stated == [each.value for each in kind]
+
+
+def test_every_enum_of_the_module_is_looked_at() -> None:
+    found = {each for each in vars(statuses).values() if isinstance(each, type) and issubclass(each, IntEnum)}
+    assert found - {IntEnum} == ENUMS.keys() | CONSTANTS.keys() | {statuses.Family}
+
+
+def test_families_are_what_the_lister_takes() -> None:
+    text = (ROOT / "contracts" / "stock" / "MarketLister.sol").read_text()
+    assert f"LAST_FAMILY = {max(statuses.Family)};" in text
+
+
+def texts(path: Path) -> str:
+    """A module without its docstrings and comments, as the interpreter reads it."""
+    tree = ast.parse(path.read_text())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            node.value = ast.Constant(None)
+    return ast.unparse(tree)
+
+
+def test_no_status_is_told_by_its_bare_number() -> None:
+    bare = []
+    for wing in ("core", "api", "indexer", "keeper", "relayer", "scripts"):
+        for path in sorted((ROOT / wing).rglob("*.py")):
+            if "migrations" in path.parts or path.name == "statuses.py":
+                continue
+            for line in texts(path).splitlines():
+                for found in NUMBERED.finditer(line):
+                    number = re.findall(r"\d+", line[found.start() :])[0]
+                    if len(number) < 3:  # three digits: an HTTP status
+                        bare.append(f"{path.relative_to(ROOT)}: {found[0]}")
+    assert bare == []
