@@ -38,7 +38,7 @@ log = get_logger(__name__)
 
 ROLE = "keeper"
 STALLED_AFTER_PERIODS = 5
-STALLED_AFTER_LEAST_SECONDS = 120.0
+MIN_STALLED_SECONDS = 120.0
 REQUEST_HASH_SECONDS = 8.0
 
 
@@ -179,7 +179,7 @@ class Keeping:
         late = []
         for name, period in self._periods.items():
             since = now - self._finished.get(name, self._led_since)
-            if since > max(period * STALLED_AFTER_PERIODS, STALLED_AFTER_LEAST_SECONDS):
+            if since > max(period * STALLED_AFTER_PERIODS, MIN_STALLED_SECONDS):
                 late.append(f"{name} has not finished for {since:.0f} s")
         return not late, "; ".join(late) or f"leading {len(self._periods)} jobs"
 

@@ -11,14 +11,14 @@ from core.chain import RpcError
 from core.log import get_logger
 from core.outbox.lanes import LaneStatus
 from relayer import measures
-from relayer.air import Air
 from relayer.feed import ChainFeed
-from relayer.gate import LaneStanding, gate
+from relayer.flights import Flights
 from relayer.policy import LanePolicy
 from relayer.preflight import Checked, CheckTerms, check
 from relayer.rows import Candidate, Former, Prepared, unsigned_of
 from relayer.sending import LaneSender
 from relayer.signing import Signed, SignerUnavailable, Unsigned
+from relayer.standing import LaneStanding, lane_status
 from relayer.store import LaneStore
 from relayer.takers import find_taker
 
@@ -35,7 +35,14 @@ class Assigner:
     """One lane's intake. `claims` is shared by the lanes of one chain in this process, so none checks for another."""
 
     def __init__(
-        self, feed: ChainFeed, store: LaneStore, air: Air, sender: LaneSender, *, policy: LanePolicy, claims: set[int]
+        self,
+        feed: ChainFeed,
+        store: LaneStore,
+        flights: Flights,
+        sender: LaneSender,
+        *,
+        policy: LanePolicy,
+        claims: set[int],
     ) -> None:
         self.status = LaneStatus.STARTING
         self.detail = ""
@@ -43,7 +50,7 @@ class Assigner:
         self.wake = asyncio.Event()
         self._feed = feed
         self._store = store
-        self._air = air
+        self._flights = flights
         self._sender = sender
         self._policy = policy
         self._claims = claims
@@ -54,8 +61,8 @@ class Assigner:
             self.wake.clear()
             self.status, self.detail = self.standing()
             if self.status is LaneStatus.FULL:
-                self._air.landed.clear()
-                await _wait(self._air.landed, BLOCKED_SECONDS)
+                self._flights.landed.clear()
+                await _wait(self._flights.landed, BLOCKED_SECONDS)
             elif self.status is not LaneStatus.READY:
                 await asyncio.sleep(BLOCKED_SECONDS)
             elif not await self.assign():
@@ -63,17 +70,17 @@ class Assigner:
 
     def standing(self) -> tuple[LaneStatus, str]:
         market = self._feed.market
-        return gate(
+        return lane_status(
             LaneStanding(
                 node_down=self._feed.down_since is not None,
                 base_fee_wei=market.base_fee_wei,
                 fee_cap_wei=self._policy.fees.cap_wei,
                 balance_wei=self.balance_wei,
-                worst_cost_wei=self._air.worst_cost_wei(),
-                spent_wei=self._air.spent_wei,
-                expected_wei=self._air.expected_gas_wei(market),
+                worst_cost_wei=self._flights.worst_cost_wei(),
+                spent_wei=self._flights.spent_wei,
+                expected_wei=self._flights.expected_gas_wei(market),
                 hourly_limit_wei=self._policy.gas_per_hour_wei,
-                in_flight=len(self._air.unmined),
+                in_flight=len(self._flights.unmined),
                 max_in_flight=self._policy.max_in_flight,
                 out_of_funds=self._sender.out_of_funds,
                 signer_trouble=self._store.lease.signer.trouble,
@@ -84,7 +91,7 @@ class Assigner:
         """One batch; False when there was nothing to do."""
         now = time.monotonic()
         self._deferred = {intent: until for intent, until in self._deferred.items() if until > now}
-        room = min(self._policy.batch_size, self._policy.max_in_flight - len(self._air.unmined))
+        room = min(self._policy.batch_size, self._policy.max_in_flight - len(self._flights.unmined))
         # A key service gets as many as it takes at a time: then the batch waits for one answer, not for a line of them.
         room = min(room, self._store.lease.signer.at_once or room)
         candidates = await self._store.queued(room, [*self._deferred, *self._claims])
@@ -113,20 +120,22 @@ class Assigner:
             checked = Checked(deferred={each.intent_id: error.message for each in candidates})
         by_id = {each.intent_id: each for each in candidates}
         if checked.out_of_funds is not None:
-            log.warning(checked.out_of_funds, action="relayer.lane_short", lane=self._air.lane, chain=self._air.chain)
+            log.warning(
+                checked.out_of_funds, action="relayer.lane_short", lane=self._flights.lane, chain=self._flights.chain
+            )
         if checked.doubted:
             await self._resolve(checked, by_id)
         until = time.monotonic() + self._policy.defer_seconds
         for intent_id, why in checked.deferred.items():
             self._deferred[intent_id] = until
-            log.info(why, action="relayer.deferred", intent=intent_id, chain=self._air.chain)
+            log.info(why, action="relayer.deferred", intent=intent_id, chain=self._flights.chain)
         if checked.refused:
-            async with self._air.writing:
+            async with self._flights.writing:
                 ended = set(await self._store.refuse(checked.refused))
             for refusal in checked.refused:
                 if refusal.intent_id in ended:
                     candidate = by_id[refusal.intent_id]
-                    self._air.refused(candidate.kind, candidate.age_seconds)
+                    self._flights.refused(candidate.kind, candidate.age_seconds)
                     log.info(refusal.reason, action="relayer.refused", intent=refusal.intent_id, code=refusal.code)
         if checked.ready:
             await self._sign(checked.ready, by_id)
@@ -141,21 +150,21 @@ class Assigner:
             if not ready:
                 await self._store.unclaim(prepared)
                 return
-        async with self._air.writing:
+        async with self._flights.writing:
             flights = await self._store.sign(prepared, ready)
-            self._air.signed(flights, [by_id[each.intent_id].age_seconds for each in flights])
+            self._flights.signed(flights, [by_id[each.intent_id].age_seconds for each in flights])
         self._sender.push(flights)
         if ready and not flights:
             await asyncio.sleep(BLOCKED_SECONDS)  # every nonce moved on meanwhile: not to ask, and pay, without pause
 
     async def _ask_for_signatures(self, prepared: Sequence[Prepared]) -> dict[Unsigned, Signed]:
         """For the next nonces in order, as far as the key service came; empty when it signs nothing."""
-        lease, first = self._store.lease, self._air.next_nonce
+        lease, first = self._store.lease, self._flights.next_nonce
         wanted = [unsigned_of(each, lease.chain_id, first + number) for number, each in enumerate(prepared)]
         try:
             signed = await lease.signer.sign_all(wanted)
         except SignerUnavailable as error:
-            log.warning(error.message, action="relayer.not_signed", lane=self._air.lane, chain=self._air.chain)
+            log.warning(error.message, action="relayer.not_signed", lane=self._flights.lane, chain=self._flights.chain)
             return {}
         return dict(zip(wanted, signed, strict=False))
 
@@ -174,10 +183,10 @@ class Assigner:
                 continue
             checked.deferred[refusal.intent_id] = f"It may have landed under an earlier nonce. {refusal.reason}"
             if landed is not None and landed.lane_id == self._store.lease.lane_id:
-                async with self._air.writing:
+                async with self._flights.writing:
                     flight = await self._store.take_back(refusal.intent_id, landed)
                     if flight is not None:
-                        self._air.signed([flight], [by_id[refusal.intent_id].age_seconds])
+                        self._flights.signed([flight], [by_id[refusal.intent_id].age_seconds])
 
     async def _landed(self, signed: list[Former]) -> Former | None:
         """The one of these that is in a block, asked of every node."""
@@ -199,12 +208,12 @@ class Assigner:
 
     async def look_after(self) -> None:
         """Reads the balance and the hour's spending, and publishes the lane's status, for ever."""
-        lane, chain = self._air.lane, self._air.chain
+        lane, chain = self._flights.lane, self._flights.chain
         published: tuple[LaneStatus, str] | None = None
         while True:
-            async with self._air.writing:
-                self._air.spent_wei = await self._store.spent_wei(3600)
-            measures.SPENT.labels(chain, lane).set(self._air.spent_wei / 1e18)
+            async with self._flights.writing:
+                self._flights.spent_wei = await self._store.spent_wei(3600)
+            measures.SPENT.labels(chain, lane).set(self._flights.spent_wei / 1e18)
             with contextlib.suppress(RpcError):
                 await self._read_balance()
             now = self.status, self.detail = self.standing()
@@ -212,13 +221,13 @@ class Assigner:
                 measures.STATUS.labels(chain, lane, status.value).set(1 if status is self.status else 0)
             if published is None or now[0] is not published[0]:
                 log.info(now[1], action="relayer.lane_status", chain=chain, lane=lane, status=now[0].value)
-            async with self._air.writing:
+            async with self._flights.writing:
                 await self._store.report(*now, self.balance_wei)
             published = now
             await asyncio.sleep(self._policy.watch_seconds if now[0] is LaneStatus.READY else 1.0)
 
     async def _read_balance(self) -> None:
-        lane, chain = self._air.lane, self._air.chain
+        lane, chain = self._flights.lane, self._flights.chain
         balance = await self._feed.client.balance_wei("0x" + self._store.lease.signer.address.hex())
         measures.BALANCE.labels(chain, lane).set(balance / 1e18)
         if balance < self._policy.low_balance_wei:
@@ -226,7 +235,7 @@ class Assigner:
                 "the lane's key is low on gas", action="relayer.low_balance", chain=chain, lane=lane,
                 ether=balance / 1e18,
             )  # fmt: skip
-        if balance >= self._air.worst_cost_wei():
+        if balance >= self._flights.worst_cost_wei():
             self._sender.out_of_funds = None  # the node's refusal of the next resend brings it back if need be
         self.balance_wei = balance
 

@@ -1,4 +1,4 @@
-"""One intent in the air, and what to do about it next. Pure: clocks, nonces and heights are passed in."""
+"""One intent on its way to the chain, and what to do about it next. Pure: clocks, nonces and heights are passed in."""
 
 from __future__ import annotations
 

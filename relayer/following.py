@@ -12,10 +12,10 @@ from core.chain.wire import quantity
 from core.log import get_logger
 from core.outbox.states import MinedOutcome, settled_state
 from relayer import measures
-from relayer.air import Air
 from relayer.feed import ChainFeed
 from relayer.fees import bump, expected_price, quote
 from relayer.flight import Attempt, Flight, FlightStep, LaneQueue, next_step, nonce_was_taken
+from relayer.flights import Flights
 from relayer.nonces import Reconciled, drift, reconcile
 from relayer.policy import LanePolicy
 from relayer.rows import Mined, attempt_of
@@ -40,12 +40,19 @@ class Follower:
     """One lane's watch. `noop_gas`: what a transfer of nothing to ourselves needs on this chain."""
 
     def __init__(
-        self, feed: ChainFeed, store: LaneStore, air: Air, sender: LaneSender, *, policy: LanePolicy, noop_gas: int
+        self,
+        feed: ChainFeed,
+        store: LaneStore,
+        flights: Flights,
+        sender: LaneSender,
+        *,
+        policy: LanePolicy,
+        noop_gas: int,
     ) -> None:
         self._feed = feed
         self._client: ChainClient = feed.client
         self._store = store
-        self._air = air
+        self._flights = flights
         self._sender = sender
         self._policy = policy
         self._noop_gas = noop_gas
@@ -65,7 +72,7 @@ class Follower:
                     await self.look()
                 except RpcError as error:
                     log.warning(
-                        error.message, action="relayer.look_failed", chain=self._air.chain, kind=error.kind.value
+                        error.message, action="relayer.look_failed", chain=self._flights.chain, kind=error.kind.value
                     )
 
     async def look(self) -> None:
@@ -93,30 +100,29 @@ class Follower:
 
     async def _undo_reorged(self) -> None:
         """Compares the blocks of mined flights with those that stand: each once, and again after every reorg."""
-        air = self._air
         missed = self._feed.reorgs != self._reorgs
         if missed:
-            air.verified.clear()
+            self._flights.verified.clear()
             self._reorgs = self._feed.reorgs
-        for key in [key for key in air.mined if key not in air.verified]:
+        for key in [key for key in self._flights.mined if key not in self._flights.verified]:
             number, block_hash = key
             if number > self._feed.head.number and not missed:
                 continue  # the receipt came before the head
             standing = await self._feed.hash_of(number)
             if standing == "0x" + block_hash.hex():
-                air.verified.add(key)
+                self._flights.verified.add(key)
                 continue
             if standing is None and number <= self._feed.head.number:
                 continue  # this node is behind: a block it does not have yet was not undone
-            async with air.writing:
-                await self._store.mark_dropped(air.mined[key])
-                flights = air.dropped(key)
-            measures.DROPPED.labels(air.chain, air.lane).inc(len(flights))
+            async with self._flights.writing:
+                await self._store.mark_dropped(self._flights.mined[key])
+                flights = self._flights.dropped(key)
+            measures.DROPPED.labels(self._flights.chain, self._flights.lane).inc(len(flights))
             log.warning(
                 "a reorg undid mined transactions; they are sent again",
                 action="relayer.dropped",
-                chain=air.chain,
-                lane=air.lane,
+                chain=self._flights.chain,
+                lane=self._flights.lane,
                 block=number,
                 transactions=len(flights),
             )
@@ -124,7 +130,7 @@ class Follower:
 
     async def _take_receipts(self, latest: int) -> None:
         """Finds what became of nonces the chain has used."""
-        used = [flight for nonce, flight in self._air.unmined.items() if nonce < latest]
+        used = [flight for nonce, flight in self._flights.unmined.items() if nonce < latest]
         for part in _parts(used, ROWS):
             found = await self._receipts(part)
             for node in self._nodes()[1:]:
@@ -133,7 +139,7 @@ class Follower:
                     found |= await self._receipts(late, node)
             mined = [await self._mined(flight, *found[flight.nonce]) for flight in part if flight.nonce in found]
             if mined:
-                async with self._air.writing:
+                async with self._flights.writing:
                     moved = await self._store.mark_mined(mined)
                     if len(moved) != len(mined):
                         raise RuntimeError("the rows in flight are not those in memory")
@@ -141,7 +147,7 @@ class Follower:
                         self._land(each)
             await self._give_up_taken([flight for flight in part if flight.nonce not in found])
         unproven = [each for each in used if each.state.in_flight and each.asked_at is not None]
-        measures.UNPROVEN.labels(self._air.chain, self._air.lane).set(
+        measures.UNPROVEN.labels(self._flights.chain, self._flights.lane).set(
             sum(1 for each in unproven if each.taker is None and not each.landed)
         )
 
@@ -196,12 +202,12 @@ class Follower:
         flight = mined.flight
         flight.outcome, flight.block_number, flight.block_hash = mined.outcome, mined.block_number, mined.block_hash
         flight.used_since = flight.asked_at = flight.taker = None
-        self._air.landed_in(flight, mined.fee_wei)
+        self._flights.landed_in(flight, mined.fee_wei)
         if mined.outcome is not MinedOutcome.SUCCEEDED:
             log.warning(
                 mined.reason or "",
                 action=f"relayer.{mined.outcome.value}",
-                chain=self._air.chain,
+                chain=self._flights.chain,
                 intent=flight.intent_id,
                 kind=flight.kind,
                 code=mined.code,
@@ -231,16 +237,16 @@ class Follower:
         ]
         if not taken:
             return
-        async with self._air.writing:
+        async with self._flights.writing:
             await self._store.requeue(taken)
             for flight in taken:
-                self._air.requeued(flight)
-        measures.FOREIGN.labels(self._air.chain, self._air.lane).inc(len(taken))
+                self._flights.requeued(flight)
+        measures.FOREIGN.labels(self._flights.chain, self._flights.lane).inc(len(taken))
         log.warning(
             "somebody else used our key's nonces; their intents get new ones",
             action="relayer.nonce_taken",
-            chain=self._air.chain,
-            lane=self._air.lane,
+            chain=self._flights.chain,
+            lane=self._flights.lane,
             nonces={flight.nonce: "0x" + flight.taker.tx_hash.hex() for flight in taken[:20] if flight.taker},
         )
 
@@ -265,22 +271,22 @@ class Follower:
     async def _end_final(self) -> None:
         """Ends what is in blocks too deep to be undone."""
         deep = self._feed.head.number - self._feed.finality_blocks
-        keys = [key for key in self._air.mined if key[0] <= deep and key in self._air.verified]
+        keys = [key for key in self._flights.mined if key[0] <= deep and key in self._flights.verified]
         for key in keys:
             ends = []
-            for flight in self._air.mined[key]:
+            for flight in self._flights.mined[key]:
                 assert flight.outcome is not None
                 ends.append((flight, settled_state(flight.outcome)))
-            async with self._air.writing:
+            async with self._flights.writing:
                 await self._store.mark_ended(ends)
-                self._air.ended(key, ends)
+                self._flights.ended(key, ends)
 
     # What the lane must repair
 
     async def repair(self, latest: int) -> bool:
         """Makes the lane's nonces agree with the chain's: goes on after foreign ones, fills what nobody owns. False
         when something seems to be wrong and is not yet certain: a count of one node at one moment moves nothing."""
-        async with self._air.writing:
+        async with self._flights.writing:
             if self._in_order(latest):
                 self._repair_wanted_since = None
                 return True
@@ -291,16 +297,17 @@ class Follower:
 
     def _in_order(self, latest: int) -> bool:
         """Every nonce the chain has not used is an intent's."""
-        air = self._air
-        waiting = sum(1 for nonce in air.unmined if nonce >= latest)
-        if latest <= air.next_nonce and waiting == air.next_nonce - latest:
+        waiting = sum(1 for nonce in self._flights.unmined if nonce >= latest)
+        if latest <= self._flights.next_nonce and waiting == self._flights.next_nonce - latest:
             return True
         # Or the node's count lags behind receipts it gave.
-        return latest <= air.next_nonce and self._held().issuperset(range(latest, air.next_nonce))
+        return latest <= self._flights.next_nonce and self._held().issuperset(range(latest, self._flights.next_nonce))
 
     def _held(self) -> set[int]:
-        air = self._air
-        return {*air.unmined, *(flight.nonce for flights in air.mined.values() for flight in flights)}
+        return {
+            *self._flights.unmined,
+            *(flight.nonce for flights in self._flights.mined.values() for flight in flights),
+        }
 
     async def _agreed_count(self) -> int | None:
         """The key's count at our head, when every node that can say says the same."""
@@ -322,7 +329,7 @@ class Follower:
             self._repair_wanted_since = now
         if now - self._repair_wanted_since >= self._policy.patience.believe_after_seconds:
             return True
-        if latest <= self._air.next_nonce:
+        if latest <= self._flights.next_nonce:
             return False
         return await find_taker(self._client, self._address, latest - 1, self._feed.head.number) is not None
 
@@ -331,35 +338,34 @@ class Follower:
         return [self._client.pinned(position) for position in range(len(self._client.rpc.labels))]
 
     async def _repair(self, latest: int) -> bool:
-        air = self._air
         ended = await self._store.ended_from(latest)
         for node in self._nodes():
             if ended and await self._receipts(ended, node):
                 return False  # the node's count lags behind its own receipts
         wanted = reconcile(
             latest=latest,
-            next_nonce=air.next_nonce,
-            highest_row=air.next_nonce - 1 if air.next_nonce else None,
+            next_nonce=self._flights.next_nonce,
+            highest_row=self._flights.next_nonce - 1 if self._flights.next_nonce else None,
             live=self._held(),
             ended=[flight.nonce for flight in ended],
         )
         fillers = await self._noops(wanted)
-        if not fillers and not ended and wanted.next_nonce == air.next_nonce:
+        if not fillers and not ended and wanted.next_nonce == self._flights.next_nonce:
             return True
-        said = drift(air.next_nonce, wanted)
+        said = drift(self._flights.next_nonce, wanted)
         if said is not None:
-            log.warning(said, action="relayer.nonces_repaired", chain=air.chain, lane=air.lane)
-        if latest > air.next_nonce:
-            measures.FOREIGN.labels(air.chain, air.lane).inc(latest - air.next_nonce)
+            log.warning(said, action="relayer.nonces_repaired", chain=self._flights.chain, lane=self._flights.lane)
+        if latest > self._flights.next_nonce:
+            measures.FOREIGN.labels(self._flights.chain, self._flights.lane).inc(latest - self._flights.next_nonce)
         if ended:
             await self._store.mark_dropped(ended)
             for flight in ended:
-                air.reopened(flight)
+                self._flights.reopened(flight)
             self._sender.push(ended)
         flights = await self._store.fill_holes(fillers, wanted.next_nonce)
-        air.next_nonce = wanted.next_nonce
-        air.load(flights)
-        measures.HOLES.labels(air.chain, air.lane).inc(len(flights))
+        self._flights.next_nonce = wanted.next_nonce
+        self._flights.load(flights)
+        measures.HOLES.labels(self._flights.chain, self._flights.lane).inc(len(flights))
         self._sender.push(flights)
         return True
 
@@ -369,14 +375,14 @@ class Follower:
         fees = quote(self._policy.fees, market)
         if fees is None or not wanted.holes:
             return []
-        left = self._policy.gas_per_hour_wei - self._air.spent_wei - self._air.expected_gas_wei(market)
+        left = self._policy.gas_per_hour_wei - self._flights.spent_wei - self._flights.expected_gas_wei(market)
         paid = max(0, left) // max(1, self._noop_gas * expected_price(fees, market))
         if paid < len(wanted.holes):
             log.warning(
                 "the hour's gas does not pay for every nonce to be filled",
                 action="relayer.noops_over_allowance",
-                chain=self._air.chain,
-                lane=self._air.lane,
+                chain=self._flights.chain,
+                lane=self._flights.lane,
                 holes=len(wanted.holes),
                 paid=paid,
             )
@@ -392,15 +398,15 @@ class Follower:
         try:
             return await signer.sign_all(wanted[: min(REPLACEMENTS, signer.at_once or REPLACEMENTS)])
         except SignerUnavailable as error:
-            log.warning(error.message, action="relayer.not_signed", chain=self._air.chain, lane=self._air.lane)
+            log.warning(error.message, action="relayer.not_signed", chain=self._flights.chain, lane=self._flights.lane)
             return []
 
     async def _unstick(self, latest: int, pending: int) -> None:
         line = self._line(latest, pending)
         again: list[Flight] = []
         replaced: list[tuple[Flight, Unsigned, bool]] = []
-        for nonce in sorted(self._air.unmined):
-            flight = self._air.unmined[nonce]
+        for nonce in sorted(self._flights.unmined):
+            flight = self._flights.unmined[nonce]
             if nonce < latest or self._sender.waits(flight):
                 continue
             step = next_step(flight, line, self._policy.patience)
@@ -416,12 +422,12 @@ class Follower:
         if replaced:
             await self._replace(replaced, line.now)
         if again:
-            measures.RESENDS.labels(self._air.chain, self._air.lane).inc(len(again))
+            measures.RESENDS.labels(self._flights.chain, self._flights.lane).inc(len(again))
             self._sender.push(again)
 
     def _line(self, latest: int, pending: int) -> LaneQueue:
         now, head = asyncio.get_running_loop().time(), self._feed.head
-        if latest != self._latest or not self._air.unmined or self._moved_at is None:
+        if latest != self._latest or not self._flights.unmined or self._moved_at is None:
             self._moved_at = (now, head.number)
         self._latest = latest
         since, height = self._moved_at
@@ -463,14 +469,13 @@ class Follower:
             flight.doomed = ("fee_cap", f"The base fee rose above the {cap:g} gwei it may pay; a no-op took its nonce.")
 
     async def _replace(self, wanted: Sequence[tuple[Flight, Unsigned, bool]], now: float) -> None:
-        air = self._air
         signed = await self._signed([unsigned for _, unsigned, _ in wanted])
-        async with air.writing:
-            # Signing may have taken its time: what is no longer in the air, or no longer on this nonce, is left alone.
+        async with self._flights.writing:
+            # Signing may have taken its time: what is no longer on its way, or no longer on this nonce, is left alone.
             replaced = [
                 (flight, attempt_of(each, is_cancel=cancel))
                 for (flight, _, cancel), each in zip(wanted, signed, strict=False)
-                if flight.state.in_flight and air.unmined.get(each.nonce) is flight
+                if flight.state.in_flight and self._flights.unmined.get(each.nonce) is flight
             ]
             if not replaced:
                 return
@@ -479,11 +484,13 @@ class Follower:
                 flight.attempts.append(attempt)
                 flight.replaced_at = now
         for flight, attempt in replaced:
-            (measures.CANCELS if attempt.is_cancel else measures.BUMPS).labels(air.chain, air.lane).inc()
+            (measures.CANCELS if attempt.is_cancel else measures.BUMPS).labels(
+                self._flights.chain, self._flights.lane
+            ).inc()
             log.info(
                 "cancelling" if attempt.is_cancel else "raising the fees",
                 action="relayer.replaced",
-                chain=air.chain,
+                chain=self._flights.chain,
                 intent=flight.intent_id,
                 nonce=flight.nonce,
                 max_fee_wei=attempt.fees.max_fee_wei,

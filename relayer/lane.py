@@ -1,4 +1,4 @@
-"""One lane at work, from taking hold of it until the hold is lost: compare with the chain, then sign, send, follow."""
+"""One lane at work, from taking its lease until that is lost: compare with the chain, then sign, send, follow."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from core.errors import DatabaseError
 from core.log import get_logger
 from core.outbox.lanes import LaneStatus
 from relayer import measures
-from relayer.air import Air
 from relayer.assigning import Assigner
 from relayer.feed import ChainFeed
+from relayer.flights import Flights
 from relayer.following import Follower
-from relayer.hold import Hold
+from relayer.lease import Lease, LeaseLost
 from relayer.policy import LanePolicy
 from relayer.sending import LaneSender
-from relayer.store import LaneStore, LeaseLost
+from relayer.store import LaneStore
 
 log = get_logger(__name__)
 
@@ -40,15 +40,15 @@ class Lane:
     nothing in memory may be believed.
     """
 
-    def __init__(self, hold: Hold, feed: ChainFeed, pool: Pool, *, policy: LanePolicy, claims: set[int]) -> None:
-        self.hold = hold
-        self.name = "0x" + hold.lease.signer.address.hex()
+    def __init__(self, lease: Lease, feed: ChainFeed, pool: Pool, *, policy: LanePolicy, claims: set[int]) -> None:
+        self.lease = lease
+        self.name = "0x" + lease.signer.address.hex()
         self._feed = feed
-        self._store = LaneStore(pool, hold.lease)
+        self._store = LaneStore(pool, lease)
         self._policy = policy
         self._claims = claims
         self._assigner: Assigner | None = None
-        self._air: Air | None = None
+        self._flights: Flights | None = None
 
     @property
     def status(self) -> LaneStatus:
@@ -61,11 +61,11 @@ class Lane:
     @property
     def in_flight(self) -> bool:
         """True while something signed waits for its block."""
-        return self._air is not None and bool(self._air.unmined)
+        return self._flights is not None and bool(self._flights.unmined)
 
     def wake(self, group: str | None) -> None:
         """New intents were queued for this group, or (None) perhaps for any."""
-        if self._assigner is not None and (group is None or group in self.hold.lease.groups):
+        if self._assigner is not None and (group is None or group in self.lease.groups):
             self._assigner.wake.set()
 
     async def run(self) -> None:
@@ -73,12 +73,12 @@ class Lane:
         while True:
             started = asyncio.get_running_loop().time()
             try:
-                self.hold.check()
+                self.lease.check()
                 await self._work()
             except LeaseLost as lost:
                 log.warning(lost.message, action="relayer.lane_lost", chain=self._feed.name, lane=self.name)
-                if not self.hold.valid:
-                    return  # whoever gave us the hold knows; it gives a new one should the lane be ours again
+                if not self.lease.valid:
+                    return  # whoever gave us the lease knows; it gives a new one should the lane be ours again
             except (psycopg.Error, DatabaseError, RpcError) as error:
                 log.warning(
                     f"{type(error).__name__}: {error}",
@@ -92,7 +92,7 @@ class Lane:
                     chain=self._feed.name, lane=self.name,
                 )  # fmt: skip
             finally:
-                self._assigner = self._air = None
+                self._assigner = self._flights = None
                 measures.IN_FLIGHT.labels(self._feed.name, self.name).set(0)
             if asyncio.get_running_loop().time() - started > 4 * MAX_PAUSE_SECONDS:
                 pause = FIRST_PAUSE_SECONDS
@@ -101,22 +101,22 @@ class Lane:
 
     async def _work(self) -> None:
         while not self._feed.has_head:
-            self.hold.check()
+            self.lease.check()
             await self._feed.wait(0, 1.0)
-        air, follower, sender, assigner = await self._recover()
-        self._assigner, self._air = assigner, air
+        flights, follower, sender, assigner = await self._recover()
+        self._assigner, self._flights = assigner, flights
         log.info(
             "the lane works", action="relayer.lane_started", chain=self._feed.name, lane=self.name,
-            next_nonce=air.next_nonce, in_flight=len(air.unmined), epoch=self.hold.lease.epoch,
+            next_nonce=flights.next_nonce, in_flight=len(flights.unmined), epoch=self.lease.epoch,
         )  # fmt: skip
         await _first_failure(sender.run(), sender.mark(), follower.run(), assigner.look_after(), assigner.run())
 
-    async def _recover(self) -> tuple[Air, Follower, LaneSender, Assigner]:
+    async def _recover(self) -> tuple[Flights, Follower, LaneSender, Assigner]:
         """Everything as the rows and the chain have it; what is in flight is offered again first."""
         client, policy = self._feed.client, self._policy
         noop_gas = await self._noop_gas()
         latest = await client.nonce(self.name)
-        flights, next_nonce, highest = await self._store.flights()
+        stored, next_nonce, highest = await self._store.flights()
         owned = 0 if highest is None else highest + 1
         if next_nonce is not None and next_nonce > max(owned, latest):
             log.warning(
@@ -124,19 +124,19 @@ class Lane:
                 action="relayer.nonces_repaired", chain=self._feed.name, lane=self.name, was=next_nonce,
                 now=max(owned, latest),
             )  # fmt: skip
-        air = Air(self._feed.name, self.name, owned)
-        air.load(flights)
-        sender = LaneSender(self.hold, client, self._store, air, policy)
-        follower = Follower(self._feed, self._store, air, sender, policy=policy, noop_gas=noop_gas)
+        flights = Flights(self._feed.name, self.name, owned)
+        flights.load(stored)
+        sender = LaneSender(self.lease, client, self._store, flights, policy)
+        follower = Follower(self._feed, self._store, flights, sender, policy=policy, noop_gas=noop_gas)
         await self._store.set_next_nonce(owned)
-        air.spent_wei = await self._store.spent_wei(3600)
+        flights.spent_wei = await self._store.spent_wei(3600)
         while not await follower.repair(latest):
-            self.hold.check()
+            self.lease.check()
             await asyncio.sleep(LOOK_AGAIN_SECONDS)
             latest = await client.nonce(self.name)
-        sender.push(flight for nonce, flight in air.unmined.items() if nonce >= latest)
-        assigner = Assigner(self._feed, self._store, air, sender, policy=policy, claims=self._claims)
-        return air, follower, sender, assigner
+        sender.push(flight for nonce, flight in flights.unmined.items() if nonce >= latest)
+        assigner = Assigner(self._feed, self._store, flights, sender, policy=policy, claims=self._claims)
+        return flights, follower, sender, assigner
 
     async def _noop_gas(self) -> int:
         """21000 on most chains; more where data on another chain is charged as gas."""

@@ -24,8 +24,7 @@ from core.db.heartbeat import INSTANCE
 from core.errors import DatabaseError
 from core.log import get_logger
 from relayer import measures
-from relayer.hold import Hold
-from relayer.rows import Lease
+from relayer.lease import Lease
 from relayer.signing import Signer
 
 log = get_logger(__name__)
@@ -52,15 +51,15 @@ class LaneSpec:
     signer: Signer
 
 
-Gain = Callable[[LaneSpec, Hold], None]
-Lose = Callable[[Hold], Awaitable[None]]
+Gain = Callable[[LaneSpec, Lease], None]
+Lose = Callable[[Lease], Awaitable[None]]
 
 
 class Leases:
     """Takes part in the sharing of lanes. `gained` must start the work on a lane, `lost` end it before it returns."""
 
     def __init__(self, url: str, specs: Sequence[LaneSpec], *, lease_seconds: float, gained: Gain, lost: Lose) -> None:
-        self.held: dict[int, Hold] = {}
+        self.by_lane: dict[int, Lease] = {}
         self._url = url
         self._specs = specs
         self._by_id: dict[int, LaneSpec] = {}
@@ -82,7 +81,7 @@ class Leases:
                 except (psycopg.Error, DatabaseError, TimeoutError, OSError) as error:
                     log.warning("no database for the leases", action="relayer.leases_failed", why=error)
                     await self._disconnect()
-                for lane_id in [lane_id for lane_id, hold in self.held.items() if not hold.valid]:
+                for lane_id in [lane_id for lane_id, lease in self.by_lane.items() if not lease.valid]:
                     log.warning("a lease ran out", action="relayer.lease_expired", lane_id=lane_id)
                     await self._drop(lane_id)
                 await asyncio.sleep(min(TICK_SECONDS, self._seconds / 6))
@@ -94,12 +93,12 @@ class Leases:
         await self._renew(connection)
         live = await self._live_processes(connection)
         share = math.ceil(len(self._by_id) / max(1, live))
-        if len(self.held) > share:
-            await self._release(connection, next(reversed(self.held)))
+        if len(self.by_lane) > share:
+            await self._release(connection, next(reversed(self.by_lane)))
             return
         for lane_id in self._by_id:
-            if lane_id not in self.held:
-                await self._try_take(connection, lane_id, wants=len(self.held) < share)
+            if lane_id not in self.by_lane:
+                await self._try_take(connection, lane_id, wants=len(self.by_lane) < share)
 
     async def _connected(self) -> AsyncConnection[TupleRow]:
         if self._connection is None or self._connection.closed:
@@ -125,7 +124,7 @@ class Leases:
             self._by_id[row[0]] = spec
 
     async def _renew(self, connection: AsyncConnection[TupleRow]) -> None:
-        if not self.held:
+        if not self.by_lane:
             return
         asked_at = time.monotonic()
         cursor = await connection.execute(
@@ -134,15 +133,15 @@ class Leases:
             "AND l.holder = %s RETURNING l.id",
             (
                 self._seconds,
-                list(self.held),
-                [hold.lease.epoch for hold in self.held.values()],
+                list(self.by_lane),
+                [lease.epoch for lease in self.by_lane.values()],
                 self._holder,
             ),
         )
         renewed = {row[0] for row in await cursor.fetchall()}
-        for lane_id in list(self.held):
+        for lane_id in list(self.by_lane):
             if lane_id in renewed:
-                self.held[lane_id].valid_until = asked_at + self._seconds * (1 - MARGIN)
+                self.by_lane[lane_id].valid_until = asked_at + self._seconds * (1 - MARGIN)
                 await self._lock(connection, lane_id)  # again, should the connection be a new one
             else:
                 log.warning("another process took the lane over", action="relayer.lane_taken", lane_id=lane_id)
@@ -180,11 +179,11 @@ class Leases:
             return
         self._free_since.pop(lane_id, None)
         spec = self._by_id[lane_id]
-        hold = Hold(Lease(lane_id, row[0], spec.chain_id, spec.groups, spec.signer), now + self._seconds * (1 - MARGIN))
-        self.held[lane_id] = hold
+        lease = Lease(lane_id, row[0], spec.chain_id, spec.groups, spec.signer, now + self._seconds * (1 - MARGIN))
+        self.by_lane[lane_id] = lease
         measures.HELD.labels(spec.chain, "0x" + spec.signer.address.hex()).set(1)
         log.info("took a lane", action="relayer.lane_gained", chain=spec.chain, lane_id=lane_id, epoch=row[0])
-        self._gained(spec, hold)
+        self._gained(spec, lease)
 
     async def _expired(self, connection: AsyncConnection[TupleRow], lane_id: int) -> bool:
         cursor = await connection.execute(
@@ -209,15 +208,15 @@ class Leases:
 
     async def _drop(self, lane_id: int) -> None:
         """Ends the work on a lane that is no longer ours."""
-        hold = self.held.pop(lane_id)
-        hold.valid_until = 0.0
+        lease = self.by_lane.pop(lane_id)
+        lease.valid_until = 0.0
         spec = self._by_id[lane_id]
         measures.HELD.labels(spec.chain, "0x" + spec.signer.address.hex()).set(0)
-        await self._lost(hold)
+        await self._lost(lease)
 
     async def _release(self, connection: AsyncConnection[TupleRow], lane_id: int) -> None:
         """Gives a lane back in an orderly way, so that another takes it at once."""
-        epoch = self.held[lane_id].lease.epoch
+        epoch = self.by_lane[lane_id].epoch
         await self._drop(lane_id)
         await connection.execute(
             "UPDATE outbox_lane SET holder = NULL, holder_name = NULL, lease_until = NULL, status = 'stopped', "
@@ -228,14 +227,14 @@ class Leases:
         await self._unlock(connection, lane_id)
 
     async def _release_all(self) -> None:
-        for lane_id in list(self.held):
+        for lane_id in list(self.by_lane):
             released = False
             if self._connection is not None and not self._connection.closed:
                 with contextlib.suppress(psycopg.Error, OSError, TimeoutError):
                     async with asyncio.timeout(ANSWER_SECONDS):
                         await self._release(self._connection, lane_id)
                         released = True
-            if not released and lane_id in self.held:
+            if not released and lane_id in self.by_lane:
                 await self._drop(lane_id)
         await self._disconnect()
 

@@ -16,7 +16,7 @@ from relayer.rows import Candidate, IntentRefusal, Prepared
 # What a call may cost beyond its estimate by the time it is mined, because others came first: a vintage to finalize (up
 # to 63,000), a slot somebody emptied. It is a limit: what is not used is not paid.
 GAS_MARGIN_PERCENT = 25
-GAS_MARGIN_LEAST = 100_000
+MIN_GAS_MARGIN = 100_000
 PLAIN_TRANSFER_GAS = 21_000
 # A payer with code is asked by the token whether it signed, and may burn what it is given: no more than this of ours.
 # A stake costs 195,000, so the rest is for checking a signature; the dearest in use, a passkey's, takes 350,000.
@@ -132,7 +132,7 @@ def with_margin(estimate: int) -> int:
     """The limit to sign for an estimate, in gas."""
     if estimate <= PLAIN_TRANSFER_GAS:
         return estimate
-    return max(estimate * (100 + GAS_MARGIN_PERCENT) // 100, estimate + GAS_MARGIN_LEAST)
+    return max(estimate * (100 + GAS_MARGIN_PERCENT) // 100, estimate + MIN_GAS_MARGIN)
 
 
 def fate(kind: RpcErrorKind) -> str:

@@ -8,18 +8,7 @@ from typing import Any
 
 from core.outbox.states import IntentState, MinedOutcome
 from relayer.flight import Attempt, Flight
-from relayer.signing import Fees, Signed, Signer, Unsigned
-
-
-@dataclass(frozen=True, slots=True)
-class Lease:
-    """The right to write for a lane, until another takes it. `key` signs for it."""
-
-    lane_id: int
-    epoch: int
-    chain_id: int
-    groups: tuple[str, ...]
-    signer: Signer
+from relayer.signing import Fees, Signed, Unsigned
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,9 @@ from core.chain import ChainClient, RpcError, RpcErrorKind
 from core.log import get_logger
 from core.outbox.states import IntentState
 from relayer import measures
-from relayer.air import Air
 from relayer.flight import Attempt, Flight
-from relayer.hold import Hold
+from relayer.flights import Flights
+from relayer.lease import Lease
 from relayer.policy import LanePolicy
 from relayer.store import LaneStore
 
@@ -24,12 +24,14 @@ PAUSE_SECONDS = 0.5
 class LaneSender:
     """One lane's line to the node. `push` what is stored; `run` sends it. Offering the same bytes twice is harmless."""
 
-    def __init__(self, hold: Hold, client: ChainClient, store: LaneStore, air: Air, policy: LanePolicy) -> None:
+    def __init__(
+        self, lease: Lease, client: ChainClient, store: LaneStore, flights: Flights, policy: LanePolicy
+    ) -> None:
         self.out_of_funds: str | None = None
-        self._hold = hold
+        self._lease = lease
         self._client = client
         self._store = store
-        self._air = air
+        self._flights = flights
         self._policy = policy
         self._waiting: dict[int, Flight] = {}
         self._pushed = asyncio.Event()
@@ -63,16 +65,16 @@ class LaneSender:
             flights = [each for each in flights if each.state is IntentState.SIGNED]
             if not flights:
                 continue
-            async with self._air.writing:
+            async with self._flights.writing:
                 moved = await self._store.mark_sent([each for each in flights if each.state is IntentState.SIGNED])
                 for flight in flights:
                     if flight.intent_id in moved and flight.state is IntentState.SIGNED:
-                        self._air.sent(flight)
+                        self._flights.sent(flight)
 
     async def _send(self, flights: list[Flight]) -> None:
         if not flights:
             return
-        self._hold.check()
+        self._lease.check()
         attempts = [each.newest for each in flights]
         now = asyncio.get_running_loop().time()
         for flight in flights:
@@ -97,11 +99,11 @@ class LaneSender:
     def _judge(self, flight: Flight, attempt: Attempt, answer: str | RpcError) -> bool:
         """Notes what the node's answer means; True when it did not get as far as the node's pool or chain."""
         if isinstance(answer, str):
-            measures.SENDS.labels(self._air.chain, "accepted").inc()
+            measures.SENDS.labels(self._flights.chain, "accepted").inc()
             self.out_of_funds = None
             self._offered.append(flight)
             return False
-        measures.SENDS.labels(self._air.chain, answer.kind.value).inc()
+        measures.SENDS.labels(self._flights.chain, answer.kind.value).inc()
         match answer.kind:
             case RpcErrorKind.ALREADY_KNOWN | RpcErrorKind.REPLACEMENT_UNDERPRICED:
                 # The pool has these bytes, or others with this nonce: what lands is seen by its receipt.
@@ -122,7 +124,7 @@ class LaneSender:
         log.warning(
             answer.message,
             action="relayer.not_accepted",
-            chain=self._air.chain,
+            chain=self._flights.chain,
             nonce=flight.nonce,
             intent=flight.intent_id,
             kind=answer.kind.value,

@@ -24,11 +24,11 @@ from core.outbox.lanes import LaneStatus
 from core.service.daemon import Daemon
 from core.service.health import Check
 from relayer.feed import BEHIND_SECONDS, ChainFeed
-from relayer.hold import Hold
 from relayer.keys import lane_specs, read_keys
 from relayer.kms.opening import opened_keys
 from relayer.kms.signer import KmsPatience, KmsSigner
 from relayer.lane import Lane
+from relayer.lease import Lease
 from relayer.leases import LaneSpec, Leases
 from relayer.policy import LanePolicy, policy_of
 from relayer.queues import Queues
@@ -97,14 +97,14 @@ class Relayer:
     def lanes(self) -> list[Lane]:
         return [lane for lane, _ in self._lanes.values()]
 
-    def _gained(self, spec: LaneSpec, hold: Hold) -> None:
+    def _gained(self, spec: LaneSpec, lease: Lease) -> None:
         chain = self.chains[spec.chain]
-        lane = Lane(hold, chain.feed, self.pool, policy=chain.policy, claims=self._claims[spec.chain])
+        lane = Lane(lease, chain.feed, self.pool, policy=chain.policy, claims=self._claims[spec.chain])
         task = asyncio.create_task(lane.run(), name=f"lane {spec.chain} {lane.name}")
-        self._lanes[hold.lease.lane_id] = (lane, task)
+        self._lanes[lease.lane_id] = (lane, task)
 
-    async def _lost(self, hold: Hold) -> None:
-        _, task = self._lanes.pop(hold.lease.lane_id)
+    async def _lost(self, lease: Lease) -> None:
+        _, task = self._lanes.pop(lease.lane_id)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 
@@ -113,7 +113,7 @@ class Relayer:
         and saves a busy chain's node the questions."""
         while True:
             told = await chain.heads.news()
-            if told and any(lane.in_flight for lane in self.lanes() if lane.hold.lease.chain_id == chain.feed.chain_id):
+            if told and any(lane.in_flight for lane in self.lanes() if lane.lease.chain_id == chain.feed.chain_id):
                 chain.feed.look_now()
 
     async def _listen(self) -> None:
@@ -123,7 +123,7 @@ class Relayer:
                 for lane, _task in list(self._lanes.values()):
                     if notice.missed:
                         lane.wake(None)
-                    elif int(chain_id) == lane.hold.lease.chain_id:
+                    elif int(chain_id) == lane.lease.chain_id:
                         lane.wake(group)
 
 

@@ -15,11 +15,11 @@ from psycopg.rows import TupleRow
 
 from core.agent.notices import submitted
 from core.db.engine import Pool
-from core.errors import VpmError
 from core.log import get_logger
 from core.outbox.lanes import LaneStatus
 from core.outbox.states import IntentState
 from relayer.flight import Attempt, Flight
+from relayer.lease import Lease, LeaseLost
 from relayer.rows import (
     ATTEMPTS,
     ATTEMPTS_OF,
@@ -32,7 +32,6 @@ from relayer.rows import (
     Candidate,
     Former,
     IntentRefusal,
-    Lease,
     Mined,
     Prepared,
     attempt_of,
@@ -50,13 +49,6 @@ log = get_logger(__name__)
 
 # A process stopped in the middle of a transaction must not hold a lane's row for longer.
 IDLE_IN_TRANSACTION_MS = 5_000
-
-
-class LeaseLost(VpmError):
-    """Another relayer process holds this lane now."""
-
-    code = "lease_lost"
-    default_retriable = True
 
 
 class LaneStore:
@@ -84,7 +76,7 @@ class LaneStore:
     # Reading
 
     async def flights(self) -> tuple[list[Flight], int | None, int | None]:
-        """(everything in the air by nonce, the lane's next nonce, the highest nonce any row of it has)."""
+        """(everything on its way by nonce, the lane's next nonce, the highest nonce any row of it has)."""
         async with self._fenced() as (connection, next_nonce):
             rows = await (await connection.execute(FLIGHTS, (self.lease.lane_id,))).fetchall()
             attempts = await (await connection.execute(ATTEMPTS, (self.lease.lane_id,))).fetchall()
@@ -98,7 +90,7 @@ class LaneStore:
         return [flight_of_row(row, by_intent[row[0]]) for row in rows], next_nonce, highest[0] if highest else None
 
     async def ended_from(self, nonce: int) -> list[Flight]:
-        """Ended intents with this nonce or a later one, as if they were in the air again."""
+        """Ended intents with this nonce or a later one, as if they were on its way again."""
         async with self._fenced() as (connection, _):
             rows = await (await connection.execute(ENDED, (self.lease.lane_id, nonce))).fetchall()
             ids = [row[0] for row in rows]
@@ -335,7 +327,7 @@ class LaneStore:
             return {row[0] for row in await cursor.fetchall()}
 
     async def mark_dropped(self, flights: Sequence[Flight]) -> None:
-        """A reorg undid them (or an end was undone): in the air again, with the bytes they had."""
+        """A reorg undid them (or an end was undone): on its way again, with the bytes they had."""
         async with self._fenced() as (connection, _):
             await connection.execute(
                 "UPDATE outbox_intent SET state = 'sent', outcome = NULL, reason_code = NULL, reason = NULL, "

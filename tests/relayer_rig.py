@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import math
 import os
 import secrets
 import signal
@@ -22,9 +23,9 @@ from core.db.engine import Pool, make_pool
 from core.outbox import Intent, IntentRequest, IntentState, IntentWatch, enqueue, enqueue_many, read
 from relayer.fees import FeePolicy
 from relayer.flight import Patience
+from relayer.lease import Lease
 from relayer.leases import LaneSpec
 from relayer.policy import LanePolicy
-from relayer.rows import Lease
 from relayer.service import ChainPlan, Relayer, relaying
 from relayer.signing import Fees, LocalSigner, Signer, Unsigned
 from relayer.store import LaneStore
@@ -90,7 +91,7 @@ class Rig:
             )
             row = await cursor.fetchone()
         assert row is not None
-        return LaneStore(self.writes, Lease(row[0], 1, self.chain_id, ("relay",), signer))
+        return LaneStore(self.writes, Lease(row[0], 1, self.chain_id, ("relay",), signer, valid_until=math.inf))
 
     def spec(self, signer: Signer, *groups: str) -> LaneSpec:
         return LaneSpec("test", self.chain_id, groups or ("relay",), signer)

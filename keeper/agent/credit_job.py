@@ -34,7 +34,7 @@ log = get_logger(__name__)
 REST = RetryWaits(after_success=600.0, after_failure=60.0, longest=6 * 3600.0)
 LOOK_BACK_SECONDS = 7 * 86_400
 """Chain time; an authorization is valid for minutes, and whoever was away this long has other worries."""
-AT_MOST = 1_000
+MAX_ROWS = 1_000
 """Payments looked at in one run. Those that brought what was to be staked come first: anybody may send us money that
 nobody explains."""
 
@@ -133,7 +133,7 @@ async def _past_us(run: JobRun, settlement: bytes, token: bytes) -> list[tuple[A
         "since": run.now - LOOK_BACK_SECONDS,
         "mark": NONCE_MARK,
         "marked": len(NONCE_MARK),
-        "limit": AT_MOST,
+        "limit": MAX_ROWS,
     }
     async with run.keeper.pool.connection() as connection:
         rows = await (await connection.execute(_PAST_US, values)).fetchall()

@@ -25,7 +25,7 @@ log = get_logger(__name__)
 
 REST = RetryWaits(after_success=120.0, after_failure=20.0, longest=3600.0)
 SWEEP_REST = RetryWaits(after_success=3600.0)
-AT_MOST = 1_000
+MAX_ROWS = 1_000
 """Stakes of one market looked at in one run."""
 
 MARKETS, OUTCOMES, STAKES = agent_market.c, agent_outcome.c, agent_stake.c
@@ -38,7 +38,7 @@ async def pay(run: JobRun) -> None:
         owed = await _owed(run, market)
         owed_in_all += len(owed)
         known += sum(due.amount for due in owed)
-        is_all = is_all and len(owed) < AT_MOST
+        is_all = is_all and len(owed) < MAX_ROWS
         await _pay(run, market.market_id, market.slug or "0x" + market.market_id.hex(), owed)
     metrics.DUE.labels(run.report.job, "stakes").set(owed_in_all)
     if is_all:
@@ -90,7 +90,7 @@ async def _owed(run: JobRun, market: Any) -> list[DueStake]:
                 select(agent_stake)
                 .where(STAKES.market_id == market.market_id, or_(*mine))
                 .order_by(STAKES.failed_payouts, STAKES.stake_id)
-                .limit(AT_MOST)
+                .limit(MAX_ROWS)
             )
         ).all()
     stakes = [
@@ -152,8 +152,8 @@ async def _pay_what_the_index_lost(run: JobRun, known: int) -> None:
         known=known,
     )
     count = int(await run.desk.client.read(wallet.call("marketCount"), block))
-    for start in range(0, count, AT_MOST):
-        positions = range(start, min(count, start + AT_MOST))
+    for start in range(0, count, MAX_ROWS):
+        positions = range(start, min(count, start + MAX_ROWS))
         ids: list[Any] = await _views(run, [wallet.call("marketIdAt", each) for each in positions])
         views: list[Any] = await _views(run, [wallet.call("market", each) for each in ids])
         for market_id, view in zip(ids, views, strict=True):
@@ -171,8 +171,8 @@ async def _pay_lost(run: JobRun, wallet: Contract, market_id: bytes, view: Any) 
         indexed = Counters(row.stakes + row.late_payments, row.status, int(row.paid_out), int(row.paid_shares))
     ids = lost_ids(view["index"], chain, indexed, known)
     owed = []
-    for start in range(0, len(ids), AT_MOST):
-        part = ids[start : start + AT_MOST]
+    for start in range(0, len(ids), MAX_ROWS):
+        part = ids[start : start + MAX_ROWS]
         stakes: list[Any] = await _views(run, [wallet.call("stake", each) for each in part])
         owed += [
             DueStake(each, stake["payable_"], 0) for each, stake in zip(part, stakes, strict=True) if stake["payable_"]

@@ -17,7 +17,7 @@ from keeper.stock.delivering import DuePosition, Holding, deliveries, dues, poke
 
 REST = RetryWaits(after_success=120.0, after_failure=20.0, longest=3600.0)
 SWEEP_REST = RetryWaits(after_success=3600.0)
-AT_MOST = 1_000
+MAX_ROWS = 1_000
 """Positions sent in one run, and read at once; the rest is for the next."""
 
 MARKETS, POSITIONS, VINTAGES = stock_market.c, stock_position.c, stock_vintage.c
@@ -57,12 +57,12 @@ async def _ready(run: JobRun, now: Moment) -> list[DuePosition]:
     ready: list[DuePosition] = []
     owed_in_all = 0
     after = (-1, -1)
-    while len(ready) < AT_MOST:
+    while len(ready) < MAX_ROWS:
         page = await _holdings(run, after)
         owed = dues(page, now)
         owed_in_all += len(owed)
         ready += await _free(run, owed)
-        if len(page) < AT_MOST:
+        if len(page) < MAX_ROWS:
             break
         after = max((held.failed, held.position.position_id) for held in page)
     metrics.DUE.labels(run.report.job, "positions").set(owed_in_all)
@@ -95,7 +95,7 @@ async def _holdings(run: JobRun, after: tuple[int, int]) -> list[Holding]:
         .join(stock_vintage, and_(VINTAGES.market_id == POSITIONS.market_id, VINTAGES.vintage == POSITIONS.vintage))
         .where(may_be_owed(), place > after)
         .order_by(POSITIONS.failed_deliveries, POSITIONS.position_id)
-        .limit(AT_MOST)
+        .limit(MAX_ROWS)
     )
     async with run.keeper.engine.connect() as connection:
         ids = list((await connection.execute(query)).scalars())

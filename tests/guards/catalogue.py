@@ -26,31 +26,31 @@ POOL_VERIFY = "tests/integration/test_verify_pool_feed.py"
 RELAYER = (
     Guard(
         "a lane signs although what is in flight may cost more than its key holds",
-        "relayer/gate.py",
+        "relayer/standing.py",
         "standing.balance_wei == 0 or standing.balance_wei < standing.worst_cost_wei",
         "standing.balance_wei == 0",
-        (f"{DECISIONS}::test_gate",),
+        (f"{DECISIONS}::test_lane_status",),
     ),
     Guard(
         "a lane goes on spending beyond its allowance for an hour",
-        "relayer/gate.py",
+        "relayer/standing.py",
         "if standing.spent_wei + standing.expected_wei >= standing.hourly_limit_wei:",
         "if standing.spent_wei >= standing.hourly_limit_wei:",
-        (f"{DECISIONS}::test_gate",),
+        (f"{DECISIONS}::test_lane_status",),
     ),
     Guard(
         "a lane signs while the base fee is above the cap, so that nothing it signs can be mined",
-        "relayer/gate.py",
+        "relayer/standing.py",
         "if standing.base_fee_wei > standing.fee_cap_wei:",
         "if False:",
-        (f"{DECISIONS}::test_gate",),
+        (f"{DECISIONS}::test_lane_status",),
     ),
     Guard(
         "more is in flight than a node keeps for one sender",
-        "relayer/gate.py",
+        "relayer/standing.py",
         "if standing.in_flight >= standing.max_in_flight:",
         "if standing.in_flight > standing.max_in_flight:",
-        (f"{DECISIONS}::test_gate",),
+        (f"{DECISIONS}::test_lane_status",),
     ),
     Guard(
         "a fee is raised above the operator's cap",
@@ -97,13 +97,13 @@ RELAYER = (
     Guard(
         "a transaction past its time stays in the queue and may land late",
         "relayer/flight.py",
-        "    if (late or flight.doomed is not None) and not flight.cancelling:\n        return Step.CANCEL\n",
+        "    if (late or flight.doomed is not None) and not flight.cancelling:\n        return FlightStep.CANCEL\n",
         "",
         (f"{DECISIONS}::test_next_step",),
     ),
     Guard(
         "a process that was stopped for longer than its lease goes on writing",
-        "relayer/hold.py",
+        "relayer/lease.py",
         "        if not self.valid:\n",
         "        if False:\n",
         (f"{REPAIR}::test_a_holder_that_slept_through_a_takeover_can_write_and_send_nothing",),
@@ -111,7 +111,7 @@ RELAYER = (
     Guard(
         "a process that was stopped for longer than its lease offers what it had signed",
         "relayer/sending.py",
-        "        self._hold.check()\n        attempts",
+        "        self._lease.check()\n        attempts",
         "        attempts",
         (f"{REPAIR}::test_what_is_signed_is_not_offered_once_the_lease_ran_out",),
     ),
@@ -147,8 +147,8 @@ RELAYER_ON_CHAIN = (
     Guard(
         "a transaction counts as final although its block was never seen standing",
         "relayer/following.py",
-        "keys = [key for key in self._air.mined if key[0] <= deep and key in self._air.verified]",
-        "keys = [key for key in self._air.mined if key[0] <= deep]",
+        "keys = [key for key in self._flights.mined if key[0] <= deep and key in self._flights.verified]",
+        "keys = [key for key in self._flights.mined if key[0] <= deep]",
         (f"{VIEWS}::test_nothing_is_final_whose_block_was_not_seen_standing",),
     ),
     Guard(
@@ -675,10 +675,10 @@ RELAYER_KEYS = (
     ),
     Guard(
         "a lane whose key does not sign says that it is well",
-        "relayer/gate.py",
+        "relayer/standing.py",
         "    if standing.signer_trouble is not None:\n",
         "    if False:\n",
-        (f"{DECISIONS}::test_gate",),
+        (f"{DECISIONS}::test_lane_status",),
     ),
     Guard(
         "a signature made for one nonce is stored for another",
@@ -695,7 +695,7 @@ RELAYER_KEYS = (
         (f"{KMS_RELAYER}::test_a_signature_for_a_nonce_that_went_elsewhere_is_forgotten",),
     ),
     Guard(
-        "a key service that is down ends a lane that needs a no-op, and nothing in the air is followed",
+        "a key service that is down ends a lane that needs a no-op, and nothing on its way is followed",
         "relayer/following.py",
         "        except SignerUnavailable as error:\n",
         "        except ZeroDivisionError as error:\n",

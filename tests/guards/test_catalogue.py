@@ -28,7 +28,7 @@ def test_the_page_shows_the_list() -> None:
 
 def test_a_guard_that_is_missed_and_one_that_is_not(tmp_path: Path) -> None:
     """The command itself, on a guard that matters and on one that does not."""
-    real = next(guard for guard in GUARDS if guard.source == "relayer/gate.py")
+    real = next(guard for guard in GUARDS if guard.source == "relayer/standing.py")
     copy = Copy(tmp_path / "copy")
     copy.folder.mkdir()
     copy.make()

@@ -208,7 +208,7 @@ async def test_a_frozen_owner_holds_up_nobody_and_is_not_pestered(rig: Rig) -> N
 
 async def test_however_many_rest_those_behind_them_are_paid(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """As many refused winners as one run takes, all of them ahead of one whom the token pays."""
-    monkeypatch.setattr(deliver_job, "AT_MOST", 2)
+    monkeypatch.setattr(deliver_job, "MAX_ROWS", 2)
     rig.start("indexer", "relayer")
     await rig.works()
     await rig.run("drill")

@@ -327,7 +327,7 @@ async def test_a_hole_is_filled_and_a_call_cancelled_through_the_service_once_it
     kms: Kms, signer: KmsSigner
 ) -> None:
     """A row for nonce 1 without any for 0, as after a partial restore; then a call that no node takes. Both need a
-    signature while the service is down, and what is in the air is followed meanwhile."""
+    signature while the service is down, and what is on its way is followed meanwhile."""
     rig, requests = kms.rig, [kms.rig.transfer()]
     asked = await rig.ask_for_many(requests)
     store = await rig.dead_holder(signer, next_nonce=1)

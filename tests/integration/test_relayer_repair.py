@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import math
 import secrets
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -12,12 +11,11 @@ from dataclasses import replace
 import pytest
 
 from core.outbox import Intent, IntentState, MinedOutcome, history
-from relayer.air import Air
-from relayer.hold import Hold
+from relayer.flights import Flights
+from relayer.lease import LeaseLost
 from relayer.rows import Prepared
 from relayer.sending import LaneSender
 from relayer.signing import Fees, LocalSigner
-from relayer.store import LeaseLost
 from tests.conftest import Anvil, StartAnvil
 from tests.relayer_rig import GWEI, QUICK, Rig, rigged, until
 from tests.support.measured import measured
@@ -398,7 +396,7 @@ async def test_a_holder_that_slept_through_a_takeover_can_write_and_send_nothing
                 await stale.sign(prepared)
             await in_pool(rig, signer, 1)
         with pytest.raises(LeaseLost, match="ran out"):
-            Hold(stale.lease, valid_until=0.0).check()
+            replace(stale.lease, valid_until=0.0).check()
         (done,) = await mined(rig, asked)
     assert done.nonce == 0
     async with rig.pool.connection() as connection:
@@ -412,14 +410,14 @@ async def test_what_is_signed_is_not_offered_once_the_lease_ran_out(rig: Rig) ->
     await rig.ask_for(rig.transfer())
     store = await rig.dead_holder(signer, next_nonce=0)
     flights = await store.sign([Prepared(each, 21_000, Fees(50 * GWEI, GWEI)) for each in await store.queued(10, [])])
-    late, held = Hold(store.lease, valid_until=0.0), Hold(store.lease, valid_until=math.inf)
-    air = Air("test", "0x" + signer.address.hex(), 1)
-    sender = LaneSender(late, rig.client, store, air, QUICK)
+    late = replace(store.lease, valid_until=0.0)
+    on_their_way = Flights("test", "0x" + signer.address.hex(), 1)
+    sender = LaneSender(late, rig.client, store, on_their_way, QUICK)
     sender.push(flights)
     with pytest.raises(LeaseLost, match="ran out"):
         await asyncio.wait_for(sender.run(), 5)
     await in_pool(rig, signer, 0)
-    sender = LaneSender(held, rig.client, store, air, QUICK)
+    sender = LaneSender(store.lease, rig.client, store, on_their_way, QUICK)
     sender.push(flights)
     with contextlib.suppress(TimeoutError):
         await asyncio.wait_for(sender.run(), 2)
@@ -432,16 +430,16 @@ async def test_two_relayers_share_lanes_and_one_takes_all_when_the_other_ends(ri
     async with rig.relayer(*specs) as first:
 
         async def all_held() -> bool:
-            return len(first.leases.held) == 4
+            return len(first.leases.by_lane) == 4
 
         await until(all_held, what="the first relayer holding everything")
         async with rig.relayer(*specs) as second:
 
             async def shared() -> bool:
-                return len(first.leases.held) == len(second.leases.held) == 2
+                return len(first.leases.by_lane) == len(second.leases.by_lane) == 2
 
             await until(shared, what="an even share")
-            assert not set(first.leases.held) & set(second.leases.held)
+            assert not set(first.leases.by_lane) & set(second.leases.by_lane)
             requests = [rig.transfer() for _ in range(200)]
             asked = await rig.ask_for_many(requests)
             await mined(rig, *asked, seconds=100)

@@ -30,7 +30,7 @@ EACH = 400 * DOLLAR
 MIN_LEFT_SECONDS = 25
 """A market so near its bell is left alone: not every bet that is refused is worth a retry."""
 VALID_SECONDS = 1_200
-AGAIN_SECONDS, AGAIN_LONGEST_SECONDS = 0.7, 10.0
+AGAIN_SECONDS, MAX_AGAIN_SECONDS = 0.7, 10.0
 """First and longest pause before a body is sent again; it grows by half each time."""
 
 MAX_OPEN = 150
@@ -120,7 +120,7 @@ class Crowd:
         deadline = time.monotonic() + seconds
         while placed.end is None and time.monotonic() < deadline:
             if placed.answers:
-                pause = min(AGAIN_SECONDS * 1.5 ** (len(placed.answers) - 1), AGAIN_LONGEST_SECONDS)
+                pause = min(AGAIN_SECONDS * 1.5 ** (len(placed.answers) - 1), MAX_AGAIN_SECONDS)
                 await asyncio.sleep(pause * self.chance.uniform(0.7, 1.3))
             placed.answers.append(await self._post(session, placed.body))
 

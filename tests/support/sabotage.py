@@ -161,7 +161,7 @@ SABOTAGE: dict[str, Sabotage] = {
         "BloomTest.allows_payment = lambda self, bits: False\n",
     ),
     "reorg": Sabotage(
-        "a transaction whose block was replaced is in the air again",
+        "a transaction whose block was replaced is on its way again",
         "relayer/following.py",
         ("relayer",),
         "every undone transaction in another block",
@@ -184,11 +184,11 @@ SABOTAGE: dict[str, Sabotage] = {
     ),
     "out-of-gas": Sabotage(
         "a lane that cannot pay says so and signs nothing",
-        "relayer/gate.py",
+        "relayer/standing.py",
         ("relayer",),
         "every lane out of gas",
         "import relayer.assigning as there\nfrom core.outbox.lanes import LaneStatus\n"
-        "there.gate = lambda standing: (LaneStatus.READY, '')\n",
+        "there.lane_status = lambda standing: (LaneStatus.READY, '')\n",
     ),
     "freeze-owner": Sabotage(
         "the keeper sends what is owed to whoever can be paid",

@@ -13,11 +13,11 @@ from core.outbox import LaneStatus
 from core.outbox.states import TRANSITIONS, IntentState, MinedOutcome, settled_state
 from relayer.fees import FeeMarket, FeePolicy, bump, expected_price, quote
 from relayer.flight import Attempt, Flight, FlightStep, LaneQueue, Patience, next_step, nonce_was_taken
-from relayer.gate import LaneStanding, gate
 from relayer.nonces import Reconciled, drift, reconcile
 from relayer.preflight import fate, refused_unasked, with_margin
 from relayer.rows import Candidate
 from relayer.signing import Fees
+from relayer.standing import LaneStanding, lane_status
 from relayer.takers import Taker
 
 POLICY = FeePolicy(cap_wei=1000, min_priority_wei=2, max_priority_wei=50)
@@ -270,8 +270,8 @@ STANDING = LaneStanding(
         (replace(STANDING, in_flight=9), LaneStatus.READY),
     ],
 )
-def test_gate(standing: LaneStanding, expected: LaneStatus) -> None:
-    status, sentence = gate(standing)
+def test_lane_status(standing: LaneStanding, expected: LaneStatus) -> None:
+    status, sentence = lane_status(standing)
     assert status is expected
     assert bool(sentence) is (status is not LaneStatus.READY)
 

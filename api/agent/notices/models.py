@@ -14,7 +14,7 @@ from core.agent.notices.kinds import EventType
 
 HIGHEST_SEQ = 2**53 - 1
 REPLAY_PAGE = 500
-RESOLVED_PAGE, RESOLVED_MOST = 100, 500
+RESOLVED_PAGE, RESOLVED_MAX = 100, 500
 # Holds the longest fields, every character escaped: what is too long is then named, field by field.
 BODY_LIMIT = 128 * 1024
 TRADE_ID = r"^0x[0-9a-fA-F]{64}$"
@@ -67,7 +67,7 @@ class ResolvedQuery(BaseModel):
         default=0,
         description="Resolutions after this second: `nextSince` of the page before, or `createdAt` of the last event.",
     )
-    limit: Annotated[int, Field(ge=1, le=RESOLVED_MOST)] = RESOLVED_PAGE
+    limit: Annotated[int, Field(ge=1, le=RESOLVED_MAX)] = RESOLVED_PAGE
 
 
 class WebhookRequest(BaseModel):

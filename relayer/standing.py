@@ -28,7 +28,7 @@ class LaneStanding:
     signer_trouble: str | None = None
 
 
-def gate(standing: LaneStanding) -> tuple[LaneStatus, str]:
+def lane_status(standing: LaneStanding) -> tuple[LaneStatus, str]:
     """(status, a sentence). The first reason that holds, the most serious first."""
     if standing.node_down:
         return LaneStatus.NODE_DOWN, "No RPC URL of the chain answers."

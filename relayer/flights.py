@@ -1,4 +1,4 @@
-"""Everything a lane has in the air, in memory: what its holder works with, while the rows are what survives it."""
+"""Everything a lane has on its way, in memory: what its holder works with, while the rows are what survives it."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ from relayer.flight import Flight
 BlockKey = tuple[int, bytes]
 
 
-class Air:
-    """unmined: by nonce. mined: by block, until final. verified: the blocks found standing since the last reorg.
+class Flights:
+    """What a lane has on its way, and what it has spent.
+
+    unmined: by nonce. mined: by block, until final. verified: the blocks found standing since the last reorg.
     spent_wei: on gas in the last hour; read from the rows now and then, and raised by every receipt in between.
 
     `writing` is held around every database write of the lane together with the change here that mirrors it.
@@ -66,7 +68,7 @@ class Air:
         self._show()
 
     def dropped(self, key: BlockKey) -> list[Flight]:
-        """A reorg undid this block: its flights are in the air again, to be sent at once."""
+        """A reorg undid this block: its flights are on their way again, to be sent at once."""
         flights = self.mined.pop(key, [])
         self.verified.discard(key)
         for flight in flights:
