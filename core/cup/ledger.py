@@ -1,8 +1,8 @@
 """The ledger: amounts move in transactions that sum to zero, each once by its key.
 
 The database holds what must be true whatever runs here: it refuses an unbalanced transaction, moves the balances
-itself, lets none but the mint owe, and changes no row that was written (migration cup_0001). All functions here work
-inside the caller's transaction.
+itself, lets none but the mint owe, and changes no row that was written (core/db/migrations/baseline/2_cup.sql). All
+functions here work inside the caller's transaction.
 """
 
 from __future__ import annotations

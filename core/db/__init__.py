@@ -4,7 +4,8 @@ Adding tables (areas never share a file, so they never conflict):
 
 1. Declare them in `core/db/schema/<area>.py` on `core.db.schema.metadata`, with the column types of `core.db.types`.
    Every module in that folder is found by itself.
-2. Write `core/db/migrations/versions/<area>_<nnnn>_<what>.py` with `revision = "<area>_<nnnn>"`. The first of an
+2. `core/db/migrations/baseline/` is the first release's schema. A change after it is a migration of its own: write
+   `core/db/migrations/versions/<area>_<nnnn>_<what>.py` with `revision = "<area>_<nnnn>"`. The first of an
    area has `down_revision = None`, `branch_labels = ("<area>",)` and `depends_on = "core_0001"` (or another area's
    revision whose tables it references); later ones name their predecessor in `down_revision`.
 3. `python -m core.db.migrate` applies what is missing; `python -m core.db.migrate --check` says how the migrated

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import importlib
 import json
 import re
 import time
@@ -312,28 +311,6 @@ async def test_sums_kept_by_the_database_are_those_over_its_rows(rig: Rig) -> No
                 assert over is not None
                 assert held is not None
                 assert [each or 0 for each in held] == [each or 0 for each in over], change
-        connection.rollback()
-
-
-async def test_the_migration_counts_what_is_unpaid(rig: Rig) -> None:
-    """In databases from before the indexer counted: winners, void markets' stakes, and late payments."""
-    count = importlib.import_module("core.db.migrations.versions.index_0002_what_is_open")._COUNT_UNPAID
-    with psycopg.connect(conninfo(rig.url)) as connection:
-        for change in (
-            "UPDATE agent_stake SET status = 1, paid_tx = NULL WHERE market_id IN (SELECT market_id FROM agent_market"
-            " WHERE index IN (1, 2, 3)) AND status = 3",
-            "UPDATE agent_market SET status = 3, winner = NULL, void_reason = 1 WHERE index = 3",
-            "UPDATE agent_stake SET status = 2, outcome = NULL, paid_tx = NULL WHERE stake_id = 4::bigint << 32",
-            "UPDATE agent_outcome SET shares = 0 WHERE outcome = 0 AND market_id = (SELECT market_id FROM agent_market"
-            " WHERE index = 2)",
-            count,
-        ):
-            connection.execute(change.encode())
-        rows = connection.execute("SELECT index, winner, unpaid FROM agent_market WHERE unpaid > 0 ORDER BY index")
-        # Of five stakes three are on the first outcome. The second's winning side is made to hold no shares.
-        late = connection.execute("SELECT status FROM agent_stake WHERE stake_id = 4::bigint << 32").fetchone()
-        assert late == (2,)
-        assert rows.fetchall() == [(1, 1, 2), (2, 0, 5), (3, None, 5), (4, 0, 1)]
         connection.rollback()
 
 

@@ -2,7 +2,7 @@
 
 Amounts and shares are integer cents of pUSDC; times are our own clock. The ledger is append-only: entries are inserted
 a whole transaction at a time, a trigger refuses a transaction that does not sum to zero and moves the balances, and no
-row of `cup_transaction` or `cup_entry` is ever changed or deleted (migration cup_0001 holds the functions).
+row of `cup_transaction` or `cup_entry` is ever changed or deleted (core/db/migrations/baseline/2_cup.sql).
 
 Locks are taken in this order everywhere: round or market, then wallets in the order of their names, then the rest.
 """

@@ -1,7 +1,7 @@
 """Sums over the projections, which the database itself keeps: whoever changes a row changes them with it.
 
 They are what statistics and the proof page show of all that ever was, without reading it. Each is exactly the sum over
-its table at every commit, whatever wrote there (folding, a reorganization, a rebuild): triggers of index_0003 add what
+its table at every commit, whatever wrote there (folding, a reorganization, a rebuild): triggers (2_totals.sql) add what
 a statement added and take off what it removed.
 """
 
