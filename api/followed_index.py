@@ -18,7 +18,7 @@ import orjson
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from api.unreadable import UNREADABLE
-from core.db.channels import News, Notice
+from core.db.channels import News, Notification
 from core.log import get_logger
 
 log = get_logger(__name__)
@@ -158,7 +158,7 @@ class FollowedIndex(Generic[V]):
             async with asyncio.timeout(timeout_seconds), self._published:
                 await self._published.wait_for(holds)
 
-    def _hear(self, notice: Notice) -> None:
+    def _hear(self, notice: Notification) -> None:
         told = orjson.loads(notice.payload) if notice.payload else {}
         # Without a list of what changed (a rebuild, or very much at once), and when such a notice may have been missed,
         # every market is read again.

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, WithJsonSchema
 from pydantic.alias_generators import to_camel
 
-from api.http.operation import further_fields
+from api.http.body import Body
 from core.cup import messages, rounds, wheel
 from core.cup.amounts import MAX_CENTS, cents_of, text_of
 from core.cup.board import is_week
@@ -252,17 +252,6 @@ class SimulatedBetRequest(BetRequest):
 # ---------------------------------------------------------------- answers
 
 
-class Body(BaseModel):
-    model_config = ConfigDict(
-        alias_generator=to_camel,
-        validate_by_alias=True,
-        validate_by_name=True,
-        extra="forbid",  # by the tests, which hold every answer to these
-        strict=True,
-        json_schema_extra=further_fields,
-    )
-
-
 Number = int | float
 Paper = Annotated[Number, Field(description="pUSDC.")]
 
@@ -425,7 +414,7 @@ class BoundsBody(Body):
     max_round_total: Paper
 
 
-class WheelOutcome(Body):
+class WheelOutcomeBody(Body):
     key: str
     label: str
     true_pct: Number
@@ -438,7 +427,7 @@ class WheelMarketBody(Body):
     question: str
     short: str
     pool_paper: Paper
-    outcomes: list[WheelOutcome]
+    outcomes: list[WheelOutcomeBody]
 
 
 class SpinBody(Body):

@@ -16,12 +16,6 @@ ErrorBody = Callable[[Problem, str], Mapping[str, Any]]
 ErrorResponse = Callable[[web.Request, Problem], web.StreamResponse]
 
 
-def further_fields(schema: dict[str, Any]) -> None:
-    """`json_schema_extra` of an answer's model that knows all its fields: published, it may have more. Fields are
-    added to answers, and whoever holds one to its schema must not be thrown by them."""
-    schema.pop("additionalProperties", None)
-
-
 @dataclass(frozen=True, slots=True)
 class DocumentedAnswer:
     """One documented answer. `model` describes its JSON body; None means it has none, or is not JSON."""

@@ -29,7 +29,7 @@ PAYLOAD_MAX_BYTES = 7999  # PostgreSQL's limit; a longer payload is an error in 
 
 
 @dataclass(frozen=True, slots=True)
-class Notice:
+class Notification:
     """One notification, or (`missed`) the news that some may have been lost."""
 
     channel: str
@@ -37,7 +37,7 @@ class Notice:
     missed: bool = False
 
 
-async def listen(url: str, channels: Sequence[str]) -> AsyncGenerator[Notice, None]:
+async def listen(url: str, channels: Sequence[str]) -> AsyncGenerator[Notification, None]:
     """Notices for ever, reconnecting as needed. Close it (`contextlib.aclosing`) to let go of the connection."""
     pause = 0.1
     while True:
@@ -56,10 +56,10 @@ async def listen(url: str, channels: Sequence[str]) -> AsyncGenerator[Notice, No
                 await connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
             pause = 0.1
             heed_cancellation()
-            yield Notice("", "", missed=True)
+            yield Notification("", "", missed=True)
             while True:
                 async for note in connection.notifies(timeout=IDLE_SECONDS):
-                    yield Notice(note.channel, note.payload)
+                    yield Notification(note.channel, note.payload)
                     heed_cancellation()
                 heed_cancellation()
                 async with asyncio.timeout(IDLE_SECONDS):
@@ -97,7 +97,7 @@ class News:
 
     @contextlib.asynccontextmanager
     async def of(
-        self, url: str, channel: str, hear: Callable[[Notice], None] = lambda _notice: None
+        self, url: str, channel: str, hear: Callable[[Notification], None] = lambda _notice: None
     ) -> AsyncIterator[None]:
         """Listens meanwhile; `hear` is given each notice before it counts as told."""
         self._listening = asyncio.create_task(self._listen(url, channel, hear), name=f"news of {channel}")
@@ -107,7 +107,7 @@ class News:
             self._listening.cancel()
             await asyncio.gather(self._listening, return_exceptions=True)
 
-    async def _listen(self, url: str, channel: str, hear: Callable[[Notice], None]) -> None:
+    async def _listen(self, url: str, channel: str, hear: Callable[[Notification], None]) -> None:
         async with contextlib.aclosing(listen(url, [channel])) as notices:
             async for notice in notices:
                 hear(notice)

@@ -105,7 +105,7 @@ class PoolState:
 
 
 @dataclass(frozen=True, slots=True)
-class PoolSource:
+class SourceTerms:
     """Where a pool's price comes from, as IPoolFeed.Source has it."""
 
     base_is_token0: bool
@@ -116,7 +116,7 @@ class PoolSource:
 class PoolFeedTerms:
     """What a PoolFeed was constructed with."""
 
-    sources: tuple[PoolSource, ...]
+    sources: tuple[SourceTerms, ...]
     supply: int  # in the token's smallest units
     quote_decimals: int
     window: int
@@ -151,7 +151,7 @@ def market_cap(terms: PoolFeedTerms, ticks: Sequence[int]) -> int | None:
     return answer if 0 < answer <= MAX_ANSWER else None
 
 
-def quality_of(terms: PoolFeedTerms, source: PoolSource, window: PoolWindow) -> Quality:
+def quality_of(terms: PoolFeedTerms, source: SourceTerms, window: PoolWindow) -> Quality:
     if window.quiet >= terms.max_quiet:
         return Quality.QUIET
     if window.seconds_per_liquidity > (THIN * terms.window << 128) // source.reference_liquidity:

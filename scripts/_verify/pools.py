@@ -11,7 +11,7 @@ from core.contracts.events.pool import POOL_EVENTS
 from core.contracts.feeds import PoolFeed
 from core.contracts.statuses import Quality, RoundProblem
 from core.feeds.live import POOL
-from core.feeds.pool_feed import Observation, PoolFeedTerms, PoolSource, PoolState, measure
+from core.feeds.pool_feed import Observation, PoolFeedTerms, PoolState, SourceTerms, measure
 from core.feeds.pool_logs import pool_from_logs
 from core.feeds.rounds import Round, RoundReading
 from scripts._verify.chain import PinnedChain, seen
@@ -49,7 +49,7 @@ async def pool_feed_at(chain: PinnedChain, address: str) -> PoolFeedFacts | None
     for each in named.pools:
         pool = Contract(each.address, POOL)
         token0, token1 = [checksum(await chain.read(pool.call(name))) for name in ("token0", "token1")]
-        sources.append(PoolSource(token0 == base, each.reference_liquidity))
+        sources.append(SourceTerms(token0 == base, each.reference_liquidity))
         base = token1 if token0 == base else token0
     decimals = await _decimals(chain, named.quote)
     spans = (named.window_seconds, named.step_seconds, named.max_quiet_seconds)
@@ -65,7 +65,7 @@ async def _described_by_itself(chain: PinnedChain, address: str) -> PoolFeedFact
     names = ("supply", "window", "step", "maxQuiet", "quote")
     supply, window, step, max_quiet, quote = [await chain.read(contract.call(name)) for name in names]
     terms = PoolFeedTerms(
-        tuple(PoolSource(each["baseIsToken0"], each["referenceLiquidity"]) for each in sources),
+        tuple(SourceTerms(each["baseIsToken0"], each["referenceLiquidity"]) for each in sources),
         supply,
         await _decimals(chain, quote),
         window,

@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.db import heartbeat
-from core.db.channels import Notice, listen, notify
+from core.db.channels import Notification, listen, notify
 from core.db.engine import Pool, check_database, connect, make_engine, make_pool, sqlalchemy_url
 from core.db.switches import TRADING_PAUSED, SwitchWatcher, read_switches, set_switch
 from core.db.types import Address, Hash32, Int256, Uint256, UtcDateTime, bytes_of, hex_of
@@ -135,8 +135,8 @@ async def test_notices_and_the_gap_after_a_lost_connection(database_url: str, po
         async with pool.connection() as connection:
             await notify(connection, "books", "7")
             await notify(connection, "Odd name", "8")
-        assert await anext(notices) == Notice("books", "7")
-        assert await anext(notices) == Notice("Odd name", "8")
+        assert await anext(notices) == Notification("books", "7")
+        assert await anext(notices) == Notification("Odd name", "8")
         with psycopg.connect(database_url, autocommit=True) as other:
             killed = other.execute(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'vpm-listen'"
@@ -146,7 +146,7 @@ async def test_notices_and_the_gap_after_a_lost_connection(database_url: str, po
         assert (await anext(notices)).missed, "whoever listens is told to look again"
         async with pool.connection() as connection:
             await notify(connection, "books", "9")
-        assert await anext(notices) == Notice("books", "9")
+        assert await anext(notices) == Notification("books", "9")
 
 
 async def test_a_notification_goes_out_with_its_transaction(database_url: str, pool: Pool) -> None:
@@ -157,7 +157,7 @@ async def test_a_notification_goes_out_with_its_transaction(database_url: str, p
                 await notify(connection, "books", "undone")
             async with connection.transaction():
                 await notify(connection, "books", "done")
-        assert await anext(notices) == Notice("books", "done")
+        assert await anext(notices) == Notification("books", "done")
 
 
 # Switches and heartbeats

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from eth_abi.abi import decode
 
 from core.contracts.statuses import Quality
-from core.feeds.pool_feed import Observation, PoolFeedTerms, PoolSource, PoolState
+from core.feeds.pool_feed import Observation, PoolFeedTerms, PoolState, SourceTerms
 from core.local.packages import REPOSITORY, foundry_binary
 
 OUT = REPOSITORY / ".vpm" / "build" / "forge-pool-feed"
@@ -110,7 +110,7 @@ def _case(line: str) -> Case:
     _, _, _, supply, _, _, window, step, max_quiet = config
     return Case(
         PoolFeedTerms(
-            tuple(PoolSource(base_is_token0, reference) for _, base_is_token0, reference in sources),
+            tuple(SourceTerms(base_is_token0, reference) for _, base_is_token0, reference in sources),
             supply,
             quote_decimals,
             window,

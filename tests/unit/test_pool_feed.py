@@ -14,14 +14,14 @@ from core.feeds.pool_feed import (
     NotRecordedYet,
     Observation,
     PoolFeedTerms,
-    PoolSource,
     PoolState,
+    SourceTerms,
     market_cap,
     measure,
     reading_at,
 )
 
-ONE = PoolFeedTerms((PoolSource(base_is_token0=True, reference_liquidity=10**17),), 10**24, 6, 1_800, 60, 600)
+ONE = PoolFeedTerms((SourceTerms(base_is_token0=True, reference_liquidity=10**17),), 10**24, 6, 1_800, 60, 600)
 PRECISION = Decimal("1e-16")
 
 

@@ -54,7 +54,7 @@ class PastTrade:
 
 
 @dataclass(frozen=True, slots=True)
-class PlacedBet:
+class LandedBet:
     """What settled under a key, and what stood on each outcome right after it; None for a payment owed back."""
 
     stake: Stake
@@ -281,7 +281,7 @@ class PaymentSettling:
 
     async def _first_news(
         self, wanted: TradeRequest, intent: Intent, seconds: float
-    ) -> tuple[Intent, PlacedBet | None]:
+    ) -> tuple[Intent, LandedBet | None]:
         """The intent once the relayer knows what became of it, or the stake once the index shows it: the first of both.
 
         The index usually is, by the relayer's look at the chain and its write. What was known before stands when
@@ -302,7 +302,7 @@ class PaymentSettling:
                 task.cancel()
             await asyncio.gather(told, seen, return_exceptions=True)
 
-    async def _staked(self, wanted: TradeRequest) -> PlacedBet:
+    async def _staked(self, wanted: TradeRequest) -> LandedBet:
         """Asks again at every change of the index, as long as it takes."""
         key_hash = idem_hash(wanted.idem_key)
         while True:
@@ -356,7 +356,7 @@ class PaymentSettling:
     async def _shown(
         self,
         wanted: TradeRequest,
-        placed: PlacedBet,
+        placed: LandedBet,
         *,
         replay: bool,
         kit: dict[str, Any] | None,
@@ -380,9 +380,9 @@ def _same(wanted: TradeRequest, named: ListedMarket, stake: Stake) -> bool:
     return stake.outcome is None or (named.outcome(wanted.side), wanted.builder) == (stake.outcome, stake.builder)
 
 
-async def _placed(connection: AsyncConnection, wallet: str, key_hash: bytes) -> PlacedBet | None:
+async def _placed(connection: AsyncConnection, wallet: str, key_hash: bytes) -> LandedBet | None:
     stake = await read_by_key(connection, wallet, key_hash)
-    return None if stake is None else PlacedBet(stake, await read_totals(connection, stake))
+    return None if stake is None else LandedBet(stake, await read_totals(connection, stake))
 
 
 def _brought(contracts: AgentContracts, order: Order, payment: Payment) -> store.SignedBet:

@@ -6,7 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field
 
-from api.stock.bodies.parts import Body, Hash, Seconds
+from api.http.body import Body
+from api.stock.bodies.parts import Hash, Seconds
 
 
 class CronPath(BaseModel):

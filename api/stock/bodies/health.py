@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from api.stock.bodies.parts import Body, Seconds
+from api.http.body import Body
+from api.stock.bodies.parts import Seconds
 
 
 class CheckBody(Body):

@@ -6,11 +6,11 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field
 
+from api.http.body import Body
 from api.stock.bodies.parts import (
     Address,
     Amount,
     Answer8,
-    Body,
     Hash,
     Integer,
     ReadAt,

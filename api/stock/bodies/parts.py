@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
-from pydantic.alias_generators import to_camel
 
-from api.http.operation import further_fields
+from api.http.body import Body
 
 Amount = Annotated[
     str,
@@ -28,17 +27,6 @@ ReadAt = Annotated[int, Field(ge=0, description="When the chain was last read, i
 Stale = Annotated[
     bool, Field(description="True when the chain could not be read lately and the last good read is served.")
 ]
-
-
-class Body(BaseModel):
-    model_config = ConfigDict(
-        alias_generator=to_camel,
-        validate_by_alias=True,
-        validate_by_name=True,
-        extra="forbid",  # by the tests, which hold every answer to these
-        strict=True,
-        json_schema_extra=further_fields,
-    )
 
 
 class ErrorBody(BaseModel):

@@ -6,7 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field
 
-from api.stock.bodies.parts import Address, Amount, Body, Hash, ReadAt, Seconds, Side, Stale
+from api.http.body import Body
+from api.stock.bodies.parts import Address, Amount, Hash, ReadAt, Seconds, Side, Stale
 
 
 class SettlementBody(Body):

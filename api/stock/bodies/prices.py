@@ -6,7 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from api.stock.bodies.parts import Address, Answer8, Body, ReadAt, RoundId
+from api.http.body import Body
+from api.stock.bodies.parts import Address, Answer8, ReadAt, RoundId
 
 
 class PriceReading(Body):

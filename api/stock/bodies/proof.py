@@ -6,7 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from api.stock.bodies.parts import Address, Amount, Answer8, Body, Hash, Integer, ReadAt, RoundBody, Seconds, Stale
+from api.http.body import Body
+from api.stock.bodies.parts import Address, Amount, Answer8, Hash, Integer, ReadAt, RoundBody, Seconds, Stale
 
 
 class ContractProof(Body):

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 from pydantic.alias_generators import to_camel
 
-from api.http.operation import further_fields
-from api.stock.bodies.parts import Address, Body, Hash, Integer, Seconds
+from api.http.body import Body, further_fields
+from api.stock.bodies.parts import Address, Hash, Integer, Seconds
 
 UINT256_MAX = 2**256 - 1
 Uint256Text = Annotated[

@@ -1,0 +1,69 @@
+"""One name, one idea: no two public classes of the product share a name, but for the same idea on two sides."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+WINGS = ("core", "api", "indexer", "keeper", "relayer", "scripts")
+
+_SURFACES = "each surface's own body or request of this kind"
+_MECHANISMS = "what each mechanism's books are made of"
+_KEEPERS = "what each side's settling or listing decides"
+_DECLARED = "the contract's own name, as its log has it and as the mirror works with it"
+
+SAME_IDEA = {
+    **dict.fromkeys(
+        (
+            "ErrorBody", "GuideStep", "HealthBody", "MarketBody", "MarketPath", "MarketsBody", "MarketsQuery", "Meta",
+            "PositionBody", "QuoteBody", "QuoteQuery", "TradeBody", "TradeRequest",
+        ),
+        _SURFACES,
+    ),
+    **dict.fromkeys(("Book", "Quote", "Order", "Warning"), _MECHANISMS),
+    **dict.fromkeys(("Facts", "Settle", "Unlisted", "Wait"), _KEEPERS),
+    **dict.fromkeys(("MarketOpened", "MarketSpec", "MarketTerms", "Reading"), _DECLARED),
+    "Head": "the last indexed block, as each surface's facts hold it",
+    "ListedMarket": "a market as its lister opened it, with its books, on each surface",
+    "Venue": "all that a surface knows of its markets at one moment",
+    "Observation": "an entry of a pool's ring, in Uniswap's own words and in our mirror of them",
+}  # fmt: skip
+
+
+def public_classes(sources: Iterable[tuple[str, str]]) -> Mapping[str, list[str]]:
+    """The public classes of the modules given by path and text: by name, where each stands."""
+    places: dict[str, list[str]] = defaultdict(list)
+    for path, text in sources:
+        for node in ast.parse(text).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places[node.name].append(f"{path}:{node.lineno}")
+    return places
+
+
+def shared(places: Mapping[str, list[str]]) -> dict[str, list[str]]:
+    return {name: where for name, where in places.items() if len(where) > 1}
+
+
+def of_the_product() -> Iterable[tuple[str, str]]:
+    for wing in WINGS:
+        for path in sorted((ROOT / wing).rglob("*.py")):
+            yield str(path.relative_to(ROOT)), path.read_text()
+
+
+def test_no_two_classes_share_a_name_for_different_ideas() -> None:
+    strangers = {
+        name: where for name, where in shared(public_classes(of_the_product())).items() if name not in SAME_IDEA
+    }
+    assert strangers == {}, "rename all but one, or say in SAME_IDEA why they are one idea"
+
+
+def test_no_exception_has_outlived_its_classes() -> None:
+    assert SAME_IDEA.keys() - shared(public_classes(of_the_product())).keys() == set()
+
+
+def test_a_shared_name_is_seen() -> None:
+    modules = (("core/a.py", "class Seat: pass\nclass _Own: pass"), ("api/b.py", "class Seat: pass\nclass _Own: pass"))
+    assert shared(public_classes(modules)) == {"Seat": ["core/a.py:1", "api/b.py:1"]}
