@@ -30,9 +30,11 @@ from psycopg import sql
 from core.db.engine import conninfo, sqlalchemy_url
 from core.db.migrate import migrate
 from core.errors import ProcessError
+from core.local import process
 from core.local.anvil import AnvilOptions, start_anvil
 from core.local.postgres import UNSAFE_BUT_FAST, prepare_postgres, start_postgres
 from core.local.process import RunningProcess, free_port
+from tests.support import nursery
 
 pytest_plugins = ("tests.requirements.plugin", "tests.support.fixtures")
 
@@ -136,6 +138,19 @@ def _stop_guard(pid: int) -> None:
         for _ in range(200):
             os.kill(pid, 0)
             time.sleep(0.05)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def nurseries(pytestconfig: pytest.Config) -> Iterator[None]:
+    """Every daemon that a test starts is a fork of one that is imported already; see tests/support/nursery.py."""
+    run_dir = _run_dir(pytestconfig)
+    run_dir.mkdir(mode=0o755, parents=True, exist_ok=True)
+    made = nursery.Nurseries(run_dir, _owner_pid(pytestconfig))
+    nursery.nurseries.append(made)
+    before, process.spawn = process.spawn, made.spawn
+    yield
+    process.spawn = before
+    nursery.nurseries.clear()
 
 
 @pytest.fixture(scope="module")

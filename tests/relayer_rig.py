@@ -9,7 +9,6 @@ import math
 import os
 import secrets
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -29,6 +28,7 @@ from relayer.policy import LanePolicy
 from relayer.service import ChainPlan, Relayer, relaying
 from relayer.signing import Fees, LocalSigner, Signer, Unsigned
 from relayer.store import LaneStore
+from tests.support.nursery import Process, popen
 
 ROOT = Path(__file__).resolve().parents[1]
 GWEI = 10**9
@@ -191,10 +191,10 @@ class Relayers:
     rig: Rig
     folder: Path
     secrets: list[str]
-    running: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    running: list[Process] = field(default_factory=list)
     more: dict[str, str] = field(default_factory=dict)  # variables beside these, or in their place
 
-    def start(self) -> subprocess.Popen[bytes]:
+    def start(self) -> Process:
         env = {
             "PATH": os.environ["PATH"],
             "DATABASE_URL": self.rig.database_url,
@@ -210,20 +210,18 @@ class Relayers:
             "VPM_READY_FILE": str(self.folder / f"ready-{len(self.running)}.json"),
         } | self.more
         with (self.folder / f"relayer-{len(self.running)}.log").open("wb") as log:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "relayer"], cwd=ROOT, env=env, stdout=log, stderr=log, start_new_session=True
-            )
+            process = popen([sys.executable, "-m", "relayer"], env, log, log)
         self.running.append(process)
         return process
 
-    def kill(self, process: subprocess.Popen[bytes]) -> None:
+    def kill(self, process: Process) -> None:
         process.kill()
         process.wait(10)
 
-    def log_of(self, process: subprocess.Popen[bytes]) -> str:
+    def log_of(self, process: Process) -> str:
         return (self.folder / f"relayer-{self.running.index(process)}.log").read_text(errors="replace")
 
-    async def metrics_of(self, process: subprocess.Popen[bytes], seconds: float = 20.0) -> str:
+    async def metrics_of(self, process: Process, seconds: float = 20.0) -> str:
         """The URL of its metrics server, once it is ready."""
         file = self.folder / f"ready-{self.running.index(process)}.json"
 

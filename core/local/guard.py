@@ -15,17 +15,19 @@ import subprocess
 import sys
 import time
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from core.local.process import Program
+
 STOP_PATIENCE_SECONDS = 10.0
 POLL_SECONDS = 0.2
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
 
 
 def main() -> int:
     parent_pid, stop_signal, user, cwd = int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
     argv = sys.argv[6:]
-    told: list[int] = []
-    for each in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
-        signal.signal(each, lambda number, _frame: told.append(number))
-    own_parent = os.getppid() == parent_pid
+    told = listen()
     try:
         if user >= 0:
             program = subprocess.Popen(argv, cwd=cwd, user=user, group=user, extra_groups=[], start_new_session=True)
@@ -34,26 +36,40 @@ def main() -> int:
     except OSError as error:
         print(f"{argv[0]} cannot be run: {error.strerror or error}", flush=True)
         return 127
+    return watch(program, told, parent_pid, stop_signal)
+
+
+def listen() -> list[int]:
+    """What this process is told by signals, from now on."""
+    told: list[int] = []
+    for each in SIGNALS:
+        signal.signal(each, lambda number, _frame: told.append(number))
+    return told
+
+
+def watch(program: Program, told: list[int], parent_pid: int, stop_signal: int) -> int:
+    """Returns the exit code of a program that leads its session, and leaves nothing of that session behind."""
+    own_parent = os.getppid() == parent_pid
     stopping_since: float | None = None
     while True:
         try:
-            program.wait(POLL_SECONDS if not told else 0.01)
+            code = program.wait(POLL_SECONDS if not told else 0.01)
             break
         except subprocess.TimeoutExpired:
             pass
         if not told and not _alive(parent_pid, own_parent):
             told.append(signal.SIGTERM)
         if signal.SIGQUIT in told:
-            program.kill()
+            program.send_signal(signal.SIGKILL)
         elif told and stopping_since is None:
             stopping_since = time.monotonic()
             with contextlib.suppress(ProcessLookupError):
                 program.send_signal(stop_signal)
         elif stopping_since is not None and time.monotonic() - stopping_since > STOP_PATIENCE_SECONDS:
-            program.kill()
+            program.send_signal(signal.SIGKILL)
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(program.pid, signal.SIGKILL)  # whatever it left behind in its session
-    return program.returncode if program.returncode >= 0 else 128 - program.returncode
+    return code if code >= 0 else 128 - code
 
 
 def _alive(pid: int, own_parent: bool) -> bool:

@@ -13,10 +13,10 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO
+from typing import IO, Protocol
 
 from core.errors import ProcessError
 
@@ -39,12 +39,25 @@ class SpawnPlan:
     stop_signal: signal.Signals = signal.SIGTERM
 
 
+class Program(Protocol):
+    """A process that was started, with what is asked of `subprocess.Popen` here."""
+
+    @property
+    def pid(self) -> int: ...
+
+    def poll(self) -> int | None: ...
+
+    def wait(self, timeout: float | None = None) -> int: ...
+
+    def send_signal(self, sig: int, /) -> None: ...
+
+
 @dataclass(slots=True)
 class RunningProcess:
     """A program under its guard. `log_path` has what it printed."""
 
     plan: SpawnPlan
-    guard: subprocess.Popen[bytes]
+    guard: Program
     log_path: Path
 
     @property
@@ -89,14 +102,15 @@ class RunningProcess:
 def start_process(plan: SpawnPlan, log_path: Path, *, parent_pid: int | None = None) -> RunningProcess:
     """Spawns the plan under a guard that outlives neither the program nor `parent_pid` (this process by default)."""
     log_path.parent.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, "-S", "-I", str(_GUARD), str(parent_pid or os.getpid())]
-    command += [str(int(plan.stop_signal)), str(-1 if plan.user is None else plan.user), plan.cwd, "--", *plan.argv]
     with log_path.open("ab") as output:
-        guard = _popen(command, plan, output)
+        guard = spawn(plan, output, parent_pid or os.getpid())
     return RunningProcess(plan, guard, log_path)
 
 
-def _popen(command: list[str], plan: SpawnPlan, output: IO[bytes]) -> subprocess.Popen[bytes]:
+def spawn_guard(plan: SpawnPlan, output: IO[bytes], parent_pid: int) -> Program:
+    """A new guard process, which starts the program."""
+    command = [sys.executable, "-S", "-I", str(_GUARD), str(parent_pid)]
+    command += [str(int(plan.stop_signal)), str(-1 if plan.user is None else plan.user), plan.cwd, "--", *plan.argv]
     try:
         return subprocess.Popen(
             command,
@@ -108,6 +122,9 @@ def _popen(command: list[str], plan: SpawnPlan, output: IO[bytes]) -> subprocess
         )
     except OSError as error:
         raise ProcessError(f"{plan.name} did not start: {error.strerror or error}.") from None
+
+
+spawn: Callable[[SpawnPlan, IO[bytes], int], Program] = spawn_guard  # the tests fork a warm process instead
 
 
 def free_port(host: str = "127.0.0.1") -> int:

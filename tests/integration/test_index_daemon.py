@@ -22,12 +22,12 @@ import pytest
 
 from core.chain.rpc import RpcClient
 from core.db.engine import conninfo
-from core.local.packages import REPOSITORY
 from indexer.main import MEASURE_SECONDS
 from indexer.node import RpcNode
 from indexer.sources import sources_of
 from scripts._status.scrape import samples
 from tests.conftest import TestPostgres
+from tests.support import nursery
 from tests.support.genesis import Genesis, RunningChain, chain, genesis
 from tests.support.index_activity import StockPlayers
 from tests.support.index_tables import contents, differences, fresh_index
@@ -60,7 +60,7 @@ def environment(running: RunningChain, known: Genesis, url: str) -> dict[str, st
 
 @dataclass
 class Daemon:
-    process: subprocess.Popen[bytes]
+    process: nursery.Process
     ready: Path
     log: Path
 
@@ -90,13 +90,8 @@ class Daemon:
 def daemon(folder: Path, name: str, env: dict[str, str]) -> Iterator[Daemon]:
     log, ready = folder / f"{name}.log", folder / f"{name}.ready"
     with log.open("wb") as output:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "indexer"],
-            cwd=REPOSITORY,
-            env=env | {"VPM_READY_FILE": str(ready)},
-            stdout=output,
-            stderr=output,
-        )
+        command = [sys.executable, "-m", "indexer"]
+        process = nursery.popen(command, env | {"VPM_READY_FILE": str(ready)}, output, output)
     try:
         yield Daemon(process, ready, log)
     finally:
@@ -136,14 +131,7 @@ async def play(running: RunningChain, steps: int, seed: object) -> int:
 
 
 def command(env: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "indexer", *arguments],
-        cwd=REPOSITORY,
-        env=env,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    return nursery.run([sys.executable, "-m", "indexer", *arguments], env)
 
 
 def test_two_at_once_one_leads_and_the_other_takes_over(

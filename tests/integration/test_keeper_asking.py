@@ -16,8 +16,9 @@ from core.db.engine import Pool, make_pool
 from core.service import jobs
 from keeper import errands, sightings
 from keeper.errands import Want
+from tests.support import nursery
 from tests.support.genesis import Genesis
-from tests.support.keeper_rig import ROOT, Rig, rigged
+from tests.support.keeper_rig import Rig, rigged
 
 CHAIN = 4663
 TO = "0x" + "11" * 20
@@ -143,9 +144,7 @@ async def test_the_command_line_explains_and_asks(rig: Rig) -> None:
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "keeper", "run-once", *arguments]
-        return subprocess.run(
-            command, env=rig.environment, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
-        )
+        return nursery.run(command, rig.environment)
 
     dry = await asyncio.to_thread(run, "drill", "--dry-run")
     assert dry.returncode == 0, dry.stderr

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -20,7 +19,8 @@ import pytest
 from api.stock.facts import SIDES
 from core.db.engine import conninfo
 from scripts._stack import wallets
-from tests.support.genesis import ROOT, Genesis, RunningChain
+from tests.support.genesis import Genesis, RunningChain
+from tests.support.nursery import cold, run
 from tests.support.played_chain import Reverted
 from tests.support.service import Door
 from tests.support.stock_chain import FLAT_PRICE, USDG, StockChain
@@ -40,7 +40,8 @@ def service(
     with stock_service(chain, database_url, local_genesis.deployments, folder) as service:
         chain.push(FLAT_PRICE)
         service.start("indexer", "relayer")
-        service.start("api", VPM_RELAYER_KEYS="")
+        with cold():  # a test reads the environment it was started with
+            service.start("api", VPM_RELAYER_KEYS="")
         yield service
 
 
@@ -326,16 +327,8 @@ async def test_a_refund_drill_not_refunded_yet_is_listed(door: Door, chain: Stoc
 async def test_the_last_audit_is_on_the_proof_page(service: StockService, door: Door, chain: StockChain) -> None:
     started = int(time.time())
     chain.mine()
-    done = await asyncio.to_thread(
-        subprocess.run,
-        [sys.executable, "-m", "indexer", "audit", "--chain", "stock"],
-        cwd=ROOT,
-        env={**os.environ, **service.env},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    command = [sys.executable, "-m", "indexer", "audit", "--chain", "stock"]
+    done = await asyncio.to_thread(run, command, {**os.environ, **service.env})
     assert done.returncode == 0, done.stdout + done.stderr
     body = await door.until("/api/proof", lambda b: b["audit"] is not None)
     audit = body["audit"]

@@ -6,7 +6,6 @@ import asyncio
 import gzip
 import io
 import json
-import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -27,8 +26,9 @@ from core.contracts.abi import abi
 from core.db.engine import conninfo
 from core.service import jobs
 from scripts._stack import wallets
+from tests.support import nursery
 from tests.support.genesis import Genesis, RunningChain
-from tests.support.service import ROOT, Door
+from tests.support.service import Door
 from tests.support.stock_bodies import hold_market, hold_position
 from tests.support.stock_chain import FLAT_PRICE, USDG, StockChain
 from tests.support.stock_service import CRON_SECRET, StockService, stock_service
@@ -538,7 +538,7 @@ async def test_what_a_rebuild_makes_good_is_shown_by_a_running_api(
     assert all(wrong != each for wrong, each in zip(await shown(), right, strict=True) if each is not right[1])
 
     rebuild = [sys.executable, "-m", "indexer", "rebuild", "--chain", "stock"]
-    await asyncio.to_thread(subprocess.run, rebuild, env=dict(service.env), cwd=ROOT, check=True, capture_output=True)
+    (await asyncio.to_thread(nursery.run, rebuild, service.env)).check_returncode()
     deadline = time.monotonic() + 20
     while await shown() != right:
         assert time.monotonic() < deadline, (await shown(), right)
