@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import orjson
 import psycopg
 from psycopg.types.json import Jsonb
 
-import core
-from core.chain import Abi, ChainClient, Contract
+from core.chain import ChainClient, Contract
 from core.chain.errors import RpcError, RpcErrorKind
+from core.contracts.abi import abi
 from core.contracts.events import Role
 from core.db.engine import Pool
 from core.stock.vested import Moment
@@ -22,7 +19,6 @@ from indexer.errors import NodeFault
 from indexer.sources import Sources
 from indexer.store.tables import Connection
 
-ABI_FOLDER = Path(core.__file__).parent / "abi"
 ABIS = {
     Role.SETTLER: "VestedMarkets",
     Role.RESOLVER: "RoundResolver",
@@ -63,9 +59,7 @@ async def compare(connection: Connection, client: ChainClient, sources: Sources)
     if sources.token is not None:
         addresses[Role.TOKEN] = sources.token
     contracts = {
-        role: Contract("0x" + addresses[role].hex(), Abi(orjson.loads((ABI_FOLDER / f"{name}.json").read_bytes())))
-        for role, name in ABIS.items()
-        if role in addresses
+        role: Contract("0x" + addresses[role].hex(), abi(name)) for role, name in ABIS.items() if role in addresses
     }
     if Role.SETTLER in contracts:
         await audit_stock(connection, client, contracts, sources, block, now, comparison)

@@ -83,7 +83,7 @@ class Daemon:
 
     @property
     def leads(self) -> bool:
-        return 'vpm_leader{role="indexer:vpm"} 1.0' in self.get("/metrics")[1]
+        return 'vpm_leader{role="indexer:stock"} 1.0' in self.get("/metrics")[1]
 
 
 @contextmanager

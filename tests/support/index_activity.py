@@ -7,28 +7,22 @@ impersonated, so only token authorizations need keys.
 from __future__ import annotations
 
 import random
-from pathlib import Path
 from typing import Any
 
 import orjson
 from eth_account import Account
 from eth_utils.crypto import keccak
 
-import core
 from core.agent.bet import ZERO_ADDRESS, Bet, bet_hash, bound_nonce, idem_hash
-from core.chain import Abi, ChainClient, Contract
+from core.chain import ChainClient, Contract
 from core.chain.rpc import RpcClient
+from core.contracts.abi import abi
 from core.contracts.deployments import Deployment, Token
 from core.contracts.statuses import Form
 from scripts._stack import wallets
 
 UNIT = 10**6
-ABI_FOLDER = Path(core.__file__).parent / "abi"
 GAS = hex(4_000_000)
-
-
-def abi(name: str) -> Abi:
-    return Abi(orjson.loads((ABI_FOLDER / f"{name}.json").read_bytes()))
 
 
 class Players:
