@@ -21,7 +21,8 @@ Spawn = Callable[[str, Coroutine[Any, Any, None]], object]
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """`engine` reads, from the replica when there is one; `pool` (autocommit) writes, to the primary.
+    """What the surfaces share. `engine` reads, from the replica when there is one; `pool` (autocommit) writes, to the
+    primary.
 
     What decides about money reads from `primary`: a replica may not know yet what was just written.
     """

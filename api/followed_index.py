@@ -37,7 +37,7 @@ Read = Callable[[AsyncConnection, V | None], Awaitable[V | None]]
 
 @dataclass(frozen=True, slots=True)
 class Replica(Generic[V]):
-    """That the index is read from a replica: which chain's notices tell of news, and up to which block a state goes."""
+    """A replica that the index is read from: which chain's notices tell of news, and up to which block a state goes."""
 
     chain_id: int
     block_of: Callable[[V], int]
@@ -48,7 +48,9 @@ def _never(_venue: object) -> bool:
 
 
 class FollowedIndex(Generic[V]):
-    """`venue` is None until the index was read once. `tick` grows with every publication, `generation` whenever all of
+    """A surface's markets as last read, read again at each notice of news.
+
+    `venue` is None until the index was read once. `tick` grows with every publication, `generation` whenever all of
     it was read anew: a rebuild changes rows and leaves their blocks, so whatever is kept by an earlier generation is to
     be read again, even if the venue is the same.
 

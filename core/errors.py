@@ -26,7 +26,7 @@ EXIT_CONFIG = 78  # sysexits.h EX_CONFIG: starting again without a change cannot
 
 
 class VpmError(Exception):
-    """Base of every error this code raises on purpose; the docstring of a subclass is its default message."""
+    """The base of every error this code raises on purpose; the docstring of a subclass is its default message."""
 
     code: ClassVar[str] = "internal_error"
     default_hint: ClassVar[str] = ""

@@ -23,11 +23,9 @@ TOO_MUCH = (RpcErrorKind.RANGE_TOO_WIDE, RpcErrorKind.TIMEOUT)
 
 @dataclass(slots=True)
 class Width:
-    """How many blocks the next page asks for: grows while pages come back thin, shrinks when they are thick or refused.
-
-    `ceiling` is what a node was last seen to accept at most. A refusal may have been a node's bad minute: pages that
-    come back from the ceiling raise it again, an eighth at a time.
-    """
+    """The width of the next page, in blocks: it grows while pages come back thin, shrinks when they are thick or
+    refused. `ceiling` is what a node was last seen to accept at most. A refusal may have been a node's bad minute:
+    pages that come back from the ceiling raise it again, an eighth at a time."""
 
     blocks: int = 64
     ceiling: int = WIDEST_BLOCKS

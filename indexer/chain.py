@@ -76,7 +76,7 @@ class Recheck:
 
 @dataclass(slots=True)
 class _Rate:
-    """Events a second since `since`."""
+    """The events a second since `since`."""
 
     since: float
     events: int = 0
@@ -86,7 +86,7 @@ class _Rate:
 
 
 class ChainFollower:
-    """Follows one chain into the database. `catch_up` brings the tables to the node's present head."""
+    """One chain's way into the database. `catch_up` brings the tables to the node's present head."""
 
     def __init__(self, node: ChainNode, sources: Sources, pool: Pool, *, finality_blocks: int) -> None:
         self.node = node

@@ -31,12 +31,12 @@ HASH_QUESTIONS_AT_ONCE = 8
 
 
 class Replaced(Exception):
-    """The block after the cursor's does not name the cursor's block as its parent: a reorganization."""
+    """The news that the block after the cursor's does not name the cursor's block as its parent: a reorganization."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fetcher:
-    """Reads one chain through one node."""
+    """The blocks and logs of one chain, read through one node."""
 
     node: ChainNode
     sources: Sources

@@ -14,8 +14,8 @@ from indexer.logs import BlockInfo
 
 @dataclass(frozen=True, slots=True)
 class Fork:
-    """`ancestor` is the last block both have, None when none of those stored is left; `replaced` the first stored
-    block above it, which the chain must not have any more."""
+    """Where the chain left the blocks we stored: `ancestor` is the last block both have, None when none of those stored
+    is left; `replaced` the first stored block above it, which the chain must not have any more."""
 
     ancestor: BlockInfo | None
     replaced: BlockInfo | None

@@ -9,7 +9,7 @@ import msgspec
 
 
 class BlockInfo(msgspec.Struct, frozen=True, gc=False):
-    """What is kept of a block. `l1_number` is what contracts read as block.number; elsewhere its own number."""
+    """A block as it is kept. `l1_number` is what contracts read as block.number; elsewhere its own number."""
 
     number: int
     hash: bytes

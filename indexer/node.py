@@ -46,7 +46,7 @@ class ChainNode(Protocol):
 
 
 class RpcNode:
-    """`Node` over JSON-RPC. With several URLs, they fail over in order."""
+    """A `ChainNode` over JSON-RPC. With several URLs, they fail over in order."""
 
     def __init__(self, rpc: RpcClient) -> None:
         self._rpc = rpc

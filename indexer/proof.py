@@ -25,7 +25,7 @@ DISTRUSTED_AT_ONCE = 256
 
 @dataclass(slots=True)
 class Witness:
-    """Asks for proof of one chain's blocks. `distrusts`: its only node was seen to leave logs out of history."""
+    """What gets one chain's blocks proven. `distrusts`: its only node was seen to leave logs out of history."""
 
     node: ChainNode
     chain: str

@@ -37,7 +37,8 @@ HALT_AFTER_CONTRADICTIONS = 5
 
 
 class ChainService:
-    """Follows one configured chain. `run` returns only when cancelled, or raises what starting again cannot help."""
+    """One configured chain and all that follows it. `run` returns only when cancelled, or raises what starting again
+    cannot help."""
 
     def __init__(self, chain: ChainSettings, settings: Settings, pool: Pool) -> None:
         self.chain = chain

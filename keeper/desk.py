@@ -37,7 +37,7 @@ ROUTINE = ("price", "observe", "record")
 
 @dataclass(frozen=True)
 class ChainDesk:
-    """One chain. `opinions` are clients of one URL each, where two or more are configured."""
+    """One chain and what a job does on it. `opinions` are clients of one URL each, where two or more are configured."""
 
     name: ChainName
     deployment: Deployment

@@ -38,7 +38,7 @@ class Errand:
 
 @dataclass(frozen=True, slots=True)
 class RetryWaits:
-    """Seconds before another attempt: after one that succeeded without reaching its aim, and after one that failed,
+    """The seconds before another attempt: after one that succeeded without reaching its aim, and after one that failed,
     which doubles with each attempt up to `longest`."""
 
     after_success: float = 60.0
@@ -121,7 +121,7 @@ async def recall(connection: Connection, chain_id: int, subjects: Iterable[str])
 
 
 class _Overtaken(Exception):
-    """Another keeper made this attempt first."""
+    """The news that another keeper made this attempt first."""
 
 
 Also = Callable[[Connection, Intent], Awaitable[bool]]

@@ -20,10 +20,8 @@ class Word(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Opinions:
-    """Nodes by what they said. A node that is away holds nobody's money: only one that contradicts does.
-
-    None are asked where one node is all there is.
-    """
+    """The nodes by what they said. A node that is away holds nobody's money: only one that contradicts does. None are
+    asked where one node is all there is."""
 
     echoing: tuple[str, ...] = ()
     contrary: tuple[str, ...] = ()

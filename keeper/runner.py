@@ -23,7 +23,7 @@ log = get_logger(__name__)
 
 
 class Runner:
-    """Runs jobs of one keeper; never two of the same job at once in this process."""
+    """The jobs of one keeper, at most one run of each at once in this process."""
 
     def __init__(self, keeper: Keeper) -> None:
         self.keeper = keeper

@@ -32,7 +32,8 @@ CLAIM_SECONDS = 30.0
 
 
 class Assigner:
-    """One lane's intake. `claims` is shared by the lanes of one chain in this process, so none checks for another."""
+    """One lane's intake: it takes queued intents, checks them and signs them. `claims` is shared by the lanes of one
+    chain in this process, so none checks for another."""
 
     def __init__(
         self,

@@ -21,7 +21,7 @@ BEHIND_SECONDS = 10.0
 
 
 class ChainFeed:
-    """Follows one chain; `run` never returns. Lanes wait on `wait` and read the attributes.
+    """What the lanes of one chain see of it; `run` never returns. Lanes wait on `wait` and read the attributes.
 
     sequence rises with every new head, reorgs with every reorg or when blocks were missed.
     """

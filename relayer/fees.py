@@ -9,7 +9,8 @@ from relayer.signing import Fees
 
 @dataclass(frozen=True, slots=True)
 class FeePolicy:
-    """cap: the most we ever offer per gas. The priority fee follows the market between its bounds."""
+    """The bounds of what we offer per gas. cap: the most ever. The priority fee follows the market between its
+    bounds."""
 
     cap_wei: int
     min_priority_wei: int = 1_000_000

@@ -65,6 +65,8 @@ class Flight:
 
 
 class FlightStep(StrEnum):
+    """What to do next about a flight."""
+
     KEEP = "keep"
     RESEND = "resend"  # offer the newest bytes again: the node does not have them
     BUMP = "bump"  # sign again with higher fees
@@ -73,10 +75,13 @@ class FlightStep(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """resend_after_seconds: before bytes are offered again. bump_after_seconds: before fees rise for a line that does
+    """How long to wait before doing something about a flight.
+
+    resend_after_seconds: before bytes are offered again. bump_after_seconds: before fees rise for a line that does
     not move although blocks come. bump_after_blocks: at least so many blocks must have passed it by.
     doubt_after_seconds: how long a receipt may be late before somebody else is looked for. believe_after_seconds: how
-    long nodes must say the same of the key's nonces before anything is given up or paid for it."""
+    long nodes must say the same of the key's nonces before anything is given up or paid for it.
+    """
 
     resend_after_seconds: float
     bump_after_seconds: float

@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 
 class Follower:
-    """One lane's watch. `noop_gas`: what a transfer of nothing to ourselves needs on this chain."""
+    """One lane's watch over what it sent. `noop_gas`: what a transfer of nothing to ourselves needs on this chain."""
 
     def __init__(
         self,

@@ -34,7 +34,7 @@ LOOK_AGAIN_SECONDS = 0.5
 
 
 class Lane:
-    """`run` works until the lease is lost; any other failure starts the lane afresh from its rows.
+    """One lane at work. `run` works until the lease is lost; any other failure starts the lane afresh from its rows.
 
     Starting afresh is what makes failures harmless: after a database error nobody knows whether a commit happened, so
     nothing in memory may be believed.

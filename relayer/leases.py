@@ -56,7 +56,8 @@ Lose = Callable[[Lease], Awaitable[None]]
 
 
 class Leases:
-    """Takes part in the sharing of lanes. `gained` must start the work on a lane, `lost` end it before it returns."""
+    """The lanes this process has, and its part in sharing them out. `gained` must start the work on a lane, `lost` end
+    it before it returns."""
 
     def __init__(self, url: str, specs: Sequence[LaneSpec], *, lease_seconds: float, gained: Gain, lost: Lose) -> None:
         self.by_lane: dict[int, Lease] = {}

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Reconciled:
-    """next_nonce: the first free one. holes: unused nonces below it that belong to nobody and block all later ones.
-    reopened: nonces of ended intents that the chain says are unused, after a reorg deeper than finality."""
+    """A lane's nonces after its rows were compared with the chain. next_nonce: the first free one. holes: unused nonces
+    below it that belong to nobody and block all later ones. reopened: nonces of ended intents that the chain says are
+    unused, after a reorg deeper than finality."""
 
     next_nonce: int
     holes: tuple[int, ...] = ()

@@ -14,8 +14,8 @@ from relayer.flight import Patience
 
 @dataclass(frozen=True, slots=True)
 class LanePolicy:
-    """gas_per_hour_wei: the stop-loss per lane. low_balance_wei: below it a warning. errors: custom errors by selector,
-    to say in words why a call reverts."""
+    """A lane's limits. gas_per_hour_wei: the stop-loss per lane. low_balance_wei: below it a warning. errors: custom
+    errors by selector, to say in words why a call reverts."""
 
     fees: FeePolicy
     patience: Patience

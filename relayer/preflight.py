@@ -25,7 +25,8 @@ GAS_CEILINGS = {"settle": 600_000, "credit": 600_000}
 
 @dataclass(frozen=True, slots=True)
 class CheckTerms:
-    """What holds for all candidates of one check. chain_time: the head's Unix seconds. max_gas: per transaction."""
+    """The terms that hold for all candidates of one check. chain_time: the head's Unix seconds. max_gas: per
+    transaction."""
 
     chain_time: int
     market: FeeMarket
@@ -36,8 +37,9 @@ class CheckTerms:
 
 @dataclass(slots=True)
 class Checked:
-    """ready keeps the order asked. deferred: nothing is known yet (a node failed, fees are above their own cap).
-    doubted: to be refused, unless it turns out that a transaction signed for it before has landed."""
+    """The candidates of one check by what came of it. ready keeps the order asked. deferred: nothing is known yet (a
+    node failed, fees are above their own cap). doubted: to be refused, unless it turns out that a transaction signed
+    for it before has landed."""
 
     ready: list[Prepared] = field(default_factory=list)
     refused: list[IntentRefusal] = field(default_factory=list)

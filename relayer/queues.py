@@ -22,7 +22,7 @@ FROM outbox_intent WHERE state = 'queued' GROUP BY chain_id, lane_group
 
 
 class Queues:
-    """Measures the queues of some chains (name by id), for ever. Every relayer process tells the same."""
+    """The endless measurement of some chains' queues (name by id). Every relayer process tells the same."""
 
     def __init__(self, pool: Pool, names: Mapping[int, str]) -> None:
         self._pool = pool

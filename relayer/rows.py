@@ -42,6 +42,8 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class IntentRefusal:
+    """A queued intent that is not sent, and why."""
+
     intent_id: int
     code: str
     reason: str

@@ -11,8 +11,11 @@ _ETHER = 10**18
 
 @dataclass(frozen=True, slots=True)
 class LaneStanding:
-    """balance None: not read yet. worst_cost: of all in flight, value included. spent: on gas in the last hour;
-    expected: on gas of all in flight. base_fee above fee_cap means that no new transaction could be mined."""
+    """What decides whether a lane may sign.
+
+    balance None: not read yet. worst_cost: of all in flight, value included. spent: on gas in the last hour; expected:
+    on gas of all in flight. base_fee above fee_cap means that no new transaction could be mined.
+    """
 
     node_down: bool
     base_fee_wei: int

@@ -15,7 +15,7 @@ class _Body(BaseModel):
 
 
 class ErrorBody(_Body):
-    """Every refusal but the 402. 400 adds `issues`; a trade that may have been sent adds `txHash`."""
+    """The body of every refusal but the 402. 400 adds `issues`; a trade that may have been sent adds `txHash`."""
 
     error: Annotated[str, WithJsonSchema({"type": "string", "enum": sorted(CATALOGUE.keys() - RESERVED)})]
     message: str
@@ -45,7 +45,8 @@ class ChainMeta(Meta):
 
 
 class _Times(_Body):
-    """When stakes end (`deadlineAt`, to the second), what is measured when, and when it is settled."""
+    """A market's times: when stakes end (`deadlineAt`, to the second), what is measured when, and when it is
+    settled."""
 
     deadline_at: str
     start_at: str | None
@@ -59,7 +60,7 @@ class BetWarning(_Body):
 
 
 class _Projected(_Body):
-    """What it would be paid if its side won with the book as it then stands, and what is unwise about it."""
+    """What a stake would be paid if its side won with the book as it then stands, and what is unwise about it."""
 
     projected_payout_usd: float
     projected_payout_per_share_usd: float | None
@@ -134,7 +135,7 @@ class PricedOutcome(OutcomeRef):
 
 
 class Ended(_Body):
-    """How it ended, in short: `outcome` is a key, or `void`."""
+    """How a market ended, in short: `outcome` is a key, or `void`."""
 
     outcome: str
     label: str
@@ -346,7 +347,8 @@ class AgentTradeReceipt(_Projected):
 
 
 class TradeBody(_Answer):
-    """`extensions["offer-receipt"]` holds the signed receipt; `escapeKit` the call anybody may send, in bound mode."""
+    """The answer to a paid trade: `extensions["offer-receipt"]` holds the signed receipt; `escapeKit` is the call
+    anybody may send, in bound mode."""
 
     replay: bool
     receipt: AgentTradeReceipt
@@ -375,7 +377,8 @@ class PaymentOffer(_Body):
 
 
 class Challenge(BaseModel):
-    """x402 v1. `error` says why the payment before was not accepted; `extensions` holds the signed offer."""
+    """The body of a 402, as x402 v1 has it. `error` says why the payment before was not accepted; `extensions` holds
+    the signed offer."""
 
     x402Version: Literal[1]
     error: str | None
@@ -404,7 +407,7 @@ class AgentPosition(_Times, _Projected):
 
 
 class PositionSummary(_Body):
-    """Of all the wallet's positions, whatever the page shows."""
+    """The sums over all the wallet's positions, whatever the page shows."""
 
     open_count: int
     resolved_count: int
@@ -527,7 +530,8 @@ class StatsBody(_ChainAnswer):
 
 
 class AgentHealth(_Body):
-    """`reason` says why `ok` is false; `attester` is the address that signs offers, receipts and callbacks."""
+    """The state of the agent markets: `reason` says why `ok` is false; `attester` is the address that signs offers,
+    receipts and callbacks."""
 
     ok: bool
     markets_open: int

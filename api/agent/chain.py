@@ -35,7 +35,7 @@ _ERC1271 = Abi(
 
 @dataclass(frozen=True, slots=True)
 class AgentContracts:
-    """The contracts of the agent markets. `settlement` holds the money, `resolver` names outcomes, `lister` opens
+    """The contracts of the agent markets: `settlement` holds the money, `resolver` names outcomes, `lister` opens
     markets."""
 
     chain_id: int
@@ -93,8 +93,8 @@ class AgentContracts:
 
 @dataclass(frozen=True, slots=True)
 class PaymentFacts:
-    """All read in one batch at the newest block. `used`: the nonces asked about that the token calls used or cancelled;
-    `booked`: those that the settlement wallet has booked."""
+    """What the chain says of a payment, read in one batch at the newest block. `used`: the nonces asked about that the
+    token calls used or cancelled; `booked`: those that the settlement wallet has booked."""
 
     block: int
     balance: int

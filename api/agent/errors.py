@@ -18,6 +18,8 @@ RESERVED = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class ErrorEntry:
+    """What an error code stands for: its status, and a hint what to do."""
+
     status: int
     hint: str
 

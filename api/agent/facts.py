@@ -231,7 +231,8 @@ class FeedRound:
 
 @dataclass(frozen=True, slots=True)
 class Venue:
-    """The present state, read in one transaction. `markets`: all that are unsettled, and the newest settled."""
+    """The agent markets as they stand, read in one transaction. `markets`: all that are unsettled, and the newest
+    settled."""
 
     head: Head
     stakes_paused: bool

@@ -18,7 +18,7 @@ Render = Callable[[], Awaitable[bytes] | bytes]
 
 
 class HeldBodies:
-    """The bodies of one endpoint by what was asked; the least asked for are forgotten beyond `most`.
+    """The rendered bodies of one endpoint, by what was asked; beyond `most` the least asked for are forgotten.
 
     `stamp` differs whenever a body may; a rendering that raises is not kept.
     """

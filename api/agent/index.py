@@ -22,6 +22,8 @@ PAUSE_SECONDS = 0.05
 
 
 class AgentIndex(FollowedIndex[Venue]):
+    """The agent markets as last read, and the archive of the settled."""
+
     def __init__(
         self, url: str, engine: AsyncEngine, chain_id: int, feeds: Mapping[bytes, FeedWords], *, replica: bool = False
     ) -> None:

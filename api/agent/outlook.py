@@ -19,6 +19,8 @@ Code = Literal["pays_less_than_stake", "first_on_its_side", "wallet_underfunded"
 
 @dataclass(frozen=True, slots=True)
 class Warning:
+    """A reason to think again before a bet."""
+
     code: Code
     message: str
 

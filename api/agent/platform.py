@@ -71,6 +71,8 @@ _QUEUE = text("SELECT coalesce(sum(unpaid), 0) FROM agent_market WHERE unpaid > 
 
 
 class Platform:
+    """What the agent markets say of themselves: statistics, health and the way to get started."""
+
     def __init__(
         self,
         engine: AsyncEngine,

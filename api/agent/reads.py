@@ -63,7 +63,7 @@ DISCLAIMER = (
 
 
 class Reads:
-    """`contracts` is None before deployment, `balances` without an RPC URL."""
+    """The read endpoints of the agent markets. `contracts` is None before deployment, `balances` without an RPC URL."""
 
     def __init__(
         self,

@@ -77,7 +77,7 @@ Line = Annotated[Text, AfterValidator(line)]
 
 
 class TradeRequest(BaseModel):
-    """A bet. Unknown keys are refused."""
+    """A bet as it is asked for. Unknown keys are refused."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 

@@ -98,7 +98,8 @@ class SentimentActivity(_Body):
 
 
 class SentimentMarket(_Body):
-    """`pool` is USD less fees; `bullishPct` is null for a market without a direction, `yesPriceCents` for a range."""
+    """A market that the reading counts: `pool` is USD less fees; `bullishPct` is null for a market without a direction,
+    `yesPriceCents` for a range."""
 
     market_id: str
     slug: str
@@ -137,7 +138,8 @@ class SentimentBody(_Body):
 
 
 class Sentiment:
-    """Markets come from the index held in memory; who bet on them is read once for every state of their books."""
+    """The reading of what live markets say about a token. Markets come from the index held in memory; who bet on them
+    is read once for every state of their books."""
 
     def __init__(self, engine: AsyncEngine, index: AgentIndex, links: Links) -> None:
         self._engine = engine

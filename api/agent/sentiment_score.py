@@ -26,8 +26,8 @@ FEW_BETTORS, CONCENTRATED_TOP_PCT = 3, 50
 
 @dataclass(frozen=True, slots=True)
 class Crowd:
-    """Who bet on a token's live markets: wallets, the staked total and the largest wallet's part of it, fees included.
-    `directional_bettors` counts the wallets on directional markets."""
+    """The bettors on a token's live markets: how many wallets, the staked total and the largest wallet's part of it,
+    fees included. `directional_bettors` counts the wallets on directional markets."""
 
     bettors: int = 0
     directional_bettors: int = 0
@@ -58,6 +58,8 @@ class CrowdReading:
 
 @dataclass(frozen=True, slots=True)
 class Score:
+    """How bullish a token's live markets are, and how much that reading is worth."""
+
     points: int
     label: str
     basis: str
@@ -68,6 +70,8 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
+    """The bet that the reading leads to."""
+
     market: ListedMarket
     outcome: int
     label: str

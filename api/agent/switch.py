@@ -10,6 +10,8 @@ from core.db.switches import TRADING_PAUSED, SwitchWatcher
 
 
 class Trading:
+    """The switch of the agent markets: whether bets are taken now, and why not."""
+
     def __init__(
         self, paused_by_setting: bool, watcher: SwitchWatcher, *, clock: Callable[[], float] = time.time
     ) -> None:

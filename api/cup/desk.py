@@ -101,7 +101,7 @@ def now_utc() -> datetime:
 
 
 class Desk:
-    """`clock` is ours; paper deadlines and rounds run on it."""
+    """Everything the cup can be asked, for REST and MCP alike. Paper deadlines and rounds run on our own `clock`."""
 
     def __init__(
         self, settings: Settings, pool: Pool, limits: RateLimits, clock: Callable[[], datetime] = now_utc

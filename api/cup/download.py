@@ -32,7 +32,8 @@ MAX_SECONDS = 300.0
 
 
 class Download:
-    """Each download has a connection of its own: it may take long, and must not hold up trades."""
+    """The download of the cup's ledger. Each has a connection of its own: it may take long, and must not hold up
+    trades."""
 
     def __init__(self, settings: Settings, desk: Desk, limits: RateLimits, url: str) -> None:
         self._settings = settings

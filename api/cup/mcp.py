@@ -48,7 +48,7 @@ INSTRUCTIONS = (
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """`route`: the desk's; `reads`: whether it can never change anything."""
+    """One tool of the MCP server. `route`: the desk's; `reads`: whether it can never change anything."""
 
     name: str
     route: str
@@ -148,7 +148,7 @@ _caller: ContextVar[str] = ContextVar("cup_mcp_caller", default="unknown")
 
 
 class Mcp:
-    """Run it for as long as requests come: `async with server.running():`."""
+    """The cup's MCP server, open for as long as requests come: `async with server.running():`."""
 
     def __init__(self, settings: Settings, desk: Desk) -> None:
         self._settings = settings
@@ -317,8 +317,8 @@ def _scope(request: web.Request) -> dict[str, Any]:
 
 
 class _Carried:
-    """Receives the request for the SDK and holds what it sends. Answers are single JSON bodies (json_response), so
-    nothing is lost by handing them over whole."""
+    """One request on its way to the SDK, and the answer on its way back. Answers are single JSON bodies
+    (json_response), so nothing is lost by handing them over whole."""
 
     def __init__(self, request: web.Request) -> None:
         self._request = request

@@ -234,7 +234,7 @@ class EnrolRequest(Request):
 
 
 class SimulatedTradeRequest(TradeRequest):
-    """The MCP tool's: simulates unless told not to."""
+    """The MCP tool's trade: it is simulated unless told not to be."""
 
     simulate: Annotated[
         Simulate, Field(description="Stays true for a dry run; false places a real trade, which must be signed.")
@@ -242,7 +242,7 @@ class SimulatedTradeRequest(TradeRequest):
 
 
 class SimulatedBetRequest(BetRequest):
-    """The MCP tool's: simulates unless told not to."""
+    """The MCP tool's bet: it is simulated unless told not to be."""
 
     simulate: Annotated[
         Simulate, Field(description="Stays true for a dry run; false places a real bet, which must be signed.")
@@ -266,7 +266,8 @@ class Meta(Body):
 
 
 class CupError(BaseModel):
-    """Every error: a stable code and a sentence. Some carry more fields, such as `validSides` or `balance`."""
+    """The body of every error: a stable code and a sentence. Some carry more fields, such as `validSides` or
+    `balance`."""
 
     model_config = ConfigDict(extra="allow")
 

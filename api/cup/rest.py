@@ -21,7 +21,7 @@ BODY_LIMIT = 16 * 1024
 
 
 class RestDoor:
-    """One handler for each operation."""
+    """The cup's REST endpoints: one handler for each operation."""
 
     def __init__(self, settings: Settings, desk: Desk) -> None:
         self._settings = settings

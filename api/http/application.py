@@ -62,7 +62,7 @@ def unavailable(message: str = "The service cannot answer this now; try again sh
 
 
 class _Wording:
-    """Knows which surface words the errors of a path, and sets the headers every answer has."""
+    """The middleware that words errors as the path's surface does, and sets the headers every answer has."""
 
     def __init__(self, surfaces: Sequence[Surface]) -> None:
         self._surfaces = surfaces

@@ -23,7 +23,7 @@ REFUSED = counter("vpm_http_rate_limited", "Requests refused by a rate limit", (
 
 
 class RateLimits:
-    """`url`: memory:// or a Redis URL, as `VPM_LIMITS_STORAGE_URL`."""
+    """The counters behind rate limits. `url`: memory:// or a Redis URL, as `VPM_LIMITS_STORAGE_URL`."""
 
     def __init__(self, url: str) -> None:
         storage = storage_from_string(url if url.startswith("async+") else f"async+{url}")

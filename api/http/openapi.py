@@ -16,15 +16,15 @@ _REF = "#/components/schemas/{model}"
 
 
 class CommonError(BaseModel):
-    """What any path can answer: a code and a sentence."""
+    """The error any path can answer: a code and a sentence."""
 
     error: str
     message: str
 
 
 class _Naming(GenerateJsonSchema):
-    """Bodies of the same name are told apart by their surface's `models`, whether that is a module or a package: where
-    in it a class stands is not published."""
+    """The names of bodies in the description. Those of the same name are told apart by their surface's `models`,
+    whether that is a module or a package: where in it a class stands is not published."""
 
     def get_defs_ref(self, core_mode_ref: CoreModeRef) -> DefsRef:
         ref, mode = core_mode_ref

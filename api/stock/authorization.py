@@ -36,7 +36,8 @@ TYPES: dict[str, list[dict[str, str]]] = {
 
 @dataclass(frozen=True, slots=True)
 class StockBet:
-    """What was signed. `amount` in token units, times in Unix seconds; `signer` and `settler` checksummed."""
+    """A bet as its payer signed it. `amount` in token units, times in Unix seconds; `signer` and `settler`
+    checksummed."""
 
     chain_id: int
     settler: str

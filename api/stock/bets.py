@@ -14,6 +14,8 @@ Connection = AsyncConnection[TupleRow]
 
 @dataclass(frozen=True, slots=True)
 class BetKey:
+    """A bet's identity: its chain, its signer and the nonce of its authorization."""
+
     chain_id: int
     signer: bytes
     nonce: bytes

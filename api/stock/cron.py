@@ -33,7 +33,8 @@ _LOOK_AGAIN_SECONDS = 1.0
 
 
 class Cron:
-    """`secret` None refuses everybody. Run `listen` beside it; without it reports are found by asking again."""
+    """The keeper's jobs on demand. `secret` None refuses everybody. Run `listen` beside it; without it reports are
+    found by asking again."""
 
     def __init__(self, secret: SecretStr | None, url: str, pool: Pool, *, wait_seconds: float = WAIT_SECONDS) -> None:
         self._secret = secret

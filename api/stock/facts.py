@@ -18,6 +18,8 @@ SIDES = ("UP", "DOWN")
 
 
 class Phase(StrEnum):
+    """A stock market's phase, as it is shown."""
+
     OPENS = "opens"
     LIVE = "live"
     FROZEN = "frozen"
@@ -115,8 +117,8 @@ class HeldPosition:
 
 @dataclass(frozen=True, slots=True)
 class Venue:
-    """The present state, read in one transaction. `reorgs` is the id of the last reorganization undone; `markets`: all
-    that are unsettled, the newest settled, and those of which winners are unpaid."""
+    """The stock markets as they stand, read in one transaction. `reorgs` is the id of the last reorganization undone;
+    `markets`: all that are unsettled, the newest settled, and those of which winners are unpaid."""
 
     head: Head
     entries_paused: bool

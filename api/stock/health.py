@@ -52,6 +52,8 @@ class HealthSources:
 
 
 class Health:
+    """The health of the stock markets: every check, asked once for all who ask meanwhile."""
+
     def __init__(self, sources: HealthSources, *, clock: Callable[[], float] = time.time) -> None:
         self._of = sources
         self._clock = clock

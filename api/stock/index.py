@@ -28,6 +28,8 @@ STALE_AFTER_SECONDS = 10
 
 
 class StockIndex(FollowedIndex[Venue]):
+    """The stock markets as last read, and the archive of the settled."""
+
     def __init__(self, url: str, engine: AsyncEngine, chain_id: int, *, replica: bool = False) -> None:
         self._archive: Archive[int, ListedMarket] = Archive(engine, partial(read_settled, chain_id))
         read = partial(read_venue, chain_id, self._archive)

@@ -35,7 +35,8 @@ _SEARCH_STEP_BLOCKS = 5_000
 
 @dataclass(frozen=True, slots=True)
 class ChainFacts:
-    """All read in one batch at the newest block. `market` is None for an id that was never listed."""
+    """What the chain says of a bet, read in one batch at the newest block. `market` is None for an id that was never
+    listed."""
 
     block: int
     timestamp: int

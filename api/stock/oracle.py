@@ -39,7 +39,7 @@ STALE_AFTER_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What a market was last asked under; a difference means asking again."""
+    """The state a market was last asked under; a difference means asking again."""
 
     latest: Round | None
     past_strike: bool
@@ -49,7 +49,7 @@ class _Asked:
 
 
 class OracleWatch:
-    """`oracle` is what is known; its `version` grows with every change."""
+    """The oracle's readings, kept fresh: `oracle` is what is known; its `version` grows with every change."""
 
     def __init__(
         self,

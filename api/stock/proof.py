@@ -63,6 +63,8 @@ CHAIN_SECTIONS = ("safe",)
 
 @dataclass(frozen=True, slots=True)
 class SafeState:
+    """What the multi-signature wallet's own contract answers."""
+
     address: str
     threshold: int
     owners: int
@@ -70,7 +72,7 @@ class SafeState:
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """What is known; None or empty until it was read once. `version` grows with every change."""
+    """The facts of the proof page; None or empty until read once. `version` grows with every change."""
 
     betting: Betting | None = None
     totals: Totals | None = None
@@ -88,6 +90,8 @@ class Gathered:
 
 
 class Proof:
+    """The proof of the stock markets, gathered from the chain and the index."""
+
     def __init__(
         self,
         settings: Settings,

@@ -21,7 +21,8 @@ MAX_SWEEPS = 500
 
 @dataclass(frozen=True, slots=True)
 class Betting:
-    """Entries without the seed. `bets` and `distinct` leave the operator's wallets out; amounts in token units."""
+    """The sums over entries without the seed. `bets` and `distinct` leave the operator's wallets out; amounts in token
+    units."""
 
     distinct: int
     bets: int
@@ -32,7 +33,8 @@ class Betting:
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """Of all listed markets, amounts in token units. `pool`: both books, a finished batch counted as matched."""
+    """The sums over all listed markets, amounts in token units. `pool`: both books, a finished batch counted as
+    matched."""
 
     markets: int
     settled: int

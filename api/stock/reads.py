@@ -74,7 +74,8 @@ class _Page:
 
 
 class StockReads:
-    """`index` is None before deployment; then lists are empty and `deployed` is false."""
+    """The read endpoints of the stock markets. `index` is None before deployment; then lists are empty and `deployed`
+    is false."""
 
     def __init__(
         self,

@@ -73,7 +73,7 @@ class _Visit:
 
 
 class Relay:
-    """`contracts` is None before deployment."""
+    """The relay of signed bets to the chain. `contracts` is None before deployment."""
 
     def __init__(
         self,

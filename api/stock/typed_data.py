@@ -26,7 +26,7 @@ NOBODY = "0x" + "00" * 20
 
 
 class TypedData:
-    """`index` and `contracts` are None before deployment."""
+    """What a wallet is given to sign for a bet. `index` and `contracts` are None before deployment."""
 
     def __init__(
         self,

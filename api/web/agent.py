@@ -21,6 +21,8 @@ Json = Mapping[str, Any]
 
 
 class AgentPages:
+    """The pages of the agent markets."""
+
     def __init__(self, pages: Pages, held: HeldPages, reads: Reads) -> None:
         self._pages = pages
         self._held = held

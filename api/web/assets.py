@@ -24,7 +24,8 @@ _TYPES = {
 
 @dataclass(frozen=True, slots=True)
 class Assets:
-    """`urls`: from a file's own name to the address it is served at; `files`: from that address' last part to it."""
+    """The files pages load. `urls`: from a file's own name to the address it is served at; `files`: from that address'
+    last part to it."""
 
     urls: Mapping[str, str]
     files: Mapping[str, Rendered]

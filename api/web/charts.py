@@ -22,7 +22,8 @@ Point = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class ChartLine:
-    """`step`: holds its value until the next point, as a reading in effect does. `tone`: a class of the stylesheet."""
+    """A line through points. `step`: holds its value until the next point, as a reading in effect does. `tone`: a class
+    of the stylesheet."""
 
     points: Sequence[Point]
     tone: Literal["main", "up", "down", "quiet"] = "main"
@@ -50,7 +51,8 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """`said`: one sentence for whoever cannot see it. `floor`: the lowest value the scale must show."""
+    """Lines, marks and levels on one scale. `said`: one sentence for whoever cannot see it. `floor`: the lowest value
+    the scale must show."""
 
     title: str
     said: str

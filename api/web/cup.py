@@ -42,6 +42,8 @@ class Pocket:
 
 
 class CupPages:
+    """The pages of the cup."""
+
     def __init__(self, pages: Pages, held: HeldPages, desk: Desk) -> None:
         self._pages = pages
         self._held = held

@@ -22,6 +22,8 @@ LINE = 120
 
 
 class Guide:
+    """The guide for agents, in plain text."""
+
     def __init__(self, pages: Pages, settings: Settings, base: Deployment, stock: Deployment) -> None:
         self._body = pages.render(
             "agents.txt",

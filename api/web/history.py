@@ -36,13 +36,16 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class MarketPast:
-    """Readings are (Unix seconds, answer of 8 decimals), oldest first; batches likewise, the seed's first."""
+    """A market's readings and batches. Readings are (Unix seconds, answer of 8 decimals), oldest first; batches
+    likewise, the seed's first."""
 
     readings: tuple[tuple[int, int], ...] = ()
     batches: tuple[Batch, ...] = ()
 
 
 class ChartHistory:
+    """The pasts of stock markets that charts are drawn from, read again when their stamp differs."""
+
     def __init__(self, engine: AsyncEngine, chain_id: int) -> None:
         self._engine = engine
         self._chain_id = chain_id

@@ -22,7 +22,7 @@ CLOSED_SHOWN = 6
 
 
 class HomePage:
-    """`stock`, with its `proof`, and `agent` are None where that surface is not served."""
+    """The first page. `stock`, with its `proof`, and `agent` are None where that surface is not served."""
 
     def __init__(
         self, pages: Pages, held: HeldPages, stock: StockReads | None, proof: Proof | None, agent: Reads | None

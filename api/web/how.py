@@ -63,6 +63,8 @@ class ExamplePayout:
 
 @dataclass(frozen=True, slots=True)
 class WorkedExample:
+    """A market played through: its entries, and what each is paid."""
+
     steps: tuple[ExampleStep, ...]
     paid: tuple[ExamplePayout, ...]
     pool: int
@@ -141,6 +143,8 @@ def example_chart(example: WorkedExample) -> Chart:
 
 
 class HowPage:
+    """The page that explains the mechanism with a worked example."""
+
     def __init__(self, pages: Pages, held: HeldPages) -> None:
         self._pages = pages
         self._held = held

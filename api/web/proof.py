@@ -78,6 +78,8 @@ POWERS = (
 
 
 class ProofPage:
+    """The page that shows the proof of the stock markets."""
+
     def __init__(self, pages: Pages, held: HeldPages, proof: Proof, base: Deployment) -> None:
         self._pages = pages
         self._held = held

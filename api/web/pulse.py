@@ -28,7 +28,7 @@ HEADERS = {
 
 
 class Pulse:
-    """`stamps`: for each kind of page, what changes when its content may have."""
+    """What open pages watch: `stamps` is, for each kind of page, what changes when its content may have."""
 
     def __init__(
         self,

@@ -28,6 +28,8 @@ ADDRESS = re.compile(r"0[xX][0-9a-fA-F]{40}")
 
 
 class StockPages:
+    """The pages of the stock markets."""
+
     def __init__(
         self,
         pages: Pages,

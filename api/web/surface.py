@@ -133,7 +133,7 @@ def _error_body(problem: Problem, _request_id: str) -> dict[str, Any]:
 
 
 class _Errors:
-    """Errors as a page; as JSON under /api, where programs ask."""
+    """The wording of errors: a page; JSON under /api, where programs ask."""
 
     def __init__(self, pages: Pages) -> None:
         self._pages = pages

@@ -25,7 +25,7 @@ NAVIGATION = (
 
 
 class Pages:
-    """Templates by name. `chain` is what wallets are told of the stock chain; `explorers` by network."""
+    """The templates by name. `chain` is what wallets are told of the stock chain; `explorers` by network."""
 
     def __init__(self, assets: Assets, chain: Mapping[str, Any], explorers: Mapping[str, str | None]) -> None:
         self._explorers = explorers

@@ -205,7 +205,8 @@ class Rule(StrEnum):
 
 
 class Unlistable(ValueError):
-    """A market that may not be listed: the rule it breaks, and the numbers of the contract's error in its order."""
+    """The refusal of a market that may not be listed: the rule it breaks, and the numbers of the contract's error in
+    its order."""
 
     def __init__(self, rule: Rule, sentence: str, *numbers: int) -> None:
         super().__init__(f"{sentence} ({rule.value})")

@@ -27,6 +27,8 @@ _LAST_SECOND = 253_402_300_799  # of the year 9999
 
 @dataclass(frozen=True, slots=True)
 class OutcomeWords:
+    """An outcome of a market in words."""
+
     key: str
     label: str
     short_label: str

@@ -69,6 +69,8 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Function:
+    """A function of a contract, which encodes calls and decodes results."""
+
     name: str
     inputs: tuple[Parameter, ...]
     outputs: tuple[Parameter, ...]
@@ -109,6 +111,8 @@ class Function:
 
 @dataclass(frozen=True, slots=True)
 class Event:
+    """An event of a contract, which decodes its logs."""
+
     name: str
     inputs: tuple[Parameter, ...]
     signature: str = field(init=False)
@@ -131,6 +135,8 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class CustomError:
+    """An error of a contract, which decodes revert data."""
+
     name: str
     inputs: tuple[Parameter, ...]
     signature: str = field(init=False)

@@ -8,10 +8,8 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class CircuitBreaker:
-    """closed -> (threshold failures in a row) open -> (rest over) half-open: one probe -> closed, or open for longer.
-
-    `clock` returns monotonic seconds.
-    """
+    """A breaker that spares whoever keeps failing: closed -> (threshold failures in a row) open -> (rest over)
+    half-open: one probe -> closed, or open for longer. `clock` returns monotonic seconds."""
 
     clock: Callable[[], float]
     threshold: int = 3

@@ -18,7 +18,7 @@ Topics = Sequence[str | Sequence[str] | None]
 
 
 class ChainClient:
-    """Typed helpers over one RpcClient, which it neither opens nor closes."""
+    """The questions asked of a chain, typed, over one RpcClient, which it neither opens nor closes."""
 
     def __init__(self, rpc: RpcClient) -> None:
         self.rpc = rpc

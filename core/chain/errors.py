@@ -14,6 +14,8 @@ from core.errors import VpmError
 
 
 class RpcErrorKind(StrEnum):
+    """What a node's refusal means, whatever words the node has for it."""
+
     # The transaction, or its sender
     NONCE_TOO_LOW = "nonce_too_low"  # the nonce is mined: this transaction or another of the same key
     NONCE_TOO_HIGH = "nonce_too_high"  # a gap before it; some nodes refuse rather than queue

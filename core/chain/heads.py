@@ -23,7 +23,8 @@ HEARTBEAT_SECONDS = 10.0
 
 
 class Heads:
-    """`await heads.news()` returns when there may be a new head: at once, and True, for what a node told meanwhile."""
+    """The wait for new heads: `await heads.news()` returns when there may be one: at once, and True, for what a node
+    told meanwhile."""
 
     def __init__(self, ws_urls: Sequence[str], poll_seconds: float) -> None:
         self.subscribed = False

@@ -30,7 +30,9 @@ Request = tuple[str, Sequence[Any]]  # method, params
 
 
 class RpcClient:
-    """Use as `async with RpcClient(urls, chain_id=8453) as rpc`, or call `start()` and `close()`.
+    """A JSON-RPC client of one chain over several URLs, which fail over in order.
+
+    Use as `async with RpcClient(urls, chain_id=8453) as rpc`, or call `start()` and `close()`.
 
     urls: in order of preference. chain_id: what every URL must serve; None skips the check (tools only).
     timeout_seconds: for one attempt at one URL. rounds: how often a read goes through all URLs before it fails.
@@ -325,7 +327,8 @@ class RpcClient:
 
 
 class _Allowed:
-    """Iterates over endpoints, asking each breaker only when its turn comes, so an unused probe is never taken."""
+    """The endpoints that may be asked now. Each breaker is asked only when its turn comes, so an unused probe is never
+    taken."""
 
     def __init__(self, endpoints: Sequence[Endpoint]) -> None:
         self._rest = iter(endpoints)

@@ -14,6 +14,8 @@ ADDRESS = r"^0x[0-9a-fA-F]{40}$"
 
 
 class KeeperSettings(SettingsBase):
+    """How the keeper looks and what it lists, pays and posts."""
+
     # How often the jobs look
     settle_every_seconds: Seconds = Field(
         default=10.0, alias="VPM_KEEPER_SETTLE_EVERY_SECONDS", description="a number of seconds above 0"

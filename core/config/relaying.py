@@ -15,6 +15,8 @@ Ether = Annotated[Decimal, Field(gt=0, le=1_000_000, decimal_places=18)]
 
 
 class RelayerSettings(SettingsBase):
+    """What the relayer pays at most and how patient it is."""
+
     # The most ever offered per gas: above it a lane waits. Stock chain and Base are priced apart.
     base_max_fee_gwei: Gwei = Field(
         default=Decimal(20), alias="VPM_RELAYER_BASE_MAX_FEE_GWEI", description="a number of gwei above 0"

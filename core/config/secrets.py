@@ -13,7 +13,7 @@ from core.config.values import PrivateKey
 
 
 class ApiSecrets(SettingsBase):
-    """What the API process holds. Neither can move money."""
+    """The API process's secrets. Neither can move money."""
 
     cron_secret: Annotated[SecretStr, Field(min_length=16)] | None = Field(
         default=None, alias="CRON_SECRET", description="at least 16 random characters, or leave it unset to refuse cron"

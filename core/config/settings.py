@@ -32,7 +32,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 
 @dataclass(frozen=True, slots=True)
 class ChainSettings:
-    """How to reach and follow one chain; what is deployed on it is in `deployment_file`."""
+    """One chain's settings: how to reach and follow it; what is deployed on it is in `deployment_file`."""
 
     name: ChainName
     rpc_urls: tuple[str, ...] = field(repr=False)
@@ -43,6 +43,8 @@ class ChainSettings:
 
 
 class Settings(SettingsBase):
+    """The settings every process reads."""
+
     # Database
     database_url: DatabaseUrl = Field(
         alias="DATABASE_URL",

@@ -62,7 +62,7 @@ class Safe(Part):
 
 
 class Deployment(Part):
-    """Everything the service knows about one network."""
+    """A deployment file: everything the service knows about one network."""
 
     network: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")]
     name: Annotated[str, Field(min_length=1)]

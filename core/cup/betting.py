@@ -43,6 +43,8 @@ class RouletteBet:
 
 @dataclass(frozen=True, slots=True)
 class BetReceipt:
+    """The answer to a roulette bet."""
+
     round_no: int
     bet_key: str
     stake_cents: int
@@ -52,7 +54,7 @@ class BetReceipt:
 
 @dataclass(frozen=True, slots=True)
 class PlacedBet:
-    """One of a wallet's own, as the round's view shows it."""
+    """A wallet's own bet, as the round's view shows it."""
 
     bet_key: str
     stake_cents: int

@@ -22,6 +22,8 @@ _WEEK: Final = re.compile(r"([0-9]{4})-W([0-9]{2})")
 
 @dataclass(frozen=True, slots=True)
 class BoardRow:
+    """A wallet on a board, with its score."""
+
     wallet: str
     score_cents: int
     is_agent: bool
@@ -33,7 +35,7 @@ Place = tuple[int, datetime, str]
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """Every so many rows of the board, the place and its rank: to know a rank, count from the fence before it."""
+    """A place of the board and its rank, kept every so many rows: to know a rank, count from the fence before it."""
 
     place: Place
     rank: int
@@ -41,6 +43,8 @@ class Fence:
 
 @dataclass(frozen=True, slots=True)
 class Board:
+    """The best wallets of a period, and the fences by which any rank is found."""
+
     entries: tuple[BoardRow, ...]
     total: int
     fences: tuple[Fence, ...] = ()

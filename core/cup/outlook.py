@@ -17,6 +17,8 @@ a quote names no wallet."""
 
 @dataclass(frozen=True, slots=True)
 class Warning:
+    """A reason to think again before a bet."""
+
     code: Code
     message: str
 

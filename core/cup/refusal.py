@@ -7,7 +7,8 @@ from typing import Any
 
 
 class Refusal(Exception):
-    """`message` is a sentence a person or an agent can act on; `extra` joins the error body."""
+    """The refusal of a request: `message` is a sentence a person or an agent can act on; `extra` joins the error
+    body."""
 
     def __init__(self, status: int, code: str, message: str, extra: Mapping[str, Any] | None = None) -> None:
         super().__init__(message)

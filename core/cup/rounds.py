@@ -27,7 +27,7 @@ _COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class RouletteRound:
-    """`seed` is a secret until `settled_at`. `beacon_after`: Unix seconds of the chain's clock."""
+    """A round of roulette. `seed` is a secret until `settled_at`. `beacon_after`: Unix seconds of the chain's clock."""
 
     round_no: int
     seed: bytes

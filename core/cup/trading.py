@@ -30,8 +30,8 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class PaperReceipt:
-    """Of a trade, or (`trade_id` None) of what one would do. Balance, projection and pool are those afterwards; a
-    simulation leaves the balance as it is."""
+    """The receipt of a trade, or (`trade_id` None) of what one would do. Balance, projection and pool are those
+    afterwards; a simulation leaves the balance as it is."""
 
     trade_id: str | None
     market: PaperMarket

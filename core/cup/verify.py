@@ -112,6 +112,8 @@ def verify(raw: Iterable[bytes]) -> Verification:
 
 
 class _Check:
+    """The recomputation of an export, row by row."""
+
     def __init__(self, export: _Export, finding: Verification) -> None:
         self._export = export
         self._finding = finding

@@ -13,14 +13,16 @@ POSITIONS_SHOWN = 1000
 
 @dataclass(frozen=True, slots=True)
 class ClaimTerms:
+    """A wallet's balance, and whether it was made just now."""
+
     balance_cents: int
     minted: bool
 
 
 @dataclass(frozen=True, slots=True)
 class PaperPosition:
-    """`projected_cents`: what it would be paid if its side won with the book as it stands; once settled, what it was
-    paid."""
+    """A wallet's position in a paper market. `projected_cents`: what it would be paid if its side won with the book as
+    it stands; once settled, what it was paid."""
 
     market_id: str
     slug: str
@@ -35,6 +37,8 @@ class PaperPosition:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
+    """A wallet's money and positions."""
+
     balance_cents: int
     realized_cents: int
     open_count: int

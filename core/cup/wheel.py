@@ -21,6 +21,8 @@ MAX_ROUND_CENTS: Final = 2000 * 100
 
 @dataclass(frozen=True, slots=True)
 class WheelOutcome:
+    """An outcome and the pockets of the wheel that win it."""
+
     key: str
     label: str
     pockets: frozenset[int]
@@ -33,7 +35,7 @@ class WheelOutcome:
 
 @dataclass(frozen=True, slots=True)
 class WheelMarket:
-    """`outcomes` share the pockets out: every pocket is in exactly one."""
+    """A market on the wheel. `outcomes` share the pockets out: every pocket is in exactly one."""
 
     id: str
     question: str
@@ -152,6 +154,8 @@ class WheelStake:
 
 @dataclass(frozen=True, slots=True)
 class SettledBets:
+    """A bet and what it was paid."""
+
     stake: WheelStake
     status: str  # won, lost or refunded
     paid_cents: int

@@ -40,7 +40,7 @@ _SERVER_KEEPALIVE = (
 
 
 class Leadership:
-    """Takes part in the election for one role, for as long as `run` runs.
+    """A candidate in the election for one role, for as long as `run` runs.
 
     url: the primary database. role: for example "indexer:base"; processes of the same role and database compete.
     """

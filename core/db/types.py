@@ -23,7 +23,7 @@ BlockNumber = BigInteger
 
 
 class Uint256(TypeDecorator[int]):
-    """numeric(78,0) <-> int, refusing what a uint256 cannot hold."""
+    """A column of numeric(78,0) <-> int, refusing what a uint256 cannot hold."""
 
     impl = Numeric(78, 0)
     cache_ok = True
@@ -42,7 +42,7 @@ class Uint256(TypeDecorator[int]):
 
 
 class Int256(Uint256):
-    """numeric(78,0) <-> int for signed values such as oracle answers."""
+    """A column of numeric(78,0) <-> int for signed values such as oracle answers."""
 
     cache_ok = True
     _lowest = INT256_MIN
@@ -64,21 +64,21 @@ class _FixedBytes(TypeDecorator[bytes]):
 
 
 class Address(_FixedBytes):
-    """bytea of 20 bytes."""
+    """A column of 20 bytes."""
 
     cache_ok = True
     length = 20
 
 
 class Hash32(_FixedBytes):
-    """bytea of 32 bytes: block and transaction hashes, market ids, nonces of authorizations."""
+    """A column of 32 bytes: block and transaction hashes, market ids, nonces of authorizations."""
 
     cache_ok = True
     length = 32
 
 
 class UtcDateTime(TypeDecorator[datetime]):
-    """timestamptz <-> aware datetime in UTC; a naive one is refused."""
+    """A column of timestamptz <-> aware datetime in UTC; a naive one is refused."""
 
     impl = DateTime(timezone=True)
     cache_ok = True

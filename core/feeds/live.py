@@ -54,6 +54,8 @@ TOKEN: Final = Abi([_function("decimals", "", "uint8"), _function("symbol", "", 
 
 @dataclass(frozen=True, slots=True)
 class TokenFacts:
+    """What a token says of itself."""
+
     address: str
     symbol: str
     decimals: int

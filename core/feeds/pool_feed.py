@@ -177,7 +177,7 @@ def measure(terms: PoolFeedTerms, pools: Sequence[PoolState], time: int) -> Pool
 
 
 class NotRecordedYet(LookupError):
-    """The reading that counts can still be recorded, so no older one stands in for it."""
+    """The refusal to name a reading that can still be recorded: no older one stands in for it."""
 
     def __init__(self, grid_time: int) -> None:
         super().__init__(f"the reading of {grid_time} is not recorded yet, and its pools can still tell it")

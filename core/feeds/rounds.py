@@ -76,7 +76,8 @@ class Spec:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """`preview` of a market: the status and the two readings, None where there is none and while not ready."""
+    """A market as the resolver previews it: the status and the two readings, None where there is none and while not
+    ready."""
 
     status: PreviewStatus
     strike: Round | None = None

@@ -22,7 +22,7 @@ DEFAULT_MNEMONIC = "test test test test test test test test test test test junk"
 
 @dataclass(frozen=True, slots=True)
 class AnvilOptions:
-    """What a local chain is made of.
+    """A local chain's options.
 
     block_time_seconds: interval mining, which is what holds under load. None with `mine_on_demand` mines only when
     asked (`evm_mine`); None without it mines a block per transaction, fit for light tests only.

@@ -30,7 +30,7 @@ class IntentConflict(VpmError):
 
 @dataclass(frozen=True, slots=True)
 class IntentRequest:
-    """What to send, once.
+    """A transaction to send, once.
 
     key: unique for ever; asking again with the same key changes nothing. group: which lanes may carry it. kind: a word
     for metrics and people. to: 0x address; data: call data. gas_limit: gas units; None estimates before signing.
@@ -125,6 +125,8 @@ class Enqueued:
 
 @dataclass(frozen=True, slots=True)
 class HistoryEntry:
+    """One change of an intent's state."""
+
     from_state: IntentState | None
     to_state: IntentState
     tx_hash: bytes | None

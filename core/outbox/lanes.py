@@ -33,7 +33,8 @@ class LaneStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LaneReport:
-    """One lane. `held` is True while some relayer's lease on it is valid. Balance in wei, None while unknown."""
+    """One lane as it stands. `held` is True while some relayer's lease on it is valid. Balance in wei, None while
+    unknown."""
 
     address: bytes
     status: LaneStatus

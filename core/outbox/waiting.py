@@ -24,7 +24,8 @@ _LOOK_AGAIN_SECONDS = 2.0
 
 
 class IntentWatch:
-    """`async with IntentWatch(database_url, pool) as watch`; safe for any number of concurrent waits."""
+    """The waits for intents to end: `async with IntentWatch(database_url, pool) as watch`; safe for any number at
+    once."""
 
     def __init__(self, url: str, pool: Pool) -> None:
         self._url = url

@@ -42,7 +42,7 @@ Setup = Callable[["Daemon"], AbstractAsyncContextManager[None]]
 
 
 class Daemon:
-    """What a daemon's setup is given: settings, the stop event, the health server, and `spawn`."""
+    """A daemon as its setup is given it: settings, the stop event, the health server, and `spawn`."""
 
     def __init__(self, name: str, settings: Settings, health: HealthServer) -> None:
         self.name = name

@@ -36,7 +36,8 @@ Check = Callable[[], Awaitable[tuple[bool, str]]]
 
 
 class HealthServer:
-    """`async with HealthServer(host, port) as server`; port 0 takes a free one, which `server.port` then names."""
+    """The server of a daemon's health and metrics: `async with HealthServer(host, port) as server`; port 0 takes a free
+    one, which `server.port` then names."""
 
     def __init__(self, host: str, port: int) -> None:
         self.host = host

@@ -39,7 +39,7 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What a market was created with; never changes."""
+    """The terms a market was created with; they never change."""
 
     market_id: int
     opener: bytes

@@ -45,7 +45,7 @@ finalized on chain, and only once it is finished."""
 
 
 class Diverged(ValueError):
-    """An event does not follow from the events before it."""
+    """The refusal of an event that does not follow from the events before it."""
 
 
 Event: TypeAlias = (

@@ -45,6 +45,8 @@ class BookView:
 
 @dataclass(frozen=True, slots=True)
 class MarketView:
+    """A market as `VestedMarkets` answers for it."""
+
     books: tuple[BookView, BookView]
     headroom: Pair
     vintage_block: int | None
@@ -63,7 +65,8 @@ class MarketView:
 
 @dataclass(frozen=True, slots=True)
 class PositionView:
-    """`accepted` is None and `refused` 0 until the position's vintage is finished; `entry_acc` likewise."""
+    """A position as `VestedMarkets` answers for it. `accepted` is None and `refused` 0 until the position's vintage is
+    finished; `entry_acc` likewise."""
 
     offered: int
     accepted: int | None

@@ -14,7 +14,7 @@ KEPT = 100
 
 @dataclass(slots=True)
 class Comparison:
-    """`compared` counts numbers, not rows."""
+    """What was compared, and what did not agree; `compared` counts numbers, not rows."""
 
     compared: int = 0
     mismatches: int = 0

@@ -45,7 +45,7 @@ OPENING = (ev.MarketOpened, ev.MarketRegistered, ev.MarketListed)
 
 
 class AgentFold:
-    """Markets touched by one run of logs, with all their outcomes; and the stakes that were paid."""
+    """The agent markets touched by one run of logs, with all their outcomes; and the stakes that were paid."""
 
     def __init__(self) -> None:
         self._markets: dict[bytes, Any] = {}

@@ -33,8 +33,8 @@ class Removal:
 
 
 class RowKind:
-    """One table's rows: `new(...)` makes one, `loaded(values)` one from the database; `values(row)` is it in order of
-    the columns, `write(rows)` what to store."""
+    """The rows of one table: `new(...)` makes one, `loaded(values)` one from the database; `values(row)` is it in order
+    of the columns, `write(rows)` what to store."""
 
     def __init__(self, table: Table) -> None:
         self.table = table

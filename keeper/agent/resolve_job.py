@@ -133,7 +133,7 @@ async def _crossing(run: JobRun, row: Any) -> int | None:
 
 
 class NotRecorded(Exception):
-    """A pool feed's reading of this time has to be recorded first."""
+    """The news that a pool feed's reading of this time has to be recorded first."""
 
     def __init__(self, grid_time: int) -> None:
         super().__init__(grid_time)

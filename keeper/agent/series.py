@@ -41,6 +41,8 @@ OVERLAP_SECONDS = 180
 
 
 class Series(StrEnum):
+    """The series of agent markets: what the next market of each asks, and when it ends."""
+
     TOUCH = "touch"
     DAY = "day"
     FAR = "far"
@@ -68,7 +70,7 @@ class Feed:
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """What a series has at most one market for, named by the moment that decides it in the end."""
+    """The place in a series that has at most one market, named by the moment that decides it in the end."""
 
     series: Series
     key: str  # of the feed: two feeds of one token have a market each

@@ -41,7 +41,8 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Settle:
-    """`resolveWith` or `voidWith`, with rounds; 0 for one that the contract finds or that plays no part."""
+    """The call that ends a market: `resolveWith` or `voidWith`, with rounds; 0 for one that the contract finds or that
+    plays no part."""
 
     function: str
     end_round: int
@@ -51,7 +52,8 @@ class Settle:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Nothing to do now; `unproven` as in a stock market: the read is one of two that must agree."""
+    """The answer that there is nothing to do now; `unproven` as in a stock market: the read is one of two that must
+    agree."""
 
     reason: str
     unproven: bool = False

@@ -13,11 +13,8 @@ BPS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What a feed's values may be. Values with 8 decimals.
-
-    max_move_bps: from the last round, unless two sources agree on the new value. agree_within_bps: the most two
-    sources may differ, in parts of the lower.
-    """
+    """The limits of what a feed may say. Values with 8 decimals. max_move_bps: from the last round, unless two sources
+    agree on the new value. agree_within_bps: the most two sources may differ, in parts of the lower."""
 
     lowest: int = 1
     highest: int = 10**15 * 10**8

@@ -21,7 +21,7 @@ class Why(StrEnum):
 
 
 class SampleRefused(Exception):
-    """No usable sample; `why` is a word for metrics, the message a sentence."""
+    """The refusal of a sample; `why` is a word for metrics, the message a sentence."""
 
     def __init__(self, why: Why, message: str) -> None:
         super().__init__(message)

@@ -53,7 +53,8 @@ class Settle:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Nothing to do now. `unproven` asks for the read to be repeated: it is one of two that must agree."""
+    """The answer that there is nothing to do now. `unproven` asks for the read to be repeated: it is one of two that
+    must agree."""
 
     reason: str
     unproven: bool = False

@@ -24,7 +24,7 @@ WALLET_WORDS = {OPENER: "opener", LISTER: "lister", PUBLISHER: "publisher", CRED
 
 
 class Holder(NamedTuple):
-    """Whom a deployment file names for a role."""
+    """The address a deployment file names for a role."""
 
     chain: str
     word: str

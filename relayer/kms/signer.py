@@ -42,7 +42,8 @@ class KeyServiceAway(VpmError):
 
 @dataclass(frozen=True, slots=True)
 class KmsPatience:
-    """at_once: requests under way for one key. seconds: in which one signature is asked for again."""
+    """How much is asked of a key service. at_once: requests under way for one key. seconds: in which one signature is
+    asked for again."""
 
     at_once: int = 8
     seconds: float = 10.0

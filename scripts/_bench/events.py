@@ -39,7 +39,7 @@ READY_SECONDS = 60.0
 
 
 class Reader(asyncio.Protocol):
-    """Counts messages and says when one has come."""
+    """One stream's reader, which counts messages and says when one has come."""
 
     def __init__(self, crowd: ReaderCrowd) -> None:
         self._crowd = crowd

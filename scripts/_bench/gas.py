@@ -29,6 +29,8 @@ UNLIMITED_GAS = 2**63 - 1  # of a whole test; each call in it is a transaction o
 
 @dataclass(frozen=True)
 class Row:
+    """A row of the gas table: what is measured, the best figure known elsewhere, and the limit."""
+
     what: str  # as the test names it
     known_best: str
     limit: int

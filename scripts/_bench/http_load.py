@@ -11,7 +11,7 @@ from typing import cast
 
 @dataclass(frozen=True)
 class LoadResult:
-    """What was measured; latencies in milliseconds."""
+    """What was measured under load; latencies in milliseconds."""
 
     requests: int
     seconds: float
@@ -26,7 +26,7 @@ class LoadResult:
 
 
 class _Client(asyncio.Protocol):
-    """Sends the same request again as soon as it is answered."""
+    """A connection that sends the same request again as soon as it is answered."""
 
     def __init__(self, request: bytes, run: _Run) -> None:
         self._request = request

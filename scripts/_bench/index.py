@@ -66,6 +66,8 @@ TARGET_P99_MS = 300.0
 
 @dataclass(frozen=True)
 class IndexRun:
+    """One indexing of a history: how many events, in what time and memory."""
+
     events: int
     seconds: float
     peak_bytes: int

@@ -62,6 +62,8 @@ async def index(rpc_url: str, database_url: str, sources: Sources = STOCK) -> tu
 
 
 class BareLog(msgspec.Struct, rename="camel", gc=False):
+    """A log with what a reader cannot do without."""
+
     topics: tuple[str, ...]
     data: str
     block_number: str
@@ -70,6 +72,8 @@ class BareLog(msgspec.Struct, rename="camel", gc=False):
 
 
 class BareAnswer(msgspec.Struct, gc=False):
+    """An answer to `eth_getLogs` with such logs."""
+
     result: list[BareLog]
 
 

@@ -40,7 +40,7 @@ Record = tuple[bytes, bytes]  # joined topics, data
 
 @dataclass(frozen=True)
 class Elsewhere:
-    """Records that another stand-in logs, called by the one that is at it."""
+    """The records that another stand-in logs, called by the one that is at it."""
 
     address: str
     records: list[Record]
@@ -127,7 +127,7 @@ class LoadVenue:
 
 @dataclass
 class OpenMarket:
-    """One that takes stakes until block `last`."""
+    """A market that takes stakes until block `last`."""
 
     index: int
     last: int

@@ -71,7 +71,7 @@ class CountingProxy:
 
 @dataclass(frozen=True)
 class Rates:
-    """Calls and units a second, by daemon; units of subscriptions apart."""
+    """The calls and units a second, by daemon; units of subscriptions apart."""
 
     calls: dict[str, float]
     units: dict[str, float]

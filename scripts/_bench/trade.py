@@ -49,7 +49,7 @@ GWEI = 10**9
 
 @dataclass
 class Laps:
-    """Milliseconds of each step, by what was timed."""
+    """The milliseconds of each step, by what was timed."""
 
     trade: list[float] = field(default_factory=list)
     bare: list[float] = field(default_factory=list)
@@ -60,6 +60,8 @@ class Laps:
 
 
 class TradeBench:
+    """The paid trades that are timed, and the wallets that make them."""
+
     def __init__(self, service: AgentService, session: aiohttp.ClientSession) -> None:
         self._service = service
         self._buyer = Buyer(session, service)

@@ -98,7 +98,7 @@ class Trader(ABC):
 
 
 class OfficialTrader(Trader):
-    """Pays with the official x402 client: transfer form, random nonce."""
+    """A wallet that pays with the official x402 client: transfer form, random nonce."""
 
     def __init__(self, base_url: str, wallet: wallets.Wallet) -> None:
         client = x402ClientSync()
@@ -111,7 +111,8 @@ class OfficialTrader(Trader):
 
 
 class BoundTrader(Trader):
-    """Pays in the receive form: only the settlement wallet can take the payment, and only for this bet."""
+    """A wallet that pays in the receive form: only the settlement wallet can take the payment, and only for this
+    bet."""
 
     def __init__(self, base_url: str, wallet: wallets.Wallet) -> None:
         super().__init__(base_url, wallet, requests.Session())

@@ -32,7 +32,7 @@ ROLES = {
 
 @dataclass(frozen=True)
 class Holders:
-    """Who gets which power from the deployment on."""
+    """The holders of powers from the deployment on."""
 
     listers: Sequence[str]
     relayers: Sequence[str]
@@ -64,7 +64,7 @@ class Holders:
 
 @dataclass(frozen=True)
 class FeedNumbers:
-    """What every feed of one deployment is to be allowed with."""
+    """The numbers every feed of one deployment is to be allowed with."""
 
     max_lag_seconds: int
     memory_seconds: int

@@ -35,6 +35,8 @@ def deployment_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @dataclass(frozen=True)
 class Plan:
+    """A deployment before it is confirmed: the session, what is known, and where the result goes."""
+
     session: DeploySession
     facts: Deployment
     out: Path

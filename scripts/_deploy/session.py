@@ -20,7 +20,7 @@ LOCAL_CLIENTS = ("anvil", "hardhat", "test")
 
 
 class ScriptRefused(click.ClickException):
-    """The script will not do this; the message says why and what to do instead."""
+    """The refusal of a script to go on; the message says why and what to do instead."""
 
 
 @dataclass(frozen=True)

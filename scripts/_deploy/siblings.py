@@ -16,7 +16,8 @@ from scripts._deploy.record import Deployed
 
 
 class AddressMoved(Exception):
-    """A contract landed on another address than its siblings were given; nothing of this run may be used."""
+    """The news that a contract landed on another address than its siblings were given; nothing of this run may be
+    used."""
 
 
 def create_address(deployer: str, nonce: int) -> str:
@@ -25,7 +26,7 @@ def create_address(deployer: str, nonce: int) -> str:
 
 
 class Siblings:
-    """Deploys contracts in the order of `names`, each at the address that `self[name]` promised."""
+    """Contracts deployed in the order of `names`, each at the address that `self[name]` promised."""
 
     def __init__(self, sender: Any, project: Any, names: Sequence[str]) -> None:
         self._sender = sender

@@ -26,7 +26,7 @@ OWNED = ("MarketLister", "SettlementWallet", "AgentLister", "Pauser")
 
 @dataclass(frozen=True)
 class Finding:
-    """A fact. `open`: it is not so yet, and the sentence says who does what next."""
+    """A fact about the wiring. `open`: it is not so yet, and the sentence says who does what next."""
 
     ok: bool
     what: str

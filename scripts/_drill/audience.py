@@ -28,7 +28,8 @@ PAUSE_SECONDS = 2.0
 
 
 class Audience:
-    """`async with Audience(load)`: it asks for as long as the load goes on."""
+    """A wallet that listens during a drill, by webhook and by stream: `async with Audience(load)`, for as long as the
+    load goes on."""
 
     def __init__(self, load: Load) -> None:
         self._load = load

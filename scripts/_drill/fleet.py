@@ -68,11 +68,13 @@ class FleetSize:
 
 
 class DidNotHappen(Exception):
-    """What a drill waited for did not come in time; the sentence says what."""
+    """What a drill waited for and did not get in time; the sentence says what."""
 
 
 @dataclass
 class Fleet:
+    """A running stack whose every process a drill can end, stop and start."""
+
     folder: Path
     genesis: State
     size: FleetSize

@@ -12,7 +12,7 @@ CHAIN_IDS = {"base": 8453, "stock": 4663}
 
 
 class NotLocal(Exception):
-    """One sentence that says why no drill is run there."""
+    """The refusal to drill here: one sentence that says why."""
 
 
 def require_local(name: str, url: str, deployment: Deployment) -> None:

@@ -40,6 +40,8 @@ MIN_LEFT_SECONDS = 30  # a market that stops taking stakes sooner might do so be
 
 
 class LoadReport(StrEnum):
+    """What the load knows of a bet."""
+
     WAITING = "waiting"
     TAKEN = "taken"  # confirmed, or a receipt
     REFUSED = "refused"  # a definite no: it never happened and never will
@@ -63,7 +65,7 @@ class Promise:
 
 @dataclass
 class Load:
-    """`async with Load(fleet, pace)`: one bet on each surface every `pace` seconds."""
+    """The load under a drill: `async with Load(fleet, pace)` makes one bet on each surface every `pace` seconds."""
 
     fleet: Fleet
     pace: float = 2.0

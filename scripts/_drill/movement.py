@@ -93,7 +93,7 @@ _COUNTS = {"counter": "total", "histogram": "count", "summary": "count"}
 
 @dataclass(frozen=True)
 class MovementVerdict:
-    """Exposed names: never exposed by a daemon that declares them, and those that did not move."""
+    """The exposed names: never exposed by a daemon that declares them, and those that did not move."""
 
     metrics: int
     moved: int

@@ -13,6 +13,8 @@ from aiohttp import web
 
 
 class Mood(StrEnum):
+    """How a proxy behaves."""
+
     FAITHFUL = "faithful"
     GONE = "gone"  # the connection is closed without an answer
     SILENT = "silent"  # no answer at all
@@ -21,7 +23,8 @@ class Mood(StrEnum):
 
 
 class MoodyProxy:
-    """`async with Proxy(target) as proxy`: `proxy.url` serves what `target` does, as `proxy.mood` lets it."""
+    """A proxy before a node that can be made to fail: `async with MoodyProxy(target) as proxy`; `proxy.url` serves what
+    `target` does, as `proxy.mood` lets it."""
 
     def __init__(self, target: str, seed: int = 7) -> None:
         self.target = target

@@ -93,7 +93,7 @@ class LocalPool:
 
 @dataclass(frozen=True)
 class AgentPools:
-    """All of them, and the exchange they are on. `weth` prices ether in USDC, the others their token in ether."""
+    """All local pools, and the exchange they are on. `weth` prices ether in USDC, the others their token in ether."""
 
     exchange: Exchange
     tokens: Mapping[str, str]  # symbol: address

@@ -26,6 +26,8 @@ FIRST_PRICES = {"NVDA": 187_40000000, "TSLA": 402_15000000, "AAPL": 271_30000000
 
 @dataclass(frozen=True)
 class StockFeed:
+    """A feed of the local chain and the tokenized stock it is of."""
+
     ticker: str
     feed: str
     stock_token: str

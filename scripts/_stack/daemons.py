@@ -27,6 +27,8 @@ CUP_WINDOW = ("2026-01-01T00:00:00Z", "2036-01-01T00:00:00Z")  # the local tourn
 
 @dataclass(frozen=True)
 class StackDaemon:
+    """A daemon of the stack: its package, and the variable with its metrics port."""
+
     package: str
     metrics_variable: str
 

@@ -18,6 +18,8 @@ class StackError(Exception):
 
 @dataclass(frozen=True)
 class Options:
+    """The options of `vpm up`."""
+
     port: int
     state: Path
     ready_file: Path | None

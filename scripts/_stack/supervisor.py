@@ -50,6 +50,8 @@ class _Running:
 
 
 class Supervisor:
+    """The parts of a stack that run, started in order and stopped together when one ends."""
+
     def __init__(self, log_dir: Path) -> None:
         self._log_dir = log_dir
         self._running: list[_Running] = []

@@ -111,7 +111,7 @@ class Actor:
 
 
 class PoolKey(NamedTuple):
-    """Which pool of the factory: its tokens in order, and its fee."""
+    """The key of a pool in the factory: its tokens in order, and its fee."""
 
     token0: str
     token1: str

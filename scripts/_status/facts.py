@@ -96,7 +96,7 @@ _SECTIONS: tuple[tuple[str, LiteralString, str], ...] = (
 
 @dataclass(frozen=True)
 class StatusFacts:
-    """Rows by section; `metrics` are the samples scraped, by endpoint."""
+    """What a status is told from: rows by section; `metrics` are the samples scraped, by endpoint."""
 
     sections: Mapping[str, list[Row]]
     metrics: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)

@@ -53,7 +53,7 @@ OWN = {
 
 
 class InUse(Exception):
-    """An indexer follows the chain."""
+    """The refusal to reindex while an indexer follows the chain."""
 
 
 def forget(url: str, chain: str, chain_id: int) -> dict[str, int]:

@@ -16,6 +16,8 @@ _OURS = re.compile(r"\bvpm_[a-z0-9_]+")
 
 @dataclass(frozen=True, slots=True)
 class Alert:
+    """An alert rule of Prometheus."""
+
     name: str
     expr: str
     severity: str

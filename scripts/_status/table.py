@@ -35,7 +35,7 @@ print(json.dumps([[name, one._type, list(one._labelnames), one._documentation] f
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """`name` is as declared; a counter is exposed with `_total` after it."""
+    """A metric as documentation shows it: `name` is as declared; a counter is exposed with `_total` after it."""
 
     name: str
     kind: str

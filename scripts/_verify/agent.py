@@ -42,7 +42,7 @@ CENT_DECIMALS = 4
 
 @dataclass
 class AgentMarket:
-    """Everything logs say of one market up to the pinned block."""
+    """A market as logs tell it, up to the pinned block."""
 
     key: bytes
     listing: SeenLog

@@ -31,7 +31,7 @@ class SeenLog:
 
 @dataclass
 class PinnedChain:
-    """`head` is the block everything is read at."""
+    """A chain read at one block, `head`."""
 
     client: ChainClient
     deployment: Deployment

@@ -13,6 +13,8 @@ from core.money import decimal_text, units_from_decimal
 
 
 class ClaimVerdict(StrEnum):
+    """What came of checking a claim."""
+
     HOLDS = "holds"
     FAILS = "does not hold"
     UNKNOWN = "cannot be told"
@@ -20,7 +22,8 @@ class ClaimVerdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """`what` is a sentence or a field's name; `shown_by` the call, log or arithmetic anybody can repeat."""
+    """One checked statement: `what` is a sentence or a field's name; `shown_by` the call, log or arithmetic anybody can
+    repeat."""
 
     what: str
     verdict: ClaimVerdict
@@ -29,12 +32,13 @@ class Claim:
 
 
 class NotCheckable(Exception):
-    """The question cannot be asked at all; one sentence."""
+    """The refusal of a question that cannot be asked at all; one sentence."""
 
 
 @dataclass
 class Findings:
-    """Claims in the order they were checked. Each method takes the document's word as it came, wrong types included."""
+    """The claims in the order they were checked. Each method takes the document's word as it came, wrong types
+    included."""
 
     claims: list[Claim] = field(default_factory=list)
 

@@ -110,7 +110,7 @@ def _whole(answer: Any) -> int:
 
 
 class _Venue:
-    """Sums over all markets, from the settler's logs."""
+    """The sums over all markets, from the settler's logs."""
 
     def __init__(self, logs: list[SeenLog]) -> None:
         self._of: dict[int, list[SeenLog]] = {}

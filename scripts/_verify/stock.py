@@ -24,7 +24,7 @@ STATUS_BY_WINNER = {None: StockMarketStatus.OPEN, UP: StockMarketStatus.UP, DOWN
 
 @dataclass
 class StockMarket:
-    """Everything logs say of one market up to `at`. `now` is what contracts saw in that block."""
+    """A market as logs tell it, up to `at`. `now` is what contracts saw in that block."""
 
     id: int
     at: int

@@ -20,6 +20,8 @@ MAX_BYTES = 50_000_000
 
 
 class SubjectKind(StrEnum):
+    """The kinds of documents that can be verified."""
+
     RECEIPT = "trade receipt"
     CHALLENGE = "payment challenge"
     TRADE_PROOF = "trade proof"
@@ -41,6 +43,8 @@ class SubjectKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Subject:
+    """The document to verify."""
+
     kind: SubjectKind
     body: Any
     name: str

@@ -25,11 +25,13 @@ CANNOT_ASK = 69
 
 
 class Unreachable(Exception):
-    """The database gave no usable answer; the message says which and why."""
+    """The failure of the database to give a usable answer; the message says which and why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Advisory:
+    """A known weakness of a package that is used."""
+
     purl: str
     id: str
     summary: str

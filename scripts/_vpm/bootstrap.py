@@ -36,7 +36,7 @@ FOUNDRY = ("anvil", "forge", "cast")
 
 
 class SetupError(Exception):
-    """One sentence for the person at the keyboard."""
+    """The failure of a setup: one sentence for the person at the keyboard."""
 
 
 def launch(argv: list[str]) -> int:
@@ -226,7 +226,7 @@ def _activation() -> None:
 
 
 class _Stamp:
-    """Remembers what a step was made from."""
+    """The note of what a step was made from."""
 
     def __init__(self, name: str, *parts: bytes) -> None:
         self._path = ENV / f"{name}.stamp"

@@ -38,6 +38,8 @@ unsteady: list[str] = []  # tests of this run that failed beside others and pass
 
 @dataclass(frozen=True)
 class Stage:
+    """A stage of `vpm test`."""
+
     name: str
     what: str
     run: Callable[[Sequence[str]], int]

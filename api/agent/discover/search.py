@@ -43,7 +43,7 @@ class _Body(BaseModel):
 
 
 class DiscoverMatch(_Body):
-    """`reason` says why it is here: `cashtag $SYM`, `shares word, word`, or `browse`."""
+    """A market that was found: `reason` says why it is here: `cashtag $SYM`, `shares word, word`, or `browse`."""
 
     market: AgentMarketRef
     match_kind: Literal["exact", "related"]
@@ -54,7 +54,8 @@ class DiscoverMatch(_Body):
 
 
 class DiscoverBody(_Body):
-    """`reason` is there only when `silent` is true: `scam`, `greeting`, `settled_fact` or `no_claim`."""
+    """The markets a text is about. `reason` is there only when `silent` is true: `scam`, `greeting`, `settled_fact` or
+    `no_claim`."""
 
     meta: ChainMeta
     query: str | None
@@ -67,6 +68,8 @@ class DiscoverBody(_Body):
 
 
 class Discovery:
+    """The search for the open markets that a text is about."""
+
     def __init__(self, index: AgentIndex, links: Links) -> None:
         self._index = index
         self._links = links

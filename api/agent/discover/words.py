@@ -43,7 +43,8 @@ _MENTION: Final = re.compile(r"(?<!\w)@\w+")
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """`cashtags` in upper case and in order of appearance; `terms` holds their symbols too, in lower case."""
+    """The words of a text that searching goes by. `cashtags` in upper case and in order of appearance; `terms` holds
+    their symbols too, in lower case."""
 
     cashtags: tuple[str, ...]
     terms: frozenset[str]

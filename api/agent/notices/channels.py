@@ -49,7 +49,7 @@ _MANY_FILES = 65_536
 
 
 class EventChannels:
-    """`client` is None without an RPC URL."""
+    """Everything that tells wallets of their events: streams, replay, webhooks. `client` is None without an RPC URL."""
 
     def __init__(self, context: Context, links: Links, client: ChainClient | None) -> None:
         _raise_file_limit()

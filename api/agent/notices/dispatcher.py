@@ -60,7 +60,8 @@ MEASURE_SECONDS = 15.0
 
 
 class Dispatcher:
-    """`run` runs until it is cancelled. `retries`: seconds before each further attempt."""
+    """The delivery of events to webhooks; `run` runs until it is cancelled. `retries`: seconds before each further
+    attempt."""
 
     def __init__(
         self,

@@ -33,7 +33,7 @@ FORGET_DISABLED_AFTER_SECONDS = 30 * 86_400
 
 @dataclass(frozen=True, slots=True)
 class WebhookEndpoint:
-    """A webhook, or (with `trade_id`) a callback. `attempts`: failed ones of what it gets next."""
+    """A webhook's registration, or with `trade_id` a callback. `attempts`: failed ones of what it gets next."""
 
     id: str
     wallet: bytes
@@ -81,7 +81,7 @@ class AskedTest:
 
 
 class TooManyWebhooks(Exception):
-    """The wallet has as many as it may."""
+    """The refusal of one more webhook to a wallet that has as many as it may."""
 
 
 async def use_message(connection: Connection, wallet: bytes, digest: bytes) -> bool:

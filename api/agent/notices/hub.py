@@ -29,7 +29,7 @@ _Key = tuple[bytes, int, bytes | None, int]
 
 
 class Seat:
-    """One stream's place: `news` is set when its wallet may have new events, or the service stops."""
+    """One stream's place in the hub: `news` is set when its wallet may have new events, or the service stops."""
 
     __slots__ = ("news",)
 
@@ -38,7 +38,8 @@ class Seat:
 
 
 class EventHub:
-    """`run` must run beside the streams; when it ends, they end."""
+    """What the streams of this process share: the news, and each page of events read once. `run` must run beside the
+    streams; when it ends, they end."""
 
     def __init__(self, url: str, pool: Pool, links: Links) -> None:
         self.stopping = False

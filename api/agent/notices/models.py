@@ -71,7 +71,7 @@ class ResolvedQuery(BaseModel):
 
 
 class WebhookRequest(BaseModel):
-    """A registration. Unknown keys are refused."""
+    """A webhook's registration as a wallet asks for it. Unknown keys are refused."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
@@ -91,13 +91,14 @@ class WebhookRequest(BaseModel):
 
 
 class WebhookPath(BaseModel):
-    """Any text: what is no id is unknown."""
+    """The id in a webhook's path: any text, since what is no id is unknown."""
 
     id: str
 
 
 class AgentEvent(_Body):
-    """One event. `payload` has the keys documented for its type; a correction has `undone` and `corrects` in it."""
+    """One event of a wallet. `payload` has the keys documented for its type; a correction has `undone` and `corrects`
+    in it."""
 
     event_id: str
     seq: Annotated[int, Field(ge=0)] | None = Field(
@@ -114,7 +115,7 @@ class AgentEvent(_Body):
 
 
 class ReplayBody(_Answer):
-    """`lastSeq`: the wallet's newest event, null before the first."""
+    """A page of a wallet's events. `lastSeq`: the wallet's newest event, null before the first."""
 
     events: list[AgentEvent]
     next_seq: int | None
@@ -127,7 +128,7 @@ class ResolvedBody(_Answer):
 
 
 class AgentWebhookRegistration(_Body):
-    """`ref` names the webhook in public events; its id, which allows to delete it, never is in one."""
+    """A registered webhook. `ref` names it in public events; its id, which allows to delete it, never is in one."""
 
     id: str
     wallet: str

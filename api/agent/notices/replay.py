@@ -25,7 +25,7 @@ SECONDS = 5.0
 
 
 class Replay:
-    """Reads the primary: what a stream has shown is there, too."""
+    """The pages of a wallet's past events, read from the primary: what a stream has shown is there, too."""
 
     def __init__(self, pool: Pool, links: Links) -> None:
         self._pool = pool

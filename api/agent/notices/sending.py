@@ -39,11 +39,11 @@ class Sent:
 
 
 class TooManyThere(Exception):
-    """So many deliveries to this address are on their way that another has to wait."""
+    """The refusal of a delivery while too many are on their way to its address: it has to wait."""
 
 
 class DeliverySigner:
-    """Signs deliveries: by a webhook's secret, or, for a callback, by the attestation key."""
+    """The signer of deliveries: by a webhook's secret, or, for a callback, by the attestation key."""
 
     def __init__(self, attestation_key: str | None) -> None:
         self._account: LocalAccount | None = None if attestation_key is None else Account.from_key(attestation_key)
@@ -67,7 +67,8 @@ class DeliverySigner:
 
 
 class WebhookSender:
-    """Sends to any number of endpoints, a few at once to each address. `tls` is the default context but in tests."""
+    """The sender of deliveries to any number of endpoints, a few at once to each address. `tls` is the default context
+    but in tests."""
 
     def __init__(self, signer: DeliverySigner, *, allow_private: bool, tls: ssl.SSLContext | None = None) -> None:
         self._signer = signer

@@ -37,7 +37,8 @@ HEADERS = {
 
 
 class Events:
-    """`window_seconds`: how long a stream stays open; `heartbeat_seconds` is shorter in tests only."""
+    """The streams of events to wallets. `window_seconds`: how long a stream stays open; `heartbeat_seconds` is shorter
+    in tests only."""
 
     def __init__(
         self,

@@ -47,7 +47,7 @@ _REFUSED = tuple(
 
 
 class TargetRefused(Exception):
-    """We do not send there; `args[0]` is a sentence that says why without saying what a name resolved to."""
+    """The refusal to send to a URL; `args[0]` is a sentence that says why without saying what a name resolved to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,7 @@ async def resolve(url: URL, *, allow_private: bool) -> Target:
 
 
 class Pinned(AbstractResolver):
-    """Resolves every name to the address that was checked."""
+    """A resolver that knows one answer for every name: the address that was checked."""
 
     def __init__(self, target: Target) -> None:
         self._address = target.address

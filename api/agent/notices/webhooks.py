@@ -40,7 +40,8 @@ _ID = re.compile(r"wh_[0-9a-f]{32}")
 
 
 class Webhooks:
-    """`client` is None without an RPC URL: then only key holders, no contract wallets, can register."""
+    """The endpoints with which webhooks are registered, looked at, tested and removed. `client` is None without an RPC
+    URL: then only key holders, no contract wallets, can register."""
 
     def __init__(
         self, settings: Settings, pool: Pool, limits: RateLimits, client: ChainClient | None, links: Links

@@ -14,7 +14,7 @@ from core.agent.attestation import EXTENSION, OFFER, PAYLOAD_VERSION, RECEIPT, T
 
 
 class Attester:
-    """Signs; without a key it signs nothing, and bodies go out without the extension."""
+    """The signer of offers and receipts; without a key it signs nothing, and bodies go out without the extension."""
 
     def __init__(self, key: str | None, chain_id: int) -> None:
         self._account: LocalAccount | None = None if key is None else Account.from_key(key)

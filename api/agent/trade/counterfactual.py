@@ -15,6 +15,8 @@ _MAX_CALL_BYTES = 0x7000
 
 @dataclass(frozen=True, slots=True)
 class Counterfactual:
+    """A signature of a contract wallet that is not deployed yet, with the call that deploys it."""
+
     factory: bytes
     factory_call: bytes
     signature: bytes

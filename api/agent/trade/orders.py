@@ -48,6 +48,8 @@ class Order:
 
 
 class OrderDesk:
+    """What turns a request into the order its payer signs."""
+
     def __init__(self, pool: Pool, switch: Trading, *, clock: Callable[[], float] = time.time) -> None:
         self._pool = pool
         self._switch = switch

@@ -25,7 +25,7 @@ PRIMARY_TYPES = {Form.TRANSFER: TRANSFER, Form.RECEIVE: RECEIVE}
 
 
 class PaymentRejected(Exception):
-    """The header does not pay for this trade; the sentence goes into the next challenge's `error`."""
+    """The refusal of a header that does not pay for this trade; the sentence goes into the next challenge's `error`."""
 
 
 @dataclass(frozen=True, slots=True)

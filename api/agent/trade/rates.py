@@ -19,6 +19,8 @@ _TOO_MANY = "A wallet may trade 10 times a minute."
 
 
 class TradeRates:
+    """The limits on how often trades are asked for, by address, wallet and caller."""
+
     def __init__(self, limits: RateLimits, settings: Settings) -> None:
         self._limits = limits
         self._settings = settings

@@ -18,6 +18,8 @@ from api.agent.trade.orders import Order
 
 
 class Receipts:
+    """The answers to trades that were paid for or simulated."""
+
     def __init__(self, links: Links, attester: Attester) -> None:
         self._links = links
         self._attester = attester

@@ -62,8 +62,8 @@ class LandedBet:
 
 
 class PaymentSettling:
-    """`request_seconds`: the longest a call to the node may take within a request. `finality_blocks`: how deep a block
-    lies that nothing undoes, where the node does not say."""
+    """The way of a payment from the request to the chain. `request_seconds`: the longest a call to the node may take
+    within a request. `finality_blocks`: how deep a block lies that nothing undoes, where the node does not say."""
 
     def __init__(
         self,

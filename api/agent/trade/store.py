@@ -133,15 +133,15 @@ async def find_twin(connection: Connection, trade: Bet) -> bytes | None:
 
 
 class TwinInFlight(Exception):
-    """A trade like this one is still on its way; `args[0]` is the hash of its bet."""
+    """The refusal of a trade while one like it is still on its way; `args[0]` is the hash of its bet."""
 
 
 class LockTaken(Exception):
-    """The lock serves another trade, or is gone."""
+    """The refusal of a lock that serves another trade, or is gone."""
 
 
 class BroughtForAnother(Exception):
-    """The authorization was brought for another trade before."""
+    """The refusal of an authorization that was brought for another trade before."""
 
 
 async def brought_for(connection: Connection, wallet: bytes, nonce: bytes) -> bytes | None:

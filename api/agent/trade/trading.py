@@ -46,8 +46,8 @@ ANSWERS = counter("vpm_agent_trade_answers", "What POST /trade answered", ("answ
 
 
 class TradeDesk:
-    """Where trades are made. `contracts` is None before deployment, `client` and `balances` without an RPC URL.
-    `request_seconds`: the longest a call to the node may take within a request."""
+    """The place where trades are made. `contracts` is None before deployment, `client` and `balances` without an RPC
+    URL. `request_seconds`: the longest a call to the node may take within a request."""
 
     def __init__(
         self,

@@ -51,12 +51,12 @@ _Envelope = TypeVar("_Envelope", PaymentPayload, PaymentPayloadV1)
 
 
 class PaymentsDiffer(Exception):
-    """One request with two payments: which one is meant cannot be told."""
+    """The refusal of one request with two payments: which one is meant cannot be told."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seller:
-    """Who is paid, in what, and where."""
+    """The receiving side of a payment: who is paid, in what, and where."""
 
     pay_to: str
     token: Token

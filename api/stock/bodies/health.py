@@ -13,7 +13,7 @@ class CheckBody(Body):
 
 
 class HealthBody(Body):
-    """200 when every check holds, 503 otherwise."""
+    """The checks of the stock markets: 200 when every one holds, 503 otherwise."""
 
     ok: bool
     deployed: bool

@@ -115,7 +115,8 @@ class MarketsBody(Body):
 
 
 class ResolutionBody(Body):
-    """`strikeRound` and `finalRound` are null where no round was needed (an oracle that stayed paused, the timeout)."""
+    """How a market was resolved. `strikeRound` and `finalRound` are null where no round was needed (an oracle that
+    stayed paused, the timeout)."""
 
     outcome: Literal["UP", "DOWN", "FLAT", "VOID"]
     reason: Literal["flat", "stale", "paused", "timeout"] | None
@@ -135,7 +136,8 @@ class HeadBody(Body):
 
 
 class BookBody(Body):
-    """Integers: amounts in USDG units, `acc` in units promised per unit of principal, times 1e18."""
+    """One outcome's book in integers: amounts in USDG units, `acc` in units promised per unit of principal, times
+    1e18."""
 
     principal: Integer
     acc: Integer

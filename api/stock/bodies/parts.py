@@ -30,7 +30,8 @@ Stale = Annotated[
 
 
 class ErrorBody(BaseModel):
-    """Every error: a stable code and a sentence. Some carry more fields, such as `retryAfter` or `escapeKit`."""
+    """The body of every error: a stable code and a sentence. Some carry more fields, such as `retryAfter` or
+    `escapeKit`."""
 
     model_config = ConfigDict(extra="allow")
 

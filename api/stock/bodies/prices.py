@@ -20,7 +20,7 @@ class PriceReading(Body):
 
 
 class PricesBody(Body):
-    """Latest oracle reading of every ticker."""
+    """The latest oracle reading of every ticker."""
 
     status: Annotated[
         Literal["live", "stale-cache", "unavailable"],

@@ -80,7 +80,7 @@ class FeeSweepProof(Body):
 
 
 class BettorsProof(Body):
-    """`distinct` and `bets` leave the operator's own wallets out; their bets are `operatorBets`."""
+    """The wallets that bet: `distinct` and `bets` leave the operator's own out; their bets are `operatorBets`."""
 
     distinct: int
     excluded: list[Address]

@@ -66,7 +66,7 @@ class RelayRequest(BaseModel):
 
 
 class EscapeKit(Body):
-    """The call itself: anyone can send it, with or without this service, until the bet expires."""
+    """The call that places the bet: anyone can send it, with or without this service, until the bet expires."""
 
     to: Address
     data: Annotated[str, Field(pattern=r"^0x[0-9a-f]+$")]
@@ -75,8 +75,8 @@ class EscapeKit(Body):
 
 
 class RelayBody(Body):
-    """`ok` is false only for `reverted`. `pending`: it was sent and is not mined yet; sending the same body again asks
-    after it and never bets twice."""
+    """What became of a relayed bet. `ok` is false only for `reverted`. `pending`: it was sent and is not mined yet;
+    sending the same body again asks after it and never bets twice."""
 
     ok: bool
     tx_hash: Hash

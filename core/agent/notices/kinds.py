@@ -9,6 +9,8 @@ SOURCE_BYTES = 16
 
 
 class EventType(StrEnum):
+    """The types of events that wallets are told."""
+
     BET_SUBMITTED = "bet.settlement_submitted"
     BET_PLACED = "bet.placed"
     MARKET_RESOLVED = "market.resolved"

@@ -34,7 +34,7 @@ class MarketOpened(msgspec.Struct, frozen=True):
 
 
 class MarketSpec(msgspec.Struct, frozen=True):
-    """What the lister chose. kind 0 threshold, 1 range, 2 direction."""
+    """The lister's choices. kind 0 threshold, 1 range, 2 direction."""
 
     kind: int
     feed: bytes
@@ -79,7 +79,7 @@ class MarketRegistered(msgspec.Struct, frozen=True, gc=False):
 
 
 class Reading(msgspec.Struct, frozen=True, gc=False):
-    """One round of a feed. All zeros: it played no part."""
+    """A round of a feed. All zeros: it played no part."""
 
     round_id: int
     answer: int
@@ -87,7 +87,7 @@ class Reading(msgspec.Struct, frozen=True, gc=False):
 
 
 class MarketDecided(msgspec.Struct, frozen=True, gc=False):
-    """`code` is the winning outcome, or the reason of a void one."""
+    """The resolver's verdict: `code` is the winning outcome, or the reason of a void one."""
 
     market_id: bytes
     is_void: bool

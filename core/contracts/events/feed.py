@@ -9,8 +9,8 @@ from core.contracts.events.layout import WORD, UndecodableLog, by_topic, layout,
 
 
 class AnswerUpdated(msgspec.Struct, frozen=True, gc=False):
-    """`answer` has 8 decimals. `round_id` is as the emitter counts: `phase << 64 | n` for a feed that is its own proxy,
-    plain n for an aggregator behind one. `updated_at` is Unix seconds."""
+    """A new round of a feed: `answer` has 8 decimals. `round_id` is as the emitter counts: `phase << 64 | n` for a feed
+    that is its own proxy, plain n for an aggregator behind one. `updated_at` is Unix seconds."""
 
     answer: int
     round_id: int

@@ -15,6 +15,8 @@ from core.contracts.events.token import TOKEN_EVENTS
 
 
 class Role(StrEnum):
+    """The roles that contracts have for us, by which their events are decoded."""
+
     SETTLER = "settler"
     RESOLVER = "resolver"
     LISTER = "lister"

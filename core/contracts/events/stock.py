@@ -30,7 +30,7 @@ class MarketCreated(msgspec.Struct, frozen=True, gc=False):
 
 
 class Entered(msgspec.Struct, frozen=True, gc=False):
-    """Also sent for the two seed positions, with vintage 0."""
+    """A position that was entered; the two seed positions are told of in the same way, with vintage 0."""
 
     market_id: int
     position_id: int
@@ -105,7 +105,8 @@ class SpecRegistered(msgspec.Struct, frozen=True, gc=False):
 
 
 class Settled(msgspec.Struct, frozen=True, gc=False):
-    """outcome 0 UP, 1 DOWN, 2 FLAT, 3 VOID; reason 0 none, 1 flat, 2 stale, 3 paused, 4 bad answer."""
+    """How a market was settled: outcome 0 UP, 1 DOWN, 2 FLAT, 3 VOID; reason 0 none, 1 flat, 2 stale, 3 paused, 4 bad
+    answer."""
 
     market_id: int
     outcome: int

@@ -12,7 +12,7 @@ MAX_CARDINALITY = 65_535
 
 
 class TooOld(ValueError):
-    """The moment is before everything the pool remembers: the contract's "OLD"."""
+    """The refusal of a moment before everything the pool remembers: the contract's "OLD"."""
 
 
 class Cumulatives(NamedTuple):
@@ -42,7 +42,7 @@ def _int56(value: int) -> int:
 
 @dataclass
 class ObservationRing:
-    """The ring. `cardinality_next` is how many places it has room for once it comes round."""
+    """The ring of a pool's observations. `cardinality_next` is how many places it has room for once it comes round."""
 
     ring: list[Observation | None]
     index: int = 0

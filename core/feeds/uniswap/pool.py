@@ -17,7 +17,7 @@ _WORD = 256  # initialized ticks are looked for within one word of the bitmap at
 
 
 class PoolError(ValueError):
-    """What the pool's contract reverts on."""
+    """The refusal of a pool's contract, by the text it reverts with."""
 
 
 class SwapResult(NamedTuple):
