@@ -18,12 +18,11 @@ import orjson
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from api.unreadable import UNREADABLE
-from core.db.channels import News, Notification
+from core.db.channels import Channel, News, Notification
 from core.log import get_logger
 
 log = get_logger(__name__)
 
-CHANNEL = "chain_indexed"
 POLL_SECONDS = 0.5
 READ_SECONDS = 5.0
 MAX_LAG_SECONDS = 10.0
@@ -95,7 +94,7 @@ class FollowedIndex(Generic[V]):
         self._readings_begun = 0
 
     async def run(self) -> None:
-        async with self._news.of(self._url, CHANNEL, self._hear):
+        async with self._news.of(self._url, Channel.CHAIN_INDEXED, self._hear):
             while True:
                 self._news.forget()
                 await self.refresh()

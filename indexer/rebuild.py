@@ -16,7 +16,7 @@ from core.contracts.events import Role
 from core.contracts.events.agent import AGENT_VENUE
 from core.contracts.events.pauser import PAUSER
 from core.contracts.events.stock import STOCK_VENUE
-from core.db.channels import notify
+from core.db.channels import Channel, notify
 from indexer import notices
 from indexer.errors import CursorMoved
 from indexer.fold import agent, shared, stock
@@ -26,7 +26,7 @@ from indexer.logs import BlockInfo
 from indexer.sources import Sources
 from indexer.store.cursor import known_feeds
 from indexer.store.folding import Changed, fold_logs
-from indexer.store.steps import CHANNEL, payload, stored_batches
+from indexer.store.steps import payload, stored_batches
 from indexer.store.tables import Connection, begin_writing, remove
 
 
@@ -67,7 +67,7 @@ async def rebuild(
                 folded += len(batch)
                 progress(folded)
         end = BlockInfo(row[0], row[1] or b"", row[2], row[3])
-        await notify(connection, CHANNEL, payload(sources, end, Changed(), reorg=True, everything=True))
+        await notify(connection, Channel.CHAIN_INDEXED, payload(sources, end, Changed(), reorg=True, everything=True))
     return Rebuilt(row[0], folded, time.monotonic() - started)
 
 

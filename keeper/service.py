@@ -18,7 +18,7 @@ from core.chain import ChainClient, RpcClient, RpcError
 from core.config import ChainName, KeeperSettings, Settings, load
 from core.config.settings import CHAIN_NAMES
 from core.contracts.deployments import load_deployment
-from core.db.channels import listen
+from core.db.channels import Channel, listen
 from core.db.engine import check_database, make_engine, make_pool, sqlalchemy_url
 from core.db.heartbeat import INSTANCE, beat_forever
 from core.db.leader import Leadership
@@ -137,7 +137,7 @@ class Keeping:
         """Runs what was asked for from outside, one after the other, until cancelled."""
         async with (
             IntentWatch(self._url, self._keeper.pool) as watch,
-            contextlib.aclosing(listen(self._url, [jobs.REQUESTED])) as notices,
+            contextlib.aclosing(listen(self._url, [Channel.KEEPER_JOB])) as notices,
         ):
             async for _ in notices:
                 try:

@@ -15,7 +15,7 @@ from core.config import RelayerSecrets, RelayerSettings, Settings, load
 from core.config.settings import CHAIN_NAMES
 from core.contracts.abi import all_errors
 from core.contracts.deployments import Deployment, load_deployment
-from core.db.channels import listen
+from core.db.channels import Channel, listen
 from core.db.engine import Pool, check_database, make_pool
 from core.db.heartbeat import beat_forever
 from core.errors import ConfigError
@@ -34,8 +34,6 @@ from relayer.policy import LanePolicy, policy_of
 from relayer.queues import Queues
 
 log = get_logger(__name__)
-
-QUEUED_CHANNEL = "outbox_queued"
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +115,7 @@ class Relayer:
                 chain.feed.look_now()
 
     async def _listen(self) -> None:
-        async with contextlib.aclosing(listen(self._url, [QUEUED_CHANNEL])) as notices:
+        async with contextlib.aclosing(listen(self._url, [Channel.OUTBOX_QUEUED])) as notices:
             async for notice in notices:
                 chain_id, _, group = notice.payload.partition(":")
                 for lane, _task in list(self._lanes.values()):

@@ -1,239 +1,254 @@
-"""Answers as they go out: amounts as exact JSON numbers, times as ISO-8601 in UTC."""
+"""What the tournament answers. The tests hold every answer to these models."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import datetime
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from core.agent.book import Book
-from core.cup import betting, wheel
-from core.cup.amounts import number_of, percent
-from core.cup.betting import BetReceipt, PlacedBet, RoundTotals
-from core.cup.board import Board
-from core.cup.books import PaperMarket
-from core.cup.outlook import Warning
-from core.cup.rounds import RouletteRound
-from core.cup.trading import PaperReceipt
-from core.cup.wallets import Summary
-from core.db.types import hex_of
-from core.money import json_number, json_ratio_down, parts_of
+from pydantic import BaseModel, ConfigDict, Field
 
-Json = dict[str, Any]
+from api.http.body import Body
+
+Number = int | float
+Paper = Annotated[Number, Field(description="pUSDC.")]
 
 
-def iso(moment: datetime) -> str:
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+class Meta(Body):
+    name: str
+    version: Literal["service-cup-api-v1"]
+    currency: Literal["pUSDC"]
+    paper: Literal[True]
+    generated_at: str
+    docs_url: str
 
 
-def wallet_body(wallet: str, summary: Summary) -> Json:
-    return {
-        "walletAddress": wallet,
-        "balancePaper": number_of(summary.balance_cents),
-        "realizedPnlPaper": number_of(summary.realized_cents),
-        "openCount": summary.open_count,
-        "positions": [
-            {
-                "marketId": each.market_id,
-                "slug": each.slug,
-                "side": each.side,
-                "sideLabel": each.label,
-                "costPaper": number_of(each.cost_cents),
-                "shares": number_of(each.shares_cents),
-                "status": each.status,
-                "realizedPnlPaper": number_of(each.realized_cents),
-                "projectedPayoutPaper": number_of(each.projected_cents),
-            }
-            for each in summary.positions
-        ],
-    }
+class CupError(BaseModel):
+    """The body of every error: a stable code and a sentence. Some carry more fields, such as `validSides` or
+    `balance`."""
+
+    model_config = ConfigDict(extra="allow")
+
+    error: Annotated[str, Field(examples=["market_closed"])]
+    message: str
 
 
-def outcomes_body(market: PaperMarket) -> list[Json]:
-    return [
-        {**side.body(), "impliedPct": json_number(price, 2)}
-        for side, price in zip(market.sides, _prices(market.book), strict=True)
-    ]
+class Answered(Body):
+    meta: Meta
 
 
-def _prices(book: Book) -> list[int]:
-    """Of each outcome in hundredths of a percent: together they are 100%."""
-    return parts_of(10_000, [book.weight(at) for at in range(book.outcomes)])
+class ClaimBody(Answered):
+    wallet_address: str
+    balance_paper: Paper
+    minted: bool
 
 
-def market_body(market: PaperMarket) -> Json:
-    book = market.book
-    # On an N-way market the leading outcome stands for yes.
-    shown = 0 if market.binary else max(range(book.outcomes), key=book.weight)
-    yes = _prices(book)[shown]
-    return {
-        "slug": market.slug,
-        "marketId": market.market_id,
-        "question": market.question,
-        "shortTitle": market.short_title,
-        "tokenSymbol": market.token_symbol,
-        "binary": market.binary,
-        "direction": market.direction,
-        "yesCents": json_number(yes, 2),
-        "noCents": json_number(10_000 - yes, 2),
-        "poolPaper": number_of(book.net_pool),
-        "tradeCount": market.trades,
-        "deadlineAt": iso(market.closes_at),
-        "startAt": None if market.start_at is None else iso(market.start_at),
-        "endsAt": iso(market.ends_at),
-        "outcomes": outcomes_body(market),
-    }
+class PositionBody(Body):
+    market_id: str
+    slug: str
+    side: str
+    side_label: str
+    cost_paper: Paper
+    shares: Number
+    status: Literal["open", "won", "lost", "refunded"]
+    realized_pnl_paper: Paper
+    projected_payout_paper: Annotated[Paper, Field(description="If its side won now; once settled, what it was paid.")]
 
 
-def quote_body(market: PaperMarket, receipt: PaperReceipt, warnings: Sequence[Warning]) -> Json:
-    """A share's part of the payout is rounded down."""
-    return {
-        "slug": market.slug,
-        "marketId": market.market_id,
-        "side": receipt.side,
-        "sizePaper": number_of(receipt.size_cents),
-        "shares": number_of(receipt.shares_cents),
-        "projectedPayoutPaper": number_of(receipt.projected_cents),
-        "projectedPayoutPerSharePaper": json_ratio_down(receipt.projected_cents, receipt.shares_cents, 6),
-        "warnings": [{"code": each.code, "message": each.message} for each in warnings],
-        "poolPaper": number_of(market.book.net_pool),
-        "outcomes": outcomes_body(market),
-    }
+class WalletBody(Answered):
+    wallet_address: str
+    balance_paper: Paper
+    realized_pnl_paper: Paper
+    open_count: int
+    positions: list[PositionBody]
 
 
-def trade_receipt(receipt: PaperReceipt) -> Json:
-    return {
-        "simulated": receipt.trade_id is None,
-        "tradeId": receipt.trade_id,
-        "marketId": receipt.market.market_id,
-        "slug": receipt.market.slug,
-        "side": receipt.side,
-        "sizePaper": number_of(receipt.size_cents),
-        "shares": number_of(receipt.shares_cents),
-        "balancePaper": None if receipt.balance_cents is None else number_of(receipt.balance_cents),
-        "projectedPayoutPaper": number_of(receipt.projected_cents),
-        "poolPaper": number_of(receipt.pool_cents),
-        "replay": receipt.replay,
-    }
+class OutcomeBody(Body):
+    key: str
+    label: str
+    short_label: str
+    implied_pct: Number
 
 
-def board_body(board: Board, week: str | None, limit: int) -> Json:
-    return {
-        "entries": [
-            {"wallet": each.wallet, "score": number_of(each.score_cents), "isAgent": each.is_agent}
-            for each in board.entries[:limit]
-        ],
-        "total": board.total,
-        "week": week,
-    }
+class MarketBody(Body):
+    slug: str
+    market_id: str
+    question: str
+    short_title: str
+    token_symbol: str
+    binary: bool
+    direction: bool
+    yes_cents: Number
+    no_cents: Number
+    pool_paper: Paper
+    trade_count: int
+    deadline_at: Annotated[str, Field(description="Trades end here, as stakes on the listed market do.")]
+    start_at: Annotated[str | None, Field(description="Of an up/down round: what its end is compared with.")]
+    ends_at: Annotated[str, Field(description="The moment that decides.")]
+    outcomes: list[OutcomeBody]
 
 
-def _wheel_markets(crowd: RoundTotals) -> list[Json]:
-    shown = []
-    for market in wheel.MARKETS:
-        pool = crowd.market_pool(market)
-        shown.append(
-            {
-                "id": market.id,
-                "question": market.question,
-                "short": market.short,
-                "poolPaper": number_of(pool),
-                "outcomes": [
-                    {
-                        "key": outcome.key,
-                        "label": outcome.label,
-                        "truePct": json_number(outcome.true_pct_hundredths, 2),
-                        "poolPaper": number_of(crowd.pools.get(outcome.key, 0)),
-                        "crowdPct": percent(crowd.pools.get(outcome.key, 0), pool),
-                    }
-                    for outcome in market.outcomes
-                ],
-            }
-        )
-    return shown
+class MarketsBody(Answered):
+    count: int
+    markets: list[MarketBody]
 
 
-def round_body(live: RouletteRound, crowd: RoundTotals, history: Sequence[RouletteRound], now: datetime) -> Json:
-    """The live round; its seed only once it is settled."""
-    revealed = live.settled_at is not None
-    left = max(0, round((live.closes_at - now).total_seconds() * 10))
-    return {
-        "roundNo": live.round_no,
-        "phase": live.phase(now),
-        "secondsToClose": json_number(left, 1),
-        "opensAt": iso(live.opens_at),
-        "closesAt": iso(live.closes_at),
-        "endsAt": iso(live.ends_at),
-        "pocket": live.pocket,
-        "commitment": hex_of(live.commitment),
-        "seed": hex_of(live.seed) if revealed else None,
-        "chainId": live.chain_id,
-        "beaconAfter": live.beacon_after,
-        "beaconBlock": live.beacon_number,
-        "beaconHash": None if live.beacon_hash is None else hex_of(live.beacon_hash),
-        "bounds": betting.bounds(),
-        "bettors": crowd.bettors,
-        "stakedPaper": number_of(crowd.staked_cents),
-        "markets": _wheel_markets(crowd),
-        "history": [_spin(each) for each in history],
-    }
+class WarningBody(Body):
+    code: Literal["first_on_its_side", "closes_soon"]
+    message: str
 
 
-def _spin(past: RouletteRound) -> Json:
-    assert past.beacon_hash is not None
-    assert past.settled_at is not None
-    return {
-        "roundNo": past.round_no,
-        "pocket": past.pocket,
-        "commitment": hex_of(past.commitment),
-        "seed": hex_of(past.seed),
-        "beaconBlock": past.beacon_number,
-        "beaconHash": hex_of(past.beacon_hash),
-        "settledAt": iso(past.settled_at),
-    }
+class QuoteBody(Answered):
+    slug: str
+    market_id: str
+    side: str
+    size_paper: Paper
+    shares: Number
+    projected_payout_paper: Annotated[Paper, Field(description="If its side won with this trade in the book.")]
+    projected_payout_per_share_paper: Annotated[Paper, Field(description="Rounded down.")]
+    warnings: Annotated[list[WarningBody], Field(description="What is allowed but unwise about it.")]
+    pool_paper: Paper
+    outcomes: list[OutcomeBody]
 
 
-def bets_body(bets: Sequence[PlacedBet]) -> list[Json]:
-    return [
-        {
-            "betKey": each.bet_key,
-            "stakePaper": number_of(each.stake_cents),
-            "status": each.status,
-            "payoutPaper": number_of(each.paid_cents),
-        }
-        for each in bets
-    ]
+class TradeReceipt(Body):
+    simulated: bool
+    trade_id: str | None
+    market_id: str
+    slug: str
+    side: str
+    size_paper: Paper
+    shares: Number
+    balance_paper: Annotated[Paper | None, Field(description="null only in a simulation without a wallet.")]
+    projected_payout_paper: Paper
+    pool_paper: Annotated[Paper, Field(description="With this trade in it.")]
+    replay: bool
 
 
-def bet_receipt(receipt: BetReceipt) -> Json:
-    return {
-        "simulated": False,
-        "roundNo": receipt.round_no,
-        "betKey": receipt.bet_key,
-        "stakePaper": number_of(receipt.stake_cents),
-        "balancePaper": number_of(receipt.balance_cents),
-        "replay": receipt.replay,
-    }
+class TradeBody(Answered):
+    receipt: TradeReceipt
 
 
-def simulated_bet(
-    live: RouletteRound, crowd: RoundTotals, bet_key: str, stake_cents: int, balance_cents: int | None
-) -> Json:
-    """What the pool says of this stake. A win would pay the whole pool, this stake in it, by share of the key."""
-    market, outcome = wheel.MARKET_OF_KEY[bet_key], wheel.OUTCOMES[bet_key]
-    pool, on_key = crowd.market_pool(market), crowd.pools.get(bet_key, 0)
-    after, key_after = pool + stake_cents, on_key + stake_cents
-    return {
-        "simulated": True,
-        "roundNo": live.round_no,
-        "betKey": bet_key,
-        "stakePaper": number_of(stake_cents),
-        "balancePaper": None if balance_cents is None else number_of(balance_cents),
-        "replay": False,
-        "truePct": json_number(outcome.true_pct_hundredths, 2),
-        "crowdPct": percent(on_key, pool),
-        "crowdPctAfter": percent(key_after, after),
-        "poolPaper": number_of(pool),
-        "poolPaperAfter": number_of(after),
-        "payIfWinPaper": number_of(stake_cents * after // key_after),  # down, as it would be paid
-    }
+class BoardEntry(Body):
+    wallet: str
+    score: Paper
+    is_agent: bool
+
+
+class You(Body):
+    rank: Annotated[int | None, Field(description="From 1; null for a wallet that has realized nothing yet.")]
+    total: int
+
+
+class BoardBody(Answered):
+    entries: list[BoardEntry]
+    total: int
+    week: str | None
+    you: You | None = None
+
+
+class GuideStep(Body):
+    step: int
+    title: str
+    text: str
+    request: dict[str, Any] | None = None
+    message: str | None = None
+
+
+class GuideBody(Answered):
+    title: str
+    base_url: str
+    mcp_url: str
+    export_url: str
+    steps: list[GuideStep]
+    signing: dict[str, Any]
+    limits: dict[str, Any]
+    errors: dict[str, str]
+    roulette: dict[str, Any]
+
+
+class BoundsBody(Body):
+    min_bet: Paper
+    max_bet: Paper
+    max_round_total: Paper
+
+
+class WheelOutcomeBody(Body):
+    key: str
+    label: str
+    true_pct: Number
+    pool_paper: Paper
+    crowd_pct: Number
+
+
+class WheelMarketBody(Body):
+    id: str
+    question: str
+    short: str
+    pool_paper: Paper
+    outcomes: list[WheelOutcomeBody]
+
+
+class SpinBody(Body):
+    round_no: int
+    pocket: int
+    commitment: str
+    seed: str
+    beacon_block: int
+    beacon_hash: str
+    settled_at: str
+
+
+class PlacedBetBody(Body):
+    bet_key: str
+    stake_paper: Paper
+    status: Literal["open", "won", "lost", "refunded"]
+    payout_paper: Paper
+
+
+class RouletteRoundBody(Answered):
+    round_no: int
+    phase: Literal["bet", "spin", "settled"]
+    seconds_to_close: Number
+    opens_at: str
+    closes_at: str
+    ends_at: str
+    pocket: int | None
+    commitment: str
+    seed: str | None
+    chain_id: int
+    beacon_after: Annotated[int, Field(description="The beacon is the first block at or after this Unix second.")]
+    beacon_block: int | None
+    beacon_hash: str | None
+    bounds: BoundsBody
+    bettors: int
+    staked_paper: Paper
+    markets: list[WheelMarketBody]
+    history: list[SpinBody]
+    bets: Annotated[list[PlacedBetBody] | None, Field(description="Present when a wallet was passed.")] = None
+
+
+class BetReceiptBody(Body):
+    simulated: bool
+    round_no: int
+    bet_key: str
+    stake_paper: Paper
+    balance_paper: Paper | None
+    replay: bool
+    true_pct: Number | None = None
+    crowd_pct: Number | None = None
+    crowd_pct_after: Number | None = None
+    pool_paper: Paper | None = None
+    pool_paper_after: Paper | None = None
+    pay_if_win_paper: Annotated[
+        Paper | None, Field(description="What a win would pay with this stake in the pool and nobody else's after it.")
+    ] = None
+
+
+class BetBody(Answered):
+    receipt: BetReceiptBody
+
+
+class EnrolBody(Answered):
+    wallet_address: str
+    enrolled: bool
+    created: bool
+    trading_halted: bool

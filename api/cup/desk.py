@@ -19,8 +19,8 @@ from limits import RateLimitItemPerMinute, RateLimitItemPerSecond
 from psycopg_pool import PoolTimeout
 from pydantic import BaseModel
 
-from api.cup import bodies, guide, models
-from api.cup.bodies import Json
+from api.cup import guide, render, requests
+from api.cup.render import Json
 from api.http.application import unavailable
 from api.http.limits import RateLimits
 from api.http.problem import Problem, invalid
@@ -112,16 +112,16 @@ class Desk:
         self._clock = clock
         self._boards = _Boards(self._read_board)
         self.routes: Mapping[str, Route] = {
-            "getting_started": Route(models.NoInput, self.getting_started),
-            "claim": Route(models.WalletRequest, self.claim),
-            "wallet": Route(models.WalletRequest, self.wallet),
-            "markets": Route(models.MarketsQuery, self.markets),
-            "quote": Route(models.QuoteRequest, self.quote),
-            "trade": Route(models.TradeRequest, self.trade),
-            "board": Route(models.BoardQuery, self.board),
-            "round": Route(models.RoundQuery, self.round),
-            "bet": Route(models.BetRequest, self.bet),
-            "enrol": Route(models.EnrolRequest, self.enrol),
+            "getting_started": Route(requests.NoInput, self.getting_started),
+            "claim": Route(requests.WalletRequest, self.claim),
+            "wallet": Route(requests.WalletRequest, self.wallet),
+            "markets": Route(requests.MarketsQuery, self.markets),
+            "quote": Route(requests.QuoteRequest, self.quote),
+            "trade": Route(requests.TradeRequest, self.trade),
+            "board": Route(requests.BoardQuery, self.board),
+            "round": Route(requests.RoundQuery, self.round),
+            "bet": Route(requests.BetRequest, self.bet),
+            "enrol": Route(requests.EnrolRequest, self.enrol),
         }
 
     def meta(self) -> Json:
@@ -130,7 +130,7 @@ class Desk:
             "version": "service-cup-api-v1",
             "currency": "pUSDC",
             "paper": True,
-            "generatedAt": bodies.iso(self._clock()),
+            "generatedAt": render.iso(self._clock()),
             "docsUrl": f"{self._settings.public_url}/api/cup/v1/getting-started",
         }
 
@@ -143,8 +143,8 @@ class Desk:
         opens, closes = self._settings.cup_opens_at, self._settings.cup_closes_at
         if opens is None or closes is None or not opens <= self._clock() < closes:
             extra = {
-                "opensAt": bodies.iso(opens) if opens else None,
-                "closesAt": bodies.iso(closes) if closes else None,
+                "opensAt": render.iso(opens) if opens else None,
+                "closesAt": render.iso(closes) if closes else None,
             }
             raise Problem(409, "cup_closed", "The tournament is not running now.", extra=extra)
 
@@ -167,30 +167,30 @@ class Desk:
 
     # ---------------------------------------------------------------- reads
 
-    async def getting_started(self, _request: models.NoInput, _caller: str) -> Json:
+    async def getting_started(self, _request: requests.NoInput, _caller: str) -> Json:
         return guide.body(self._settings.public_url)
 
-    async def wallet(self, request: models.WalletRequest, _caller: str) -> Json:
+    async def wallet(self, request: requests.WalletRequest, _caller: str) -> Json:
         async with self.connection() as connection:
             found = await wallets.summary(connection, request.wallet_address)
-        return bodies.wallet_body(request.wallet_address, found)
+        return render.wallet_body(request.wallet_address, found)
 
-    async def markets(self, request: models.MarketsQuery, _caller: str) -> Json:
+    async def markets(self, request: requests.MarketsQuery, _caller: str) -> Json:
         async with self.connection() as connection:
             found = await books.open_markets(connection, self._clock(), request.limit)
-        return {"count": len(found), "markets": [bodies.market_body(each) for each in found]}
+        return {"count": len(found), "markets": [render.market_body(each) for each in found]}
 
-    async def quote(self, request: models.QuoteRequest, _caller: str) -> Json:
+    async def quote(self, request: requests.QuoteRequest, _caller: str) -> Json:
         async with self.connection() as connection:
             market = await books.find(connection, request.slug)
         now = self._clock()
         receipt = trading.simulate(market, request.side, request.size_paper, None, now)
-        return bodies.quote_body(market, receipt, outlook.warnings(market, market.outcome(request.side), now))
+        return render.quote_body(market, receipt, outlook.warnings(market, market.outcome(request.side), now))
 
-    async def board(self, request: models.BoardQuery, _caller: str) -> Json:
+    async def board(self, request: requests.BoardQuery, _caller: str) -> Json:
         period = request.week or board.ALL_TIME
         held = await self._boards.get(period)
-        body = bodies.board_body(held, request.week, request.limit)
+        body = render.board_body(held, request.week, request.limit)
         if request.wallet is not None:
             async with self.connection() as connection:
                 own = await board.rank(connection, period, request.wallet, held)
@@ -201,20 +201,20 @@ class Desk:
         async with self.connection() as connection:
             return await board.top(connection, period, MAX_ENTRIES)
 
-    async def round(self, request: models.RoundQuery, _caller: str) -> Json:
+    async def round(self, request: requests.RoundQuery, _caller: str) -> Json:
         async with self.connection() as connection:
             live = await _live(connection)
             crowd = await betting.crowd(connection, live.round_no)
             history = await rounds.settled(connection, HISTORY)
-            body = bodies.round_body(live, crowd, history, self._clock())
+            body = render.round_body(live, crowd, history, self._clock())
             if request.wallet is not None:
                 bets = await betting.bets_of(connection, live.round_no, request.wallet)
-                body["bets"] = bodies.bets_body(bets)
+                body["bets"] = render.bets_body(bets)
         return body
 
     # ---------------------------------------------------------------- writes
 
-    async def claim(self, request: models.WalletRequest, caller: str) -> Json:
+    async def claim(self, request: requests.WalletRequest, caller: str) -> Json:
         await self._limits.take(CLAIMS_EACH_CALLER, "cup_claim", caller, "Too many claims from this address.")
         async with self.connection() as connection:
             claimed = await wallets.claim(connection, request.wallet_address)
@@ -224,14 +224,14 @@ class Desk:
             "minted": claimed.minted,
         }
 
-    async def trade(self, request: models.TradeRequest, caller: str) -> Json:
+    async def trade(self, request: requests.TradeRequest, caller: str) -> Json:
         async with self.connection() as connection:
             market = await books.find(connection, request.slug)
             market.outcome(request.side)
             if request.simulate:
                 held = await _balance(connection, request.wallet_address)
                 receipt = trading.simulate(market, request.side, request.size_paper, held, self._clock())
-                return {"receipt": bodies.trade_receipt(receipt)}
+                return {"receipt": render.trade_receipt(receipt)}
         if request.wallet_address is None:
             raise invalid("The field walletAddress is wrong: a real trade names its wallet.")
         if request.trade_id is None or request.issued_at is None or request.signature is None:
@@ -258,14 +258,14 @@ class Desk:
             done = await trading.replayed(connection, order)
         if done is not None:
             await self._take_replay(caller)
-            return {"receipt": bodies.trade_receipt(done)}
+            return {"receipt": render.trade_receipt(done)}
         self._require_in_window(request.issued_at)
         await self._take_write("cup_trade", request.wallet_address)
         async with self.connection() as connection:
             done = await trading.place(connection, order, self._clock())
-        return {"receipt": bodies.trade_receipt(done)}
+        return {"receipt": render.trade_receipt(done)}
 
-    async def bet(self, request: models.BetRequest, caller: str) -> Json:
+    async def bet(self, request: requests.BetRequest, caller: str) -> Json:
         betting.require_key(request.bet_key)
         betting.require_bounds(request.stake_paper)
         if request.simulate:
@@ -290,14 +290,14 @@ class Desk:
             done = await betting.replayed(connection, wanted)
         if done is not None:
             await self._take_replay(caller)
-            return {"receipt": bodies.bet_receipt(done)}
+            return {"receipt": render.bet_receipt(done)}
         self._require_in_window(request.issued_at)
         await self._take_write("cup_bet", request.wallet_address)
         async with self.connection() as connection:
             done = await betting.place(connection, wanted, self._clock())
-        return {"receipt": bodies.bet_receipt(done)}
+        return {"receipt": render.bet_receipt(done)}
 
-    async def enrol(self, request: models.EnrolRequest, _caller: str) -> Json:
+    async def enrol(self, request: requests.EnrolRequest, _caller: str) -> Json:
         message = messages.enrolment_message(request.wallet_address, request.issued_at)
         signature = _verified(request.wallet_address, message, request.signature)
         self._require_in_window(request.issued_at)
@@ -313,14 +313,14 @@ class Desk:
             "tradingHalted": halted,
         }
 
-    async def _simulated_bet(self, request: models.BetRequest) -> Json:
+    async def _simulated_bet(self, request: requests.BetRequest) -> Json:
         async with self.connection() as connection:
             live = await _live(connection)
             if not live.takes_bets(self._clock()) or request.round_no not in (None, live.round_no):
                 raise betting.round_closed(request.round_no or live.round_no, live)
             crowd = await betting.crowd(connection, live.round_no)
             held = await _balance(connection, request.wallet_address)
-        return {"receipt": bodies.simulated_bet(live, crowd, request.bet_key, request.stake_paper, held)}
+        return {"receipt": render.simulated_bet(live, crowd, request.bet_key, request.stake_paper, held)}
 
     async def _take_write(self, rule: str, wallet: str) -> None:
         """Only what its wallet signed just now counts against it. Everything it ever signed stands in the export: old
@@ -337,7 +337,7 @@ class Desk:
                 401,
                 "invalid_signature",
                 "issuedAt is more than 5 minutes from our time; sign a fresh message.",
-                extra={"reason": "issued_at_out_of_window", "serverTime": bodies.iso(self._clock())},
+                extra={"reason": "issued_at_out_of_window", "serverTime": render.iso(self._clock())},
             )
 
 

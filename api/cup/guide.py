@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from api.cup.models import EXAMPLE_WALLET
+from api.cup.requests import EXAMPLE_WALLET
 from core.cup import betting, messages
 
 _WALLET = EXAMPLE_WALLET

@@ -23,7 +23,7 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.shared.exceptions import MCPError
 from pydantic import BaseModel
 
-from api.cup import models
+from api.cup import bodies, requests
 from api.cup.desk import Desk
 from api.http.application import NO_STORE, json_response
 from api.http.caller import caller_ip
@@ -65,16 +65,16 @@ TOOLS = (
         "getting_started",
         "Getting started",
         "How to take part: claim, markets, quote, simulate, signed trade, board; the messages to sign and all limits.",
-        models.NoInput,
-        models.GuideBody,
+        requests.NoInput,
+        bodies.GuideBody,
     ),
     Tool(
         "create_wallet",
         "claim",
         "Claim 10,000 pUSDC",
         "Claims 10,000 paper units for a wallet address, once. Calling it again changes nothing (minted: false).",
-        models.WalletRequest,
-        models.ClaimBody,
+        requests.WalletRequest,
+        bodies.ClaimBody,
         reads=False,
     ),
     Tool(
@@ -83,16 +83,16 @@ TOOLS = (
         "List open markets",
         "Open paper markets with slugs, outcome keys (the sides to trade) and the prices their pools imply, soonest "
         "end of trades first.",
-        models.MarketsQuery,
-        models.MarketsBody,
+        requests.MarketsQuery,
+        bodies.MarketsBody,
     ),
     Tool(
         "get_quote",
         "quote",
         "Quote a stake",
         "What a stake on one side of a market would get: shares and projected payout. Read-only.",
-        models.QuoteRequest,
-        models.QuoteBody,
+        requests.QuoteRequest,
+        bodies.QuoteBody,
     ),
     Tool(
         "place_paper_trade",
@@ -100,8 +100,8 @@ TOOLS = (
         "Simulate or place a paper trade",
         "Simulates by default. A real trade needs simulate: false, walletAddress, tradeId, issuedAt and signature, an "
         "EIP-191 signature over the message getting_started shows. The same tradeId never trades twice.",
-        models.SimulatedTradeRequest,
-        models.TradeBody,
+        requests.SimulatedTradeRequest,
+        bodies.TradeBody,
         reads=False,
     ),
     Tool(
@@ -109,18 +109,18 @@ TOOLS = (
         "round",
         "Live roulette round",
         "The live spin: its number, phase, seconds to close, and 42 markets with true and crowd percentages. A wallet "
-        f"adds its own bets. {models.ROUND_WORDS}",
-        models.RoundQuery,
-        models.RouletteRoundBody,
+        f"adds its own bets. {requests.ROUND_WORDS}",
+        requests.RoundQuery,
+        bodies.RouletteRoundBody,
     ),
     Tool(
         "place_roulette_bet",
         "bet",
         "Simulate or place a roulette bet",
         "Simulates by default. A real bet needs simulate: false, walletAddress, roundNo (the live round), issuedAt and "
-        f"signature. One bet for each wallet, round and key. stakePaper: {models.STAKE_WORDS} {models.ROUND_WORDS}",
-        models.SimulatedBetRequest,
-        models.BetBody,
+        f"signature. One bet for each wallet, round and key. stakePaper: {requests.STAKE_WORDS} {requests.ROUND_WORDS}",
+        requests.SimulatedBetRequest,
+        bodies.BetBody,
         reads=False,
     ),
     Tool(
@@ -128,16 +128,16 @@ TOOLS = (
         "wallet",
         "Wallet summary",
         "A wallet's balance, realized profit and positions.",
-        models.WalletRequest,
-        models.WalletBody,
+        requests.WalletRequest,
+        bodies.WalletBody,
     ),
     Tool(
         "get_leaderboard",
         "board",
         "Leaderboard",
         "The board of realized profit, all time or for an ISO week; a wallet adds its own rank.",
-        models.BoardQuery,
-        models.BoardBody,
+        requests.BoardQuery,
+        bodies.BoardBody,
     ),
 )
 

@@ -7,7 +7,7 @@ from typing import Any
 from aiohttp import web
 from pydantic import BaseModel
 
-from api.cup import models
+from api.cup import requests
 from api.cup.desk import Desk
 from api.http.application import NO_STORE, json_response
 from api.http.caller import caller_ip
@@ -32,18 +32,18 @@ class RestDoor:
 
     async def wallet(self, request: web.Request) -> web.StreamResponse:
         self._desk.require_open()
-        address = read_path(request, models.WalletPath).address
-        return await self._get(request, "wallet", models.WalletRequest(walletAddress=address))
+        address = read_path(request, requests.WalletPath).address
+        return await self._get(request, "wallet", requests.WalletRequest(walletAddress=address))
 
     async def markets(self, request: web.Request) -> web.StreamResponse:
         self._desk.require_open()
-        return await self._get(request, "markets", read_query(request, models.MarketsQuery))
+        return await self._get(request, "markets", read_query(request, requests.MarketsQuery))
 
     async def quote(self, request: web.Request) -> web.StreamResponse:
         self._desk.require_open()
-        slug = read_path(request, models.MarketPath).slug
-        query = read_query(request, models.QuoteQuery)
-        wanted = models.QuoteRequest.model_construct(slug=slug, side=query.side, size_paper=query.size_paper)
+        slug = read_path(request, requests.MarketPath).slug
+        query = read_query(request, requests.QuoteQuery)
+        wanted = requests.QuoteRequest.model_construct(slug=slug, side=query.side, size_paper=query.size_paper)
         return await self._get(request, "quote", wanted)
 
     async def trade(self, request: web.Request) -> web.StreamResponse:
@@ -51,14 +51,14 @@ class RestDoor:
 
     async def board(self, request: web.Request) -> web.StreamResponse:
         self._desk.require_open()
-        return await self._get(request, "board", read_query(request, models.BoardQuery))
+        return await self._get(request, "board", read_query(request, requests.BoardQuery))
 
     async def getting_started(self, request: web.Request) -> web.StreamResponse:
-        return await self._get(request, "getting_started", models.NoInput())
+        return await self._get(request, "getting_started", requests.NoInput())
 
     async def round(self, request: web.Request) -> web.StreamResponse:
         self._desk.require_open()
-        return await self._get(request, "round", read_query(request, models.RoundQuery), cache="public, max-age=1")
+        return await self._get(request, "round", read_query(request, requests.RoundQuery), cache="public, max-age=1")
 
     async def bet(self, request: web.Request) -> web.StreamResponse:
         return await self._post(request, "bet")

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from api.context import Context
-from api.cup import models
+from api.cup import bodies, requests
 from api.cup.desk import Desk
 from api.cup.download import Download
 from api.cup.mcp import BODY_LIMIT as MCP_BODY_LIMIT
@@ -49,12 +49,12 @@ async def cup_surface(context: Context) -> AsyncIterator[Surface]:
 
 
 def _error(description: str) -> DocumentedAnswer:
-    return DocumentedAnswer(description, models.CupError)
+    return DocumentedAnswer(description, bodies.CupError)
 
 
 _CLOSED = "`cup_closed`: the tournament is not running"
 _BAD = _error("`invalid_request`: `details` names the field.")
-_RATE = DocumentedAnswer("`rate_limited`", models.CupError, {"Retry-After": "Seconds until there is room again."})
+_RATE = DocumentedAnswer("`rate_limited`", bodies.CupError, {"Retry-After": "Seconds until there is room again."})
 _AWAY = _error("`unavailable`: the database is away for a moment.")
 _BODY = {413: _error("`payload_too_large`"), 415: _error("`unsupported_media_type`")}
 
@@ -63,7 +63,7 @@ def _get(
     path: str,
     handler: Any,
     summary: str,
-    model: type[models.Answered],
+    model: type[bodies.Answered],
     errors: Mapping[int, DocumentedAnswer] | None = None,
     **more: Any,
 ) -> Operation:
@@ -75,8 +75,8 @@ def _post(
     path: str,
     handler: Any,
     summary: str,
-    body: type[models.Request],
-    model: type[models.Answered],
+    body: type[requests.Request],
+    model: type[bodies.Answered],
     errors: Mapping[int, DocumentedAnswer] | None = None,
     description: str = "",
 ) -> Operation:
@@ -122,8 +122,8 @@ def _surface(desk: Desk, rest: RestDoor, mcp: Mcp, download: Download) -> Surfac
                 "/wallet",
                 rest.claim,
                 "Claim 10,000 pUSDC, once",
-                models.WalletRequest,
-                models.ClaimBody,
+                requests.WalletRequest,
+                bodies.ClaimBody,
                 {429: _RATE},
                 "A repeat answers `minted: false` and the balance as it is. No signature.",
             ),
@@ -131,40 +131,40 @@ def _surface(desk: Desk, rest: RestDoor, mcp: Mcp, download: Download) -> Surfac
                 "/wallet/{address}",
                 rest.wallet,
                 "A wallet's balance and positions",
-                models.WalletBody,
+                bodies.WalletBody,
                 {400: _BAD},
-                path_parameters=models.WalletPath,
+                path_parameters=requests.WalletPath,
                 description="A wallet that never claimed reads as zeros.",
             ),
             _get(
                 "/markets",
                 rest.markets,
                 "Open paper markets",
-                models.MarketsBody,
+                bodies.MarketsBody,
                 {400: _BAD},
-                query=models.MarketsQuery,
+                query=requests.MarketsQuery,
                 description="Nearest `deadlineAt` first: trades end there, before anything that decides is measured.",
             ),
             _get(
                 "/markets/{slug}/quote",
                 rest.quote,
                 "What a stake would get",
-                models.QuoteBody,
+                bodies.QuoteBody,
                 {
                     400: _BAD,
                     404: _error("`market_not_found`"),
                     409: _error(f"`market_closed`; {_CLOSED}."),
                     422: _error("`invalid_side`, with `validSides`."),
                 },
-                path_parameters=models.MarketPath,
-                query=models.QuoteQuery,
+                path_parameters=requests.MarketPath,
+                query=requests.QuoteQuery,
             ),
             _post(
                 "/trade",
                 rest.trade,
                 "Place or simulate a paper trade",
-                models.TradeRequest,
-                models.TradeBody,
+                requests.TradeRequest,
+                bodies.TradeBody,
                 {
                     **signed,
                     404: _error("`market_not_found`"),
@@ -177,27 +177,27 @@ def _surface(desk: Desk, rest: RestDoor, mcp: Mcp, download: Download) -> Surfac
                 "/leaderboard",
                 rest.board,
                 "Realized profit, ranked",
-                models.BoardBody,
+                bodies.BoardBody,
                 {400: _BAD},
-                query=models.BoardQuery,
+                query=requests.BoardQuery,
                 description="All time, or one ISO week (UTC) by when it was realized; ties go to the earlier.",
             ),
-            _get("/getting-started", rest.getting_started, "Onboarding guide", models.GuideBody),
+            _get("/getting-started", rest.getting_started, "Onboarding guide", bodies.GuideBody),
             _get(
                 "/roulette",
                 rest.round,
                 "The live roulette round",
-                models.RouletteRoundBody,
+                bodies.RouletteRoundBody,
                 {400: _BAD, 503: _error("`no_round`: the first round has not opened; or `unavailable`.")},
-                query=models.RoundQuery,
+                query=requests.RoundQuery,
                 description="42 markets with their pools, the commitment, and past rounds with seed and beacon.",
             ),
             _post(
                 "/roulette/bet",
                 rest.bet,
                 "Place or simulate a roulette bet",
-                models.BetRequest,
-                models.BetBody,
+                requests.BetRequest,
+                bodies.BetBody,
                 {
                     **signed,
                     409: _error(f"`round_closed`, with `roundNo`; `bet_conflict`; {_CLOSED}."),
@@ -209,8 +209,8 @@ def _surface(desk: Desk, rest: RestDoor, mcp: Mcp, download: Download) -> Surfac
                 "/agent/enroll",
                 rest.enrol,
                 "Enroll an agent's wallet",
-                models.EnrolRequest,
-                models.EnrolBody,
+                requests.EnrolRequest,
+                bodies.EnrolBody,
                 {401: signed[401], 403: _error("`house_fleet_wallet`")},
                 "An enrolled wallet keeps trading while live trading is halted.",
             ),

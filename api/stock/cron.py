@@ -19,7 +19,7 @@ from pydantic import SecretStr
 
 from api.http.application import json_response
 from api.http.problem import Problem, not_found
-from core.db.channels import listen
+from core.db.channels import Channel, listen
 from core.db.engine import Pool
 from core.errors import DatabaseError
 from core.log import get_logger
@@ -56,7 +56,7 @@ class Cron:
         return json_response(_in_seconds(report))
 
     async def listen(self) -> None:
-        async with contextlib.aclosing(listen(self._url, [jobs.DONE])) as notices:
+        async with contextlib.aclosing(listen(self._url, [Channel.KEEPER_JOB_DONE])) as notices:
             async for notice in notices:
                 told = list(self._waiting) if notice.missed else [int(notice.payload)]
                 for job_id in told:

@@ -13,7 +13,7 @@ import orjson
 from aiohttp import web
 from pydantic import BaseModel
 
-from api.cup import models
+from api.cup import requests
 from api.cup.desk import Desk
 from api.http.problem import Problem
 from api.web.answers import PRIVATE, REVALIDATE, HeldPages, html
@@ -56,11 +56,11 @@ class CupPages:
 
         async def render() -> bytes:
             try:
-                board = await self._read("board", models.BoardQuery(week=week, limit=BOARD_SHOWN, wallet=owner))
-                markets = await self._read("markets", models.MarketsQuery(limit=100))
+                board = await self._read("board", requests.BoardQuery(week=week, limit=BOARD_SHOWN, wallet=owner))
+                markets = await self._read("markets", requests.MarketsQuery(limit=100))
                 wallet = None
                 if owner is not None:
-                    wallet = await self._read("wallet", models.WalletRequest(walletAddress=owner))
+                    wallet = await self._read("wallet", requests.WalletRequest(walletAddress=owner))
             except Problem as problem:
                 return self._pages.render("cup_closed.html", path="/cup", problem=problem, title="The cup")
             return self._pages.render(
@@ -86,10 +86,10 @@ class CupPages:
 
         async def render() -> bytes:
             try:
-                live = await self._read("round", models.RoundQuery(wallet=owner))
+                live = await self._read("round", requests.RoundQuery(wallet=owner))
                 wallet = None
                 if owner is not None:
-                    wallet = await self._read("wallet", models.WalletRequest(walletAddress=owner))
+                    wallet = await self._read("wallet", requests.WalletRequest(walletAddress=owner))
             except Problem as problem:
                 return self._pages.render("cup_closed.html", path="/roulette", problem=problem, title="Roulette")
             markets = {each["id"]: each for each in live["markets"]}

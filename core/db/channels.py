@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
 import psycopg
 from psycopg import AsyncConnection, sql
@@ -26,6 +27,25 @@ log = get_logger(__name__)
 IDLE_SECONDS = 5.0
 MAX_PAUSE_SECONDS = 2.0
 PAYLOAD_MAX_BYTES = 7999  # PostgreSQL's limit; a longer payload is an error in the sender
+
+
+class Channel(StrEnum):
+    """The channels of the product. A payload only says where to look: whoever hears it reads the tables again."""
+
+    AGENT_EVENT = "agent_event"
+    """Wallets with news in the log, 40 hex digits each, joined by commas; `*`: any."""
+    CHAIN_INDEXED = "chain_indexed"
+    """What a step of an index changed, as the JSON of `indexer.store.steps.payload`."""
+    KEEPER_JOB = "keeper_job"
+    """The id of a job that somebody asks for."""
+    KEEPER_JOB_DONE = "keeper_job_done"
+    """The id of a job whose report is there."""
+    OPERATOR_SWITCH = "operator_switch"
+    """The name of a switch that was changed."""
+    OUTBOX_QUEUED = "outbox_queued"
+    """`<chain id>:<lane group>` with something new to send."""
+    OUTBOX_STATE = "outbox_state"
+    """`<intent id>:<state>` joined by commas."""
 
 
 @dataclass(frozen=True, slots=True)

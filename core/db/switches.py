@@ -9,14 +9,13 @@ import psycopg
 from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 
-from core.db.channels import News
+from core.db.channels import Channel, News
 from core.db.engine import Pool
 from core.log import get_logger
 
 log = get_logger(__name__)
 
 TRADING_PAUSED = "trading_paused"
-CHANNEL = "operator_switch"
 POLL_SECONDS = 1.0
 
 
@@ -64,7 +63,7 @@ class SwitchWatcher:
 
     async def run(self) -> None:
         """Keeps the state fresh until cancelled."""
-        async with self._changed.of(self._url, CHANNEL):
+        async with self._changed.of(self._url, Channel.OPERATOR_SWITCH):
             while True:
                 self._changed.forget()
                 try:

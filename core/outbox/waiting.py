@@ -8,12 +8,10 @@ from collections import defaultdict
 from types import TracebackType
 from typing import Self
 
-from core.db.channels import listen
+from core.db.channels import Channel, listen
 from core.db.engine import Pool
 from core.outbox.intents import Intent, read
 from core.outbox.states import IntentState
-
-CHANNEL = "outbox_state"
 
 # The states in which something can be said: a transaction exists; or the chain, or a refusal, has answered.
 HAS_RESULT = frozenset({IntentState.MINED, IntentState.FINAL, IntentState.FAILED, IntentState.REPLACED})
@@ -68,7 +66,7 @@ class IntentWatch:
                 del self._waiting[intent_id]
 
     async def _listen(self) -> None:
-        async with contextlib.aclosing(listen(self._url, [CHANNEL])) as notices:
+        async with contextlib.aclosing(listen(self._url, [Channel.OUTBOX_STATE])) as notices:
             async for notice in notices:
                 if notice.missed:
                     told = list(self._waiting)

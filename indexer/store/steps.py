@@ -11,7 +11,7 @@ import orjson
 
 from core.agent.notices.log import undo_above
 from core.contracts.events import Role, layouts_of
-from core.db.channels import PAYLOAD_MAX_BYTES, notify
+from core.db.channels import PAYLOAD_MAX_BYTES, Channel, notify
 from core.db.schema.index import chain_block, chain_log
 from core.stock.projection import address_text
 from indexer import notices
@@ -24,7 +24,6 @@ from indexer.store.folding import Changed, Folding, fold_logs, forget
 from indexer.store.payments import warn_of_unpaid
 from indexer.store.tables import Connection, begin_writing, copy_rows
 
-CHANNEL = "chain_indexed"
 """Notified in every step's transaction; see `payload`."""
 
 REFOLD_BATCH = 5_000
@@ -54,7 +53,7 @@ async def append(
         changed = await folding.store(connection)
         await warn_of_unpaid(connection, sources, page.logs)
         await notices.tell(connection, sources, page.logs)
-        await notify(connection, CHANNEL, payload(sources, page.end, changed))
+        await notify(connection, Channel.CHAIN_INDEXED, payload(sources, page.end, changed))
     return moved
 
 
@@ -82,7 +81,7 @@ async def rewind(connection: Connection, sources: Sources, cursor: Cursor, ances
         if Role.WALLET in sources.contracts:
             await undo_above(connection, moved.number)
         end = ancestor or BlockInfo(moved.number, b"", 0, 0)
-        await notify(connection, CHANNEL, payload(sources, end, changed, reorg=True))
+        await notify(connection, Channel.CHAIN_INDEXED, payload(sources, end, changed, reorg=True))
     return moved
 
 
@@ -105,7 +104,7 @@ async def mend(
         changed.feeds |= alone.feeds
         _mark(changed, entities)
         await notices.tell(connection, sources, list(missing))
-        await notify(connection, CHANNEL, payload(sources, page.end, changed, everything=True))
+        await notify(connection, Channel.CHAIN_INDEXED, payload(sources, page.end, changed, everything=True))
 
 
 async def _remember(connection: Connection, chain_id: int, block: BlockInfo) -> None:

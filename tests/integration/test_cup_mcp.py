@@ -13,7 +13,7 @@ from mcp import ClientSession
 from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
 
-from api.cup import models
+from api.cup import bodies
 from api.cup.mcp import TOOLS
 from tests.cup_rig import Cup, Signer, cup_door
 
@@ -100,7 +100,7 @@ async def test_the_whole_path_by_tools(cup: Cup, mode: str) -> None:
         assert dry["receipt"]["simulated"] is True
         assert await cup.balance(signer) == 10_000
         placed = await call(client, "place_paper_trade", **body, simulate=False)
-        models.TradeBody.model_validate(placed)
+        bodies.TradeBody.model_validate(placed)
         assert placed["receipt"]["shares"] == quote["shares"]
         assert placed["receipt"]["balancePaper"] == 9974.95
         shown = await call(client, "get_roulette_round", wallet=signer.address)

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 import pytest_asyncio
 
-from api.cup import models
+from api.cup import bodies
 from core.contracts.statuses import MarketKind
 from core.cup import settling
 from core.db.engine import connect
@@ -51,7 +51,7 @@ async def test_claim_mints_once(cup: Cup) -> None:
     assert before.body["positions"] == []
     first = await cup.post("/wallet", {"walletAddress": signer.account.address})
     assert first.status == 200
-    models.ClaimBody.model_validate(first.body)
+    bodies.ClaimBody.model_validate(first.body)
     assert first.body["walletAddress"] == signer.address
     assert (first.body["balancePaper"], first.body["minted"]) == (10_000, True)
     again = await cup.post("/wallet", {"walletAddress": signer.address})
@@ -70,7 +70,7 @@ async def test_claim_mints_once(cup: Cup) -> None:
 async def test_meta_stands_in_answers_and_errors(cup: Cup) -> None:
     for answer in (await cup.get("/markets"), await cup.get("/markets/none/quote", side="yes", sizePaper=1)):
         meta = answer.body["meta"]
-        models.Meta.model_validate(meta)
+        bodies.Meta.model_validate(meta)
         assert meta["version"] == "service-cup-api-v1"
         assert meta["currency"] == "pUSDC"
         assert meta["paper"] is True
@@ -99,7 +99,7 @@ async def test_markets_are_listed(cup: Cup) -> None:
     for _ in range(26):
         await cup.market()
     listed = await cup.get("/markets")
-    models.MarketsBody.model_validate(listed.body)
+    bodies.MarketsBody.model_validate(listed.body)
     assert listed.body["count"] == len(listed.body["markets"]) == 25
     assert (await cup.get("/markets", limit=3)).body["count"] == 3
     everything = await cup.get("/markets", limit=5000)
@@ -141,7 +141,7 @@ async def test_markets_are_listed(cup: Cup) -> None:
 async def test_quote(cup: Cup) -> None:
     slug = await cup.market()
     quote = await cup.get(f"/markets/{slug}/quote", side="yes", sizePaper="25.50")
-    models.QuoteBody.model_validate(quote.body)
+    bodies.QuoteBody.model_validate(quote.body)
     assert quote.status == 200
     assert quote.body["sizePaper"] == 25.5
     assert 25.5 < quote.body["shares"] < 51
@@ -174,13 +174,13 @@ async def test_a_signed_trade_and_its_replay(cup: Cup) -> None:
     dry = await cup.post(
         "/trade", {"walletAddress": signer.address, "slug": slug, "side": "yes", "sizePaper": 25, "simulate": True}
     )
-    models.TradeBody.model_validate(dry.body)
+    bodies.TradeBody.model_validate(dry.body)
     assert (dry.body["receipt"]["simulated"], dry.body["receipt"]["tradeId"]) == (True, None)
     assert await cup.balance(signer) == 10_000
     body = signer.trade(slug, "yes", 2505)
     placed = await cup.post("/trade", body)
     assert placed.status == 200, placed.body
-    models.TradeBody.model_validate(placed.body)
+    bodies.TradeBody.model_validate(placed.body)
     receipt = placed.body["receipt"]
     assert receipt["simulated"] is False
     assert receipt["tradeId"] == body["tradeId"]
@@ -194,7 +194,7 @@ async def test_a_signed_trade_and_its_replay(cup: Cup) -> None:
     stolen = await cup.post("/trade", stranger.trade(slug, "yes", 2505, body["tradeId"]))
     assert (stolen.status, stolen.body["error"]) == (409, "trade_conflict")
     summary = (await cup.get(f"/wallet/{signer.address}")).body
-    models.WalletBody.model_validate(summary)
+    bodies.WalletBody.model_validate(summary)
     assert summary["openCount"] == 1
     assert summary["positions"][0]["costPaper"] == 25.05
 
@@ -423,7 +423,7 @@ async def test_a_halt_and_enrolment(cup: Cup) -> None:
         assert (await cup.post("/agent/enroll", stale)).body["reason"] == "issued_at_out_of_window"
         assert (await cup.post("/agent/enroll", signer.enrolment(note="x" * 281))).status == 400
         enrolled = await cup.post("/agent/enroll", signer.enrolment(note="x" * 280))
-        models.EnrolBody.model_validate(enrolled.body)
+        bodies.EnrolBody.model_validate(enrolled.body)
         assert (enrolled.body["enrolled"], enrolled.body["created"], enrolled.body["tradingHalted"]) == (True,) * 3
         assert (await cup.post("/agent/enroll", signer.enrolment())).body["created"] is False
         refused = await cup.post("/agent/enroll", house.enrolment())
@@ -471,7 +471,7 @@ async def test_a_market_is_won_and_the_board_shows_it(cup: Cup) -> None:
     await settle(cup, void, None)
     await settle(cup, empty, 0)
     won = (await cup.get(f"/wallet/{winner.address}")).body
-    models.WalletBody.model_validate(won)
+    bodies.WalletBody.model_validate(won)
     assert (won["balancePaper"], won["realizedPnlPaper"], won["openCount"]) == (10_300, 300, 0)
     assert won["positions"][0]["status"] == "won"
     assert won["positions"][0]["realizedPnlPaper"] == 300
@@ -484,7 +484,7 @@ async def test_a_market_is_won_and_the_board_shows_it(cup: Cup) -> None:
     year, week, _ = now().isocalendar()
     for query in ({}, {"week": f"{year}-W{week:02d}"}):
         board = (await cup.get("/leaderboard", wallet=loser.address, **query)).body
-        models.BoardBody.model_validate(board)
+        bodies.BoardBody.model_validate(board)
         assert board["entries"][0] == {"wallet": winner.address, "score": 300, "isAgent": False}
         assert board["entries"][-1]["wallet"] == loser.address
         assert board["week"] == query.get("week")
@@ -572,7 +572,7 @@ async def test_headers(cup: Cup) -> None:
 @pytest.mark.proves("cup.getting_started.endpoint.get", "cup.getting_started.behaviour.covers")
 async def test_getting_started(cup: Cup) -> None:
     guide = (await cup.get("/getting-started")).body
-    models.GuideBody.model_validate(guide)
+    bodies.GuideBody.model_validate(guide)
     assert [step["title"] for step in guide["steps"]] == [
         "Claim",
         "Markets",

@@ -10,6 +10,7 @@ import time
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from functools import partial
+from types import SimpleNamespace
 
 import psycopg
 import pytest
@@ -187,7 +188,7 @@ async def test_every_process_sees_a_switch_within_two_seconds(database_url: str,
 async def test_a_switch_is_seen_by_polling_when_notifications_are_lost(
     database_url: str, pool: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("core.db.switches.CHANNEL", "another_channel")
+    monkeypatch.setattr("core.db.switches.Channel", SimpleNamespace(OPERATOR_SWITCH="another_channel"))
     watcher = SwitchWatcher(database_url, pool)
     task = asyncio.create_task(watcher.run())
     try:

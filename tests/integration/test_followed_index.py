@@ -13,7 +13,8 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from api.followed_index import CHANNEL, FollowedIndex
+from api.followed_index import FollowedIndex
+from core.db.channels import Channel
 from core.db.engine import conninfo, make_engine
 from tests.waiting import until
 
@@ -45,7 +46,7 @@ class Shown:
                 connection.execute(each.encode())
 
     def tell(self, payload: str) -> None:
-        self.do(f"SELECT pg_notify('{CHANNEL}', '{payload}')")
+        self.do(f"SELECT pg_notify('{Channel.CHAIN_INDEXED}', '{payload}')")
 
 
 @pytest.fixture
@@ -97,7 +98,7 @@ async def test_a_notice_is_read_at_once_and_a_silent_change_at_the_next_look(sho
         await asyncio.sleep(0.1)  # the listener is there, and its first notice is behind us
         seen = index.tick
         waiting = asyncio.create_task(index.changed(seen, 10))
-        shown.do("UPDATE shown SET value = 2", f"NOTIFY {CHANNEL}")
+        shown.do("UPDATE shown SET value = 2", f"NOTIFY {Channel.CHAIN_INDEXED}")
         assert await waiting == seen + 1
         assert index.venue == 2
         shown.do("UPDATE shown SET value = 4")

@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 import api.agent.notices.models
 import api.agent.requests
-import api.cup.models
+import api.cup.requests
 import api.stock.bodies.relay
 from api.agent.requests import MarketsQuery
 from api.http.problem import Problem
@@ -57,7 +57,7 @@ def _of(metadata: Any) -> Iterator[str]:
 
 
 def test_every_pattern_of_a_request_has_its_words() -> None:
-    modules = (api.agent.requests, api.agent.notices.models, api.cup.models, api.stock.bodies.relay)
+    modules = (api.agent.requests, api.agent.notices.models, api.cup.requests, api.stock.bodies.relay)
     found = {pattern for module in modules for pattern in patterns(module)}
     assert len(found) >= 8
     assert found <= FORMS.keys()

@@ -23,9 +23,9 @@ from api.agent.render import Links
 from api.unreadable import UNREADABLE
 from core.agent.notices import log as event_log
 from core.agent.notices.kinds import EventType, source_of
-from core.agent.notices.log import CHANNEL, Draft
+from core.agent.notices.log import Draft
 from core.agent.notices.reading import Notice, events_from
-from core.db.channels import News
+from core.db.channels import Channel, News
 from core.db.engine import Pool
 from core.log import get_logger
 from core.metrics import counter, gauge, histogram
@@ -86,7 +86,7 @@ class Dispatcher:
     async def run(self) -> None:
         tidying = asyncio.create_task(self._tidy(), name="webhook tidying")
         try:
-            async with self._news.of(self._url, CHANNEL):
+            async with self._news.of(self._url, Channel.AGENT_EVENT):
                 while True:
                     heed_cancellation()
                     self._news.forget()

@@ -10,9 +10,8 @@ from collections.abc import Iterator
 from api.agent.errors import problem
 from api.agent.notices.bodies import stream_frame
 from api.agent.render import Links
-from core.agent.notices.log import CHANNEL
 from core.agent.notices.reading import events_from
-from core.db.channels import listen
+from core.db.channels import Channel, listen
 from core.db.engine import Pool
 from core.metrics import counter, gauge
 
@@ -53,7 +52,7 @@ class EventHub:
 
     async def run(self) -> None:
         try:
-            async with contextlib.aclosing(listen(self._url, [CHANNEL])) as notices:
+            async with contextlib.aclosing(listen(self._url, [Channel.AGENT_EVENT])) as notices:
                 async for notice in notices:
                     if notice.missed or notice.payload == "*":
                         self._wake(list(self._seats))

@@ -24,10 +24,10 @@ from api.http.caller import caller_ip
 from api.http.limits import RateLimits
 from api.http.requests import read_json, read_path, validated_body
 from api.unreadable import UNREADABLE
-from core.agent.notices import log as event_log
 from core.agent.notices.reading import next_seq
 from core.chain import ChainClient
 from core.config import Settings
+from core.db.channels import Channel, notify
 from core.db.engine import Pool
 from core.log import get_logger
 
@@ -83,7 +83,7 @@ class Webhooks:
                     raise unproven(used, service=service, wallet=wallet, url=wanted.url, now=now)
                 made = await store.register(connection, owner, wanted.url)
                 # Whoever sends is told at once.
-                await connection.execute("SELECT pg_notify(%s, %s)", (event_log.CHANNEL, wallet[2:]))
+                await notify(connection, Channel.AGENT_EVENT, wallet[2:])
         except store.TooManyWebhooks:
             message = f"A wallet has at most {store.MAX_PER_WALLET} webhooks; remove one first."
             raise problem(
@@ -125,7 +125,7 @@ class Webhooks:
                     raise _unknown()
                 asked = await store.add_test(connection, found)
                 await store.wake(connection, found, await next_seq(connection, found.wallet))
-                await connection.execute("SELECT pg_notify(%s, %s)", (event_log.CHANNEL, found.wallet.hex()))
+                await notify(connection, Channel.AGENT_EVENT, found.wallet.hex())
         except UNREADABLE as error:
             raise _unwritable(error) from None
         return reply(self._links, {"event": asked.event(found).body()})

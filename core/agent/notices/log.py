@@ -15,12 +15,11 @@ from psycopg.rows import TupleRow
 
 from core.agent.notices.kinds import EventType, event_id, undoing
 from core.agent.notices.payloads import undone
-from core.db.channels import PAYLOAD_MAX_BYTES, notify
+from core.db.channels import PAYLOAD_MAX_BYTES, Channel, notify
 from core.metrics import counter
 
 Connection = AsyncConnection[TupleRow]
 
-CHANNEL = "agent_event"
 """Notified with every addition: the wallets' addresses in hex, joined by commas, or `*` for too many to name."""
 
 WRITTEN = counter("vpm_agent_events_written", "Events added to the agent event log", ("type",))
@@ -201,4 +200,4 @@ async def _insert(connection: Connection, rows: Sequence[_Row]) -> None:
 
 async def _notify(connection: Connection, wallets: Iterable[bytes]) -> None:
     names = ",".join(each.hex() for each in wallets)
-    await notify(connection, CHANNEL, names if len(names) <= PAYLOAD_MAX_BYTES else "*")
+    await notify(connection, Channel.AGENT_EVENT, names if len(names) <= PAYLOAD_MAX_BYTES else "*")
