@@ -58,17 +58,17 @@ class Archive(Generic[K, V]):
 
     async def of(self, keys: Iterable[K]) -> dict[K, V]:
         """Those of these that are settled. Raises what UNREADABLE names when some must be read and cannot be."""
-        found: dict[K, V] = {}
+        rows: dict[K, V] = {}
         missing: list[K] = []
         for key in dict.fromkeys(keys):
             value = self.kept(key)
             if value is None:
                 missing.append(key)
             else:
-                found[key] = value
+                rows[key] = value
         for start in range(0, len(missing), READ_AT_ONCE):
-            found |= await self._read(missing[start : start + READ_AT_ONCE])
-        return found
+            rows |= await self._read(missing[start : start + READ_AT_ONCE])
+        return rows
 
     async def _read(self, keys: Sequence[K]) -> Mapping[K, V]:
         changes = self._changes

@@ -160,10 +160,10 @@ class FollowedIndex(Generic[V]):
                 await self._published.wait_for(holds)
 
     def _hear(self, notice: Notification) -> None:
-        told = orjson.loads(notice.payload) if notice.payload else {}
+        news = orjson.loads(notice.payload) if notice.payload else {}
         # Without a list of what changed (a rebuild, or very much at once), and when such a notice may have been missed,
         # every market is read again.
-        if notice.missed or told.get("all"):
+        if notice.missed or news.get("all"):
             self._all_again, self._all_again_until = True, time.monotonic() + self._lag_seconds
-        if self._replica is not None and told.get("chainId") == self._replica.chain_id:
-            self._told_block, self._told_at = told["block"], time.monotonic()
+        if self._replica is not None and news.get("chainId") == self._replica.chain_id:
+            self._told_block, self._told_at = news["block"], time.monotonic()

@@ -93,7 +93,7 @@ class SolvencyWatch:
 
 async def solvency_watches(context: Context) -> dict[str, SolvencyWatch]:
     """By the contract's name; none of a chain that has no contracts yet, or of which no node is known."""
-    found = {}
+    watches = {}
     for chain, name, symbol in HOLDERS:
         deployment = load_deployment(context.settings.chain(chain).deployment_file)
         client = await context.chains.client(chain)
@@ -101,5 +101,5 @@ async def solvency_watches(context: Context) -> dict[str, SolvencyWatch]:
             continue
         contract = Contract(deployment.contract(name).address, abi(name))
         token = Contract(deployment.token(symbol).address, abi(f"Local{symbol}"))
-        found[name] = SolvencyWatch(client, chain, contract, token, symbol)
-    return found
+        watches[name] = SolvencyWatch(client, chain, contract, token, symbol)
+    return watches

@@ -160,8 +160,8 @@ class JobRun:
     async def lanes_problem(self, group: str) -> str | None:
         """Why what is asked of this group would only pile up, or None. Unknown lanes are told, not waited for."""
         async with self.keeper.pool.connection() as connection:
-            found = await lane_report(connection, self.desk.chain_id, group)
-        if not found.lanes:
+            report = await lane_report(connection, self.desk.chain_id, group)
+        if not report.lanes:
             return f"no relayer has a key for the lane group {group} on this chain"
         return None
 

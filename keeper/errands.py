@@ -109,15 +109,15 @@ async def recall(connection: Connection, chain_id: int, subjects: Iterable[str])
         "WHERE chain_id = %s AND subject = ANY(%s)",
         (chain_id, list(subjects)),
     )
-    found: dict[str, Errand] = {}
+    errands: dict[str, Errand] = {}
     intents: dict[int, Intent | None] = {}
     for subject, attempts, failures, asked_at, intent_id in await cursor.fetchall():
         if intent_id not in intents:
             intents[intent_id] = await read(connection, intent_id)
         intent = intents[intent_id]
         if intent is not None:  # else both were forgotten between the two statements
-            found[subject] = Errand(subject, attempts, failures, asked_at, intent)
-    return found
+            errands[subject] = Errand(subject, attempts, failures, asked_at, intent)
+    return errands
 
 
 class _Overtaken(Exception):

@@ -161,13 +161,13 @@ class Assigner:
     async def _ask_for_signatures(self, prepared: Sequence[Prepared]) -> dict[Unsigned, Signed]:
         """For the next nonces in order, as far as the key service came; empty when it signs nothing."""
         lease, first = self._store.lease, self._flights.next_nonce
-        wanted = [unsigned_of(each, lease.chain_id, first + number) for number, each in enumerate(prepared)]
+        unsigned = [unsigned_of(each, lease.chain_id, first + number) for number, each in enumerate(prepared)]
         try:
-            signed = await lease.signer.sign_all(wanted)
+            signed = await lease.signer.sign_all(unsigned)
         except SignerUnavailable as error:
             log.warning(error.message, action="relayer.not_signed", lane=self._flights.lane, chain=self._flights.chain)
             return {}
-        return dict(zip(wanted, signed, strict=False))
+        return dict(zip(unsigned, signed, strict=False))
 
     async def _resolve(self, checked: Checked, by_id: dict[int, Candidate]) -> None:
         """What had a nonce and would be refused now: landed after all, refused for certain, or not known yet."""

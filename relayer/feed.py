@@ -127,10 +127,10 @@ class ChainFeed:
 
     async def _lags(self, lower: Block, ours: Block) -> bool:
         """Is a lower head than ours only that of a node that is behind?"""
-        known = self._hashes.get(lower.number)
-        if known is not None:
+        own_hash = self._hashes.get(lower.number)
+        if own_hash is not None:
             self._behind_since = None
-            return known == lower.hash
+            return own_hash == lower.hash
         standing = [await self._standing(position, ours.number) for position in range(len(self.client.rpc.labels))]
         if any(each is not None for each in standing):
             self._behind_since = None
@@ -149,24 +149,24 @@ class ChainFeed:
 
     async def _link(self, head: Block) -> None:
         """Makes what we remember consistent with the new head: fetches the blocks between, drops what no longer is."""
-        known = max((number for number in self._hashes if number < head.number), default=head.number - 1)
-        if head.number - known > WALKED_BLOCKS:
+        below = max((number for number in self._hashes if number < head.number), default=head.number - 1)
+        if head.number - below > WALKED_BLOCKS:
             self._drop_above(-1)
             return
-        between = await self.client.blocks(list(range(known + 1, head.number)))
+        between = await self.client.blocks(list(range(below + 1, head.number)))
         walk = [head, *reversed([block for block in between if block is not None])]
-        if len(walk) != head.number - known:
-            self._drop_above(known)  # the chain moved while we asked
+        if len(walk) != head.number - below:
+            self._drop_above(below)  # the chain moved while we asked
             return
         fresh: dict[int, str] = {}
         parent = head.parent_hash
         for block in walk[1:]:
             if block.hash != parent:
-                self._drop_above(known)
+                self._drop_above(below)
                 return
             fresh[block.number] = block.hash
             parent = block.parent_hash
-        number = known
+        number = below
         undone = any(each >= head.number for each in self._hashes)
         while self._hashes.get(number, parent) != parent:
             standing = await self.client.block(number)

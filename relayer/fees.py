@@ -44,12 +44,12 @@ def bump(policy: FeePolicy, market: FeeMarket, old: Fees, cap_wei: int | None = 
     least = Fees(_eighth_more(old.max_fee_wei), _eighth_more(old.max_priority_fee_wei))
     if least.max_fee_wei > cap:
         return None
-    wanted = quote(policy, market, cap)
-    if wanted is None:
+    quoted = quote(policy, market, cap)
+    if quoted is None:
         return None
-    max_fee = max(least.max_fee_wei, wanted.max_fee_wei)
+    max_fee = max(least.max_fee_wei, quoted.max_fee_wei)
     # The priority fee may never exceed the whole; `least` is within it because `old` was.
-    priority = max(least.max_priority_fee_wei, wanted.max_priority_fee_wei)
+    priority = max(least.max_priority_fee_wei, quoted.max_priority_fee_wei)
     return Fees(max_fee, min(priority, max_fee))
 
 

@@ -132,12 +132,12 @@ class Follower:
         """Finds what became of nonces the chain has used."""
         used = [flight for nonce, flight in self._flights.unmined.items() if nonce < latest]
         for part in _parts(used, ROWS):
-            found = await self._receipts(part)
+            receipts = await self._receipts(part)
             for node in self._nodes()[1:]:
-                late = [each for each in part if each.nonce not in found and each.used_since is not None]
+                late = [each for each in part if each.nonce not in receipts and each.used_since is not None]
                 if late:
-                    found |= await self._receipts(late, node)
-            mined = [await self._mined(flight, *found[flight.nonce]) for flight in part if flight.nonce in found]
+                    receipts |= await self._receipts(late, node)
+            mined = [await self._mined(flight, *receipts[flight.nonce]) for flight in part if flight.nonce in receipts]
             if mined:
                 async with self._flights.writing:
                     moved = await self._store.mark_mined(mined)
@@ -145,7 +145,7 @@ class Follower:
                         raise RuntimeError("the rows in flight are not those in memory")
                     for each in mined:
                         self._land(each)
-            await self._give_up_taken([flight for flight in part if flight.nonce not in found])
+            await self._give_up_taken([flight for flight in part if flight.nonce not in receipts])
         unproven = [each for each in used if each.state.in_flight and each.asked_at is not None]
         measures.UNPROVEN.labels(self._flights.chain, self._flights.lane).set(
             sum(1 for each in unproven if each.taker is None and not each.landed)
@@ -264,9 +264,9 @@ class Follower:
         ]
         for flight in due[:SEARCHES]:
             flight.asked_at = now
-            found = await find_taker(self._client, self._address, flight.nonce, self._feed.head.number)
-            flight.landed = found is not None and found.tx_hash in {each.hash for each in flight.attempts}
-            flight.taker = None if flight.landed else found
+            taker = await find_taker(self._client, self._address, flight.nonce, self._feed.head.number)
+            flight.landed = taker is not None and taker.tx_hash in {each.hash for each in flight.attempts}
+            flight.taker = None if flight.landed else taker
 
     async def _end_final(self) -> None:
         """Ends what is in blocks too deep to be undone."""
@@ -342,17 +342,17 @@ class Follower:
         for node in self._nodes():
             if ended and await self._receipts(ended, node):
                 return False  # the node's count lags behind its own receipts
-        wanted = reconcile(
+        reconciled = reconcile(
             latest=latest,
             next_nonce=self._flights.next_nonce,
             highest_row=self._flights.next_nonce - 1 if self._flights.next_nonce else None,
             live=self._held(),
             ended=[flight.nonce for flight in ended],
         )
-        fillers = await self._noops(wanted)
-        if not fillers and not ended and wanted.next_nonce == self._flights.next_nonce:
+        fillers = await self._noops(reconciled)
+        if not fillers and not ended and reconciled.next_nonce == self._flights.next_nonce:
             return True
-        said = drift(self._flights.next_nonce, wanted)
+        said = drift(self._flights.next_nonce, reconciled)
         if said is not None:
             log.warning(said, action="relayer.nonces_repaired", chain=self._flights.chain, lane=self._flights.lane)
         if latest > self._flights.next_nonce:
@@ -362,41 +362,41 @@ class Follower:
             for flight in ended:
                 self._flights.reopened(flight)
             self._sender.push(ended)
-        flights = await self._store.fill_holes(fillers, wanted.next_nonce)
-        self._flights.next_nonce = wanted.next_nonce
+        flights = await self._store.fill_holes(fillers, reconciled.next_nonce)
+        self._flights.next_nonce = reconciled.next_nonce
         self._flights.load(flights)
         measures.HOLES.labels(self._flights.chain, self._flights.lane).inc(len(flights))
         self._sender.push(flights)
         return True
 
-    async def _noops(self, wanted: Reconciled) -> list[Signed]:
+    async def _noops(self, reconciled: Reconciled) -> list[Signed]:
         """For the holes, as many as the hour's gas still pays for and the signer signs now; the rest comes later."""
         market = self._feed.market
         fees = quote(self._policy.fees, market)
-        if fees is None or not wanted.holes:
+        if fees is None or not reconciled.holes:
             return []
         left = self._policy.gas_per_hour_wei - self._flights.spent_wei - self._flights.expected_gas_wei(market)
         paid = max(0, left) // max(1, self._noop_gas * expected_price(fees, market))
-        if paid < len(wanted.holes):
+        if paid < len(reconciled.holes):
             log.warning(
                 "the hour's gas does not pay for every nonce to be filled",
                 action="relayer.noops_over_allowance",
                 chain=self._flights.chain,
                 lane=self._flights.lane,
-                holes=len(wanted.holes),
+                holes=len(reconciled.holes),
                 paid=paid,
             )
-        return await self._signed([self._noop(nonce, fees) for nonce in wanted.holes[: min(paid, REPLACEMENTS)]])
+        return await self._signed([self._noop(nonce, fees) for nonce in reconciled.holes[: min(paid, REPLACEMENTS)]])
 
     def _noop(self, nonce: int, fees: Fees) -> Unsigned:
         lease = self._store.lease
         return Unsigned(lease.chain_id, nonce, fees, self._noop_gas, lease.signer.address, value_wei=0, data=b"")
 
-    async def _signed(self, wanted: Sequence[Unsigned]) -> list[Signed]:
+    async def _signed(self, unsigned: Sequence[Unsigned]) -> list[Signed]:
         """The first of these, at most what one look may sign; none while the signer does not sign."""
         signer = self._store.lease.signer
         try:
-            return await signer.sign_all(wanted[: min(REPLACEMENTS, signer.at_once or REPLACEMENTS)])
+            return await signer.sign_all(unsigned[: min(REPLACEMENTS, signer.at_once or REPLACEMENTS)])
         except SignerUnavailable as error:
             log.warning(error.message, action="relayer.not_signed", chain=self._flights.chain, lane=self._flights.lane)
             return []
@@ -414,9 +414,9 @@ class Follower:
                 again.append(flight)
             elif step in (FlightStep.BUMP, FlightStep.CANCEL) and len(replaced) < REPLACEMENTS:
                 cancel = step is FlightStep.CANCEL or flight.cancelling
-                wanted = self._replacement(flight, cancel=cancel)
-                if wanted is not None:
-                    replaced.append((flight, wanted, cancel))
+                replacement = self._replacement(flight, cancel=cancel)
+                if replacement is not None:
+                    replaced.append((flight, replacement, cancel))
                 elif step is FlightStep.BUMP and line.stuck_seconds >= self._policy.patience.bump_after_seconds:
                     self._doom_if_only_its_own_cap_holds_it(flight)
         if replaced:
@@ -468,13 +468,13 @@ class Follower:
             cap = flight.max_fee_cap_wei / 1e9
             flight.doomed = ("fee_cap", f"The base fee rose above the {cap:g} gwei it may pay; a no-op took its nonce.")
 
-    async def _replace(self, wanted: Sequence[tuple[Flight, Unsigned, bool]], now: float) -> None:
-        signed = await self._signed([unsigned for _, unsigned, _ in wanted])
+    async def _replace(self, replacements: Sequence[tuple[Flight, Unsigned, bool]], now: float) -> None:
+        signed = await self._signed([unsigned for _, unsigned, _ in replacements])
         async with self._flights.writing:
             # Signing may have taken its time: what is no longer on its way, or no longer on this nonce, is left alone.
             replaced = [
                 (flight, attempt_of(each, is_cancel=cancel))
-                for (flight, _, cancel), each in zip(wanted, signed, strict=False)
+                for (flight, _, cancel), each in zip(replacements, signed, strict=False)
                 if flight.state.in_flight and self._flights.unmined.get(each.nonce) is flight
             ]
             if not replaced:

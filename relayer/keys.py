@@ -68,8 +68,8 @@ def lane_specs(keys: list[NamedKey], chain_ids: Mapping[str, int]) -> list[LaneS
         for chain in chain_ids:
             if key.chain in (None, chain):
                 signers[key.signer.address] = key.signer
-                found = groups.setdefault((chain, key.signer.address), [])
-                found += [group for group in key.groups if group not in found]
+                groups_served = groups.setdefault((chain, key.signer.address), [])
+                groups_served += [group for group in key.groups if group not in groups_served]
     return [
         LaneSpec(chain, chain_ids[chain], tuple(served), signers[address])
         for (chain, address), served in groups.items()

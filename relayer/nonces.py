@@ -31,11 +31,11 @@ def reconcile(
     - A nonce between them has no owner: a no-op must fill it, or nothing after it is ever mined.
     """
     owned = 0 if highest_row is None else highest_row + 1
-    wanted = max(latest, owned)
-    held, done = set(live), set(ended)
-    gone = [nonce for nonce in range(latest, wanted) if nonce not in held]
+    first_free = max(latest, owned)
+    in_flight, done = set(live), set(ended)
+    gone = [nonce for nonce in range(latest, first_free) if nonce not in in_flight]
     return Reconciled(
-        next_nonce=wanted,
+        next_nonce=first_free,
         holes=tuple(nonce for nonce in gone if nonce not in done),
         reopened=tuple(nonce for nonce in gone if nonce in done),
     )

@@ -63,8 +63,8 @@ async def check(client: ChainClient, sender: bytes, candidates: Sequence[Candida
         else:
             asked.append(each)
     requests = [_request(each, sender, terms.max_gas) for each in asked]
-    wanted = [request for request in requests if request is not None]
-    answers = iter(await client.rpc.batch(wanted, str) if wanted else [])
+    calls = [request for request in requests if request is not None]
+    answers = iter(await client.rpc.batch(calls, str) if calls else [])
     for each, request in zip(asked, requests, strict=True):
         answer = next(answers) if request is not None else "0x"
         _judge(checked, each, answer, terms)

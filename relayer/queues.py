@@ -40,11 +40,11 @@ class Queues:
     async def look(self) -> None:
         async with self._pool.connection() as connection:
             rows = await (await connection.execute(_QUEUES)).fetchall()
-        found = {
+        queues = {
             (self._names[chain], group): (count, oldest) for chain, group, count, oldest in rows if chain in self._names
         }
-        self._seen |= found.keys()
+        self._seen |= queues.keys()
         for key in self._seen:
-            count, oldest = found.get(key, (0, 0.0))  # a queue that was emptied is measured on, as empty
+            count, oldest = queues.get(key, (0, 0.0))  # a queue that was emptied is measured on, as empty
             measures.QUEUED.labels(*key).set(count)
             measures.OLDEST_QUEUED.labels(*key).set(max(0.0, oldest))

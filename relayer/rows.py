@@ -80,34 +80,34 @@ def attempt_of(signed: Signed, *, is_cancel: bool = False) -> Attempt:
 
 def unsigned_of(prepared: Prepared, chain_id: int, nonce: int) -> Unsigned:
     """The transaction to sign for it."""
-    wanted = prepared.candidate
+    candidate = prepared.candidate
     return Unsigned(
         chain_id=chain_id,
         nonce=nonce,
         fees=prepared.fees,
         gas_limit=prepared.gas_limit,
-        to=wanted.to,
-        value_wei=wanted.value_wei,
-        data=wanted.data,
+        to=candidate.to,
+        value_wei=candidate.value_wei,
+        data=candidate.data,
     )
 
 
 def flight_of(prepared: Prepared, signed: Signed, now: float) -> Flight:
     """An intent just signed."""
-    wanted = prepared.candidate
+    candidate = prepared.candidate
     return Flight(
-        intent_id=wanted.intent_id,
+        intent_id=candidate.intent_id,
         nonce=signed.nonce,
-        kind=wanted.kind,
-        to=wanted.to,
-        data=wanted.data,
-        value_wei=wanted.value_wei,
+        kind=candidate.kind,
+        to=candidate.to,
+        data=candidate.data,
+        value_wei=candidate.value_wei,
         attempts=[attempt_of(signed)],
         state=IntentState.SIGNED,
         state_since=now,
-        max_fee_cap_wei=wanted.max_fee_cap_wei,
-        not_after=wanted.not_after,
-        replay_safe=wanted.replay_safe,
+        max_fee_cap_wei=candidate.max_fee_cap_wei,
+        not_after=candidate.not_after,
+        replay_safe=candidate.replay_safe,
     )
 
 

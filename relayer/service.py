@@ -110,8 +110,8 @@ class Relayer:
         """A block a node tells of is looked at once if a transaction waits for one; otherwise the feed's clock will do,
         and saves a busy chain's node the questions."""
         while True:
-            told = await chain.heads.news()
-            if told and any(lane.in_flight for lane in self.lanes() if lane.lease.chain_id == chain.feed.chain_id):
+            from_node = await chain.heads.news()
+            if from_node and any(lane.in_flight for lane in self.lanes() if lane.lease.chain_id == chain.feed.chain_id):
                 chain.feed.look_now()
 
     async def _listen(self) -> None:

@@ -131,10 +131,10 @@ class LaneStore:
         """What was ever signed for these intents, by this lane or another."""
         async with self._pool.connection() as connection:
             rows = await (await connection.execute(FORMER, (list(intent_ids),))).fetchall()
-        found: dict[int, list[Former]] = {}
+        former: dict[int, list[Former]] = {}
         for intent_id, lane_id, address, nonce, digest in rows:
-            found.setdefault(intent_id, []).append(Former(lane_id, bytes(address), nonce, bytes(digest)))
-        return found
+            former.setdefault(intent_id, []).append(Former(lane_id, bytes(address), nonce, bytes(digest)))
+        return former
 
     async def take_back(self, intent_id: int, former: Former) -> Flight | None:
         """A queued intent has its old nonce again, whose transaction landed; None when it is no longer queued."""
@@ -211,8 +211,8 @@ class LaneStore:
             now = time.monotonic()
             for each in prepared:
                 if each.candidate.intent_id in ours:
-                    wanted = unsigned_of(each, self.lease.chain_id, next_nonce + len(flights))
-                    signed = self._signed_here(wanted) if ready is None else ready.get(wanted)
+                    unsigned = unsigned_of(each, self.lease.chain_id, next_nonce + len(flights))
+                    signed = self._signed_here(unsigned) if ready is None else ready.get(unsigned)
                     if signed is None:
                         break
                     flights.append(flight_of(each, signed, now))
@@ -227,21 +227,21 @@ class LaneStore:
 
     async def _tell(self, connection: Connection, flights: Sequence[Flight]) -> None:
         """What wallets are told of their transactions. A fault in the telling must not stop the money."""
-        told = [
+        notices = [
             submitted.Submitted(each.intent_id, each.kind, each.data, each.newest.hash)
             for each in flights
             if each.kind in submitted.KINDS
         ]
-        if told:
+        if notices:
             try:
                 async with connection.transaction():
-                    await submitted.tell(connection, self.lease.chain_id, told)
+                    await submitted.tell(connection, self.lease.chain_id, notices)
             except Exception as error:
                 log.error("a submission could not be told", action="relay.untold", exc=error)
 
-    def _signed_here(self, wanted: Unsigned) -> Signed:
+    def _signed_here(self, unsigned: Unsigned) -> Signed:
         assert isinstance(self.lease.signer, LocalSigner), "a key that lies elsewhere signs before its rows are locked"
-        return self.lease.signer.sign(wanted)
+        return self.lease.signer.sign(unsigned)
 
     async def _store_signed(self, connection: Connection, flights: Sequence[Flight]) -> None:
         await connection.execute(

@@ -178,9 +178,9 @@ class Balances:
     async def of(self, wallet: str) -> int:
         """Token units. RpcError when the chain cannot be asked."""
         now = time.monotonic()
-        held = self._held.get(wallet)
-        if held is not None and now - held[0] < BALANCE_CACHE_SECONDS:
-            return held[1]
+        kept = self._held.get(wallet)
+        if kept is not None and now - kept[0] < BALANCE_CACHE_SECONDS:
+            return kept[1]
         call = self._contracts.token.call("balanceOf", checksum(wallet))
         balance = int(await self._client.read(call, timeout_seconds=self._timeout_seconds))
         if len(self._held) >= MAX_CACHED:

@@ -152,13 +152,13 @@ def deciding_times(market: ListedMarket, now: int) -> dict[int, int]:
     if ending is None:
         moments = (spec.start_at, spec.ends_at) if spec.kind is MarketKind.DIRECTION else (spec.ends_at,)
         return {} if computed is None else {each: grid_time(each, computed.step) for each in moments if each < now}
-    found = {}
+    times = {}
     if ending.start_at is not None:
-        found[spec.start_at] = ending.start_at
+        times[spec.start_at] = ending.start_at
     if ending.end_at is not None:
         crossed = spec.early_resolvable and ending.winner == YES and ending.end_at >= spec.early_from
-        found[ending.end_at if crossed else spec.ends_at] = ending.end_at
-    return found
+        times[ending.end_at if crossed else spec.ends_at] = ending.end_at
+    return times
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,16 +59,18 @@ class AgentIndex(FollowedIndex[Venue]):
     async def markets(self, keys: Iterable[bytes]) -> dict[bytes, ListedMarket]:
         """Those of these that the index has; 500 when some must be read and cannot be."""
         present = self.required().markets
-        wanted = dict.fromkeys(keys)
-        found = {key: present[key] for key in wanted if key in present}
+        distinct = dict.fromkeys(keys)
+        markets = {key: present[key] for key in distinct if key in present}
         async with storage("The settled markets"):
-            return found | await self._archive.of(wanted.keys() - found.keys())
+            return markets | await self._archive.of(distinct.keys() - markets.keys())
 
     async def settled_page(
         self, symbol: str | None, kind: MarketKind | None, after: Order | None, limit: int
     ) -> dict[bytes, ListedMarket]:
         """The first so many settled markets behind `after`, in the order of the list, on feeds the service knows."""
-        feeds = [feed for feed, told in self._feeds.items() if symbol is None or FeedSubject(told.key).symbol == symbol]
+        feeds = [
+            feed for feed, words in self._feeds.items() if symbol is None or FeedSubject(words.key).symbol == symbol
+        ]
         if not feeds:
             return {}
         async with storage("The settled markets"), self._engine.connect() as connection:

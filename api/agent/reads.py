@@ -112,17 +112,17 @@ class Reads:
             keys = [key for name in query.ids.split(",") if (key := key_of(name.strip())) is not None]
             named = await self._index.markets(keys)
             names = {name.strip() for name in query.ids.split(",")}
-            found = _fitting(
+            fitting = _fitting(
                 (each for each in named.values() if names & {each.id, "0x" + each.key.hex()}), venue, query
             )
         else:
-            found = _fitting(venue.markets.values(), venue, query)
+            fitting = _fitting(venue.markets.values(), venue, query)
         if after is not None:
-            found = [each for each in found if order_of(each) > after]
+            fitting = [each for each in fitting if order_of(each) > after]
         if query.ids is None and not query.only_open:
-            found = await self._with_settled(found, venue, query, after)
-        page = found[: query.limit]
-        more = len(found) > len(page)
+            fitting = await self._with_settled(fitting, venue, query, after)
+        page = fitting[: query.limit]
+        more = len(fitting) > len(page)
         return body_bytes(
             self._links,
             {
@@ -140,36 +140,36 @@ class Reads:
         kind = None if query.type is None else KINDS.get(query.type)
         if query.type is not None and kind is None:
             return list(present)
-        found = {each.key: each for each in present}
+        markets = {each.key: each for each in present}
         fitting = 0
         while fitting <= query.limit:
             read = await self._index.settled_page(_symbol(query), kind, after, query.limit + 1)
             shown = _fitting(read.values(), venue, query)
             fitting += len(shown)
             # What is present is newer than what was read.
-            found |= {each.key: venue.markets.get(each.key, each) for each in shown}
+            markets |= {each.key: venue.markets.get(each.key, each) for each in shown}
             if len(read) <= query.limit:
                 break
             after = max(order_of(each) for each in read.values())
-        return sorted(found.values(), key=order_of)
+        return sorted(markets.values(), key=order_of)
 
     async def market(self, request: web.Request) -> web.StreamResponse:
-        _, found = await self._found(request.match_info["id"])
+        _, listed = await self._found(request.match_info["id"])
 
         async def render_market() -> bytes:
-            venue, market = await self._found(found.id)
+            venue, market = await self._found(listed.id)
             body = {**render.market_ref(market, venue, self._links), "stats": render.stats(market)}
             return body_bytes(self._links, {"market": body}, venue)
 
-        return await self._details.answer(request, found.key, render_market)
+        return await self._details.answer(request, listed.key, render_market)
 
     async def research(self, request: web.Request) -> web.StreamResponse:
-        _, found = await self._found(request.match_info["id"])
+        _, market = await self._found(request.match_info["id"])
 
         async def render_research() -> bytes:
-            return body_bytes(self._links, {"research": await self.bundle(found.id)}, self._index.required())
+            return body_bytes(self._links, {"research": await self.bundle(market.id)}, self._index.required())
 
-        return await self._bundles.answer(request, found.key, render_research)
+        return await self._bundles.answer(request, market.key, render_research)
 
     async def bundle(self, name: str) -> dict[str, Any]:
         """Everything known of a market, by id or slug; 404 when there is none."""
@@ -212,9 +212,9 @@ class Reads:
     def overview(self, closed: int) -> dict[str, Any]:
         """Every open market, soonest deadline first, and the last `closed` of the others that are present."""
         venue = self._index.required()
-        known = [each for each in venue.markets.values() if each.supported]
-        open_now = sorted((each for each in known if each.status(venue.now) == "open"), key=order_of)
-        over = sorted((each for each in known if each.status(venue.now) != "open"), key=order_of, reverse=True)
+        supported = [each for each in venue.markets.values() if each.supported]
+        open_now = sorted((each for each in supported if each.status(venue.now) == "open"), key=order_of)
+        over = sorted((each for each in supported if each.status(venue.now) != "open"), key=order_of, reverse=True)
         return {
             "open": [render.market_ref(each, venue, self._links) for each in open_now],
             "closed": [
@@ -227,8 +227,8 @@ class Reads:
     def example(self) -> dict[str, Any] | None:
         """A bet whose answer is the 402 challenge, on the market that is open for longest; None when none is open."""
         venue = self._index.venue
-        known = [] if venue is None else [each for each in venue.markets.values() if each.supported]
-        taking = [each for each in known if venue is not None and each.status(venue.now) == "open"]
+        supported = [] if venue is None else [each for each in venue.markets.values() if each.supported]
+        taking = [each for each in supported if venue is not None and each.status(venue.now) == "open"]
         if not taking:
             return None
         market = max(taking, key=order_of)
@@ -319,12 +319,12 @@ class Reads:
         return body_bytes(self._links, content, venue)
 
     async def result(self, request: web.Request) -> web.StreamResponse:
-        _, found = await self._found(read_query(request, ResultQuery).market_id)
+        _, market = await self._found(read_query(request, ResultQuery).market_id)
 
         async def render_result() -> bytes:
-            return body_bytes(self._links, {"result": await self.outcome(found.id)}, self._index.required())
+            return body_bytes(self._links, {"result": await self.outcome(market.id)}, self._index.required())
 
-        return await self._results.answer(request, found.key, render_result)
+        return await self._results.answer(request, market.key, render_result)
 
     async def proof(self, request: web.Request) -> web.StreamResponse:
         text = request.match_info["tradeId"].lower()

@@ -119,13 +119,13 @@ class TradeRequest(BaseModel):
         if not isinstance(content, dict):
             raise invalid("The body must be a JSON object.", details=in_body("must be a JSON object"))
         try:
-            wanted = cls.model_validate(content, context={PRIVATE: allow_private})
+            trade = cls.model_validate(content, context={PRIVATE: allow_private})
         except ValidationError as error:
             raise unfit(error, "field") from None
-        checked_wallet(wanted.wallet_address)
-        if wanted.size < MIN_SIZE:
-            raise problem("size_below_min", f"The smallest bet is 1 USD; this one is {decimal_text(wanted.size)}.")
-        return wanted
+        checked_wallet(trade.wallet_address)
+        if trade.size < MIN_SIZE:
+            raise problem("size_below_min", f"The smallest bet is 1 USD; this one is {decimal_text(trade.size)}.")
+        return trade
 
     def essence(self) -> dict[str, Any]:
         """The fields that no bet goes without, as an example in JSON: digits beyond a float's are not missed there."""

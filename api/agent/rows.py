@@ -169,7 +169,7 @@ async def _read_where(
 
 
 async def _read_latest(connection: AsyncConnection, chain_id: int, feeds: set[str]) -> dict[str, FeedRound]:
-    found: dict[str, FeedRound] = {}
+    latest: dict[str, FeedRound] = {}
     for feed in feeds:  # a handful, each one index lookup
         query = (
             select(oracle_round.c.answer, oracle_round.c.updated_at, oracle_round.c.tx)
@@ -183,8 +183,8 @@ async def _read_latest(connection: AsyncConnection, chain_id: int, feeds: set[st
         )
         row = (await connection.execute(query)).one_or_none()
         if row is not None:
-            found[feed] = FeedRound(row.answer, row.updated_at, row.tx)
-    return found
+            latest[feed] = FeedRound(row.answer, row.updated_at, row.tx)
+    return latest
 
 
 async def _read_volumes(connection: AsyncConnection, since: int) -> dict[bytes, int]:
@@ -357,7 +357,7 @@ def _feed_text(feed: bytes) -> str:
 
 def _market(row: Any, books: Sequence[Any], feeds: Mapping[bytes, FeedWords]) -> ListedMarket:
     spec = Specification.of_row(row)
-    told = feeds.get(spec.feed)
+    words = feeds.get(spec.feed)
     ending = None
     if row.status != AgentMarketStatus.OPEN:
         ending = Ending(
@@ -374,7 +374,7 @@ def _market(row: Any, books: Sequence[Any], feeds: Mapping[bytes, FeedWords]) ->
         key=row.market_id,
         feed=_feed_text(row.feed),
         spec=spec,
-        words=described(row.market_id, spec, told.key if told else None, told.computed if told else None),
+        words=described(row.market_id, spec, words.key if words else None, words.computed if words else None),
         book=Book(
             tuple(int(each) for each in row.weights),
             row.fee_bps,

@@ -152,34 +152,37 @@ class Sentiment:
         token = symbol_of(read_query(request, SentimentQuery).token)
         venue = self._index.required()
         live = [each for each in open_markets(venue) if each.token_symbol == token]
-        found = readings(live, venue.latest)
-        crowd = await self._crowd(token, found) if found else Crowd()
-        body = {"token": token, "intel": intel(token, found, crowd, venue, self._links)}
+        live_readings = readings(live, venue.latest)
+        crowd = await self._crowd(token, live_readings) if live_readings else Crowd()
+        body = {"token": token, "intel": intel(token, live_readings, crowd, venue, self._links)}
         return reply(self._links, body, venue=venue)
 
-    async def _crowd(self, token: str, found: Sequence[CrowdReading]) -> Crowd:
+    async def _crowd(self, token: str, live_readings: Sequence[CrowdReading]) -> Crowd:
         # A market's version changes with every stake on it, and the index's generation when all was read again, so an
         # unchanged state is never counted twice.
-        books = tuple((each.market.key, each.market.version, each.directional) for each in found)
+        books = tuple((each.market.key, each.market.version, each.directional) for each in live_readings)
         state = (self._index.generation, books)
         async with self._counting:
-            known = self._crowds.get(token)
-            if known is not None and known[0] == state:
-                return known[1]
-            crowd = await self._count(found)
+            counted = self._crowds.get(token)
+            if counted is not None and counted[0] == state:
+                return counted[1]
+            crowd = await self._count(live_readings)
             # Only tokens with a live market come here, so this holds as many entries as there are such tokens and no
             # more than that many stale ones.
             self._crowds[token] = (state, crowd)
             return crowd
 
-    async def _count(self, found: Sequence[CrowdReading]) -> Crowd:
-        directional = agent_stake.c.market_id.in_([each.market.key for each in found if each.directional])
+    async def _count(self, live_readings: Sequence[CrowdReading]) -> Crowd:
+        directional = agent_stake.c.market_id.in_([each.market.key for each in live_readings if each.directional])
         by_wallet = (
             select(
                 func.sum(agent_stake.c.amount).label("staked"),
                 func.bool_or(directional).label("directional"),
             )
-            .where(agent_stake.c.market_id.in_([each.market.key for each in found]), agent_stake.c.outcome.is_not(None))
+            .where(
+                agent_stake.c.market_id.in_([each.market.key for each in live_readings]),
+                agent_stake.c.outcome.is_not(None),
+            )
             .group_by(agent_stake.c.wallet)
             .subquery()
         )
@@ -223,14 +226,16 @@ def symbol_of(text: str | None) -> str:
     return symbol
 
 
-def intel(token: str, found: Sequence[CrowdReading], crowd: Crowd, venue: Venue, links: Links) -> dict[str, Any]:
-    score = score_of(found, crowd)
-    suggested = suggestion(found, score.points)
-    bodies = [_market(each, links) for each in found]
+def intel(
+    token: str, live_readings: Sequence[CrowdReading], crowd: Crowd, venue: Venue, links: Links
+) -> dict[str, Any]:
+    score = score_of(live_readings, crowd)
+    suggested = suggestion(live_readings, score.points)
+    bodies = [_market(each, links) for each in live_readings]
     return {
         "token": token,
-        "hasSignal": bool(found),
-        "marketCount": len(found),
+        "hasSignal": bool(live_readings),
+        "marketCount": len(live_readings),
         "sentiment": {
             "score": json_number(score.points, POINT_DECIMALS),
             "lean": json_number(score.points - NEUTRAL, POINT_DECIMALS),
@@ -258,26 +263,26 @@ def intel(token: str, found: Sequence[CrowdReading], crowd: Crowd, venue: Venue,
             "label": quality_of(crowd),
         },
         "activity": {
-            "totalBets": sum(each.market.bets for each in found),
-            "totalPoolUsd": render.usd(sum(each.pool for each in found)),
+            "totalBets": sum(each.market.bets for each in live_readings),
+            "totalPoolUsd": render.usd(sum(each.pool for each in live_readings)),
         },
         "topMarket": bodies[0] if bodies else None,
         "markets": bodies,
-        "summary": summary(token, found, score, crowd),
+        "summary": summary(token, live_readings, score, crowd),
         "asOf": iso(venue.now),
     }
 
 
-def summary(token: str, found: Sequence[CrowdReading], score: Score, crowd: Crowd) -> str:
+def summary(token: str, live_readings: Sequence[CrowdReading], score: Score, crowd: Crowd) -> str:
     """One sentence for people; every number in it stands in a field too."""
-    if not found:
+    if not live_readings:
         return f"{token} has no open market."
-    markets = "1 open market" if len(found) == 1 else f"{len(found)} open markets"
+    markets = "1 open market" if len(live_readings) == 1 else f"{len(live_readings)} open markets"
     if not score.markets:
         return f"{token} has {markets}, none with a direction."
     index = decimal_text(score.points, POINT_DECIMALS)
     bettors = "1 wallet" if crowd.bettors == 1 else f"{crowd.bettors} wallets"
-    pool = decimal_text(sum(each.pool for each in found))
+    pool = decimal_text(sum(each.pool for each in live_readings))
     label = score.label.replace("_", " ")
     return (
         f"{token} reads {label} at {index} of 100: {markets}, {pool} USD by {bettors}, {score.confidence} confidence."

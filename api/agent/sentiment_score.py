@@ -80,8 +80,8 @@ class Suggestion:
 
 def readings(markets: Sequence[ListedMarket], latest: Mapping[str, FeedRound]) -> list[CrowdReading]:
     """The largest pool first, then the earlier deadline, then the id."""
-    found = [CrowdReading(each, bullish_outcomes(each, latest.get(each.feed))) for each in markets]
-    return sorted(found, key=lambda each: (-each.pool, each.market.closes_at, each.market.id))
+    live = [CrowdReading(each, bullish_outcomes(each, latest.get(each.feed))) for each in markets]
+    return sorted(live, key=lambda each: (-each.pool, each.market.closes_at, each.market.id))
 
 
 def bullish_outcomes(market: ListedMarket, latest: FeedRound | None) -> tuple[int, ...] | None:
@@ -91,9 +91,9 @@ def bullish_outcomes(market: ListedMarket, latest: FeedRound | None) -> tuple[in
     return None if latest is None else tuple(range(bucket(market.spec.bounds, latest.value) + 1, len(market.outcomes)))
 
 
-def score_of(found: Sequence[CrowdReading], crowd: Crowd) -> Score:
+def score_of(live: Sequence[CrowdReading], crowd: Crowd) -> Score:
     """100 x sum(pool x bullish) / sum(pool), to the nearest hundredth, halves up; equal weights without any pool."""
-    directional = [(each.pool, each.bullish) for each in found if each.directional]
+    directional = [(each.pool, each.bullish) for each in live if each.directional]
     pool = sum(weight for weight, _ in directional)
     if not directional:
         return Score(NEUTRAL, _label(NEUTRAL), "none", "none", 0, 0)
@@ -132,11 +132,11 @@ def quality_of(crowd: Crowd) -> str:
     return "broad" if crowd.bettors >= BROAD_BETTORS and largest < BROAD_TOP_PCT * crowd.staked else "mixed"
 
 
-def suggestion(found: Sequence[CrowdReading], points: int) -> Suggestion | None:
+def suggestion(live: Sequence[CrowdReading], points: int) -> Suggestion | None:
     """The side the crowd leans to (at 50 the bullish one) on the directional market with the largest pool; a range
     market only where no other has a direction, and of its buckets on that side the dearest."""
     bullish = points >= NEUTRAL
-    for each in sorted(found, key=lambda each: each.market.kind is MarketKind.RANGE):  # stable: pools stay in order
+    for each in sorted(live, key=lambda each: each.market.kind is MarketKind.RANGE):  # stable: pools stay in order
         if each.bullish_outcomes is None:
             continue
         market = each.market

@@ -67,18 +67,18 @@ class _Boards:
         self._reading: dict[str, asyncio.Task[Board]] = {}
 
     async def get(self, period: str) -> Board:
-        age, held = float("inf"), None
+        age, board = float("inf"), None
         if period in self._held:
-            at, held = self._held[period]
+            at, board = self._held[period]
             age = time.monotonic() - at
-        if held is not None and age < BOARD_SECONDS:
-            return held
+        if board is not None and age < BOARD_SECONDS:
+            return board
         reading = self._reading.get(period)
         if reading is None:
             reading = self._reading[period] = asyncio.create_task(self._refresh(period))
             reading.add_done_callback(lambda task: self._done(period, task))
-        if held is not None and age < BOARD_OLDEST_SECONDS:
-            return held
+        if board is not None and age < BOARD_OLDEST_SECONDS:
+            return board
         # Shielded: one client that goes away must not cancel it for the others.
         return await asyncio.shield(reading)
 
@@ -172,13 +172,13 @@ class Desk:
 
     async def wallet(self, request: requests.WalletRequest, _caller: str) -> Json:
         async with self.connection() as connection:
-            found = await wallets.summary(connection, request.wallet_address)
-        return render.wallet_body(request.wallet_address, found)
+            summary = await wallets.summary(connection, request.wallet_address)
+        return render.wallet_body(request.wallet_address, summary)
 
     async def markets(self, request: requests.MarketsQuery, _caller: str) -> Json:
         async with self.connection() as connection:
-            found = await books.open_markets(connection, self._clock(), request.limit)
-        return {"count": len(found), "markets": [render.market_body(each) for each in found]}
+            markets = await books.open_markets(connection, self._clock(), request.limit)
+        return {"count": len(markets), "markets": [render.market_body(each) for each in markets]}
 
     async def quote(self, request: requests.QuoteRequest, _caller: str) -> Json:
         async with self.connection() as connection:
@@ -229,8 +229,8 @@ class Desk:
             market = await books.find(connection, request.slug)
             market.outcome(request.side)
             if request.simulate:
-                held = await _balance(connection, request.wallet_address)
-                receipt = trading.simulate(market, request.side, request.size_paper, held, self._clock())
+                balance = await _balance(connection, request.wallet_address)
+                receipt = trading.simulate(market, request.side, request.size_paper, balance, self._clock())
                 return {"receipt": render.trade_receipt(receipt)}
         if request.wallet_address is None:
             raise invalid("The field walletAddress is wrong: a real trade names its wallet.")
@@ -278,7 +278,7 @@ class Desk:
             request.wallet_address, request.round_no, request.bet_key, request.stake_paper, request.issued_at
         )
         signature = _verified(request.wallet_address, message, request.signature)
-        wanted = betting.RouletteBet(
+        bet = betting.RouletteBet(
             request.wallet_address,
             request.round_no,
             request.bet_key,
@@ -287,14 +287,14 @@ class Desk:
             signature,
         )
         async with self.connection() as connection:
-            done = await betting.replayed(connection, wanted)
+            done = await betting.replayed(connection, bet)
         if done is not None:
             await self._take_replay(caller)
             return {"receipt": render.bet_receipt(done)}
         self._require_in_window(request.issued_at)
         await self._take_write("cup_bet", request.wallet_address)
         async with self.connection() as connection:
-            done = await betting.place(connection, wanted, self._clock())
+            done = await betting.place(connection, bet, self._clock())
         return {"receipt": render.bet_receipt(done)}
 
     async def enrol(self, request: requests.EnrolRequest, _caller: str) -> Json:
@@ -319,8 +319,8 @@ class Desk:
             if not live.takes_bets(self._clock()) or request.round_no not in (None, live.round_no):
                 raise betting.round_closed(request.round_no or live.round_no, live)
             crowd = await betting.crowd(connection, live.round_no)
-            held = await _balance(connection, request.wallet_address)
-        return {"receipt": render.simulated_bet(live, crowd, request.bet_key, request.stake_paper, held)}
+            balance = await _balance(connection, request.wallet_address)
+        return {"receipt": render.simulated_bet(live, crowd, request.bet_key, request.stake_paper, balance)}
 
     async def _take_write(self, rule: str, wallet: str) -> None:
         """Only what its wallet signed just now counts against it. Everything it ever signed stands in the export: old

@@ -231,8 +231,8 @@ class Mcp:
             raise MCPError(types.INVALID_PARAMS, f"There is no tool {params.name[:64]!r}; the tools are {names}.")
         try:
             self._desk.require_open()
-            wanted = validated_body(tool.input, dict(params.arguments or {}))
-            body = await self._desk.answer(tool.route, wanted, _caller.get())
+            asked = validated_body(tool.input, dict(params.arguments or {}))
+            body = await self._desk.answer(tool.route, asked, _caller.get())
         except Problem as problem:
             return _refusal({**self._desk.error(problem), "status": problem.status})
         except Exception as error:

@@ -43,8 +43,8 @@ class RestDoor:
         self._desk.require_open()
         slug = read_path(request, requests.MarketPath).slug
         query = read_query(request, requests.QuoteQuery)
-        wanted = requests.QuoteRequest.model_construct(slug=slug, side=query.side, size_paper=query.size_paper)
-        return await self._get(request, "quote", wanted)
+        asked = requests.QuoteRequest.model_construct(slug=slug, side=query.side, size_paper=query.size_paper)
+        return await self._get(request, "quote", asked)
 
     async def trade(self, request: web.Request) -> web.StreamResponse:
         return await self._post(request, "trade")
@@ -67,15 +67,15 @@ class RestDoor:
         return await self._post(request, "enrol")
 
     async def _get(
-        self, request: web.Request, name: str, wanted: BaseModel, cache: str = FOR_READS
+        self, request: web.Request, name: str, asked: BaseModel, cache: str = FOR_READS
     ) -> web.StreamResponse:
-        body = await self._desk.answer(name, wanted, caller_ip(request, self._settings))
+        body = await self._desk.answer(name, asked, caller_ip(request, self._settings))
         return json_response(body, cache_control=cache)
 
     async def _post(self, request: web.Request, name: str) -> web.StreamResponse:
         self._desk.require_open()
-        wanted = validated_body(self._desk.routes[name].model, await _exact_json(request))
-        body = await self._desk.answer(name, wanted, caller_ip(request, self._settings))
+        asked = validated_body(self._desk.routes[name].model, await _exact_json(request))
+        body = await self._desk.answer(name, asked, caller_ip(request, self._settings))
         return json_response(body, cache_control=NO_STORE)
 
 

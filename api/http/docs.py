@@ -81,13 +81,13 @@ def _document(path: str, summary: str, described: Mapping[str, Any], surfaces: S
     return Operation("GET", path, serve, summary, {200: DocumentedAnswer(summary)}, from_memory=True, hidden=True)
 
 
-def _serve(held: Callable[[], bytes], content_type: str) -> Handler:
-    known: list[Rendered] = []
+def _serve(content: Callable[[], bytes], content_type: str) -> Handler:
+    rendered: list[Rendered] = []
 
     async def serve(request: web.Request) -> web.StreamResponse:
-        if not known:
-            known.append(await Rendered.make(held(), CACHE, content_type=content_type))
-        response = known[0].response(request)
+        if not rendered:
+            rendered.append(await Rendered.make(content(), CACHE, content_type=content_type))
+        response = rendered[0].response(request)
         if content_type.startswith("text/html"):
             response.headers["Content-Security-Policy"] = CONTENT_SECURITY_POLICY
             response.headers["Referrer-Policy"] = "no-referrer"

@@ -33,17 +33,17 @@ class _Naming(GenerateJsonSchema):
 
 def document(surfaces: Sequence[Surface], *, title: str, server: str) -> dict[str, Any]:
     """One document for these surfaces, each operation tagged by its surface."""
-    wanted: dict[tuple[type[BaseModel], JsonSchemaMode], None] = {}
+    models: dict[tuple[type[BaseModel], JsonSchemaMode], None] = {}
     for surface in surfaces:
         for operation in _shown(surface):
             for model in (operation.query, operation.path_parameters, operation.headers, operation.body):
                 if model is not None:
-                    wanted[model, "validation"] = None
+                    models[model, "validation"] = None
             for answer in operation.answers.values():
                 if answer.model is not None:
-                    wanted[answer.model, "serialization"] = None
-    wanted[CommonError, "serialization"] = None
-    made, schemas = models_json_schema(list(wanted), ref_template=_REF, schema_generator=_Naming)
+                    models[answer.model, "serialization"] = None
+    models[CommonError, "serialization"] = None
+    made, schemas = models_json_schema(list(models), ref_template=_REF, schema_generator=_Naming)
     names = cast("Names", made)
     definitions = schemas.get("$defs", {})
     paths: dict[str, dict[str, Any]] = {}

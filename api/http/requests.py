@@ -43,8 +43,8 @@ def read_query(request: web.Request, model: type[M]) -> M:
                 f"The query parameter {name} is given twice.", details=[{"field": name, "problem": "is given twice"}]
             )
         given[name] = value
-    known = {field.alias or name for name, field in model.model_fields.items()}
-    return _validated(model, {name: value for name, value in given.items() if name in known}, "query parameter")
+    names = {field.alias or name for name, field in model.model_fields.items()}
+    return _validated(model, {name: value for name, value in given.items() if name in names}, "query parameter")
 
 
 def read_path(request: web.Request, model: type[M]) -> M:
@@ -90,12 +90,12 @@ class _NamedTwice(Exception):
 
 
 def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for name, value in pairs:
-        if name in found:
+        if name in values:
             raise _NamedTwice(name)
-        found[name] = value
-    return found
+        values[name] = value
+    return values
 
 
 def in_body(what: str) -> list[dict[str, str]]:

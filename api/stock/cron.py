@@ -66,9 +66,9 @@ class Cron:
     def _authorize(self, request: web.Request) -> None:
         given = request.headers.get("Authorization", "").encode("utf-8", "surrogateescape")
         secret = self._secret
-        wanted = b"" if secret is None else b"Bearer " + secret.get_secret_value().encode()
+        bearer = b"" if secret is None else b"Bearer " + secret.get_secret_value().encode()
         # Compared in constant time, also when there is no secret to compare with.
-        if not hmac.compare_digest(given, wanted) or secret is None:
+        if not hmac.compare_digest(given, bearer) or secret is None:
             raise Problem(
                 401,
                 "unauthorized",
@@ -86,12 +86,12 @@ class Cron:
             while True:
                 done.clear()
                 async with self._pool.connection() as connection:
-                    found = await jobs.read(connection, job_id)
-                if found is not None and found.report is not None:
-                    return found.report
+                    asked = await jobs.read(connection, job_id)
+                if asked is not None and asked.report is not None:
+                    return asked.report
                 left = deadline - asyncio.get_running_loop().time()
                 if left <= 0:
-                    started = found is not None and found.is_started
+                    started = asked is not None and asked.is_started
                     raise _no_keeper(
                         "The keeper is still at it; ask again later."
                         if started

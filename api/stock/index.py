@@ -57,10 +57,10 @@ class StockIndex(FollowedIndex[Venue]):
     async def markets(self, numbers: Iterable[int]) -> dict[int, ListedMarket]:
         """Those of these that the index has; 503 when some must be read and cannot be."""
         present = {} if self.venue is None else self.venue.markets
-        wanted = {number for number in numbers if number <= MAX_ID}
-        found = {number: present[number] for number in wanted if number in present}
+        possible = {number for number in numbers if number <= MAX_ID}
+        markets = {number: present[number] for number in possible if number in present}
         try:
-            return found | await self._archive.of(wanted - found.keys())
+            return markets | await self._archive.of(possible - markets.keys())
         except UNREADABLE as error:
             raise unavailable("This market cannot be read now; try again shortly.") from error
 
@@ -74,8 +74,8 @@ class StockIndex(FollowedIndex[Venue]):
         except UNREADABLE as error:
             raise unavailable("The settled markets cannot be read now; try again shortly.") from error
         numbers = sorted({*(each for each in present if each < top), *settled}, reverse=True)[:limit]
-        found = await self.markets(numbers)
-        return [found[each] for each in numbers if each in found]
+        markets = await self.markets(numbers)
+        return [markets[each] for each in numbers if each in markets]
 
 
 def _is_stale(venue: Venue | None) -> bool:

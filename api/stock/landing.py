@@ -111,9 +111,9 @@ async def landing_of(
     refused: the call, when a node refused it; it must be refused on the very block that does not have the bet, for the
     node may have refused it because it saw a later block, in which the bet is.
     """
-    found, indexed = await _indexed(engine, bet, timeout_seconds)
-    if found is not None:
-        return Landing(found)
+    tx, indexed = await _indexed(engine, bet, timeout_seconds)
+    if tx is not None:
+        return Landing(tx)
     block = max(seen, indexed)
     try:
         async with asyncio.timeout(4 * timeout_seconds):

@@ -122,10 +122,10 @@ def prices_of(market: ListedMarket, oracle: Oracle, phase: Phase) -> Prices:
     return Prices(strike, strike_missing, live, final, final_missing)
 
 
-def round_body(found: Round | None) -> dict[str, Any] | None:
-    if found is None:
+def round_body(the_round: Round | None) -> dict[str, Any] | None:
+    if the_round is None:
         return None
-    return {"answer": str(found.answer), "roundId": str(found.id), "at": found.updated_at}
+    return {"answer": str(the_round.answer), "roundId": str(the_round.id), "at": the_round.updated_at}
 
 
 def outcome_name(market: ListedMarket) -> str | None:

@@ -115,13 +115,13 @@ class OracleWatch:
         readings = dict(self.oracle.readings)
         if self._contracts is not None and self._index is not None and self._index.venue is not None:
             markets = {**self._besides, **self._index.venue.markets}
-            wanted = [m for m in markets.values() if self._needs(m, latest.get(m.feed), head.timestamp)]
-            for market_id in [known for known in readings if known not in markets]:
+            needy = [m for m in markets.values() if self._needs(m, latest.get(m.feed), head.timestamp)]
+            for market_id in [each for each in readings if each not in markets]:
                 del readings[market_id]
                 self._asked.pop(market_id, None)
-            if wanted:
-                readings |= await self._readings(wanted, head.number, head.timestamp)
-                for market in wanted:
+            if needy:
+                readings |= await self._readings(needy, head.number, head.timestamp)
+                for market in needy:
                     self._asked[market.id] = _asked(market, latest.get(market.feed), head.timestamp, self._clock())
         self.head_time = head.timestamp
         changed = latest != self.oracle.latest or readings != self.oracle.readings

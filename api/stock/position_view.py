@@ -11,8 +11,8 @@ from core.stock.vested import Moment
 from core.stock.vested_views import OwnerTotals, PositionView, position_view
 
 
-def position_body(market: ListedMarket, held: HeldPosition, now: Moment) -> dict[str, Any]:
-    return _body(market, held, position_view(market.market, held.position, held.vintage, now))
+def position_body(market: ListedMarket, entry: HeldPosition, now: Moment) -> dict[str, Any]:
+    return _body(market, entry, position_view(market.market, entry.position, entry.vintage, now))
 
 
 def owner_body(
@@ -27,16 +27,16 @@ def owner_body(
 ) -> dict[str, Any]:
     """An address's positions with its totals; those of a market not known yet wait for it."""
     rows = []
-    for held in positions:
-        market = markets.get(held.position.market_id)
+    for entry in positions:
+        market = markets.get(entry.position.market_id)
         if market is None:
             continue
-        view = position_view(market.market, held.position, held.vintage, now)
+        view = position_view(market.market, entry.position, entry.vintage, now)
         phase = market.phase(now.timestamp)
         winner = market.market.winner
         rows.append(
             {
-                **_body(market, held, view),
+                **_body(market, entry, view),
                 "question": words.question(market),
                 "ticker": market.ticker,
                 "href": market.href,
@@ -64,12 +64,12 @@ def owner_body(
     }
 
 
-def _body(market: ListedMarket, held: HeldPosition, view: PositionView) -> dict[str, Any]:
-    position, due = held.position, view.settlement
+def _body(market: ListedMarket, entry: HeldPosition, view: PositionView) -> dict[str, Any]:
+    position, due = entry.position, view.settlement
     return {
         "id": str(position.position_id),
         "marketId": str(position.market_id),
-        "owner": held.owner,
+        "owner": entry.owner,
         "side": SIDES[position.outcome],
         "offered": str(view.offered),
         "accepted": _text(view.accepted),
@@ -78,7 +78,7 @@ def _body(market: ListedMarket, held: HeldPosition, view: PositionView) -> dict[
         "payout": _text(view.payout),
         "classicPayout": _text(view.classic_payout),
         "seed": position.seed,
-        "opener": held.owner == market.opener,
+        "opener": entry.owner == market.opener,
         "finalized": view.accepted is not None,
         "refunded": position.refunded,
         "claimed": position.claimed,
@@ -92,9 +92,9 @@ def _body(market: ListedMarket, held: HeldPosition, view: PositionView) -> dict[
             "deliverable": due.deliverable,
         },
         "paidOut": _text(view.paid_out),
-        "enteredAt": held.entered_at,
-        "entryTx": held.entry_tx,
-        "payoutTx": held.payout_tx,
+        "enteredAt": entry.entered_at,
+        "entryTx": entry.entry_tx,
+        "payoutTx": entry.payout_tx,
     }
 
 

@@ -150,26 +150,26 @@ class Proof:
             await index.changed(tick, left)
 
     async def refresh(self) -> None:
-        found = await self._read_chain(await self._read_logs(self._gathered))
-        if found != self._gathered or found.venue is not self._gathered.venue:
+        gathered = await self._read_chain(await self._read_logs(self._gathered))
+        if gathered != self._gathered or gathered.venue is not self._gathered.venue:
             self._version += 1
-        self._gathered = found
+        self._gathered = gathered
 
     # ------------------------------------------------------------ gathering
 
-    async def _read_logs(self, known: Gathered) -> Gathered:
+    async def _read_logs(self, gathered: Gathered) -> Gathered:
         if self._index is None:
-            return replace(known, logs_missing=False)
+            return replace(gathered, logs_missing=False)
         venue = self._index.venue
         if venue is None:
-            return replace(known, logs_missing=True)
+            return replace(gathered, logs_missing=True)
         try:
             async with asyncio.timeout(15), self._engine.connect() as connection:
                 await connection.execution_options(isolation_level="REPEATABLE READ")
                 openers = await read_openers(connection)
                 drill = await read_drill(connection)
                 return replace(
-                    known,
+                    gathered,
                     venue=venue,
                     openers=tuple(openers),
                     betting=await read_betting(connection, self._operators(openers)),
@@ -183,16 +183,16 @@ class Proof:
                     logs_missing=False,
                 )
         except UNREADABLE as error:
-            if not known.logs_missing:
+            if not gathered.logs_missing:
                 log.warning("the proof's numbers cannot be read", action="proof.index_unreadable", why=error)
-            return replace(known, logs_missing=True)
+            return replace(gathered, logs_missing=True)
 
-    async def _read_chain(self, known: Gathered) -> Gathered:
+    async def _read_chain(self, gathered: Gathered) -> Gathered:
         client, safe = self._client, self._deployment.safe
         if self._contracts is None or safe is None:
-            return replace(known, chain_missing=False)
+            return replace(gathered, chain_missing=False)
         if client is None:
-            return known
+            return gathered
         try:
             async with asyncio.timeout(3 * CHAIN_TIMEOUT_SECONDS):
                 block = (await client.head(timeout_seconds=CHAIN_TIMEOUT_SECONDS)).number
@@ -203,10 +203,10 @@ class Proof:
                 if isinstance(answer, RpcError):
                     raise answer
         except (RpcError, TimeoutError) as error:
-            if not known.chain_missing:
+            if not gathered.chain_missing:
                 log.warning("the proof cannot read the chain", action="proof.chain_unreadable", why=error)
-            return replace(known, chain_missing=True)
-        return replace(known, chain_missing=False, safe=SafeState(safe.address, answers[0], len(answers[1])))
+            return replace(gathered, chain_missing=True)
+        return replace(gathered, chain_missing=False, safe=SafeState(safe.address, answers[0], len(answers[1])))
 
     def _operators(self, openers: list[str] | tuple[str, ...]) -> list[str]:
         """The operator's own wallets: those the deployment names, its Safe, and whoever may or might list markets."""
@@ -230,15 +230,18 @@ class Proof:
         return orjson.dumps(self._body())
 
     def _body(self) -> dict[str, Any]:
-        found = self._gathered
+        gathered = self._gathered
         deployed = self._index is not None
-        venue = found.venue
+        venue = gathered.venue
         if deployed and venue is None:
             raise unavailable("The chain could not be read yet; try again shortly.")
-        missing = [*(LOG_SECTIONS if found.logs_missing else ()), *(CHAIN_SECTIONS if found.chain_missing else ())]
+        missing = [
+            *(LOG_SECTIONS if gathered.logs_missing else ()),
+            *(CHAIN_SECTIONS if gathered.chain_missing else ()),
+        ]
         if deployed and (not self._solvency or any(each.missing for each in self._solvency.values())):
             missing.append("solvency")
-        drill = found.drill
+        drill = gathered.drill
         return {
             "status": "deployed" if deployed else "not-deployed",
             "contracts": [
@@ -253,27 +256,31 @@ class Proof:
             ],
             "feeds": self._feeds(),
             "safe": None
-            if found.safe is None
-            else {"address": found.safe.address, "threshold": found.safe.threshold, "owners": found.safe.owners},
-            "counters": self._counters(found),
-            "settled": _settled(found.settled),
-            "refundDrill": None if drill is None else self._refund_drill(drill, found),
-            "feeSweeps": [{"tx": each.tx, "amount": str(each.amount), "at": each.at} for each in found.sweeps],
-            "bettors": {
-                "distinct": 0 if found.betting is None else found.betting.distinct,
-                "excluded": self._operators(found.openers),
-                "operatorBets": 0 if found.betting is None else found.betting.operator_bets,
-                "bets": 0 if found.betting is None else found.betting.bets,
+            if gathered.safe is None
+            else {
+                "address": gathered.safe.address,
+                "threshold": gathered.safe.threshold,
+                "owners": gathered.safe.owners,
             },
-            "usdg": _usdg(found),
+            "counters": self._counters(gathered),
+            "settled": _settled(gathered.settled),
+            "refundDrill": None if drill is None else self._refund_drill(drill, gathered),
+            "feeSweeps": [{"tx": each.tx, "amount": str(each.amount), "at": each.at} for each in gathered.sweeps],
+            "bettors": {
+                "distinct": 0 if gathered.betting is None else gathered.betting.distinct,
+                "excluded": self._operators(gathered.openers),
+                "operatorBets": 0 if gathered.betting is None else gathered.betting.operator_bets,
+                "bets": 0 if gathered.betting is None else gathered.betting.bets,
+            },
+            "usdg": _usdg(gathered),
             "solvency": [body for name, each in self._solvency.items() if (body := each.body(name)) is not None],
             "audit": None
-            if found.audit is None
+            if gathered.audit is None
             else {
-                "at": found.audit.at,
-                "block": str(found.audit.block),
-                "compared": found.audit.compared,
-                "mismatches": found.audit.mismatches,
+                "at": gathered.audit.at,
+                "block": str(gathered.audit.block),
+                "compared": gathered.audit.compared,
+                "mismatches": gathered.audit.mismatches,
             },
             "attester": self._attester,
             "missing": missing,
@@ -298,12 +305,12 @@ class Proof:
             for feed in self._deployment.price_feeds
         ]
 
-    def _counters(self, found: Gathered) -> list[dict[str, Any]]:
-        totals, betting = found.totals, found.betting
+    def _counters(self, gathered: Gathered) -> list[dict[str, Any]]:
+        totals, betting = gathered.totals, gathered.betting
         if totals is None or betting is None or self._contracts is None:
             return []
         settler = self._link(self._contracts.settler.address)
-        usdg = _usdg(found)
+        usdg = _usdg(gathered)
 
         def counter(label: str, value: int | str, unit: str, call: str, note: str | None = None) -> dict[str, Any]:
             row = {"label": label, "value": str(value), "unit": unit, "source": settler, "sourceLabel": call}
@@ -328,8 +335,8 @@ class Proof:
             counter("Fees taken", usdg["feesTaken"], STOCK_TOKEN_SYMBOL, "VestedMarkets Delivered events"),
         ]
 
-    def _refund_drill(self, market: ListedMarket, found: Gathered) -> dict[str, Any]:
-        done = market.market.voided and not found.drill_owes
+    def _refund_drill(self, market: ListedMarket, gathered: Gathered) -> dict[str, Any]:
+        done = market.market.voided and not gathered.drill_owes
         settled = market.settlement
         reason = None
         if settled is not None and market.market.voided:
@@ -342,7 +349,7 @@ class Proof:
             "voidTxUrl": None if settled is None or not market.market.voided else self._tx_link(settled.tx),
             "refunds": [
                 {"positionId": str(each.position_id), "owner": each.owner, "amount": str(each.amount), "tx": each.tx}
-                for each in found.refunds
+                for each in gathered.refunds
                 if market.market.voided
             ],
         }
@@ -378,10 +385,10 @@ def _settled(newest: Sequence[ListedMarket]) -> list[dict[str, Any]]:
     ]
 
 
-def _usdg(found: Gathered) -> dict[str, str]:
+def _usdg(gathered: Gathered) -> dict[str, str]:
     """In token units. `accepted` counts a finished batch as matched and leaves the seed out."""
-    venue, betting = found.venue, found.betting
-    totals = Totals(0, 0, 0, 0, 0, 0, 0) if found.totals is None else found.totals
+    venue, betting = gathered.venue, gathered.betting
+    totals = Totals(0, 0, 0, 0, 0, 0, 0) if gathered.totals is None else gathered.totals
     swept = 0 if venue is None else venue.fees_swept
     return {
         "staked": str(0 if betting is None else betting.staked),

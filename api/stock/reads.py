@@ -281,16 +281,16 @@ class StockReads:
         oracle = self._oracle.oracle if self._oracle is not None else market_view.NOTHING_READ
         if market.settlement is None or market.settlement.strike is None:
             return market_view.listed_body(market, venue, oracle)
-        known = self._listed.get(market.id)
+        listed = self._listed.get(market.id)
         version = (self._generation, market.version)
-        if known is None or known[0] != version:
+        if listed is None or listed[0] != version:
             body = orjson.dumps(market_view.listed_body(market, venue, oracle))
-            known = self._listed[market.id] = (version, orjson.Fragment(body))
+            listed = self._listed[market.id] = (version, orjson.Fragment(body))
             while len(self._listed) > LISTED_HELD:
                 self._listed.popitem(last=False)
         else:
             self._listed.move_to_end(market.id)
-        return known[1]
+        return listed[1]
 
     # ------------------------------------------------------------ one market
 
@@ -342,7 +342,7 @@ class StockReads:
         now = venue.head.moment
 
         def render() -> bytes:
-            return orjson.dumps([position_body(market, held, now) for held in page.positions])
+            return orjson.dumps([position_body(market, position, now) for position in page.positions])
 
         body = render() if len(page.positions) <= RENDER_ASIDE else await asyncio.to_thread(render)
         fragment = orjson.Fragment(body)
@@ -380,18 +380,18 @@ class StockReads:
         """An owner's positions, of the same block as the venue."""
         for attempt in range(5):
             venue = self._venue()
-            known = self._owners.get(owner)
+            owned = self._owners.get(owner)
             block = (self._generation, venue.reorgs, venue.head.number)
-            if known is not None and known[0] == block:
+            if owned is not None and owned[0] == block:
                 self._owners.move_to_end(owner)
-                return venue, known[1]
+                return venue, owned[1]
             try:
                 async with asyncio.timeout(5), self._engine.connect() as connection:
                     await connection.execution_options(isolation_level="REPEATABLE READ")
                     number, positions = await read_owner(connection, self._deployment.chain_id, owner)
             except UNREADABLE as error:
-                if known is not None:
-                    return venue, known[1]
+                if owned is not None:
+                    return venue, owned[1]
                 raise unavailable("Positions cannot be read now; try again shortly.") from error
             if number != venue.head.number and attempt < 4:
                 assert self._index is not None

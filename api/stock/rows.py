@@ -205,7 +205,7 @@ async def read_owner(connection: AsyncConnection, chain_id: int, owner: bytes) -
 
 async def read_latest_rounds(connection: AsyncConnection, chain_id: int, feeds: Sequence[str]) -> dict[str, Round]:
     """The last round the logs tell of each feed: what is shown until the chain itself could be asked."""
-    found: dict[str, Round] = {}
+    latest: dict[str, Round] = {}
     for feed in feeds:  # a handful, each one index lookup
         query = (
             select(oracle_round)
@@ -215,8 +215,8 @@ async def read_latest_rounds(connection: AsyncConnection, chain_id: int, feeds: 
         )
         row = (await connection.execute(query)).one_or_none()
         if row is not None:
-            found[checksum(row.feed)] = Round(row.round_id, row.answer, row.updated_at)
-    return found
+            latest[checksum(row.feed)] = Round(row.round_id, row.answer, row.updated_at)
+    return latest
 
 
 async def read_allowed_feeds(connection: AsyncConnection) -> list[tuple[str, str]]:

@@ -23,9 +23,9 @@ Json = Mapping[str, Any]
 class AgentPages:
     """The pages of the agent markets."""
 
-    def __init__(self, pages: Pages, held: HeldPages, reads: Reads) -> None:
+    def __init__(self, pages: Pages, rendered: HeldPages, reads: Reads) -> None:
         self._pages = pages
-        self._held = held
+        self._held = rendered
         self._reads = reads
 
     async def market(self, request: web.Request) -> web.StreamResponse:
@@ -83,11 +83,11 @@ def odds_chart(bundle: Json) -> Chart | None:
 
 def reading_chart(bundle: Json) -> Chart | None:
     """What the feed read, with the target where there is one."""
-    known = [each for each in bundle["observations"] if each["value"] is not None]
-    if len(known) < 2:
+    valued = [each for each in bundle["observations"] if each["value"] is not None]
+    if len(valued) < 2:
         return None
-    points = sorted((_unix(each["observedAt"]), int(Decimal(each["value"]) * 100)) for each in known)
-    last = max(known, key=lambda each: str(each["observedAt"]))
+    points = sorted((_unix(each["observedAt"]), int(Decimal(each["value"]) * 100)) for each in valued)
+    last = max(valued, key=lambda each: str(each["observedAt"]))
     levels = [Level(points[-1][1], f"now {last['label']}", "main")]
     target = bundle["market"]["targetMarketCapUsd"]
     if target is not None:

@@ -37,10 +37,10 @@ class HeldPages:
     async def get(
         self, page: Hashable, stamp: Hashable, render: Callable[[], Awaitable[bytes]], cache: str = REVALIDATE
     ) -> Rendered:
-        known = self._pages.get(page)
-        if known is not None and known[0] == stamp:
+        kept = self._pages.get(page)
+        if kept is not None and kept[0] == stamp:
             self._pages.move_to_end(page)
-            return known[1]
+            return kept[1]
         rendered = await Rendered.make(await render(), cache, content_type=HTML)
         self._pages[page] = (stamp, rendered)
         while len(self._pages) > HELD:

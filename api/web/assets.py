@@ -35,10 +35,10 @@ class Assets:
         return self.urls[name]
 
     async def serve(self, request: web.Request) -> web.StreamResponse:
-        found = self.files.get(request.match_info["name"])
-        if found is None:
+        file = self.files.get(request.match_info["name"])
+        if file is None:
             raise not_found("There is no such file.")
-        return found.response(request)
+        return file.response(request)
 
 
 async def load_assets(folder: Path = FOLDER) -> Assets:

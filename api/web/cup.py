@@ -44,9 +44,9 @@ class Pocket:
 class CupPages:
     """The pages of the cup."""
 
-    def __init__(self, pages: Pages, held: HeldPages, desk: Desk) -> None:
+    def __init__(self, pages: Pages, rendered: HeldPages, desk: Desk) -> None:
         self._pages = pages
-        self._held = held
+        self._held = rendered
         self._desk = desk
 
     async def board(self, request: web.Request) -> web.StreamResponse:
@@ -110,9 +110,9 @@ class CupPages:
         cache = REVALIDATE if owner is None else PRIVATE
         return html(request, await self._held.get(page, int(time.time()), render, cache))
 
-    async def _read(self, name: str, wanted: BaseModel) -> Mapping[str, Any]:
+    async def _read(self, name: str, asked: BaseModel) -> Mapping[str, Any]:
         """As the API answers it, with its exact numbers."""
-        body: Mapping[str, Any] = loads(orjson.dumps(await self._desk.answer(name, wanted, "pages")))
+        body: Mapping[str, Any] = loads(orjson.dumps(await self._desk.answer(name, asked, "pages")))
         return body
 
 

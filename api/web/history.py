@@ -53,15 +53,15 @@ class ChartHistory:
 
     async def of(self, market_id: str, feed: str, start: int, end: int, stamp: Hashable) -> MarketPast:
         """A market's past from `start` on; read again when `stamp` is not the one it was read at."""
-        known = self._held.get(market_id)
-        if known is not None and known[0] == stamp:
+        kept = self._held.get(market_id)
+        if kept is not None and kept[0] == stamp:
             self._held.move_to_end(market_id)
-            return known[1]
+            return kept[1]
         try:
             past = await self._read(int(market_id), bytes.fromhex(feed[2:]), start, end)
         except UNREADABLE as error:
             log.warning("a market's past cannot be read", action="pages.index_unreadable", why=error)
-            return MarketPast() if known is None else known[1]
+            return MarketPast() if kept is None else kept[1]
         self._held[market_id] = (stamp, past)
         while len(self._held) > HELD:
             self._held.popitem(last=False)

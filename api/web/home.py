@@ -25,10 +25,10 @@ class HomePage:
     """The first page. `stock`, with its `proof`, and `agent` are None where that surface is not served."""
 
     def __init__(
-        self, pages: Pages, held: HeldPages, stock: StockReads | None, proof: Proof | None, agent: Reads | None
+        self, pages: Pages, rendered: HeldPages, stock: StockReads | None, proof: Proof | None, agent: Reads | None
     ) -> None:
         self._pages = pages
-        self._held = held
+        self._held = rendered
         self._stock = stock
         self._proof = proof
         self._agent = agent

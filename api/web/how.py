@@ -145,9 +145,9 @@ def example_chart(example: WorkedExample) -> Chart:
 class HowPage:
     """The page that explains the mechanism with a worked example."""
 
-    def __init__(self, pages: Pages, held: HeldPages) -> None:
+    def __init__(self, pages: Pages, rendered: HeldPages) -> None:
         self._pages = pages
-        self._held = held
+        self._held = rendered
         self._example = work_through()
 
     async def get(self, request: web.Request) -> web.StreamResponse:

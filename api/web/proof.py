@@ -80,18 +80,18 @@ POWERS = (
 class ProofPage:
     """The page that shows the proof of the stock markets."""
 
-    def __init__(self, pages: Pages, held: HeldPages, proof: Proof, base: Deployment) -> None:
+    def __init__(self, pages: Pages, rendered: HeldPages, proof: Proof, base: Deployment) -> None:
         self._pages = pages
-        self._held = held
+        self._held = rendered
         self._proof = proof
         self._base = base
 
     async def get(self, request: web.Request) -> web.StreamResponse:
-        known = await self._proof.rendered()
+        proof = await self._proof.rendered()
 
         async def render() -> bytes:
             return self._pages.render(
-                "proof.html", path="/proof", proof=orjson.loads(known.body), powers=POWERS, base=self._base
+                "proof.html", path="/proof", proof=orjson.loads(proof.body), powers=POWERS, base=self._base
             )
 
-        return html(request, await self._held.get("proof", known.tag, render))
+        return html(request, await self._held.get("proof", proof.tag, render))

@@ -33,7 +33,7 @@ class StockPages:
     def __init__(
         self,
         pages: Pages,
-        held: HeldPages,
+        rendered: HeldPages,
         reads: StockReads,
         history: ChartHistory,
         deployment: Deployment,
@@ -43,18 +43,18 @@ class StockPages:
         self._limits = limits
         self._settings = settings
         self._pages = pages
-        self._held = held
+        self._held = rendered
         self._reads = reads
         self._history = history
         self._contracts = StockContracts.of(deployment)
 
     async def market(self, request: web.Request) -> web.StreamResponse:
-        known = await self._reads.one_market(request.match_info["id"])
+        body = await self._reads.one_market(request.match_info["id"])
         owner = _owner(request)
         whole = request.query.get("positions") == "all"
 
         async def render() -> bytes:
-            detail = orjson.loads(known.body)
+            detail = orjson.loads(body.body)
             market = detail["market"] = stock_view.readable(detail["market"])
             start, _ = stock_view.window(market, detail["head"]["timestamp"])
             stamp = (market["live"], market["totals"], len(detail["positions"]), detail["resolution"] is not None)
@@ -65,7 +65,7 @@ class StockPages:
 
         page = ("market", request.match_info["id"], owner, whole)
         cache = REVALIDATE if owner is None else PRIVATE
-        return html(request, await self._held.get(page, known.tag, render, cache))
+        return html(request, await self._held.get(page, body.tag, render, cache))
 
     def _facts(self, detail: Mapping[str, Any], past: MarketPast, owner: str | None, whole: bool) -> dict[str, Any]:
         market = detail["market"]

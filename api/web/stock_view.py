@@ -63,8 +63,11 @@ class SettlingCall:
 
 def readable(market: dict[str, Any]) -> dict[str, Any]:
     """The market with readings that are not there as None; the API has zeros for them once the strike has passed."""
-    found = {name: market[name] for name in ("strike", "live")}
-    return {**market, **{name: None if each is None or each["answer"] == "0" else each for name, each in found.items()}}
+    readings = {name: market[name] for name in ("strike", "live")}
+    return {
+        **market,
+        **{name: None if each is None or each["answer"] == "0" else each for name, each in readings.items()},
+    }
 
 
 def sides(detail: Json) -> tuple[BookSide, BookSide]:
@@ -85,15 +88,15 @@ def sides(detail: Json) -> tuple[BookSide, BookSide]:
 
 
 def examples(both: Sequence[BookSide], most: int) -> list[StakeExample]:
-    found = []
+    stakes = []
     for stake in (each for each in EXAMPLE_STAKES if each <= most):
         for side in both:
             accepted = min(stake, side.room)
             after = side.principal + accepted
-            found.append(
+            stakes.append(
                 StakeExample(side.name, stake, accepted, stake - accepted, accepted, figures.percent(accepted, after))
             )
-    return found
+    return stakes
 
 
 def settling(detail: Json, contracts: StockContracts) -> SettlingCall | None:

@@ -99,7 +99,7 @@ async def _step(run: JobRun, step: str, method: str, url: str, body: Any = None)
 
 
 def _object(answer: dict[str, Any], key: str) -> dict[str, Any]:
-    found = answer.get(key)
-    if not isinstance(found, dict):
+    value = answer.get(key)
+    if not isinstance(value, dict):
         raise Sick(f"The answer holds no {key}.")
-    return found
+    return value

@@ -178,8 +178,8 @@ async def _look_at_our_own(run: JobRun) -> None:
     async with run.keeper.pool.connection() as connection:
         rows = await (await connection.execute(_STRANGE, values)).fetchall()
     for stake_id, state, value, amount in rows:
-        found = f"{state}, {value} units" if value is not None else state
+        arrival = f"{state}, {value} units" if value is not None else state
         run.report.errors.append(
-            f"Stake {stake_id} is of {amount} units, and the token's logs say of its payment: {found}. Was the token "
+            f"Stake {stake_id} is of {amount} units, and the token's logs say of its payment: {arrival}. Was the token "
             "upgraded? Pause stakes, and look."
         )

@@ -32,17 +32,17 @@ MARKETS, OUTCOMES, STAKES = agent_market.c, agent_outcome.c, agent_stake.c
 
 
 async def pay(run: JobRun) -> None:
-    known, is_all = 0, True
+    owed_by_index, is_all = 0, True
     owed_in_all = 0
     for market in await _markets(run):
         owed = await _owed(run, market)
         owed_in_all += len(owed)
-        known += sum(due.amount for due in owed)
+        owed_by_index += sum(due.amount for due in owed)
         is_all = is_all and len(owed) < MAX_ROWS
         await _pay(run, market.market_id, market.slug or "0x" + market.market_id.hex(), owed)
     metrics.DUE.labels(run.report.job, "stakes").set(owed_in_all)
     if is_all:
-        await _pay_what_the_index_lost(run, known)
+        await _pay_what_the_index_lost(run, owed_by_index)
     await _sweep(run)
 
 
@@ -165,11 +165,11 @@ async def _pay_lost(run: JobRun, wallet: Contract, market_id: bytes, view: Any) 
     async with run.keeper.engine.connect() as connection:
         row = (await connection.execute(select(agent_market).where(MARKETS.market_id == market_id))).one_or_none()
         rows = await connection.execute(select(STAKES.stake_id).where(STAKES.market_id == market_id))
-        known = set(rows.scalars())
+        indexed_ids = set(rows.scalars())
     indexed = None
     if row is not None:
         indexed = Counters(row.stakes + row.late_payments, row.status, int(row.paid_out), int(row.paid_shares))
-    ids = lost_ids(view["index"], chain, indexed, known)
+    ids = lost_ids(view["index"], chain, indexed, indexed_ids)
     owed = []
     for start in range(0, len(ids), MAX_ROWS):
         part = ids[start : start + MAX_ROWS]

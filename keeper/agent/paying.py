@@ -76,9 +76,9 @@ def has_lost(unpaid: int, known: int) -> bool:
     return unpaid - known >= MIN_LOST
 
 
-def lost_ids(index: int, chain: Counters, indexed: Counters | None, known: Collection[int]) -> list[int]:
+def lost_ids(index: int, chain: Counters, indexed: Counters | None, indexed_ids: Collection[int]) -> list[int]:
     """Ids of a market's stakes that must be asked of the contract: those without a row, and all of a market whose
-    numbers differ. `index`: its position in opening order; `known`: ids with a row."""
+    numbers differ. `index`: its position in opening order; `indexed_ids`: those with a row."""
     ids = [index << 32 | n for n in range(chain.stakes)]
     if indexed is None or (chain.status, chain.paid_out, chain.paid_shares) != (
         indexed.status,
@@ -86,4 +86,4 @@ def lost_ids(index: int, chain: Counters, indexed: Counters | None, known: Colle
         indexed.paid_shares,
     ):
         return ids
-    return [each for each in ids if each not in known]
+    return [each for each in ids if each not in indexed_ids]

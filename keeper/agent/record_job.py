@@ -76,7 +76,7 @@ async def _needs(run: JobRun) -> defaultdict[bytes, list[Needs]]:
     )
     async with run.keeper.engine.connect() as connection:
         rows = (await connection.execute(query)).all()
-    found: defaultdict[bytes, list[Needs]] = defaultdict(list)
+    needs: defaultdict[bytes, list[Needs]] = defaultdict(list)
     for row in rows:
         need = Needs.of(
             row.kind,
@@ -85,8 +85,8 @@ async def _needs(run: JobRun) -> defaultdict[bytes, list[Needs]]:
             start_at=row.start_at,
             ends_at=row.ends_at,
         )
-        found[bytes(row.feed)].append(need)
-    return found
+        needs[bytes(row.feed)].append(need)
+    return needs
 
 
 async def _listed_on(run: JobRun) -> set[bytes]:
@@ -123,9 +123,9 @@ async def _record(run: JobRun, standing: RecordingState) -> None:
     feed, contract = standing.feed, run.desk.at(standing.feed.address, "PoolFeed")
     outage = _outage(run)
     since = run.now - outage if run.keeper.how.record_every_step else None
-    wanted = standing.wanted(run.now, every_step_since=since)
-    free = await run.free([subject(feed, at) for at in wanted], REST)
-    for batch in groups([at for at in wanted if free[subject(feed, at)] is None]):
+    due = standing.wanted(run.now, every_step_since=since)
+    free = await run.free([subject(feed, at) for at in due], REST)
+    for batch in groups([at for at in due if free[subject(feed, at)] is None]):
         answers: list[Any] = await run.read_all([contract.call("qualityOf", at) for at in batch])
         times = [at for at, quality in zip(batch, answers, strict=True) if not quality]  # 0: unrecorded
         others = sorted(set(batch) - set(times))

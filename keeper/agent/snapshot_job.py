@@ -38,8 +38,8 @@ async def snapshot(run: JobRun) -> None:
         return
     configured = load_sources(run.keeper.how.sources_file)
     feeds = run.desk.deployment.published_feeds
-    known = {feed.key for feed in feeds}
-    run.report.skip_all([key for key in configured if key not in known], "the deployment has no such feed")
+    keys = {feed.key for feed in feeds}
+    run.report.skip_all([key for key in configured if key not in keys], "the deployment has no such feed")
     await asyncio.gather(*(_observe(run, feed, configured.get(feed.key)) for feed in feeds))
 
 

@@ -49,11 +49,11 @@ async def _finish(run: JobRun, live: RouletteRound, now: datetime) -> RouletteRo
     if live.chain_id != run.desk.chain_id:
         run.report.errors.append(f"{target} waits for a block of chain {live.chain_id}; this is {run.desk.chain_id}.")
         return None
-    found = await find_beacon(run.desk.client, live.beacon_after, live.head_number, run.head - CONFIRMATIONS)
-    if found is None:
+    beacon = await find_beacon(run.desk.client, live.beacon_after, live.head_number, run.head - CONFIRMATIONS)
+    if beacon is None:
         run.report.skip(target, f"no confirmed block at or after {live.beacon_after} yet")
         return None
-    number, block_hash = found
+    number, block_hash = beacon
     if run.dry_run:
         run.report.actions.append(Action("cup-spin", target, "dry-run", f"draw from block {number}"))
         return None

@@ -22,12 +22,12 @@ async def latest_round(client: ChainClient, feed: Contract, block: int) -> Lates
 
 async def sample(client: ChainClient, feed: Contract, source: ChainlinkSource, now: int, block: int) -> Sample:
     """The feed's newest answer, whatever its decimals, as one with 8."""
-    found = await latest_round(client, feed, block)
-    if found is None:
+    latest = await latest_round(client, feed, block)
+    if latest is None:
         raise SampleRefused(Why.DOWN, f"{source.name} has no round")
-    if now - found.updated_at > source.max_age_seconds:
-        raise SampleRefused(Why.LATE, f"{source.name} was last updated {now - found.updated_at} s ago")
+    if now - latest.updated_at > source.max_age_seconds:
+        raise SampleRefused(Why.LATE, f"{source.name} was last updated {now - latest.updated_at} s ago")
     decimals = int(await client.read(feed.call("decimals"), block))
     scale = Decimal(10) ** -decimals
-    value = units(Decimal(found.answer) * scale, source.multiply)
-    return Sample(value, min(found.updated_at, now), source.name)
+    value = units(Decimal(latest.answer) * scale, source.multiply)
+    return Sample(value, min(latest.updated_at, now), source.name)

@@ -63,10 +63,10 @@ def _no_number(word: str) -> None:
 
 def _at(document: Any, path: str, name: str) -> Any:
     """`pairs.0.marketCap` in the document."""
-    found = document
+    value = document
     for part in path.split("."):
         try:
-            found = found[int(part)] if isinstance(found, list) else found[part]
+            value = value[int(part)] if isinstance(value, list) else value[part]
         except (KeyError, IndexError, TypeError, ValueError):
             raise SampleRefused(Why.ABSURD, f"{name} has no {path} in its answer") from None
-    return found
+    return value

@@ -64,7 +64,7 @@ async def _ready(run: JobRun, now: Moment) -> list[DuePosition]:
         ready += await _free(run, owed)
         if len(page) < MAX_ROWS:
             break
-        after = max((held.failed, held.position.position_id) for held in page)
+        after = max((holding.failed, holding.position.position_id) for holding in page)
     metrics.DUE.labels(run.report.job, "positions").set(owed_in_all)
     return ready
 
@@ -100,9 +100,9 @@ async def _holdings(run: JobRun, after: tuple[int, int]) -> list[Holding]:
     async with run.keeper.engine.connect() as connection:
         ids = list((await connection.execute(query)).scalars())
         positions = (await connection.execute(select(stock_position).where(POSITIONS.position_id.in_(ids)))).all()
-        wanted = {row.market_id for row in positions}
-        markets = (await connection.execute(select(stock_market).where(MARKETS.market_id.in_(wanted)))).all()
-        vintages = (await connection.execute(select(stock_vintage).where(VINTAGES.market_id.in_(wanted)))).all()
+        market_ids = {row.market_id for row in positions}
+        markets = (await connection.execute(select(stock_market).where(MARKETS.market_id.in_(market_ids)))).all()
+        vintages = (await connection.execute(select(stock_vintage).where(VINTAGES.market_id.in_(market_ids)))).all()
     by_id = {row.market_id: market_of(row) for row in markets}
     by_block = {(row.market_id, row.vintage): vintage_of(row) for row in vintages}
     return [

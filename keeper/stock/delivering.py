@@ -42,14 +42,20 @@ class Holding:
 
 def dues(holdings: Iterable[Holding], now: Moment) -> list[DuePosition]:
     """Those that a delivery would send something to, by market and position."""
-    found = []
-    for held in holdings:
-        total = settlement(held.market, held.position, held.vintage, now).total
+    owed = []
+    for holding in holdings:
+        total = settlement(holding.market, holding.position, holding.vintage, now).total
         if total:
-            found.append(
-                DuePosition(held.position.position_id, held.position.market_id, total, held.failed, held.market.settled)
+            owed.append(
+                DuePosition(
+                    holding.position.position_id,
+                    holding.position.market_id,
+                    total,
+                    holding.failed,
+                    holding.market.settled,
+                )
             )
-    return sorted(found, key=lambda due: (due.market_id, due.position_id))
+    return sorted(owed, key=lambda due: (due.market_id, due.position_id))
 
 
 def deliveries(ready: Sequence[DuePosition]) -> list[tuple[DuePosition, ...]]:

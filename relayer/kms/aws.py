@@ -76,9 +76,9 @@ async def _asked(call: Any) -> dict[str, Any]:
     try:
         return dict(await call)
     except ClientError as error:
-        told = error.response.get("Error", {})
-        code, status = str(told.get("Code", "")), error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-        sentence = f"AWS KMS says {code}: {told.get('Message', '')}".rstrip(": ")
+        fault = error.response.get("Error", {})
+        code, status = str(fault.get("Code", "")), error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+        sentence = f"AWS KMS says {code}: {fault.get('Message', '')}".rstrip(": ")
         if code in _THROTTLED or status == 429:
             raise KmsThrottled(sentence) from None
         if code in _PASSING or status >= 500:

@@ -94,9 +94,9 @@ class GcpKey:
             status, answer = await self._request(method, path, body, await self._tokens.token(refused=token))
         if status == 200:
             return answer
-        told = answer.get("error")
-        told = told if isinstance(told, dict) else {}
-        sentence = f"Cloud KMS says {status} {told.get('status', '')}: {told.get('message', '')}"[:400].rstrip(": ")
+        fault = answer.get("error")
+        fault = fault if isinstance(fault, dict) else {}
+        sentence = f"Cloud KMS says {status} {fault.get('status', '')}: {fault.get('message', '')}"[:400].rstrip(": ")
         if status == 429:
             raise KmsThrottled(sentence)
         if status >= 500 or status == 408:

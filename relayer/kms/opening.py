@@ -71,7 +71,7 @@ async def _keys(
 async def _open(name: KeyName, key: KmsKey, holders: Sequence[Holder], patience: KmsPatience) -> KmsSigner:
     expected, trouble = name.address or _only(each.address for each in holders), None
     try:
-        found = address_in(await persistently(key.public_key, patience), key.name)
+        address = address_in(await persistently(key.public_key, patience), key.name)
     except KmsDenied as error:
         raise _refused(key, error) from None
     except KmsFault as error:
@@ -80,14 +80,14 @@ async def _open(name: KeyName, key: KmsKey, holders: Sequence[Holder], patience:
                 f"{key.name} cannot be asked for its public key. {error.message}",
                 hint="Write its address behind # in VPM_RELAYER_KEYSTORES; its lanes then start without it.",
             ) from None
-        found, trouble = expected, unavailable(key.name, error).message
-    if name.address not in (None, found):
+        address, trouble = expected, unavailable(key.name, error).message
+    if name.address not in (None, address):
         raise ConfigError(
-            f"The key at {name} is 0x{found.hex()}, VPM_RELAYER_KEYSTORES says 0x{(name.address or b'').hex()}.",
+            f"The key at {name} is 0x{address.hex()}, VPM_RELAYER_KEYSTORES says 0x{(name.address or b'').hex()}.",
             hint="Correct the name, or the address behind #.",
         )
-    _compare(name, found, holders)
-    signer = KmsSigner(key, found, patience, trouble=trouble)
+    _compare(name, address, holders)
+    signer = KmsSigner(key, address, patience, trouble=trouble)
     if trouble is None:
         try:
             await signer.check()
@@ -108,22 +108,22 @@ def _holders(used: Iterable[LaneKeystore], deployments: Mapping[str, Deployment]
                         yield Holder(chain, word, wallet, bytes.fromhex(address[2:]))
 
 
-def _compare(name: KeyName, found: bytes, holders: Sequence[Holder]) -> None:
+def _compare(name: KeyName, address: bytes, holders: Sequence[Holder]) -> None:
     """Of each role that the deployment files give to somebody, the key must be one of its holders."""
     for chain, word in {(each.chain, each.word): None for each in holders}:
         named = [each for each in holders if (each.chain, each.word) == (chain, word)]
-        if all(each.address != found for each in named):
+        if all(each.address != address for each in named):
             says = " and ".join(f"{each.wallet} is 0x{each.address.hex()}" for each in named)
             raise ConfigError(
-                f"The key at {name} is 0x{found.hex()}, the deployment file {chain}.json says {says}.",
+                f"The key at {name} is 0x{address.hex()}, the deployment file {chain}.json says {says}.",
                 hint=f"Correct VPM_RELAYER_KEYSTORES; or, once the key holds the role on the chain, add it there as "
                 f"another {word}.",
             )
 
 
 def _only(addresses: Iterable[bytes]) -> bytes | None:
-    found = set(addresses)
-    return found.pop() if len(found) == 1 else None
+    distinct = set(addresses)
+    return distinct.pop() if len(distinct) == 1 else None
 
 
 def _refused(key: KmsKey, error: KmsDenied | SignerUnavailable) -> ConfigError:

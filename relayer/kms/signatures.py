@@ -40,10 +40,10 @@ def signature_of(der: bytes, digest: bytes, address: bytes) -> Signature:
     # R's x is r itself; that it was r plus the order has a chance of 2^-128 and no place in a transaction.
     for parity in (0, 1):
         try:
-            found = PublicKey.from_signature_and_message(both + bytes((parity,)), digest, hasher=None)
+            public_key = PublicKey.from_signature_and_message(both + bytes((parity,)), digest, hasher=None)
         except ValueError:
             continue  # no point has this x
-        if address_of_point(found.format(compressed=False)) == address:
+        if address_of_point(public_key.format(compressed=False)) == address:
             return Signature(both[:32], both[32:], parity)
     raise BadSignature(f"the signature does not recover to 0x{address.hex()}")
 

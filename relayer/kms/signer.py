@@ -114,10 +114,10 @@ class KmsSigner(Signer):
             raise SignerUnavailable(f"{self._key.name} does not answer.") from None
         await self._signature(PROBE)
 
-    def _compare(self, found: bytes) -> None:
-        if found != self.address:
+    def _compare(self, address: bytes) -> None:
+        if address != self.address:
             raise ConfigError(
-                f"The key at {self._key.name} is 0x{found.hex()}, and 0x{self.address.hex()} was expected.",
+                f"The key at {self._key.name} is 0x{address.hex()}, and 0x{self.address.hex()} was expected.",
                 hint=f"Correct VPM_RELAYER_KEYSTORES, or let {self._key.name} name the right key again.",
             )
 

@@ -125,8 +125,8 @@ RELAYER = (
     Guard(
         "a group that is named twice for a key is served twice over in its lane",
         "relayer/keys.py",
-        "found += [group for group in key.groups if group not in found]",
-        "found += list(key.groups)",
+        "groups_served += [group for group in key.groups if group not in groups_served]",
+        "groups_served += list(key.groups)",
         ("tests/unit/test_relayer_keys.py::test_a_group_named_twice_for_a_key_is_served_once",),
     ),
     Guard(
@@ -410,8 +410,8 @@ API = (
     Guard(
         "a webhook is sent to an address that is not public",
         "api/agent/notices/targets.py",
-        "if not found or not (allow_private or all(map(is_public, found))):",
-        "if not found:",
+        "if not addresses or not (allow_private or all(map(is_public, addresses))):",
+        "if not addresses:",
         (f"{TARGETS}::test_a_name_of_a_private_address_is_refused",),
     ),
     Guard(
@@ -620,7 +620,7 @@ RELAYER_KEYS = (
     Guard(
         "a signature of another key than the lane's is sent",
         "relayer/kms/signatures.py",
-        "if address_of_point(found.format(compressed=False)) == address:",
+        "if address_of_point(public_key.format(compressed=False)) == address:",
         "if True:",
         (KMS_UNITS,),
     ),
@@ -634,14 +634,14 @@ RELAYER_KEYS = (
     Guard(
         "a relayer starts with another key than the deployment file names",
         "relayer/kms/opening.py",
-        "    _compare(name, found, holders)\n",
+        "    _compare(name, address, holders)\n",
         "",
         (f"{KMS_KEYS}::test_another_key_than_the_deployment_names_is_refused",),
     ),
     Guard(
         "a relayer starts with another key than its setting says",
         "relayer/kms/opening.py",
-        "    if name.address not in (None, found):\n",
+        "    if name.address not in (None, address):\n",
         "    if False:\n",
         (f"{KMS_KEYS}::test_another_key_than_the_setting_says_is_refused",),
     ),
@@ -683,7 +683,7 @@ RELAYER_KEYS = (
     Guard(
         "a signature made for one nonce is stored for another",
         "relayer/store.py",
-        "else ready.get(wanted)",
+        "else ready.get(unsigned)",
         "else list(ready.values())[prepared.index(each)]",
         (f"{KMS_RELAYER}::test_a_signature_for_a_nonce_that_went_elsewhere_is_forgotten",),
     ),

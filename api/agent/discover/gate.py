@@ -51,8 +51,8 @@ def silence(post: str) -> Silence | None:
 
 def _baits(link: str) -> bool:
     """Whether a link hides where it leads, or promises a gift."""
-    found = _HOST.match(link)
-    host = "" if found is None else found[1]
+    parsed = _HOST.match(link)
+    host = "" if parsed is None else parsed[1]
     if host in _HOSTS or host.startswith("xn--") or ".xn--" in host or _NUMERIC_HOST.fullmatch(host):
         return True
     return any(bait in link for bait in _LINK_PARTS) or not _LINK_WORDS.isdisjoint(_NOT_WORD.split(link))

@@ -49,18 +49,18 @@ def ranked(markets: Sequence[ListedMarket], asked: Words) -> list[Match]:
     pool; any other scores the Jaccard similarity of the words, and none without a word in common."""
     pools = sorted(each.book.net_pool for each in markets)
     rank = {pool: at for at, pool in reversed(list(enumerate(pools)))}
-    found = []
+    matches = []
     for market in markets:
         has = terms_of(market)
         terms = tuple(sorted(asked.terms & has))
         tag = folded(market.token_symbol).upper()
         if tag in asked.cashtags:
             score = Fraction(CASHTAG_SCORE + rank[market.book.net_pool])
-            found.append(Match(market, EXACT, score, (tag,), terms, f"cashtag ${tag}"))
+            matches.append(Match(market, EXACT, score, (tag,), terms, f"cashtag ${tag}"))
         elif terms:
             score = Fraction(len(terms), len(asked.terms | has))
-            found.append(Match(market, RELATED, score, (), terms, f"shares {', '.join(terms)}"))
-    return sorted(found, key=lambda each: (-each.score, each.market.closes_at, each.market.id))
+            matches.append(Match(market, RELATED, score, (), terms, f"shares {', '.join(terms)}"))
+    return sorted(matches, key=lambda each: (-each.score, each.market.closes_at, each.market.id))
 
 
 def browsed(venue: Venue, markets: Iterable[ListedMarket]) -> list[Match]:

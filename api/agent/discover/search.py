@@ -83,8 +83,8 @@ class Discovery:
             silent: dict[str, Any] = {"query": asked, "silent": True, "reason": quiet.value, "count": 0, "matches": []}
             return reply(self._links, silent, venue=venue)
         markets, text = open_markets(venue), asked or post
-        found = browsed(venue, markets) if text is None else ranked(markets, words_of(text))
-        matches = [self._match(each) for each in found[: query.limit]]
+        hits = browsed(venue, markets) if text is None else ranked(markets, words_of(text))
+        matches = [self._match(each) for each in hits[: query.limit]]
         body = {"query": asked, "silent": False, "count": len(matches), "matches": matches}
         return reply(self._links, body, venue=venue)
 

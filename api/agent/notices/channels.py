@@ -169,6 +169,6 @@ def _error(description: str) -> DocumentedAnswer:
 def _raise_file_limit() -> None:
     """Each stream is an open file, and the usual limit of 1,024 was made for other programs."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _MANY_FILES if hard == resource.RLIM_INFINITY else min(hard, _MANY_FILES)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    limit = _MANY_FILES if hard == resource.RLIM_INFINITY else min(hard, _MANY_FILES)
+    if soft != resource.RLIM_INFINITY and soft < limit:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))

@@ -275,10 +275,10 @@ def _echoes(answer: bytes, challenge: str) -> bool:
     if text == challenge.encode():
         return True
     try:
-        found = orjson.loads(text)
+        echoed = orjson.loads(text)
     except orjson.JSONDecodeError:
         return False
-    return challenge in (found, found.get("challenge") if isinstance(found, dict) else None)
+    return challenge in (echoed, echoed.get("challenge") if isinstance(echoed, dict) else None)
 
 
 def _is_about(event: Notice, endpoint: WebhookEndpoint) -> bool:

@@ -31,10 +31,10 @@ def _moment(value: Any) -> Any:
         raise ValueError("must be a time like 2026-11-21T16:00:00Z")
     try:
         # A plus sign in a query means a space.
-        found = datetime.fromisoformat(value.replace(" ", "+") if "T" in value else value)
+        moment = datetime.fromisoformat(value.replace(" ", "+") if "T" in value else value)
     except ValueError:
         raise ValueError("must be a time like 2026-11-21T16:00:00Z") from None
-    aware = found if found.tzinfo else found.replace(tzinfo=UTC)
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     since = aware - datetime(1970, 1, 1, tzinfo=UTC)
     micros = (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
     # Events of the chain show their second; `nextSince` has microseconds, as a page may end within one.

@@ -30,19 +30,19 @@ def registration_message(service: str, wallet: str, url: str, issued: str) -> st
 
 def check_message(message: str, *, service: str, wallet: str, url: str, now: datetime) -> None:
     """422 unless the text is about this service, wallet and URL and is at most ten minutes old."""
-    found = _FORM.fullmatch(message)
+    parts = _FORM.fullmatch(message)
     issued = None
     with contextlib.suppress(ValueError):
-        issued = None if found is None else datetime.fromisoformat(found["issued"])
+        issued = None if parts is None else datetime.fromisoformat(parts["issued"])
     if issued is not None and issued.tzinfo is None:
         issued = issued.replace(tzinfo=UTC)
-    if found is None:
+    if parts is None:
         why = "The message is not the five lines of a registration."
-    elif found["service"] != service:
+    elif parts["service"] != service:
         why = "The message names another service."
-    elif found["wallet"] != wallet:
+    elif parts["wallet"] != wallet:
         why = "The message names another wallet."
-    elif found["url"] != url:
+    elif parts["url"] != url:
         why = "The message names another URL."
     elif issued is None:
         why = "The message's time is not ISO-8601."

@@ -57,15 +57,15 @@ class Replay:
         wallet = bytes.fromhex(checked_wallet(query.wallet)[2:])
         try:
             async with asyncio.timeout(SECONDS), self._pool.connection() as connection:
-                found = await resolutions_after(connection, wallet, query.since, query.limit + 1)
+                resolutions = await resolutions_after(connection, wallet, query.since, query.limit + 1)
         except UNREADABLE as error:
             raise _unreadable(error) from None
-        events = found[: query.limit]
+        events = resolutions[: query.limit]
         return reply(
             self._links,
             {
                 "events": [event_body(each, self._links) for each in events],
-                "nextSince": iso_exact(events[-1].at_micros) if len(found) > len(events) else None,
+                "nextSince": iso_exact(events[-1].at_micros) if len(resolutions) > len(events) else None,
             },
         )
 

@@ -117,7 +117,7 @@ async def resolve(url: URL, *, allow_private: bool) -> Target:
     host, port = url.host or "", url.port or 0
     literal = _literal(host)
     if literal is not None:
-        found: list[IpAddress] = [literal]
+        addresses: list[IpAddress] = [literal]
     else:
         try:
             async with asyncio.timeout(RESOLVE_SECONDS):
@@ -125,11 +125,11 @@ async def resolve(url: URL, *, allow_private: bool) -> Target:
                 answers = await asyncio.get_running_loop().run_in_executor(_NAMES, ask)
         except (OSError, UnicodeError, TimeoutError):
             raise TargetRefused("The host's name cannot be resolved.") from None
-        found = [ipaddress.ip_address(str(answer[4][0])) for answer in answers]
-    if not found or not (allow_private or all(map(is_public, found))):
+        addresses = [ipaddress.ip_address(str(answer[4][0])) for answer in answers]
+    if not addresses or not (allow_private or all(map(is_public, addresses))):
         raise TargetRefused("The address is not one of the public internet.")
     # IPv4 first: it is the one every machine of ours can reach.
-    return Target(url, min(found, key=lambda each: each.version))
+    return Target(url, min(addresses, key=lambda each: each.version))
 
 
 class Pinned(AbstractResolver):

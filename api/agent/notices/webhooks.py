@@ -53,22 +53,22 @@ class Webhooks:
         self._links = links
 
     async def register(self, request: web.Request) -> web.StreamResponse:
-        wanted = validated_body(WebhookRequest, await read_json(request, limit=BODY_LIMIT))
-        wallet = checked_wallet(wanted.wallet)
+        asked = validated_body(WebhookRequest, await read_json(request, limit=BODY_LIMIT))
+        wallet = checked_wallet(asked.wallet)
         who = caller_ip(request, self._settings)
         await self._limits.take(REGISTRATIONS, "agent-webhooks", who, "Ten webhooks a minute can be registered.")
         private = self._settings.allow_private_webhooks
         now, service = datetime.now(UTC), self._links.origin
         try:
-            url = checked_url(wanted.url, allow_private=private)
-            check_message(wanted.message, service=service, wallet=wallet, url=wanted.url, now=now)
+            url = checked_url(asked.url, allow_private=private)
+            check_message(asked.message, service=service, wallet=wallet, url=asked.url, now=now)
             await check_signature(
                 self._client,
                 service=service,
                 wallet=wallet,
-                url=wanted.url,
-                message=wanted.message,
-                signature=wanted.signature,
+                url=asked.url,
+                message=asked.message,
+                signature=asked.signature,
                 timeout_seconds=self._settings.rpc_request_path_timeout_seconds,
                 now=now,
             )
@@ -78,10 +78,10 @@ class Webhooks:
         try:
             async with asyncio.timeout(SECONDS), self._pool.connection() as connection, connection.transaction():
                 owner = bytes.fromhex(wallet[2:])
-                if not await store.use_message(connection, owner, digest_of(wanted.message)):
+                if not await store.use_message(connection, owner, digest_of(asked.message)):
                     used = "The message was used before: a registration is signed anew each time."
-                    raise unproven(used, service=service, wallet=wallet, url=wanted.url, now=now)
-                made = await store.register(connection, owner, wanted.url)
+                    raise unproven(used, service=service, wallet=wallet, url=asked.url, now=now)
+                made = await store.register(connection, owner, asked.url)
                 # Whoever sends is told at once.
                 await notify(connection, Channel.AGENT_EVENT, wallet[2:])
         except store.TooManyWebhooks:
@@ -97,12 +97,12 @@ class Webhooks:
         webhook_id = _known_form(request)
         try:
             async with asyncio.timeout(SECONDS), self._pool.connection() as connection:
-                found = await store.find(connection, webhook_id)
+                endpoint = await store.find(connection, webhook_id)
         except UNREADABLE as error:
             raise _unwritable(error) from None
-        if found is None:
+        if endpoint is None:
             raise _unknown()
-        return reply(self._links, {"webhook": registration(found, None)})
+        return reply(self._links, {"webhook": registration(endpoint, None)})
 
     async def remove(self, request: web.Request) -> web.StreamResponse:
         webhook_id = _known_form(request)
@@ -120,15 +120,15 @@ class Webhooks:
         await self._limits.take(TESTS, "agent-webhook-test", webhook_id, "A webhook is tested ten times a minute.")
         try:
             async with asyncio.timeout(SECONDS), self._pool.connection() as connection, connection.transaction():
-                found = await store.find(connection, webhook_id, lock=True)
-                if found is None:
+                endpoint = await store.find(connection, webhook_id, lock=True)
+                if endpoint is None:
                     raise _unknown()
-                asked = await store.add_test(connection, found)
-                await store.wake(connection, found, await next_seq(connection, found.wallet))
-                await notify(connection, Channel.AGENT_EVENT, found.wallet.hex())
+                asked = await store.add_test(connection, endpoint)
+                await store.wake(connection, endpoint, await next_seq(connection, endpoint.wallet))
+                await notify(connection, Channel.AGENT_EVENT, endpoint.wallet.hex())
         except UNREADABLE as error:
             raise _unwritable(error) from None
-        return reply(self._links, {"event": asked.event(found).body()})
+        return reply(self._links, {"event": asked.event(endpoint).body()})
 
 
 def registration(endpoint: WebhookEndpoint, secret: str | None) -> dict[str, Any]:
