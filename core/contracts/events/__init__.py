@@ -1,4 +1,4 @@
-"""Our contracts' events: for each its signature, its typed value and a decoder that slices words by fixed offsets.
+"""Our contracts' events: for each its declaration, its typed value, and a decoder made of both.
 
 The log path handles tens of thousands of events a second, so no ABI machinery runs per log: a log arrives as its
 topics joined into one byte string and its data, and a decoder cuts both at known offsets. tests/unit/test_events.py

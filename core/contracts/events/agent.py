@@ -231,81 +231,8 @@ def _market_listed(t: bytes, d: bytes) -> MarketListed:
     )
 
 
-def _market_registered(t: bytes, _d: bytes) -> MarketRegistered:
-    return MarketRegistered(t[32:64], t[76:96])
-
-
-def _market_decided(t: bytes, d: bytes) -> MarketDecided:
-    return MarketDecided(t[32:64], d[31] != 0, d[63], _reading(d[64:160]), _reading(d[160:256]))
-
-
-def _reading(d: bytes) -> Reading:
-    return Reading(num(d[0:32]), num(d[32:64], signed=True), num(d[64:96]))
-
-
-def _staked(t: bytes, d: bytes) -> Staked:
-    return Staked(
-        t[32:64],
-        num(t[64:96]),
-        t[108:128],
-        d[31],
-        num(d[32:64]),
-        num(d[64:96]),
-        num(d[96:128]),
-        d[128:160],
-        d[160:192],
-        d[192:224],
-        d[236:256],
-        d[256:288],
-    )
-
-
-def _refund_booked(t: bytes, d: bytes) -> RefundBooked:
-    return RefundBooked(t[32:64], num(t[64:96]), t[108:128], num(d[0:32]), d[63], d[64:96], d[96:128], d[128:160])
-
-
-def _market_resolved(t: bytes, d: bytes) -> MarketResolved:
-    return MarketResolved(t[32:64], d[31])
-
-
-def _market_voided(t: bytes, d: bytes) -> MarketVoided:
-    return MarketVoided(t[32:64], d[31])
-
-
-def _paid(t: bytes, d: bytes) -> Paid:
-    return Paid(t[32:64], num(t[64:96]), t[108:128], num(d[0:32]), d[63] != 0)
-
-
-def _payout_failed(t: bytes, d: bytes) -> PayoutFailed:
-    return PayoutFailed(t[32:64], num(t[64:96]), t[108:128], num(d))
-
-
-def _fees_swept(_t: bytes, d: bytes) -> WalletFeesSwept:
-    return WalletFeesSwept(num(d))
-
-
-def _stakes_paused(_t: bytes, d: bytes) -> StakesPaused:
-    return StakesPaused(d[31] != 0)
-
-
-def _role_set(t: bytes, d: bytes) -> RoleSet:
-    return RoleSet(t[32:64], t[76:96], d[31] != 0)
-
-
 def _bounds_set(_t: bytes, d: bytes) -> BoundsSet:
     return BoundsSet(*(num(d[at : at + 32]) for at in range(0, 160, 32)))
-
-
-def _feed_set(t: bytes, d: bytes) -> AgentFeedSet:
-    return AgentFeedSet(t[44:64], d[31] != 0, d[63] != 0, *(num(d[at : at + 32]) for at in range(64, 224, 32)))
-
-
-def _feed_condemned(t: bytes, _d: bytes) -> FeedCondemned:
-    return FeedCondemned(t[44:64])
-
-
-def _lister_set(t: bytes, d: bytes) -> ListerSet:
-    return ListerSet(t[44:64], d[31] != 0)
 
 
 # ---------------------------------------------------------------- layouts
@@ -321,37 +248,37 @@ WALLET_EVENTS = by_topic(
         "Staked(bytes32 indexed marketId, uint256 indexed stakeId, address indexed wallet, uint8 outcome,"
         " uint256 amount, uint256 fee, uint256 shares, bytes32 nonce, bytes32 betHash, bytes32 idemHash,"
         " address builder, bytes32 ref)",
-        _staked,
+        Staked,
         _by_market,
     ),
     layout(
         "RefundBooked(bytes32 indexed marketId, uint256 indexed stakeId, address indexed wallet, uint256 amount,"
         " uint8 reason, bytes32 nonce, bytes32 betHash, bytes32 idemHash)",
-        _refund_booked,
+        RefundBooked,
         _by_market,
     ),
-    layout("MarketResolved(bytes32 indexed marketId, uint8 outcome)", _market_resolved, _by_market),
-    layout("MarketVoided(bytes32 indexed marketId, uint8 reason)", _market_voided, _by_market),
+    layout("MarketResolved(bytes32 indexed marketId, uint8 outcome)", MarketResolved, _by_market),
+    layout("MarketVoided(bytes32 indexed marketId, uint8 reason)", MarketVoided, _by_market),
     layout(
         "Paid(bytes32 indexed marketId, uint256 indexed stakeId, address indexed wallet, uint256 amount, bool refund)",
-        _paid,
+        Paid,
         _by_market,
     ),
     layout(
         "PayoutFailed(bytes32 indexed marketId, uint256 indexed stakeId, address indexed wallet, uint256 amount)",
-        _payout_failed,
+        PayoutFailed,
         _by_market,
     ),
-    layout("FeesSwept(uint256 amount)", _fees_swept, _by_venue),
-    layout("StakesPaused(bool paused)", _stakes_paused, _by_venue),
-    layout("RoleSet(bytes32 indexed role, address indexed account, bool allowed)", _role_set, _by_venue),
+    layout("FeesSwept(uint256 amount)", WalletFeesSwept, _by_venue),
+    layout("StakesPaused(bool paused)", StakesPaused, _by_venue),
+    layout("RoleSet(bytes32 indexed role, address indexed account, bool allowed)", RoleSet, _by_venue),
 )
 
 AGENT_RESOLVER_EVENTS = by_topic(
-    layout("MarketRegistered(bytes32 indexed marketId, address indexed feed)", _market_registered, _by_market),
+    layout("MarketRegistered(bytes32 indexed marketId, address indexed feed)", MarketRegistered, _by_market),
     layout(
         f"MarketDecided(bytes32 indexed marketId, bool isVoid, uint8 code, {READING_TYPE} end, {READING_TYPE} start)",
-        _market_decided,
+        MarketDecided,
         _by_market,
     ),
 )
@@ -367,9 +294,9 @@ AGENT_LISTER_EVENTS = by_topic(
     layout(
         "FeedSet(address indexed feed, bool allowed, bool published, uint32 memory_, uint32 maxAge, uint32 lag,"
         " uint64 potCap, uint32 step)",
-        _feed_set,
+        AgentFeedSet,
         _by_venue,
     ),
-    layout("FeedCondemned(address indexed feed)", _feed_condemned, _by_venue),
-    layout("ListerSet(address indexed account, bool allowed)", _lister_set, _by_venue),
+    layout("FeedCondemned(address indexed feed)", FeedCondemned, _by_venue),
+    layout("ListerSet(address indexed account, bool allowed)", ListerSet, _by_venue),
 )

@@ -38,10 +38,6 @@ class ReadingMeasured(msgspec.Struct, frozen=True):
 _MEASURE_BYTES = 4 * WORD
 
 
-def _answer_updated(t: bytes, d: bytes) -> AnswerUpdated:
-    return AnswerUpdated(num(t[32:64], signed=True), num(t[64:96]), num(d))
-
-
 def _reading_measured(t: bytes, d: bytes) -> ReadingMeasured:
     offset = num(d[32:64])
     start = offset + WORD
@@ -57,7 +53,7 @@ def _measure(d: bytes) -> Measure:
 
 
 FEED_EVENTS = by_topic(
-    layout("AnswerUpdated(int256 indexed current, uint256 indexed roundId, uint256 updatedAt)", _answer_updated),
+    layout("AnswerUpdated(int256 indexed current, uint256 indexed roundId, uint256 updatedAt)", AnswerUpdated),
     layout(
         "ReadingMeasured(uint256 indexed roundId, uint8 quality, (int56,int56,uint128,uint32)[] measures)",
         _reading_measured,

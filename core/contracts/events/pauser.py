@@ -27,20 +27,8 @@ def _by_pauser(_t: bytes, _d: bytes) -> bytes:
     return PAUSER
 
 
-def _guardian_set(t: bytes, d: bytes) -> GuardianSet:
-    return GuardianSet(t[44:64], d[31] != 0)
-
-
-def _paused_by(t: bytes, _d: bytes) -> PausedBy:
-    return PausedBy(t[44:64])
-
-
-def _resumed_by(t: bytes, _d: bytes) -> ResumedBy:
-    return ResumedBy(t[44:64])
-
-
 PAUSER_EVENTS = by_topic(
-    layout("GuardianSet(address indexed account, bool allowed)", _guardian_set, _by_pauser),
-    layout("PausedBy(address indexed account)", _paused_by, _by_pauser),
-    layout("ResumedBy(address indexed account)", _resumed_by, _by_pauser),
+    layout("GuardianSet(address indexed account, bool allowed)", GuardianSet, _by_pauser),
+    layout("PausedBy(address indexed account)", PausedBy, _by_pauser),
+    layout("ResumedBy(address indexed account)", ResumedBy, _by_pauser),
 )

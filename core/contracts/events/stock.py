@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from core.contracts.events.layout import by_topic, layout, num, tail, text
+from core.contracts.events.layout import by_topic, layout
 
 STOCK_MARKET = b"m"
 """Entity: everything about one market, `m` and the market's id in 8 bytes."""
@@ -166,129 +166,12 @@ def _by_venue(_t: bytes, _d: bytes) -> bytes:
     return STOCK_VENUE
 
 
-# ---------------------------------------------------------------- decoders
-
-
-def _market_created(t: bytes, d: bytes) -> MarketCreated:
-    return MarketCreated(
-        num(t[32:64]),
-        t[76:96],
-        d[12:32],
-        num(d[32:64]),
-        num(d[64:96]),
-        num(d[96:128]),
-        num(d[128:160]),
-        num(d[160:192]),
-        num(d[192:224]),
-        num(d[224:256]),
-    )
-
-
-def _entered(t: bytes, d: bytes) -> Entered:
-    return Entered(num(t[32:64]), num(t[64:96]), t[108:128], d[31], num(d[32:64]), num(d[64:96]))
-
-
-def _vintage_finalized(t: bytes, d: bytes) -> VintageFinalized:
-    return VintageFinalized(
-        num(t[32:64]),
-        num(t[64:96]),
-        num(d[0:32]),
-        num(d[32:64]),
-        num(d[64:96]),
-        num(d[96:128]),
-        num(d[128:160]),
-        num(d[160:192]),
-    )
-
-
-def _resolved(t: bytes, d: bytes) -> Resolved:
-    return Resolved(num(t[32:64]), d[31])
-
-
-def _voided(t: bytes, _d: bytes) -> Voided:
-    return Voided(num(t[32:64]))
-
-
-def _delivered(t: bytes, d: bytes) -> Delivered:
-    return Delivered(num(t[32:64]), t[76:96], num(d[0:32]), num(d[32:64]), num(d[64:96]))
-
-
-def _delivery_failed(t: bytes, d: bytes) -> DeliveryFailed:
-    return DeliveryFailed(num(t[32:64]), t[76:96], num(d))
-
-
-def _position_transferred(t: bytes, _d: bytes) -> PositionTransferred:
-    return PositionTransferred(num(t[32:64]), t[76:96], t[108:128])
-
-
-def _residue_claimed(t: bytes, d: bytes) -> ResidueClaimed:
-    return ResidueClaimed(num(t[32:64]), num(d))
-
-
-def _fees_swept(_t: bytes, d: bytes) -> FeesSwept:
-    return FeesSwept(num(d))
-
-
-def _entries_paused(_t: bytes, d: bytes) -> EntriesPaused:
-    return EntriesPaused(d[31] != 0)
-
-
-def _spec_registered(t: bytes, d: bytes) -> SpecRegistered:
-    return SpecRegistered(
-        num(t[32:64]),
-        t[64:96],
-        d[12:32],
-        d[44:64],
-        num(d[64:96]),
-        num(d[96:128]),
-        num(d[128:160]),
-        num(d[160:192]),
-    )
-
-
-def _settled(t: bytes, d: bytes) -> Settled:
-    return Settled(
-        num(t[32:64]),
-        d[31],
-        d[63],
-        num(d[64:96]),
-        num(d[96:128], signed=True),
-        num(d[128:160]),
-        num(d[160:192]),
-        num(d[192:224], signed=True),
-        num(d[224:256]),
-    )
-
-
-def _market_opened(t: bytes, d: bytes) -> MarketOpened:
-    return MarketOpened(
-        num(t[32:64]),
-        t[64:96],
-        t[108:128],
-        text(tail(d, 0)),
-        d[63],
-        num(d[64:96]),
-        num(d[96:128]),
-        num(d[128:160]),
-        num(d[160:192]),
-        num(d[192:224]),
-    )
-
-
-def _feed_set(t: bytes, d: bytes) -> FeedSet:
-    return FeedSet(t[44:64], t[76:96], text(tail(d, 0)), num(d[32:64]), num(d[64:96]), d[127] != 0)
-
-
-def _opener_set(t: bytes, d: bytes) -> OpenerSet:
-    return OpenerSet(t[44:64], d[31] != 0)
-
-
 # ---------------------------------------------------------------- layouts
 
 ENTERED = layout(
     "Entered(uint256 indexed marketId, uint256 indexed positionId, address indexed owner, uint8 outcome,"
     " uint256 offered, uint64 vintage)",
-    _entered,
+    Entered,
     _by_market,
 )
 
@@ -296,49 +179,49 @@ SETTLER_EVENTS = by_topic(
     layout(
         "MarketCreated(uint256 indexed marketId, address indexed opener, address resolver, uint64 freezeTime,"
         " uint32 voidDelay, uint16 feeBps, uint32 kappa, uint64 seedPerLeg, uint64 minEntry, uint64 maxEntry)",
-        _market_created,
+        MarketCreated,
         _by_market,
     ),
     ENTERED,
     layout(
         "VintageFinalized(uint256 indexed marketId, uint64 indexed vintage, uint256 offeredUp, uint256 offeredDown,"
         " uint256 acceptedUp, uint256 acceptedDown, uint256 accUp, uint256 accDown)",
-        _vintage_finalized,
+        VintageFinalized,
         _by_market,
     ),
-    layout("Resolved(uint256 indexed marketId, uint8 winner)", _resolved, _by_market),
-    layout("Voided(uint256 indexed marketId)", _voided, _by_market),
+    layout("Resolved(uint256 indexed marketId, uint8 winner)", Resolved, _by_market),
+    layout("Voided(uint256 indexed marketId)", Voided, _by_market),
     layout(
         "Delivered(uint256 indexed positionId, address indexed owner, uint256 payout, uint256 fee, uint256 refund)",
-        _delivered,
+        Delivered,
         _by_position,
     ),
     layout(
         "DeliveryFailed(uint256 indexed positionId, address indexed owner, uint256 amount)",
-        _delivery_failed,
+        DeliveryFailed,
         _by_position,
     ),
     layout(
         "PositionTransferred(uint256 indexed positionId, address indexed from, address indexed to)",
-        _position_transferred,
+        PositionTransferred,
         _by_position,
     ),
-    layout("ResidueClaimed(uint256 indexed marketId, uint256 amount)", _residue_claimed, _by_market),
-    layout("FeesSwept(uint256 amount)", _fees_swept, _by_venue),
-    layout("EntriesPaused(bool paused)", _entries_paused, _by_venue),
+    layout("ResidueClaimed(uint256 indexed marketId, uint256 amount)", ResidueClaimed, _by_market),
+    layout("FeesSwept(uint256 amount)", FeesSwept, _by_venue),
+    layout("EntriesPaused(bool paused)", EntriesPaused, _by_venue),
 )
 
 RESOLVER_EVENTS = by_topic(
     layout(
         "SpecRegistered(uint256 indexed marketId, bytes32 indexed specId, address feed, address stockToken,"
         " uint64 strikeTime, uint64 finalTime, uint32 maxStrikeAge, uint32 maxFinalAge)",
-        _spec_registered,
+        SpecRegistered,
         _by_market,
     ),
     layout(
         "Settled(uint256 indexed marketId, uint8 outcome, uint8 reason, uint80 strikeRound, int256 strikeAnswer,"
         " uint256 strikeAt, uint80 finalRound, int256 finalAnswer, uint256 finalAt)",
-        _settled,
+        Settled,
         _by_market,
     ),
 )
@@ -347,14 +230,14 @@ LISTER_EVENTS = by_topic(
     layout(
         "MarketOpened(uint256 indexed marketId, bytes32 indexed specId, address indexed feed, string ticker,"
         " uint8 family, uint64 strikeTime, uint64 finalTime, uint64 seedPerLeg, uint64 minEntry, uint64 maxEntry)",
-        _market_opened,
+        MarketOpened,
         _by_market,
     ),
     layout(
         "FeedSet(address indexed feed, address indexed stockToken, string ticker, uint32 maxStrikeAge,"
         " uint32 maxFinalAge, bool allowed)",
-        _feed_set,
+        FeedSet,
         _by_venue,
     ),
-    layout("OpenerSet(address indexed opener, bool allowed)", _opener_set, _by_venue),
+    layout("OpenerSet(address indexed opener, bool allowed)", OpenerSet, _by_venue),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from core.contracts.events.layout import by_topic, layout, num
+from core.contracts.events.layout import by_topic, layout
 
 
 class Transfer(msgspec.Struct, frozen=True, gc=False):
@@ -23,22 +23,10 @@ class AuthorizationCanceled(msgspec.Struct, frozen=True, gc=False):
     nonce: bytes
 
 
-def _transfer(t: bytes, d: bytes) -> Transfer:
-    return Transfer(t[44:64], t[76:96], num(d))
-
-
-def _authorization_used(t: bytes, _d: bytes) -> AuthorizationUsed:
-    return AuthorizationUsed(t[44:64], t[64:96])
-
-
-def _authorization_canceled(t: bytes, _d: bytes) -> AuthorizationCanceled:
-    return AuthorizationCanceled(t[44:64], t[64:96])
-
-
-TRANSFER = layout("Transfer(address indexed from, address indexed to, uint256 value)", _transfer)
-AUTHORIZATION_USED = layout("AuthorizationUsed(address indexed authorizer, bytes32 indexed nonce)", _authorization_used)
+TRANSFER = layout("Transfer(address indexed from, address indexed to, uint256 value)", Transfer)
+AUTHORIZATION_USED = layout("AuthorizationUsed(address indexed authorizer, bytes32 indexed nonce)", AuthorizationUsed)
 AUTHORIZATION_CANCELED = layout(
-    "AuthorizationCanceled(address indexed authorizer, bytes32 indexed nonce)", _authorization_canceled
+    "AuthorizationCanceled(address indexed authorizer, bytes32 indexed nonce)", AuthorizationCanceled
 )
 
 TOKEN_EVENTS = by_topic(TRANSFER, AUTHORIZATION_USED, AUTHORIZATION_CANCELED)
