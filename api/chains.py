@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Self
 
-from core.chain import ChainClient, RpcClient
+from core.chain import ChainClient, ChainProvider
 from core.config import ChainName, Settings
 from core.contracts.deployments import load_deployment
 
@@ -36,7 +36,7 @@ class Chains:
         if not chain.rpc_urls:
             return None
         if name not in self._open:
-            rpc = RpcClient(
+            rpc = ChainProvider(
                 chain.rpc_urls,
                 chain_id=load_deployment(chain.deployment_file).chain_id,
                 timeout_seconds=self._settings.rpc_request_path_timeout_seconds,

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 
 from core import log as logging
 from core.chain import ChainClient
-from core.chain.rpc import RpcClient
+from core.chain.provider import ChainProvider
 from core.config import ChainSettings, Settings, load
 from core.config.settings import CHAIN_NAMES
 from core.contracts.deployments import load_deployment
@@ -83,7 +83,7 @@ async def _rebuild(pool: Pool, _settings: Settings, chain: ChainSettings, source
 
 
 async def _audit(pool: Pool, settings: Settings, chain: ChainSettings, sources: Sources) -> bool:
-    async with RpcClient(
+    async with ChainProvider(
         chain.rpc_urls, chain_id=sources.chain_id, timeout_seconds=settings.rpc_timeout_seconds
     ) as rpc:
         block, found = await audit(pool, ChainClient(rpc), sources)

@@ -13,7 +13,7 @@ from eth_utils.crypto import keccak
 from psycopg.types.json import Jsonb
 
 from core.chain.errors import RpcError, RpcErrorKind
-from core.chain.rpc import RpcClient
+from core.chain.provider import ChainProvider
 from core.db.schema.index import chain_log
 from core.db.schema.index_shared import oracle_measure, oracle_round
 from core.log import get_logger
@@ -39,7 +39,7 @@ _PHASE_ID = "0x" + keccak(text="phaseId()")[:4].hex()
 _PHASE_AGGREGATORS = "0x" + keccak(text="phaseAggregators(uint16)")[:4].hex()
 
 
-async def emitters_of(rpc: RpcClient, proxies: Iterable[bytes]) -> dict[bytes, FeedRounds]:
+async def emitters_of(rpc: ChainProvider, proxies: Iterable[bytes]) -> dict[bytes, FeedRounds]:
     """For every address that announces rounds of one of the feeds: which feed, and which phase of it."""
     found: dict[bytes, FeedRounds] = {}
     for proxy in proxies:
@@ -54,7 +54,7 @@ async def emitters_of(rpc: RpcClient, proxies: Iterable[bytes]) -> dict[bytes, F
     return found
 
 
-async def _view(rpc: RpcClient, to: bytes, data: str) -> bytes | None:
+async def _view(rpc: ChainProvider, to: bytes, data: str) -> bytes | None:
     """One word, or None when the contract has no such view."""
     try:
         answer = await rpc.call("eth_call", [{"to": "0x" + to.hex(), "data": data}, "latest"], str)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from core.chain.errors import RpcError, RpcErrorKind
-from core.chain.rpc import RpcClient
+from core.chain.provider import ChainProvider
 from indexer.sources import Filter
 from indexer.wire import Header, ReceiptLogs, WireLog
 
@@ -48,7 +48,7 @@ class ChainNode(Protocol):
 class RpcNode:
     """A `ChainNode` over JSON-RPC. With several URLs, they fail over in order."""
 
-    def __init__(self, rpc: RpcClient) -> None:
+    def __init__(self, rpc: ChainProvider) -> None:
         self._rpc = rpc
         self._has_finalized = True
         self._has_receipts = True

@@ -10,7 +10,7 @@ import psycopg
 
 from core.chain.errors import RpcError
 from core.chain.heads import Heads
-from core.chain.rpc import RpcClient
+from core.chain.provider import ChainProvider
 from core.config import ChainSettings, Settings
 from core.contracts.deployments import Deployment, load_deployment
 from core.contracts.events import UndecodableLog
@@ -54,7 +54,7 @@ class ChainService:
         deployment = await self._deployed()
         if not self.chain.rpc_urls:
             raise ConfigError(f"No RPC URL is configured for the {self.chain.name} chain.")
-        async with RpcClient(
+        async with ChainProvider(
             self.chain.rpc_urls, chain_id=deployment.chain_id, timeout_seconds=self._settings.rpc_timeout_seconds
         ) as rpc:
             self.problem = "standing by"
@@ -73,7 +73,7 @@ class ChainService:
                 log.info("nothing is deployed yet; waiting", action="index.not_deployed", chain=self.chain.name)
             await asyncio.sleep(MAX_PAUSE_SECONDS)
 
-    async def _lead(self, rpc: RpcClient, deployment: Deployment) -> None:
+    async def _lead(self, rpc: ChainProvider, deployment: Deployment) -> None:
         heads = Heads(self.chain.ws_urls, self.chain.poll_interval_ms / 1000)
         listening = asyncio.create_task(heads.listen(), name=f"heads {self.chain.name}")
         try:
@@ -93,7 +93,7 @@ class ChainService:
                 await listening
             metrics.forget_state(self.chain.name)
 
-    async def _feeds(self, rpc: RpcClient, deployment: Deployment) -> dict[bytes, FeedRounds]:
+    async def _feeds(self, rpc: ChainProvider, deployment: Deployment) -> dict[bytes, FeedRounds]:
         """Who announces the feeds' rounds, asked until a node answers."""
         pause = FIRST_PAUSE_SECONDS
         while True:
@@ -104,7 +104,7 @@ class ChainService:
             await asyncio.sleep(pause)
             pause = min(pause * 2, MAX_PAUSE_SECONDS)
 
-    async def _follow(self, follower: ChainFollower, heads: Heads, rpc: RpcClient, deployment: Deployment) -> None:
+    async def _follow(self, follower: ChainFollower, heads: Heads, rpc: ChainProvider, deployment: Deployment) -> None:
         """Until the feeds' rounds come from elsewhere."""
         pause = FIRST_PAUSE_SECONDS
         reopen = True

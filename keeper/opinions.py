@@ -55,7 +55,7 @@ async def ask_each(clients: Sequence[ChainClient], ask: Callable[[ChainClient], 
     said = await asyncio.gather(*(ask(client) for client in clients))
     by_word: dict[Word, list[str]] = {word: [] for word in Word}
     for client, word in zip(clients, said, strict=True):
-        by_word[word] += client.rpc.labels
+        by_word[word] += client.provider.labels
     return Opinions(tuple(by_word[Word.SAME]), tuple(by_word[Word.OTHER]), tuple(by_word[Word.NONE]))
 
 

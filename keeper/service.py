@@ -14,7 +14,7 @@ import psycopg
 import sqlalchemy as sa
 from apscheduler.schedulers.asyncio import AsyncIOScheduler  # type: ignore[import-untyped]
 
-from core.chain import ChainClient, RpcClient, RpcError
+from core.chain import ChainClient, ChainProvider, RpcError
 from core.config import ChainName, KeeperSettings, Settings, load
 from core.config.settings import CHAIN_NAMES
 from core.contracts.deployments import load_deployment
@@ -62,7 +62,9 @@ async def keeping(settings: Settings, how: KeeperSettings) -> AsyncIterator[Keep
             if not chain.rpc_urls:
                 continue
             deployment = load_deployment(chain.deployment_file)
-            rpc = RpcClient(chain.rpc_urls, chain_id=deployment.chain_id, timeout_seconds=settings.rpc_timeout_seconds)
+            rpc = ChainProvider(
+                chain.rpc_urls, chain_id=deployment.chain_id, timeout_seconds=settings.rpc_timeout_seconds
+            )
             stack.push_async_callback(rpc.close)
             try:
                 await rpc.start()

@@ -7,7 +7,7 @@ import contextlib
 import time
 from collections.abc import Sequence
 
-from core.chain import RpcError
+from core.chain import RpcError, checksum
 from core.log import get_logger
 from core.outbox.lanes import LaneStatus
 from relayer import measures
@@ -191,7 +191,7 @@ class Assigner:
 
     async def _landed(self, signed: list[Former]) -> Former | None:
         """The one of these that is in a block, asked of every node."""
-        for position in range(len(self._feed.client.rpc.labels)):
+        for position in range(len(self._feed.client.provider.labels)):
             receipts = await self._feed.client.pinned(position).receipts(["0x" + each.hash.hex() for each in signed])
             for each, receipt in zip(signed, receipts, strict=True):
                 if receipt is not None:
@@ -229,7 +229,7 @@ class Assigner:
 
     async def _read_balance(self) -> None:
         lane, chain = self._flights.lane, self._flights.chain
-        balance = await self._feed.client.balance_wei("0x" + self._store.lease.signer.address.hex())
+        balance = await self._feed.client.eth.get_balance(checksum(self._store.lease.signer.address))
         measures.BALANCE.labels(chain, lane).set(balance / 1e18)
         if balance < self._policy.low_balance_wei:
             log.warning(

@@ -6,7 +6,7 @@ import asyncio
 import time
 from statistics import median_low
 
-from core.chain import Block, ChainClient, FeeHistory, RpcError, RpcErrorKind
+from core.chain import Block, ChainClient, RpcError, RpcErrorKind
 from core.log import get_logger
 from relayer import measures
 from relayer.fees import FeeMarket
@@ -131,7 +131,7 @@ class ChainFeed:
         if own_hash is not None:
             self._behind_since = None
             return own_hash == lower.hash
-        standing = [await self._standing(position, ours.number) for position in range(len(self.client.rpc.labels))]
+        standing = [await self._standing(position, ours.number) for position in range(len(self.client.provider.labels))]
         if any(each is not None for each in standing):
             self._behind_since = None
             return ours.hash in standing
@@ -198,12 +198,12 @@ class ChainFeed:
 
     async def _fees(self, head: Block) -> FeeMarket:
         try:
-            history: FeeHistory = await self.client.fee_history(FEE_BLOCKS, (50.0,))
+            history = await self.client.eth.fee_history(FEE_BLOCKS, "latest", [50.0])
         except RpcError as error:
             if error.kind is not RpcErrorKind.METHOD_MISSING:
                 raise
             # At most an eighth more than the head's.
             return FeeMarket((head.base_fee_wei or 0) * 9 // 8, 0)
-        paid = [reward[0] for reward in history.rewards_wei if reward and reward[0] > 0]
-        base = max(history.base_fees_wei[-1:], default=head.base_fee_wei or 0)
+        paid = [reward[0] for reward in history.get("reward", ()) if reward and reward[0] > 0]
+        base = max(history["baseFeePerGas"][-1:], default=head.base_fee_wei or 0)
         return FeeMarket(base, median_low(paid) if paid else 0)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from core.chain import ChainClient, Receipt, RpcError, RpcErrorKind
+from core.chain import ChainClient, Receipt, RpcError, RpcErrorKind, checksum, values
 from core.chain.reverts import explain
-from core.chain.wire import quantity
+from core.chain.wire import Data, quantity
 from core.log import get_logger
 from core.outbox.states import MinedOutcome, settled_state
 from relayer import measures
@@ -86,15 +86,11 @@ class Follower:
 
     async def counts(self) -> tuple[int, int]:
         """The key's transaction counts: mined, and with the node's pool."""
-        answers = await self._client.rpc.batch(
-            [("eth_getTransactionCount", [self._address, tag]) for tag in ("latest", "pending")], str
+        answers: list[Any] = await self._client.provider.batch(
+            [("eth_getTransactionCount", [self._address, tag]) for tag in ("latest", "pending")]
         )
-        numbers = []
-        for answer in answers:
-            if isinstance(answer, RpcError):
-                raise answer
-            numbers.append(quantity(answer))
-        return numbers[0], max(numbers)
+        latest, pending = map(quantity, values(answers))
+        return latest, max(latest, pending)
 
     # What the chain has
 
@@ -191,7 +187,7 @@ class Follower:
         call |= {"value": hex(flight.value_wei), "gas": hex(attempt.gas_limit)}
         for number in (receipt.block_number - 1, receipt.block_number):
             try:
-                await self._client.rpc.call("eth_call", [call, hex(number)], str)
+                await self._client.provider.call("eth_call", [call, hex(number)], Data)
             except RpcError as error:
                 if error.kind is RpcErrorKind.REVERTED:
                     reason = explain(error, self._policy.errors)
@@ -314,7 +310,7 @@ class Follower:
         head, said = self._feed.head.number, set()
         for client in self._nodes():
             try:
-                said.add(await client.nonce(self._address, head))
+                said.add(await client.eth.get_transaction_count(checksum(self._address), head))
             except RpcError:
                 continue  # it is down, or has not seen this block
         return said.pop() if len(said) == 1 else None
@@ -335,7 +331,7 @@ class Follower:
 
     def _nodes(self) -> list[ChainClient]:
         """The chain through each of its URLs alone."""
-        return [self._client.pinned(position) for position in range(len(self._client.rpc.labels))]
+        return [self._client.pinned(position) for position in range(len(self._client.provider.labels))]
 
     async def _repair(self, latest: int) -> bool:
         ended = await self._store.ended_from(latest)

@@ -7,9 +7,9 @@ from collections.abc import Coroutine
 from typing import Any
 
 import psycopg
+from web3.types import Wei
 
-from core.chain import RpcError
-from core.chain.wire import quantity
+from core.chain import RpcError, checksum
 from core.db.engine import Pool
 from core.errors import DatabaseError
 from core.log import get_logger
@@ -115,7 +115,7 @@ class Lane:
         """Everything as the rows and the chain have it; what is in flight is offered again first."""
         client, policy = self._feed.client, self._policy
         noop_gas = await self._noop_gas()
-        latest = await client.nonce(self.name)
+        latest = await client.eth.get_transaction_count(checksum(self.name))
         stored, next_nonce, highest = await self._store.flights()
         owned = 0 if highest is None else highest + 1
         if next_nonce is not None and next_nonce > max(owned, latest):
@@ -133,15 +133,15 @@ class Lane:
         while not await follower.repair(latest):
             self.lease.check()
             await asyncio.sleep(LOOK_AGAIN_SECONDS)
-            latest = await client.nonce(self.name)
+            latest = await client.eth.get_transaction_count(checksum(self.name))
         sender.push(flight for nonce, flight in flights.unmined.items() if nonce >= latest)
         assigner = Assigner(self._feed, self._store, flights, sender, policy=policy, claims=self._claims)
         return flights, follower, sender, assigner
 
     async def _noop_gas(self) -> int:
         """21000 on most chains; more where data on another chain is charged as gas."""
-        call = {"from": self.name, "to": self.name, "value": "0x0"}
-        estimate = quantity(await self._feed.client.rpc.call("eth_estimateGas", [call], str))
+        key = checksum(self.name)
+        estimate = await self._feed.client.eth.estimate_gas({"from": key, "to": key, "value": Wei(0)})
         return estimate if estimate == 21_000 else estimate * (100 + NOOP_GAS_MARGIN_PERCENT) // 100
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 
-from core.chain.abi import CustomError
+from core.chain.contract import CustomError
 from core.config import ChainName, RelayerSettings
 from relayer.fees import FeePolicy
 from relayer.flight import Patience

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, assert_never
 
 from core.chain import ChainClient, RpcError, RpcErrorKind
-from core.chain.abi import CustomError
+from core.chain.contract import CustomError
 from core.chain.reverts import explain
 from core.outbox.states import IntentState, MinedOutcome
 from relayer.fees import FeeMarket, FeePolicy, quote
@@ -64,7 +64,7 @@ async def check(client: ChainClient, sender: bytes, candidates: Sequence[Candida
             asked.append(each)
     requests = [_request(each, sender, terms.max_gas) for each in asked]
     calls = [request for request in requests if request is not None]
-    answers = iter(await client.rpc.batch(calls, str) if calls else [])
+    answers = iter(await client.provider.batch(calls) if calls else [])
     for each, request in zip(asked, requests, strict=True):
         answer = next(answers) if request is not None else "0x"
         _judge(checked, each, answer, terms)

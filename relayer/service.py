@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from core.chain import ChainClient, RpcClient, RpcError
+from core.chain import ChainClient, ChainProvider, RpcError
 from core.chain.heads import Heads
 from core.config import RelayerSecrets, RelayerSettings, Settings, load
 from core.config.settings import CHAIN_NAMES
@@ -134,7 +134,7 @@ async def relaying(
         pool = await stack.enter_async_context(make_pool(url, size=pool_size, application_name="vpm-relayer"))
         followed = {}
         for chain in chains:
-            rpc = RpcClient(
+            rpc = ChainProvider(
                 chain.rpc_urls,
                 chain_id=chain.chain_id,
                 timeout_seconds=chain.rpc_timeout_seconds,
@@ -200,7 +200,7 @@ async def setup(daemon: Daemon) -> AsyncIterator[None]:
             relaying(url, plans, specs, lease_seconds=how.lease_seconds, pool_size=settings.database_pool_size)
         )
         for name, chain in relayer.chains.items():
-            await _greet(name, chain.feed.client.rpc)
+            await _greet(name, chain.feed.client.provider)
             daemon.health.add_check(f"chain {name}", _chain_check(chain.feed))
         daemon.health.add_check("lanes", _lanes_check(relayer))
         for name, work in relayer.works().items():
@@ -210,7 +210,7 @@ async def setup(daemon: Daemon) -> AsyncIterator[None]:
         yield
 
 
-async def _greet(name: str, rpc: RpcClient) -> None:
+async def _greet(name: str, rpc: ChainProvider) -> None:
     """A wrong chain is fatal; a node that is away is not, since the other chain's lanes need not wait for it."""
     try:
         await rpc.start()

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from core.chain import ChainClient, RpcError
+from core.chain import ChainClient, RpcError, checksum
 from core.chain.wire import BlockTransaction, quantity
 
 # The first step back from the head; it grows fourfold until the count is that of before.
@@ -38,7 +38,7 @@ async def find_taker(client: ChainClient, address: str, nonce: int, head: int) -
         number = await _block_of(client, address, nonce, head)
         if number is None:
             return None
-        block = await client.rpc.optional("eth_getBlockByNumber", [hex(number), True], _FullBlock)
+        block = await client.provider.optional("eth_getBlockByNumber", [hex(number), True], _FullBlock)
     except RpcError:
         return None
     for each in () if block is None else block.transactions:
@@ -50,16 +50,16 @@ async def find_taker(client: ChainClient, address: str, nonce: int, head: int) -
 
 async def _block_of(client: ChainClient, address: str, nonce: int, head: int) -> int | None:
     """The first block after which the count is above `nonce`."""
-    if await client.nonce(address, head) <= nonce:
+    if await client.eth.get_transaction_count(checksum(address), head) <= nonce:
         return None
     above, below, step = head, head - FIRST_STEP_BLOCKS, FIRST_STEP_BLOCKS
-    while below >= 0 and await client.nonce(address, below) > nonce:
+    while below >= 0 and await client.eth.get_transaction_count(checksum(address), below) > nonce:
         step *= 4
         above, below = below, below - step
     below = max(below, -1)
     while above - below > 1:
         middle = (above + below) // 2
-        if await client.nonce(address, middle) > nonce:
+        if await client.eth.get_transaction_count(checksum(address), middle) > nonce:
             above = middle
         else:
             below = middle

@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from core.chain import ChainClient, RpcClient
+from core.chain import ChainClient, ChainProvider, checksum
 from core.chain.wire import quantity
 from core.contracts.deployments import Deployment, write_deployment
 from core.db.engine import Pool, make_pool
@@ -67,7 +67,7 @@ class Rig:
     signers: list[LocalSigner] = field(default_factory=list)
 
     async def ask(self, method: str, *params: object) -> object:
-        return await self.client.rpc.call(method, params, object)
+        return await self.client.provider.call(method, params, object)
 
     async def new_signer(self, ether: int = 100) -> LocalSigner:
         signer = LocalSigner(secrets.token_bytes(32))
@@ -79,7 +79,7 @@ class Rig:
         await self.ask("anvil_mine", hex(blocks))
 
     async def nonce(self, signer: LocalSigner, tag: str = "latest") -> int:
-        return await self.client.nonce(_hex(signer.address), tag)
+        return await self.client.eth.get_transaction_count(checksum(signer.address), tag)
 
     async def dead_holder(self, signer: Signer, *, next_nonce: int, lease_seconds: float = 60.0) -> LaneStore:
         """The statements of a process that holds the signer's lane and of which nothing else is left."""
@@ -158,11 +158,11 @@ class Rig:
         return found
 
     async def balance(self, address: str) -> int:
-        return await self.client.balance_wei(address)
+        return await self.client.eth.get_balance(checksum(address))
 
     async def balances(self, addresses: list[str]) -> list[int]:
         requests = [("eth_getBalance", [address, "latest"]) for address in addresses]
-        answers = await self.client.rpc.batch(requests, str)
+        answers = await self.client.provider.batch(requests, str)
         return [quantity(answer) for answer in answers if isinstance(answer, str)]
 
     def sign(self, signer: LocalSigner, nonce: int, *, to: bytes | None = None, gwei: int = 50) -> bytes:
@@ -178,7 +178,7 @@ async def rigged(database_url: str, rpc_url: str, chain_id: int, **changes: obje
     async with (
         make_pool(database_url, size=4, autocommit=True) as pool,
         make_pool(database_url, size=1) as writes,
-        RpcClient([rpc_url], chain_id=chain_id) as rpc,
+        ChainProvider([rpc_url], chain_id=chain_id) as rpc,
         IntentWatch(database_url, pool) as watch,
     ):
         yield replace(Rig(database_url, rpc_url, chain_id, pool, writes, ChainClient(rpc), watch), **changes)  # type: ignore[arg-type]

@@ -5,14 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, cast
 
 from api.agent.trade.counterfactual import counterfactual
 from api.agent.trade.payment import Payment
 from api.agent.trade.x402 import Seller
 from core.agent.bet import ZERO_ADDRESS, Bet
-from core.chain import Abi, Call, ChainClient, Contract, RpcError, RpcErrorKind, checksum
-from core.chain.wire import data_bytes, quantity
+from core.chain import Abi, Call, ChainClient, Contract, RpcError, checksum, values
+from core.chain.wire import Data, data_bytes
 from core.contracts.abi import abi
 from core.contracts.deployments import Deployment, Token
 
@@ -124,20 +123,14 @@ async def read_facts(
         *(contracts.token.call("authorizationState", owner, nonce) for nonce in nonces),
         *(contracts.settlement.call("booked", owner, nonce) for nonce in nonces),
     ]
-    requests: list[tuple[str, list[Any]]] = [
-        ("eth_getBlockByNumber", ["latest", False]),
-        ("eth_getCode", [owner, "latest"]),
-        *(("eth_call", [call.parameters(), "latest"]) for call in calls),
-    ]
-    head, code, *answers = cast("list[Any]", await client.rpc.batch(requests, object, timeout_seconds=timeout_seconds))
-    values = [_decoded(call, answer) for call, answer in zip(calls, answers, strict=True)]
-    balance, stake, *flags = values
+    head, code, answers = await client.read_newest(owner, calls, timeout_seconds=timeout_seconds)
+    balance, stake, *flags = values(answers)
     used, booked = flags[: len(nonces)], flags[len(nonces) :]
     return PaymentFacts(
-        block=quantity(_shaped(head, dict)["number"]),
+        block=head.number,
         balance=balance,
         settled_stake=stake,
-        wallet_has_code=len(_shaped(code, str)) > 2,
+        wallet_has_code=bool(code),
         used=frozenset(nonce for nonce, is_so in zip(nonces, used, strict=True) if is_so),
         booked=frozenset(nonce for nonce, is_so in zip(nonces, booked, strict=True) if is_so),
     )
@@ -154,10 +147,9 @@ async def accepts_signature(
     try:
         if made_by is not None:
             trial = made_by.trial(wallet, call.data)
-            answer = await client.rpc.call(
-                "eth_call", [{"data": "0x" + trial.hex()}, "latest"], str, timeout_seconds=timeout_seconds
-            )
-            return bytes.fromhex(answer[2:])[:4] == _MAGIC_1271
+            params = [{"data": "0x" + trial.hex()}, "latest"]
+            answer = await client.provider.call("eth_call", params, Data, timeout_seconds=timeout_seconds)
+            return data_bytes(answer)[:4] == _MAGIC_1271
         raw = await client.simulate(call, timeout_seconds=timeout_seconds)
     except RpcError as error:
         if error.retriable:
@@ -187,16 +179,3 @@ class Balances:
             self._held.clear()
         self._held[wallet] = (now, balance)
         return balance
-
-
-def _decoded(call: Call, answer: Any) -> Any:
-    return call.function.decode(data_bytes(_shaped(answer, str)))
-
-
-def _shaped(answer: Any, kind: type) -> Any:
-    """An answer of a batch. RpcError when the node refused the question or answered something else, null included."""
-    if isinstance(answer, RpcError):
-        raise answer
-    if not isinstance(answer, kind):
-        raise RpcError(RpcErrorKind.BAD_ANSWER, "The node's answer is not of the promised shape.")
-    return answer

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncEngine
@@ -17,9 +17,10 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from api.stock.authorization import StockBet
 from api.stock.chain import StockContracts
 from api.unreadable import UNREADABLE
-from core.chain import Call, ChainClient, Receipt, RpcError, RpcErrorKind, checksum
-from core.chain.wire import data_bytes, quantity
+from core.chain import Call, ChainClient, Receipt, RpcError, RpcErrorKind, checksum, values
+from core.chain.wire import data_bytes
 from core.contracts.events import topic_of
+from core.contracts.events.stock import ENTERED
 from core.db.schema.index import chain_cursor
 from core.db.schema.index_shared import token_authorization
 
@@ -51,34 +52,24 @@ async def read_facts(
     client: ChainClient, contracts: StockContracts, bet: StockBet, timeout_seconds: float
 ) -> ChainFacts:
     """RpcError when the chain cannot be asked."""
-    calls = {
-        "market": contracts.settler.call("market", bet.market_id),
-        "paused": contracts.settler.call("entriesPaused"),
-        "used": contracts.token.call("authorizationState", bet.signer, bet.nonce),
-        "balance": contracts.token.call("balanceOf", bet.signer),
-    }
-    requests: list[tuple[str, list[Any]]] = [
-        ("eth_getBlockByNumber", ["latest", False]),
-        ("eth_getCode", [bet.signer, "latest"]),
-        *(("eth_call", [call.parameters(), "latest"]) for call in calls.values()),
+    calls = [
+        contracts.settler.call("market", bet.market_id),
+        contracts.settler.call("entriesPaused"),
+        contracts.token.call("authorizationState", bet.signer, bet.nonce),
+        contracts.token.call("balanceOf", bet.signer),
     ]
-    head, code, *answers = cast("list[Any]", await client.rpc.batch(requests, object, timeout_seconds=timeout_seconds))
-    values: dict[str, Any] = {}
-    for (name, call), answer in zip(calls.items(), answers, strict=True):
-        if name == "market" and isinstance(answer, RpcError) and answer.kind is RpcErrorKind.REVERTED:
-            values[name] = None
-        else:
-            values[name] = _decoded(call, answer)
-    block = _answered(head)
-    market = values["market"]
+    head, code, (market, *answers) = await client.read_newest(bet.signer, calls, timeout_seconds=timeout_seconds)
+    if isinstance(market, RpcError) and market.kind is RpcErrorKind.REVERTED:
+        market = None
+    market, paused, used, balance = values([market, *answers])
     return ChainFacts(
-        block=quantity(block["number"]),
-        timestamp=quantity(block["timestamp"]),
+        block=head.number,
+        timestamp=head.timestamp,
         market=None if market is None or market["status"] == 0 else market,
-        entries_paused=values["paused"],
-        signer_has_code=len(_answered(code)) > 2,
-        authorization_used=values["used"],
-        balance=values["balance"],
+        entries_paused=paused,
+        signer_has_code=bool(code),
+        authorization_used=used,
+        balance=balance,
     )
 
 
@@ -173,23 +164,19 @@ async def _by_logs(client: ChainClient, contracts: StockContracts, bet: StockBet
 
 def position_in(receipt: Receipt, contracts: StockContracts, bet: StockBet) -> int | None:
     """The id of the position the bet made in this transaction."""
-    event = contracts.settler.abi.event("Entered")
     for log in receipt.logs:
-        if checksum(log.address) != contracts.settler.address or log.topics[0] != "0x" + event.topic.hex():
+        topics, data = b"".join(map(data_bytes, log.topics)), data_bytes(log.data)
+        if checksum(log.address) != contracts.settler.address or topics[:32] != ENTERED.topic:
             continue
-        entered = event.decode([data_bytes(topic) for topic in log.topics], data_bytes(log.data))
-        if (
-            checksum(entered["owner"]) == bet.signer
-            and entered["marketId"] == bet.market_id
-            and entered["outcome"] == bet.outcome
-            and entered["offered"] == bet.amount
+        entered = ENTERED.read(topics, data)
+        if (entered.owner, entered.market_id, entered.outcome, entered.offered) == (
+            bytes.fromhex(bet.signer[2:]),
+            bet.market_id,
+            bet.outcome,
+            bet.amount,
         ):
-            return int(entered["positionId"])
+            return int(entered.position_id)
     return None
-
-
-def _decoded(call: Call, answer: object) -> Any:
-    return call.function.decode(data_bytes(_answered(answer)))
 
 
 def _answered(answer: Any) -> Any:

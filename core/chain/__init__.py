@@ -1,10 +1,10 @@
-"""Talking to a chain: JSON-RPC over aiohttp with several URLs, ABI coding, and errors a program can act on."""
+"""Talking to a chain: web3 over several URLs, contracts by their ABI, and errors a program can act on."""
 
-from core.chain.abi import Abi, Call, Contract, checksum
-from core.chain.client import BlockId, ChainClient
+from core.chain.client import BlockId, ChainClient, values
+from core.chain.contract import Abi, Call, Contract, checksum
 from core.chain.errors import ContractReverted, RpcError, RpcErrorKind
-from core.chain.rpc import RpcClient
-from core.chain.wire import Block, BlockTransaction, FeeHistory, Log, Receipt
+from core.chain.provider import ChainProvider
+from core.chain.wire import Block, BlockTransaction, Log, Receipt
 
 __all__ = [
     "Abi",
@@ -13,13 +13,13 @@ __all__ = [
     "BlockTransaction",
     "Call",
     "ChainClient",
+    "ChainProvider",
     "Contract",
     "ContractReverted",
-    "FeeHistory",
     "Log",
     "Receipt",
-    "RpcClient",
     "RpcError",
     "RpcErrorKind",
     "checksum",
+    "values",
 ]

@@ -1,15 +1,18 @@
-"""The chain as typed questions: blocks, logs, calls at one block, balances, nonces, fees, receipts, sending."""
+"""A chain as daemons ask it: web3's client over our provider, and typed rows for what is read all the time."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from core.chain.abi import Call
+from web3 import AsyncWeb3
+from web3.eth import AsyncEth
+
+from core.chain.contract import Call
 from core.chain.errors import RpcError, RpcErrorKind
+from core.chain.provider import ChainProvider
 from core.chain.reverts import explain
-from core.chain.rpc import RpcClient
-from core.chain.wire import Block, BlockTransaction, FeeHistory, Log, Receipt, data_bytes, quantity
+from core.chain.wire import Block, BlockTransaction, Data, Log, Receipt, data_bytes
 
 # A number, a tag ("latest", "pending", "safe", "finalized", "earliest"), or a block hash of 0x and 64 digits.
 BlockId = int | str
@@ -17,36 +20,36 @@ BlockId = int | str
 Topics = Sequence[str | Sequence[str] | None]
 
 
-class ChainClient:
-    """The questions asked of a chain, typed, over one RpcClient, which it neither opens nor closes."""
+class ChainClient(AsyncWeb3[ChainProvider]):
+    """A web3 client of one chain, with what daemons ask all day in rows of their own. It neither opens nor closes its
+    provider.
 
-    def __init__(self, rpc: RpcClient) -> None:
-        self.rpc = rpc
+    Without middleware: nothing is signed, filled in or looked up here, and results need no dictionary with attributes.
+    """
+
+    def __init__(self, provider: ChainProvider) -> None:
+        super().__init__(provider, middleware=(), modules={"eth": AsyncEth})
 
     def pinned(self, position: int) -> ChainClient:
         """The same chain through only one of its URLs."""
-        return ChainClient(self.rpc.pinned(position))
+        return ChainClient(self.provider.pinned(position))
 
     # Blocks
 
-    async def chain_id(self) -> int:
-        return quantity(await self.rpc.call("eth_chainId", [], str))
-
-    async def block_number(self) -> int:
-        return quantity(await self.rpc.call("eth_blockNumber", [], str))
-
     async def block(self, block: BlockId = "latest") -> Block | None:
         """A header, or None when the node has no such block."""
-        return await self.rpc.optional(*_block_request(block), Block)
+        return await self.provider.optional(*_block_request(block), Block)
 
     async def head(self, *, timeout_seconds: float | None = None) -> Block:
         """The newest block."""
-        return await self.rpc.call("eth_getBlockByNumber", ["latest", False], Block, timeout_seconds=timeout_seconds)
+        return await self.provider.call(
+            "eth_getBlockByNumber", ["latest", False], Block, timeout_seconds=timeout_seconds
+        )
 
     async def blocks(self, blocks: Sequence[BlockId]) -> list[Block | None]:
         """Headers in one batch; None where the node has no such block."""
         shape: Any = Block | None
-        return _all(await self.rpc.batch([_block_request(block) for block in blocks], shape))
+        return values(await self.provider.batch([_block_request(block) for block in blocks], shape))
 
     # Logs
 
@@ -55,13 +58,15 @@ class ChainClient:
     ) -> list[Log]:
         """Logs of an inclusive block range. RANGE_TOO_WIDE means: ask for fewer blocks."""
         criteria = _criteria({"fromBlock": hex(from_block), "toBlock": hex(to_block)}, addresses, topics)
-        return await self.rpc.call("eth_getLogs", [criteria], list[Log])
+        return await self.provider.call("eth_getLogs", [criteria], list[Log])
 
     async def logs_of_block(
         self, block_hash: str, addresses: Sequence[str] | None = None, topics: Topics | None = None
     ) -> list[Log]:
         """Logs of exactly one block, which a reorg cannot swap for another."""
-        return await self.rpc.call("eth_getLogs", [_criteria({"blockHash": block_hash}, addresses, topics)], list[Log])
+        return await self.provider.call(
+            "eth_getLogs", [_criteria({"blockHash": block_hash}, addresses, topics)], list[Log]
+        )
 
     # Calls
 
@@ -73,9 +78,27 @@ class ChainClient:
         """The raw return data of any call, sent nowhere."""
         params = [call.parameters(), _block_parameter(block)]
         try:
-            return data_bytes(await self.rpc.call("eth_call", params, str, timeout_seconds=timeout_seconds))
+            return data_bytes(await self.provider.call("eth_call", params, Data, timeout_seconds=timeout_seconds))
         except RpcError as error:
             raise _with_reason(error, call) from None
+
+    async def read_newest(
+        self, account: str, calls: Sequence[Call], *, timeout_seconds: float | None = None
+    ) -> tuple[Block, bytes, list[Any | RpcError]]:
+        """The newest block, the account's code and views, all in one batch; each view its value or its own error."""
+        requests: list[tuple[str, list[Any]]] = [
+            _block_request("latest"),
+            ("eth_getCode", [account, "latest"]),
+            *(("eth_call", [call.parameters(), "latest"]) for call in calls),
+        ]
+        shapes: list[Any] = [Block, Data, *(Data for _ in calls)]
+        head, code, *answers = await self.provider.batch(requests, shapes, timeout_seconds=timeout_seconds)
+        first: list[Any] = values([head, code])
+        return (
+            first[0],
+            data_bytes(first[1]),
+            [_decoded(call, answer) for call, answer in zip(calls, answers, strict=True)],
+        )
 
     async def read_many(
         self, calls: Sequence[Call], block: BlockId, *, timeout_seconds: float | None = None
@@ -86,48 +109,30 @@ class ChainClient:
         """
         where = _block_parameter(block)
         requests = [("eth_call", [call.parameters(), where]) for call in calls]
-        answers = await self.rpc.batch(requests, str, timeout_seconds=timeout_seconds)
+        answers = await self.provider.batch(requests, Data, timeout_seconds=timeout_seconds)
         return [_decoded(call, answer) for call, answer in zip(calls, answers, strict=True)]
-
-    async def code(self, address: str, block: BlockId = "latest") -> bytes:
-        return data_bytes(await self.rpc.call("eth_getCode", [address, _block_parameter(block)], str))
-
-    # Accounts and fees
-
-    async def balance_wei(self, address: str, block: BlockId = "latest") -> int:
-        return quantity(await self.rpc.call("eth_getBalance", [address, _block_parameter(block)], str))
-
-    async def nonce(self, address: str, block: BlockId = "latest") -> int:
-        """The next nonce by mined transactions ("latest") or counting the node's pool ("pending")."""
-        return quantity(await self.rpc.call("eth_getTransactionCount", [address, _block_parameter(block)], str))
-
-    async def fee_history(self, blocks: int = 10, percentiles: Sequence[float] = (50.0,)) -> FeeHistory:
-        return await self.rpc.call("eth_feeHistory", [hex(blocks), "latest", list(percentiles)], FeeHistory)
-
-    async def max_priority_fee_wei(self) -> int:
-        return quantity(await self.rpc.call("eth_maxPriorityFeePerGas", [], str))
 
     # Transactions
 
     async def send_raw(self, raw: bytes, *, timeout_seconds: float | None = None) -> str:
-        """See RpcClient.send_raw: an error with `maybe_delivered` is an unknown outcome."""
-        return await self.rpc.send_raw(raw, timeout_seconds=timeout_seconds)
+        """See ChainProvider.send_raw: an error with `maybe_delivered` is an unknown outcome."""
+        return await self.provider.send_raw(raw, timeout_seconds=timeout_seconds)
 
     async def send_raw_batch(
         self, raws: Sequence[bytes], *, timeout_seconds: float | None = None
     ) -> list[str | RpcError]:
-        return await self.rpc.send_raw_batch(raws, timeout_seconds=timeout_seconds)
+        return await self.provider.send_raw_batch(raws, timeout_seconds=timeout_seconds)
 
     async def receipt(self, transaction_hash: str) -> Receipt | None:
         """None while it is not mined, or this node does not know it yet."""
-        return await self.rpc.optional("eth_getTransactionReceipt", [transaction_hash], Receipt)
+        return await self.provider.optional("eth_getTransactionReceipt", [transaction_hash], Receipt)
 
     async def receipts(self, hashes: Sequence[str]) -> list[Receipt | None]:
         shape: Any = Receipt | None
-        return _all(await self.rpc.batch([("eth_getTransactionReceipt", [each]) for each in hashes], shape))
+        return values(await self.provider.batch([("eth_getTransactionReceipt", [each]) for each in hashes], shape))
 
     async def transaction(self, transaction_hash: str) -> BlockTransaction | None:
-        return await self.rpc.optional("eth_getTransactionByHash", [transaction_hash], BlockTransaction)
+        return await self.provider.optional("eth_getTransactionByHash", [transaction_hash], BlockTransaction)
 
 
 def _block_request(block: BlockId) -> tuple[str, list[Any]]:
@@ -166,8 +171,9 @@ def _decoded(call: Call, answer: str | RpcError) -> Any | RpcError:
         return error
 
 
-def _all(items: list[Any | RpcError]) -> list[Any]:
+def values(items: Sequence[Any | RpcError]) -> list[Any]:
+    """Answers of a batch none of which may be missing: the first error is raised."""
     for item in items:
         if isinstance(item, RpcError):
             raise item
-    return items
+    return list(items)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import Hashable
 from functools import cache
@@ -41,6 +42,7 @@ _TRIPS = frozenset(
 )
 
 T = TypeVar("T")
+_HEX = re.compile("0x(?:[0-9a-fA-F]{2})*")
 
 
 class Answer(msgspec.Struct, Generic[T]):
@@ -60,6 +62,11 @@ def answer_decoder(shape: Hashable) -> msgspec.json.Decoder[Answer[Any]]:
 def batch_decoder() -> msgspec.json.Decoder[list[Answer[msgspec.Raw]]]:
     # Items stay raw until matched to their request: one bad item must not spoil the others.
     return msgspec.json.Decoder(list[Answer[msgspec.Raw]])
+
+
+@cache
+def result_decoder(shape: Hashable) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(shape)
 
 
 class Endpoint:
@@ -258,7 +265,7 @@ def revert_data(error: ErrorObject) -> str | None:
     if not isinstance(data, str):
         return None
     text = data.rsplit(" ", 1)[-1]
-    return text if text.startswith("0x") else None
+    return text if _HEX.fullmatch(text) else None
 
 
 def _retry_after(header: str | None) -> float | None:

@@ -6,24 +6,14 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from eth_abi.exceptions import DecodingError
+from web3._utils.error_formatters_utils import PANIC_ERROR_CODES
 
-from core.chain.abi import CustomError, abi_decode
+from core.chain.contract import UNDECODABLE, CustomError
 from core.chain.errors import ContractReverted, RpcError
 
-_ERROR_STRING = bytes.fromhex("08c379a0")  # Error(string)
-_PANIC = bytes.fromhex("4e487b71")  # Panic(uint256)
-_PANICS = {
-    0x01: "an assertion failed",
-    0x11: "an addition, subtraction or multiplication overflowed",
-    0x12: "a division by zero",
-    0x21: "a value outside its enum",
-    0x22: "a corrupt storage array",
-    0x31: "a pop from an empty array",
-    0x32: "an index outside its array",
-    0x41: "too much memory asked for",
-    0x51: "a call to an unset function",
-}
+# What the compiler declares itself.
+_REASON = CustomError({"type": "error", "name": "Error", "inputs": [{"name": "message", "type": "string"}]})
+_PANIC = CustomError({"type": "error", "name": "Panic", "inputs": [{"name": "code", "type": "uint256"}]})
 
 
 def explain(error: RpcError, errors: Mapping[bytes, CustomError] | None = None) -> ContractReverted:
@@ -42,20 +32,19 @@ def decode_revert(data: bytes, errors: Mapping[bytes, CustomError]) -> tuple[str
     """(error name or None, its arguments, a sentence) for raw revert data."""
     if not data:
         return None, {}, "The call reverted without a reason."
-    selector, rest = data[:4], data[4:]
+    selector = data[:4]
+    error = {_REASON.selector: _REASON, _PANIC.selector: _PANIC}.get(selector) or errors.get(selector)
     try:
-        if selector == _ERROR_STRING:
-            text = abi_decode(["string"], rest)[0]
-            return "Error", {"message": text}, f"The call reverted: {text}."
-        if selector == _PANIC:
-            panic = abi_decode(["uint256"], rest)[0]
-            return "Panic", {"code": panic}, f"The call hit {_PANICS.get(panic, f'panic 0x{panic:x}')}."
-        if selector in errors:
-            error = errors[selector]
-            arguments = error.decode(data)
-            return error.name, arguments, f"The call reverted: {_words(error.name)}{_listed(arguments)}."
-    except (DecodingError, OverflowError, UnicodeDecodeError):
-        pass  # a selector we know with arguments we cannot read: say the selector
+        arguments = {} if error is None else error.decode_inputs(data)
+    except UNDECODABLE:
+        error = None  # a selector we know with arguments we cannot read: say the selector
+    if error is _REASON:
+        return "Error", arguments, f"The call reverted: {arguments['message']}."
+    if error is _PANIC:
+        code = f"{arguments['code']:02x}"
+        return "Panic", arguments, f"The call reverted: {PANIC_ERROR_CODES.get(code, f'Panic error 0x{code}.')}"
+    if error is not None:
+        return error.name, arguments, f"The call reverted: {_words(error.name)}{_listed(arguments)}."
     return None, {}, f"The call reverted with an unknown error (selector 0x{selector.hex()})."
 
 

@@ -6,9 +6,13 @@ decodes what it needs (`quantity`, `data_bytes`). Unknown fields are ignored.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any, Final, NotRequired
 
 import msgspec
+from typing_extensions import TypedDict
+
+Quantity = Annotated[str, msgspec.Meta(pattern="^0x[0-9a-fA-F]+$")]
+Data = Annotated[str, msgspec.Meta(pattern="^0x([0-9a-fA-F]{2})*$")]
 
 
 class Block(msgspec.Struct, frozen=True, rename="camel", gc=False):
@@ -16,10 +20,10 @@ class Block(msgspec.Struct, frozen=True, rename="camel", gc=False):
 
     hash: str
     parent_hash: str
-    number_hex: str = msgspec.field(name="number")
-    timestamp_hex: str = msgspec.field(name="timestamp")
-    base_fee_per_gas: str | None = None
-    l1_block_number_hex: str | None = msgspec.field(name="l1BlockNumber", default=None)
+    number_hex: Quantity = msgspec.field(name="number")
+    timestamp_hex: Quantity = msgspec.field(name="timestamp")
+    base_fee_per_gas: Quantity | None = None
+    l1_block_number_hex: Quantity | None = msgspec.field(name="l1BlockNumber", default=None)
 
     @property
     def number(self) -> int:
@@ -71,16 +75,16 @@ class Receipt(msgspec.Struct, frozen=True, rename="camel", gc=False):
     transaction_hash: str
     transaction_index: str
     block_hash: str
-    block_number_hex: str = msgspec.field(name="blockNumber")
+    block_number_hex: Quantity = msgspec.field(name="blockNumber")
     sender: str = msgspec.field(name="from")
-    status_hex: str = msgspec.field(name="status")
-    gas_used_hex: str = msgspec.field(name="gasUsed")
+    status_hex: Quantity = msgspec.field(name="status")
+    gas_used_hex: Quantity = msgspec.field(name="gasUsed")
     logs: tuple[Log, ...] = ()
     to: str | None = None
     contract_address: str | None = None
-    effective_gas_price: str | None = None
+    effective_gas_price: Quantity | None = None
     # What an OP-stack chain adds for its data on Ethereum, in wei; absent elsewhere.
-    l1_fee: str | None = None
+    l1_fee: Quantity | None = None
 
     @property
     def succeeded(self) -> bool:
@@ -101,21 +105,25 @@ class Receipt(msgspec.Struct, frozen=True, rename="camel", gc=False):
         return self.gas_used * price + (int(self.l1_fee, 16) if self.l1_fee else 0)
 
 
-class FeeHistory(msgspec.Struct, frozen=True, rename="camel"):
-    oldest_block: str
-    base_fee_per_gas: tuple[str, ...]
-    gas_used_ratio: tuple[float, ...]
-    reward: tuple[tuple[str, ...], ...] | None = None
+class _FeeHistory(TypedDict):
+    oldestBlock: Quantity
+    baseFeePerGas: list[Quantity]
+    gasUsedRatio: list[float]
+    reward: NotRequired[list[list[Quantity]]]
 
-    @property
-    def base_fees_wei(self) -> tuple[int, ...]:
-        """One per block asked for, oldest first, then the next block's."""
-        return tuple(int(fee, 16) for fee in self.base_fee_per_gas)
 
-    @property
-    def rewards_wei(self) -> tuple[tuple[int, ...], ...]:
-        """Per block, the priority fee at each percentile asked for."""
-        return tuple(tuple(int(fee, 16) for fee in block) for block in self.reward or ())
+SHAPES: Final[dict[str, Any]] = {
+    "eth_chainId": Quantity,
+    "eth_blockNumber": Quantity,
+    "eth_estimateGas": Quantity,
+    "eth_getBalance": Quantity,
+    "eth_getTransactionCount": Quantity,
+    "eth_maxPriorityFeePerGas": Quantity,
+    "eth_call": Data,
+    "eth_getCode": Data,
+    "eth_feeHistory": _FeeHistory,
+}
+"""What web3 can read: an answer of another shape is a node's fault, and the next URL is asked."""
 
 
 class ErrorObject(msgspec.Struct, frozen=True):

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final
 
+from eth_typing import ABIComponent, ABIFunction
+
 from core.chain import Abi, Block, ChainClient, Contract, RpcError, checksum
 from core.errors import VpmError
 from core.feeds.cost import REACH_TICKS
@@ -26,11 +28,11 @@ class NoPool(VpmError):
     exit_code = 2
 
 
-def _function(name: str, inputs: str, *outputs: str) -> dict[str, Any]:
-    def named(types: Sequence[str]) -> list[dict[str, str]]:
+def _function(name: str, inputs: str, *outputs: str) -> ABIFunction:
+    def unnamed(types: Sequence[str]) -> list[ABIComponent]:
         return [{"name": "", "type": each} for each in types]
 
-    return {"type": "function", "name": name, "inputs": named(inputs.split()), "outputs": named(outputs)}
+    return {"type": "function", "name": name, "inputs": unnamed(inputs.split()), "outputs": unnamed(outputs)}
 
 
 # What pools of this kind have in common; what follows `tick` in slot0 differs from one protocol to the next.

@@ -14,7 +14,7 @@ from typing import Any
 from eth_abi.exceptions import DecodingError
 
 from core.chain import checksum
-from core.chain.abi import Function
+from core.chain.contract import Function
 from core.contracts.abi import abi
 from core.contracts.statuses import Form
 

@@ -30,7 +30,7 @@ import orjson
 import psycopg
 from eth_utils.address import to_checksum_address
 
-from core.chain.rpc import RpcClient
+from core.chain.provider import ChainProvider
 from core.contracts.deployments import ContractInfo, Deployment, Token, write_deployment
 from core.db.engine import connect, conninfo
 from core.db.migrate import migrate
@@ -97,7 +97,7 @@ def main(json_path: Path | None) -> int:
 async def _history(server: PostgresServer, folder: Path) -> tuple[list[IndexRun], list[IndexRun]]:
     async with _chain(folder, None) as options:
         print(f"making {EVENTS:,} events ...", flush=True)
-        async with RpcClient((options.url,), chain_id=CHAIN_ID) as rpc:
+        async with ChainProvider((options.url,), chain_id=CHAIN_ID) as rpc:
             venue, number, made = LoadVenue(), 0, 0
             while made < EVENTS:
                 number += 1
@@ -118,7 +118,7 @@ async def _history(server: PostgresServer, folder: Path) -> tuple[list[IndexRun]
 async def _agent_history(server: PostgresServer, folder: Path) -> list[IndexRun]:
     async with _chain(folder, None) as options:
         print(f"making {AGENT_EVENTS:,} events of agent markets ...", flush=True)
-        async with RpcClient((options.url,), chain_id=CHAIN_ID) as rpc:
+        async with ChainProvider((options.url,), chain_id=CHAIN_ID) as rpc:
             await place_emitter(rpc, (WALLET, RESOLVER, LISTER, TOKEN))
             venue, number, made = AgentVenue(), 0, 0
             while made < AGENT_EVENTS:
@@ -166,7 +166,7 @@ async def _head(server: PostgresServer, folder: Path) -> list[float]:
 async def _watch(options: AnvilOptions, url: str) -> list[float]:
     announced: dict[int, float] = {}
     seen: dict[int, float] = {}
-    async with RpcClient((options.url,), chain_id=CHAIN_ID) as rpc:
+    async with ChainProvider((options.url,), chain_id=CHAIN_ID) as rpc:
         await _until_indexed(url, 1)
         tasks = [
             asyncio.create_task(_announcements(options.ws_url, announced)),
@@ -214,7 +214,7 @@ async def _reader(url: str, seen: dict[int, float]) -> None:
         highest = max(highest, row[0])
 
 
-async def _traffic(rpc: RpcClient) -> None:
+async def _traffic(rpc: ChainProvider) -> None:
     venue, number = LoadVenue(seed=2), 0
     while True:
         number += 1
@@ -286,7 +286,7 @@ async def _chain(folder: Path, block_seconds: float | None) -> AsyncIterator[Anv
     )
     running = start_anvil(options, folder / "anvil.log")
     try:
-        async with RpcClient((options.url,), chain_id=CHAIN_ID) as rpc:
+        async with ChainProvider((options.url,), chain_id=CHAIN_ID) as rpc:
             await place_emitter(rpc)
         yield options
     finally:

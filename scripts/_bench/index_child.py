@@ -18,7 +18,7 @@ import aiohttp
 import msgspec
 import uvloop
 
-from core.chain.rpc import RpcClient
+from core.chain.provider import ChainProvider
 from core.contracts.events import Role
 from core.contracts.events.stock import ENTERED
 from core.db.engine import connect, make_pool
@@ -49,7 +49,7 @@ AGENT = Sources(
 
 async def index(rpc_url: str, database_url: str, sources: Sources = STOCK) -> tuple[int, float]:
     """The indexer itself, from the first block to the head."""
-    async with RpcClient((rpc_url,), chain_id=CHAIN_ID) as rpc, make_pool(database_url, size=2) as pool:
+    async with ChainProvider((rpc_url,), chain_id=CHAIN_ID) as rpc, make_pool(database_url, size=2) as pool:
         follower = ChainFollower(RpcNode(rpc), sources, pool, finality_blocks=64)
         await follower.open()
         started = time.perf_counter()

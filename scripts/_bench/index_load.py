@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from eth_abi.abi import encode
 
 from core.agent.book import Book
-from core.chain.rpc import RpcClient
+from core.chain.provider import ChainProvider
 from core.contracts.events import Layout, Role, layouts_of
 from core.contracts.events import stock as ev
 from core.contracts.events.layout import arguments
@@ -211,7 +211,9 @@ def record(name: str, indexed: tuple[int | bytes, ...], plain: tuple[int | bytes
     return _LAYOUTS[name].topic + b"".join(map(_word, indexed)), b"".join(map(_word, plain))
 
 
-async def emit(rpc: RpcClient, records: Sequence[Record | Elsewhere], *, to: str = SETTLER, mine: bool = True) -> None:
+async def emit(
+    rpc: ChainProvider, records: Sequence[Record | Elsewhere], *, to: str = SETTLER, mine: bool = True
+) -> None:
     """One transaction with these events, and a block for it unless the chain makes its own."""
     transaction = {"from": SENDER, "to": to, "data": "0x" + _packed(records).hex(), "gas": hex(200_000_000)}
     await rpc.call("eth_sendTransaction", [transaction], str, timeout_seconds=60)
@@ -232,7 +234,7 @@ def _packed(records: Sequence[Record | Elsewhere]) -> bytes:
     return out
 
 
-async def place_emitter(rpc: RpcClient, addresses: Sequence[str] = (SETTLER,)) -> None:
+async def place_emitter(rpc: ChainProvider, addresses: Sequence[str] = (SETTLER,)) -> None:
     for address in addresses:
         await rpc.call("anvil_setCode", [address, "0x" + _emitter().hex()], object)
     await rpc.call("anvil_setBalance", [SENDER, hex(10**30)], object)

@@ -23,7 +23,7 @@ from pathlib import Path
 
 import aiohttp
 
-from core.chain import ChainClient, RpcClient
+from core.chain import ChainClient, ChainProvider, checksum
 from core.db.engine import Pool, make_pool
 from core.db.migrate import migrate
 from core.local.anvil import AnvilOptions, start_anvil
@@ -64,7 +64,7 @@ class RelayBench:
 
     async def funded(self) -> LocalSigner:
         signer = LocalSigner(secrets.token_bytes(32))
-        await self.client.rpc.call("anvil_setBalance", ["0x" + signer.address.hex(), hex(10**24)], object)
+        await self.client.provider.call("anvil_setBalance", ["0x" + signer.address.hex(), hex(10**24)], object)
         return signer
 
     async def bare_loop(self, count: int) -> float:
@@ -130,7 +130,7 @@ class RelayBench:
         return row[0] if row else 0
 
     async def _mined(self, signer: LocalSigner, count: int) -> None:
-        while await self.client.nonce("0x" + signer.address.hex()) < count:
+        while await self.client.eth.get_transaction_count(checksum(signer.address)) < count:
             await asyncio.sleep(0.1)
 
 
@@ -150,7 +150,7 @@ async def _running(folder: Path) -> AsyncIterator[RelayBench]:
             url = server.url()
             await asyncio.to_thread(migrate, url)
             async with (
-                RpcClient([options.url], chain_id=CHAIN_ID) as rpc,
+                ChainProvider([options.url], chain_id=CHAIN_ID) as rpc,
                 make_pool(url, size=2, autocommit=True) as pool,
             ):
                 yield RelayBench(options.url, url, ChainClient(rpc), pool)

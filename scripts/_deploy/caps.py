@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from core.chain import ChainClient
-from core.chain.rpc import RpcClient
+from core.chain.provider import ChainProvider
 from core.contracts.deployments import Deployment
 from core.contracts.feeds import PoolFeed
 from core.feeds.cost import SAFE_SHARE
@@ -42,7 +42,7 @@ def borne(url: str, feed: PoolFeed) -> Borne:
 
 async def _borne(url: str, feed: PoolFeed) -> Borne:
     pools = tuple(pool.address for pool in feed.pools)
-    async with RpcClient([url], chain_id=None, timeout_seconds=30.0) as rpc:
+    async with ChainProvider([url], chain_id=None, timeout_seconds=30.0) as rpc:
         told = await report(ChainClient(rpc), CostQuestion(pools, feed.quote, feed.window_seconds, None, SAFE_SHARE))
     return Borne(int(told.cap.dollars * USD), "")  # rounded down
 

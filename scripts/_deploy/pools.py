@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from core.chain import Contract
-from core.chain.abi import Abi
+from core.chain.contract import Abi
 from core.contracts.deployments import Deployment
 from core.contracts.feeds import AddressText, FeedKey, PoolFeed, PoolSource, Seconds
 from core.errors import DeploymentError

@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Final, NamedTuple
 
+from web3._utils.events import get_event_data
+
 from core.agent.bet import idem_hash, market_key
 from core.agent.book import MARGIN, NO, YES
 from core.agent.document import Metadata, Specification, rendered
 from core.chain import Abi, Contract
+from core.chain.contract import CODEC
 from core.contracts.abi import abi
 from core.contracts.feeds import PoolFeed
 from core.contracts.statuses import MarketKind, Quality, StakeStatus
@@ -74,9 +77,7 @@ class Owner:
         lower, upper, liquidity = self._told(number)[5:8]
         self.pools.exchange.withdraw(self._who, number, liquidity)
         receipt = self.pools.exchange.collect(self._who, number)
-        event = _MANAGER.event("Collect")
-        topics = [bytes.fromhex(each[2:]) for each in receipt["logs"][-1]["topics"]]
-        given = event.decode(topics, bytes.fromhex(receipt["logs"][-1]["data"][2:]))
+        given = get_event_data(CODEC, _MANAGER.events["Collect"], receipt["logs"][-1])["args"]
         return LiquidityPosition(lower, upper, (given["amount0"], given["amount1"]))
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from eth_utils.address import is_address
 
 from core.chain import ChainClient, RpcError
-from core.chain.rpc import RpcClient
+from core.chain.provider import ChainProvider
 from core.config import environment
 from core.errors import VpmError
 from core.feeds.cost import SAFE_SHARE
@@ -98,11 +98,11 @@ async def _told(options: argparse.Namespace) -> CostReport:
         raise CannotSay(f"The own share is {options.own_share:g}%.", hint="Give 0 to less than 100.")
     if options.sigma is not None and not options.sigma > 0:
         raise CannotSay(f"The volatility is {options.sigma:g}%.", hint="Give a positive one, for a year.")
-    async with RpcClient([_url(options)], chain_id=None, timeout_seconds=30.0) as rpc:
+    async with ChainProvider([_url(options)], chain_id=None, timeout_seconds=30.0) as rpc:
         client = ChainClient(rpc)
         asked = CostQuestion(
             tuple(options.pools),
-            options.quote or _usdc(await client.chain_id(), options.deployments),
+            options.quote or _usdc(await client.eth.chain_id, options.deployments),
             options.window,
             None if options.sigma is None else options.sigma / 100,
             options.own_share / 100,

@@ -19,9 +19,10 @@ from typing import Any
 
 from eth_account import Account
 from eth_account.signers.local import LocalAccount
+from web3.types import TxParams
 
-from core.chain import Call, ChainClient, Contract, RpcError, RpcErrorKind
-from core.chain.rpc import RpcClient
+from core.chain import Call, ChainClient, Contract, RpcError, RpcErrorKind, checksum
+from core.chain.provider import ChainProvider
 from core.contracts.abi import abi
 from core.contracts.deployments import Deployment
 from core.contracts.events import AGENT_LISTER_EVENTS
@@ -70,7 +71,7 @@ def main(options: argparse.Namespace, url: str) -> int:
 
 
 async def _run(options: argparse.Namespace, url: str, account: LocalAccount | None) -> int:
-    async with RpcClient([url], chain_id=None, timeout_seconds=30.0) as rpc:
+    async with ChainProvider([url], chain_id=None, timeout_seconds=30.0) as rpc:
         chain = await PinnedChain.at(rpc, options.deployments, None)
         feeds = chosen(chain.deployment, options.feeds)
         since = None if options.since is None else moment(options.since, chain.head.timestamp)
@@ -182,18 +183,18 @@ async def _record(chain: PinnedChain, due: DueReadings, account: LocalAccount) -
 
 async def send(client: ChainClient, chain_id: int, account: LocalAccount, call: Call) -> tuple[str, int, int]:
     """The transaction's hash, the gas it used and what that cost in wei; RpcError or CannotRecord when it failed."""
-    request = {**call.parameters(), "from": account.address}
+    request: TxParams = {"from": account.address, "to": checksum(call.to), "data": call.data}
     try:
-        needed = int(await client.rpc.call("eth_estimateGas", [request], str), 16)
+        needed = await client.eth.estimate_gas(request)
     except RpcError as error:
         if error.kind is RpcErrorKind.INSUFFICIENT_FUNDS:
             raise CannotRecord(f"{account.address} cannot pay for the gas.", hint="Send it some ether.") from None
         raise
-    tip = await client.max_priority_fee_wei()
+    tip = await client.eth.max_priority_fee
     head = await client.head()
     transaction: dict[str, Any] = {
         "chainId": chain_id,
-        "nonce": await client.nonce(account.address, "pending"),
+        "nonce": await client.eth.get_transaction_count(account.address, "pending"),
         "to": call.to,
         "data": call.data,
         "value": 0,

@@ -134,14 +134,14 @@ async def report(client: ChainClient, asked: CostQuestion) -> CostReport:
     token, price, sources, rises = _priced(pools, asked.quote)
     sigma = await _sigma(client, asked, head, pools, rises)
     cap = pot_cap(sources, _per_second(sigma.yearly), asked.window, asked.own_share)
-    return CostReport(asked, await client.chain_id(), head, token, price, pools, sources, sigma, cap)
+    return CostReport(asked, await client.eth.chain_id, head, token, price, pools, sources, sigma, cap)
 
 
 def _priced(
     pools: Sequence[LivePool], quote: str
 ) -> tuple[TokenFacts, float, tuple[PricedPool, ...], tuple[bool, ...]]:
     """From the pool of what counts as a dollar back to the token: prices, and whether they rise with each tick."""
-    known = {checksum(quote): 1.0}  # dollars for one whole token
+    known: dict[str, float] = {checksum(quote): 1.0}  # dollars for one whole token
     sources: list[PricedPool] = []
     rises: list[bool] = []
     priced: TokenFacts | None = None

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from eth_abi.abi import encode
+from eth_utils.abi import event_abi_to_log_topic
 from eth_utils.address import to_checksum_address
 
 from core.chain import Abi, Call, Contract
@@ -178,7 +179,9 @@ class Exchange:
             "deadline": _FOREVER,
         }
         receipt = who.send(self._manager().call("mint", tuple(given.values())))
-        topic = "0x" + artifact("NonfungiblePositionManager").abi.event("IncreaseLiquidity").topic.hex()
+        topic = (
+            "0x" + event_abi_to_log_topic(artifact("NonfungiblePositionManager").abi.events["IncreaseLiquidity"]).hex()
+        )
         number = next(int(log["topics"][1], 16) for log in receipt["logs"] if log["topics"][0] == topic)
         return number, receipt
 

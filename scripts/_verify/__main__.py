@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from core.chain import RpcError
-from core.chain.rpc import RpcClient
+from core.chain.provider import ChainProvider
 from core.config import environment
 from core.errors import VpmError
 from scripts._verify import attestation, proof, relay, stock, trade
@@ -60,7 +60,7 @@ def main(argv: list[str] | None = None) -> int:
 
 async def run(options: argparse.Namespace) -> tuple[PinnedChain, Subject, Findings]:
     subject, said = subject_of(options.subject, options.service), Findings()
-    async with RpcClient([options.rpc or _configured(subject.kind)], chain_id=None, timeout_seconds=30.0) as rpc:
+    async with ChainProvider([options.rpc or _configured(subject.kind)], chain_id=None, timeout_seconds=30.0) as rpc:
         chain = await PinnedChain.at(rpc, options.deployments, options.block)
         # The proof page speaks of both chains, and each node tells its part.
         if chain.name != subject.kind.chain and subject.kind is not SubjectKind.PROOF:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from core.chain import Block, Call, ChainClient, Contract, Log, Receipt, RpcError, RpcErrorKind, checksum
-from core.chain.rpc import RpcClient
+from core.chain.provider import ChainProvider
 from core.chain.wire import data_bytes
 from core.contracts.abi import abi
 from core.contracts.deployments import Deployment, load_deployment
@@ -41,10 +41,10 @@ class PinnedChain:
     _feeds: dict[str, FeedHead] = field(default_factory=dict)
 
     @classmethod
-    async def at(cls, rpc: RpcClient, deployments: Path, block: int | None) -> PinnedChain:
+    async def at(cls, rpc: ChainProvider, deployments: Path, block: int | None) -> PinnedChain:
         """The chain the node serves; NotCheckable when no deployment file is about it."""
         client = ChainClient(rpc)
-        chain_id = await client.chain_id()
+        chain_id = await client.eth.chain_id
         known = deployments_in(deployments)
         if chain_id not in known:
             listed = ", ".join(f"{each.chain_id} ({each.network})" for each in known.values()) or "none"
@@ -149,7 +149,7 @@ class PinnedChain:
     async def _feed_head(self, feed: str) -> FeedHead:
         if feed not in self._feeds:
             latest = await self.read_or_none(Contract(feed, abi("LocalFeed")).call("latestRoundData"))
-            has_code = latest is not None or bool(await self.client.code(feed, self.head.number))
+            has_code = latest is not None or bool(await self.client.eth.get_code(checksum(feed), self.head.number))
             self._feeds[feed] = FeedHead(None if latest is None else latest[0], has_code)
         return self._feeds[feed]
 

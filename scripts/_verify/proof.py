@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from core.chain import Contract
+from core.chain import Contract, checksum
 from core.contracts.abi import abi
 from core.contracts.events import stock as ev
 from core.stock.vested import Moment
@@ -48,7 +48,7 @@ async def _contracts(chain: PinnedChain, body: dict[str, Any], said: Findings) -
             said.says(f"contract {name} is ours", False, "the deployment file", "it lists no such contract")
             continue
         said.address(f"contract {name}", one.get("address"), known.address, "the deployment file")
-        code = await chain.client.code(known.address, chain.head.number)
+        code = await chain.client.eth.get_code(checksum(known.address), chain.head.number)
         said.says(f"contract {name} has code", bool(code), f"eth_getCode({known.address})", f"{len(code)} bytes")
         if one.get("deployTx"):
             receipt = await chain.receipt(one["deployTx"])

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from core.chain.abi import Abi
+from core.chain.contract import Abi
 from core.contracts.events import SETTLER_EVENTS
 from core.stock.vested import Moment
 from core.stock.vested_fold import Ledger, is_folded

@@ -7,7 +7,7 @@ import asyncio
 import psycopg
 
 from core.chain.errors import RpcError
-from core.chain.rpc import RpcClient
+from core.chain.provider import ChainProvider
 from core.db.engine import make_pool
 from core.errors import DatabaseError
 from indexer import backfill
@@ -27,7 +27,7 @@ def follow(rpc_url: str, database_url: str) -> None:
 
 
 async def _follow(rpc_url: str, database_url: str) -> None:
-    async with RpcClient((rpc_url,), chain_id=CHAIN_ID) as rpc, make_pool(database_url, size=2) as pool:
+    async with ChainProvider((rpc_url,), chain_id=CHAIN_ID) as rpc, make_pool(database_url, size=2) as pool:
         follower = ChainFollower(RpcNode(rpc), STOCK, pool, finality_blocks=64)
         reopen = True
         while True:

@@ -20,7 +20,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from core.chain.rpc import RpcClient
+from core.chain.provider import ChainProvider
 from core.db.engine import conninfo
 from core.local.anvil import AnvilOptions
 from indexer import backfill
@@ -123,7 +123,7 @@ def _wait_for(url: str, number: int) -> None:
 
 
 async def _mine(chain: AnvilOptions, venue: LoadVenue, numbers: range, *, prepare: bool = False) -> None:
-    async with RpcClient((chain.url,), chain_id=CHAIN_ID) as rpc:
+    async with ChainProvider((chain.url,), chain_id=CHAIN_ID) as rpc:
         if prepare:
             await place_emitter(rpc)
         for number in numbers:
@@ -133,7 +133,7 @@ async def _mine(chain: AnvilOptions, venue: LoadVenue, numbers: range, *, prepar
 async def _compare(chain: AnvilOptions, postgres: TestPostgres, url: str) -> None:
     other = postgres.create()
     try:
-        async with RpcClient((chain.url,), chain_id=CHAIN_ID) as rpc:
+        async with ChainProvider((chain.url,), chain_id=CHAIN_ID) as rpc:
             theirs = await fresh_index(other, RpcNode(rpc), STOCK)
     finally:
         postgres.drop(other)

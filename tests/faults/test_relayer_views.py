@@ -227,9 +227,9 @@ async def test_noops_count_against_the_allowance(rig: Rig, node: HazyNode) -> No
     await store.sign([Prepared(candidate, 21_000, Fees(50 * GWEI, GWEI))])
     async with rig.pool.connection() as connection:
         await connection.execute("UPDATE outbox_lane SET holder = NULL, lease_until = NULL")
-    market = await rig.client.fee_history(1)
+    market = await rig.client.eth.fee_history(1, "latest", [50.0])
     fees = FeePolicy(cap_wei=500 * GWEI, min_priority_wei=GWEI, max_priority_wei=GWEI)
-    gas_wei = 21_000 * (market.base_fees_wei[-1] + GWEI)
+    gas_wei = 21_000 * (market["baseFeePerGas"][-1] + GWEI)
     async with rig.relayer(rig.spec(signer), policy=replace(QUICK, fees=fees, gas_per_hour_wei=8 * gas_wei)):
         await asyncio.sleep(4.0)
         filled = await noops(rig)

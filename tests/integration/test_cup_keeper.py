@@ -14,7 +14,7 @@ import pytest
 
 from core.agent.bet import market_key
 from core.agent.document import rendered
-from core.chain import ChainClient, RpcClient
+from core.chain import ChainClient, ChainProvider
 from core.config import KeeperSettings, load
 from core.contracts.deployments import load_deployment
 from core.contracts.feeds import PublishedFeed
@@ -55,7 +55,7 @@ class Desk:
 
     keeper: Keeper
     desk: ChainDesk
-    rpc: RpcClient
+    rpc: ChainProvider
 
     async def run(self, job: Any) -> RunReport:
         head = await self.desk.client.head()
@@ -90,7 +90,7 @@ async def desk_at(database_url: str, node_url: str, **changes: Any) -> AsyncIter
     async with (
         make_pool(database_url, size=2, autocommit=True) as pool,
         aiohttp.ClientSession() as http,
-        RpcClient((node_url,), chain_id=CHAIN_ID) as rpc,
+        ChainProvider((node_url,), chain_id=CHAIN_ID) as rpc,
     ):
         deployment = load_deployment(settings.chain("base").deployment_file)
         deployment = deployment.model_copy(update={"feeds": (SOURCE,)})

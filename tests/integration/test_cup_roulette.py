@@ -13,7 +13,7 @@ import pytest
 import pytest_asyncio
 
 from api.cup import bodies
-from core.chain import ChainClient, RpcClient
+from core.chain import ChainClient, ChainProvider
 from core.contracts.statuses import MarketKind
 from core.cup import rounds, settling, wheel
 from core.cup.export import lines
@@ -204,7 +204,7 @@ async def test_the_export_verifies_and_a_tampered_one_does_not(cup: Cup, tmp_pat
 @pytest.mark.proves("cup.roulette.decision.beacon")
 async def test_the_beacon_is_the_first_block_at_or_after_the_close(anvil: StartAnvil) -> None:
     chain = anvil(chain_id=8453)
-    async with RpcClient((chain.url,), chain_id=8453) as rpc:
+    async with ChainProvider((chain.url,), chain_id=8453) as rpc:
         client = ChainClient(rpc)
         start = (await client.head()).timestamp + 1000
         for at in (0, 3, 4, 10, 11, 30):

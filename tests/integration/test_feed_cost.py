@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import pytest
 
 from core.chain import ChainClient
-from core.chain.rpc import RpcClient
+from core.chain.provider import ChainProvider
 from core.feeds.cost import SECONDS_PER_YEAR, PricedPool, moved
 from core.feeds.live import read_pool
 from core.feeds.uniswap import sqrt_price_at
@@ -72,7 +72,7 @@ def told(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str, str]
 
 
 async def test_what_it_reads_is_the_pool(played: Played) -> None:
-    async with RpcClient([played.url], chain_id=None) as rpc:
+    async with ChainProvider([played.url], chain_id=None) as rpc:
         client = ChainClient(rpc)
         live = await read_pool(client, played.world.address, await client.head())
     mirror = played.world.mirror

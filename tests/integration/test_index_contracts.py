@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from core.chain import ChainClient
-from core.chain.rpc import RpcClient
+from core.chain.provider import ChainProvider
 from core.db.engine import Pool, make_pool
 from indexer.audit.compare import Comparison
 from indexer.audit.run import audit, compare
@@ -42,10 +42,10 @@ CHAINS = {"stock": "stock", "base": "base"}
 
 
 @asynccontextmanager
-async def indexed(url: str, running: RunningChain) -> AsyncIterator[tuple[RpcClient, ChainFollower, Pool, Sources]]:
+async def indexed(url: str, running: RunningChain) -> AsyncIterator[tuple[ChainProvider, ChainFollower, Pool, Sources]]:
     sources = sources_of(running.deployment, running.name)
     async with (
-        RpcClient((running.url,), chain_id=sources.chain_id) as rpc,
+        ChainProvider((running.url,), chain_id=sources.chain_id) as rpc,
         make_pool(url, size=2) as pool,
     ):
         async with pool.connection() as connection:
@@ -55,7 +55,7 @@ async def indexed(url: str, running: RunningChain) -> AsyncIterator[tuple[RpcCli
         yield rpc, follower, pool, sources
 
 
-async def check(pool: Pool, rpc: RpcClient, sources: Sources) -> Comparison:
+async def check(pool: Pool, rpc: ChainProvider, sources: Sources) -> Comparison:
     _, found = await audit(pool, ChainClient(rpc), sources)
     assert found.mismatches == 0, found.detail
     return found

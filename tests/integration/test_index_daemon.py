@@ -20,7 +20,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from core.chain.rpc import RpcClient
+from core.chain.provider import ChainProvider
 from core.db.engine import conninfo
 from indexer.main import MEASURE_SECONDS
 from indexer.node import RpcNode
@@ -121,13 +121,13 @@ def wait_for(url: str, number: int, seconds: float) -> float:
 
 async def play(running: RunningChain, steps: int, seed: object) -> int:
     """Some traffic; returns the head's number after it."""
-    async with RpcClient((running.url,), chain_id=running.deployment.chain_id) as rpc:
+    async with ChainProvider((running.url,), chain_id=running.deployment.chain_id) as rpc:
         players = StockPlayers(rpc, running.deployment, seed)
         await players.recount()
         await players.prepare()
         for _ in range(steps):
             await players.step()
-        return await players.client.block_number()
+        return await players.client.eth.block_number
 
 
 def command(env: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -170,7 +170,7 @@ async def _same_as_fresh(stock: RunningChain, postgres: TestPostgres, url: str) 
     sources = sources_of(stock.deployment, "stock")
     other = postgres.create()
     try:
-        async with RpcClient((stock.url,), chain_id=sources.chain_id) as rpc:
+        async with ChainProvider((stock.url,), chain_id=sources.chain_id) as rpc:
             theirs = await fresh_index(other, RpcNode(rpc), sources)
     finally:
         postgres.drop(other)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from eth_utils.crypto import keccak
 
-from core.chain.rpc import RpcClient
+from core.chain.provider import ChainProvider
 from indexer.feeds import emitters_of
 from indexer.fold.shared import FeedRounds
 from tests.conftest import StartAnvil, TestPostgres
@@ -42,7 +42,7 @@ async def test_the_rounds_of_a_proxy_come_from_its_aggregators(anvil: StartAnvil
     running = anvil(31337, mine_on_demand=True)
     aggregators = [address_of(f"aggregator {n}") for n in range(10)]
     proxy, plain = address_of("proxy"), address_of("plain feed")
-    async with RpcClient((running.url,), chain_id=31337) as rpc:
+    async with ChainProvider((running.url,), chain_id=31337) as rpc:
         await rpc.call("anvil_setCode", ["0x" + proxy.hex(), "0x" + proxy_code(aggregators).hex()], object)
         await rpc.call("anvil_setCode", ["0x" + plain.hex(), "0x5f5ffd"], object)  # always reverts
         found = await emitters_of(rpc, [proxy, plain])

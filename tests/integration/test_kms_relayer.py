@@ -17,6 +17,7 @@ import pytest
 import yaml
 from eth_utils.address import to_checksum_address
 
+from core.chain import checksum
 from core.config import RelayerSecrets, load
 from core.outbox import Intent, IntentRequest, IntentState, LaneStatus, report
 from relayer.kms.opening import opened_keys
@@ -114,7 +115,7 @@ async def test_intents_go_through_keys_of_both_clouds(kms: Kms) -> None:
     await kms.all_mined_once(requests, asked)
     _, metrics = await _get(url + "/metrics")
     for key in (kms.aws_key, kms.gcp_key):
-        assert await kms.rig.client.nonce(key.address) > 0
+        assert await kms.rig.client.eth.get_transaction_count(checksum(key.address)) > 0
         assert _value(metrics, "vpm_relayer_signatures_total", lane=key.address, answer="signed") > 1
         assert _value(metrics, "vpm_relayer_signature_seconds_count", lane=key.address) > 1
         assert _value(metrics, "vpm_relayer_signer_up", lane=key.address) == 1
@@ -175,7 +176,7 @@ async def test_while_the_service_is_down_intents_wait_and_everybody_is_told(kms:
     assert len(kms.aws.bodies) - asked_of_it < 10  # looked at now and then, not stormed
     kms.aws.down = False
     await kms.all_mined_once(requests, asked)
-    assert await kms.rig.client.nonce(kms.aws_key.address) == 33
+    assert await kms.rig.client.eth.get_transaction_count(checksum(kms.aws_key.address)) == 33
     assert (await kms.lane(kms.aws_key))[0] is LaneStatus.READY
     status, _ = await _get(url + "/health")
     assert status == 200
@@ -202,7 +203,7 @@ async def test_wrong_signatures_are_never_sent(kms: Kms) -> None:
     assert {(await kms.rig.read(each)).state for each in asked} == {IntentState.QUEUED}
     kms.aws.keys["alias/relay-0"] = kms.aws_key
     await kms.all_mined_once(requests, asked)
-    assert await kms.rig.client.nonce(stranger.address) == 0
+    assert await kms.rig.client.eth.get_transaction_count(checksum(stranger.address)) == 0
 
 
 async def test_a_slow_service_slows_its_own_lane_only(kms: Kms) -> None:
@@ -250,7 +251,7 @@ async def test_killed_between_signature_and_store_nothing_is_lost(kms: Kms) -> N
     kms.aws.slow_seconds.clear()
     kms.relayers.start()
     await kms.all_mined_once(requests, asked)
-    assert await kms.rig.client.nonce(kms.aws_key.address) == len(requests)
+    assert await kms.rig.client.eth.get_transaction_count(checksum(kms.aws_key.address)) == len(requests)
 
 
 async def test_killed_between_store_and_send_the_stored_bytes_are_sent_even_without_the_service(kms: Kms) -> None:
@@ -264,14 +265,14 @@ async def test_killed_between_store_and_send_the_stored_bytes_are_sent_even_with
         for each in asked:
             await kms.rig.reaches(each, IntentState.SIGNED)
         kms.relayers.kill(process)
-        assert await kms.rig.client.nonce(kms.aws_key.address, "pending") == 0
+        assert await kms.rig.client.eth.get_transaction_count(checksum(kms.aws_key.address), "pending") == 0
         kms.aws.down = True
         signed = len(kms.aws.digests)
         node.deaf = False
         kms.relayers.start()
         await kms.all_mined_once(requests, asked)
     assert len(kms.aws.digests) == signed
-    assert await kms.rig.client.nonce(kms.aws_key.address) == len(requests)
+    assert await kms.rig.client.eth.get_transaction_count(checksum(kms.aws_key.address)) == len(requests)
 
 
 async def test_two_processes_do_not_have_the_same_intents_signed(kms: Kms) -> None:
@@ -290,7 +291,9 @@ async def test_two_processes_do_not_have_the_same_intents_signed(kms: Kms) -> No
     before = len(kms.aws.digests) + len(kms.gcp.digests)
     requests = [kms.rig.transfer() for _ in range(120)]
     await kms.all_mined_once(requests, await kms.rig.ask_for_many(requests))
-    nonces = [await kms.rig.client.nonce(key.address) for key in (kms.aws_key, kms.gcp_key)]
+    nonces = [
+        await kms.rig.client.eth.get_transaction_count(checksum(key.address)) for key in (kms.aws_key, kms.gcp_key)
+    ]
     assert sum(nonces) == 120
     assert min(nonces) >= 20
     # A claim is asked for after the queue was read, so now and then a pair of lanes reads the same: never half of them.
@@ -346,10 +349,10 @@ async def test_a_hole_is_filled_and_a_call_cancelled_through_the_service_once_it
         await until(troubled, 20, "the filler's being refused")
         await asyncio.sleep(2)
         assert [lane.status for lane in relayer.lanes()] == [LaneStatus.SIGNER_DOWN]
-        assert await rig.client.nonce(kms.aws_key.address) == 0
+        assert await rig.client.eth.get_transaction_count(checksum(kms.aws_key.address)) == 0
         kms.aws.down = False
         await kms.all_mined_once(requests, asked)
-        assert await rig.client.nonce(kms.aws_key.address) == 2
+        assert await rig.client.eth.get_transaction_count(checksum(kms.aws_key.address)) == 2
 
         impossible, behind = rig.transfer(gas_limit=70_000_000, simulate=False), rig.transfer()
         asked = await rig.ask_for_many([impossible, behind])

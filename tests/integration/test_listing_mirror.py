@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 from core.agent.book import MARGIN, FeedTerms, ListingBounds, MarketSpec, Rule, Unlistable, listing_terms
-from core.chain import Call, ChainClient, ContractReverted, RpcClient
+from core.chain import Call, ChainClient, ChainProvider, ContractReverted
 from core.contracts.statuses import MarketKind
 from tests.support.agent_chain import AgentChain
 from tests.support.genesis import RunningChain
@@ -88,7 +88,7 @@ async def test_the_mirror_lists_what_the_lister_lists(base_chain: RunningChain) 
     played = AgentChain.on(base_chain.url, base_chain.deployment)
     source, lister = played.source(), played.contracts.lister
     random, seen = Random(3), Counter[str]()
-    async with RpcClient((base_chain.url,), chain_id=base_chain.deployment.chain_id) as rpc:
+    async with ChainProvider((base_chain.url,), chain_id=base_chain.deployment.chain_id) as rpc:
         client = ChainClient(rpc)
         set_ = await client.read(lister.call("bounds"))
         bounds = ListingBounds(

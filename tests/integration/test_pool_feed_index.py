@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from core.chain import ChainClient
-from core.chain.rpc import RpcClient
+from core.chain.provider import ChainProvider
 from core.contracts.statuses import MarketKind
 from core.db.engine import Pool, make_pool
 from core.feeds.grid import grid_time
@@ -53,7 +53,7 @@ def played(local_genesis: Genesis, tmp_path_factory: pytest.TempPathFactory) -> 
         yield with_pool_feed(AgentChain.on(running.url, running.deployment), folder)
 
 
-async def audited(pool: Pool, rpc: RpcClient, sources: Sources) -> list[dict[str, str]]:
+async def audited(pool: Pool, rpc: ChainProvider, sources: Sources) -> list[dict[str, str]]:
     _, found = await audit(pool, ChainClient(rpc), sources)
     return found.detail
 
@@ -70,7 +70,7 @@ async def test_readings_audit_clean_are_rebuilt_and_undone_and_tampering_is_seen
     sources = sources_of(deployment, "base")
     assert sources.steps == {bytes.fromhex(played.feed.address[2:]): STEP}
     async with (
-        RpcClient((played.agents.url,), chain_id=sources.chain_id) as rpc,
+        ChainProvider((played.agents.url,), chain_id=sources.chain_id) as rpc,
         make_pool(database_url, size=2) as pool,
     ):
         async with pool.connection() as connection:
@@ -114,7 +114,7 @@ async def test_readings_audit_clean_are_rebuilt_and_undone_and_tampering_is_seen
             assert not differences(after, await contents(connection))
 
 
-async def _tampered(pool: Pool, rpc: RpcClient, sources: Sources) -> None:
+async def _tampered(pool: Pool, rpc: ChainProvider, sources: Sources) -> None:
     statements = [*TAMPERING, *(LOST_WITH_ITS_LOGS.format(reading=each) for each in (A_READING, NEWEST))]
     async with pool.connection() as connection:
         for statement in statements:

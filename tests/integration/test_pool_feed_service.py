@@ -15,7 +15,7 @@ from eth_utils.crypto import keccak
 
 from core.agent.bet import market_key
 from core.chain import Contract
-from core.chain.rpc import RpcClient
+from core.chain.provider import ChainProvider
 from core.contracts.statuses import AgentMarketStatus, MarketKind
 from core.feeds.grid import grid_time
 from core.feeds.live import POOL
@@ -197,7 +197,7 @@ def _verified(rig: Rig, played: PoolChain, identity: str, capsys: pytest.Capture
 
 async def _computed_from_both(rig: Rig, played: PoolChain, at: int) -> None:
     """What the logs make of a window is what the ring says of it, to the unit."""
-    async with RpcClient((played.agents.url,), chain_id=None) as rpc:
+    async with ChainProvider((played.agents.url,), chain_id=None) as rpc:
         chain = await PinnedChain.at(rpc, rig.folder / "deployments", None)
         for pool in played.feed.pools:
             ring = await from_ring(chain, pool.address, at, WINDOW)

@@ -12,7 +12,7 @@ import psycopg
 import pytest
 from eth_utils.crypto import keccak
 
-from core.chain.abi import Abi
+from core.chain.contract import Abi
 from core.outbox import (
     HAS_RESULT,
     IntentConflict,

@@ -10,7 +10,7 @@ import pytest
 from eth_account import Account
 from eth_account.signers.local import LocalAccount
 
-from core.chain import Call, ChainClient, Contract, ContractReverted, Log, RpcClient, RpcError, RpcErrorKind
+from core.chain import Call, ChainClient, ChainProvider, Contract, ContractReverted, Log, RpcError, RpcErrorKind
 from core.chain.wire import data_bytes, quantity
 from tests.conftest import Anvil, StartAnvil
 
@@ -49,7 +49,7 @@ def chain(module_anvil: StartAnvil) -> Anvil:
 
 @pytest.fixture
 async def client(chain: Anvil) -> AsyncIterator[ChainClient]:
-    async with RpcClient([chain.url], chain_id=chain.chain_id) as rpc:
+    async with ChainProvider([chain.url], chain_id=chain.chain_id) as rpc:
         await rpc.start()
         yield ChainClient(rpc)
 
@@ -58,7 +58,7 @@ async def _sign(client: ChainClient, **fields: Any) -> bytes:
     head = await client.head()
     given = {
         "chainId": 31338,
-        "nonce": await client.nonce(ALICE.address, "pending"),
+        "nonce": await client.eth.get_transaction_count(ALICE.address, "pending"),
         "gas": 500_000,
         "maxFeePerGas": 2 * (head.base_fee_wei or 0) + 10**9,
         "maxPriorityFeePerGas": 10**9,
@@ -96,17 +96,17 @@ async def test_blocks(client: ChainClient) -> None:
     assert genesis is not None
     assert genesis.number == 0
     assert absent is None
-    assert await client.chain_id() == 31338
+    assert await client.eth.chain_id == 31338
 
 
 async def test_a_transfer_from_signing_to_receipt(client: ChainClient) -> None:
-    before = await client.balance_wei(BOB.address)
+    before = await client.eth.get_balance(BOB.address)
     raw = await _sign(client, to=BOB.address, value=5, gas=21_000)
     receipt = await _mined(client, raw)
     assert receipt.succeeded
     assert receipt.gas_used == 21_000
     assert receipt.fee_wei >= 21_000 * 10**9
-    assert await client.balance_wei(BOB.address) == before + 5
+    assert await client.eth.get_balance(BOB.address) == before + 5
     found = await client.transaction(receipt.transaction_hash)
     assert found is not None
     assert found.sender == ALICE.address.lower()
@@ -147,8 +147,8 @@ async def test_before_its_deployment_a_contract_is_not_there(client: ChainClient
     (answer,) = await client.read_many([echo.call("echo")], 0)
     assert isinstance(answer, RpcError)
     assert "is there a contract" in answer.message
-    assert await client.code(echo.address, 0) == b""
-    assert (await client.code(echo.address)).hex() == ECHO
+    assert await client.eth.get_code(echo.address, 0) == b""
+    assert (await client.eth.get_code(echo.address)).hex() == ECHO
 
 
 async def test_a_revert_says_why(client: ChainClient) -> None:
@@ -167,7 +167,7 @@ async def test_refusals_of_a_real_node_are_understood(client: ChainClient) -> No
     await _mined(client, mined)
     kinds: dict[str, RpcErrorKind] = {}
     poor = Account.create()
-    nonce = await client.nonce(ALICE.address)
+    nonce = await client.eth.get_transaction_count(ALICE.address)
     given = {"chainId": 31338, "to": BOB.address, "gas": 21_000, "value": 1, "maxPriorityFeePerGas": 1}
     raws = {
         "nonce": mined,
@@ -193,7 +193,7 @@ async def test_refusals_of_a_real_node_are_understood(client: ChainClient) -> No
 async def test_the_pool_s_refusals(anvil: StartAnvil) -> None:
     """Nothing is mined here, so the pool itself answers."""
     chain = anvil(chain_id=31338, mine_on_demand=True)
-    async with RpcClient([chain.url], chain_id=31338) as rpc:
+    async with ChainProvider([chain.url], chain_id=31338) as rpc:
         client = ChainClient(rpc)
         first = await _sign(client, to=BOB.address, gas=21_000, nonce=0)
         await client.send_raw(first)
@@ -203,25 +203,25 @@ async def test_the_pool_s_refusals(anvil: StartAnvil) -> None:
         with pytest.raises(RpcError) as e:
             await client.send_raw(await _sign(client, to=BOB.address, gas=21_000, nonce=0, value=3))
         assert e.value.kind is RpcErrorKind.REPLACEMENT_UNDERPRICED
-        assert await client.nonce(ALICE.address, "pending") == 1
-        assert await client.nonce(ALICE.address) == 0
+        assert await client.eth.get_transaction_count(ALICE.address, "pending") == 1
+        assert await client.eth.get_transaction_count(ALICE.address) == 0
 
 
 async def test_fees(client: ChainClient) -> None:
-    history = await client.fee_history(4, (25.0, 50.0))
-    assert len(history.base_fees_wei) == len(history.gas_used_ratio) + 1
-    assert all(len(block) == 2 for block in history.rewards_wei)
-    assert await client.max_priority_fee_wei() >= 0
+    history = await client.eth.fee_history(4, "latest", [25.0, 50.0])
+    assert len(history["baseFeePerGas"]) == len(history["gasUsedRatio"]) + 1
+    assert all(len(block) == 2 for block in history["reward"])
+    assert await client.eth.max_priority_fee >= 0
 
 
 async def test_a_node_that_dies_and_returns(anvil: StartAnvil) -> None:
     chain = anvil(chain_id=31339)
-    async with RpcClient([chain.url], chain_id=31339, rounds=1, timeout_seconds=2) as rpc:
+    async with ChainProvider([chain.url], chain_id=31339, rounds=1, timeout_seconds=2) as rpc:
         client = ChainClient(rpc)
-        assert await client.block_number() == 0
+        assert await client.eth.block_number == 0
         chain.process.kill_program()
         with pytest.raises(RpcError) as e:
-            await client.block_number()
+            await client.eth.block_number
         assert e.value.kind is RpcErrorKind.UNAVAILABLE
         anvil(chain_id=31339, port=chain.options.port)
-        assert await client.block_number() == 0
+        assert await client.eth.block_number == 0

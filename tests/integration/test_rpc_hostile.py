@@ -10,9 +10,10 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from eth_abi.abi import encode
+from eth_typing import HexStr
 
-from core.chain import ChainClient, ContractReverted, RpcClient, RpcError, RpcErrorKind
-from core.chain.abi import Abi, Contract
+from core.chain import Abi, ChainClient, ChainProvider, Contract, ContractReverted, RpcError, RpcErrorKind, checksum
 from core.errors import EXIT_CONFIG, ChainIdMismatch, ConfigError
 from tests.integration.hostile_node import each, hang_up, hostile_node, raw, refuse, silence, status
 
@@ -20,9 +21,9 @@ CHAIN = 31337
 
 
 @asynccontextmanager
-async def client(*urls: str, **options: Any) -> AsyncIterator[RpcClient]:
+async def client(*urls: str, **options: Any) -> AsyncIterator[ChainProvider]:
     given = {"timeout_seconds": 0.5, "pause_seconds": 0.01, "chain_id": CHAIN} | options
-    async with RpcClient(urls, **given) as rpc:
+    async with ChainProvider(urls, **given) as rpc:
         yield rpc
 
 
@@ -147,6 +148,94 @@ async def test_a_cancelled_probe_does_not_close_the_url_for_good() -> None:
         assert await rpc.call("eth_blockNumber", [], str) == "0x1"
 
 
+# What web3 asks through the same URLs
+
+WALLET = checksum("0x" + "11" * 20)
+VIEW = Contract(
+    WALLET, [{"type": "function", "name": "total", "inputs": [], "outputs": [{"name": "", "type": "uint256"}]}]
+).call("total")
+
+
+@pytest.mark.parametrize("answer", ["12", "0x", "0xzz", "-0x1", 7, None, {"a": 1}, ["0x1"]])
+async def test_a_number_that_is_none_fails_over(answer: Any) -> None:
+    async with hostile_node(answer) as bad, hostile_node("0x2a") as good, client(bad.url, good.url) as rpc:
+        assert await ChainClient(rpc).eth.get_balance(WALLET) == 42
+        assert bad.methods == good.methods == ["eth_getBalance"]
+
+
+@pytest.mark.parametrize("answer", ["12", "0xzz", "0x123", "hello", 7, None])
+async def test_data_that_is_none_fails_over(answer: Any) -> None:
+    seven = "0x" + (7).to_bytes(32).hex()
+    async with hostile_node(answer) as bad, hostile_node(seven) as good, client(bad.url, good.url) as rpc:
+        assert await ChainClient(rpc).read(VIEW) == 7
+    bads, goods = each(lambda _: {"result": answer}), each(lambda _: {"result": seven})
+    async with hostile_node(bads) as bad, hostile_node(goods) as good, client(bad.url, good.url) as rpc:
+        assert await ChainClient(rpc).read_many([VIEW, VIEW], 1) == [7, 7]
+
+
+@pytest.mark.parametrize("history", [{}, {"oldestBlock": "0x1", "baseFeePerGas": ["x"], "gasUsedRatio": []}, []])
+async def test_fees_that_are_none_are_a_bad_answer(history: Any) -> None:
+    async with hostile_node(history) as node, client(node.url, rounds=1) as rpc:
+        with pytest.raises(RpcError) as e:
+            await ChainClient(rpc).eth.fee_history(2, "latest", [50.0])
+        assert e.value.kind is RpcErrorKind.BAD_ANSWER
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        "0x4e487b71" + "77" * 32,  # a panic of a code nobody knows
+        "0x08c379a0" + "ff" * 64,  # a text at an offset that is none
+        "0x08c379a0" + (32).to_bytes(32).hex() + (2).to_bytes(32).hex() + "fffe" + "00" * 30,  # a text that is no UTF-8
+        "0xzz",
+        "Reverted 0x08c379a",
+        {"data": {"data": 7}},
+    ],
+)
+async def test_no_revert_is_a_crash(data: Any) -> None:
+    async with hostile_node(refuse(3, "execution reverted", data)) as node, client(node.url) as rpc:
+        for question in (ChainClient(rpc).read(VIEW), ChainClient(rpc).eth.estimate_gas({"to": WALLET})):
+            with pytest.raises(RpcError) as e:
+                await question
+            assert e.value.kind is RpcErrorKind.REVERTED
+
+
+async def test_no_contract_sends_us_to_a_url_of_its_own() -> None:
+    """EIP-3668: web3 would ask the URLs that a contract reverts with."""
+    async with hostile_node("0x") as elsewhere:
+        lookup = (
+            "0x556f1830"
+            + encode(
+                ["address", "string[]", "bytes", "bytes4", "bytes"], [WALLET, [elsewhere.url], b"", bytes(4), b""]
+            ).hex()
+        )
+        async with hostile_node(refuse(3, "execution reverted", lookup)) as node, client(node.url) as rpc:
+            chain = ChainClient(rpc)
+            with pytest.raises(RpcError) as e:
+                await chain.eth.call({"to": WALLET, "data": HexStr("0x01")})
+            assert e.value.kind is RpcErrorKind.REVERTED
+            with pytest.raises(ContractReverted, match="unknown error"):
+                await chain.read(VIEW)
+        assert elsewhere.seen == []
+
+
+async def test_a_batch_of_web3_s_fails_over_and_raises_the_first_error() -> None:
+    def lagging(request: dict[str, Any]) -> dict[str, Any]:
+        return {"result": "0x5"} if request["method"] == "eth_getBalance" else {"result": "no number"}
+
+    async with hostile_node(each(lagging)) as one, hostile_node(each(lambda _: {"result": "0x6"})) as two:
+        async with client(one.url, two.url) as rpc, ChainClient(rpc).batch_requests() as batch:
+            batch.add(batch.web3.eth.get_balance(WALLET))
+            batch.add(batch.web3.eth.get_transaction_count(WALLET))
+            assert await batch.async_execute() == [5, 6]
+        assert [item["method"] for item in two.seen[-1]] == ["eth_getTransactionCount"]
+    reverts = each(lambda _: {"error": {"code": 3, "message": "execution reverted"}})
+    async with hostile_node(reverts) as node, client(node.url) as rpc, ChainClient(rpc).batch_requests() as batch:
+        batch.add(batch.web3.eth.get_balance(WALLET))
+        with pytest.raises(RpcError):
+            await batch.async_execute()
+
+
 # The chain id
 
 
@@ -154,7 +243,7 @@ async def test_start_names_both_chain_ids_within_seconds() -> None:
     async with hostile_node("0x1", chain_id=1) as node:
         started = time.monotonic()
         with pytest.raises(ChainIdMismatch, match="serves chain 1, but chain 8453 is configured") as e:
-            await RpcClient([node.url], chain_id=8453).start()
+            await ChainProvider([node.url], chain_id=8453).start()
         assert e.value.exit_code == EXIT_CONFIG
         assert time.monotonic() - started < 3
 
@@ -162,13 +251,13 @@ async def test_start_names_both_chain_ids_within_seconds() -> None:
 async def test_start_fails_when_nobody_answers() -> None:
     started = time.monotonic()
     with pytest.raises(RpcError, match="No RPC URL of chain 1 answers"):
-        await RpcClient([_closed_port(), _closed_port()], chain_id=1).start()
+        await ChainProvider([_closed_port(), _closed_port()], chain_id=1).start()
     assert time.monotonic() - started < 3
 
 
 async def test_start_bears_one_url_that_is_down() -> None:
     async with hostile_node("0x5") as node:
-        rpc = RpcClient([_closed_port(), node.url], chain_id=CHAIN)
+        rpc = ChainProvider([_closed_port(), node.url], chain_id=CHAIN)
         await rpc.start()
         try:
             assert await rpc.call("eth_blockNumber", [], str) == "0x5"
@@ -178,7 +267,7 @@ async def test_start_bears_one_url_that_is_down() -> None:
 
 async def test_no_url_at_all() -> None:
     with pytest.raises(ConfigError):
-        RpcClient([], chain_id=1)
+        ChainProvider([], chain_id=1)
 
 
 async def test_an_answer_of_another_chain_never_counts() -> None:
@@ -354,7 +443,7 @@ async def test_pinned_asks_one_url_only() -> None:
 
 
 async def test_using_a_closed_client_is_a_mistake_of_ours() -> None:
-    rpc = RpcClient(["http://127.0.0.1:1"], chain_id=1)
+    rpc = ChainProvider(["http://127.0.0.1:1"], chain_id=1)
     with pytest.raises(RuntimeError, match="before it is opened"):
         await rpc.call("eth_blockNumber", [], str)
 

@@ -15,7 +15,7 @@ from eth_utils.crypto import keccak
 
 from core.agent.bet import ZERO_ADDRESS, Bet, bet_hash, bound_nonce, idem_hash
 from core.chain import ChainClient, Contract
-from core.chain.rpc import RpcClient
+from core.chain.provider import ChainProvider
 from core.contracts.abi import abi
 from core.contracts.deployments import Deployment, Token
 from core.contracts.statuses import Form
@@ -28,7 +28,7 @@ GAS = hex(4_000_000)
 class Players:
     """What both chains' traffic shares: sending, mining, warping, signing."""
 
-    def __init__(self, rpc: RpcClient, deployment: Deployment, token: Token, seed: object) -> None:
+    def __init__(self, rpc: ChainProvider, deployment: Deployment, token: Token, seed: object) -> None:
         self.rpc = rpc
         self.client = ChainClient(rpc)
         self.deployment = deployment
@@ -127,7 +127,7 @@ class Players:
 class StockPlayers(Players):
     """Traffic on the stock chain."""
 
-    def __init__(self, rpc: RpcClient, deployment: Deployment, seed: object) -> None:
+    def __init__(self, rpc: ChainProvider, deployment: Deployment, seed: object) -> None:
         super().__init__(rpc, deployment, deployment.token("USDG"), seed)
         address = {name: contract.address for name, contract in deployment.contracts.items()}
         self.settler = Contract(address["VestedMarkets"], abi("VestedMarkets"))
@@ -253,7 +253,7 @@ class StockPlayers(Players):
 class AgentPlayers(Players):
     """Traffic on Base. Readings are posted often, since nothing is listed on a feed that is not fresh."""
 
-    def __init__(self, rpc: RpcClient, deployment: Deployment, seed: object) -> None:
+    def __init__(self, rpc: ChainProvider, deployment: Deployment, seed: object) -> None:
         super().__init__(rpc, deployment, deployment.token("USDC"), seed)
         address = {name: contract.address for name, contract in deployment.contracts.items()}
         self.wallet = Contract(address["SettlementWallet"], abi("SettlementWallet"))

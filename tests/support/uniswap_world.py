@@ -7,8 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from eth_utils.abi import event_abi_to_log_topic
+from web3._utils.events import get_event_data
 
 from core.chain import Contract
+from core.chain.contract import CODEC
 from core.feeds.uniswap import Pool, PoolError, TooOld
 from core.feeds.uniswap.ticks import MAX_SQRT_PRICE, MAX_TICK, MIN_SQRT_PRICE, sqrt_price_at
 from scripts._stack.chain_setup import LocalNode
@@ -157,11 +160,10 @@ class World:
         return int(self.node.ask("eth_getBlockByNumber", "latest", False)["timestamp"], 16)
 
     def _event(self, receipt: dict[str, Any], name: str) -> dict[str, Any]:
-        event = pool_abi().event(name)
+        event = pool_abi().events[name]
         for log in receipt["logs"]:
-            if log["topics"][0] == "0x" + event.topic.hex():
-                topics = [bytes.fromhex(each[2:]) for each in log["topics"]]
-                return event.decode(topics, bytes.fromhex(log["data"][2:]))
+            if log["topics"][0] == "0x" + event_abi_to_log_topic(event).hex():
+                return dict(get_event_data(CODEC, event, log)["args"])
         raise AssertionError(f"no {name} in the receipt")
 
 

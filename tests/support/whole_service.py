@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from core.chain import ChainClient
-from core.chain.rpc import RpcClient
+from core.chain.provider import ChainProvider
 from core.contracts.events import Layout
 from core.contracts.events.stock import SETTLER_EVENTS, Delivered, Entered
 from core.contracts.events.token import TOKEN_EVENTS, AuthorizationUsed
@@ -195,7 +195,7 @@ async def assert_index_equals_the_contracts(rig: Rig) -> None:
     await rig.until(lambda: _indexed(rig), "the index at the head", 120)
     rig.stop("indexer")
     async with (
-        RpcClient((rig.chains["stock"].url,), chain_id=sources.chain_id) as rpc,
+        ChainProvider((rig.chains["stock"].url,), chain_id=sources.chain_id) as rpc,
         make_pool(rig.database_url, size=2) as pool,
     ):
         _, first = await audit(pool, ChainClient(rpc), sources)

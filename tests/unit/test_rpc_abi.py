@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 from eth_abi import encode as abi_encode
+from eth_abi.exceptions import EncodingError
 from eth_utils import keccak
+from eth_utils.abi import event_abi_to_log_topic
 
-from core.chain.abi import Abi, Contract, checksum
+from core.chain.contract import Abi, Contract, checksum
 from core.chain.endpoint import revert_data
 from core.chain.errors import RpcError, RpcErrorKind
 from core.chain.reverts import decode_revert, explain
@@ -81,7 +83,8 @@ ALICE = "0x" + "a1" * 20
 
 def test_known_selectors_and_topics() -> None:
     assert ABI.function("transfer").selector.hex() == "a9059cbb"
-    assert ABI.event("Transfer").topic.hex() == "ddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef"
+    topic = event_abi_to_log_topic(ABI.events["Transfer"])
+    assert topic.hex() == "ddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef"
 
 
 def test_a_struct_is_spelled_out_and_given_either_way() -> None:
@@ -109,12 +112,6 @@ def test_an_overloaded_name_needs_its_signature() -> None:
     assert ABI.function("resolve(bytes32,uint80)").selector == keccak(text="resolve(bytes32,uint80)")[:4]
 
 
-def test_events() -> None:
-    event = ABI.event("Transfer")
-    topics = [event.topic, bytes(12) + b"\xa1" * 20, bytes(12) + b"\xb2" * 20]
-    assert event.decode(topics, (5).to_bytes(32)) == {"from": ALICE, "to": "0x" + "b2" * 20, "value": 5}
-
-
 def test_no_contract_at_the_address_is_said() -> None:
     with pytest.raises(RpcError, match="is there a contract"):
         ABI.function("transfer").decode(b"")
@@ -126,6 +123,21 @@ def test_a_short_answer_is_a_bad_answer() -> None:
     assert e.value.kind is RpcErrorKind.BAD_ANSWER
 
 
+def test_text_that_is_no_utf8_is_a_bad_answer() -> None:
+    """A token may call itself anything."""
+    function = Abi([{"type": "function", "name": "symbol", "outputs": [{"name": "", "type": "string"}]}]).function(
+        "symbol"
+    )
+    with pytest.raises(RpcError) as e:
+        function.decode(abi_encode(["bytes"], [b"\xff\xfe"]))
+    assert e.value.kind is RpcErrorKind.BAD_ANSWER
+
+
+def test_bytes_are_of_their_type_s_size() -> None:
+    with pytest.raises(EncodingError):
+        ABI.function("resolve(bytes32,uint80)").encode(b"\x01", 1)
+
+
 def test_the_wrong_number_of_arguments_is_refused() -> None:
     with pytest.raises(TypeError, match="takes 2 arguments, 1 given"):
         ABI.function("transfer").encode(ALICE)
@@ -133,7 +145,7 @@ def test_the_wrong_number_of_arguments_is_refused() -> None:
 
 def _custom(name: str, *values: int) -> bytes:
     error = next(each for each in ABI.errors.values() if each.name == name)
-    return error.selector + abi_encode([part.type for part in error.inputs], values)
+    return error.encode(*values)
 
 
 @pytest.mark.parametrize(
@@ -150,7 +162,7 @@ def _custom(name: str, *values: int) -> bytes:
         (
             bytes.fromhex("4e487b71") + abi_encode(["uint256"], [0x11]),
             "Panic",
-            "The call hit an addition, subtraction or multiplication overflowed.",
+            "The call reverted: Panic error 0x11: Arithmetic operation results in underflow or overflow.",
         ),
         (bytes.fromhex("deadbeef"), None, "The call reverted with an unknown error (selector 0xdeadbeef)."),
         (
@@ -187,9 +199,12 @@ def test_a_reason_only_in_the_message_is_kept() -> None:
         ("0x1234", "0x1234"),
         ({"data": "0x1234"}, "0x1234"),
         ("Reverted 0x1234", "0x1234"),
+        ("0x", "0x"),
         (None, None),
         (["0x1234"], None),
         ("nothing", None),
+        ("0xzz", None),
+        ("0x123", None),
     ],
 )
 def test_where_nodes_put_revert_data(data: object, found: str | None) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import orjson
 
-from core.chain.abi import Abi, CustomError
+from core.chain.contract import Abi, CustomError
 
 _FOLDER = Path(__file__).parent
 

@@ -1,4 +1,4 @@
-"""A JSON-RPC client over several URLs of one chain: fail-over, retries of reads, batches.
+"""A web3 provider over several URLs of one chain: fail-over, retries of reads, batches.
 
 Rules that must hold:
 - URLs are tried in the order given; one whose circuit is open is skipped, so the first returns to service by itself.
@@ -17,9 +17,12 @@ from typing import Any, Self, TypeVar
 
 import aiohttp
 import msgspec
+from web3.providers.async_base import AsyncJSONBaseProvider
+from web3.types import RPCEndpoint, RPCResponse
 
-from core.chain.endpoint import Endpoint, batch_decoder, decode_answer, from_error_object
+from core.chain.endpoint import Endpoint, batch_decoder, decode_answer, from_error_object, result_decoder
 from core.chain.errors import RpcError, RpcErrorKind
+from core.chain.wire import SHAPES
 from core.errors import ConfigError
 from core.log import get_logger
 
@@ -29,10 +32,8 @@ T = TypeVar("T")
 Request = tuple[str, Sequence[Any]]  # method, params
 
 
-class RpcClient:
-    """A JSON-RPC client of one chain over several URLs, which fail over in order.
-
-    Use as `async with RpcClient(urls, chain_id=8453) as rpc`, or call `start()` and `close()`.
+class ChainProvider(AsyncJSONBaseProvider):
+    """A chain's URLs as web3 asks them: `async with ChainProvider(urls, chain_id=8453)`, or `start()` and `close()`.
 
     urls: in order of preference. chain_id: what every URL must serve; None skips the check (tools only).
     timeout_seconds: for one attempt at one URL. rounds: how often a read goes through all URLs before it fails.
@@ -53,6 +54,7 @@ class RpcClient:
     ) -> None:
         if not urls:
             raise ConfigError("No RPC URL is configured for this chain.")
+        super().__init__()
         self.chain_id = chain_id
         self._urls = tuple(urls)
         self._timeout_seconds = timeout_seconds
@@ -113,9 +115,9 @@ class RpcClient:
         """A printable name per URL: position and host."""
         return tuple(endpoint.label for endpoint in self._endpoints)
 
-    def pinned(self, position: int) -> RpcClient:
+    def pinned(self, position: int) -> ChainProvider:
         """A client for only one of the URLs, sharing its connections and breaker: for asking two nodes the same."""
-        one = RpcClient(
+        one = ChainProvider(
             (self._urls[position],),
             chain_id=self.chain_id,
             timeout_seconds=self._timeout_seconds,
@@ -126,6 +128,18 @@ class RpcClient:
         one._session, one._owns_session = self._session, False
         one._endpoints = (self._endpoints[position],)
         return one
+
+    async def make_request(self, method: RPCEndpoint, params: Any) -> RPCResponse:
+        """One question of web3's. A refusal is raised here as an RpcError: web3 never reads what a node says of it."""
+        return _response(await self.call(method, params, SHAPES.get(method, object)))
+
+    async def make_batch_request(self, requests: list[tuple[RPCEndpoint, Any]]) -> list[RPCResponse]:
+        """A batch of web3's, which is answered as a whole: the first error is raised."""
+        answers: list[Any] = await self.batch(requests)
+        for answer in answers:
+            if isinstance(answer, RpcError):
+                raise answer
+        return [_response(answer) for answer in answers]
 
     async def call(
         self,
@@ -165,18 +179,26 @@ class RpcClient:
         return result
 
     async def batch(
-        self, requests: Sequence[Request], shape: type[T], *, timeout_seconds: float | None = None
+        self,
+        requests: Sequence[Request],
+        shapes: type[T] | Sequence[Any] | None = None,
+        *,
+        timeout_seconds: float | None = None,
     ) -> list[T | RpcError]:
         """Many reads in few HTTP bodies; each gets its result or its own error, in the order asked.
 
-        Items a node could not answer are asked again elsewhere; only those.
+        shapes: what results must decode to, all or each; else what web3 takes of each method. Items a node could
+        not answer are asked again elsewhere; only those.
         """
+        if shapes is None:
+            shapes = [SHAPES.get(method, object) for method, _ in requests]
+        each = shapes if isinstance(shapes, list) else [shapes] * len(requests)
         timeout = timeout_seconds or self._timeout_seconds
         chunks = [
             range(start, min(start + self._max_batch, len(requests)))
             for start in range(0, len(requests), self._max_batch)
         ]
-        parts = await asyncio.gather(*(self._batch(requests, chunk, shape, timeout) for chunk in chunks))
+        parts = await asyncio.gather(*(self._batch(requests, chunk, each, timeout) for chunk in chunks))
         return [item for part in parts for item in part]
 
     async def send_raw(self, raw: bytes, *, timeout_seconds: float | None = None) -> str:
@@ -212,7 +234,7 @@ class RpcClient:
         maybe_delivered = False
         for endpoint in self._allowed():
             try:
-                return await self._ask(endpoint, requests, range(len(requests)), str, timeout)
+                return await self._ask(endpoint, requests, range(len(requests)), [str] * len(requests), timeout)
             except RpcError as error:
                 maybe_delivered = maybe_delivered or error.maybe_delivered
                 error.maybe_delivered = maybe_delivered
@@ -221,7 +243,7 @@ class RpcClient:
         return [failure for _ in raws]
 
     async def _batch(
-        self, requests: Sequence[Request], chunk: range, shape: type[T], seconds: float
+        self, requests: Sequence[Request], chunk: range, shapes: Sequence[Any], seconds: float
     ) -> list[T | RpcError]:
         done: dict[int, T | RpcError] = {}
         pending = list(chunk)
@@ -231,7 +253,7 @@ class RpcClient:
                 await self._pause(attempt, last)
             for endpoint in self._allowed():
                 try:
-                    answers = await self._ask(endpoint, requests, pending, shape, seconds)
+                    answers = await self._ask(endpoint, requests, pending, shapes, seconds)
                 except RpcError as error:
                     self._note_failover(endpoint, error)
                     last = error
@@ -251,7 +273,12 @@ class RpcClient:
         return [done.get(index, failure) for index in chunk]
 
     async def _ask(
-        self, endpoint: Endpoint, requests: Sequence[Request], indices: Sequence[int], shape: type[T], seconds: float
+        self,
+        endpoint: Endpoint,
+        requests: Sequence[Request],
+        indices: Sequence[int],
+        shapes: Sequence[Any],
+        seconds: float,
     ) -> list[T | RpcError]:
         method = requests[indices[0]][0] if len({requests[i][0] for i in indices}) == 1 else "batch"
         body = b"[" + b",".join(_encode(index, *requests[index]) for index in indices) + b"]"
@@ -274,7 +301,6 @@ class RpcClient:
             raise whole from None
         by_id = {item.id: item for item in items}
         results: list[T | RpcError] = []
-        decoder: msgspec.json.Decoder[T] = msgspec.json.Decoder(shape)
         for index in indices:
             item = by_id.get(index)
             name = requests[index][0]
@@ -286,7 +312,7 @@ class RpcClient:
                 results.append(_missing(endpoint, name, "neither result nor error"))
             else:
                 try:
-                    results.append(decoder.decode(item.result))
+                    results.append(result_decoder(shapes[index]).decode(item.result))
                 except msgspec.DecodeError as problem:
                     results.append(_missing(endpoint, name, f"something else than its result: {problem}"))
         if all(isinstance(result, RpcError) and result.kind is RpcErrorKind.RATE_LIMITED for result in results):
@@ -304,7 +330,7 @@ class RpcClient:
 
     def _allowed(self) -> _Allowed:
         if self._session is None:
-            raise RuntimeError("RpcClient is used before it is opened or after it is closed")
+            raise RuntimeError("ChainProvider is used before it is opened or after it is closed")
         return _Allowed(self._endpoints)
 
     def _note_failover(self, endpoint: Endpoint, error: RpcError) -> None:
@@ -341,6 +367,10 @@ class _Allowed:
             endpoint = next(self._rest)
             if endpoint.breaker.allows():
                 return endpoint
+
+
+def _response(result: Any) -> RPCResponse:
+    return {"jsonrpc": "2.0", "id": 0, "result": result}
 
 
 def _encode(request_id: int, method: str, params: Sequence[Any]) -> bytes:
