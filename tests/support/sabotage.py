@@ -76,7 +76,7 @@ SABOTAGE: dict[str, Sabotage] = {
         "keeper/desk.py",
         ("keeper",),
         "an observation of after the blow",
-        _nothing("keeper.desk", "Run.ask"),
+        _nothing("keeper.desk", "JobRun.ask"),
     ),
     "kill-relayer": Sabotage(
         "a lane begins with what its rows say is in flight",
@@ -172,8 +172,8 @@ SABOTAGE: dict[str, Sabotage] = {
         "relayer/flight.py",
         ("relayer",),
         "them offered again",
-        "import relayer.following as there\nfrom relayer.flight import Step\n"
-        "there.next_step = lambda *_, **__: Step.KEEP\n",
+        "import relayer.following as there\nfrom relayer.flight import FlightStep\n"
+        "there.next_step = lambda *_, **__: FlightStep.KEEP\n",
     ),
     "jam-nonce": Sabotage(
         "a nonce that somebody else took is given up, and its intent gets another",
@@ -220,7 +220,7 @@ SABOTAGE: dict[str, Sabotage] = {
         "import keeper.agent.snapshot_job as there\nfirst = there._believe\n"
         "async def invented(run, feed, contract, observed, last):\n"
         "    try:\n        return await first(run, feed, contract, observed, last)\n"
-        "    except there.Refused as refused:\n"
+        "    except there.SampleRefused as refused:\n"
         "        there.metrics.REFUSALS.labels(feed.key, str(refused.why)).inc()\n"
         "        return await first(run, feed, contract, there.SIMULATED, last)\n"
         "there._believe = invented\n",
