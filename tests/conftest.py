@@ -36,7 +36,7 @@ from core.local.postgres import UNSAFE_BUT_FAST, prepare_postgres, start_postgre
 from core.local.process import RunningProcess, free_port
 from tests.support import nursery
 
-pytest_plugins = ("tests.requirements.plugin", "tests.support.fixtures")
+pytest_plugins = ("tests.requirements.plugin", "tests.support.fixtures", "tests.support.order")
 
 TEMPLATE = "vpm_template"
 _STATE = "postgres.json"
@@ -92,6 +92,8 @@ def postgres(pytestconfig: pytest.Config) -> TestPostgres:
                 pid = running.pid
                 pytestconfig.stash[_SERVER] = running
             server = TestPostgres(url)
+            if given is None:
+                _make_passwords_quick(server)
             _make_template(server)
             state.write_text(json.dumps({"url": url, "pid": pid}))
         return TestPostgres(json.loads(state.read_text())["url"])
@@ -108,6 +110,17 @@ def _start_server(run_dir: Path, owner_pid: int) -> tuple[str, RunningProcess]:
             continue
         return server.url(), running
     raise AssertionError("unreachable")
+
+
+def _make_passwords_quick(server: TestPostgres) -> None:
+    """Checked in a single round: thousands of connections are made, and nobody attacks this password."""
+    url = sqlalchemy_url(server.url)
+    with psycopg.connect(conninfo(server.url), autocommit=True) as connection:
+        connection.execute("SET scram_iterations = 1")
+        same = sql.SQL("ALTER ROLE {} PASSWORD {}").format(
+            sql.Identifier(url.username or ""), sql.Literal(url.password)
+        )
+        connection.execute(same)
 
 
 def _make_template(server: TestPostgres) -> None:

@@ -1,6 +1,11 @@
-"""`./vpm test`: every check of the project, one after another, then one summary.
+"""`./vpm test`: every check of the project, then one summary.
 
 A stage passes or fails; nothing is skipped silently. In CI (CI=true) a stage that cannot run here is a failure.
+
+Stages of two kinds run side by side. The tests of all chosen stages are one run of pytest, with one process more than
+there are cores where tests wait for blocks and timeouts; each takes a file at a time, the longest first. Beside it the
+other programs run one after another; what each says is shown when it has ended. Every failed test is still a failure
+of its own stage.
 
 Tests with real processes share two cores with their neighbours and wait for real clocks. When only a few of a stage
 fail, those are run once more, alone: a defect fails again, a want of processor time does not. What needed that is named
@@ -15,11 +20,14 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryFile
+from xml.etree import ElementTree
 
 from core.local.packages import foundry_binary
 
@@ -31,18 +39,35 @@ GENERATED_FIRST = "tests/contracts/forge/{history/Histories.t.sol,agent/Vectors.
 QUICK = ("lint", "types", "imports", "unit")  # what needs no chain, database or compiler
 _PROFILE = {"FOUNDRY_PROFILE": "long" if os.environ.get("VPM_TEST_LONG") else "quick"}
 
-FEW = 3  # more failures than this are not a matter of luck
+FEW = 3  # more failures of a stage than this are not a matter of luck
+CORES = os.cpu_count() or 1
+REPORT = ROOT / ".vpm" / "build" / "pytest" / "results.xml"
 
 unsteady: list[str] = []  # tests of this run that failed beside others and passed alone
+_elsewhere = threading.local()  # where programs of this thread write, if not to the screen
 
 
 @dataclass(frozen=True)
 class Stage:
-    """A stage of `vpm test`."""
+    """A stage of `vpm test`: a program to run, or folders of tests.
+
+    steadied: its tests have real processes, and the few that fail are looked at twice.
+    """
 
     name: str
     what: str
-    run: Callable[[Sequence[str]], int]
+    run: Callable[[], int] | None = None
+    folders: tuple[str, ...] = ()
+    steadied: bool = False
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a stage ended. `seconds` of tests are those of each test together, whoever ran beside it."""
+
+    stage: Stage
+    code: int
+    seconds: float
 
 
 def main(argv: list[str]) -> int:
@@ -64,20 +89,57 @@ def main(argv: list[str]) -> int:
         return 0
     names = set(args.only or ()) | (set(QUICK) if args.quick else set())
     chosen = [s for s in STAGES if not names or s.name in names]
-    results: list[tuple[Stage, int, float]] = []
-    for stage in chosen:
-        print(f"\n=== {stage.name}: {stage.what}", flush=True)
-        start = time.monotonic()
-        code = stage.run(rest)
-        results.append((stage, code, time.monotonic() - start))
+    start = time.monotonic()
+    results = _run(chosen, rest)
     print("\n=== summary")
-    for stage, code, seconds in results:
-        print(f"{'ok    ' if code == 0 else 'FAILED'} {stage.name:<10} {seconds:7.1f} s  {stage.what}")
+    for one in results:
+        print(f"{'ok    ' if one.code == 0 else 'FAILED'} {one.stage.name:<12} {one.seconds:7.1f} s  {one.stage.what}")
     for test in unsteady:
         print(f"unsteady: {test} failed beside the others and passed alone")
-    failed = sum(1 for _, code, _ in results if code != 0)
-    print(f"stages: {len(results) - failed} passed, {failed} failed")
+    failed = sum(one.code != 0 for one in results)
+    took = time.monotonic() - start
+    print(f"stages: {len(results) - failed} passed, {failed} failed in {took // 60:.0f} min {took % 60:.0f} s")
     return 1 if failed else 0
+
+
+def _run(chosen: Sequence[Stage], extra: Sequence[str]) -> list[Result]:
+    """Programs in one line, tests in the other; the results in the order of the stages."""
+    programs = [stage for stage in chosen if stage.run is not None]
+    tests = [stage for stage in chosen if stage.run is None]
+    results: list[Result] = []
+    if not tests:
+        results = [_program(stage) for stage in programs]
+    else:
+        beside = threading.Thread(target=lambda: results.extend(_aside(stage) for stage in programs))
+        beside.start()
+        of_tests = run_tests(tests, extra)
+        beside.join()
+        results += of_tests
+    return sorted(results, key=lambda one: chosen.index(one.stage))
+
+
+def _program(stage: Stage) -> Result:
+    assert stage.run is not None
+    print(f"\n=== {stage.name}: {stage.what}", flush=True)
+    start = time.monotonic()
+    code = stage.run()
+    return Result(stage, code, time.monotonic() - start)
+
+
+def _aside(stage: Stage) -> Result:
+    """Runs it while something else has the screen, and then shows what it said."""
+    assert stage.run is not None
+    start = time.monotonic()
+    with TemporaryFile("w+") as output:
+        _elsewhere.output = output
+        try:
+            code = stage.run()
+        finally:
+            _elsewhere.output = None
+        output.seek(0)
+        took = time.monotonic() - start
+        print(f"\n=== {stage.name}: {stage.what}\n{output.read()}=== {stage.name} took {took:.1f} s", flush=True)
+    return Result(stage, code, took)
 
 
 def _just(paths: Sequence[Path], extra: Sequence[str]) -> int:
@@ -91,7 +153,15 @@ def _just(paths: Sequence[Path], extra: Sequence[str]) -> int:
 
 
 def _call(*argv: str | Path, env: dict[str, str] | None = None) -> int:
-    return subprocess.run([str(a) for a in argv], cwd=ROOT, check=False, env={**os.environ, **(env or {})}).returncode
+    output = getattr(_elsewhere, "output", None)
+    return subprocess.run(
+        [str(a) for a in argv],
+        cwd=ROOT,
+        check=False,
+        env={**os.environ, **(env or {})},
+        stdout=output,
+        stderr=subprocess.STDOUT if output else None,
+    ).returncode
 
 
 def _both(*calls: Callable[[], int]) -> int:
@@ -99,72 +169,94 @@ def _both(*calls: Callable[[], int]) -> int:
     return max([abs(call()) for call in calls], default=0)
 
 
-def _lint(_: Sequence[str]) -> int:
+def _lint() -> int:
     return _both(lambda: _call("ruff", "check", "."), lambda: _call("ruff", "format", "--check", "."))
 
 
-def _types(_: Sequence[str]) -> int:
+def _types() -> int:
     return _call("mypy")
 
 
-def _imports(_: Sequence[str]) -> int:
+def _imports() -> int:
     return _call("lint-imports", "--no-cache")
 
 
-def _solidity_format(_: Sequence[str]) -> int:
+def _solidity_format() -> int:
     return _call(foundry_binary("forge"), "fmt", "--check", "contracts", "tests/contracts/forge")
 
 
-def _forge(_: Sequence[str]) -> int:
+def _forge() -> int:
     without_gas = ("--no-match-contract", "^Gas")  # a stage of its own, on the pipeline that is deployed
     return _call(foundry_binary("forge"), "test", "--no-match-path", GENERATED_FIRST, *without_gas, env=_PROFILE)
 
 
-def _gas(_: Sequence[str]) -> int:
+def _gas() -> int:
     return _call(ROOT / "vpm", "bench", "gas")
 
 
-def _pytest(paths: Sequence[str], workers: str) -> Callable[[Sequence[str]], int]:
-    def run(extra: Sequence[str]) -> int:
-        present = [p for p in paths if (ROOT / p).exists()]
-        return _call(
-            sys.executable, "-m", "pytest", "-n", workers, "--dist", "loadfile", "--durations", "12", *present, *extra
-        )
-
-    return run
-
-
-def _steadied(paths: Sequence[str], workers: str) -> Callable[[Sequence[str]], int]:
-    """For tests with real processes: the few that fail are run once more, alone."""
-    once = _pytest(paths, workers)
-
-    def run(extra: Sequence[str]) -> int:
-        memory = ROOT / ".vpm" / "build" / "pytest" / paths[0].replace("/", "-")
-        shutil.rmtree(memory, ignore_errors=True)
-        remembering = ("-o", f"cache_dir={memory}", *extra)
-        code = once(remembering)
-        if code != 1:  # 1: tests failed; anything else is no verdict on a test
-            return code
-        failed = sorted(json.loads((memory / "v" / "cache" / "lastfailed").read_text()))
-        if not 0 < len(failed) <= FEW:
-            return code
-        print(f"\n--- once more, alone: {', '.join(failed)}", flush=True)
-        code = _call(sys.executable, "-m", "pytest", *failed, *extra)
-        if code == 0:
-            unsteady.extend(failed)
-        return code
-
-    return run
-
-
-def _browser(extra: Sequence[str]) -> int:
-    if not any(shutil.which(name) for name in ("chromium", "chromium-browser", "google-chrome")):
-        print("no Chromium on this machine: the browser tests did not run")
-        return 1 if os.environ.get("CI") else 0
-    return _steadied(["tests/browser"], "0")(extra)
+def run_tests(stages: Sequence[Stage], extra: Sequence[str]) -> list[Result]:
+    """One run of all their tests; then, alone, the few of a steadied stage that failed."""
+    memory = REPORT.parent
+    shutil.rmtree(memory / "cache", ignore_errors=True)
+    REPORT.unlink(missing_ok=True)
+    left_out = [Result(stage, 1 if os.environ.get("CI") else 0, 0.0) for stage in stages if not _can_run(stage)]
+    stages = [stage for stage in stages if stage not in [one.stage for one in left_out]]
+    folders = [folder for stage in stages for folder in stage.folders]
+    print(f"\n=== {', '.join(stage.name for stage in stages)}", flush=True)
+    spread = ("-n", str(workers(stages)), "--dist", "loadfile", "--no-loadscope-reorder", "--durations", "12")
+    kept = ("-o", f"cache_dir={memory / 'cache'}", f"--junitxml={REPORT}", "-o", "junit_logging=no")
+    code = _call(sys.executable, "-m", "pytest", *spread, *kept, *folders, *extra)
+    seconds = seconds_of_files(REPORT)
+    failed: list[str] = []
+    if code == 1:  # tests failed; anything but 0 and 1 is no verdict on a test
+        failed = sorted(json.loads((memory / "cache" / "v" / "cache" / "lastfailed").read_text()))
+    codes = {stage.name: 0 if code in (0, 1) else code for stage in stages}
+    again: list[str] = []
+    for stage in stages:
+        of_it = [test for test in failed if _of(stage, test)]
+        codes[stage.name] = codes[stage.name] or int(bool(of_it))
+        if stage.steadied and len(of_it) <= FEW:
+            again += of_it
+    if code == 1 and not any(codes.values()):
+        codes = dict.fromkeys(codes, 1)  # it failed, and no test says why
+    if again:
+        print(f"\n--- once more, alone: {', '.join(again)}", flush=True)
+        if _call(sys.executable, "-m", "pytest", *again, *extra) == 0:
+            unsteady.extend(again)
+            for stage in stages:
+                if all(test in again for test in failed if _of(stage, test)):
+                    codes[stage.name] = 0
+    took = {stage.name: sum(spent for file, spent in seconds.items() if _of(stage, file)) for stage in stages}
+    return [*left_out, *(Result(stage, codes[stage.name], took[stage.name]) for stage in stages)]
 
 
-def _requirements(_: Sequence[str]) -> int:
+def workers(stages: Sequence[Stage]) -> int:
+    """One more than can run where some wait for blocks and timeouts."""
+    return CORES + 1 if any(stage.steadied for stage in stages) else CORES
+
+
+def _of(stage: Stage, test: str) -> bool:
+    return test.startswith(stage.folders)
+
+
+def seconds_of_files(report: Path) -> dict[str, float]:
+    """How long the tests of each file took together, by the file's path without its ending."""
+    found: dict[str, float] = {}
+    if report.exists():
+        for case in ElementTree.parse(report).iter("testcase"):  # noqa: S314 - our own file
+            file = case.get("classname", "").replace(".", "/")
+            found[file] = found.get(file, 0.0) + float(case.get("time", 0))
+    return found
+
+
+def _can_run(stage: Stage) -> bool:
+    if stage.name != "browser" or any(map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))):
+        return True
+    print("no Chromium on this machine: the browser tests did not run")
+    return False
+
+
+def _requirements() -> int:
     return _call(sys.executable, "-m", "tests.requirements", "check")
 
 
@@ -175,10 +267,14 @@ STAGES = [
     Stage("format", "Solidity format", _solidity_format),
     Stage("forge", "every contract test: units, fuzz, invariants", _forge),
     Stage("gas", "no call costs more than it may", _gas),
-    Stage("unit", "Python units and properties", _pytest(["tests/unit", "tests/guards", "tests/requirements"], "2")),
-    Stage("contracts", "contracts against the models and mirrors", _pytest(["tests/contracts"], "0")),
-    Stage("integration", "real PostgreSQL and local chains", _steadied(["tests/integration", "tests/faults"], "2")),
+    Stage("unit", "Python units and properties", folders=("tests/unit", "tests/guards", "tests/requirements")),
+    Stage("contracts", "contracts against the models and mirrors", folders=("tests/contracts",)),
+    Stage(
+        "integration",
+        "real PostgreSQL and local chains",
+        folders=("tests/integration", "tests/faults"),
+        steadied=True,
+    ),
+    Stage("browser", "pages in a real Chromium", folders=("tests/browser",), steadied=True),
     Stage("specs", "every requirement of a finished surface has a test", _requirements),
 ]
-if (ROOT / "tests" / "browser").exists():
-    STAGES.insert(-1, Stage("browser", "pages in a real Chromium", _browser))

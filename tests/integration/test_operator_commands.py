@@ -71,7 +71,7 @@ def test_reindex_forgets_one_chain_and_only_what_can_be_read_again(
         assert _cursors(connection) == {8453, 4663}
 
         with psycopg.connect(conninfo(fresh_database_url), autocommit=True) as indexer:
-            indexer.execute("SELECT pg_advisory_lock(%s)", (lock_key("indexer:vpm"),))
+            indexer.execute("SELECT pg_advisory_lock(%s)", (lock_key("indexer:stock"),))
             assert reindex.main(["stock", "--yes"]) == 2
             assert "stop every indexer first" in capsys.readouterr().err
             assert _cursors(connection) == {8453, 4663}

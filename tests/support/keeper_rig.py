@@ -45,6 +45,7 @@ class Rig:
     folder: Path
     daemons: dict[str, RunningProcess] = field(default_factory=dict)
     extra: dict[str, str] = field(default_factory=dict)
+    _connection: psycopg.Connection | None = None
 
     # ---------------------------------------------------------------- processes
 
@@ -130,19 +131,25 @@ class Rig:
     # ---------------------------------------------------------------- the database
 
     def rows(self, query: str, *values: object) -> list[tuple[Any, ...]]:
-        with self._connect() as connection:
-            return connection.execute(query.encode(), values).fetchall()
-
-    def _connect(self) -> psycopg.Connection:
-        """Waits while the database is failing over."""
+        """Of one connection, which is made anew while the database is failing over."""
         deadline = time.monotonic() + 15
         while True:
             try:
-                return psycopg.connect(conninfo(self.database_url), autocommit=True)
+                if self._connection is None:
+                    self._connection = psycopg.connect(
+                        conninfo(self.database_url), autocommit=True, prepare_threshold=None
+                    )
+                return self._connection.execute(query.encode(), values).fetchall()
             except psycopg.OperationalError:
+                self.disconnect()
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(0.2)
+
+    def disconnect(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
 
     async def works(self) -> None:
         """Waits until the index is at the head and the relayer has said which lanes it has."""
@@ -200,6 +207,7 @@ def rigged(genesis: Genesis, database_url: str, folder: Path, *names: str, block
             yield rig
         finally:
             rig.stop()
+            rig.disconnect()
 
 
 def _aliases(settings: Any) -> set[str]:

@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
 from core import metrics
-from core.config.settings import REPOSITORY
 
 
 def test_declaring_twice_gives_the_same_metric() -> None:
@@ -38,14 +32,3 @@ def test_the_process_describes_itself() -> None:
     text = metrics.render()
     assert b"python_info" in text
     assert b'vpm_test_seconds_bucket{le="0.25"} 1.0' in text
-
-
-def test_workers_are_added_up(tmp_path: Path) -> None:
-    """Two processes of one daemon, a third rendering what both counted."""
-    env = {**os.environ, "PROMETHEUS_MULTIPROC_DIR": str(tmp_path), "PYTHONPATH": str(REPOSITORY)}
-    count = "from core import metrics; metrics.counter('vpm_test_work', 'Work').inc(2)"
-    for _ in range(2):
-        subprocess.run([sys.executable, "-c", count], env=env, check=True)
-    show = "from core import metrics; print(metrics.render().decode())"
-    shown = subprocess.run([sys.executable, "-c", show], env=env, check=True, capture_output=True, text=True).stdout
-    assert "vpm_test_work_total 4.0" in shown

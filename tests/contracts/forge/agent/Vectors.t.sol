@@ -32,7 +32,7 @@ contract TrustingToken {
     }
 }
 
-/// Replays what the Python mirror wrote (tests/unit/test_settlement_contract.py, to the folder VPM_SETTLEMENT_VECTORS) on the
+/// Replays what the Python mirror wrote (tests/contracts/test_settlement_contract.py, to the folder VPM_SETTLEMENT_VECTORS) on the
 /// contract and compares every number. Alone, without such files, it has nothing to do and says so.
 contract Vectors is Base {
     uint256 private constant T0 = 1_800_000_000;

@@ -12,7 +12,7 @@ interface VmText {
 }
 
 /// Plays random histories on real pools and logs them with what a feed recorded of them, for the Python mirror and the brute force
-/// (tests/unit/test_pool_feed_contract.py, which says how many and which). Alone it has nothing to do and says so.
+/// (tests/contracts/test_pool_feed_contract.py, which says how many and which). Alone it has nothing to do and says so.
 contract Cases is Trader {
     uint256 private constant T0 = 1_800_000_000;
 

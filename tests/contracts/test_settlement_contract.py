@@ -20,7 +20,7 @@ from eth_abi.abi import encode
 from core.agent.book import MAX_OUTCOMES, MAX_STAKE, MIN_OUTCOMES, MIN_STAKE, Book
 from core.agent.fixed import WAD, ln_wad
 from core.local.packages import REPOSITORY
-from tests.unit.settlement_replay import replay
+from tests.contracts.settlement_replay import replay
 
 TRADES = int(os.environ.get("VPM_TEST_TRADES", "20000"))
 SEED = os.environ.get("VPM_TEST_SEED", "settlement")

@@ -25,6 +25,8 @@ MANY = "".join(f"def test_{n}():\n    assert False\n" for n in range(checks.FEW 
 @pytest.fixture(autouse=True)
 def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(checks, "ROOT", tmp_path)
+    monkeypatch.setattr(checks, "REPORT", tmp_path / "report" / "results.xml")
+    monkeypatch.setattr(checks, "workers", lambda stages: 0)
     monkeypatch.setattr(checks, "unsteady", [])
     # Only the plugin the stages ask for: the others take seconds to load.
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
@@ -33,9 +35,19 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def stage(folder: Path, **files: str) -> int:
-    for name, text in files.items():
-        (folder / f"{name}.py").write_text(text)
-    return checks._steadied([f"{name}.py" for name in files], "0")(())
+    return stages(folder, **{"a stage": files})["a stage"]
+
+
+def stages(folder: Path, *, unsteadied: str = "", **those: dict[str, str]) -> dict[str, int]:
+    """How each stage ended, by its name; its tests are files by their names."""
+    made = []
+    for stage, files in those.items():
+        for name, text in files.items():
+            (folder / f"{name}.py").write_text(text)
+        made.append(
+            checks.Stage(stage, "", folders=tuple(f"{name}.py" for name in files), steadied=stage != unsteadied)
+        )
+    return {one.stage.name: one.code for one in checks.run_tests(made, ())}
 
 
 def test_a_test_that_passes_alone_is_named_and_the_stage_passes(elsewhere: Path) -> None:
@@ -51,6 +63,20 @@ def test_a_defect_fails_the_stage(elsewhere: Path) -> None:
 def test_many_failures_are_not_looked_at_twice(elsewhere: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert stage(elsewhere, test_many=MANY) == 1
     assert "once more" not in capfd.readouterr().out
+
+
+def test_each_stage_answers_for_its_own_tests(elsewhere: Path) -> None:
+    crowded, broken, fine = {"test_crowded": CROWDED}, {"test_broken": BROKEN}, {"test_fine": "def test_fine(): pass\n"}
+    assert stages(elsewhere, crowded=crowded, broken=broken, fine=fine) == {"crowded": 1, "broken": 1, "fine": 0}
+    assert stages(elsewhere, fine=fine, broken=broken) == {"fine": 0, "broken": 1}
+
+
+def test_a_stage_without_processes_has_no_second_look(elsewhere: Path) -> None:
+    assert stages(elsewhere, unsteadied="units", units={"test_crowded": CROWDED}) == {"units": 1}
+    (elsewhere / "seen").unlink()
+    both = {"units": {"test_crowded": CROWDED}, "others": {"test_fine": "def test_fine(): pass\n"}}
+    assert stages(elsewhere, unsteadied="units", **both) == {"units": 1, "others": 0}
+    assert checks.unsteady == []
 
 
 def test_a_file_that_cannot_be_read_fails_the_stage(elsewhere: Path) -> None:

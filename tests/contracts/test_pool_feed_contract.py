@@ -16,7 +16,7 @@ import pytest
 
 from core.contracts.statuses import Quality
 from core.feeds.pool_feed import NotRecordedYet, measure, reading_at
-from tests.unit.pool_feed_replay import Case, Step, play
+from tests.contracts.pool_feed_replay import Case, Step, play
 
 HISTORIES = int(os.environ.get("VPM_TEST_HISTORIES", "150"))
 SEED = int(os.environ.get("VPM_TEST_SEED", "17"))
