@@ -62,7 +62,7 @@ class Stage:
 
 
 @dataclass(frozen=True)
-class Result:
+class StageResult:
     """How a stage ended. `seconds` of tests are those of each test together, whoever ran beside it."""
 
     stage: Stage
@@ -102,11 +102,11 @@ def main(argv: list[str]) -> int:
     return 1 if failed else 0
 
 
-def _run(chosen: Sequence[Stage], extra: Sequence[str]) -> list[Result]:
+def _run(chosen: Sequence[Stage], extra: Sequence[str]) -> list[StageResult]:
     """Programs in one line, tests in the other; the results in the order of the stages."""
     programs = [stage for stage in chosen if stage.run is not None]
     tests = [stage for stage in chosen if stage.run is None]
-    results: list[Result] = []
+    results: list[StageResult] = []
     if not tests:
         results = [_program(stage) for stage in programs]
     else:
@@ -118,15 +118,15 @@ def _run(chosen: Sequence[Stage], extra: Sequence[str]) -> list[Result]:
     return sorted(results, key=lambda one: chosen.index(one.stage))
 
 
-def _program(stage: Stage) -> Result:
+def _program(stage: Stage) -> StageResult:
     assert stage.run is not None
     print(f"\n=== {stage.name}: {stage.what}", flush=True)
     start = time.monotonic()
     code = stage.run()
-    return Result(stage, code, time.monotonic() - start)
+    return StageResult(stage, code, time.monotonic() - start)
 
 
-def _aside(stage: Stage) -> Result:
+def _aside(stage: Stage) -> StageResult:
     """Runs it while something else has the screen, and then shows what it said."""
     assert stage.run is not None
     start = time.monotonic()
@@ -139,7 +139,7 @@ def _aside(stage: Stage) -> Result:
         output.seek(0)
         took = time.monotonic() - start
         print(f"\n=== {stage.name}: {stage.what}\n{output.read()}=== {stage.name} took {took:.1f} s", flush=True)
-    return Result(stage, code, took)
+    return StageResult(stage, code, took)
 
 
 def _just(paths: Sequence[Path], extra: Sequence[str]) -> int:
@@ -194,12 +194,12 @@ def _gas() -> int:
     return _call(ROOT / "vpm", "bench", "gas")
 
 
-def run_tests(stages: Sequence[Stage], extra: Sequence[str]) -> list[Result]:
+def run_tests(stages: Sequence[Stage], extra: Sequence[str]) -> list[StageResult]:
     """One run of all their tests; then, alone, the few of a steadied stage that failed."""
     memory = REPORT.parent
     shutil.rmtree(memory / "cache", ignore_errors=True)
     REPORT.unlink(missing_ok=True)
-    left_out = [Result(stage, 1 if os.environ.get("CI") else 0, 0.0) for stage in stages if not _can_run(stage)]
+    left_out = [StageResult(stage, 1 if os.environ.get("CI") else 0, 0.0) for stage in stages if not _can_run(stage)]
     stages = [stage for stage in stages if stage not in [one.stage for one in left_out]]
     folders = [folder for stage in stages for folder in stage.folders]
     print(f"\n=== {', '.join(stage.name for stage in stages)}", flush=True)
@@ -227,7 +227,7 @@ def run_tests(stages: Sequence[Stage], extra: Sequence[str]) -> list[Result]:
                 if all(test in again for test in failed if _of(stage, test)):
                     codes[stage.name] = 0
     took = {stage.name: sum(spent for file, spent in seconds.items() if _of(stage, file)) for stage in stages}
-    return [*left_out, *(Result(stage, codes[stage.name], took[stage.name]) for stage in stages)]
+    return [*left_out, *(StageResult(stage, codes[stage.name], took[stage.name]) for stage in stages)]
 
 
 def workers(stages: Sequence[Stage]) -> int:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from tests.guards.__main__ import Copy, _verdict, main
+from tests.guards.__main__ import _verdict, main
 from tests.guards.catalogue import GUARDS
-from tests.guards.guard import ROOT, Guard
+from tests.guards.guard import Guard
 from tests.guards.table import PAGE, page
 
 
@@ -24,20 +22,6 @@ def test_no_guard_is_listed_twice() -> None:
 
 def test_the_page_shows_the_list() -> None:
     assert PAGE.read_text() == page(GUARDS), "run ./vpm mutate --table"
-
-
-def test_a_guard_that_is_missed_and_one_that_is_not(tmp_path: Path) -> None:
-    """The command itself, on a guard that matters and on one that does not."""
-    real = next(guard for guard in GUARDS if guard.source == "relayer/standing.py")
-    copy = Copy(tmp_path / "copy")
-    copy.folder.mkdir()
-    copy.make()
-    assert copy.without(real).killed
-    assert (copy.folder / real.source).read_text() == (ROOT / real.source).read_text(), "it is put back"
-    harmless = Guard("nothing", real.source, "amounts in wei.", "amounts in wei!", real.tests)
-    assert not copy.without(harmless).killed
-    elsewhere = Guard("nobody tests it there", real.source, real.code, real.without, ("tests/unit/test_money.py",))
-    assert not copy.without(elsewhere).killed
 
 
 def test_tests_that_did_not_run_say_nothing() -> None:
