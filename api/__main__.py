@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import atexit
 import os
 import shutil
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from functools import partial
-from typing import Any
 
 # Before anything measures: with this set, prometheus_client keeps its numbers where all workers' can be added up.
 if "--workers" in " ".join(sys.argv) and "PROMETHEUS_MULTIPROC_DIR" not in os.environ:
@@ -49,11 +46,11 @@ def _serving(*, reuse_port: bool) -> Setup:
         secrets = load(ApiSecrets)
         settings = daemon.settings
         async with (
-            open_context(settings, secrets, partial(_beside, daemon)) as context,
+            open_context(settings, secrets, daemon.spawn_endless) as context,
             make_app(context) as app,
             serve(app, settings.host, settings.port, reuse_port=reuse_port) as port,
         ):
-            _beside(daemon, "heartbeat", beat_forever(context.pool, "api"))
+            daemon.spawn_endless("heartbeat", beat_forever(context.pool, "api"))
             log.info("serving", action="api.serving", url=f"http://{settings.host}:{port}")
             yield
 
@@ -78,24 +75,6 @@ def _supervising(workers: int) -> Setup:
         yield
 
     return setup
-
-
-def _beside(daemon: Daemon, name: str, work: Coroutine[Any, Any, None]) -> None:
-    """Runs `work` until the daemon is told to stop; what it keeps is in memory, so it may be cancelled anywhere."""
-
-    async def until_stopped() -> None:
-        working = asyncio.ensure_future(work)
-        stopping = asyncio.create_task(daemon.stop.wait())
-        try:
-            await asyncio.wait((working, stopping), return_when=asyncio.FIRST_COMPLETED)
-            if working.done():
-                working.result()
-        finally:
-            for task in (working, stopping):
-                task.cancel()
-            await asyncio.gather(working, stopping, return_exceptions=True)
-
-    daemon.spawn(name, until_stopped())
 
 
 def _count(text: str) -> int:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
 
 import psycopg
 import sqlalchemy as sa
@@ -45,31 +44,16 @@ async def setup(daemon: Daemon) -> AsyncIterator[None]:
             log.warning("no chain has an RPC URL; there is nothing to index", action="index.nothing")
         for service in services:
             daemon.health.add_check(f"chain-{service.chain.name}", service.health)
-            daemon.spawn(f"chain {service.chain.name}", until_stopped(daemon, service.run()))
+            daemon.spawn_endless(f"chain {service.chain.name}", service.run())
         beating = beat_forever(
             pool,
             "indexer",
             is_leader=lambda: any(service.leadership.is_leader for service in services),
             detail=lambda: {service.chain.name: _in_a_word(service) for service in services},
         )
-        daemon.spawn("heartbeat", until_stopped(daemon, beating))
-        daemon.spawn("table figures", until_stopped(daemon, _measure_tables(pool)))
+        daemon.spawn_endless("heartbeat", beating)
+        daemon.spawn_endless("table figures", _measure_tables(pool))
         yield
-
-
-async def until_stopped(daemon: Daemon, work: Coroutine[Any, Any, None]) -> None:
-    """Runs `work` until the daemon stops: every step is one transaction, so it may be cancelled anywhere."""
-    working = asyncio.ensure_future(work)
-    stopping = asyncio.create_task(daemon.stop.wait())
-    try:
-        await asyncio.wait((working, stopping), return_when=asyncio.FIRST_COMPLETED)
-        if working.done():
-            working.result()
-    finally:
-        for task in (working, stopping):
-            task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await asyncio.gather(working, stopping, return_exceptions=True)
 
 
 async def _measure_tables(pool: Pool) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -195,8 +195,8 @@ async def setup(daemon: Daemon) -> AsyncIterator[None]:
         for desk in keeper.desks.values():
             daemon.health.add_check(f"chain {desk.name}", _chain_check(desk))
         beat = beat_forever(keeper.pool, "keeper", is_leader=lambda: work.leadership.is_leader)
-        daemon.spawn("jobs", _until(daemon.stop, work.run()))
-        daemon.spawn("heartbeat", _until(daemon.stop, beat))
+        daemon.spawn_endless("jobs", work.run())
+        daemon.spawn_endless("heartbeat", beat)
         yield
 
 
@@ -206,19 +206,6 @@ def _chain_check(desk: ChainDesk) -> Any:
         return True, f"head {head.number}"
 
     return check
-
-
-async def _until(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> None:
-    """Runs endless work until told to stop; every step of it is one transaction, so it may be cancelled anywhere."""
-    working, stopping = asyncio.ensure_future(work), asyncio.create_task(stop.wait())
-    try:
-        await asyncio.wait((working, stopping), return_when=asyncio.FIRST_COMPLETED)
-        if working.done():
-            working.result()
-    finally:
-        stopping.cancel()
-        working.cancel()
-        await asyncio.gather(working, stopping, return_exceptions=True)
 
 
 def _check_schema(url: str) -> None:

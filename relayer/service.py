@@ -204,9 +204,9 @@ async def setup(daemon: Daemon) -> AsyncIterator[None]:
             daemon.health.add_check(f"chain {name}", _chain_check(chain.feed))
         daemon.health.add_check("lanes", _lanes_check(relayer))
         for name, work in relayer.works().items():
-            daemon.spawn(name, _until(daemon.stop, work))
+            daemon.spawn_endless(name, work)
         beat = beat_forever(relayer.pool, "relayer", detail=lambda: {"lanes": len(relayer.lanes())})
-        daemon.spawn("heartbeat", _until(daemon.stop, beat))
+        daemon.spawn_endless("heartbeat", beat)
         yield
 
 
@@ -217,19 +217,6 @@ async def _greet(name: str, rpc: ChainProvider) -> None:
     except RpcError as error:
         log.warning(error.message, action="relayer.no_node", chain=name)
         rpc.open()
-
-
-async def _until(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> None:
-    """Runs endless work until told to stop, then cancels it and waits for its orderly end."""
-    working, stopping = asyncio.ensure_future(work), asyncio.create_task(stop.wait())
-    try:
-        await asyncio.wait((working, stopping), return_when=asyncio.FIRST_COMPLETED)
-        if working.done():
-            working.result()
-    finally:
-        stopping.cancel()
-        working.cancel()
-        await asyncio.gather(working, stopping, return_exceptions=True)
 
 
 def _chain_check(feed: ChainFeed) -> Check:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 
+from api.head import Head
 from core.agent.bet import market_key
 from core.agent.book import YES, Book
 from core.agent.document import CATEGORIES, ID_PATTERN, MAX_ID, MarketDocument, Metadata, Specification
@@ -19,35 +20,11 @@ from core.agent.words import OutcomeWords
 from core.contracts.statuses import MarketKind, RefundReason
 from core.feeds.grid import grid_time
 
-MAX_LAG_SECONDS = 60
-
 _KEY = re.compile(r"0x[0-9a-f]{64}")
 _ID = re.compile(rf"(?=.{{1,{MAX_ID}}}\Z){ID_PATTERN}")
 
 BookTotals = Mapping[int, tuple[int, int, int, int]]
 """By outcome: net stakes, shares, excess, number of stakes."""
-
-
-@dataclass(frozen=True, slots=True)
-class Head:
-    """The last indexed block. `seen_at`: our own clock's time when a node last told what its head is."""
-
-    number: int
-    timestamp: int
-    seen_at: int
-    state: str
-    lag: int
-    """Blocks the node has and the index has not."""
-    lag_seconds: int
-    """Chain time between the last indexed block and the node's newest."""
-
-    def why_late(self, now: float) -> str | None:
-        """A sentence when what is known of the chain is too old to bet on, by our own clock; else None."""
-        if self.state == "halted":
-            return "The indexer stopped at blocks that contradict each other."
-        if now - self.seen_at > MAX_LAG_SECONDS or (self.lag > 0 and self.lag_seconds > MAX_LAG_SECONDS):
-            return "The indexer lags."
-        return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,8 +24,9 @@ from sqlalchemy import (
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from api.agent.cursors import Order
-from api.agent.facts import Arrival, ArrivalState, BookTotals, Ending, FeedRound, Head, ListedMarket, Stake, Venue
+from api.agent.facts import Arrival, ArrivalState, BookTotals, Ending, FeedRound, ListedMarket, Stake, Venue
 from api.archive import READ_AT_ONCE, Archive
+from api.head import head_of
 from core.agent.book import Book
 from core.agent.document import Metadata, Specification, described
 from core.chain import checksum
@@ -66,14 +67,7 @@ async def read_venue(
     row = found.one_or_none()
     if row is None:
         return None
-    head = Head(
-        number=row.number,
-        timestamp=row.block_time,
-        seen_at=0 if row.head_seen_at is None else int(row.head_seen_at.timestamp()),
-        state=row.state,
-        lag=max(0, (row.head_number or row.number) - row.number),
-        lag_seconds=max(0, (row.head_time or row.block_time) - row.block_time),
-    )
+    head = head_of(row)
     reorgs = row.last_reorg or 0
     # A reorganization may have lowered any market's last block, so after one everything is read again.
     if held is None or held.reorgs != reorgs or held.head.number > head.number:

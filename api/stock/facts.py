@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from api.head import Head
 from core.feeds.rounds import Round, Spec
-from core.stock.vested import Moment, Position, VestedMarket, Vintage
+from core.stock.vested import Position, VestedMarket, Vintage
 
 FAMILIES = ("daily", "weekly", "drill")
 SIDES = ("UP", "DOWN")
@@ -25,24 +26,6 @@ class Phase(StrEnum):
     FROZEN = "frozen"
     RESOLVED = "resolved"
     VOID = "void"
-
-
-@dataclass(frozen=True, slots=True)
-class Head:
-    """The last indexed block. `seen_at`: our own clock's time when a node last told what its head is."""
-
-    number: int
-    l1_number: int
-    timestamp: int
-    seen_at: int
-    state: str = "tail"
-    lag: int = 0
-    """Blocks the node has and the index has not."""
-
-    @property
-    def moment(self) -> Moment:
-        """When views are taken: `block.number` as contracts see it, and the block's time."""
-        return Moment(self.l1_number, self.timestamp)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,8 @@ from sqlalchemy import ColumnElement, ScalarSelect, and_, func, literal_column, 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from api.archive import Archive
-from api.stock.facts import Head, HeldPosition, ListedMarket, MarketResult, Venue
+from api.head import head_of
+from api.stock.facts import HeldPosition, ListedMarket, MarketResult, Venue
 from core.chain import checksum
 from core.contracts.statuses import Family
 from core.db.schema.index import chain_cursor, chain_reorg
@@ -46,14 +47,7 @@ async def read_venue(
     row = found.one_or_none()
     if row is None:
         return None
-    head = Head(
-        number=row.number,
-        l1_number=row.number if row.l1_block_number is None else row.l1_block_number,
-        timestamp=row.block_time,
-        seen_at=0 if row.head_seen_at is None else int(row.head_seen_at.timestamp()),
-        state=row.state,
-        lag=max(0, (row.head_number or row.number) - row.number),
-    )
+    head = head_of(row)
     reorgs = row.last_reorg or 0
     # A reorganization may have lowered any market's last block, so after one everything is read again.
     if held is None or held.reorgs != reorgs or held.head.number > head.number:

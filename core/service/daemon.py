@@ -60,6 +60,22 @@ class Daemon:
         task.add_done_callback(self._finished)
         return task
 
+    def spawn_endless(self, name: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Supervises work that never ends by itself and may be cancelled anywhere: each step of it is one transaction,
+        or in memory alone. It is cancelled at the stop, and waited for."""
+        return self.spawn(name, self._until_stopped(work))
+
+    async def _until_stopped(self, work: Coroutine[Any, Any, None]) -> None:
+        working, stopping = asyncio.ensure_future(work), asyncio.create_task(self.stop.wait())
+        try:
+            await asyncio.wait((working, stopping), return_when=asyncio.FIRST_COMPLETED)
+            if working.done():
+                working.result()
+        finally:
+            stopping.cancel()
+            working.cancel()
+            await asyncio.gather(working, stopping, return_exceptions=True)
+
     async def sleep(self, seconds: float) -> bool:
         """Sleeps, or wakes early when the daemon stops: True means go on, False means finish."""
         with contextlib.suppress(TimeoutError):

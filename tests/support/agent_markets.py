@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from api.agent.facts import FeedRound, Head, ListedMarket, Stake, Venue
+from api.agent.facts import FeedRound, ListedMarket, Stake, Venue
+from api.head import Head
 from core.agent.bet import market_key
 from core.agent.book import Book
 from core.agent.document import CATEGORIES, MarketDocument, Specification

@@ -26,7 +26,6 @@ SAME_IDEA = {
     **dict.fromkeys(("Book", "Quote", "Order", "Warning"), _MECHANISMS),
     **dict.fromkeys(("Facts", "Settle", "Unlisted", "Wait"), _KEEPERS),
     **dict.fromkeys(("MarketOpened", "MarketSpec", "MarketTerms", "Reading"), _DECLARED),
-    "Head": "the last indexed block, as each surface's facts hold it",
     "ListedMarket": "a market as its lister opened it, with its books, on each surface",
     "Venue": "all that a surface knows of its markets at one moment",
     "Observation": "an entry of a pool's ring, in Uniswap's own words and in our mirror of them",

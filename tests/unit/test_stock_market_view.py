@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from api.head import Head
 from api.stock.bodies.markets import MarketBody
-from api.stock.facts import Head, ListedMarket, MarketReadings, MarketResult, Oracle, Phase, Venue
+from api.stock.facts import ListedMarket, MarketReadings, MarketResult, Oracle, Phase, Venue
 from api.stock.market_view import NOTHING_READ, listed_body
 from core.feeds.rounds import Round
 from core.stock.vested import Book, Terms, VestedMarket
@@ -74,7 +75,7 @@ def test_strike_live_and_change_are_null_only_before_the_strike(now: int, phase:
     market, settlement = market_of(voided=phase is Phase.VOID), None
     if phase is Phase.VOID:  # by the timeout, which needs no round
         settlement = MarketResult(None, None, None, None, "0x" + "66" * 32, now)
-    venue = Venue(Head(1, 1, now, now), entries_paused=False, fees_swept=0, reorgs=0, markets={})
+    venue = Venue(Head(1, now, now, l1_number=1), entries_paused=False, fees_swept=0, reorgs=0, markets={})
     body = listed_body(listed(market, settlement), venue, oracle)
     MarketBody.model_validate(body)
     assert body["phase"] == phase

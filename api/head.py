@@ -1,0 +1,52 @@
+"""The last indexed block of a chain, as each surface's facts hold it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from core.stock.vested import Moment
+
+MAX_LAG_SECONDS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The last indexed block. `seen_at`: our own clock's time when a node last told what its head is."""
+
+    number: int
+    timestamp: int
+    seen_at: int
+    state: str = "tail"
+    lag: int = 0
+    """Blocks the node has and the index has not."""
+    lag_seconds: int = 0
+    """Chain time between the last indexed block and the node's newest."""
+    l1_number: int = 0
+    """`block.number` as contracts see it."""
+
+    @property
+    def moment(self) -> Moment:
+        """When views are taken."""
+        return Moment(self.l1_number, self.timestamp)
+
+    def why_late(self, now: float) -> str | None:
+        """A sentence when what is known of the chain is too old to bet on, by our own clock; else None."""
+        if self.state == "halted":
+            return "The indexer stopped at blocks that contradict each other."
+        if now - self.seen_at > MAX_LAG_SECONDS or (self.lag > 0 and self.lag_seconds > MAX_LAG_SECONDS):
+            return "The indexer lags."
+        return None
+
+
+def head_of(row: Any) -> Head:
+    """From a row of `chain_cursor`."""
+    return Head(
+        number=row.number,
+        timestamp=row.block_time,
+        seen_at=0 if row.head_seen_at is None else int(row.head_seen_at.timestamp()),
+        state=row.state,
+        lag=max(0, (row.head_number or row.number) - row.number),
+        lag_seconds=max(0, (row.head_time or row.block_time) - row.block_time),
+        l1_number=row.number if row.l1_block_number is None else row.l1_block_number,
+    )
