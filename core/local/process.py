@@ -13,7 +13,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Protocol
@@ -77,7 +77,7 @@ class RunningProcess:
     def stop(self, timeout_seconds: float = 10.0) -> None:
         """Asks the program to end, kills it after the timeout, and waits until it is gone."""
         if self.alive():
-            self.guard.send_signal(self.plan.stop_signal)
+            self.begin_to_stop()
             try:
                 self.guard.wait(timeout_seconds)
             except subprocess.TimeoutExpired:
@@ -85,6 +85,10 @@ class RunningProcess:
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     self.guard.wait(5)
         self.guard.wait()
+
+    def begin_to_stop(self) -> None:
+        """Asks the program to end and does not wait."""
+        self.guard.send_signal(self.plan.stop_signal)
 
     def kill_program(self) -> None:
         """SIGKILL to the program itself, as a crash would: for fault tests.
@@ -97,6 +101,15 @@ class RunningProcess:
                 self.guard.wait(0.25)
                 return
         raise ProcessError(f"{self.plan.name} (guard {self.guard.pid}) did not end within 10 s of being killed.")
+
+
+def stop_together(processes: Iterable[RunningProcess]) -> None:
+    """Each takes its time, and all of them at once."""
+    stopping = list(processes)
+    for each in stopping:
+        each.begin_to_stop()
+    for each in stopping:
+        each.stop()
 
 
 def start_process(plan: SpawnPlan, log_path: Path, *, parent_pid: int | None = None) -> RunningProcess:

@@ -30,7 +30,7 @@ from core.db.engine import conninfo
 from core.db.migrate import migrate
 from core.local.anvil import AnvilOptions, ask, start_anvil
 from core.local.postgres import PostgresServer, prepare_postgres, start_postgres
-from core.local.process import RunningProcess, SpawnPlan, free_port, start_process
+from core.local.process import RunningProcess, SpawnPlan, free_port, start_process, stop_together
 from scripts._drill.guard import require_local
 from scripts._drill.proxy import Mood, MoodyProxy
 from scripts._stack import wallets
@@ -237,8 +237,7 @@ class Fleet:
 
     def stop_all(self) -> None:
         """The daemons, then the database under them."""
-        for process in self.running.values():
-            process.stop()
+        stop_together(self.running.values())
         self.postgres.stop()
 
     # ------------------------------------------------------------ chains
@@ -380,7 +379,7 @@ async def fleet(
             proxies[name] = await stack.enter_async_context(proxy(options.url))
         server = await asyncio.to_thread(prepare_postgres, folder / "postgres", free_port(), max_connections=200)
         postgres = await asyncio.to_thread(start_postgres, server, folder / "postgres.log")
-        database_url = server.url("stock")
+        database_url = server.url("vpm")
         await asyncio.to_thread(_make_database, server.url(), database_url)
         session = await stack.enter_async_context(aiohttp.ClientSession())
         ports = [free_port() for _ in range(size.api)]

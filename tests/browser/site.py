@@ -19,7 +19,7 @@ from typing import Any
 
 import aiohttp
 
-from core.local.process import RunningProcess, SpawnPlan, free_port, start_process
+from core.local.process import RunningProcess, SpawnPlan, free_port, start_process, stop_together
 from scripts._stack import wallets
 from scripts._stack.wallets import Wallet
 from tests.support.agent_chain import AgentChain
@@ -123,8 +123,7 @@ def running_site(
         site.until("/api/cup/v1/roulette", lambda body: body["roundNo"] >= 1, READY_SECONDS)
         yield site
     finally:
-        for process in reversed(site.running.values()):
-            process.stop()
+        stop_together(site.running.values())
 
 
 def _wait_ready(site: Site) -> None:

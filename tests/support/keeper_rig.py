@@ -23,7 +23,7 @@ from core.config.keeping import KeeperSettings
 from core.contracts.deployments import Deployment
 from core.db.engine import conninfo
 from core.local.anvil import ask
-from core.local.process import RunningProcess, SpawnPlan, start_process
+from core.local.process import RunningProcess, SpawnPlan, start_process, stop_together
 from keeper.report import RunReport
 from keeper.runner import Runner
 from keeper.schedule import BY_NAME
@@ -82,8 +82,7 @@ class Rig:
             self.daemons[package] = start_process(plan, self.folder / f"{package}.log")
 
     def stop(self, *packages: str) -> None:
-        for package in packages or tuple(self.daemons):
-            self.daemons.pop(package).stop()
+        stop_together([self.daemons.pop(package) for package in packages or tuple(self.daemons)])
 
     # ---------------------------------------------------------------- the keeper in this process
 

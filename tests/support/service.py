@@ -18,7 +18,7 @@ from typing import Any, Generic, TypeVar
 
 import aiohttp
 
-from core.local.process import RunningProcess, SpawnPlan, free_port, start_process
+from core.local.process import RunningProcess, SpawnPlan, free_port, start_process, stop_together
 
 ROOT = Path(__file__).resolve().parents[2]
 READY_SECONDS = 120.0
@@ -57,8 +57,7 @@ class Service(Generic[C]):
                 time.sleep(0.05)
 
     def stop(self, *names: str) -> None:
-        for name in names or tuple(self.running):
-            self.running.pop(name).stop()
+        stop_together([self.running.pop(name) for name in names or tuple(self.running)])
 
     def kill(self, name: str) -> None:
         self.running.pop(name).kill_program()
