@@ -23,12 +23,12 @@ class CommonError(BaseModel):
 
 
 class _Naming(GenerateJsonSchema):
-    """The names of bodies in the description. Those of the same name are told apart by their surface's `models`,
-    whether that is a module or a package: where in it a class stands is not published."""
+    """The names of bodies in the description. Those of the same name are told apart by their surface alone: where in it
+    a class stands is not published."""
 
     def get_defs_ref(self, core_mode_ref: CoreModeRef) -> DefsRef:
         ref, mode = core_mode_ref
-        return super().get_defs_ref((CoreRef(re.sub(r"(\.models)\.[a-z_]+(?=\.)", r"\1", ref)), mode))
+        return super().get_defs_ref((CoreRef(re.sub(r"^(api\.\w+)\.[a-z_.]+\.", r"\1.", ref)), mode))
 
 
 def document(surfaces: Sequence[Surface], *, title: str, server: str) -> dict[str, Any]:

@@ -309,7 +309,7 @@ async def test_the_documents_and_the_page_are_whole(door: Door) -> None:
     schemas = whole["components"]["schemas"]
     assert {f"schema-{name}" for name in schemas} <= ids
     # A body both surfaces have is named by its surface, whatever file it stands in.
-    assert {"api__stock__bodies__markets__MarketBody", "api__cup__models__MarketBody"} <= set(schemas)
+    assert {"api__stock__MarketBody", "api__cup__MarketBody"} <= set(schemas)
     # Every link leads somewhere on the page or on this origin, and nothing is loaded from anywhere.
     links = re.findall(r'(?:href|src)="([^"]+)"', text)
     assert {each[1:] for each in links if each.startswith("#")} <= ids
