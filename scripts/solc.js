@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 // A solc command line over the WebAssembly compiler from npm, for tools that expect a binary:
-// `--version` and `--standard-json` are all that forge, ape, py-solc-x and slither use.
+// `--version` and `--standard-json` are all that forge, ape and py-solc-x use.
 "use strict";
 const path = require("path");
 const fs = require("fs");

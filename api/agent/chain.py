@@ -6,6 +6,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from x402.mechanisms.evm.constants import EIP1271_MAGIC_VALUE
+
 from api.agent.trade.counterfactual import counterfactual
 from api.agent.trade.payment import Payment
 from api.agent.trade.x402 import Seller
@@ -18,7 +20,6 @@ from core.contracts.deployments import Deployment, Token
 TOKEN_SYMBOL = "USDC"  # noqa: S105 - a currency
 BALANCE_CACHE_SECONDS = 3.0
 MAX_CACHED = 10_000
-_MAGIC_1271 = bytes.fromhex("1626ba7e")
 _ERC1271 = Abi(
     [
         {
@@ -149,13 +150,13 @@ async def accepts_signature(
             trial = made_by.trial(wallet, call.data)
             params = [{"data": "0x" + trial.hex()}, "latest"]
             answer = await client.provider.call("eth_call", params, Data, timeout_seconds=timeout_seconds)
-            return data_bytes(answer)[:4] == _MAGIC_1271
+            return data_bytes(answer)[:4] == EIP1271_MAGIC_VALUE
         raw = await client.simulate(call, timeout_seconds=timeout_seconds)
     except RpcError as error:
         if error.retriable:
             raise
         return False
-    return raw[:4] == _MAGIC_1271 and len(raw) == 32
+    return raw[:4] == EIP1271_MAGIC_VALUE and len(raw) == 32
 
 
 class Balances:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from eth_abi.abi import decode
-from eth_abi.exceptions import DecodingError
+from x402.mechanisms.evm.erc6492 import is_erc6492_signature, parse_erc6492_signature
 
-MARK = bytes.fromhex("6492" * 16)
 # Where the wallet's answer goes in memory: behind everything that is copied there.
 _ANSWER_AT = 0x8000
 _MAX_CALL_BYTES = 0x7000
@@ -46,15 +44,15 @@ class Counterfactual:
 
 def counterfactual(signature: bytes) -> Counterfactual | None:
     """What the signature wraps; None for one of another kind."""
-    if not signature.endswith(MARK):
+    if not is_erc6492_signature(signature):
         return None
     try:
-        factory, call, inner = decode(["address", "bytes", "bytes"], signature[: -len(MARK)])
-    except (DecodingError, OverflowError):
+        wrapped = parse_erc6492_signature(signature)
+    except ValueError:
         return None
-    if len(call) + len(inner) > _MAX_CALL_BYTES:
+    if len(wrapped.factory_calldata) + len(wrapped.inner_signature) > _MAX_CALL_BYTES:
         return None
-    return Counterfactual(bytes.fromhex(factory[2:]), call, inner)
+    return Counterfactual(wrapped.factory, wrapped.factory_calldata, wrapped.inner_signature)
 
 
 def _copy(length: bytes, at: int) -> bytes:

@@ -16,7 +16,14 @@ from typing import Any, Final, TypeVar
 
 import orjson
 from pydantic import ValidationError
+from x402.http.constants import (
+    PAYMENT_REQUIRED_HEADER,
+    PAYMENT_RESPONSE_HEADER,
+    PAYMENT_SIGNATURE_HEADER,
+    X_PAYMENT_HEADER,
+)
 from x402.http.utils import encode_payment_required_header, encode_payment_response_header
+from x402.mechanisms.evm.constants import SCHEME_EXACT
 from x402.schemas import PaymentPayload, PaymentRequired, PaymentRequirements, ResourceInfo, SettleResponse
 from x402.schemas.v1 import PaymentPayloadV1, PaymentRequiredV1, PaymentRequirementsV1
 
@@ -28,11 +35,10 @@ from core.contracts.deployments import Token
 from core.contracts.statuses import Form
 from core.signatures import with_usual_v
 
-PAYMENT_HEADERS: Final = ("PAYMENT-SIGNATURE", "X-PAYMENT")
-REQUIRED_HEADER: Final = "PAYMENT-REQUIRED"
-SETTLED_HEADER: Final = "PAYMENT-RESPONSE"
-SETTLED_HEADER_V1: Final = "X-Payment-Response"
-SCHEME: Final = "exact"
+PAYMENT_HEADERS: Final = (PAYMENT_SIGNATURE_HEADER, X_PAYMENT_HEADER)
+REQUIRED_HEADER: Final = PAYMENT_REQUIRED_HEADER
+SETTLED_HEADER: Final = PAYMENT_RESPONSE_HEADER
+SETTLED_HEADER_V1: Final = "X-Payment-Response"  # as our specification spells it
 NETWORK_V1: Final = "base"
 MIME_TYPE: Final = "application/json"
 SERVICE_NAME: Final = "VPM agent markets"
@@ -84,7 +90,7 @@ class Offer:
     def challenge(self, error: str | None, extensions: dict[str, Any]) -> dict[str, Any]:
         """The body, in version 1. `error`: why the payment before was not taken."""
         accepted = PaymentRequirementsV1(
-            scheme=SCHEME,
+            scheme=SCHEME_EXACT,
             network=NETWORK_V1,
             max_amount_required=str(self.amount),
             resource=self.resource,
@@ -108,7 +114,7 @@ class Offer:
 
     def _required(self, error: str | None, extensions: dict[str, Any]) -> str:
         accepted = PaymentRequirements(
-            scheme=SCHEME,
+            scheme=SCHEME_EXACT,
             network=self.seller.network,
             asset=self.seller.token.address,
             amount=str(self.amount),
@@ -209,7 +215,7 @@ def settled_headers(transaction: str, payer: str, network: str, extensions: dict
 
 def _of_v1(envelope: dict[str, Any]) -> tuple[dict[str, Any], None]:
     made = _parsed(PaymentPayloadV1, {**envelope, "x402Version": 1})
-    _same("scheme", made.scheme, SCHEME)
+    _same("scheme", made.scheme, SCHEME_EXACT)
     _same("network", made.network, NETWORK_V1)
     return made.payload, None
 
@@ -218,7 +224,7 @@ def _of_v2(envelope: dict[str, Any], seller: Seller) -> tuple[dict[str, Any], st
     """The payload, and the amount of the terms that it accepts."""
     made = _parsed(PaymentPayload, {**envelope, "x402Version": 2})
     terms = made.accepted
-    _same("accepted.scheme", terms.scheme, SCHEME)
+    _same("accepted.scheme", terms.scheme, SCHEME_EXACT)
     _same("accepted.network", terms.network, seller.network)
     _same("accepted.asset", terms.asset.lower(), seller.token.address.lower())
     _same("accepted.payTo", terms.pay_to.lower(), seller.pay_to.lower())

@@ -1,0 +1,126 @@
+"""Every dependency in pyproject.toml is used as its comment says: imported by the wings it names and no others of the
+product, run as a program, plugged into one, or needed through another dependency."""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+from collections.abc import Iterator
+from functools import cache
+from importlib.metadata import distribution, packages_distributions
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from core.local.packages import REPOSITORY
+
+PRODUCT = {"core", "api", "indexer", "keeper", "relayer"}
+WINGS = PRODUCT | {"scripts", "tests"}
+LINE = re.compile(r'^ +"(?P<name>[A-Za-z0-9._-]+)[^"]*", +# (?P<use>[^:]+): \S')
+
+
+def declared() -> Iterator[str]:
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+    for group in (project["dependencies"], *project["optional-dependencies"].values()):
+        for requirement in group:
+            yield re.split(r"[^A-Za-z0-9._-]", requirement)[0]
+
+
+def uses() -> dict[str, str]:
+    """What the comment of each dependency says before its colon."""
+    lines = (LINE.match(line) for line in (REPOSITORY / "pyproject.toml").read_text().splitlines())
+    return {line["name"]: line["use"] for line in lines if line}
+
+
+@cache
+def modules() -> dict[str, set[str]]:
+    """The top-level modules of each installed distribution."""
+    found: dict[str, set[str]] = {}
+    for module, names in packages_distributions().items():
+        for name in names:
+            found.setdefault(_normal(name), set()).add(module)
+    return found
+
+
+def imported(files: Iterator[Path]) -> set[str]:
+    """The top-level modules that these files import, anywhere in them."""
+    names: set[str] = set()
+    for file in files:
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Import):
+                names.update(each.name for each in node.names)
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                names.add(node.module)
+    return {name.partition(".")[0] for name in names}
+
+
+@cache
+def by_wing() -> dict[str, set[str]]:
+    return {wing: imported((REPOSITORY / wing).rglob("*.py")) for wing in WINGS}
+
+
+@cache
+def tools() -> str:
+    """What runs programs."""
+    return "\n".join(file.read_text() for wing in ("scripts", "tests") for file in (REPOSITORY / wing).rglob("*.py"))
+
+
+def problem(name: str, use: str) -> str | None:
+    """Why the dependency is not used so, or None."""
+    own = modules()[_normal(name)]
+    match use.split(" "):
+        case ["run", "as", program]:
+            there = any(each.name == program for each in distribution(name).files or ())
+            return None if there and re.search(rf'"{program}"', tools()) else f"nothing runs {program}"
+        case ["plugin", "of", "pytest"]:
+            return None if distribution(name).entry_points.select(group="pytest11") else "it plugs into nothing"
+        case ["plugin", "of", "ape"]:
+            return None if any(each.startswith("ape_") for each in own) else "it plugs into nothing"
+        case ["plugin", "of", "mypy"]:
+            return None if any(each.endswith("-stubs") for each in own) else "it has no types"
+        case ["through", other]:
+            spec = find_spec(other)
+            if spec is None or spec.origin is None or not any(other in modules()[_normal(each)] for each in declared()):
+                return f"{other} is not of a dependency"
+            return None if own & imported(Path(spec.origin).parent.rglob("*.py")) else f"{other} does not import it"
+    named = set(use.split(", "))
+    if not named <= WINGS:
+        return f"{use!r} is not a list of wings"
+    importers = {wing for wing in WINGS if own & by_wing()[wing]}
+    if missing := named - importers:
+        return f"not imported by {', '.join(sorted(missing))}"
+    if more := importers & PRODUCT - named:
+        return f"also imported by {', '.join(sorted(more))}"
+    return None
+
+
+def _normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def test_every_dependency_says_who_uses_it() -> None:
+    assert list(uses()) == list(declared())
+
+
+@pytest.mark.parametrize("name", list(declared()))
+def test_a_dependency_is_used_as_it_says(name: str) -> None:
+    assert problem(name, uses()[name]) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "use", "why"),
+    [
+        ("apscheduler", "keeper, api", "not imported by api"),
+        ("orjson", "api", "also imported by core, indexer, keeper, relayer"),
+        ("ruff", "keeper", "not imported by keeper"),
+        ("ruff", "run as rough", "nothing runs rough"),
+        ("jinja2", "plugin of pytest", "it plugs into nothing"),
+        ("jinja2", "through web3", "web3 does not import it"),
+        ("jinja2", "through re", "re is not of a dependency"),
+        ("jinja2", "everybody", "'everybody' is not a list of wings"),
+    ],
+)
+def test_what_is_not_so_is_said(name: str, use: str, why: str) -> None:
+    assert problem(name, use) == why
