@@ -40,7 +40,7 @@ async def test_the_primary_dies_and_everything_goes_on(local_genesis: Genesis, t
     with replicated(tmp_path, synchronous=True) as pair:
         with psycopg.connect(conninfo(pair.primary_url("postgres")), autocommit=True) as connection:
             connection.execute("CREATE DATABASE vpm")
-        url = pair.either_url("stock")
+        url = pair.either_url("vpm")
         migrate(url)
         with rigged(local_genesis, url, tmp_path, "stock") as rig:
             port = str(free_port())

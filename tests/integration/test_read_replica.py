@@ -37,9 +37,9 @@ def replica(local_genesis: Genesis, stock_chain: RunningChain, tmp_path: Path) -
     with replicated(tmp_path) as pair:
         with psycopg.connect(conninfo(pair.primary_url("postgres")), autocommit=True) as connection:
             connection.execute("CREATE DATABASE vpm")
-        url = pair.primary_url("stock")
+        url = pair.primary_url("vpm")
         migrate(url)
-        env = {"DATABASE_READ_URL": pair.standby_url("stock")}
+        env = {"DATABASE_READ_URL": pair.standby_url("vpm")}
         with stock_service(chain, url, local_genesis.deployments, tmp_path, **env) as service:
             chain.push(FLAT_PRICE)
             chain.open_market(strike_in=86_400, lasts=86_400)

@@ -26,6 +26,7 @@ from core.feeds.rounds import (
     settlement,
     settling_call,
 )
+from tests.support.depth import EXAMPLES
 
 Phases = list[list[int]]
 """Times of the rounds of each phase."""
@@ -45,7 +46,7 @@ def head(phases: Phases) -> FeedHead:
     return FeedHead(round_id(len(phases), len(phases[-1])))
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=EXAMPLES, deadline=None)
 @given(phases_strategy, st.integers(0, 70))
 def test_finder_and_proof_equal_the_scan(phases: Phases, time: int) -> None:
     rounds = tape(phases)

@@ -30,6 +30,7 @@ from core.agent.book import (
 )
 from core.agent.fixed import WAD, ln_wad, mul_div
 from core.contracts.statuses import MarketKind, VoidReason
+from tests.support.depth import EXAMPLES
 from tests.support.settlement_books import History, histories, orders
 
 getcontext().prec = 90
@@ -74,7 +75,7 @@ def test_mul_div_rounds_as_it_says(a: int, b: int, divisor: int) -> None:
 
 
 @given(weights, others, orders(900_000, MAX_STAKE))
-@settings(max_examples=500)
+@settings(max_examples=EXAMPLES)
 def test_shares_never_exceed_the_integral_and_miss_it_by_little(weight: int, rest: int, s: int) -> None:
     got = shares_for(s, weight, weight + rest)
     exact = exact_shares(s, weight, weight + rest)
@@ -83,7 +84,7 @@ def test_shares_never_exceed_the_integral_and_miss_it_by_little(weight: int, res
 
 
 @given(weights, others, fees, st.lists(orders(MIN_STAKE, MAX_STAKE // 50), min_size=2, max_size=50))
-@settings(max_examples=500)
+@settings(max_examples=EXAMPLES)
 def test_splitting_a_stake_never_yields_more_shares(weight: int, rest: int, fee_bps: int, pieces: list[int]) -> None:
     total = weight + rest
     whole = shares_for(buying(sum(pieces), fee_bps), weight, total)

@@ -11,6 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from core.agent.book import MAX_STAKE, MIN_STAKE, fee_of
+from tests.support.depth import EXAMPLES
 from tests.support.settlement_books import MAX_WEIGHT, MIN_WEIGHT, History, histories, orders
 
 FEE_BPS = 200
@@ -47,14 +48,14 @@ def both_won_and_lost(history: History, winner: int) -> bool:
 
 
 @given(histories())
-@settings(max_examples=500)
+@settings(max_examples=EXAMPLES)
 def test_every_stake_is_owed_what_the_model_says_rounded_down(history: History) -> None:
     for winner in (None, *range(history.book.outcomes)):
         assert history.owed(winner) == [floor(part) for part in model(history, winner)]
 
 
 @given(histories())
-@settings(max_examples=500)
+@settings(max_examples=EXAMPLES)
 def test_the_pool_pays_and_keeps_less_than_a_unit_for_each_winner(history: History) -> None:
     book = history.book
     for winner in range(book.outcomes):
@@ -75,7 +76,7 @@ def test_void_unheld_and_one_sided_markets_give_whole_stakes_back(history: Histo
 
 
 @given(histories())
-@settings(max_examples=500)
+@settings(max_examples=EXAMPLES)
 def test_a_right_bet_never_gets_less_than_its_stake_less_its_fee(history: History) -> None:
     for winner in range(history.book.outcomes):
         for step, owed in zip(history.steps, history.owed(winner), strict=True):
@@ -144,7 +145,7 @@ def cut_stakes(draw: st.DrawFn) -> tuple[History, History, int, int]:
 
 
 @given(cut_stakes())
-@settings(max_examples=500)
+@settings(max_examples=EXAMPLES)
 def test_a_stake_cut_into_pieces_is_paid_no_more(case: tuple[History, History, int, int]) -> None:
     whole, cut, outcome, position = case
     pieces = len(cut.steps) - len(whole.steps) + 1
@@ -161,7 +162,7 @@ def test_a_stake_cut_into_pieces_is_paid_no_more(case: tuple[History, History, i
     orders(MIN_STAKE, MAX_STAKE),
     st.integers(1, 7),
 )
-@settings(max_examples=500)
+@settings(max_examples=EXAMPLES)
 def test_adding_another_side_to_a_one_sided_market_loses(
     weights: list[int], stakes: list[int], holder: int, amount: int, other: int
 ) -> None:
