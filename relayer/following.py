@@ -10,7 +10,7 @@ from core.chain import ChainClient, Receipt, RpcError, RpcErrorKind, checksum, v
 from core.chain.reverts import explain
 from core.chain.wire import Data, quantity
 from core.log import get_logger
-from core.outbox.states import MinedOutcome, settled_state
+from core.outbox.states import EXPIRED, OVERTAKEN, MinedOutcome, settled_state
 from relayer import measures
 from relayer.feed import ChainFeed
 from relayer.fees import bump, expected_price, quote
@@ -163,7 +163,7 @@ class Follower:
         outcome, code, reason = MinedOutcome.SUCCEEDED, None, None
         if attempt.is_cancel:
             outcome = MinedOutcome.CANCELLED
-            code, reason = flight.doomed or ("expired", "It was not mined in time; a no-op took its nonce.")
+            code, reason = flight.doomed or (EXPIRED, "It was not mined in time; a no-op took its nonce.")
         elif not receipt.succeeded:
             outcome = MinedOutcome.REVERTED
             code, reason = await self._why(flight, attempt, receipt)
@@ -192,7 +192,7 @@ class Follower:
                 if error.kind is RpcErrorKind.REVERTED:
                     reason = explain(error, self._policy.errors)
                     return reason.name or "reverted", reason.message
-        return "reverted", "It reverted when it was mined; the same call alone would not have."
+        return OVERTAKEN, "It reverted when it was mined; the same call alone would not have."
 
     def _land(self, mined: Mined) -> None:
         flight = mined.flight

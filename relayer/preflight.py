@@ -9,7 +9,7 @@ from typing import Any, assert_never
 from core.chain import ChainClient, RpcError, RpcErrorKind
 from core.chain.contract import CustomError
 from core.chain.reverts import explain
-from core.outbox.states import IntentState, MinedOutcome
+from core.outbox.states import EXPIRED, IntentState, MinedOutcome
 from relayer.fees import FeeMarket, FeePolicy, quote
 from relayer.rows import Candidate, IntentRefusal, Prepared
 
@@ -76,7 +76,7 @@ def refused_unasked(candidate: Candidate, chain_time: int) -> IntentRefusal | No
     if candidate.not_after is not None and chain_time > candidate.not_after:
         late = chain_time - candidate.not_after
         return IntentRefusal(
-            candidate.intent_id, "expired", f"It was not sent in time: its deadline passed {late} s ago."
+            candidate.intent_id, EXPIRED, f"It was not sent in time: its deadline passed {late} s ago."
         )
     if candidate.depends_on_state in (IntentState.FAILED, IntentState.REPLACED) or (
         candidate.depends_on_state is not None and candidate.depends_on_outcome is not MinedOutcome.SUCCEEDED

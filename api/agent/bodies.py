@@ -346,12 +346,23 @@ class AgentTradeReceipt(_Projected):
     recorded_at: str
 
 
+class EscapeKit(_Body):
+    """The call that settles a bound payment, which anybody may send to the contract until `expiresAt`."""
+
+    to: str
+    data: str
+    chain_id: int
+    expires_at: int = Field(description="Unix seconds.")
+
+
 class TradeBody(_Answer):
     """The answer to a paid trade: `extensions["offer-receipt"]` holds the signed receipt; `escapeKit` is the call
     anybody may send, in bound mode."""
 
     replay: bool
     receipt: AgentTradeReceipt
+    extensions: dict[str, Any] | None = None
+    escape_kit: EscapeKit | None = None
 
 
 class TokenDomain(_Body):

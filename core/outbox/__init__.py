@@ -33,17 +33,19 @@ from core.outbox.lanes import (
     LaneStatus,
     report,
 )
-from core.outbox.states import ENDED, TRANSITIONS, IntentState, MinedOutcome, settled_state
+from core.outbox.states import ENDED, EXPIRED, OVERTAKEN, TRANSITIONS, IntentState, MinedOutcome, settled_state
 from core.outbox.waiting import HAS_HASH, HAS_RESULT, IntentWatch
 
 __all__ = [
     "CREDIT",
     "ENDED",
+    "EXPIRED",
     "HAS_HASH",
     "HAS_RESULT",
     "KEEPER",
     "LISTER",
     "OPENER",
+    "OVERTAKEN",
     "PUBLISHER",
     "RELAY",
     "TRANSITIONS",

@@ -42,6 +42,13 @@ class IntentState(StrEnum):
         return self in (IntentState.SIGNED, IntentState.SENT)
 
 
+OVERTAKEN = "overtaken"
+"""A reason: mined and reverted, though the call succeeds on the block before it and on its own: others of that block
+came between."""
+EXPIRED = "expired"
+"""A reason: its deadline passed before it was mined."""
+
+
 class MinedOutcome(StrEnum):
     """What the chain did with the nonce of a mined intent."""
 

@@ -10,7 +10,7 @@ from api.agent.errors import CATALOGUE, RETRIABLE
 from api.agent.trade import refusals as trade_refusals
 from api.http.problem import Problem
 from core.contracts.statuses import RefundReason
-from core.outbox import Intent, IntentState, MinedOutcome
+from core.outbox import EXPIRED, OVERTAKEN, Intent, IntentState, MinedOutcome
 from tests.support.agent_markets import stake
 
 TX = b"\x07" * 32
@@ -38,6 +38,8 @@ USED = [
     trade_refusals.refused(intent("AuthorizationAlreadyUsed")),
     trade_refusals.refused(intent("AuthorizationUsedOrCanceled")),
     trade_refusals.refused(intent("AuthorizationAlreadyBooked")),
+    trade_refusals.refused(intent(OVERTAKEN)),
+    trade_refusals.refused(intent(EXPIRED)),
     trade_refusals.settling(None),
     trade_refusals.unknown("0x", None),
 ]
@@ -65,6 +67,13 @@ def test_as_long_as_it_is_not_known_what_became_of_it_the_answer_can_be_asked_fo
 def test_what_was_used_up_asks_for_no_other_payment(refusal: Problem) -> None:
     assert refusal.code == "payment_invalid"
     assert not any(each in words(refusal) for each in PAY_AGAIN)
+
+
+@pytest.mark.parametrize("refusal", SETTLED[1:], ids=lambda each: each.message[:40])
+def test_a_payment_that_is_over_says_whether_money_moved(refusal: Problem) -> None:
+    by_the_chain = refusal.message == "The token said no."
+    assert refusal.extra["moneyMoved"] is not by_the_chain
+    assert trade_refusals.cancelled(TX).extra["moneyMoved"] is False
 
 
 def test_only_a_cancelled_authorization_asks_for_a_fresh_one() -> None:

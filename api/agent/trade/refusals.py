@@ -13,11 +13,13 @@ from api.agent.facts import Stake
 from api.http.problem import Problem
 from core.contracts.statuses import RefundReason
 from core.money import decimal_text
-from core.outbox import Intent
+from core.outbox import EXPIRED, OVERTAKEN, Intent
 
 _CLOSED = frozenset({"Closed", "AlreadySettled", "NotOpenYet", "UnknownMarket"})
 _PAUSED = frozenset({"StakesArePaused", "MissingRole"})
 _SPENT = frozenset({"AuthorizationAlreadyUsed", "AuthorizationUsedOrCanceled", "AuthorizationAlreadyBooked"})
+# It was not settled, and the same request can be: others of its block came first, or it waited for a block too long.
+_MISSED = frozenset({OVERTAKEN, EXPIRED})
 _YOURS = "Your money is not lost: send the same request again, and pay nothing more for this bet."
 FINALITY_SECONDS = 10
 """How long to wait before asking again after a payment whose block is not final."""
@@ -112,6 +114,7 @@ def elsewhere(tx: bytes) -> Problem:
         "This authorization was used, and what it brought went to another account than the settlement contract.",
         hint="Look at the transaction: whoever holds this wallet's key signed it.",
         txHash="0x" + tx.hex(),
+        moneyMoved=True,
     )
 
 
@@ -132,6 +135,7 @@ def other_amount(value: int, amount: int, tx: bytes) -> Problem:
         "brought goes back to the wallet.",
         hint="Nothing to do: the refund is sent to your wallet. Another bet needs a fresh idemKey.",
         txHash="0x" + tx.hex(),
+        moneyMoved=True,
     )
 
 
@@ -142,6 +146,7 @@ def other_use(why: str, tx: bytes) -> Problem:
         f"This authorization was used already, and it does not pay for this bet: {why}",
         hint="Send the request that it was signed for.",
         txHash="0x" + tx.hex(),
+        moneyMoved=True,
     )
 
 
@@ -152,6 +157,7 @@ def has_paid(stake: Stake | None) -> Problem:
         "payment_invalid",
         "This authorization has already paid for another trade.",
         hint="Nothing to do: GET /positions shows what it was booked as.",
+        moneyMoved=True,
         **named,
     )
 
@@ -163,6 +169,7 @@ def cancelled(tx: bytes) -> Problem:
         "This authorization was cancelled by its signer; it brought nothing and never will.",
         hint="Sign a new authorization with a fresh nonce and send the trade again.",
         txHash="0x" + tx.hex(),
+        moneyMoved=False,
     )
 
 
@@ -173,6 +180,7 @@ def refunded(stake: Stake) -> Problem:
         f"The payment of {decimal_text(stake.amount)} USDC reached the contract when {why}; it is given back whole.",
         hint="Nothing to do: the refund is sent to your wallet. Another bet needs a fresh idemKey.",
         txHash="0x" + stake.tx.hex(),
+        moneyMoved=True,
     )
 
 
@@ -204,7 +212,15 @@ def refused(intent: Intent) -> Problem:
             retry_after=2,
             **extra,
         )
+    if why in _MISSED:
+        return problem(
+            "rate_limited",
+            "The bet was sent and did not get in: others came first, or its time ran out. No money moved.",
+            hint="Send the same request again.",
+            retry_after=1,
+            **extra,
+        )
     if why == "ERC20InsufficientBalance":
         return problem("insufficient_balance", "The wallet's USDC no longer covers the bet.", **extra)
     sentence = (intent.reason or "The chain refused the payment.").rstrip(".")
-    return problem("payment_invalid", f"{sentence}.", **extra)
+    return problem("payment_invalid", f"{sentence}.", moneyMoved=False, **extra)
