@@ -28,6 +28,7 @@ ROOT = Path(__file__).resolve().parents[2]
 ENV = ROOT / ".vpm" / "env"
 VENV = ENV / "venv"
 NODE = ENV / "node"
+CLIENT = ROOT / "api" / "clients" / "python" / "src"  # the demo bets with it
 LOCKS = Path(__file__).resolve().parent / "locks"
 OLDEST_PYTHON = (3, 11)
 NEWEST_PYTHON = (3, 13)
@@ -72,7 +73,7 @@ def environment() -> dict[str, str]:
     if (NODE / "bin").exists():
         path.insert(1, str(NODE / "bin"))
     env["PATH"] = os.pathsep.join([*path, env.get("PATH", os.defpath)])
-    env["PYTHONPATH"] = str(ROOT)
+    env["PYTHONPATH"] = os.pathsep.join([str(ROOT), str(CLIENT)])
     env["SOLCX_BINARY_PATH"] = str(ENV / "solc")
     # ape keeps accounts and caches in a data folder; ours must never meet the user's own.
     env.setdefault("APE_DATA_FOLDER", str(ENV / "ape"))

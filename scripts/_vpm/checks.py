@@ -174,7 +174,13 @@ def _lint() -> int:
 
 
 def _types() -> int:
-    return _call("mypy")
+    """Ours, and each client library by its own settings."""
+    python, typescript = (ROOT / "api" / "clients" / name for name in ("python", "typescript"))
+    return _both(
+        lambda: _call("mypy"),
+        lambda: _call("mypy", "--config-file", python / "pyproject.toml", env={"MYPYPATH": str(python / "src")}),
+        lambda: _call(ROOT / "node_modules" / ".bin" / "tsc", "--noEmit", "-p", typescript),
+    )
 
 
 def _imports() -> int:
@@ -262,7 +268,7 @@ def _requirements() -> int:
 
 STAGES = [
     Stage("lint", "ruff: style, order, likely mistakes", _lint),
-    Stage("types", "mypy --strict on our packages", _types),
+    Stage("types", "mypy --strict on our packages, tsc --strict on the TypeScript client", _types),
     Stage("imports", "one-way imports", _imports),
     Stage("format", "Solidity format", _solidity_format),
     Stage("forge", "every contract test: units, fuzz, invariants", _forge),

@@ -710,6 +710,84 @@ RELAYER_KEYS = (
     ),
 )
 
+PYTHON = "api/clients/python/src/vpm_client"
+TYPESCRIPT = "api/clients/typescript/src"
+LIBRARIES = "tests/integration/test_client_libraries.py"
+LIBRARY_UNITS = "tests/unit/test_client_libraries.py"
+KILLS = "tests/faults/test_client_kills.py::test_a_bet_is_one_stake_however_often_the_api_dies"
+LIARS = f"{LIBRARIES}::test_a_challenge_for_anything_else_is_not_signed"
+RECEIPTS = f"{LIBRARIES}::test_a_receipt_that_is_not_of_this_bet_is_not_believed"
+
+CLIENTS = (
+    Guard(
+        "a bet whose answer was lost is made again under another key, and may be two stakes",
+        f"{PYTHON}/betting.py",
+        "                why = heard.why\n",
+        "                why = heard.why\n"
+        "                another = secrets.token_hex(16)\n"
+        "                self.ticket = msgspec.structs.replace(self.ticket, idem_key=another, payment=None)\n",
+        (f"{KILLS}[python]",),
+    ),
+    Guard(
+        "a bet of the TypeScript library whose answer was lost is made again under another key, and may be two stakes",
+        f"{TYPESCRIPT}/bet.ts",
+        """      if ("lost" in heard) {\n""",
+        """      if ("lost" in heard) {\n"""
+        "        const { payment: _, ...unpaid } = this.ticket;\n"
+        "        this.ticket = { ...unpaid, idemKey: crypto.randomUUID() };\n",
+        (f"{KILLS}[typescript]",),
+    ),
+    Guard(
+        "a client signs a payment to whomever the challenge names",
+        f"{PYTHON}/betting.py",
+        """            "payTo": (offer.pay_to.lower(), self.ticket.contract.lower()),\n""",
+        "",
+        (f"{LIARS}[another payee]",),
+    ),
+    Guard(
+        "a client signs a payment of any amount that the challenge names",
+        f"{PYTHON}/betting.py",
+        """            "maxAmountRequired": (offer.max_amount_required, str(units(self.ticket.size_usd))),\n""",
+        "",
+        (f"{LIARS}[a larger amount]",),
+    ),
+    Guard(
+        "a client believes a receipt that anybody signed",
+        f"{PYTHON}/betting.py",
+        "if signer is None or signer.lower() != self.attester.lower():",
+        "if False:",
+        (f"{RECEIPTS}[another signature]",),
+    ),
+    Guard(
+        "a client believes the service's signed receipt of another trade",
+        f"{PYTHON}/betting.py",
+        "if said != (body.receipt.tx_hash, self.ticket.wallet.lower(), body.receipt.trade_id):",
+        "if False:",
+        (f"{RECEIPTS}[another transaction]",),
+    ),
+    Guard(
+        "a delivery is taken however old it is",
+        f"{PYTHON}/webhooks.py",
+        "if not stamp.isascii() or not stamp.isdecimal() or abs(now - int(stamp)) > self._window:",
+        "if False:",
+        (f"{LIBRARY_UNITS}::test_what_is_too_old_or_from_the_future_is_refused",),
+    ),
+    Guard(
+        "a delivery that somebody recorded is taken again",
+        f"{PYTHON}/webhooks.py",
+        "if (event_id, stamp) in self._seen:",
+        "if False:",
+        (f"{LIBRARY_UNITS}::test_what_the_service_delivers_is_taken_once",),
+    ),
+    Guard(
+        "an event that the stream shows again is handed on again",
+        f"{PYTHON}/events.py",
+        "if event.seq is None or event.seq < self.next_seq:",
+        "if event.seq is None:",
+        (f"{LIBRARY_UNITS}::test_a_cursor_takes_each_event_once_and_sees_a_gap",),
+    ),
+)
+
 GUARDS = (
     *POOL_FEEDS,
     *RELAYER,
@@ -718,6 +796,7 @@ GUARDS = (
     *INDEXER,
     *KEEPER,
     *API,
+    *CLIENTS,
     *CORE,
     *SCRIPTS,
     *CONTRACTS,

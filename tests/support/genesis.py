@@ -72,10 +72,16 @@ def genesis() -> Genesis:
 
 @contextmanager
 def chain(
-    known: Genesis, name: str, log: Path, *, block_seconds: float | None = None, mine_on_demand: bool = False
+    known: Genesis,
+    name: str,
+    log: Path,
+    *,
+    block_seconds: float | None = None,
+    mine_on_demand: bool = False,
+    extra: tuple[str, ...] = (),
 ) -> Iterator[RunningChain]:
     """A chain of one's own, from the genesis; mines each transaction at once unless told otherwise."""
-    process, options = _started(known, name, log, block_seconds, mine_on_demand)
+    process, options = _started(known, name, log, block_seconds, mine_on_demand, extra)
     try:
         yield RunningChain(name, options.url, options.ws_url, process, known.deployment(name))
     finally:
@@ -83,7 +89,7 @@ def chain(
 
 
 def _started(
-    known: Genesis, name: str, log: Path, block_seconds: float | None, mine_on_demand: bool
+    known: Genesis, name: str, log: Path, block_seconds: float | None, mine_on_demand: bool, extra: tuple[str, ...]
 ) -> tuple[RunningProcess, AnvilOptions]:
     options = AnvilOptions(
         chain_id=CHAIN_IDS[name],
@@ -92,7 +98,7 @@ def _started(
         mine_on_demand=mine_on_demand,
         fork_url=FORKS[name],
         accounts=1,
-        extra=("--load-state", str(known.state.chain(name)), "--quiet"),
+        extra=("--load-state", str(known.state.chain(name)), "--quiet", *extra),
     )
     for attempt in range(3):
         chosen = replace(options, port=free_port())

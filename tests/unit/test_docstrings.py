@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from tests.unit.test_names import of_the_product
+from tests.unit.test_names import of_the_client, of_the_product
 
 # What a method's docstring may well begin with: it says what happens, not what something is.
 DEEDS = {
@@ -49,7 +49,7 @@ def faults(path: str, text: str) -> list[str]:
 
 
 def test_every_class_docstring_begins_with_what_the_class_is() -> None:
-    assert [each for path, text in of_the_product() for each in faults(path, text)] == []
+    assert [each for path, text in (*of_the_product(), *of_the_client()) for each in faults(path, text)] == []
 
 
 @pytest.mark.parametrize(

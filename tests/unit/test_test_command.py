@@ -38,7 +38,8 @@ def test_a_path_that_fails_is_red(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_quick_starts_no_chain_and_compiles_nothing(ran: list[list[str]]) -> None:
     assert checks.main(["--quick"]) == 0
     (tests,) = [each for each in ran if "pytest" in each]
-    assert [each[0] for each in ran if each is not tests] == ["ruff", "ruff", "mypy", "lint-imports"]
+    programs = [each[0] for each in ran if each is not tests]
+    assert programs == ["ruff", "ruff", "mypy", "mypy", "tsc", "lint-imports"]
     assert [word for word in tests if word.startswith("tests/")] == ["tests/unit", "tests/guards", "tests/requirements"]
 
 

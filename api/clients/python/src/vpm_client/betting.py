@@ -1,0 +1,461 @@
+"""One bet, exactly once: quote, lock, bound payment, trade, the same again until its outcome is known, final, verified.
+
+What makes it once is what is never changed in between. The idempotency key is chosen before anything is sent, and the
+contract takes a wallet's key once. The payment's nonce is the hash of the bet, and the token takes a nonce once.
+Whatever is lost on the way, the same request is sent again; nothing here ever makes a second key.
+"""
+
+from __future__ import annotations
+
+import base64
+import secrets
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+
+from vpm_client import bound, calls
+from vpm_client.call import PREFIX, Amount, Call, Lost, Reply, decimal, decoded, json_body, to_json, units
+from vpm_client.errors import (
+    ApiError,
+    NotFinal,
+    OutcomeUnknown,
+    Payment,
+    PaymentRefused,
+    ReceiptWrong,
+    Unreachable,
+    Untrusted,
+    VpmError,
+    refusal,
+)
+from vpm_client.models import AgentTradeReceipt, Challenge, PaymentOffer, TradeBody, TradeProofBody
+from vpm_client.steps import Keep, Patience, Pause, Sign, Steps, ask, asked
+
+SIMPLE_MAX_USD = 10
+TRADE_SECONDS = 45.0
+"""Longer than the service waits for the chain, so that it is not asked twice at once."""
+ABOUT_TO_END_SECONDS = 15
+MAX_QUOTES = 5
+FINAL_PAUSE_SECONDS = 1.0
+
+
+class SignedPayment(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A payment as it was signed, for one bet. `header`: what goes into `X-PAYMENT`."""
+
+    header: str
+    valid_before: int
+
+
+class Ticket(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """A bet and all it takes to go on with it, also in another process: `to_json`, `Ticket.from_json`, `place`.
+
+    Whoever holds a ticket with a payment can have that one bet made, and nothing else.
+    """
+
+    market_id: str
+    market_key: str
+    contract: str
+    side: str
+    outcome: int
+    size_usd: Decimal
+    min_shares_out: Decimal
+    idem_key: str
+    wallet: str
+    quote_id: str | None = None
+    builder_code: str | None = None
+    callback_url: str | None = None
+    ref: str | None = None
+    payment: SignedPayment | None = None
+
+    @property
+    def hash(self) -> bytes:
+        """Of the bet; the trade's id."""
+        return bound.bet_hash(
+            contract=self.contract,
+            chain_id=bound.CHAIN_ID,
+            market_key=bytes.fromhex(self.market_key[2:]),
+            outcome=self.outcome,
+            amount=units(self.size_usd),
+            min_shares=units(self.min_shares_out),
+            wallet=self.wallet,
+            idem_key=self.idem_key,
+            builder=self.builder_code,
+            ref=self.ref,
+        )
+
+    @property
+    def trade_id(self) -> str:
+        return "0x" + self.hash.hex()
+
+    def to_json(self) -> bytes:
+        return to_json(self)
+
+    @classmethod
+    def from_json(cls, text: bytes | str) -> Ticket:
+        return msgspec.json.decode(text, type=cls)
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A bet that is on the chain. `attester`: who signed the receipt, None where the service signs none; `replay`:
+    whether an earlier call had settled it; `proof`: only when it was waited for until final."""
+
+    ticket: Ticket
+    receipt: AgentTradeReceipt
+    attester: str | None
+    replay: bool
+    proof: TradeProofBody | None = None
+
+    @property
+    def is_final(self) -> bool:
+        return self.proof is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a client insists on, and how long it tries. None where it takes what the service names."""
+
+    patience_seconds: float
+    final_seconds: float
+    token: str | None = None
+    contract: str | None = None
+    attester: str | None = None
+
+
+# ---------------------------------------------------------------- from a wish to a ticket
+
+
+def prepare(
+    wallet: str,
+    terms: Terms,
+    market: str,
+    side: str,
+    size_usd: Amount,
+    *,
+    idem_key: str | None = None,
+    min_shares: Amount | None = None,
+    builder_code: str | None = None,
+    callback_url: str | None = None,
+    ref: str | None = None,
+) -> Steps[Ticket]:
+    """A quote and, above 10 USD, its lock. Nothing is signed and nothing is paid."""
+    patience = Patience(terms.patience_seconds)
+    size = decimal(size_usd)
+    found = (yield from asked(calls.market(market), patience)).market
+    quote = (yield from asked(calls.quote(found.id, side=side, size_usd=size, wallet=wallet), patience)).quote
+    keys = [each.key for each in found.outcomes or ()]
+    if quote.side not in keys:
+        raise Untrusted(f"The quote is for {quote.side!r}, which market {found.id} does not have.")
+    if "0x" + bound.market_key(found.id).hex() != found.settlement.market_key.lower():
+        raise Untrusted(f"The contract's key of market {found.id} is not the hash of its id.")
+    contract = found.settlement.contract
+    if terms.contract is not None and contract.lower() != terms.contract.lower():
+        raise Untrusted(f"The service settles by {contract}, and you named {terms.contract}.")
+    return Ticket(
+        market_id=found.id,
+        market_key=found.settlement.market_key,
+        contract=contract,
+        side=quote.side,
+        outcome=keys.index(quote.side),
+        size_usd=size,
+        min_shares_out=quote.suggested_min_shares_out if min_shares is None else decimal(min_shares),
+        idem_key=idem_key or f"bet-{secrets.token_hex(16)}",
+        wallet=wallet,
+        quote_id=quote.quote_id if size > SIMPLE_MAX_USD else None,
+        builder_code=builder_code,
+        callback_url=callback_url,
+        ref=ref,
+    )
+
+
+# ---------------------------------------------------------------- from a ticket to a stake
+
+
+def place(ticket: Ticket, terms: Terms, *, final: bool) -> Steps[Placed]:
+    """Goes on with a ticket, whatever became of it before, until its stake is on the chain, or final; or raises why
+    not.
+
+    Sent again as often as anybody likes: it is one bet.
+    """
+    bet = _Bet(ticket, terms)
+    placed = yield from bet.staked()
+    ends = time.monotonic() + terms.final_seconds
+    while final:
+        proof = yield from bet.made_final(placed, ends)
+        if proof is not None:
+            return replace(placed, proof=proof)
+        # A reorganization took its block: the same request puts it back, or tells where it is now.
+        yield Pause(FINAL_PAUSE_SECONDS)
+        placed = yield from bet.staked()
+    return placed
+
+
+class _Bet:
+    """A ticket on its way."""
+
+    def __init__(self, ticket: Ticket, terms: Terms) -> None:
+        self.ticket = ticket
+        self.terms = terms
+        # Whether a call with the payment may have arrived without our hearing of it; also in a process before this one.
+        self.in_the_dark = ticket.payment is not None
+        self.attester = terms.attester
+
+    def staked(self) -> Steps[Placed]:
+        patience, quotes, tx_hash = Patience(self.terms.patience_seconds), 0, None
+        why = "no answer"
+        while True:
+            call = self.trade()
+            heard = yield from ask(call)
+            if isinstance(heard, Reply) and heard.status == 200:
+                return (yield from self.receipt(heard, patience))
+            if isinstance(heard, Reply) and heard.status == 402:
+                if self.ticket.payment is not None:
+                    yield from self.rest(patience, self.why_refused(heard))
+                yield from self.pay(heard)
+                continue
+            least = None
+            if isinstance(heard, Lost):
+                why = heard.why
+                self.in_the_dark = self.in_the_dark or self.ticket.payment is not None
+            else:
+                error = refusal(heard.status, heard.headers, heard.body)
+                if error.code in ("quote_expired", "quote_mismatch") and quotes < MAX_QUOTES:
+                    quotes += 1
+                    yield from self.lock_again(patience)
+                    continue
+                if not error.retriable:
+                    raise self.told(error, self.refused(error))
+                if not error.code:  # not the API's: something before it, which may have passed the request on
+                    self.in_the_dark = self.in_the_dark or self.ticket.payment is not None
+                why, least, tx_hash = str(error), error.retry_after, error.tx_hash or tx_hash
+            yield from self.rest(patience, why, least, tx_hash)
+
+    def rest(self, patience: Patience, why: str, least: float | None = None, tx_hash: str | None = None) -> Steps[None]:
+        pause = patience.next(least)
+        if pause is None:
+            raise self.out_of_time(why, tx_hash)
+        yield Pause(pause)
+
+    def trade(self) -> Call[TradeBody]:
+        ticket = self.ticket
+        body = {
+            "marketId": ticket.market_id,
+            "side": ticket.side,
+            "sizeUsd": ticket.size_usd,
+            "idemKey": ticket.idem_key,
+            "walletAddress": ticket.wallet,
+            "quoteId": ticket.quote_id,
+            "minSharesOut": ticket.min_shares_out or None,
+            "builderCode": ticket.builder_code,
+            "callbackUrl": ticket.callback_url,
+            "ref": ticket.ref,
+        }
+        headers = {"Content-Type": "application/json"}
+        if ticket.payment is not None:
+            headers["X-PAYMENT"] = ticket.payment.header
+        return Call("POST", f"{PREFIX}/trade", TradeBody, body=json_body(body), headers=headers, seconds=TRADE_SECONDS)
+
+    # ------------------------------------------------------------ paying
+
+    def why_refused(self, reply: Reply) -> str:
+        """Why a payment was answered by another challenge, if that is because its time has passed; else it is
+        refused."""
+        why = self.challenge(reply).error or "The payment was not taken."
+        payment = self.ticket.payment
+        if payment is not None and time.time() < payment.valid_before - ABOUT_TO_END_SECONDS:
+            raise self.told(PaymentRefused(why), self.at_worst())
+        return why
+
+    def challenge(self, reply: Reply) -> Challenge:
+        try:
+            return decoded(Challenge, reply.body)
+        except VpmError as wrong:
+            raise self.told(wrong, self.at_worst()) from None
+
+    def pay(self, reply: Reply) -> Steps[None]:
+        """Signs what the challenge asks for, if that is this bet. A payment whose time has passed is signed anew with
+        its own nonce: the token takes that once, so it stays one payment."""
+        try:
+            offer = self.checked(self.challenge(reply))
+        except Untrusted as wrong:
+            raise self.told(wrong, self.at_worst()) from None
+        until = int(time.time()) + offer.max_timeout_seconds
+        value, nonce = int(offer.max_amount_required), bound.bound_nonce(self.ticket.hash)
+        typed = bound.authorization(
+            token=offer.asset,
+            name=offer.extra.name,
+            version=offer.extra.version,
+            chain_id=bound.CHAIN_ID,
+            payer=self.ticket.wallet,
+            to=offer.pay_to,
+            value=value,
+            until=until,
+            nonce=nonce,
+        )
+        signature: bytes = yield Sign(typed)
+        signed = {
+            "from": self.ticket.wallet,
+            "to": offer.pay_to,
+            "value": str(value),
+            "validAfter": "0",
+            "validBefore": str(until),
+            "nonce": "0x" + nonce.hex(),
+        }
+        payload = {"signature": "0x" + signature.hex(), "authorization": signed}
+        envelope = {"x402Version": 1, "scheme": "exact", "network": "base", "payload": payload}
+        header = base64.b64encode(msgspec.json.encode(envelope)).decode()
+        self.ticket = msgspec.structs.replace(self.ticket, payment=SignedPayment(header=header, valid_before=until))
+        yield Keep(self.ticket)
+
+    def checked(self, challenge: Challenge) -> PaymentOffer:
+        """The offer, if it asks for this bet's amount and for this bet alone."""
+        if not challenge.accepts:
+            raise Untrusted("The challenge offers no way to pay.")
+        offer = challenge.accepts[0]
+        wanted = {
+            "scheme": (offer.scheme, "exact"),
+            "network": (offer.network, "base"),
+            "maxAmountRequired": (offer.max_amount_required, str(units(self.ticket.size_usd))),
+            "payTo": (offer.pay_to.lower(), self.ticket.contract.lower()),
+            "asset": (offer.asset.lower(), (self.terms.token or offer.asset).lower()),
+            "extra.receivePrimaryType": (offer.extra.receive_primary_type, bound.RECEIVE),
+            "extra.receiveNonce": (
+                offer.extra.receive_nonce.lower(),
+                "0x" + bound.bound_nonce(self.ticket.hash).hex(),
+            ),
+        }
+        for name, (given, ours) in wanted.items():
+            if given != ours:
+                raise Untrusted(f"The challenge's {name} is {given}; for this bet it is {ours}. Nothing was signed.")
+        return offer
+
+    def lock_again(self, patience: Patience) -> Steps[None]:
+        """Another lock for the same bet: its limits, its hash and with it the payment stay as they are."""
+        ticket = self.ticket
+        again = calls.quote(ticket.market_id, side=ticket.side, size_usd=ticket.size_usd, wallet=ticket.wallet)
+        try:
+            quote = (yield from asked(again, patience)).quote
+        except ApiError as error:
+            raise self.told(error, self.refused(error)) from None
+        except Unreachable as error:
+            raise self.out_of_time(str(error), None) from None
+        self.ticket = msgspec.structs.replace(ticket, quote_id=quote.quote_id)
+        yield Keep(self.ticket)
+
+    # ------------------------------------------------------------ what came of it
+
+    def receipt(self, reply: Reply, patience: Patience) -> Steps[Placed]:
+        """The receipt, if it is this bet's and the service's key signed it."""
+        body = decoded(TradeBody, reply.body)
+        try:
+            self.check(body.receipt, replay=body.replay)
+            if self.attester is None:
+                self.attester = (yield from asked(calls.health(), patience)).health.attester
+            self.check_signature(body)
+        except VpmError as error:
+            raise self.told(error, Payment.MADE) from None
+        return Placed(self.ticket, body.receipt, self.attester, body.replay)
+
+    def check(self, receipt: AgentTradeReceipt, *, replay: bool) -> None:
+        ticket = self.ticket
+        wanted = {
+            "simulated": (receipt.simulated, False),
+            "marketId": (receipt.market_id, ticket.market_id),
+            "side": (receipt.side, ticket.side),
+            "sizeUsd": (receipt.size_usd, ticket.size_usd),
+            "intentHash": (receipt.intent_hash, receipt.trade_id),
+        }
+        is_ours = receipt.trade_id == ticket.trade_id
+        if not is_ours and not replay:  # a replay may be of the same key with other limits: it is this key's one bet
+            raise ReceiptWrong(f"The receipt is of trade {receipt.trade_id}, and the bet is {ticket.trade_id}.")
+        if is_ours and receipt.position.shares < ticket.min_shares_out:
+            raise ReceiptWrong(
+                f"It has {receipt.position.shares} shares, and at least {ticket.min_shares_out} were due."
+            )
+        for name, (given, ours) in wanted.items():
+            if given != ours:
+                raise ReceiptWrong(f"The receipt's {name} is {given}, and the bet's {ours}.")
+
+    def check_signature(self, body: TradeBody) -> None:
+        if self.attester is None:
+            return
+        info: Mapping[str, Any] = ((body.extensions or {}).get("offer-receipt") or {}).get("info") or {}
+        statement = info.get("receipt") or {}
+        payload, signature = statement.get("payload"), str(statement.get("signature", ""))
+        if not isinstance(payload, dict):
+            raise ReceiptWrong("The receipt is not signed.")
+        try:
+            digest = bound.signed_receipt(payload).digest
+            signer = bound.signer_of(digest, bytes.fromhex(signature.removeprefix("0x")))
+        except Exception as error:  # whatever a hostile document makes the encoder raise
+            raise ReceiptWrong(f"The receipt's signature cannot be read: {error}") from None
+        said = (
+            str(payload.get("transaction")),
+            str(payload.get("payer")).lower(),
+            str(payload.get("resourceUrl")).rpartition("#")[2],
+        )
+        if said != (body.receipt.tx_hash, self.ticket.wallet.lower(), body.receipt.trade_id):
+            raise ReceiptWrong("The signed receipt is of another trade.")
+        if signer is None or signer.lower() != self.attester.lower():
+            raise ReceiptWrong(f"The receipt is signed by {signer}, and not by {self.attester}.")
+
+    def made_final(self, placed: Placed, ends: float) -> Steps[TradeProofBody | None]:
+        """The proof once its block is final; None when the stake is not where the receipt says any more."""
+        why = "there was no time to ask"
+        while (left := ends - time.monotonic()) > 0:
+            try:
+                proof = yield from asked(calls.proof(placed.receipt.trade_id), Patience(left))
+            except (ApiError, Unreachable) as error:
+                if isinstance(error, ApiError) and error.status == 404:
+                    return None
+                raise self.not_final(placed, str(error)) from None
+            if proof.settlement.tx_hash != placed.receipt.tx_hash:
+                return None
+            if proof.settlement.status == "final":
+                self.check_proof(proof)
+                return proof
+            why = f"its block is {proof.settlement.status}"
+            yield Pause(FINAL_PAUSE_SECONDS)
+        raise self.not_final(placed, why)
+
+    def check_proof(self, proof: TradeProofBody) -> None:
+        ticket = self.ticket
+        given = (proof.market.id, proof.position.side, proof.position.size_usd, proof.position.wallet_address.lower())
+        if given != (ticket.market_id, ticket.side, ticket.size_usd, ticket.wallet.lower()):
+            raise self.told(ReceiptWrong("The proof is of another bet."), Payment.MADE)
+
+    def not_final(self, placed: Placed, why: str) -> VpmError:
+        error = NotFinal(f"The stake is on the chain and not final: {why}.")
+        error.placed = placed
+        return self.told(error, Payment.MADE)
+
+    # ------------------------------------------------------------ what is known of the payment
+
+    def at_worst(self) -> Payment:
+        """What a refusal for good says of the payment. A call before it, of which nothing was heard, may still be at
+        work until the payment's time has passed."""
+        payment = self.ticket.payment
+        if payment is None:
+            return Payment.NONE
+        return Payment.UNKNOWN if self.in_the_dark and time.time() < payment.valid_before else Payment.REFUSED
+
+    def refused(self, error: ApiError) -> Payment:
+        """What a refusal says itself: `payment_invalid` is about a payment that is over, one way or the other."""
+        if error.money_moved is not None:
+            return Payment.MADE if error.money_moved else Payment.REFUSED
+        return self.at_worst()
+
+    def told(self, error: VpmError, payment: Payment) -> VpmError:
+        error.payment, error.ticket = payment, self.ticket
+        error.signed_until = None if self.ticket.payment is None else self.ticket.payment.valid_before
+        return error
+
+    def out_of_time(self, why: str, tx_hash: str | None) -> VpmError:
+        if self.ticket.payment is None:
+            return self.told(Unreachable(f"The bet could not be offered: {why}"), Payment.NONE)
+        error = OutcomeUnknown(f"The bet was paid for and its outcome is not known: {why}")
+        error.tx_hash = tx_hash
+        return self.told(error, Payment.UNKNOWN)

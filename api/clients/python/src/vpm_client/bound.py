@@ -1,0 +1,150 @@
+"""What a payment is bound to, worked out here and not taken from the API: the hash of the bet, and what is signed for
+it.
+
+In the receive form of EIP-3009 only the settlement contract can take a payment, and the nonce is the hash of one bet.
+The token takes a nonce of a wallet once. So the same bet can be paid for once, however often it is signed or sent.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from eth_abi.abi import encode
+from eth_account import Account
+from eth_account.messages import encode_defunct, encode_typed_data
+from eth_keys.datatypes import Signature
+from eth_keys.exceptions import BadSignature
+from eth_utils.address import to_checksum_address
+from eth_utils.crypto import keccak
+from eth_utils.exceptions import ValidationError
+
+CHAIN_ID: Final = 8453
+RECEIVE: Final = "ReceiveWithAuthorization"
+NONCE_MARK: Final = keccak(text="service-settlement-bound-payment")[:8]
+ZERO_ADDRESS: Final = "0x" + "00" * 20
+
+_BET = keccak(
+    text="Bet(bytes32 marketId,uint8 outcome,uint256 amount,uint256 minShares,address wallet,bytes32 idemHash,"
+    "address builder,bytes32 ref)"
+)
+_DOMAIN = keccak(text="EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)")
+
+
+@dataclass(frozen=True, slots=True)
+class TypedData:
+    """An EIP-712 message."""
+
+    domain: dict[str, Any]
+    types: dict[str, list[dict[str, str]]]
+    primary: str
+    message: dict[str, Any]
+
+    @property
+    def digest(self) -> bytes:
+        """The 32 bytes that a signature is over."""
+        made = encode_typed_data(domain_data=self.domain, message_types=self.types, message_data=self.message)
+        return keccak(b"\x19" + made.version + made.header + made.body)
+
+
+def text_digest(text: str) -> bytes:
+    """What a signature of a text by `personal_sign` is over (EIP-191)."""
+    made = encode_defunct(text=text)
+    return keccak(b"\x19" + made.version + made.header + made.body)
+
+
+def signer_of(digest: bytes, signature: bytes) -> str | None:
+    """Who signed, or None when it is no signature."""
+    if len(signature) != 65 or signature[64] not in (27, 28):
+        return None
+    try:
+        made = Signature(signature[:64] + bytes([signature[64] - 27]))
+        return to_checksum_address(made.recover_public_key_from_msg_hash(digest).to_canonical_address())
+    except (BadSignature, ValidationError):
+        return None
+
+
+def text_signer(text: bytes, signature: str) -> str | None:
+    """Who signed a text by EIP-191, or None."""
+    try:
+        return str(Account.recover_message(encode_defunct(text), signature=signature))
+    except (ValueError, BadSignature, ValidationError):
+        return None
+
+
+def market_key(market_id: str) -> bytes:
+    return keccak(text=market_id)
+
+
+def bet_hash(
+    *,
+    contract: str,
+    chain_id: int,
+    market_key: bytes,
+    outcome: int,
+    amount: int,
+    min_shares: int,
+    wallet: str,
+    idem_key: str,
+    builder: str | None,
+    ref: str | None,
+) -> bytes:
+    """The trade's id, as the settlement contract hashes it. Amounts in millionths."""
+    separator = keccak(
+        encode(
+            ["bytes32", "bytes32", "bytes32", "uint256", "address"],
+            [_DOMAIN, keccak(text="Service Settlement"), keccak(text="2"), chain_id, contract],
+        )
+    )
+    struct = keccak(
+        encode(
+            ["bytes32", "bytes32", "uint8", "uint256", "uint256", "address", "bytes32", "address", "bytes32"],
+            [
+                _BET,
+                market_key,
+                outcome,
+                amount,
+                min_shares,
+                wallet,
+                keccak(text=idem_key),
+                builder or ZERO_ADDRESS,
+                (ref or "").encode().ljust(32, b"\0"),
+            ],
+        )
+    )
+    return keccak(b"\x19\x01" + separator + struct)
+
+
+def bound_nonce(hashed: bytes) -> bytes:
+    return NONCE_MARK + hashed[len(NONCE_MARK) :]
+
+
+def authorization(
+    *, token: str, name: str, version: str, chain_id: int, payer: str, to: str, value: int, until: int, nonce: bytes
+) -> TypedData:
+    """What a payer signs."""
+    kinds = {"from": "address", "to": "address", "value": "uint256", "validAfter": "uint256", "validBefore": "uint256"}
+    return TypedData(
+        {"name": name, "version": version, "chainId": chain_id, "verifyingContract": token},
+        {RECEIVE: [{"name": each, "type": kind} for each, kind in {**kinds, "nonce": "bytes32"}.items()]},
+        RECEIVE,
+        {"from": payer, "to": to, "value": value, "validAfter": 0, "validBefore": until, "nonce": nonce},
+    )
+
+
+def signed_receipt(payload: dict[str, Any]) -> TypedData:
+    """What the service's key signs of a settled trade: the x402 offer-and-receipt extension."""
+    kinds = {
+        "version": "uint256",
+        "network": "string",
+        "resourceUrl": "string",
+        "payer": "string",
+        "issuedAt": "uint256",
+        "transaction": "string",
+    }
+    return TypedData(
+        {"name": "x402 receipt", "version": "1", "chainId": 1},  # the chain's id is 1 whatever chain is paid on
+        {"Receipt": [{"name": each, "type": kind} for each, kind in kinds.items()]},
+        "Receipt",
+        payload,
+    )

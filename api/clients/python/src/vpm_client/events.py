@@ -1,0 +1,60 @@
+"""A wallet's events without gaps and without doubles, through every break of the stream."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import msgspec
+
+from vpm_client.call import PREFIX
+from vpm_client.models import AgentEvent
+
+SILENCE_SECONDS = 40.0
+"""The service says something every 15 s; a stream that says nothing for so long is dead."""
+PAUSE_SECONDS = 0.5
+LONGEST_PAUSE_SECONDS = 10.0
+
+
+@dataclass(slots=True)
+class Cursor:
+    """Where a reader is in a wallet's events: `next_seq` is the first it has not had. Keep that, and go on from
+    there."""
+
+    next_seq: int = 0
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {"Last-Event-ID": str(self.next_seq - 1)} if self.next_seq else {}
+
+    def take(self, event: AgentEvent) -> bool:
+        """Whether this event is new; it counts as had then."""
+        if event.seq is None or event.seq < self.next_seq:
+            return False
+        self.next_seq = event.seq + 1
+        return True
+
+    def misses(self, event: AgentEvent) -> bool:
+        """Whether events lie between what was had and this one."""
+        return event.seq is not None and event.seq > self.next_seq
+
+
+def stream_path(wallet: str, trade_id: str | None) -> tuple[str, dict[str, str]]:
+    query = {"wallet": wallet} if trade_id is None else {"wallet": wallet, "tradeId": trade_id}
+    return f"{PREFIX}/events", query
+
+
+@dataclass(slots=True)
+class Frames:
+    """A stream's lines put together to events, as the HTML standard has it. What a break cut off is dropped."""
+
+    _data: list[str] = field(default_factory=list)
+
+    def line(self, line: str) -> AgentEvent | None:
+        """The event that this line ends, if it does."""
+        if line:
+            name, _, value = line.partition(":")
+            if name == "data":
+                self._data.append(value.removeprefix(" "))
+            return None
+        text, self._data = "\n".join(self._data), []
+        return msgspec.json.decode(text, type=AgentEvent) if text else None

@@ -1,0 +1,217 @@
+"""Every plain question to the API, as a method.
+
+Made by `python -m tests.support.client_models`; not to be edited.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from vpm_client import calls, models
+from vpm_client.call import Amount, Call
+
+T = TypeVar("T")
+
+
+class Operations:
+    """The reads and the smaller writes. A `wallet` left out is the client's own."""
+
+    def _call(self, call: Call[T]) -> T:
+        raise NotImplementedError
+
+    def _own(self, wallet: str | None) -> str | None:
+        raise NotImplementedError
+
+    def markets(
+        self,
+        *,
+        status: str | None = None,
+        type: str | None = None,
+        token: str | None = None,
+        ids: str | None = None,
+        limit: int | None = None,
+        cursor: str | None = None,
+    ) -> models.Markets:
+        """List tradeable markets."""
+        return self._call(calls.markets(status=status, type=type, token=token, ids=ids, limit=limit, cursor=cursor))
+
+    def market(self, id: str) -> models.OneMarket:
+        """One market."""
+        return self._call(calls.market(id))
+
+    def research(self, id: str) -> models.ResearchBody:
+        """Research bundle."""
+        return self._call(calls.research(id))
+
+    def discover(
+        self, *, q: str | None = None, post: str | None = None, limit: int | None = None
+    ) -> models.DiscoverBody:
+        """Find markets by free text or by a social post."""
+        return self._call(calls.discover(q=q, post=post, limit=limit))
+
+    def sentiment(self, token: str) -> models.SentimentBody:
+        """What the crowd thinks of a token."""
+        return self._call(calls.sentiment(token))
+
+    def quote(
+        self, market_id: str, *, side: str | None = None, size_usd: Amount | None = None, wallet: str | None = None
+    ) -> models.QuoteBody:
+        """Price a bet."""
+        return self._call(calls.quote(market_id, side=side, size_usd=size_usd, wallet=self._own(wallet)))
+
+    def positions(
+        self, *, wallet: str | None = None, limit: int | None = None, cursor: str | None = None
+    ) -> models.PositionsBody:
+        """A wallet's positions, newest first."""
+        return self._call(calls.positions(wallet=self._own(wallet), limit=limit, cursor=cursor))
+
+    def result(self, market_id: str) -> models.ResultBody:
+        """How a market resolved."""
+        return self._call(calls.result(market_id))
+
+    def proof(self, trade_id: str) -> models.TradeProofBody:
+        """Settlement proof of a trade."""
+        return self._call(calls.proof(trade_id))
+
+    def readiness(self, address: str) -> models.ReadinessBody:
+        """Can this wallet bet?"""
+        return self._call(calls.readiness(address))
+
+    def stats(self) -> models.StatsBody:
+        """Platform statistics."""
+        return self._call(calls.stats())
+
+    def health(self) -> models.HealthBody:
+        """Liveness and trading status."""
+        return self._call(calls.health())
+
+    def getting_started(self) -> models.GettingStarted:
+        """Onboarding in six steps."""
+        return self._call(calls.getting_started())
+
+    def replay(
+        self, *, wallet: str | None = None, from_seq: int | None = None, limit: int | None = None
+    ) -> models.ReplayBody:
+        """A wallet's events in order."""
+        return self._call(calls.replay(wallet=self._own(wallet), from_seq=from_seq, limit=limit))
+
+    def resolved(
+        self, *, wallet: str | None = None, since: str | None = None, limit: int | None = None
+    ) -> models.ResolvedBody:
+        """How a wallet's markets ended."""
+        return self._call(calls.resolved(wallet=self._own(wallet), since=since, limit=limit))
+
+    def webhook(self, id: str) -> models.WebhookBody:
+        """How a webhook stands."""
+        return self._call(calls.webhook(id))
+
+    def delete_webhook(self, id: str) -> models.DeletedBody:
+        """Remove a webhook."""
+        return self._call(calls.delete_webhook(id))
+
+    def test_webhook(self, id: str) -> models.TestBody:
+        """Send a test event."""
+        return self._call(calls.test_webhook(id))
+
+
+class AsyncOperations:
+    """The reads and the smaller writes. A `wallet` left out is the client's own."""
+
+    async def _call(self, call: Call[T]) -> T:
+        raise NotImplementedError
+
+    def _own(self, wallet: str | None) -> str | None:
+        raise NotImplementedError
+
+    async def markets(
+        self,
+        *,
+        status: str | None = None,
+        type: str | None = None,
+        token: str | None = None,
+        ids: str | None = None,
+        limit: int | None = None,
+        cursor: str | None = None,
+    ) -> models.Markets:
+        """List tradeable markets."""
+        return await self._call(
+            calls.markets(status=status, type=type, token=token, ids=ids, limit=limit, cursor=cursor)
+        )
+
+    async def market(self, id: str) -> models.OneMarket:
+        """One market."""
+        return await self._call(calls.market(id))
+
+    async def research(self, id: str) -> models.ResearchBody:
+        """Research bundle."""
+        return await self._call(calls.research(id))
+
+    async def discover(
+        self, *, q: str | None = None, post: str | None = None, limit: int | None = None
+    ) -> models.DiscoverBody:
+        """Find markets by free text or by a social post."""
+        return await self._call(calls.discover(q=q, post=post, limit=limit))
+
+    async def sentiment(self, token: str) -> models.SentimentBody:
+        """What the crowd thinks of a token."""
+        return await self._call(calls.sentiment(token))
+
+    async def quote(
+        self, market_id: str, *, side: str | None = None, size_usd: Amount | None = None, wallet: str | None = None
+    ) -> models.QuoteBody:
+        """Price a bet."""
+        return await self._call(calls.quote(market_id, side=side, size_usd=size_usd, wallet=self._own(wallet)))
+
+    async def positions(
+        self, *, wallet: str | None = None, limit: int | None = None, cursor: str | None = None
+    ) -> models.PositionsBody:
+        """A wallet's positions, newest first."""
+        return await self._call(calls.positions(wallet=self._own(wallet), limit=limit, cursor=cursor))
+
+    async def result(self, market_id: str) -> models.ResultBody:
+        """How a market resolved."""
+        return await self._call(calls.result(market_id))
+
+    async def proof(self, trade_id: str) -> models.TradeProofBody:
+        """Settlement proof of a trade."""
+        return await self._call(calls.proof(trade_id))
+
+    async def readiness(self, address: str) -> models.ReadinessBody:
+        """Can this wallet bet?"""
+        return await self._call(calls.readiness(address))
+
+    async def stats(self) -> models.StatsBody:
+        """Platform statistics."""
+        return await self._call(calls.stats())
+
+    async def health(self) -> models.HealthBody:
+        """Liveness and trading status."""
+        return await self._call(calls.health())
+
+    async def getting_started(self) -> models.GettingStarted:
+        """Onboarding in six steps."""
+        return await self._call(calls.getting_started())
+
+    async def replay(
+        self, *, wallet: str | None = None, from_seq: int | None = None, limit: int | None = None
+    ) -> models.ReplayBody:
+        """A wallet's events in order."""
+        return await self._call(calls.replay(wallet=self._own(wallet), from_seq=from_seq, limit=limit))
+
+    async def resolved(
+        self, *, wallet: str | None = None, since: str | None = None, limit: int | None = None
+    ) -> models.ResolvedBody:
+        """How a wallet's markets ended."""
+        return await self._call(calls.resolved(wallet=self._own(wallet), since=since, limit=limit))
+
+    async def webhook(self, id: str) -> models.WebhookBody:
+        """How a webhook stands."""
+        return await self._call(calls.webhook(id))
+
+    async def delete_webhook(self, id: str) -> models.DeletedBody:
+        """Remove a webhook."""
+        return await self._call(calls.delete_webhook(id))
+
+    async def test_webhook(self, id: str) -> models.TestBody:
+        """Send a test event."""
+        return await self._call(calls.test_webhook(id))

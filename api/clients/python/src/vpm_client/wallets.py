@@ -1,0 +1,132 @@
+"""Who signs: an eth-account account, a key service, or anything else that signs typed data or a digest."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+from eth_account.messages import encode_defunct
+from eth_utils.address import to_checksum_address
+
+from vpm_client.bound import TypedData, signer_of, text_digest
+
+HALF_ORDER = 0x7FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF5D576E7357A4501DDFE92F46681B20A0
+ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
+
+
+@runtime_checkable
+class DigestSigner(Protocol):
+    """A key that signs 32 bytes: r, s, v in 65 bytes. Of a key service, see `DerSigner`. It may be asynchronous for an
+    AsyncClient."""
+
+    @property
+    def address(self) -> str: ...
+
+    def sign_digest(self, digest: bytes) -> bytes | Awaitable[bytes]: ...
+
+
+@runtime_checkable
+class TypedDataSigner(Protocol):
+    """An account as eth-account has it; it may be asynchronous for an AsyncClient."""
+
+    @property
+    def address(self) -> Any: ...
+
+    def sign_typed_data(self, domain_data: Any, message_types: Any, message_data: Any) -> Any: ...
+
+    def sign_message(self, signable_message: Any) -> Any: ...
+
+
+Signer = DigestSigner | TypedDataSigner
+
+
+@dataclass(frozen=True, slots=True)
+class DerSigner:
+    """A key in a key service, which signs a digest and answers in DER without saying which of two keys it was:
+    `DerSigner(address, lambda digest: kms.sign(KeyId=..., Message=digest, MessageType="DIGEST",
+    SigningAlgorithm="ECDSA_SHA_256")["Signature"])`."""
+
+    address: str
+    sign: Callable[[bytes], bytes | Awaitable[bytes]]
+
+    def sign_digest(self, digest: bytes) -> bytes | Awaitable[bytes]:
+        made = self.sign(digest)
+        if isinstance(made, bytes):
+            return _of_der(made, digest, self.address)
+        return self._later(made, digest)
+
+    async def _later(self, made: Awaitable[bytes], digest: bytes) -> bytes:
+        return _of_der(await made, digest, self.address)
+
+
+@dataclass(frozen=True, slots=True)
+class ContractWallet:
+    """A wallet that is a contract (ERC-1271), and a signer whose signature it accepts."""
+
+    address: str
+    signer: Signer
+
+
+Wallet = Signer | ContractWallet
+
+
+def address_of(wallet: Wallet) -> str:
+    return to_checksum_address(str(wallet.address))
+
+
+def ask_typed_data(wallet: Wallet, typed: TypedData) -> Any:
+    """What the wallet's signer makes of it, perhaps later; `checked` makes a signature of that."""
+    signer = wallet.signer if isinstance(wallet, ContractWallet) else wallet
+    if isinstance(signer, DigestSigner):
+        return signer.sign_digest(typed.digest)
+    return signer.sign_typed_data(typed.domain, typed.types, typed.message)
+
+
+def ask_text(wallet: Wallet, text: str) -> Any:
+    """The same by `personal_sign` (EIP-191)."""
+    signer = wallet.signer if isinstance(wallet, ContractWallet) else wallet
+    if isinstance(signer, DigestSigner):
+        return signer.sign_digest(text_digest(text))
+    return signer.sign_message(encode_defunct(text=text))
+
+
+def at_once(made: Any) -> Any:
+    """TypeError for a signature that comes later: the caller cannot wait for it."""
+    if inspect.isawaitable(made):
+        if inspect.iscoroutine(made):
+            made.close()
+        raise TypeError("This wallet signs asynchronously: use AsyncClient.")
+    return made
+
+
+def checked(wallet: Wallet, digest: bytes, made: Any) -> bytes:
+    """The bytes of a signature; ValueError when it is not the wallet's."""
+    given = getattr(made, "signature", made)
+    signature = bytes.fromhex(given.removeprefix("0x")) if isinstance(given, str) else bytes(given)
+    if len(signature) == 65 and signature[64] in (0, 1):  # some signers count v from 0; the token does not
+        signature = signature[:64] + bytes([signature[64] + 27])
+    if not isinstance(wallet, ContractWallet) and signer_of(digest, signature) != address_of(wallet):
+        raise ValueError(f"The signature is not by {address_of(wallet)}.")
+    return signature
+
+
+def _of_der(der: bytes, digest: bytes, address: str) -> bytes:
+    """r, s, v out of SEQUENCE {INTEGER r, INTEGER s}; the lower s, as the token takes no other."""
+    r, rest = _integer(der[2:])
+    s, _ = _integer(rest)
+    if s > HALF_ORDER:
+        s = ORDER - s
+    both = r.to_bytes(32) + s.to_bytes(32)
+    for v in (27, 28):
+        signature = both + bytes([v])
+        if signer_of(digest, signature) == to_checksum_address(address):
+            return signature
+    raise ValueError(f"The signature is not by {address}.")
+
+
+def _integer(der: bytes) -> tuple[int, bytes]:
+    if len(der) < 2 or der[0] != 2:
+        raise ValueError("The signature is not in DER.")
+    return int.from_bytes(der[2 : 2 + der[1]]), der[2 + der[1] :]

@@ -1,0 +1,80 @@
+"""The receiver's side of webhooks and callbacks: whether a delivery is the service's, and new."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import time
+from collections.abc import Callable, Mapping
+
+from vpm_client.bound import text_signer
+from vpm_client.call import decoded
+from vpm_client.errors import WebhookRefused
+from vpm_client.models import AgentEvent
+
+WINDOW_SECONDS = 300
+
+
+class WebhookVerifier:
+    """A judge of deliveries: which are the service's, and new. `secret`: of a registered webhook; or `attester`: the
+    address that signs the callbacks of single trades (`health().health.attester`).
+
+    A delivery is refused when its signature is wrong, its time is more than `window_seconds` away, or this very
+    delivery was seen before. An event may be delivered again, with another time: skip the `event_id`s that you have
+    handled.
+    """
+
+    def __init__(
+        self,
+        secret: str | None = None,
+        *,
+        attester: str | None = None,
+        window_seconds: int = WINDOW_SECONDS,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        if (secret is None) == (attester is None):
+            raise ValueError("Name the secret of a webhook, or the attester of callbacks.")
+        self._secret = secret
+        self._attester = attester
+        self._window = window_seconds
+        self._clock = clock
+        self._seen: dict[tuple[str, str], float] = {}
+
+    def verify(self, headers: Mapping[str, str], body: bytes) -> AgentEvent:
+        """The event; WebhookRefused says what is wrong. `body`: its bytes as they came."""
+        given = {name.lower(): value for name, value in headers.items()}
+        try:
+            event_id, stamp, signature = (given[f"service-{name}"] for name in ("event-id", "timestamp", "signature"))
+        except KeyError as missing:
+            raise WebhookRefused(f"The header {missing} is missing.") from None
+        now = self._clock()
+        if not stamp.isascii() or not stamp.isdecimal() or abs(now - int(stamp)) > self._window:
+            raise WebhookRefused(f"It was sent at {stamp[:20]}, more than {self._window} s away from now.")
+        if not self._signed(f"{event_id}.{stamp}.".encode() + body, signature):
+            raise WebhookRefused("The signature is not the service's.")
+        self._seen = {each: until for each, until in self._seen.items() if until > now}
+        if (event_id, stamp) in self._seen:
+            raise WebhookRefused("This delivery was seen before.")
+        self._seen[event_id, stamp] = int(stamp) + self._window + 1
+        event = decoded(AgentEvent, body)
+        if event.event_id != event_id:
+            raise WebhookRefused("The header names another event than the body.")
+        return event
+
+    def _signed(self, text: bytes, signature: str) -> bool:
+        if self._secret is not None:
+            made = "v1=" + hmac.new(self._secret.encode(), text, hashlib.sha256).hexdigest()
+            return hmac.compare_digest(made.encode(), signature.encode())
+        kind, _, value = signature.partition("=")
+        signer = text_signer(text, value) if kind == "eip191" else None
+        return signer is not None and signer.lower() == str(self._attester).lower()
+
+
+def handshake(event: AgentEvent) -> dict[str, str] | None:
+    """What to answer to `webhook.verify`, as JSON, so that the webhook becomes active; None for any other event."""
+    return {"challenge": str(event.payload["challenge"])} if event.type == "webhook.verify" else None
+
+
+def registration_message(service: str, wallet: str, url: str, issued: str) -> str:
+    """What the wallet signs to register a webhook. `service`: the API's public origin; `issued`: an ISO-8601 time."""
+    return f"Service webhook registration\nService: {service}\nWallet: {wallet.lower()}\nURL: {url}\nIssued: {issued}"

@@ -1,0 +1,486 @@
+// One bet, exactly once: quote, lock, bound payment, trade, the same again until its outcome is known, final, verified.
+//
+// What makes it once is what is never changed in between. The idempotency key is chosen before anything is sent, and the
+// contract takes a wallet's key once. The payment's nonce is the hash of the bet, and the token takes a nonce once.
+// Whatever is lost on the way, the same request is sent again; nothing here ever makes a second key.
+
+import { type Address, type Hex, getAddress, hashTypedData } from "viem";
+
+import { RECEIVE, authorization, betHash, boundNonce, marketKey, signedReceipt, units } from "./bound.js";
+import {
+  ApiError,
+  NotFinal,
+  OutcomeUnknown,
+  PaymentRefused,
+  type PaymentState,
+  ReceiptWrong,
+  Unreachable,
+  Untrusted,
+  VpmError,
+} from "./errors.js";
+import { type Http, Patience, type Reply, decoded, refusal, sleep } from "./http.js";
+import type {
+  AgentTradeReceipt,
+  Challenge,
+  HealthBody,
+  OneMarket,
+  PaymentOffer,
+  TradeProofBody,
+  QuoteBody,
+  TradeBody,
+} from "./models.js";
+import { type Wallet, addressOf, signTypedData, signerOf } from "./wallet.js";
+
+const SIMPLE_MAX_USD = 10;
+/** Longer than the service waits for the chain, so that it is not asked twice at once. */
+const TRADE_SECONDS = 45;
+const ABOUT_TO_END_SECONDS = 15;
+const MAX_QUOTES = 5;
+const FINAL_PAUSE_SECONDS = 1;
+
+/** A bet as it is wished for. */
+export interface Wish {
+  market: string;
+  side: string;
+  sizeUsd: number;
+  /** Of your own: the same bet asked for again tells what became of the first call. */
+  idemKey?: string;
+  /** What it must give at least, else a hundredth under the quote. */
+  minShares?: number;
+  builderCode?: Address;
+  callbackUrl?: string;
+  ref?: string;
+}
+
+/** A payment as it was signed, for one bet. `header`: what goes into `X-PAYMENT`. */
+export interface SignedPayment {
+  header: string;
+  validBefore: number;
+}
+
+/**
+ * A bet and all it takes to go on with it, also in another process: plain JSON, for `place`.
+ *
+ * Whoever holds a ticket with a payment can have that one bet made, and nothing else.
+ */
+export interface Ticket {
+  marketId: string;
+  marketKey: Hex;
+  contract: Address;
+  side: string;
+  outcome: number;
+  sizeUsd: number;
+  minSharesOut: number;
+  idemKey: string;
+  wallet: Address;
+  quoteId?: string;
+  builderCode?: Address;
+  callbackUrl?: string;
+  ref?: string;
+  payment?: SignedPayment;
+}
+
+/** A bet that is on the chain. */
+export interface Placed {
+  ticket: Ticket;
+  receipt: AgentTradeReceipt;
+  /** Who signed the receipt; null where the service signs none. */
+  attester: string | null;
+  /** Whether an earlier call had settled it. */
+  replay: boolean;
+  /** Only when it was waited for until final. */
+  proof?: TradeProofBody;
+}
+
+/** What a client insists on, and how long it tries. */
+export interface Terms {
+  patienceSeconds: number;
+  finalSeconds: number;
+  token: string | undefined;
+  contract: string | undefined;
+  attester: string | undefined;
+}
+
+export type KeepTicket = (ticket: Ticket) => unknown;
+
+/** The trade's id. */
+export const tradeId = (ticket: Ticket): Hex =>
+  betHash({
+    contract: ticket.contract,
+    marketKey: ticket.marketKey,
+    outcome: ticket.outcome,
+    amount: units(ticket.sizeUsd),
+    minShares: units(ticket.minSharesOut),
+    wallet: ticket.wallet,
+    idemKey: ticket.idemKey,
+    builder: ticket.builderCode,
+    ref: ticket.ref,
+  });
+
+/** A quote and, above 10 USD, its lock. Nothing is signed and nothing is paid. */
+export async function prepare(http: Http, wallet: Wallet, terms: Terms, wish: Wish): Promise<Ticket> {
+  const patience = new Patience(terms.patienceSeconds);
+  units(wish.sizeUsd); // refuses what is no amount
+  const path = `/markets/${encodeURIComponent(wish.market)}`;
+  const { market } = await http.asked<OneMarket>("GET", path, undefined, patience);
+  const address = addressOf(wallet);
+  const { quote } = await http.asked<QuoteBody>(
+    "GET",
+    "/quote",
+    { marketId: market.id, side: wish.side, sizeUsd: wish.sizeUsd, wallet: address },
+    patience,
+  );
+  const outcome = (market.outcomes ?? []).findIndex((each) => each.key === quote.side);
+  if (outcome < 0) throw new Untrusted(`The quote is for "${quote.side}", which market ${market.id} does not have.`);
+  if (marketKey(market.id) !== market.settlement.marketKey.toLowerCase()) {
+    throw new Untrusted(`The contract's key of market ${market.id} is not the hash of its id.`);
+  }
+  const contract = getAddress(market.settlement.contract);
+  if (terms.contract !== undefined && getAddress(terms.contract) !== contract) {
+    throw new Untrusted(`The service settles by ${contract}, and you named ${terms.contract}.`);
+  }
+  return {
+    marketId: market.id,
+    marketKey: market.settlement.marketKey as Hex,
+    contract,
+    side: quote.side,
+    outcome,
+    sizeUsd: wish.sizeUsd,
+    minSharesOut: wish.minShares ?? quote.suggestedMinSharesOut,
+    idemKey: wish.idemKey ?? `bet-${crypto.randomUUID()}`,
+    wallet: address,
+    ...(wish.sizeUsd > SIMPLE_MAX_USD ? { quoteId: quote.quoteId } : {}),
+    ...(wish.builderCode === undefined ? {} : { builderCode: wish.builderCode }),
+    ...(wish.callbackUrl === undefined ? {} : { callbackUrl: wish.callbackUrl }),
+    ...(wish.ref === undefined ? {} : { ref: wish.ref }),
+  };
+}
+
+/**
+ * Goes on with a ticket, whatever became of it before, until its stake is on the chain, or final; or throws why not. Sent
+ * again as often as anybody likes: it is one bet.
+ */
+export async function place(
+  http: Http,
+  wallet: Wallet,
+  terms: Terms,
+  ticket: Ticket,
+  final: boolean,
+  keep: KeepTicket | undefined,
+): Promise<Placed> {
+  const bet = new Bet(http, wallet, terms, ticket, keep);
+  let placed = await bet.staked();
+  const ends = performance.now() / 1000 + terms.finalSeconds;
+  while (final) {
+    const proof = await bet.madeFinal(placed, ends);
+    if (proof !== undefined) return { ...placed, proof };
+    // A reorganization took its block: the same request puts it back, or tells where it is now.
+    await sleep(FINAL_PAUSE_SECONDS);
+    placed = await bet.staked();
+  }
+  return placed;
+}
+
+const now = (): number => Date.now() / 1000;
+const same = (one: string, other: string): boolean => one.toLowerCase() === other.toLowerCase();
+
+/** A ticket on its way. */
+class Bet {
+  // Whether a call with the payment may have arrived without our hearing of it; also in a process before this one.
+  private inTheDark: boolean;
+  private attester: string | null | undefined;
+
+  constructor(
+    private readonly http: Http,
+    private readonly wallet: Wallet,
+    private readonly terms: Terms,
+    private ticket: Ticket,
+    private readonly keep: KeepTicket | undefined,
+  ) {
+    this.inTheDark = ticket.payment !== undefined;
+    this.attester = terms.attester;
+  }
+
+  async staked(): Promise<Placed> {
+    const patience = new Patience(this.terms.patienceSeconds);
+    let quotes = 0;
+    let txHash: string | undefined;
+    for (;;) {
+      const heard = await this.http.ask("POST", "/trade", {
+        body: this.body(),
+        headers: this.ticket.payment === undefined ? {} : { "X-PAYMENT": this.ticket.payment.header },
+        seconds: TRADE_SECONDS,
+      });
+      if ("lost" in heard) {
+        this.inTheDark ||= this.ticket.payment !== undefined;
+        await this.rest(patience, heard.lost, undefined, txHash);
+        continue;
+      }
+      if (heard.status === 200) return await this.receipt(heard, patience);
+      if (heard.status === 402) {
+        if (this.ticket.payment !== undefined) await this.rest(patience, this.whyRefused(heard), undefined, txHash);
+        await this.pay(heard);
+        continue;
+      }
+      const error = refusal(heard);
+      if ((error.code === "quote_expired" || error.code === "quote_mismatch") && quotes < MAX_QUOTES) {
+        quotes += 1;
+        await this.lockAgain(patience);
+        continue;
+      }
+      if (!error.retriable) throw this.told(error, this.refused(error));
+      // Not the API's: something before it, which may have passed the request on.
+      if (error.code === "") this.inTheDark ||= this.ticket.payment !== undefined;
+      txHash = error.txHash ?? txHash;
+      await this.rest(patience, error.message, error.retryAfter, txHash);
+    }
+  }
+
+  private body(): Record<string, unknown> {
+    const { marketId, side, sizeUsd, idemKey, wallet, quoteId, minSharesOut, builderCode, callbackUrl, ref } = this.ticket;
+    return {
+      marketId,
+      side,
+      sizeUsd,
+      idemKey,
+      walletAddress: wallet,
+      quoteId,
+      minSharesOut: minSharesOut || undefined,
+      builderCode,
+      callbackUrl,
+      ref,
+    };
+  }
+
+  private async rest(patience: Patience, why: string, least?: number, txHash?: string): Promise<void> {
+    const pause = patience.next(least);
+    if (pause === undefined) throw this.outOfTime(why, txHash);
+    await sleep(pause);
+  }
+
+  // ---------------------------------------------------------------- paying
+
+  /** Why a payment was answered by another challenge, if that is because its time has passed; else it is refused. */
+  private whyRefused(reply: Reply): string {
+    const why = this.challenge(reply).error ?? "The payment was not taken.";
+    const payment = this.ticket.payment;
+    if (payment !== undefined && now() < payment.validBefore - ABOUT_TO_END_SECONDS) {
+      throw this.told(new PaymentRefused(why), this.atWorst());
+    }
+    return why;
+  }
+
+  private challenge(reply: Reply): Challenge {
+    try {
+      return decoded<Challenge>(reply.text);
+    } catch (wrong) {
+      throw wrong instanceof VpmError ? this.told(wrong, this.atWorst()) : wrong;
+    }
+  }
+
+  /**
+   * Signs what the challenge asks for, if that is this bet. A payment whose time has passed is signed anew with its own
+   * nonce: the token takes that once, so it stays one payment.
+   */
+  private async pay(reply: Reply): Promise<void> {
+    const offer = this.checked(this.challenge(reply));
+    const until = Math.floor(now()) + offer.maxTimeoutSeconds;
+    const nonce = boundNonce(tradeId(this.ticket));
+    const signature = await signTypedData(
+      this.wallet,
+      authorization({
+        token: getAddress(offer.asset),
+        name: offer.extra.name,
+        version: offer.extra.version,
+        payer: this.ticket.wallet,
+        to: getAddress(offer.payTo),
+        value: BigInt(offer.maxAmountRequired),
+        until,
+        nonce,
+      }),
+    );
+    const signed = {
+      from: this.ticket.wallet,
+      to: offer.payTo,
+      value: offer.maxAmountRequired,
+      validAfter: "0",
+      validBefore: String(until),
+      nonce,
+    };
+    const payload = { signature, authorization: signed };
+    const header = btoa(JSON.stringify({ x402Version: 1, scheme: "exact", network: "base", payload }));
+    await this.changed({ ...this.ticket, payment: { header, validBefore: until } });
+  }
+
+  /** The offer, if it asks for this bet's amount and for this bet alone. */
+  private checked(challenge: Challenge): PaymentOffer {
+    const offer = challenge.accepts?.[0];
+    if (offer === undefined) throw this.told(new Untrusted("The challenge offers no way to pay."), this.atWorst());
+    const wanted: Record<string, [string, string]> = {
+      scheme: [offer.scheme, "exact"],
+      network: [offer.network, "base"],
+      maxAmountRequired: [offer.maxAmountRequired, String(units(this.ticket.sizeUsd))],
+      payTo: [offer.payTo, this.ticket.contract],
+      asset: [offer.asset, this.terms.token ?? offer.asset],
+      "extra.receivePrimaryType": [offer.extra.receivePrimaryType, RECEIVE],
+      "extra.receiveNonce": [offer.extra.receiveNonce, boundNonce(tradeId(this.ticket))],
+    };
+    for (const [name, [given, ours]] of Object.entries(wanted)) {
+      if (same(String(given), ours)) continue;
+      const sentence = `The challenge's ${name} is ${given}; for this bet it is ${ours}. Nothing was signed.`;
+      throw this.told(new Untrusted(sentence), this.atWorst());
+    }
+    return offer;
+  }
+
+  /** Another lock for the same bet: its limits, its hash and with it the payment stay as they are. */
+  private async lockAgain(patience: Patience): Promise<void> {
+    const { marketId, side, sizeUsd, wallet } = this.ticket;
+    try {
+      const { quote } = await this.http.asked<QuoteBody>("GET", "/quote", { marketId, side, sizeUsd, wallet }, patience);
+      await this.changed({ ...this.ticket, quoteId: quote.quoteId });
+    } catch (error) {
+      if (error instanceof Unreachable) throw this.outOfTime(error.message, undefined);
+      throw error instanceof ApiError ? this.told(error, this.refused(error)) : error;
+    }
+  }
+
+  private async changed(ticket: Ticket): Promise<void> {
+    this.ticket = ticket;
+    await this.keep?.(ticket);
+  }
+
+  // ---------------------------------------------------------------- what came of it
+
+  /** The receipt, if it is this bet's and the service's key signed it. */
+  private async receipt(reply: Reply, patience: Patience): Promise<Placed> {
+    try {
+      const body = decoded<TradeBody>(reply.text);
+      this.check(body.receipt, body.replay);
+      if (this.attester === undefined) {
+        this.attester = (await this.http.asked<HealthBody>("GET", "/health", undefined, patience)).health.attester;
+      }
+      await this.checkSignature(body, this.attester);
+      return { ticket: this.ticket, receipt: body.receipt, attester: this.attester, replay: body.replay };
+    } catch (error) {
+      throw error instanceof VpmError ? this.told(error, "made") : error;
+    }
+  }
+
+  private check(receipt: AgentTradeReceipt, replay: boolean): void {
+    const { ticket } = this;
+    const wanted: Record<string, [unknown, unknown]> = {
+      simulated: [receipt.simulated, false],
+      marketId: [receipt.marketId, ticket.marketId],
+      side: [receipt.side, ticket.side],
+      sizeUsd: [receipt.sizeUsd, ticket.sizeUsd],
+      intentHash: [receipt.intentHash, receipt.tradeId],
+    };
+    const ours = tradeId(ticket);
+    // A replay may be of the same key with other limits: it is this key's one bet.
+    if (receipt.tradeId !== ours && !replay) {
+      throw new ReceiptWrong(`The receipt is of trade ${receipt.tradeId}, and the bet is ${ours}.`);
+    }
+    if (receipt.tradeId === ours && receipt.position.shares < ticket.minSharesOut) {
+      throw new ReceiptWrong(`It has ${receipt.position.shares} shares, and at least ${ticket.minSharesOut} were due.`);
+    }
+    for (const [name, [given, due]] of Object.entries(wanted)) {
+      if (given !== due) throw new ReceiptWrong(`The receipt's ${name} is ${given}, and the bet's ${due}.`);
+    }
+  }
+
+  private async checkSignature(body: TradeBody, attester: string | null): Promise<void> {
+    if (attester === null) return;
+    type Statement = { payload?: Record<string, unknown>; signature?: Hex };
+    const extension = body.extensions?.["offer-receipt"] as { info?: { receipt?: Statement } } | undefined;
+    const { payload, signature } = extension?.info?.receipt ?? {};
+    if (payload === undefined || signature === undefined) throw new ReceiptWrong("The receipt is not signed.");
+    const trade = String(payload["resourceUrl"]).split("#").at(-1);
+    const isOurs =
+      payload["transaction"] === body.receipt.txHash &&
+      same(String(payload["payer"]), this.ticket.wallet) &&
+      trade === body.receipt.tradeId;
+    if (!isOurs) throw new ReceiptWrong("The signed receipt is of another trade.");
+    let digest: Hex;
+    try {
+      digest = hashTypedData(signedReceipt(payload));
+    } catch (error) {
+      throw new ReceiptWrong(`The receipt's signature cannot be read: ${String(error)}`);
+    }
+    const signer = await signerOf(digest, signature);
+    if (signer === undefined || !same(signer, attester)) {
+      throw new ReceiptWrong(`The receipt is signed by ${signer}, and not by ${attester}.`);
+    }
+  }
+
+  /** The proof once its block is final; undefined when the stake is not where the receipt says any more. */
+  async madeFinal(placed: Placed, ends: number): Promise<TradeProofBody | undefined> {
+    let why = "there was no time to ask";
+    for (let left; (left = ends - performance.now() / 1000) > 0; ) {
+      let proof: TradeProofBody;
+      try {
+        const path = `/proof/${placed.receipt.tradeId}`;
+        proof = await this.http.asked<TradeProofBody>("GET", path, undefined, new Patience(left));
+      } catch (error) {
+        if (error instanceof ApiError && error.status === 404) return undefined;
+        throw error instanceof VpmError ? this.notFinal(placed, error.message) : error;
+      }
+      if (proof.settlement.txHash !== placed.receipt.txHash) return undefined;
+      if (proof.settlement.status === "final") {
+        this.checkProof(proof);
+        return proof;
+      }
+      why = `its block is ${proof.settlement.status}`;
+      await sleep(FINAL_PAUSE_SECONDS);
+    }
+    throw this.notFinal(placed, why);
+  }
+
+  private checkProof(proof: TradeProofBody): void {
+    const { ticket } = this;
+    const isOurs =
+      proof.market.id === ticket.marketId &&
+      proof.position.side === ticket.side &&
+      proof.position.sizeUsd === ticket.sizeUsd &&
+      same(proof.position.walletAddress, ticket.wallet);
+    if (!isOurs) throw this.told(new ReceiptWrong("The proof is of another bet."), "made");
+  }
+
+  private notFinal(placed: Placed, why: string): VpmError {
+    return this.told(new NotFinal(`The stake is on the chain and not final: ${why}.`, placed), "made");
+  }
+
+  // ---------------------------------------------------------------- what is known of the payment
+
+  /**
+   * What a refusal for good says of the payment. A call before it, of which nothing was heard, may still be at work until
+   * the payment's time has passed.
+   */
+  private atWorst(): PaymentState {
+    const { payment } = this.ticket;
+    if (payment === undefined) return "none";
+    return this.inTheDark && now() < payment.validBefore ? "unknown" : "refused";
+  }
+
+  /** What a refusal says itself: `payment_invalid` is about a payment that is over, one way or the other. */
+  private refused(error: ApiError): PaymentState {
+    if (error.moneyMoved !== undefined) return error.moneyMoved ? "made" : "refused";
+    return this.atWorst();
+  }
+
+  private told<E extends VpmError>(error: E, payment: PaymentState): E {
+    error.payment = payment;
+    error.ticket = this.ticket;
+    error.signedUntil = this.ticket.payment?.validBefore;
+    return error;
+  }
+
+  private outOfTime(why: string, txHash: string | undefined): VpmError {
+    if (this.ticket.payment === undefined) {
+      return this.told(new Unreachable(`The bet could not be offered: ${why}`), "none");
+    }
+    const error = new OutcomeUnknown(`The bet was paid for and its outcome is not known: ${why}`);
+    error.txHash = txHash;
+    return this.told(error, "unknown");
+  }
+}

@@ -1,0 +1,136 @@
+// What a payment is bound to, worked out here and not taken from the API: the hash of the bet, and what is signed for it.
+//
+// In the receive form of EIP-3009 only the settlement contract can take a payment, and the nonce is the hash of one bet.
+// The token takes a nonce of a wallet once. So the same bet can be paid for once, however often it is signed or sent.
+
+import { type Address, type Hex, hashTypedData, keccak256, pad, stringToHex, toHex } from "viem";
+
+export const CHAIN_ID = 8453;
+export const RECEIVE = "ReceiveWithAuthorization";
+const MARK = keccak256(stringToHex("service-settlement-bound-payment")).slice(2, 18);
+const ZERO_ADDRESS: Address = `0x${"00".repeat(20)}`;
+
+/** An EIP-712 message, as viem has it. */
+export interface TypedData {
+  domain: { name: string; version: string; chainId: number; verifyingContract?: Address };
+  types: Record<string, readonly { name: string; type: string }[]>;
+  primaryType: string;
+  message: Record<string, unknown>;
+}
+
+const fields = (kinds: Record<string, string>): { name: string; type: string }[] =>
+  Object.entries(kinds).map(([name, type]) => ({ name, type }));
+
+/** Millionths, which is what the token and the contract count in. */
+export function units(amount: number): bigint {
+  const [whole, part = ""] = plain(amount).split(".");
+  if (part.length > 6) throw new RangeError(`${amount} has more than 6 decimals.`);
+  return BigInt(`${whole}${part.padEnd(6, "0")}`);
+}
+
+function plain(amount: number): string {
+  const text = String(amount);
+  if (/^[0-9]+(\.[0-9]+)?$/.test(text)) return text;
+  if (/^[0-9.]+e-[0-9]+$/.test(text)) return amount.toFixed(20).replace(/0+$/, "");
+  throw new RangeError(`${text} is no amount.`);
+}
+
+export const marketKey = (marketId: string): Hex => keccak256(stringToHex(marketId));
+
+export interface BetFields {
+  contract: Address;
+  marketKey: Hex;
+  outcome: number;
+  amount: bigint;
+  minShares: bigint;
+  wallet: Address;
+  idemKey: string;
+  builder: Address | undefined;
+  ref: string | undefined;
+}
+
+/** The trade's id, as the settlement contract hashes it. Amounts in millionths. */
+export function betHash(bet: BetFields): Hex {
+  return hashTypedData({
+    domain: { name: "Service Settlement", version: "2", chainId: CHAIN_ID, verifyingContract: bet.contract },
+    types: {
+      Bet: fields({
+        marketId: "bytes32",
+        outcome: "uint8",
+        amount: "uint256",
+        minShares: "uint256",
+        wallet: "address",
+        idemHash: "bytes32",
+        builder: "address",
+        ref: "bytes32",
+      }),
+    },
+    primaryType: "Bet",
+    message: {
+      marketId: bet.marketKey,
+      outcome: bet.outcome,
+      amount: bet.amount,
+      minShares: bet.minShares,
+      wallet: bet.wallet,
+      idemHash: keccak256(stringToHex(bet.idemKey)),
+      builder: bet.builder ?? ZERO_ADDRESS,
+      ref: bet.ref === undefined ? toHex(0, { size: 32 }) : pad(stringToHex(bet.ref), { dir: "right", size: 32 }),
+    },
+  });
+}
+
+export const boundNonce = (hash: Hex): Hex => `0x${MARK}${hash.slice(18)}`;
+
+/** What a payer signs. */
+export function authorization(given: {
+  token: Address;
+  name: string;
+  version: string;
+  payer: Address;
+  to: Address;
+  value: bigint;
+  until: number;
+  nonce: Hex;
+}): TypedData {
+  return {
+    domain: { name: given.name, version: given.version, chainId: CHAIN_ID, verifyingContract: given.token },
+    types: {
+      [RECEIVE]: fields({
+        from: "address",
+        to: "address",
+        value: "uint256",
+        validAfter: "uint256",
+        validBefore: "uint256",
+        nonce: "bytes32",
+      }),
+    },
+    primaryType: RECEIVE,
+    message: {
+      from: given.payer,
+      to: given.to,
+      value: given.value,
+      validAfter: 0n,
+      validBefore: BigInt(given.until),
+      nonce: given.nonce,
+    },
+  };
+}
+
+/** What the service's key signs of a settled trade: the x402 offer-and-receipt extension. */
+export function signedReceipt(payload: Record<string, unknown>): TypedData {
+  return {
+    domain: { name: "x402 receipt", version: "1", chainId: 1 }, // the chain's id is 1 whatever chain is paid on
+    types: {
+      Receipt: fields({
+        version: "uint256",
+        network: "string",
+        resourceUrl: "string",
+        payer: "string",
+        issuedAt: "uint256",
+        transaction: "string",
+      }),
+    },
+    primaryType: "Receipt",
+    message: payload,
+  };
+}

@@ -1,0 +1,151 @@
+// Our TypeScript library as a program uses it. Reads an order as one line of JSON, and answers in lines of JSON.
+
+import { createInterface } from "node:readline";
+import { privateKeyToAccount, sign, serializeSignature } from "viem/accounts";
+import * as library from "vpm-client";
+
+const { Client, Cursor, OutcomeUnknown, VpmError, WebhookVerifier, derSigner } = library;
+const lines = createInterface({ input: process.stdin })[Symbol.asyncIterator]();
+const order = JSON.parse((await lines.next()).value);
+const tell = (value) => console.log(JSON.stringify(value));
+
+const part = () => Math.floor(Math.random() * 254) + 1;
+/** Each call comes from an address of its own, so that limits stay out of the way. */
+const stranger = (url, init) =>
+  fetch(url, { ...init, headers: { ...init.headers, "X-Forwarded-For": `10.${part()}.${part()}.${part()}` } });
+
+/** Somebody between us and the service, who changes its answers about trades; what is done to them is named by the test. */
+const lies = {
+  "a larger amount": (body) => (body.accepts[0].maxAmountRequired = "9000000"),
+  "another payee": (body) => (body.accepts[0].payTo = `0x${"11".repeat(20)}`),
+  "another bet": (body) => (body.accepts[0].extra.receiveNonce = `0x${"07".repeat(32)}`),
+  "another form": (body) => (body.accepts[0].extra.receivePrimaryType = "TransferWithAuthorization"),
+  "fewer shares": (body) => (body.receipt.position.shares = 0.000001),
+  "another side": (body) => (body.receipt.side = "no"),
+  "another trade": (body) => (body.receipt.tradeId = body.receipt.intentHash = `0x${"05".repeat(32)}`),
+  "another transaction": (body) => (body.receipt.txHash = `0x${"05".repeat(32)}`),
+  "another signature": (body) => (signed(body).signature = `0x${"05".repeat(64)}1b`),
+  "a signed statement of another": (body) => (signed(body).payload.payer = `0x${"11".repeat(20)}`),
+  "no signature": (body) => delete body.extensions,
+};
+const signed = (body) => body.extensions["offer-receipt"].info.receipt;
+let paid = false;
+const liar = async (url, init) => {
+  paid ||= "X-PAYMENT" in init.headers;
+  const answer = await stranger(url, init);
+  if (order.lie === undefined || answer.status !== order.lie.status || !url.endsWith("/trade")) return answer;
+  const body = await answer.json();
+  lies[order.lie.named](body);
+  return new Response(JSON.stringify(body), { status: answer.status, headers: answer.headers });
+};
+
+const wallets = {
+  viem: (key) => privateKeyToAccount(key),
+  digest: (key) => ({
+    address: privateKeyToAccount(key).address,
+    signDigest: async (hash) => serializeSignature(await sign({ hash, privateKey: key })),
+  }),
+  der: (key) => derSigner(privateKeyToAccount(key).address, async (digest) => derOf(key, digest)),
+};
+
+/** In DER, as key services answer. */
+async function derOf(key, digest) {
+  const { r, s } = await sign({ hash: `0x${Buffer.from(digest).toString("hex")}`, privateKey: key });
+  const integer = (hex) => {
+    let bytes = Buffer.from(hex.slice(2), "hex");
+    while (bytes.length > 1 && bytes[0] === 0 && bytes[1] < 0x80) bytes = bytes.subarray(1);
+    if (bytes[0] >= 0x80) bytes = Buffer.concat([Buffer.from([0]), bytes]);
+    return Buffer.concat([Buffer.from([2, bytes.length]), bytes]);
+  };
+  // The higher of the two valid s, which key services give every other time.
+  const order = 0xfffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141n;
+  const high = `0x${(order - BigInt(s)).toString(16).padStart(64, "0")}`;
+  const both = Buffer.concat([integer(r), integer(high)]);
+  return Buffer.concat([Buffer.from([0x30, both.length]), both]);
+}
+
+const client = (options = {}) =>
+  new Client({
+    baseUrl: order.baseUrl,
+    wallet: wallets[order.signer ?? "viem"](options.privateKey ?? order.privateKey),
+    fetch: liar,
+    ...order.options,
+  });
+
+const failure = (error) => {
+  if (!(error instanceof VpmError)) throw error;
+  const { name, message, code, field, hint, payment, mayHavePaid, ticket } = error;
+  return { name, message, code, field, hint, payment, mayHavePaid, ticket };
+};
+
+const acts = {
+  async bet() {
+    const kept = [];
+    const keep = (ticket) => kept.push(ticket);
+    const ours = client();
+    const made = order.ticket
+      ? ours.place(order.ticket, { final: order.final ?? false, keep })
+      : ours.bet(order.wish, { final: order.final ?? false, keep });
+    tell(await made.then((placed) => ({ placed, kept, paid }), (error) => ({ error: failure(error), kept, paid })));
+  },
+  async events() {
+    const cursor = new Cursor(order.from ?? 0);
+    const found = [];
+    if (order.count === 0) return tell({ found, next: cursor.nextSeq });
+    for await (const event of client().events({ cursor })) {
+      found.push(event);
+      if (found.length === order.count) break;
+    }
+    tell({ found, next: cursor.nextSeq });
+  },
+  /** Each delivery twice by the same verifier: what it says of the first and of the second. */
+  async webhooks() {
+    const said = [];
+    for (const { given, headers, body, now } of order.deliveries) {
+      const verifier = new WebhookVerifier(given, { clock: () => now });
+      for (let time = 0; time < 2; time++) {
+        said.push(await verifier.verify(headers, Buffer.from(body, "hex")).then((event) => event.eventId, failure));
+      }
+    }
+    tell(said);
+  },
+  async reads() {
+    const ours = client();
+    const { markets } = await ours.markets({ status: "open" });
+    const { positions } = await ours.positions();
+    tell({ version: library.VERSION, markets: markets.length, positions: positions.length });
+  },
+  async register() {
+    tell(await client().registerWebhook(order.url));
+  },
+  /** Wallets bet one bet after another until a line says stop; each outcome is a line. */
+  async crowd() {
+    let going = true;
+    lines.next().then(() => (going = false));
+    await Promise.all(
+      order.wallets.map(async (privateKey, at) => {
+        const ours = client({ privateKey });
+        for (let number = 0; going; number++) {
+          const sizeUsd = order.sizes[number % order.sizes.length];
+          const side = order.sides[(at + number) % 2];
+          const wish = { market: order.market, side, sizeUsd, minShares: order.minShares };
+          tell({ wallet: at, intended: wish.sizeUsd });
+          const placed = await ours
+            .bet(wish, { final: false })
+            .catch((error) => {
+              if (!(error instanceof OutcomeUnknown)) throw error;
+              tell({ wallet: at, unknown: true });
+              return ours.place(error.ticket, { final: false });
+            })
+            .catch((error) => ({ error: failure(error) }));
+          tell({ wallet: at, ...placed });
+        }
+      }),
+    );
+    tell({ done: true });
+    process.exit(0);
+  },
+};
+
+await acts[order.act]();
+process.exit(0);

@@ -1,0 +1,652 @@
+"""Our client libraries against the service as it runs: whole bets, what they refuse to sign or believe, wallets,
+events."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import httpx
+import psycopg
+import pytest
+from eth_account import Account
+from eth_keys import keys
+from eth_utils.crypto import keccak
+from vpm_client import (
+    AsyncClient,
+    Client,
+    ContractWallet,
+    Cursor,
+    NotFinal,
+    OutcomeUnknown,
+    Payment,
+    PaymentRefused,
+    Placed,
+    ReceiptWrong,
+    Ticket,
+    Unreachable,
+    Untrusted,
+    VpmError,
+    WebhookVerifier,
+    handshake,
+    refusals,
+)
+
+from api.agent.notices.sending import DeliverySigner
+from core.agent.bet import idem_hash
+from core.chain import checksum
+from core.db.engine import conninfo
+from core.money import USD
+from scripts._stack import wallets
+from scripts._stack.wallets import Wallet
+from tests.support.agent_chain import AgentChain
+from tests.support.agent_payments import YES_CODE
+from tests.support.agent_service import AgentService, agent_service
+from tests.support.buyer import Buyer
+from tests.support.client_libraries import ROOT, async_strangers, built, environment, node, strangers
+from tests.support.genesis import Genesis, chain
+from tests.support.webhook_receiver import receiver
+
+DEV = wallets.DEV
+POOR = wallets.wallet("somebody without money")
+CLIENTS = ROOT / "api" / "clients"
+
+
+@pytest.fixture(scope="module")
+def service(
+    local_genesis: Genesis, database_url: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[AgentService]:
+    folder: Path = tmp_path_factory.mktemp("clients")
+    # A block a second, final two blocks later.
+    soon = ("--slots-in-an-epoch", "1")
+    with chain(local_genesis, "base", folder / "anvil.log", block_seconds=1, extra=soon) as base:
+        played = AgentChain.on(base.url, base.deployment)
+        played.list("ours")
+        env = {"VPM_ALLOW_PRIVATE_WEBHOOKS": "1", "VPM_RELAYER_LEASE_SECONDS": "2"}
+        with agent_service(played, database_url, local_genesis.deployments, folder, **env) as running:
+            running.start("indexer", "relayer", "api")
+            yield running
+
+
+@pytest.fixture
+async def market(service: AgentService) -> str:
+    async with aiohttp.ClientSession() as session:
+        await Buyer(session, service).shows("ours")
+    return service.chain.ids["ours"]
+
+
+@dataclass
+class Library:
+    """One of the libraries, asked in the same words. Sizes and shares are numbers, tickets plain JSON."""
+
+    service: AgentService
+
+    async def bet(self, who: Wallet, market: str, side: str, size: float, *, final: bool = False) -> Any:
+        raise NotImplementedError
+
+    async def place(self, who: Wallet, ticket: Any) -> Any:
+        raise NotImplementedError
+
+    async def events(self, who: Wallet, count: int, start: int = 0) -> list[Any]:
+        raise NotImplementedError
+
+
+def shown(placed: Placed) -> Any:
+    return {
+        "tradeId": placed.receipt.trade_id,
+        "replay": placed.replay,
+        "attester": placed.attester,
+        "final": placed.is_final,
+        "ticket": json.loads(placed.ticket.to_json()),
+    }
+
+
+class Sync(Library):
+    async def bet(self, who: Wallet, market: str, side: str, size: float, *, final: bool = False) -> Any:
+        def made() -> Any:
+            with strangers() as http:
+                kept: list[Ticket] = []
+                client = Client(self.service.url, Account.from_key(who.private_key), http=http)
+                placed = client.bet(market, side, size, final=final, keep=kept.append)
+                return {**shown(placed), "kept": [json.loads(each.to_json()) for each in kept]}
+
+        return await asyncio.to_thread(made)
+
+    async def place(self, who: Wallet, ticket: Any) -> Any:
+        def made() -> Any:
+            with strangers() as http:
+                client = Client(self.service.url, Account.from_key(who.private_key), http=http)
+                return shown(client.place(Ticket.from_json(json.dumps(ticket)), final=False))
+
+        return await asyncio.to_thread(made)
+
+    async def events(self, who: Wallet, count: int, start: int = 0) -> list[Any]:
+        def read() -> list[Any]:
+            with strangers() as http:
+                stream = Client(self.service.url, http=http).events(who.address, cursor=Cursor(start))
+                return [next(stream).seq for _ in range(count)]
+
+        return await asyncio.to_thread(read)
+
+
+class Async(Library):
+    async def bet(self, who: Wallet, market: str, side: str, size: float, *, final: bool = False) -> Any:
+        kept: list[Ticket] = []
+
+        async def keep(ticket: Ticket) -> None:
+            kept.append(ticket)
+
+        async with async_strangers() as http:
+            client = AsyncClient(self.service.url, Account.from_key(who.private_key), http=http)
+            placed = await client.bet(market, side, size, final=final, keep=keep)
+        return {**shown(placed), "kept": [json.loads(each.to_json()) for each in kept]}
+
+    async def place(self, who: Wallet, ticket: Any) -> Any:
+        async with async_strangers() as http:
+            client = AsyncClient(self.service.url, Account.from_key(who.private_key), http=http)
+            return shown(await client.place(Ticket.from_json(json.dumps(ticket)), final=False))
+
+    async def events(self, who: Wallet, count: int, start: int = 0) -> list[Any]:
+        found: list[Any] = []
+        async with async_strangers() as http:
+            async for event in AsyncClient(self.service.url, http=http).events(who.address, cursor=Cursor(start)):
+                found.append(event.seq)
+                if len(found) == count:
+                    break
+        return found
+
+
+class TypeScript(Library):
+    async def ask(self, who: Wallet, act: str, **order: Any) -> Any:
+        given = {"act": act, "baseUrl": self.service.url, "privateKey": who.private_key, **order}
+        return await asyncio.to_thread(node, given)
+
+    async def bet(self, who: Wallet, market: str, side: str, size: float, *, final: bool = False) -> Any:
+        wish = {"market": market, "side": side, "sizeUsd": size}
+        said = await self.ask(who, "bet", wish=wish, final=final)
+        return {**self.shown(said), "kept": said["kept"]}
+
+    async def place(self, who: Wallet, ticket: Any) -> Any:
+        return self.shown(await self.ask(who, "bet", ticket=ticket))
+
+    def shown(self, said: Any) -> Any:
+        assert "placed" in said, said
+        placed = said["placed"]
+        return {
+            "tradeId": placed["receipt"]["tradeId"],
+            "replay": placed["replay"],
+            "attester": placed["attester"],
+            "final": "proof" in placed,
+            "ticket": placed["ticket"],
+        }
+
+    async def events(self, who: Wallet, count: int, start: int = 0) -> list[Any]:
+        said = await self.ask(who, "events", count=count, **{"from": start})
+        return [each["seq"] for each in said["found"]]
+
+
+@pytest.fixture(params=[Sync, Async, TypeScript], ids=["sync", "async", "typescript"])
+def library(request: pytest.FixtureRequest, service: AgentService) -> Library:
+    made: Library = request.param(service)
+    return made
+
+
+def stake_of(service: AgentService, wallet: str, key: str) -> dict[str, Any]:
+    """What the contract holds under a wallet's key."""
+    settlement = service.chain.contracts.settlement
+    number = service.chain.read(settlement.call("stakeOf", checksum(wallet), idem_hash(key)))
+    assert number != 0, "nothing was settled"
+    found: dict[str, Any] = service.chain.read(settlement.call("stake", number))
+    return found
+
+
+def balance(service: AgentService, wallet: str) -> int:
+    return int(service.chain.read(service.chain.contracts.token.call("balanceOf", wallet)))
+
+
+# ---------------------------------------------------------------- whole bets
+
+
+@pytest.mark.parametrize("size", [2.5, 25])
+async def test_one_call_is_a_whole_bet(library: Library, service: AgentService, market: str, size: float) -> None:
+    """Quoted, locked above 10 USD, bound, settled, final, and its receipt signed by the service's key."""
+    who = DEV[0]
+    before = balance(service, who.address)
+    placed = await library.bet(who, market, "yes", size, final=True)
+    assert (placed["final"], placed["replay"]) == (True, False)
+    assert placed["attester"].lower() == wallets.ATTESTATION.address.lower()
+    ticket = placed["ticket"]
+    assert ("quoteId" in ticket) is (size > 10)
+    stake = stake_of(service, who.address, ticket["idemKey"])
+    assert stake["amount"] == round(size * USD)
+    assert before - balance(service, who.address) == stake["amount"]
+    # Shown to its keeper before it was paid for, and again, signed, before that was sent.
+    first, *_, last = placed["kept"]
+    assert "payment" not in first
+    assert last["payment"]
+    assert {each["idemKey"] for each in placed["kept"]} == {ticket["idemKey"]}
+
+
+async def test_a_ticket_placed_again_is_the_same_bet(library: Library, service: AgentService, market: str) -> None:
+    """Also by another library: a ticket is plain JSON with the same fields in both."""
+    who = DEV[1]
+    placed = await library.bet(who, market, "no", 1.25)
+    before = balance(service, who.address)
+    for each in (library, Sync(service), TypeScript(service)):
+        again = await each.place(who, placed["ticket"])
+        assert (again["replay"], again["tradeId"]) == (True, placed["tradeId"])
+    assert balance(service, who.address) == before
+
+
+async def test_the_readmes_first_example_runs(service: AgentService, market: str) -> None:
+    """As it stands, as a program of its own."""
+    first = {}
+    for name in ("python", "typescript"):
+        text = (CLIENTS / name / "README.md").read_text()
+        first[name] = re.findall(rf"```{name}\n(.*?)```", text, re.DOTALL)[0]
+    place = built() / "example.mjs"
+    place.write_text(first["typescript"])
+    for command in ([sys.executable, "-c", first["python"]], ["node", str(place)]):
+        env = {**environment(), "VPM_URL": service.url, "VPM_KEY": DEV[2].private_key}
+        env["PYTHONPATH"] = str(CLIENTS / "python" / "src")
+        done = await asyncio.to_thread(subprocess.run, command, env=env, capture_output=True, text=True, timeout=90)
+        assert done.returncode == 0, done.stderr
+        assert re.search(r"final: true receipt signed by: 0x", done.stdout, re.IGNORECASE), done.stdout
+
+
+def test_the_python_package_installs_and_stands_alone(tmp_path: Path) -> None:
+    """Built and installed without a network; what it needs besides is declared."""
+    place = tmp_path / "site"
+    install = ["uv", "pip", "install", "--offline", "--no-deps", "--target", str(place), str(CLIENTS / "python")]
+    subprocess.run(install, check=True, capture_output=True, cwd=tmp_path, env={**os.environ, "UV_LINK_MODE": "copy"})
+    assert (place / "vpm_client" / "py.typed").exists()
+    look = "import sys, vpm_client; print(vpm_client.__file__, *sorted(set(sys.modules) & {'core', 'api', 'scripts'}))"
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", look],
+        env={**environment(), "PYTHONPATH": str(place)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == str(place / "vpm_client" / "__init__.py")
+
+
+async def test_the_reads_are_typed_and_a_wallet_left_out_is_the_clients(service: AgentService, market: str) -> None:
+    def read() -> None:
+        with strangers() as http:
+            client = Client(service.url, Account.from_key(DEV[3].private_key), http=http)
+            assert client.market(market).market.id == market
+            assert client.research(market).research.market.id == market
+            assert client.positions().wallet == DEV[3].address.lower()
+            assert client.readiness(DEV[3].address).readiness.can_bet_min
+            assert client.replay().events == []
+            assert client.health().health.ok
+            assert client.stats().stats.markets.open >= 1
+            assert client.getting_started().steps
+            assert client.discover(q="bnkr").meta.freshness.block > 0
+            assert client.sentiment("BNKR").token
+            assert client.result(market).result.status == "pending"
+            assert client.resolved().events == []
+
+    await asyncio.to_thread(read)
+    said = await TypeScript(service).ask(DEV[3], "reads")
+    assert (said["markets"], said["positions"]) == (1, 0)
+
+
+# ---------------------------------------------------------------- wallets
+
+
+class Digests:
+    """A key that signs 32 bytes, later, as a key service does."""
+
+    def __init__(self, who: Wallet) -> None:
+        self.address = who.address
+        self._key = keys.PrivateKey(bytes.fromhex(who.private_key[2:]))
+
+    async def sign_digest(self, digest: bytes) -> bytes:
+        await asyncio.sleep(0)
+        return bytes(self._key.sign_msg_hash(digest).to_bytes())
+
+
+async def test_a_wallet_may_be_a_key_service(service: AgentService, market: str) -> None:
+    async with async_strangers() as http:
+        placed = await AsyncClient(service.url, Digests(DEV[4]), http=http).bet(market, "yes", 1, final=False)
+    assert stake_of(service, DEV[4].address, placed.ticket.idem_key)["amount"] == USD
+    with strangers() as http_sync, pytest.raises(TypeError, match="AsyncClient"):
+        await asyncio.to_thread(Client(service.url, Digests(DEV[4]), http=http_sync).bet, market, "yes", 1)
+
+
+@pytest.mark.parametrize("signer", ["viem", "digest", "der"])
+async def test_a_typescript_wallet_is_any_of_three(service: AgentService, market: str, signer: str) -> None:
+    wish = {"market": market, "side": "no", "sizeUsd": 1}
+    said = await TypeScript(service).ask(DEV[4], "bet", wish=wish, signer=signer)
+    assert "placed" in said, said
+    assert stake_of(service, DEV[4].address, said["placed"]["ticket"]["idemKey"])["amount"] == USD
+
+
+async def test_a_wallet_may_be_a_contract(service: AgentService, market: str) -> None:
+    address = checksum("0x" + keccak(text="a contract that accepts")[12:].hex())
+    service.chain.ask("anvil_setCode", address, YES_CODE)
+    token = service.chain.contracts.token
+    service.chain.send(token.call("transfer", address, 5 * USD), DEV[7].address)
+    wallet = ContractWallet(address, Account.from_key(DEV[5].private_key))
+    with strangers() as http:
+        client = Client(service.url, wallet, http=http)
+        placed = await asyncio.to_thread(client.bet, market, "yes", 1, final=False)
+    assert stake_of(service, address, placed.ticket.idem_key)["amount"] == USD
+
+
+# ---------------------------------------------------------------- what is refused, and what is known of the payment
+
+
+def python_error(act: Callable[[], object]) -> VpmError:
+    with pytest.raises(VpmError) as caught:
+        act()
+    return caught.value
+
+
+async def test_a_refusal_says_what_is_wrong_and_that_nothing_was_paid(service: AgentService, market: str) -> None:
+    def refusals_of(client: Client) -> None:
+        unknown = python_error(lambda: client.bet("nowhere", "yes", 1))
+        assert isinstance(unknown, refusals.MarketNotFound)
+        side = python_error(lambda: client.bet(market, "perhaps", 1))
+        assert isinstance(side, refusals.InvalidSide)
+        field = python_error(lambda: client.markets(limit=500))
+        assert isinstance(field, refusals.InvalidRequest)
+        assert field.field == "limit"
+        assert field.hint
+        assert {each.payment for each in (unknown, side, field)} == {Payment.NONE}
+        # Signed and sent, and the service says for good that it took nothing.
+        poor = python_error(lambda: client.bet(market, "yes", 1))
+        assert isinstance(poor, refusals.InsufficientBalance)
+        assert (poor.payment, poor.may_have_paid) == (Payment.REFUSED, False)
+        assert poor.signed_until is not None
+        assert poor.ticket.market_id == market
+
+    with strangers() as http:
+        await asyncio.to_thread(refusals_of, Client(service.url, Account.from_key(POOR.private_key), http=http))
+    said = await TypeScript(service).ask(POOR, "bet", wish={"market": market, "side": "yes", "sizeUsd": 1})
+    error = said["error"]
+    assert (error["code"], error["payment"], error["mayHavePaid"]) == ("insufficient_balance", "refused", False)
+    said = await TypeScript(service).ask(POOR, "bet", wish={"market": "nowhere", "side": "yes", "sizeUsd": 1})
+    assert (said["error"]["code"], said["error"]["payment"]) == ("market_not_found", "none")
+
+
+class Liar(httpx.BaseTransport):
+    """Somebody between a client and the service, who changes answers of one status."""
+
+    def __init__(self, status: int, change: Callable[[Any], None]) -> None:
+        self._status = status
+        self._change = change
+        self._inner = httpx.HTTPTransport()
+        self.sent: list[httpx.Request] = []
+
+    def close(self) -> None:
+        self._inner.close()
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        self.sent.append(request)
+        response = self._inner.handle_request(request)
+        if response.status_code != self._status or not request.url.path.endswith("/trade"):
+            return response
+        body = json.loads(response.read())
+        self._change(body)
+        return httpx.Response(response.status_code, json=body)
+
+
+OFFERS: dict[str, tuple[str, Callable[[Any], None]]] = {
+    "a larger amount": ("maxAmountRequired", lambda offer: offer.update(maxAmountRequired="9000000")),
+    "another payee": ("payTo", lambda offer: offer.update(payTo=POOR.address)),
+    "another bet": ("receiveNonce", lambda offer: offer["extra"].update(receiveNonce="0x" + "07" * 32)),
+    "another form": ("Type", lambda offer: offer["extra"].update(receivePrimaryType="TransferWithAuthorization")),
+}
+
+
+@pytest.mark.parametrize("lie", OFFERS)
+async def test_a_challenge_for_anything_else_is_not_signed(service: AgentService, market: str, lie: str) -> None:
+    named, change = OFFERS[lie]
+    transport = Liar(402, lambda body: change(body["accepts"][0]))
+    with httpx.Client(transport=transport) as http:
+        client = Client(service.url, Account.from_key(DEV[5].private_key), http=http)
+        error = await asyncio.to_thread(python_error, lambda: client.bet(market, "yes", 1))
+    assert isinstance(error, Untrusted)
+    assert named in str(error)
+    assert error.payment is Payment.NONE
+    assert not any("x-payment" in request.headers for request in transport.sent)
+    said = await TypeScript(service).ask(
+        DEV[5], "bet", wish={"market": market, "side": "yes", "sizeUsd": 1}, lie={"status": 402, "named": lie}
+    )
+    assert (said["error"]["name"], said["error"]["payment"], said["paid"]) == ("Untrusted", "none", False)
+    assert named in said["error"]["message"]
+
+
+async def test_addresses_that_were_named_are_insisted_on(service: AgentService, market: str) -> None:
+    account = Account.from_key(DEV[5].private_key)
+
+    def refused(**insisted: str) -> VpmError:
+        with strangers() as http:
+            client = Client(service.url, account, http=http, **insisted)  # type: ignore[arg-type]
+            return python_error(lambda: client.bet(market, "yes", 1, final=False))
+
+    for insisted in ({"token": POOR.address}, {"contract": POOR.address}):
+        error = await asyncio.to_thread(refused, **insisted)
+        assert isinstance(error, Untrusted)
+        assert error.payment is Payment.NONE
+    error = await asyncio.to_thread(refused, attester=POOR.address)
+    assert isinstance(error, ReceiptWrong)
+    assert (error.payment, error.may_have_paid) == (Payment.MADE, True)
+
+
+def signed(body: Any) -> Any:
+    return body["extensions"]["offer-receipt"]["info"]["receipt"]
+
+
+RECEIPTS: dict[str, Callable[[Any], None]] = {
+    "fewer shares": lambda body: body["receipt"]["position"].update(shares=0.000001),
+    "another side": lambda body: body["receipt"].update(side="no"),
+    "another trade": lambda body: body["receipt"].update(tradeId="0x" + "05" * 32, intentHash="0x" + "05" * 32),
+    "another transaction": lambda body: body["receipt"].update(txHash="0x" + "05" * 32),
+    "another signature": lambda body: signed(body).update(signature="0x" + "05" * 64 + "1b"),
+    "a signed statement of another": lambda body: signed(body)["payload"].update(payer=POOR.address),
+    "no signature": lambda body: body.pop("extensions"),
+}
+
+
+@pytest.mark.parametrize("lie", RECEIPTS)
+async def test_a_receipt_that_is_not_of_this_bet_is_not_believed(service: AgentService, market: str, lie: str) -> None:
+    who = DEV[list(RECEIPTS).index(lie)]  # each has a rate of its own
+    with httpx.Client(transport=Liar(200, RECEIPTS[lie])) as http:
+        client = Client(service.url, Account.from_key(who.private_key), http=http)
+        error = await asyncio.to_thread(python_error, lambda: client.bet(market, "yes", 1, final=False))
+    assert isinstance(error, ReceiptWrong), error
+    assert (error.payment, error.may_have_paid) == (Payment.MADE, True)
+    # It was one: without the liar, the same ticket has its receipt.
+    placed = await Sync(service).place(who, json.loads(error.ticket.to_json()))
+    assert placed["replay"]
+    said = await TypeScript(service).ask(
+        who, "bet", wish={"market": market, "side": "yes", "sizeUsd": 1}, lie={"status": 200, "named": lie}
+    )
+    assert (said["error"]["name"], said["error"]["payment"], said["paid"]) == ("ReceiptWrong", "made", True)
+
+
+async def test_an_outcome_that_nobody_tells_is_found_out_later(service: AgentService, market: str) -> None:
+    """The relayer is away: the payment is with the service, and nobody can say what becomes of it. By the same ticket
+    it is one bet, whoever asks."""
+    who = DEV[6]
+    before = balance(service, who.address)
+    with strangers() as http:
+        client = Client(service.url, Account.from_key(who.private_key), http=http, patience_seconds=4)
+        ticket = await asyncio.to_thread(client.prepare, market, "yes", 3)
+        signing = asyncio.Event()
+        loop = asyncio.get_running_loop()
+
+        def keep(each: Ticket) -> None:
+            if each.payment is not None:
+                service.kill("relayer")
+                loop.call_soon_threadsafe(signing.set)
+
+        error = await asyncio.to_thread(python_error, lambda: client.place(ticket, final=False, keep=keep))
+    assert signing.is_set()
+    service.start("relayer")
+    assert isinstance(error, OutcomeUnknown)
+    assert (error.payment, error.may_have_paid) == (Payment.UNKNOWN, True)
+    kept = json.loads(error.ticket.to_json())
+    assert kept["payment"]
+    placed = [await each.place(who, kept) for each in (TypeScript(service), Sync(service))]
+    assert placed[0]["tradeId"] == placed[1]["tradeId"] == ticket.trade_id
+    assert before - balance(service, who.address) == 3 * USD
+
+
+async def test_an_api_that_is_not_there_is_told_apart_from_an_unknown_outcome(service: AgentService) -> None:
+    account = Account.from_key(DEV[6].private_key)
+    with httpx.Client(trust_env=False) as http:
+        client = Client("http://127.0.0.1:9", account, http=http, patience_seconds=1)
+        error = await asyncio.to_thread(python_error, lambda: client.bet("any", "yes", 1))
+    assert isinstance(error, Unreachable)
+    assert error.payment is Payment.NONE
+
+
+async def test_a_payment_whose_time_has_passed_is_signed_again_with_its_own_nonce(
+    service: AgentService, market: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """First by a wrong clock, which is told so; then its ticket is placed by a right one."""
+    who = DEV[6]
+    before = balance(service, who.address)
+    right = time.time
+    with strangers() as http:
+        client = Client(service.url, Account.from_key(who.private_key), http=http)
+        monkeypatch.setattr("vpm_client.betting.time.time", lambda: right() - 600)
+        error = await asyncio.to_thread(python_error, lambda: client.bet(market, "no", 2, final=False))
+        monkeypatch.undo()
+        assert isinstance(error, PaymentRefused)
+        assert "validBefore" in str(error)
+        first = error.ticket.payment
+        placed = await asyncio.to_thread(client.place, error.ticket, final=False)
+    assert placed.ticket.payment is not None
+    assert placed.ticket.payment.valid_before > first.valid_before
+    assert placed.receipt.trade_id == error.ticket.trade_id
+    assert before - balance(service, who.address) == 2 * USD
+
+
+@pytest.mark.parametrize("kind", [Sync, TypeScript], ids=["python", "typescript"])
+async def test_a_lock_that_has_run_out_is_taken_again_for_the_same_bet(
+    service: AgentService, market: str, kind: type[Library]
+) -> None:
+    """Limits and hash stay as they were, so the payment does as well."""
+    who = DEV[6]
+    with strangers() as http:
+        client = Client(service.url, Account.from_key(who.private_key), http=http)
+        ticket = await asyncio.to_thread(client.prepare, market, "yes", 12, min_shares=1)
+    with psycopg.connect(conninfo(service.env["DATABASE_URL"]), autocommit=True) as connection:
+        query = "UPDATE agent_quote SET expires_at = now() - interval '1 minute' WHERE quote_id = %s"
+        assert connection.execute(query, (ticket.quote_id,)).rowcount == 1
+    placed = await kind(service).place(who, json.loads(ticket.to_json()))
+    assert placed["ticket"]["quoteId"] != ticket.quote_id
+    assert placed["tradeId"] == ticket.trade_id
+    assert stake_of(service, who.address, ticket.idem_key)["amount"] == 12 * USD
+
+
+async def test_a_stake_that_is_not_final_in_time_is_told_with_its_receipt(service: AgentService, market: str) -> None:
+    with strangers() as http:
+        client = Client(service.url, Account.from_key(DEV[6].private_key), http=http, final_seconds=0.01)
+        error = await asyncio.to_thread(python_error, lambda: client.bet(market, "yes", 1))
+    assert isinstance(error, NotFinal)
+    assert error.placed.receipt.tx_hash
+    assert (error.payment, error.may_have_paid) == (Payment.MADE, True)
+
+
+# ---------------------------------------------------------------- events
+
+
+async def test_a_stream_has_every_event_once_through_every_break(
+    library: Library, service: AgentService, market: str
+) -> None:
+    """The API dies while it is read, and is told where to go on."""
+    who = DEV[7]
+    await Sync(service).bet(who, market, "yes", 1)
+    with strangers() as http:
+        client = Client(service.url, http=http)
+        start = (await asyncio.to_thread(client.replay, wallet=who.address)).last_seq or 0
+    reading = asyncio.create_task(library.events(who, 5, start))
+    for side in ("yes", "no"):
+        await Sync(service).bet(who, market, side, 1)
+        await asyncio.to_thread(service.kill, "api")
+        await asyncio.to_thread(service.start, "api")
+    # The newest before, and of each bet that it was sent and that it was placed.
+    assert await asyncio.wait_for(reading, 60) == list(range(start, start + 5))
+
+
+# ---------------------------------------------------------------- webhooks
+
+
+@pytest.fixture
+async def hook() -> AsyncIterator[Any]:
+    async with receiver() as made:
+        yield made
+
+
+async def test_a_webhook_is_registered_and_its_deliveries_are_the_services(
+    service: AgentService, market: str, hook: Any
+) -> None:
+    who = DEV[3]
+    async with async_strangers() as http:
+        client = AsyncClient(service.url, Account.from_key(who.private_key), http=http)
+        webhook = (await client.register_webhook(hook.url)).webhook
+        await hook.until(lambda: bool(hook.deliveries))
+        assert webhook.secret is not None
+        verifier = WebhookVerifier(webhook.secret)
+        greeting = verifier.verify(hook.deliveries[0].headers, hook.deliveries[0].raw)
+        answer = handshake(greeting)
+        assert answer is not None
+        await client.bet(market, "yes", 1, final=False)
+        await hook.until(lambda: any(each["type"] == "bet.placed" for each in hook.events()))
+        for delivery in hook.deliveries[1:]:
+            event = verifier.verify(delivery.headers, delivery.raw)
+            assert handshake(event) is None
+        assert (await client.delete_webhook(webhook.id)).deleted
+    said = await TypeScript(service).ask(who, "register", url=hook.url)
+    assert said["webhook"]["secret"]
+
+
+async def test_the_typescript_library_tells_deliveries_apart(service: AgentService) -> None:
+    """Signed by the service's own signer: each is taken the first time and refused the second; a changed one never
+    is."""
+    now, secret, attester = int(time.time()), "whsec_of_a_test", wallets.ATTESTATION
+    body = json.dumps({"eventId": "evt_1", "seq": 1, "type": "test", "payload": {}}).encode()
+    webhook, callback = (
+        DeliverySigner(None).headers("evt_1", body, secret, now),
+        DeliverySigner(attester.private_key).headers("evt_1", body, None, now),
+    )
+    by_secret, by_key = {"secret": secret}, {"attester": attester.address}
+
+    def case(given: Any, headers: Any, content: bytes = body, at: int = now) -> Any:
+        return {"given": given, "headers": headers, "body": content.hex(), "now": at}
+
+    good = [case(by_secret, webhook), case(by_key, callback)]
+    bad = [
+        case(by_secret, webhook, body.replace(b"test", b"tests")),
+        case(by_secret, {**webhook, "Service-Event-Id": "evt_2"}),
+        case(by_secret, {**webhook, "Service-Timestamp": str(now + 1)}),
+        case(by_secret, {**webhook, "Service-Signature": "v1=" + "0" * 64}),
+        case(by_secret, {name: value for name, value in webhook.items() if name != "Service-Signature"}),
+        case({"secret": "another"}, webhook),
+        case({"attester": POOR.address}, callback),
+        case(by_secret, webhook, at=now + 301),
+        case(by_secret, webhook, at=now - 301),
+    ]
+    said = await TypeScript(service).ask(DEV[0], "webhooks", deliveries=[*good, *bad])
+    for at in range(len(good)):
+        assert said[2 * at] == "evt_1"
+        assert "seen before" in said[2 * at + 1]["message"]
+    assert all(each["name"] == "WebhookRefused" for each in said[2 * len(good) :])

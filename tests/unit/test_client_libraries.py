@@ -1,0 +1,346 @@
+"""Our client libraries where nothing has to run: what is generated, versions, signatures, streams, deliveries."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import vpm_client
+from eth_account import Account
+from eth_keys import keys
+from hypothesis import given
+from hypothesis import strategies as st
+from vpm_client import (
+    ApiError,
+    ContractWallet,
+    Cursor,
+    DerSigner,
+    Payment,
+    UnexpectedAnswer,
+    WebhookRefused,
+    WebhookVerifier,
+    WrongVersion,
+    bound,
+    handshake,
+    refusals,
+)
+from vpm_client.call import decoded, units
+from vpm_client.errors import refusal
+from vpm_client.events import Frames
+from vpm_client.models import HealthBody
+from vpm_client.wallets import ORDER, Wallet, ask_typed_data, at_once, checked
+
+from api.agent.errors import CATALOGUE, RESERVED
+from api.agent.notices.sending import DeliverySigner
+from api.agent.reply import VERSION as SPOKEN
+from api.http.openapi import VERSION
+from core import eip3009
+from core.agent.attestation import RECEIPT, TYPES, domain_of
+from core.agent.bet import Bet, bet_hash, bound_nonce, idem_hash, market_key
+from core.contracts.deployments import Token
+from scripts._stack import wallets
+from tests.support.client_models import CLIENTS, files, is_current
+
+KEY = wallets.DEV[0].private_key
+ACCOUNT = Account.from_key(KEY)
+TOKEN = Token.model_validate(
+    {"address": "0x" + "11" * 20, "symbol": "USDC", "decimals": 6, "domainName": "USD Coin", "domainVersion": "2"}
+)
+
+
+# ---------------------------------------------------------------- what is generated, and versions
+
+
+def test_the_generated_part_is_that_of_the_published_description() -> None:
+    stale = [str(path.relative_to(CLIENTS)) for path, text in files().items() if not is_current(path, text)]
+    assert not stale, f"write it anew with `python -m tests.support.client_models`: {stale}"
+
+
+def test_both_libraries_have_the_version_of_the_description_they_were_made_from() -> None:
+    python, typescript = CLIENTS / "python", CLIENTS / "typescript"
+    assert tomllib.loads((python / "pyproject.toml").read_text())["project"]["version"] == VERSION
+    assert vpm_client.__version__ == VERSION
+    assert json.loads((typescript / "package.json").read_text())["version"] == VERSION
+    assert f'export const VERSION = "{VERSION}"' in (typescript / "src" / "index.ts").read_text()
+    for library in (python, typescript):
+        assert f"version {VERSION}, for version {VERSION} of" in (library / "README.md").read_text()
+
+
+def test_both_libraries_speak_the_version_that_the_api_says_it_speaks() -> None:
+    assert vpm_client.API_VERSION == SPOKEN
+    assert f'export const API_VERSION = "{SPOKEN}"' in (CLIENTS / "typescript" / "src" / "http.ts").read_text()
+    health: dict[str, Any] = {"ok": True, "marketsOpen": 0, "version": "1"}
+    nothing = ("lastResolveTickAt", "lastSnapshotTickAt", "lastCanaryAt", "payoutQueueDepth", "reason", "attester")
+    health |= dict.fromkeys(nothing)
+    meta = {"name": "x", "version": SPOKEN, "generatedAt": "x", "docsUrl": "x"}
+    body = {"meta": meta, "health": health, "of a newer API": 1}
+    assert decoded(HealthBody, json.dumps(body).encode()).health.ok
+    with pytest.raises(WrongVersion):
+        decoded(HealthBody, json.dumps({**body, "meta": {**meta, "version": "service-agent-api-v2"}}).encode())
+    with pytest.raises(UnexpectedAnswer):
+        decoded(HealthBody, b"<html>")
+
+
+@pytest.mark.parametrize(("library", "fence"), [("python", "python"), ("typescript", "typescript")])
+def test_the_first_example_is_short(library: str, fence: str) -> None:
+    example = re.findall(rf"```{fence}\n(.*?)```", (CLIENTS / library / "README.md").read_text(), re.DOTALL)[0]
+    assert len([line for line in example.splitlines() if line.strip()]) <= 15
+
+
+# ---------------------------------------------------------------- errors
+
+
+def test_every_code_of_the_catalogue_is_an_error_of_its_own() -> None:
+    assert set(refusals.BY_CODE) == set(CATALOGUE) - RESERVED
+    assert len(set(refusals.BY_CODE.values())) == len(refusals.BY_CODE)
+
+
+def test_a_refusal_names_code_field_hint_and_what_is_known_of_the_payment() -> None:
+    body = {
+        "error": "invalid_request",
+        "message": "A field is wrong.",
+        "hint": "Correct it.",
+        "retriable": False,
+        "requestId": "r1",
+        "issues": [{"field": "sizeUsd", "problem": "must be a number"}],
+    }
+    error = refusal(400, {"retry-after": "7"}, json.dumps(body).encode())
+    assert isinstance(error, refusals.InvalidRequest)
+    assert (error.code, error.field, error.hint, error.retry_after) == ("invalid_request", "sizeUsd", "Correct it.", 7)
+    assert (error.payment, error.may_have_paid) == (Payment.NONE, False)
+
+
+@pytest.mark.parametrize("body", [b"<html>Bad gateway</html>", b"[]", b"\xff", b'{"error": "new_one"}'])
+def test_what_no_api_said_is_an_error_without_a_class(body: bytes) -> None:
+    error = refusal(502, {}, body)
+    assert type(error) is ApiError
+    assert error.retriable
+
+
+# ---------------------------------------------------------------- what is signed
+
+
+@given(
+    market=st.text(min_size=1, max_size=40),
+    outcome=st.integers(0, 7),
+    amount=st.integers(1, 10**15),
+    least=st.integers(0, 10**15),
+    key=st.text(min_size=8, max_size=40),
+    builder=st.none() | st.just("0x" + "ab" * 20),
+    ref=st.none() | st.from_regex(r"\A[A-Za-z0-9:_-]{1,32}\Z"),
+)
+def test_the_hash_of_a_bet_is_the_services(
+    market: str, outcome: int, amount: int, least: int, key: str, builder: str | None, ref: str | None
+) -> None:
+    contract = "0x" + "22" * 20
+    more = {} if builder is None else {"builder": builder}
+    bet = Bet(
+        market_key(market),
+        outcome,
+        amount,
+        least,
+        ACCOUNT.address,
+        idem_hash(key),
+        ref=(ref or "").encode().ljust(32, b"\0"),
+        **more,
+    )
+    ours = bound.bet_hash(
+        contract=contract,
+        chain_id=bound.CHAIN_ID,
+        market_key=bound.market_key(market),
+        outcome=outcome,
+        amount=amount,
+        min_shares=least,
+        wallet=ACCOUNT.address,
+        idem_key=key,
+        builder=builder,
+        ref=ref,
+    )
+    assert ours == bet_hash(bet, bound.CHAIN_ID, contract)
+    assert bound.bound_nonce(ours) == bound_nonce(ours)
+
+
+def payment() -> bound.TypedData:
+    return bound.authorization(
+        token=TOKEN.address,
+        name=TOKEN.domain_name,
+        version=TOKEN.domain_version,
+        chain_id=bound.CHAIN_ID,
+        payer=ACCOUNT.address,
+        to="0x" + "33" * 20,
+        value=5_000_000,
+        until=1_800_000_000,
+        nonce=b"\7" * 32,
+    )
+
+
+def test_an_authorization_is_signed_as_the_token_reads_it() -> None:
+    typed = payment()
+    assert typed.digest == eip3009.digest(eip3009.RECEIVE, typed.message, TOKEN, bound.CHAIN_ID)
+
+
+def test_a_receipt_is_read_as_the_service_signs_it() -> None:
+    payload = {
+        "version": 1, "network": "eip155:8453", "resourceUrl": "x#0x1", "payer": "0x2", "issuedAt": 3,
+        "transaction": "0x4",
+    }  # fmt: skip
+    signed = Account.sign_typed_data(
+        KEY, domain_data=domain_of(RECEIPT), message_types={RECEIPT: TYPES[RECEIPT]}, message_data=payload
+    )
+    assert bound.signer_of(bound.signed_receipt(payload).digest, bytes(signed.signature)) == ACCOUNT.address
+
+
+class Digests:
+    """A key that signs 32 bytes, and counts v from 0."""
+
+    address = ACCOUNT.address
+
+    def sign_digest(self, digest: bytes) -> bytes:
+        return bytes(keys.PrivateKey(bytes.fromhex(KEY[2:])).sign_msg_hash(digest).to_bytes())
+
+
+def der(digest: bytes, *, high: bool) -> bytes:
+    """As a key service answers, which gives the higher of the two valid s every other time."""
+    made = keys.PrivateKey(bytes.fromhex(KEY[2:])).sign_msg_hash(digest)
+    numbers = (made.r, ORDER - made.s if high else made.s)
+    parts = b"".join(b"\2" + bytes([len(each)]) + each for each in (_minimal(number) for number in numbers))
+    return b"\x30" + bytes([len(parts)]) + parts
+
+
+def _minimal(number: int) -> bytes:
+    return number.to_bytes(number.bit_length() // 8 + 1)
+
+
+def signature_of(wallet: Wallet) -> bytes:
+    return checked(wallet, payment().digest, at_once(ask_typed_data(wallet, payment())))
+
+
+@pytest.mark.parametrize(
+    "wallet",
+    [
+        ACCOUNT,
+        Digests(),
+        DerSigner(ACCOUNT.address, lambda digest: der(digest, high=False)),
+        DerSigner(ACCOUNT.address, lambda digest: der(digest, high=True)),
+    ],
+    ids=["eth-account", "digest", "der", "der, high s"],
+)
+def test_every_kind_of_wallet_signs_what_the_token_takes(wallet: Any) -> None:
+    signature = signature_of(wallet)
+    assert int.from_bytes(signature[32:64]) <= ORDER // 2
+    assert bound.signer_of(payment().digest, signature) == ACCOUNT.address
+
+
+def test_a_signature_of_another_key_is_not_sent() -> None:
+    class Stranger(Digests):
+        address = wallets.DEV[1].address
+
+    with pytest.raises(ValueError, match="not by"):
+        signature_of(Stranger())
+    with pytest.raises(ValueError, match="not by"):
+        signature_of(DerSigner(wallets.DEV[1].address, lambda digest: der(digest, high=False)))
+    # What a contract accepts is for it to say.
+    assert signature_of(ContractWallet(wallets.DEV[1].address, ACCOUNT))
+
+
+@pytest.mark.parametrize(("amount", "wanted"), [(1, 10**6), ("2.5", 2_500_000), (0.1, 100_000), ("0.000001", 1)])
+def test_amounts_are_exact(amount: Any, wanted: int) -> None:
+    assert units(amount) == wanted
+
+
+@pytest.mark.parametrize("amount", ["0.0000001", float("nan"), float("inf")])
+def test_what_is_no_amount_is_refused(amount: Any) -> None:
+    with pytest.raises(ValueError, match=r"amount|decimals"):
+        units(amount)
+
+
+# ---------------------------------------------------------------- events
+
+
+def event(seq: int | None) -> dict[str, Any]:
+    return {
+        "eventId": f"evt_{seq}", "seq": seq, "type": "test", "createdAt": "x", "wallet": None, "marketId": None,
+        "tradeId": None, "payload": {}, "proofUrl": None,
+    }  # fmt: skip
+
+
+def test_a_cursor_takes_each_event_once_and_sees_a_gap() -> None:
+    frames, cursor, had = Frames(), Cursor(next_seq=1), []
+    text = "retry: 1000\n: hello\n\n" + "".join(
+        f"id: {seq}\ndata: {json.dumps(event(seq))}\n\n" for seq in (0, 1, 2, 2, 1, 5)
+    )
+    for line in text.split("\n"):
+        found = frames.line(line)
+        if found is not None and not cursor.misses(found) and cursor.take(found):
+            had.append(found.seq)
+        elif found is not None and found.seq == 5:
+            assert cursor.misses(found)
+    assert had == [1, 2]
+    assert (cursor.next_seq, cursor.headers) == (3, {"Last-Event-ID": "2"})
+    assert Cursor().headers == {}
+
+
+def test_an_event_that_a_break_cut_off_is_dropped() -> None:
+    frames = Frames()
+    assert [frames.line(line) for line in (f"data: {json.dumps(event(0))}", "id: 0")] == [None, None]
+
+
+# ---------------------------------------------------------------- webhooks
+
+SECRET = "whsec_of_a_test"
+BODY = json.dumps({**event(3), "payload": {"challenge": "c1"}, "type": "webhook.verify"}).encode()
+
+
+def delivery(signer: DeliverySigner, secret: str | None, *, at: int | None = None) -> dict[str, str]:
+    """The headers that the service itself makes."""
+    return dict(signer.headers("evt_3", BODY, secret, int(time.time()) if at is None else at))
+
+
+def test_what_the_service_delivers_is_taken_once() -> None:
+    verifier, headers = WebhookVerifier(SECRET), delivery(DeliverySigner(None), SECRET)
+    found = verifier.verify(headers, BODY)
+    assert (found.event_id, handshake(found)) == ("evt_3", {"challenge": "c1"})
+    with pytest.raises(WebhookRefused, match="seen before"):
+        verifier.verify(headers, BODY)
+    # A retry of the service has another time: it is the same event, and taken.
+    assert verifier.verify(delivery(DeliverySigner(None), SECRET, at=int(time.time()) + 10), BODY).event_id == "evt_3"
+
+
+@pytest.mark.parametrize("away", [-301, 301])
+def test_what_is_too_old_or_from_the_future_is_refused(away: int) -> None:
+    headers = delivery(DeliverySigner(None), SECRET, at=int(time.time()) + away)
+    with pytest.raises(WebhookRefused, match="away from now"):
+        WebhookVerifier(SECRET).verify(headers, BODY)
+
+
+@pytest.mark.parametrize("part", ["Service-Event-Id", "Service-Timestamp", "Service-Signature", "body"])
+def test_nothing_of_a_delivery_can_be_changed(part: str) -> None:
+    headers, body = delivery(DeliverySigner(None), SECRET), BODY
+    if part == "body":
+        body = BODY.replace(b"c1", b"c2")
+    else:
+        last = headers[part][-1]
+        headers[part] = headers[part][:-1] + ("1" if last != "1" else "2")
+    with pytest.raises(WebhookRefused):
+        WebhookVerifier(SECRET).verify(headers, body)
+    with pytest.raises(WebhookRefused):
+        WebhookVerifier(SECRET).verify({each: value for each, value in headers.items() if each != part}, body)
+
+
+def test_a_callback_is_the_attestation_keys() -> None:
+    attester = wallets.ATTESTATION
+    headers = delivery(DeliverySigner(attester.private_key), None)
+    assert WebhookVerifier(attester=attester.address).verify(headers, BODY).event_id == "evt_3"
+    with pytest.raises(WebhookRefused, match="not the service's"):
+        WebhookVerifier(attester=wallets.DEV[0].address).verify(headers, BODY)
+
+
+def test_a_library_is_not_part_of_the_service() -> None:
+    for path in (CLIENTS / "python").rglob("*.py"):
+        imported = re.findall(r"^(?:from|import) (\w+)", path.read_text(), re.MULTILINE)
+        assert not {"core", "api", "scripts", "tests", "indexer", "keeper", "relayer"} & set(imported), Path(path).name
