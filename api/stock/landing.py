@@ -21,6 +21,7 @@ from core.chain import Call, ChainClient, Receipt, RpcError, RpcErrorKind, check
 from core.chain.wire import data_bytes
 from core.contracts.events import topic_of
 from core.contracts.events.stock import ENTERED
+from core.contracts.statuses import StockMarketStatus
 from core.db.schema.index import chain_cursor
 from core.db.schema.index_shared import token_authorization
 
@@ -65,7 +66,7 @@ async def read_facts(
     return ChainFacts(
         block=head.number,
         timestamp=head.timestamp,
-        market=None if market is None or market["status"] == 0 else market,
+        market=None if market is None or market["status"] == StockMarketStatus.NONE else market,
         entries_paused=paused,
         signer_has_code=bool(code),
         authorization_used=used,

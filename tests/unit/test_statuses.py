@@ -85,7 +85,7 @@ def test_families_are_what_the_lister_takes() -> None:
 
 
 def lines_of(path: Path) -> Iterator[str]:
-    """A module's lines without its docstrings and comments. Only those that could name a number are looked at closely."""
+    """A module's lines without its docstrings and comments; none of one that names no number."""
     text = path.read_text()
     if not NUMBERED.search(text):
         return
