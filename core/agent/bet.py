@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Final
 
-from eth_abi.abi import encode
+from eth_account.messages import encode_typed_data
 from eth_utils.crypto import keccak
 
-BET_TYPEHASH: Final = keccak(
-    text="Bet(bytes32 marketId,uint8 outcome,uint256 amount,uint256 minShares,address wallet,bytes32 idemHash,"
-    "address builder,bytes32 ref)"
-)
-DOMAIN_TYPEHASH: Final = keccak(
-    text="EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)"
+from core.signatures import message_hash
+
+_BET: Final = (
+    {"name": "marketId", "type": "bytes32"},
+    {"name": "outcome", "type": "uint8"},
+    {"name": "amount", "type": "uint256"},
+    {"name": "minShares", "type": "uint256"},
+    {"name": "wallet", "type": "address"},
+    {"name": "idemHash", "type": "bytes32"},
+    {"name": "builder", "type": "address"},
+    {"name": "ref", "type": "bytes32"},
 )
 BOUND_ONLY: Final = 3009
 """`validAfter` of a transfer that may serve no other bet than the one its nonce is the hash of."""
@@ -48,34 +53,11 @@ def idem_hash(idem_key: str) -> bytes:
     return keccak(text=idem_key)
 
 
-def domain_separator(chain_id: int, contract: str) -> bytes:
-    return keccak(
-        encode(
-            ["bytes32", "bytes32", "bytes32", "uint256", "address"],
-            [DOMAIN_TYPEHASH, keccak(text="Service Settlement"), keccak(text="2"), chain_id, contract],
-        )
-    )
-
-
 def bet_hash(bet: Bet, chain_id: int, contract: str) -> bytes:
     """EIP-712 typed hash, domain "Service Settlement" version "2", as `SettlementWallet.betHash` has it."""
-    struct_hash = keccak(
-        encode(
-            ["bytes32", "bytes32", "uint8", "uint256", "uint256", "address", "bytes32", "address", "bytes32"],
-            [
-                BET_TYPEHASH,
-                bet.market_id,
-                bet.outcome,
-                bet.amount,
-                bet.min_shares,
-                bet.wallet,
-                bet.idem_hash,
-                bet.builder,
-                bet.ref,
-            ],
-        )
-    )
-    return keccak(b"\x19\x01" + domain_separator(chain_id, contract) + struct_hash)
+    domain = {"name": "Service Settlement", "version": "2", "chainId": chain_id, "verifyingContract": contract}
+    message = dict(zip((part["name"] for part in _BET), astuple(bet), strict=True))
+    return message_hash(encode_typed_data(domain, {"Bet": list(_BET)}, message))
 
 
 def bound_nonce(hashed: bytes) -> bytes:
