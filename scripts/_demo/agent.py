@@ -57,9 +57,12 @@ class Trader(ABC):
 
     def __init__(self, base_url: str, wallet: wallets.Wallet) -> None:
         # The service is on this machine, whatever proxy the shell names.
-        http = httpx.Client(trust_env=False)
+        self._http = httpx.Client(trust_env=False)
         account = Account.from_key(wallet.private_key)
-        self._client = Client(base_url, account, http=http, patience_seconds=PATIENCE_SECONDS)
+        self._client = Client(base_url, account, http=self._http, patience_seconds=PATIENCE_SECONDS)
+
+    def close(self) -> None:
+        self._http.close()
 
     def trade(self, dice: random.Random) -> bool:
         """One bet on one open market; True when there is a receipt."""

@@ -245,6 +245,7 @@ async def test_the_demo_of_the_local_stack_trades(
     assert sorted(each["stakedUsd"] for each in book["positions"]) == [5, 25]
     monkeypatch.setattr(agent, "MIN_LEFT_SECONDS", 10**9)
     assert not await asyncio.to_thread(trader.trade, dice)
+    trader.close()
 
 
 def _run_node(script: Path, given: str, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -476,7 +476,8 @@ async def test_a_payer_with_code_burns_no_more_than_a_settlements_ceiling(
     chain.ask("anvil_setCode", account.address, code)
     theirs = await asked(buyer, account, market, signature=b"\x12" * 65)
     response, refused = await buyer.post(theirs.body, headers=theirs.headers)
-    assert response.status == 422, refused
+    # What shows in the block alone looks like a bet that others overtook: it may be sent again, ten times a minute.
+    assert response.status == (429 if is_sent else 422), refused
     assert stake_of(service, theirs) is None
     gas, sent = rows(
         service,
