@@ -4,7 +4,7 @@ import { createInterface } from "node:readline";
 import { privateKeyToAccount, sign, serializeSignature } from "viem/accounts";
 import * as library from "vpm-client";
 
-const { Client, Cursor, OutcomeUnknown, VpmError, WebhookVerifier, derSigner } = library;
+const { Client, Cursor, OutcomeUnknown, Unreachable, VpmError, WebhookVerifier, derSigner } = library;
 const lines = createInterface({ input: process.stdin })[Symbol.asyncIterator]();
 const order = JSON.parse((await lines.next()).value);
 const tell = (value) => console.log(JSON.stringify(value));
@@ -130,14 +130,18 @@ const acts = {
           const side = order.sides[(at + number) % 2];
           const wish = { market: order.market, side, sizeUsd, minShares: order.minShares };
           tell({ wallet: at, intended: wish.sizeUsd });
-          const placed = await ours
-            .bet(wish, { final: false })
-            .catch((error) => {
-              if (!(error instanceof OutcomeUnknown)) throw error;
-              tell({ wallet: at, unknown: true });
-              return ours.place(error.ticket, { final: false });
-            })
-            .catch((error) => ({ error: failure(error) }));
+          let ticket;
+          let placed;
+          while (placed === undefined) {
+            try {
+              ticket ??= await ours.prepare(wish);
+              placed = await ours.place(ticket, { final: false });
+            } catch (error) {
+              if (error instanceof OutcomeUnknown || error instanceof Unreachable) tell({ wallet: at, unknown: true });
+              else placed = { error: failure(error) };
+              ticket = error.ticket ?? ticket;
+            }
+          }
           tell({ wallet: at, ...placed });
         }
       }),

@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 from eth_account import Account
-from vpm_client import AsyncClient, Client, OutcomeUnknown
+from vpm_client import AsyncClient, Client, OutcomeUnknown, Unreachable
 
 from core.contracts.events.agent import WALLET_EVENTS, Staked
 from core.money import USD
@@ -88,11 +88,14 @@ async def python_bettors(service: AgentService, books: Books, going: asyncio.Eve
             for number in itertools.takewhile(lambda _: going.is_set(), itertools.count()):
                 bet = bet_of(at, number)
                 books.means(who, bet[-1])
-                try:
-                    placed = client.bet(*bet, min_shares=MIN_SHARES, final=False)
-                except OutcomeUnknown as unknown:
-                    books.unknown += 1
-                    placed = client.place(unknown.ticket, final=False)
+                ticket, placed = None, None
+                while placed is None:
+                    try:
+                        ticket = ticket or client.prepare(*bet, min_shares=MIN_SHARES)
+                        placed = client.place(ticket, final=False)
+                    except (OutcomeUnknown, Unreachable) as unknown:
+                        books.unknown += 1
+                        ticket = unknown.ticket or ticket
                 books.got(placed.receipt.trade_id, placed.replay)
 
     async def in_the_loop(who: Wallet, at: int) -> None:
@@ -102,11 +105,14 @@ async def python_bettors(service: AgentService, books: Books, going: asyncio.Eve
             for number in itertools.takewhile(lambda _: going.is_set(), itertools.count()):
                 bet = bet_of(at, number)
                 books.means(who, bet[-1])
-                try:
-                    placed = await client.bet(*bet, min_shares=MIN_SHARES, final=False)
-                except OutcomeUnknown as unknown:
-                    books.unknown += 1
-                    placed = await client.place(unknown.ticket, final=False)
+                ticket, placed = None, None
+                while placed is None:
+                    try:
+                        ticket = ticket or await client.prepare(*bet, min_shares=MIN_SHARES)
+                        placed = await client.place(ticket, final=False)
+                    except (OutcomeUnknown, Unreachable) as unknown:
+                        books.unknown += 1
+                        ticket = unknown.ticket or ticket
                 books.got(placed.receipt.trade_id, placed.replay)
 
     jobs = [
