@@ -112,7 +112,10 @@ def _run(chosen: Sequence[Stage], extra: Sequence[str]) -> list[StageResult]:
     else:
         beside = threading.Thread(target=lambda: results.extend(_aside(stage) for stage in programs))
         beside.start()
-        of_tests = run_tests(tests, extra)
+        # Of its own, and first: a browser's driver keeps an event loop in its process, where no other test can run one.
+        browser = [stage for stage in tests if stage.name == "browser"]
+        others = [stage for stage in tests if stage.name != "browser"]
+        of_tests = [one for group in (browser, others) if group for one in run_tests(group, extra)]
         beside.join()
         results += of_tests
     return sorted(results, key=lambda one: chosen.index(one.stage))
