@@ -235,7 +235,7 @@ def test_a_killed_part_is_named_and_ends_the_stack(new_stack: Callable[..., Stac
     stack = new_stack()
     stack.ready()
     family = tree(stack.process.pid)
-    victims = {"chain-vpm": "--chain-id 4663", "postgres": "postgres"}
+    victims = {"chain-stock": "--chain-id 4663", "postgres": "postgres"}
     for name, sign in victims.items():
         victim = next(pid for pid in stack.children() if sign in _command(pid))
         os.kill(victim, signal.SIGKILL)
