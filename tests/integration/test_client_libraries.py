@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 import time
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -86,19 +87,19 @@ async def market(service: AgentService) -> str:
 
 
 @dataclass
-class Library:
+class Library(ABC):
     """One of the libraries, asked in the same words. Sizes and shares are numbers, tickets plain JSON."""
 
     service: AgentService
 
-    async def bet(self, who: Wallet, market: str, side: str, size: float, *, final: bool = False) -> Any:
-        raise NotImplementedError
+    @abstractmethod
+    async def bet(self, who: Wallet, market: str, side: str, size: float, *, final: bool = False) -> Any: ...
 
-    async def place(self, who: Wallet, ticket: Any) -> Any:
-        raise NotImplementedError
+    @abstractmethod
+    async def place(self, who: Wallet, ticket: Any) -> Any: ...
 
-    async def events(self, who: Wallet, count: int, start: int = 0) -> list[Any]:
-        raise NotImplementedError
+    @abstractmethod
+    async def events(self, who: Wallet, count: int, start: int = 0) -> list[Any]: ...
 
 
 def shown(placed: Placed) -> Any:

@@ -248,17 +248,18 @@ def _python_operations(operations: list[_Operation]) -> str:
     kinds = "Amount, " if any(_python_kind(p) == "Amount" for o in operations for p in (*o.given, *o.optional)) else ""
     parts = [
         f'"""Every plain question to the API, as a method.\n\n{MADE}\n"""',
-        "from __future__ import annotations\n\nfrom typing import TypeVar\n\nfrom vpm_client import calls, models\n"
+        "from __future__ import annotations\n\nfrom abc import ABC, abstractmethod\nfrom typing import TypeVar\n\n"
+        "from vpm_client import calls, models\n"
         f'from vpm_client.call import {kinds}Call\n\nT = TypeVar("T")',
     ]
     for kind, begins, asks in (("Operations", "def", "return"), ("AsyncOperations", "async def", "return await")):
         body = [
-            f"class {kind}:",
+            f"class {kind}(ABC):",
             '    """The reads and the smaller writes. A `wallet` left out is the client\'s own."""\n',
-            f"    {begins} _call(self, call: Call[T]) -> T:",
-            "        raise NotImplementedError\n",
-            "    def _own(self, wallet: str | None) -> str | None:",
-            "        raise NotImplementedError\n",
+            f"    @abstractmethod\n    {begins} _call(self, call: Call[T]) -> T:",
+            '        """The answer to a call."""\n',
+            "    @abstractmethod\n    def _own(self, wallet: str | None) -> str | None:",
+            '        """The wallet that was named, else the client\'s own."""\n',
         ]
         for each in operations:
             signature = _python_signature(each)

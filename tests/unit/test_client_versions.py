@@ -9,6 +9,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 import vpm_client
 from eth_account import Account
@@ -17,6 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from vpm_client import (
     ApiError,
+    AsyncClient,
+    Client,
     ContractWallet,
     Cursor,
     DerSigner,
@@ -344,3 +347,59 @@ def test_a_library_is_not_part_of_the_service() -> None:
     for path in (CLIENTS / "python").rglob("*.py"):
         imported = re.findall(r"^(?:from|import) (\w+)", path.read_text(), re.MULTILINE)
         assert not {"core", "api", "scripts", "tests", "indexer", "keeper", "relayer"} & set(imported), Path(path).name
+
+
+# ---------------------------------------------------------------- a stream whose gap cannot be read at once
+
+
+class Missing:
+    """A service whose stream leaves out an event, and which is too busy when that one is asked for the first time."""
+
+    def __init__(self) -> None:
+        self.refused = 0
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        if request.url.path.endswith("/replay"):
+            if not self.refused:
+                self.refused += 1
+                busy = {"error": "rate_limited", "message": "Too many requests.", "retriable": True}
+                return httpx.Response(429, headers={"Retry-After": "600"}, json=busy)
+            return httpx.Response(200, json={**META, "events": [told(1), told(2)], "nextSeq": None, "lastSeq": 2})
+        text = "".join(f"id: {each}\ndata: {json.dumps(told(each))}\n\n" for each in (0, 2))
+        return httpx.Response(200, text=text)
+
+
+META = {
+    "meta": {"name": "n", "version": SPOKEN, "generatedAt": "2026-11-22T00:00:00Z", "docsUrl": "http://127.0.0.1/docs"}
+}
+
+
+def told(seq: int) -> dict[str, Any]:
+    return {
+        "eventId": f"evt_{seq}", "seq": seq, "type": "test", "createdAt": "2026-11-22T00:00:00Z", "payload": {},
+        "wallet": ACCOUNT.address, "marketId": None, "tradeId": None, "proofUrl": None,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", [Client, AsyncClient])
+async def test_a_stream_outlives_a_service_too_busy_to_tell_what_it_left_out(
+    kind: type[Client] | type[AsyncClient], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("client", "aio"):
+        monkeypatch.setattr(f"vpm_client.{module}.PAUSE_SECONDS", 0.0)
+    service = Missing()
+    seen: list[int | None] = []
+    transport = httpx.MockTransport(service)
+    if kind is AsyncClient:
+        async with httpx.AsyncClient(transport=transport) as http:
+            async for event in AsyncClient("http://127.0.0.1", http=http).events(ACCOUNT.address):
+                seen.append(event.seq)
+                if len(seen) == 3:
+                    break
+    else:
+        with httpx.Client(transport=transport) as http:
+            for event in Client("http://127.0.0.1", http=http).events(ACCOUNT.address):
+                seen.append(event.seq)
+                if len(seen) == 3:
+                    break
+    assert (seen, service.refused) == ([0, 1, 2], 1)

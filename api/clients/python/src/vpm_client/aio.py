@@ -14,11 +14,11 @@ from vpm_client import betting
 from vpm_client.betting import Placed, Terms, Ticket
 from vpm_client.bound import text_digest
 from vpm_client.call import Amount, Call, Lost, Reply, answer
-from vpm_client.errors import Unreachable
+from vpm_client.errors import Unreachable, VpmError, refusal
 from vpm_client.events import LONGEST_PAUSE_SECONDS, PAUSE_SECONDS, SILENCE_SECONDS, Cursor, Frames, stream_path
 from vpm_client.models import AgentEvent, WebhookBody
 from vpm_client.operations import AsyncOperations
-from vpm_client.shared import Settings, registering, registration, reply_of, timeout_of
+from vpm_client.shared import Settings, passes, registering, registration, reply_of, timeout_of
 from vpm_client.steps import Ask, Keep, Patience, Pause, Sign, Steps, asked
 from vpm_client.wallets import Wallet, ask_text, ask_typed_data, checked
 
@@ -110,8 +110,9 @@ class AsyncClient(AsyncOperations):
                 async for event in self._stream(wallet, cursor, trade_id):
                     pause = PAUSE_SECONDS
                     yield event
-            except (httpx.HTTPError, Unreachable):
-                pass
+            except (httpx.HTTPError, VpmError) as error:
+                if not passes(error):
+                    raise
             await asyncio.sleep(pause)
             pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
 
@@ -122,8 +123,8 @@ class AsyncClient(AsyncOperations):
         async with self._http.stream("GET", url, params=query, headers=headers, timeout=timeout) as response:
             if response.status_code != 200:
                 await response.aread()
-                self._settings.raise_unless_passing(reply_of(response))
-                return
+                reply = reply_of(response)
+                raise refusal(reply.status, reply.headers, reply.body)
             frames = Frames()
             async for line in response.aiter_lines():
                 event = frames.line(line)

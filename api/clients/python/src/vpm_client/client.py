@@ -13,11 +13,11 @@ from vpm_client import betting
 from vpm_client.betting import Placed, Terms, Ticket
 from vpm_client.bound import text_digest
 from vpm_client.call import Amount, Call, Lost, Reply, answer
-from vpm_client.errors import Unreachable
+from vpm_client.errors import Unreachable, VpmError, refusal
 from vpm_client.events import LONGEST_PAUSE_SECONDS, PAUSE_SECONDS, SILENCE_SECONDS, Cursor, Frames, stream_path
 from vpm_client.models import AgentEvent, WebhookBody
 from vpm_client.operations import Operations
-from vpm_client.shared import Settings, registering, registration, reply_of, timeout_of
+from vpm_client.shared import Settings, passes, registering, registration, reply_of, timeout_of
 from vpm_client.steps import Ask, Keep, Patience, Pause, Sign, Steps, asked
 from vpm_client.wallets import Wallet, ask_text, ask_typed_data, at_once, checked
 
@@ -120,8 +120,9 @@ class Client(Operations):
                 for event in self._stream(wallet, cursor, trade_id):
                     pause = PAUSE_SECONDS
                     yield event
-            except (httpx.HTTPError, Unreachable):
-                pass
+            except (httpx.HTTPError, VpmError) as error:
+                if not passes(error):
+                    raise
             time.sleep(pause)
             pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
 
@@ -132,8 +133,8 @@ class Client(Operations):
         with self._http.stream("GET", url, params=query, headers=headers, timeout=timeout) as response:
             if response.status_code != 200:
                 response.read()
-                self._settings.raise_unless_passing(reply_of(response))
-                return
+                reply = reply_of(response)
+                raise refusal(reply.status, reply.headers, reply.body)
             frames = Frames()
             for line in response.iter_lines():
                 event = frames.line(line)
@@ -147,7 +148,7 @@ class Client(Operations):
     def _between(self, wallet: str, cursor: Cursor, event: AgentEvent) -> Iterator[AgentEvent]:
         while cursor.misses(event):
             page = self.replay(wallet=wallet, from_seq=cursor.next_seq).events
-            yield from (each for each in page if each.seq is not None and cursor.take(each))
+            yield from filter(cursor.take, page)
             if not page:
                 return
 

@@ -5,6 +5,7 @@ Made by `python -m tests.support.client_models`; not to be edited.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import TypeVar
 
 from vpm_client import calls, models
@@ -13,14 +14,16 @@ from vpm_client.call import Amount, Call
 T = TypeVar("T")
 
 
-class Operations:
+class Operations(ABC):
     """The reads and the smaller writes. A `wallet` left out is the client's own."""
 
+    @abstractmethod
     def _call(self, call: Call[T]) -> T:
-        raise NotImplementedError
+        """The answer to a call."""
 
+    @abstractmethod
     def _own(self, wallet: str | None) -> str | None:
-        raise NotImplementedError
+        """The wallet that was named, else the client's own."""
 
     def markets(
         self,
@@ -114,14 +117,16 @@ class Operations:
         return self._call(calls.test_webhook(id))
 
 
-class AsyncOperations:
+class AsyncOperations(ABC):
     """The reads and the smaller writes. A `wallet` left out is the client's own."""
 
+    @abstractmethod
     async def _call(self, call: Call[T]) -> T:
-        raise NotImplementedError
+        """The answer to a call."""
 
+    @abstractmethod
     def _own(self, wallet: str | None) -> str | None:
-        raise NotImplementedError
+        """The wallet that was named, else the client's own."""
 
     async def markets(
         self,

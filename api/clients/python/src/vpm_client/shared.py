@@ -9,7 +9,7 @@ import httpx
 
 from vpm_client.betting import Terms
 from vpm_client.call import PREFIX, Call, Reply, json_body
-from vpm_client.errors import refusal
+from vpm_client.errors import ApiError, Unreachable, VpmError
 from vpm_client.models import WebhookBody
 from vpm_client.wallets import Wallet, address_of
 from vpm_client.webhooks import registration_message
@@ -40,11 +40,10 @@ class Settings:
         """The wallet that was named, else the client's own."""
         return wallet if wallet is not None or self.wallet is None else self.address
 
-    def raise_unless_passing(self, reply: Reply) -> None:
-        """What will be refused again is raised."""
-        error = refusal(reply.status, reply.headers, reply.body)
-        if not error.retriable:
-            raise error
+
+def passes(error: httpx.HTTPError | VpmError) -> bool:
+    """Whether what went wrong may be over soon, so that it is worth another try."""
+    return error.retriable if isinstance(error, ApiError) else isinstance(error, httpx.HTTPError | Unreachable)
 
 
 def registration(settings: Settings, url: str, service: str | None) -> str:
