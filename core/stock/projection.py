@@ -94,8 +94,3 @@ def may_be_owed() -> ColumnElement[bool]:
         and_(positions.outcome == DOWN, vintages.accepted_down != vintages.offered_down),
     )
     return or_(unpaid, and_(positions.refunded.is_(False), positions.vintage != 0, rationed))
-
-
-def address_text(address: bytes) -> str:
-    """Lower-case, as the mirror compares addresses."""
-    return "0x" + address.hex()

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any, Final, TypeAlias, TypeGuard, get_args
+from typing import Any, Final, TypeAlias, TypeGuard
 
+from core.addresses import address_text
 from core.contracts.events.stock import (
     Delivered,
     Entered,
@@ -123,7 +124,7 @@ def delivered(
 ) -> tuple[VestedMarket, Position]:
     _require(
         position.owner == e.owner,
-        f"position {e.position_id} was paid to {_text(e.owner)}, not to {_text(position.owner)}",
+        f"position {e.position_id} was paid to {address_text(e.owner)}, not to {address_text(position.owner)}",
     )
     due = settlement(market, position, vintage, AFTERWARDS)
     pays, refunds = e.payout > 0, e.refund > 0
@@ -160,11 +161,7 @@ def residue_claimed(market: VestedMarket, e: ResidueClaimed) -> VestedMarket:
 
 
 def is_folded(event: Any) -> TypeGuard[Event]:
-    return isinstance(event, get_args(Event))
-
-
-def _text(address: bytes) -> str:
-    return "0x" + address.hex()
+    return isinstance(event, Event)
 
 
 def _require(holds: bool, otherwise: str) -> None:
@@ -222,7 +219,8 @@ class Ledger:
             case PositionTransferred():
                 position = self._position(e.position_id)
                 _require(
-                    position.owner == e.sender, f"position {e.position_id} was not {_text(e.sender)}'s to transfer"
+                    position.owner == e.sender,
+                    f"position {e.position_id} was not {address_text(e.sender)}'s to transfer",
                 )
                 self.positions[e.position_id] = replace(position, owner=e.to)
             case ResidueClaimed():

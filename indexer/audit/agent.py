@@ -10,13 +10,13 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from typing import Any
 
+from core.addresses import address_text
 from core.agent.bet import is_marked
 from core.agent.book import Book
 from core.chain import ChainClient, Contract
 from core.chain.errors import RpcError
 from core.contracts.events import Role
 from core.contracts.statuses import AgentMarketStatus, StakeStatus
-from core.stock.projection import address_text
 from indexer.audit.compare import Comparison
 from indexer.fold import agent
 from indexer.fold.agent import book_of

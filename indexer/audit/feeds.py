@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from core.addresses import address_text
 from core.chain import ChainClient, Contract, RpcError, RpcErrorKind
 from core.contracts.abi import abi
 from core.contracts.events.feed import FEED_EVENTS, AnswerUpdated, ReadingMeasured
 from core.db.schema.index_shared import oracle_measure, oracle_round
 from core.feeds.grid import grid_time
-from core.stock.projection import address_text
 from indexer.audit.compare import Comparison
 from indexer.sources import Sources
 from indexer.store.tables import Connection

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import aclosing
 from typing import Any
 
+from core.addresses import address_text
 from core.chain import ChainClient, Contract, Receipt
 from core.contracts.events import Role
 from core.contracts.events.agent import AGENT_VENUE
@@ -19,7 +20,6 @@ from core.contracts.events.stock import STOCK_VENUE
 from core.contracts.events.token import AUTHORIZATION_CANCELED, AUTHORIZATION_USED, TRANSFER
 from core.db.schema.index_agent import agent_fee_sweep, agent_venue
 from core.db.schema.index_stock import stock_fee_sweep, stock_venue
-from core.stock.projection import address_text
 from indexer.audit.compare import Comparison
 from indexer.audit.feeds import audit_feeds
 from indexer.fold.payments import AUTHORIZATION, CANCELED, PAID, UNPAIRED

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from core.addresses import address_text
 from core.chain import ChainClient, Contract
 from core.contracts.events import Role
-from core.stock.projection import address_text, market_of, position_of, vintage_of
+from core.stock.projection import market_of, position_of, vintage_of
 from core.stock.vested import SEED, Moment, Position, VestedMarket, Vintage
 from core.stock.vested_views import market_view, position_view
 from indexer.audit.compare import Comparison

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from core.addresses import address_text
 from core.contracts.events import stock as ev
 from core.contracts.events.stock import STOCK_MARKET
 from core.db.schema.index_stock import stock_market, stock_position, stock_vintage
 from core.stock import vested_fold as mirror
-from core.stock.projection import address_text, market_of, position_of, vintage_of
+from core.stock.projection import market_of, position_of, vintage_of
 from core.stock.vested import DOWN, SEED, UP, VestedMarket, Vintage, seed_vintage, settlement
 from indexer.errors import Contradiction
 from indexer.fold.rows import Removal, RowKind, Write

@@ -9,11 +9,11 @@ from typing import Any
 
 import orjson
 
+from core.addresses import address_text
 from core.agent.notices.log import undo_above
 from core.contracts.events import Role, layouts_of
 from core.db.channels import PAYLOAD_MAX_BYTES, Channel, notify
 from core.db.schema.index import chain_block, chain_log
-from core.stock.projection import address_text
 from indexer import notices
 from indexer.errors import CursorMoved
 from indexer.fold.shared import APPENDED

@@ -2,10 +2,10 @@
 
 A stage passes or fails; nothing is skipped silently. In CI (CI=true) a stage that cannot run here is a failure.
 
-Stages of two kinds run side by side. The tests of all chosen stages are one run of pytest, with one process more than
-there are cores where tests wait for blocks and timeouts; each takes a file at a time, the longest first. Beside it the
-other programs run one after another; what each says is shown when it has ended. Every failed test is still a failure
-of its own stage.
+Stages of two kinds run side by side. The tests of all chosen stages are one run of pytest (browsers have one of their
+own, before it), with one process more than there are cores where tests wait for blocks and timeouts; each takes a
+file at a time, the longest first. Beside them the other programs run one after another; what each says is shown when
+it has ended. Every failed test is still a failure of its own stage.
 
 Tests with real processes share two cores with their neighbours and wait for real clocks. When only a few of a stage
 fail, those are run once more, alone: a defect fails again, a want of processor time does not. What needed that is named
@@ -41,7 +41,7 @@ _PROFILE = {"FOUNDRY_PROFILE": "long" if os.environ.get("VPM_TEST_LONG") else "q
 
 FEW = 3  # more failures of a stage than this are not a matter of luck
 CORES = os.cpu_count() or 1
-REPORT = ROOT / ".vpm" / "build" / "pytest" / "results.xml"
+REPORTS = ROOT / ".vpm" / "build" / "pytest"
 
 unsteady: list[str] = []  # tests of this run that failed beside others and passed alone
 _elsewhere = threading.local()  # where programs of this thread write, if not to the screen
@@ -51,7 +51,8 @@ _elsewhere = threading.local()  # where programs of this thread write, if not to
 class Stage:
     """A stage of `vpm test`: a program to run, or folders of tests.
 
-    steadied: its tests have real processes, and the few that fail are looked at twice.
+    steadied: its tests have real processes, and the few that fail are looked at twice. apart: its tests keep something
+    in their process that no other test can live with, so they have a run of their own.
     """
 
     name: str
@@ -59,6 +60,7 @@ class Stage:
     run: Callable[[], int] | None = None
     folders: tuple[str, ...] = ()
     steadied: bool = False
+    apart: bool = False
 
 
 @dataclass(frozen=True)
@@ -112,10 +114,8 @@ def _run(chosen: Sequence[Stage], extra: Sequence[str]) -> list[StageResult]:
     else:
         beside = threading.Thread(target=lambda: results.extend(_aside(stage) for stage in programs))
         beside.start()
-        # Of its own, and first: a browser's driver keeps an event loop in its process, where no other test can run one.
-        browser = [stage for stage in tests if stage.name == "browser"]
-        others = [stage for stage in tests if stage.name != "browser"]
-        of_tests = [one for group in (browser, others) if group for one in run_tests(group, extra)]
+        runs = [*([stage] for stage in tests if stage.apart), [stage for stage in tests if not stage.apart]]
+        of_tests = [one for group in runs for one in run_tests(group, extra)]
         beside.join()
         results += of_tests
     return sorted(results, key=lambda one: chosen.index(one.stage))
@@ -205,20 +205,22 @@ def _gas() -> int:
 
 def run_tests(stages: Sequence[Stage], extra: Sequence[str]) -> list[StageResult]:
     """One run of all their tests; then, alone, the few of a steadied stage that failed."""
-    memory = REPORT.parent
-    shutil.rmtree(memory / "cache", ignore_errors=True)
-    REPORT.unlink(missing_ok=True)
     left_out = [StageResult(stage, 1 if os.environ.get("CI") else 0, 0.0) for stage in stages if not _can_run(stage)]
     stages = [stage for stage in stages if stage not in [one.stage for one in left_out]]
+    if not stages:
+        return left_out
+    report, memory = REPORTS / f"{stages[0].name}.xml", REPORTS / "cache"
+    shutil.rmtree(memory, ignore_errors=True)
+    report.unlink(missing_ok=True)
     folders = [folder for stage in stages for folder in stage.folders]
     print(f"\n=== {', '.join(stage.name for stage in stages)}", flush=True)
     spread = ("-n", str(workers(stages)), "--dist", "loadfile", "--no-loadscope-reorder", "--durations", "12")
-    kept = ("-o", f"cache_dir={memory / 'cache'}", f"--junitxml={REPORT}", "-o", "junit_logging=no")
+    kept = ("-o", f"cache_dir={memory}", f"--junitxml={report}", "-o", "junit_logging=no")
     code = _call(sys.executable, "-m", "pytest", *spread, *kept, *folders, *extra)
-    seconds = seconds_of_files(REPORT)
+    seconds = seconds_of_files(report)
     failed: list[str] = []
     if code == 1:  # tests failed; anything but 0 and 1 is no verdict on a test
-        failed = sorted(json.loads((memory / "cache" / "v" / "cache" / "lastfailed").read_text()))
+        failed = sorted(json.loads((memory / "v" / "cache" / "lastfailed").read_text()))
     codes = {stage.name: 0 if code in (0, 1) else code for stage in stages}
     again: list[str] = []
     for stage in stages:
@@ -284,6 +286,6 @@ STAGES = [
         folders=("tests/integration", "tests/faults"),
         steadied=True,
     ),
-    Stage("browser", "pages in a real Chromium", folders=("tests/browser",), steadied=True),
+    Stage("browser", "pages in a real Chromium", folders=("tests/browser",), steadied=True, apart=True),
     Stage("specs", "every requirement of a finished surface has a test", _requirements),
 ]

@@ -17,9 +17,9 @@ from typing import Any
 
 import pytest
 
+from core.addresses import address_text
 from core.chain.contract import Abi
 from core.contracts.events import SETTLER_EVENTS
-from core.stock.projection import address_text
 from core.stock.vested import Moment
 from core.stock.vested_fold import Ledger, is_folded
 from core.stock.vested_views import market_view, position_view

@@ -25,7 +25,7 @@ MANY = "".join(f"def test_{n}():\n    assert False\n" for n in range(checks.FEW 
 @pytest.fixture(autouse=True)
 def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(checks, "ROOT", tmp_path)
-    monkeypatch.setattr(checks, "REPORT", tmp_path / "report" / "results.xml")
+    monkeypatch.setattr(checks, "REPORTS", tmp_path / "report")
     monkeypatch.setattr(checks, "workers", lambda stages: 0)
     monkeypatch.setattr(checks, "unsteady", [])
     # Only the plugin the stages ask for: the others take seconds to load.
@@ -86,3 +86,15 @@ def test_a_file_that_cannot_be_read_fails_the_stage(elsewhere: Path) -> None:
 def test_no_failure_is_no_news(elsewhere: Path) -> None:
     assert stage(elsewhere, test_fine="def test_fine():\n    pass\n") == 0
     assert checks.unsteady == []
+
+
+def test_without_a_browser_nothing_else_is_run_in_its_place(elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (elsewhere / "test_other.py").write_text(BROKEN)
+    monkeypatch.setattr(checks.shutil, "which", lambda name: None)
+    monkeypatch.delenv("CI", raising=False)
+    monkeypatch.setattr(checks, "_call", lambda *argv, **_: pytest.fail(f"{argv} was run"))
+    (browser,) = checks.run_tests([each for each in checks.STAGES if each.apart], ())
+    assert browser.code == 0
+    monkeypatch.setenv("CI", "true")
+    (browser,) = checks.run_tests([each for each in checks.STAGES if each.apart], ())
+    assert browser.code == 1

@@ -31,11 +31,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def rewrite() -> int:
-    from scripts._vpm.checks import REPORT, seconds_of_files
+    from scripts._vpm.checks import REPORTS, seconds_of_files
 
-    measured = seconds_of_files(REPORT)
+    measured: dict[str, float] = {}
+    for report in REPORTS.glob("*.xml"):
+        measured |= seconds_of_files(report)
     if not measured:
-        print(f"there is nothing in {REPORT}: run ./vpm test first", file=sys.stderr)
+        print(f"there is nothing in {REPORTS}: run ./vpm test first", file=sys.stderr)
         return 1
     known = json.loads(SECONDS.read_text()) if SECONDS.exists() else {}
     known |= {f"{file}.py": seconds for file, seconds in measured.items()}

@@ -27,8 +27,8 @@ from core.contracts.statuses import AgentMarketStatus, StakeStatus
 from core.db.schema import metadata
 from core.db.types import Address, BlockNumber, ChainTime, Hash32, Int256, Uint256
 
-_UNKNOWN_MARKET, OPEN, RESOLVED, VOID = map(int, AgentMarketStatus)
-_UNKNOWN_STAKE, IN_BOOK, OWED_BACK, PAID, REFUNDED = map(int, StakeStatus)
+OPEN, RESOLVED, VOID = (int(AgentMarketStatus[name]) for name in ("OPEN", "RESOLVED", "VOID"))
+IN_BOOK, OWED_BACK, PAID, REFUNDED = (int(StakeStatus[name]) for name in ("IN_BOOK", "OWED_BACK", "PAID", "REFUNDED"))
 
 agent_market = Table(
     "agent_market",
