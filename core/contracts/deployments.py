@@ -22,7 +22,6 @@ from core.contracts.feeds import AddressText, AgentFeed, AnyFeed, Part, PoolFeed
 from core.errors import DeploymentError
 
 HashText = Annotated[str, Field(pattern=r"^0x[0-9a-f]{64}$")]
-UtcSecond = Annotated[int, Field(ge=0)]
 
 
 class Token(Part):

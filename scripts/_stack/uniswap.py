@@ -7,7 +7,6 @@ repository. The bytecode is read from `node_modules` and runs on local chains an
 from __future__ import annotations
 
 import json
-import math
 import time
 from dataclasses import dataclass, field
 from functools import cache
@@ -19,7 +18,6 @@ from eth_utils.abi import event_abi_to_log_topic
 from eth_utils.address import to_checksum_address
 
 from core.chain import Abi, Call, Contract
-from core.feeds.uniswap import sqrt_price_at
 from core.feeds.uniswap.ticks import MAX_TICK
 from core.local.packages import NODE_MODULES
 from scripts._stack.chain_setup import ETH_EACH, MINED_WITHIN_SECONDS, LocalNode
@@ -144,11 +142,6 @@ class Exchange:
         positions = who.deploy("the position manager", manager, [*pair, "address"], [factory, weth, nobody])
         return cls(factory, router, positions, to_checksum_address(weth))
 
-    def enable_fee(self, who: Actor, fee_pips: int, spacing: int) -> None:
-        """The factory's owner, who deployed it, adds a fee, as was done for 0.01% on the live one."""
-        who.send(Contract(self.factory, artifact("UniswapV3Factory").abi).call("enableFeeAmount", fee_pips, spacing))
-        self.spacings[fee_pips] = spacing
-
     def pool(self, who: Actor, key: PoolKey) -> str:
         """The address of a pool that was made."""
         made = Contract(self.factory, artifact("UniswapV3Factory").abi)
@@ -220,8 +213,3 @@ def grow(who: Actor, pool: str, cardinality: int) -> dict[str, Any]:
         reached = min(reached + 1_000, cardinality)
         receipt = who.send(Contract(pool, abi).call("increaseObservationCardinalityNext", reached))
     return receipt
-
-
-def sqrt_price_of(price: float) -> int:
-    """The square-root price nearest below a price of token1 units per token0 unit; good enough to open a pool at."""
-    return sqrt_price_at(round(math.log(price) / math.log(1.0001)))
