@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -130,7 +130,6 @@ class Exchange:
     router: str
     positions: str
     weth: str
-    spacings: dict[int, int] = field(default_factory=lambda: dict(SPACINGS))
 
     @classmethod
     def deploy(cls, who: Actor, weth: str) -> Exchange:
@@ -179,7 +178,7 @@ class Exchange:
         return number, receipt
 
     def provide_everywhere(self, who: Actor, key: PoolKey, amount0: int, amount1: int) -> tuple[int, dict[str, Any]]:
-        edge = MAX_TICK // self.spacings[key.fee_pips] * self.spacings[key.fee_pips]
+        edge = MAX_TICK // SPACINGS[key.fee_pips] * SPACINGS[key.fee_pips]
         return self.provide(who, key, -edge, edge, amount0, amount1)
 
     def withdraw(self, who: Actor, position: int, liquidity: int) -> dict[str, Any]:
