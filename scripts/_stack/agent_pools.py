@@ -25,7 +25,7 @@ from scripts._stack import wallets
 from scripts._stack.chain_setup import LocalNode
 from scripts._stack.genesis import PlacedContract, compiled_code, creation_code
 from scripts._stack.options import StackError
-from scripts._stack.uniswap import Actor, Exchange, PoolKey, artifact, grow, pool_abi
+from scripts._stack.uniswap import SPACINGS, Actor, Exchange, PoolKey, artifact, grow, pool_abi
 
 WETH: Final = "0x4200000000000000000000000000000000000006"
 """Where Base keeps its wrapped ether."""
@@ -204,7 +204,7 @@ def _open(
     of_base = int(of_quote / (scale * Fraction(value, quote_value)))
     amounts = (of_base, of_quote) if place.token0 == base else (of_quote, of_base)
     exchange.provide_everywhere(who, place, *amounts)
-    spacing = exchange.spacings[fee_pips]
+    spacing = SPACINGS[fee_pips]
     middle = tick_at(start) // spacing * spacing
     width = NEAR // spacing * spacing
     exchange.provide(who, place, middle - width, middle + width, *amounts)

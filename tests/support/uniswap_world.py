@@ -16,7 +16,7 @@ from core.feeds.uniswap import Pool, PoolError, TooOld
 from core.feeds.uniswap.ticks import MAX_SQRT_PRICE, MAX_TICK, MIN_SQRT_PRICE, sqrt_price_at
 from scripts._stack.chain_setup import LocalNode
 from scripts._stack.genesis import creation_code
-from scripts._stack.uniswap import ERC20, Actor, Exchange, PoolKey, grow, pool_abi
+from scripts._stack.uniswap import ERC20, SPACINGS, Actor, Exchange, PoolKey, grow, pool_abi
 
 SUPPLY = 2**120
 
@@ -49,7 +49,7 @@ class World:
         begin = int(node.ask("eth_getBlockByNumber", "latest", False)["timestamp"], 16) + 100
         node.ask("evm_setNextBlockTimestamp", begin)
         address = exchange.open_pool(who, key, sqrt_price)
-        mirror = Pool.at(sqrt_price, fee_pips, exchange.spacings[fee_pips], begin)
+        mirror = Pool.at(sqrt_price, fee_pips, SPACINGS[fee_pips], begin)
         world = cls(who, exchange, key, address, mirror, begin)
         world.compare()
         return world
