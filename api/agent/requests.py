@@ -33,6 +33,10 @@ MIN_SIZE = 1 * USD
 PRIVATE = "allow_private"
 EXAMPLE_WALLET = "0x" + "a1" * 20
 """Of nobody."""
+WALLET_SCHEMA = {"type": "string", "pattern": WALLET, "examples": [EXAMPLE_WALLET]}
+WALLET_WORDS = "0x and 40 hexadecimal digits, in any case."
+MARKET_WORDS = "A market's id or slug, from a list of markets."
+SIDE_WORDS = "One of the market's outcome keys: `yes` or `no`, `up` or `down`, or a range's key."
 
 
 def _exact(value: Any) -> Any:
@@ -81,24 +85,41 @@ class TradeRequest(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
-    market_id: Line = Field(alias="marketId", description="A market id or slug.")
-    side: Line = Field(description="One of the market's outcome keys.")
-    size_usd: Amount = Field(alias="sizeUsd", description="At least 1, at most 6 decimals.")
+    market_id: Line = Field(alias="marketId", description=MARKET_WORDS)
+    side: Line = Field(description=SIDE_WORDS)
+    size_usd: Amount = Field(alias="sizeUsd", description="The stake in USD: at least 1, at most 6 decimals.")
     idem_key: Annotated[str, Field(min_length=8, max_length=128)] = Field(
-        alias="idemKey", description="Unique per trade of this wallet; the same key returns the first receipt."
+        alias="idemKey",
+        description="Chosen by you, 8 to 128 characters, one for each bet you mean to make (a UUID, say). Sent again, "
+        "it returns the first receipt and pays nothing.",
     )
-    wallet_address: Annotated[str, WithJsonSchema({"type": "string", "pattern": WALLET})] = Field(
+    wallet_address: Annotated[str, WithJsonSchema(WALLET_SCHEMA)] = Field(
         alias="walletAddress", description="The paying wallet; it owns the position and is paid."
     )
-    quote_id: Line | None = Field(default=None, alias="quoteId", description="Required above 10 USD.")
-    min_shares_out: Amount | None = Field(default=None, alias="minSharesOut")
-    max_price_cents: Annotated[int, Field(ge=1, le=99)] | None = Field(default=None, alias="maxPriceCents")
-    simulate: bool = False
-    builder_code: Annotated[str, Field(pattern=WALLET)] | None = Field(default=None, alias="builderCode")
+    quote_id: Line | None = Field(
+        default=None,
+        alias="quoteId",
+        description="Of a quote for this market, side and size, at most 60 seconds old. Required above 10 USD, with "
+        "minSharesOut or maxPriceCents.",
+    )
+    min_shares_out: Amount | None = Field(
+        default=None,
+        alias="minSharesOut",
+        description="The fewest shares you take; fewer, and the bet is refused, by the contract, too.",
+    )
+    max_price_cents: Annotated[int, Field(ge=1, le=99)] | None = Field(
+        default=None, alias="maxPriceCents", description="The most you pay for a share on average, in cents, 1 to 99."
+    )
+    simulate: bool = Field(default=False, description="true: every check runs and nothing is paid or written.")
+    builder_code: Annotated[str, Field(pattern=WALLET)] | None = Field(
+        default=None, alias="builderCode", description="An address that is recorded as the bet's builder."
+    )
     callback_url: Annotated[str, Field(max_length=2048), AfterValidator(_target)] | None = Field(
         default=None, alias="callbackUrl", description="Where the trade's events are pushed, an https URL."
     )
-    ref: Annotated[str, Field(pattern=r"^[A-Za-z0-9:_-]{1,32}$")] | None = None
+    ref: Annotated[str, Field(pattern=r"^[A-Za-z0-9:_-]{1,32}$")] | None = Field(
+        default=None, description="A mark of your own, recorded with the bet: letters, digits, `:`, `_`, `-`."
+    )
 
     @classmethod
     async def read(cls, request: web.Request, *, allow_private: bool) -> Self:
@@ -185,10 +206,14 @@ class MarketsQuery(BaseModel):
     status: Literal["open", "all"] | None = Field(
         default=None, description="`all` includes markets that have ended. `open` unless `ids` names markets."
     )
-    type: str | None = Field(default=None, description="market_cap, market_cap_range or price_direction")
+    type: str | None = Field(
+        default=None,
+        description="`market_cap` (yes or no), `market_cap_range` (one of several ranges) or `price_direction` (up or "
+        "down).",
+    )
     token: str | None = Field(default=None, description="A symbol, in any case.")
     ids: str | None = Field(default=None, description="Ids or slugs, separated by commas.")
-    limit: Annotated[int, Field(ge=1, le=200)] = 50
+    limit: Annotated[int, Field(ge=1, le=200, description="How many, 1 to 200.")] = 50
     cursor: str | None = Field(default=None, description="nextCursor of the page before.")
 
     @property
@@ -198,38 +223,43 @@ class MarketsQuery(BaseModel):
 
 
 class MarketPath(BaseModel):
-    id: Text
+    id: Text = Field(description=MARKET_WORDS)
 
 
 class TradePath(BaseModel):
-    trade_id: Text = Field(alias="tradeId")
+    trade_id: Text = Field(alias="tradeId", description="0x and 64 hexadecimal digits, from a receipt or position.")
 
 
 class AddressPath(BaseModel):
-    address: Annotated[str, WithJsonSchema({"type": "string", "pattern": WALLET})]
+    address: Annotated[str, WithJsonSchema(WALLET_SCHEMA)] = Field(description=WALLET_WORDS)
 
 
 class QuoteQuery(BaseModel):
-    market_id: Text = Field(alias="marketId", description="A market id or slug.")
-    side: Text = "yes"
-    size_usd: Annotated[str, WithJsonSchema({"type": "number", "minimum": 1, "maximum": MAX_SIZE_USD})] = Field(
-        default="1", alias="sizeUsd"
+    market_id: Text = Field(alias="marketId", description=MARKET_WORDS)
+    side: Text = Field(default="yes", description=SIDE_WORDS)
+    size_usd: Annotated[
+        str, WithJsonSchema({"type": "number", "minimum": 1, "maximum": MAX_SIZE_USD, "examples": [5]})
+    ] = Field(
+        default="1",
+        alias="sizeUsd",
+        description="The stake in USD: at least 1, at most 6 decimals.",
+        json_schema_extra={"default": 1},
     )
-    wallet: Annotated[str, WithJsonSchema({"type": "string", "pattern": WALLET})] | None = Field(
+    wallet: Annotated[str, WithJsonSchema(WALLET_SCHEMA)] | None = Field(
         default=None, description="Who would pay; with it a `wallet_underfunded` is among the warnings."
     )
 
 
 class ResultQuery(BaseModel):
-    market_id: Text = Field(alias="marketId", description="A market id or slug.")
+    market_id: Text = Field(alias="marketId", description=MARKET_WORDS)
 
 
 class WalletQuery(BaseModel):
-    wallet: Annotated[str, WithJsonSchema({"type": "string", "pattern": WALLET})] | None = None
+    wallet: Annotated[str, WithJsonSchema(WALLET_SCHEMA)] | None = Field(default=None, description=WALLET_WORDS)
 
 
 class PositionsQuery(WalletQuery):
-    limit: Annotated[int, Field(ge=1, le=200)] = 200
+    limit: Annotated[int, Field(ge=1, le=200, description="How many, 1 to 200.")] = 200
     cursor: str | None = Field(default=None, description="nextCursor of the page before.")
 
 

@@ -16,6 +16,7 @@ from api.agent.describe import DESCRIPTION, QUOTE, TRADE
 from api.agent.discover.search import Discovery
 from api.agent.errors import error_body, problem
 from api.agent.index import AgentIndex
+from api.agent.mcp import AgentMcp
 from api.agent.notices.channels import EventChannels
 from api.agent.platform import Platform
 from api.agent.reads import Reads
@@ -31,6 +32,7 @@ from api.agent.trade.settling import PaymentSettling
 from api.agent.trade.trading import TradeDesk
 from api.context import Context
 from api.http.application import json_response
+from api.http.mcp_door import HEADERS as MCP_HEADERS
 from api.http.operation import Cors, DocumentedAnswer, ErrorBody, ErrorResponse, Operation, Surface
 from api.http.problem import Problem
 from api.http.requests import request_id
@@ -43,6 +45,7 @@ from core.log import get_logger
 log = get_logger(__name__)
 
 PREFIX = "/api/agent/v1"
+PREFIXES = ("/api/agent/",)
 NAME, TITLE = "agent", "Agent API"
 CORS = Cors(
     # The official x402 clients send Access-Control-Expose-Headers as a request header, so browsers ask for it too.
@@ -52,6 +55,7 @@ CORS = Cors(
         "If-None-Match",
         "Last-Event-ID",
         "Access-Control-Expose-Headers",
+        *MCP_HEADERS,
     ),
     expose_headers=(
         "ETag",
@@ -93,27 +97,41 @@ async def agent_surface(context: Context) -> AsyncIterator[Surface]:
         log.warning("no attestation key: offers and receipts go out unsigned", action="agent.unsigned")
     channels = EventChannels(context, links, client)
     channels.run_beside(context)
-    yield _surface(
+    reads = Reads(
+        settings,
+        contracts,
+        balances,
+        context.engine,
+        context.pool,
+        context.limits,
+        index,
         links,
+        deployment.chain_id,
+    )
+    platform = Platform(
+        context.engine, context.pool, index, switch, links, deployment.chain_id, attester=attester.address
+    )
+    operations = _operations(
         channels=channels,
-        reads=Reads(
-            settings,
-            contracts,
-            balances,
-            context.engine,
-            context.pool,
-            context.limits,
-            index,
-            links,
-            deployment.chain_id,
-        ),
-        platform=Platform(
-            context.engine, context.pool, index, switch, links, deployment.chain_id, attester=attester.address
-        ),
+        reads=reads,
+        platform=platform,
         desk=_trade_desk(context, contracts, client, balances, index, switch, attester, links),
         discovery=Discovery(index, links),
         sentiment=Sentiment(context.engine, index, links),
     )
+    mcp = AgentMcp(operations, _wording(links), origin=links.origin)
+    async with mcp.door.running():
+        yield Surface(
+            name=NAME,
+            title=TITLE,
+            description=DESCRIPTION,
+            prefixes=PREFIXES,
+            error_body=_wording(links),
+            cors=CORS,
+            reads=(reads, platform),
+            examples=lambda: {TRADE_ID: example} if (example := reads.example()) is not None else {},
+            operations=(*operations, *(replace(each, group="platform") for each in mcp.door.operations())),
+        )
 
 
 def _trade_desk(
@@ -180,7 +198,7 @@ def _switched_off(links: Links) -> Surface:
         name=NAME,
         title=TITLE,
         description="Switched off.",
-        prefixes=(PREFIX,),
+        prefixes=PREFIXES,
         operations=(),
         error_body=_wording(links),
         error_response=response,
@@ -199,8 +217,7 @@ _UNREADABLE = _error("`internal_error`: retry shortly.")
 _RATE = DocumentedAnswer("`rate_limited`", answers.ErrorBody, {"Retry-After": "Seconds until there is room again."})
 
 
-def _surface(
-    links: Links,
+def _operations(
     *,
     channels: EventChannels,
     reads: Reads,
@@ -208,162 +225,152 @@ def _surface(
     desk: TradeDesk,
     discovery: Discovery,
     sentiment: Sentiment,
-) -> Surface:
-    return Surface(
-        name=NAME,
-        title=TITLE,
-        description=DESCRIPTION,
-        prefixes=(PREFIX,),
-        error_body=_wording(links),
-        cors=CORS,
-        reads=(reads, platform),
-        examples=lambda: {TRADE_ID: example} if (example := reads.example()) is not None else {},
-        operations=_grouped(
-            Operation(
-                "GET",
-                f"{PREFIX}/markets",
-                reads.markets,
-                "List tradeable markets",
-                {200: DocumentedAnswer("A page of markets, soonest deadline first.", answers.Markets), 400: _BAD},
-                query=models.MarketsQuery,
-            ),
-            Operation(
-                "GET",
-                f"{PREFIX}/markets/{{id}}",
-                reads.market,
-                "One market",
-                {200: DocumentedAnswer("The market, with live odds and stats.", answers.OneMarket), 404: _NOT_FOUND},
-                path_parameters=models.MarketPath,
-            ),
-            Operation(
-                "GET",
-                f"{PREFIX}/markets/{{id}}/research",
-                reads.research,
-                "Research bundle",
-                {200: DocumentedAnswer("Everything known of the market.", answers.ResearchBody), 404: _NOT_FOUND},
-                path_parameters=models.MarketPath,
-            ),
-            discovery.operation(PREFIX),
-            sentiment.operation(PREFIX),
-            Operation(
-                "GET",
-                f"{PREFIX}/quote",
-                reads.quote,
-                "Price a bet",
-                {
-                    200: DocumentedAnswer("The quote.", answers.QuoteBody),
-                    400: _BAD,
-                    404: _NOT_FOUND,
-                    409: _error("`market_closed`"),
-                    422: _error("`size_below_min`, `invalid_side`, `invalid_wallet`, `unsupported_market`"),
-                    429: _RATE,
-                    500: _UNREADABLE,
-                },
-                description=QUOTE,
-                query=models.QuoteQuery,
-            ),
-            Operation(
-                "POST",
-                f"{PREFIX}/trade",
-                desk.trade,
-                "Place or simulate a bet",
-                {
-                    200: DocumentedAnswer(
-                        "The receipt.",
-                        answers.TradeBody,
-                        {
-                            x402.SETTLED_HEADER: "Base64 of {success, transaction, network, payer}, x402 v2; not when "
-                            "simulated.",
-                            x402.SETTLED_HEADER_V1: "The same in x402 v1.",
-                        },
-                    ),
-                    400: _BAD,
-                    402: DocumentedAnswer(
-                        "The x402 challenge: v1 in the body, v2 in the header.",
-                        answers.Challenge,
-                        {x402.REQUIRED_HEADER: "Base64 of the x402 v2 PaymentRequired."},
-                    ),
-                    404: _NOT_FOUND,
-                    409: _error("`market_closed`, `idem_conflict`"),
-                    422: _error(
-                        "`invalid_side`, `invalid_wallet`, `size_below_min`, `quote_required`, `quote_expired`, "
-                        "`quote_mismatch`, `slippage_exceeded`, `insufficient_balance`, `pool_impact_exceeded`, "
-                        "`unsupported_market`, `payment_invalid`"
-                    ),
-                    429: _RATE,
-                    500: _error("`internal_error`; with `txHash` when a transaction was submitted."),
-                    503: _error("`platform_paused`"),
-                },
-                description=TRADE,
-                described_by={"security": [], "x-payment-info": PAYMENT_INFO},
-                body=models.TradeRequest,
-                headers=models.PaymentHeaders,
-                body_limit=models.BODY_LIMIT,
-            ),
-            Operation(
-                "GET",
-                f"{PREFIX}/positions",
-                reads.positions,
-                "A wallet's positions, newest first",
-                {
-                    200: DocumentedAnswer("The positions.", answers.PositionsBody),
-                    400: _BAD,
-                    422: _NO_WALLET,
-                    500: _UNREADABLE,
-                },
-                query=models.PositionsQuery,
-            ),
-            Operation(
-                "GET",
-                f"{PREFIX}/result",
-                reads.result,
-                "How a market resolved",
-                {200: DocumentedAnswer("The result.", answers.ResultBody), 400: _BAD, 404: _NOT_FOUND},
-                query=models.ResultQuery,
-            ),
-            Operation(
-                "GET",
-                f"{PREFIX}/proof/{{tradeId}}",
-                reads.proof,
-                "Settlement proof of a trade",
-                {
-                    200: DocumentedAnswer("The proof.", answers.TradeProofBody),
-                    404: _error("`not_found`: no settled trade has this id."),
-                    503: _UNREADABLE,
-                },
-                path_parameters=models.TradePath,
-            ),
-            Operation(
-                "GET",
-                f"{PREFIX}/wallet/{{address}}/readiness",
-                reads.readiness,
-                "Can this wallet bet?",
-                {200: DocumentedAnswer("Its balance and what is missing.", answers.ReadinessBody), 422: _NO_WALLET},
-                path_parameters=models.AddressPath,
-            ),
-            Operation(
-                "GET",
-                f"{PREFIX}/stats",
-                platform.stats,
-                "Platform statistics",
-                {200: DocumentedAnswer("Cached for 60 s.", answers.StatsBody), 500: _UNREADABLE},
-            ),
-            Operation(
-                "GET",
-                f"{PREFIX}/health",
-                platform.health,
-                "Liveness and trading status",
-                {200: DocumentedAnswer("Also when degraded: branch on `health.ok`.", answers.HealthBody)},
-            ),
-            Operation(
-                "GET",
-                f"{PREFIX}/getting-started",
-                platform.getting_started,
-                "Onboarding in six steps",
-                {200: DocumentedAnswer("The script.", answers.GettingStarted)},
-            ),
-            *channels.operations(PREFIX),
+) -> tuple[Operation, ...]:
+    return _grouped(
+        Operation(
+            "GET",
+            f"{PREFIX}/markets",
+            reads.markets,
+            "List tradeable markets",
+            {200: DocumentedAnswer("A page of markets, soonest deadline first.", answers.Markets), 400: _BAD},
+            query=models.MarketsQuery,
         ),
+        Operation(
+            "GET",
+            f"{PREFIX}/markets/{{id}}",
+            reads.market,
+            "One market",
+            {200: DocumentedAnswer("The market, with live odds and stats.", answers.OneMarket), 404: _NOT_FOUND},
+            path_parameters=models.MarketPath,
+        ),
+        Operation(
+            "GET",
+            f"{PREFIX}/markets/{{id}}/research",
+            reads.research,
+            "Research bundle",
+            {200: DocumentedAnswer("Everything known of the market.", answers.ResearchBody), 404: _NOT_FOUND},
+            path_parameters=models.MarketPath,
+        ),
+        discovery.operation(PREFIX),
+        sentiment.operation(PREFIX),
+        Operation(
+            "GET",
+            f"{PREFIX}/quote",
+            reads.quote,
+            "Price a bet",
+            {
+                200: DocumentedAnswer("The quote.", answers.QuoteBody),
+                400: _BAD,
+                404: _NOT_FOUND,
+                409: _error("`market_closed`"),
+                422: _error("`size_below_min`, `invalid_side`, `invalid_wallet`, `unsupported_market`"),
+                429: _RATE,
+                500: _UNREADABLE,
+            },
+            description=QUOTE,
+            query=models.QuoteQuery,
+        ),
+        Operation(
+            "POST",
+            f"{PREFIX}/trade",
+            desk.trade,
+            "Place or simulate a bet",
+            {
+                200: DocumentedAnswer(
+                    "The receipt.",
+                    answers.TradeBody,
+                    {
+                        x402.SETTLED_HEADER: "Base64 of {success, transaction, network, payer}, x402 v2; not when "
+                        "simulated.",
+                        x402.SETTLED_HEADER_V1: "The same in x402 v1.",
+                    },
+                ),
+                400: _BAD,
+                402: DocumentedAnswer(
+                    "The x402 challenge: v1 in the body, v2 in the header.",
+                    answers.Challenge,
+                    {x402.REQUIRED_HEADER: "Base64 of the x402 v2 PaymentRequired."},
+                ),
+                404: _NOT_FOUND,
+                409: _error("`market_closed`, `idem_conflict`"),
+                422: _error(
+                    "`invalid_side`, `invalid_wallet`, `size_below_min`, `quote_required`, `quote_expired`, "
+                    "`quote_mismatch`, `slippage_exceeded`, `insufficient_balance`, `pool_impact_exceeded`, "
+                    "`unsupported_market`, `payment_invalid`"
+                ),
+                429: _RATE,
+                500: _error("`internal_error`; with `txHash` when a transaction was submitted."),
+                503: _error("`platform_paused`"),
+            },
+            description=TRADE,
+            described_by={"security": [], "x-payment-info": PAYMENT_INFO},
+            body=models.TradeRequest,
+            headers=models.PaymentHeaders,
+            body_limit=models.BODY_LIMIT,
+        ),
+        Operation(
+            "GET",
+            f"{PREFIX}/positions",
+            reads.positions,
+            "A wallet's positions, newest first",
+            {
+                200: DocumentedAnswer("The positions.", answers.PositionsBody),
+                400: _BAD,
+                422: _NO_WALLET,
+                500: _UNREADABLE,
+            },
+            query=models.PositionsQuery,
+        ),
+        Operation(
+            "GET",
+            f"{PREFIX}/result",
+            reads.result,
+            "How a market resolved",
+            {200: DocumentedAnswer("The result.", answers.ResultBody), 400: _BAD, 404: _NOT_FOUND},
+            query=models.ResultQuery,
+        ),
+        Operation(
+            "GET",
+            f"{PREFIX}/proof/{{tradeId}}",
+            reads.proof,
+            "Settlement proof of a trade",
+            {
+                200: DocumentedAnswer("The proof.", answers.TradeProofBody),
+                404: _error("`not_found`: no settled trade has this id."),
+                503: _UNREADABLE,
+            },
+            path_parameters=models.TradePath,
+        ),
+        Operation(
+            "GET",
+            f"{PREFIX}/wallet/{{address}}/readiness",
+            reads.readiness,
+            "Can this wallet bet?",
+            {200: DocumentedAnswer("Its balance and what is missing.", answers.ReadinessBody), 422: _NO_WALLET},
+            path_parameters=models.AddressPath,
+        ),
+        Operation(
+            "GET",
+            f"{PREFIX}/stats",
+            platform.stats,
+            "Platform statistics",
+            {200: DocumentedAnswer("Cached for 60 s.", answers.StatsBody), 500: _UNREADABLE},
+        ),
+        Operation(
+            "GET",
+            f"{PREFIX}/health",
+            platform.health,
+            "Liveness and trading status",
+            {200: DocumentedAnswer("Also when degraded: branch on `health.ok`.", answers.HealthBody)},
+        ),
+        Operation(
+            "GET",
+            f"{PREFIX}/getting-started",
+            platform.getting_started,
+            "Onboarding in six steps",
+            {200: DocumentedAnswer("The script.", answers.GettingStarted)},
+        ),
+        *channels.operations(PREFIX),
     )
 
 

@@ -10,10 +10,10 @@ from api.context import Context
 from api.cup import bodies, requests
 from api.cup.desk import Desk
 from api.cup.download import Download
-from api.cup.mcp import BODY_LIMIT as MCP_BODY_LIMIT
 from api.cup.mcp import Mcp
 from api.cup.rest import BODY_LIMIT, RestDoor
-from api.http.operation import Cors, DocumentedAnswer, Operation, Surface
+from api.http.mcp_door import CORS
+from api.http.operation import DocumentedAnswer, Operation, Surface
 from api.http.problem import Problem
 
 DESCRIPTION = (
@@ -23,19 +23,6 @@ DESCRIPTION = (
 )
 BASE = "/api/cup/v1"
 
-# Beyond Content-Type, what MCP clients in a browser send.
-CORS = Cors(
-    allow_headers=(
-        "Content-Type",
-        "If-None-Match",
-        "Accept",
-        "Mcp-Protocol-Version",
-        "Mcp-Session-Id",
-        "Mcp-Method",
-        "Mcp-Name",
-    )
-)
-
 
 @asynccontextmanager
 async def cup_surface(context: Context) -> AsyncIterator[Surface]:
@@ -44,7 +31,7 @@ async def cup_surface(context: Context) -> AsyncIterator[Surface]:
     desk = Desk(settings, context.pool, context.limits)
     mcp = Mcp(settings, desk)
     download = Download(settings, desk, context.limits, context.read_url)
-    async with mcp.running():
+    async with mcp.door.running():
         yield _surface(desk, RestDoor(settings, desk), mcp, download)
 
 
@@ -227,21 +214,6 @@ def _surface(desk: Desk, rest: RestDoor, mcp: Mcp, download: Download) -> Surfac
                 },
                 description="`python -m core.cup.verify FILE` recomputes everything from it.",
             ),
-            Operation(
-                "GET",
-                "/api/cup/mcp.json",
-                mcp.manifest,
-                "The MCP server's manifest",
-                {200: DocumentedAnswer("Name, version, url and tools.")},
-            ),
-            Operation(
-                "POST",
-                "/api/cup/mcp",
-                mcp.handle,
-                "MCP: stateless streamable HTTP",
-                {200: DocumentedAnswer("JSON-RPC.")},
-                hidden=True,
-                body_limit=MCP_BODY_LIMIT,
-            ),
+            *mcp.door.operations(),
         ),
     )

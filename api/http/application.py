@@ -36,7 +36,7 @@ def application(surfaces: Sequence[Surface]) -> web.Application:
     for surface in surfaces:
         for operation in surface.operations:
             methods.setdefault(operation.path, set()).add(operation.method)
-            handler = _counted(operation) if operation.from_memory else _traced(operation)
+            handler = instrumented(operation)
             if operation.method == "GET":
                 app.router.add_get(operation.path, handler)
             else:
@@ -81,21 +81,10 @@ class _Wording:
     async def middleware(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         try:
             return await handler(request)
-        except Problem as problem:
-            return self.answer(request, problem)
-        except web.HTTPException as refusal:
-            if refusal.status < 400:
-                raise
-            return self.answer(request, _problem_of(refusal))
         except Exception as error:
-            if isinstance(error, VpmError) and error.retriable:
-                log.warning(error.message, action="http.unavailable", path=request.path, code=error.code)
-                return self.answer(request, unavailable())
-            with request_context(request_id(request)):
-                log.error("a handler raised", action="http.crashed", path=request.path, exc=error)
-            return self.answer(
-                request, Problem(500, "internal_error", "Something broke on our side; it has been recorded.")
-            )
+            if isinstance(error, web.HTTPException) and error.status < 400:
+                raise
+            return self.answer(request, problem_of(error, request))
 
     def answer(self, request: web.Request, problem: Problem) -> web.StreamResponse:
         surface = self.surface_of(request.path)
@@ -116,7 +105,26 @@ class _Wording:
             headers.update(surface.cors.headers)
 
 
-def _problem_of(refusal: web.HTTPException) -> Problem:
+def instrumented(operation: Operation) -> Handler:
+    """Its handler, counted as the operation, by whatever way it is asked."""
+    return _counted(operation) if operation.from_memory else _traced(operation)
+
+
+def problem_of(error: Exception, request: web.Request) -> Problem:
+    """What a handler raised, as the refusal that is told; what nobody meant to raise is recorded."""
+    if isinstance(error, Problem):
+        return error
+    if isinstance(error, web.HTTPException):
+        return _problem_of_http(error)
+    if isinstance(error, VpmError) and error.retriable:
+        log.warning(error.message, action="http.unavailable", path=request.path, code=error.code)
+        return unavailable()
+    with request_context(request_id(request)):
+        log.error("a handler raised", action="http.crashed", path=request.path, exc=error)
+    return Problem(500, "internal_error", "Something broke on our side; it has been recorded.")
+
+
+def _problem_of_http(refusal: web.HTTPException) -> Problem:
     match refusal:
         case web.HTTPNotFound():
             return Problem(404, "not_found", "There is nothing at this path.")

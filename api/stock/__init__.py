@@ -2,4 +2,5 @@
 
 `facts` are what was read (rows of the index, rounds of the feeds); `index` and `oracle` keep them fresh in memory;
 `market_view`, `position_view` and `proof` turn them into bodies; `reads`, `relay`, `health` and `cron` answer requests.
+`mcp` hands the same requests on as tools, at /api/stock/mcp.
 """

@@ -9,6 +9,7 @@ from typing import Any
 from eth_account import Account
 
 from api.context import Context
+from api.http.mcp_door import CORS
 from api.http.operation import DocumentedAnswer, Operation, Surface
 from api.http.problem import Problem
 from api.solvency import solvency_watches
@@ -25,6 +26,7 @@ from api.stock.cron import Cron
 from api.stock.describe import DESCRIPTION, RELAY_DESCRIPTION
 from api.stock.health import Health, HealthSources
 from api.stock.index import StockIndex
+from api.stock.mcp import stock_mcp
 from api.stock.oracle import OracleWatch
 from api.stock.proof import Proof
 from api.stock.reads import StockReads
@@ -43,6 +45,7 @@ PREFIXES = (
     "/api/health",
     "/api/relay/",
     "/api/cron/",
+    "/api/stock/",
 )
 
 
@@ -75,16 +78,31 @@ async def stock_surface(context: Context) -> AsyncIterator[Surface]:
     context.spawn("stock proof", proof.run())
     cron = Cron(context.secrets.cron_secret, context.write_url, context.pool)
     context.spawn("cron reports", cron.listen())
-    yield _surface(
-        reads=StockReads(settings, deployment, index, oracle, context.engine, context.limits),
+    reads = StockReads(settings, deployment, index, oracle, context.engine, context.limits)
+    health = Health(HealthSources(deployment, contracts, client, index, oracle, context.engine, context.pool))
+    operations = _operations(
+        reads=reads,
         proof=proof,
-        health=Health(HealthSources(deployment, contracts, client, index, oracle, context.engine, context.pool)),
+        health=health,
         relay=Relay(
             settings, deployment, contracts, client, context.primary, context.pool, context.watch, context.limits
         ),
         typed_data=TypedData(deployment, contracts, index),
         cron=cron,
     )
+    mcp = stock_mcp(settings, operations, error_body)
+    async with mcp.running():
+        yield Surface(
+            name="stock",
+            title="Stock markets",
+            description=DESCRIPTION,
+            prefixes=PREFIXES,
+            error_body=error_body,
+            reads=(reads, proof, health),
+            cors=CORS,
+            security_schemes={"cronSecret": {"type": "http", "scheme": "bearer", "description": "CRON_SECRET"}},
+            operations=(*operations, *mcp.operations()),
+        )
 
 
 def error_body(problem: Problem, _request_id: str) -> Mapping[str, Any]:
@@ -99,145 +117,134 @@ _UNAVAILABLE = _error("`unavailable`: the chain could never be read since the se
 _RATE = DocumentedAnswer("`rate_limited`", ErrorBody, {"Retry-After": "Seconds until there is room again."})
 
 
-def _surface(
+def _operations(
     *, reads: StockReads, proof: Proof, health: Health, relay: Relay, typed_data: TypedData, cron: Cron
-) -> Surface:
-    return Surface(
-        name="stock",
-        title="Stock markets",
-        description=DESCRIPTION,
-        prefixes=PREFIXES,
-        error_body=error_body,
-        reads=(reads, proof, health),
-        security_schemes={"cronSecret": {"type": "http", "scheme": "bearer", "description": "CRON_SECRET"}},
-        operations=(
-            Operation(
-                "GET",
-                "/api/prices",
-                reads.prices,
-                "Latest oracle reading of every ticker",
-                {200: DocumentedAnswer("Also when the chain cannot be read: `status` says so.", PricesBody)},
-                description="Cached for 15 s.",
-                from_memory=True,
-            ),
-            Operation(
-                "GET",
-                "/api/markets",
-                reads.markets,
-                "Markets with their books and states, newest first",
-                {
-                    200: DocumentedAnswer("The markets.", MarketsBody),
-                    400: _error("`invalid_request`"),
-                    503: _UNAVAILABLE,
-                },
-                description="Cached for 15 s. All that are unsettled and the newest 200 settled; `limit` and `before` "
-                "cut a page of whatever state, and `nextBefore` is the `before` of the next.",
-                query=MarketsQuery,
-                from_memory=True,
-            ),
-            Operation(
-                "GET",
-                "/api/markets/{id}",
-                reads.market,
-                "One market with every position",
-                {
-                    200: DocumentedAnswer("The market.", MarketDetailBody),
-                    404: _error("`market_not_found`: the id was never listed."),
-                    503: _UNAVAILABLE,
-                },
-                description="Cached for 5 s. Positions are in the order of entry, the seed first.",
-                path_parameters=MarketPath,
-                from_memory=True,
-            ),
-            Operation(
-                "GET",
-                "/api/positions",
-                reads.positions,
-                "One address's positions across markets",
-                {
-                    200: DocumentedAnswer("The positions.", OwnerBody),
-                    400: _error("`invalid_request`: `owner` is missing or not an address."),
-                    429: _RATE,
-                    503: _UNAVAILABLE,
-                },
-                description="Cached for 5 s by the caller. 30 requests a minute per IP. The address is never logged. "
-                "`totals` are of all its positions, whatever the page shows.",
-                query=OwnerQuery,
-            ),
-            Operation(
-                "GET",
-                "/api/proof",
-                proof.get,
-                "Counters, settled markets, the refund drill, fee sweeps, solvency",
-                {200: DocumentedAnswer("The proof page's data.", ProofBody), 503: _UNAVAILABLE},
-                description="Cached for 60 s. Each number names the call that shows the same.",
-                from_memory=True,
-            ),
-            Operation(
-                "GET",
-                "/api/health",
-                health.get,
-                "Is everything alive that keeps the markets going?",
-                {
-                    200: DocumentedAnswer("Every check holds.", HealthBody),
-                    503: DocumentedAnswer("A check fails; `checks` says which.", HealthBody),
-                },
-                description="Never cached.",
-            ),
-            Operation(
-                "POST",
-                "/api/relay/enter",
-                relay.enter,
-                "Relay a signed bet, without gas",
-                {
-                    200: DocumentedAnswer("Sent; `receipt` says what is known of it.", RelayBody),
-                    400: _error(
-                        "`invalid_request`, `bad_signature`, `contract_signer`, `expired`, `amount_out_of_bounds`"
-                    ),
-                    403: _error("`region_blocked`"),
-                    404: _error("`market_not_found`"),
-                    409: _error("`market_closed`, `already_used`"),
-                    413: _error("`payload_too_large`"),
-                    415: _error("`unsupported_media_type`"),
-                    422: _error("`insufficient_balance`, `simulation_failed`"),
-                    429: _RATE,
-                    502: _error("`relay_failed`"),
-                    503: _error("`busy` (with `retryAfter`), `relay_unavailable`, `not_deployed`"),
-                },
-                description=RELAY_DESCRIPTION,
-                body=RelayRequest,
-                body_limit=BODY_LIMIT,
-            ),
-            Operation(
-                "GET",
-                "/api/relay/typed-data",
-                typed_data.get,
-                "A bet ready to sign",
-                {
-                    200: DocumentedAnswer("What to sign, and the relay's body without the signature.", TypedDataBody),
-                    400: _error("`invalid_request`, `amount_out_of_bounds`"),
-                    404: _error("`market_not_found`"),
-                    409: _error("`market_closed`"),
-                    503: _error("`not_deployed`, `unavailable`"),
-                },
-                description="Give the result to `eth_signTypedData_v4`, add `signature` to `request`, and post it to "
-                "/api/relay/enter.",
-                query=TypedDataQuery,
-            ),
-            Operation(
-                "GET",
-                "/api/cron/{job}",
-                cron.run,
-                "Run a keeper's job now (scheduler only)",
-                {
-                    200: DocumentedAnswer("The keeper's report.", CronReport),
-                    401: _error("`unauthorized`: not the cron secret."),
-                    404: _error("`not_found`: no such job."),
-                    503: _error("`keeper_unavailable`: no keeper took the job, or it is still at it."),
-                },
-                description="Jobs: `open`, `resolve`, `deliver`. Each is idempotent: what was done is not done again.",
-                path_parameters=CronPath,
-                security="cronSecret",
-            ),
+) -> tuple[Operation, ...]:
+    return (
+        Operation(
+            "GET",
+            "/api/prices",
+            reads.prices,
+            "Latest oracle reading of every ticker",
+            {200: DocumentedAnswer("Also when the chain cannot be read: `status` says so.", PricesBody)},
+            description="Cached for 15 s.",
+            from_memory=True,
+        ),
+        Operation(
+            "GET",
+            "/api/markets",
+            reads.markets,
+            "Markets with their books and states, newest first",
+            {
+                200: DocumentedAnswer("The markets.", MarketsBody),
+                400: _error("`invalid_request`"),
+                503: _UNAVAILABLE,
+            },
+            description="Cached for 15 s. All that are unsettled and the newest 200 settled; `limit` and `before` "
+            "cut a page of whatever state, and `nextBefore` is the `before` of the next.",
+            query=MarketsQuery,
+            from_memory=True,
+        ),
+        Operation(
+            "GET",
+            "/api/markets/{id}",
+            reads.market,
+            "One market with every position",
+            {
+                200: DocumentedAnswer("The market.", MarketDetailBody),
+                404: _error("`market_not_found`: the id was never listed."),
+                503: _UNAVAILABLE,
+            },
+            description="Cached for 5 s. Positions are in the order of entry, the seed first.",
+            path_parameters=MarketPath,
+            from_memory=True,
+        ),
+        Operation(
+            "GET",
+            "/api/positions",
+            reads.positions,
+            "One address's positions across markets",
+            {
+                200: DocumentedAnswer("The positions.", OwnerBody),
+                400: _error("`invalid_request`: `owner` is missing or not an address."),
+                429: _RATE,
+                503: _UNAVAILABLE,
+            },
+            description="Cached for 5 s by the caller. 30 requests a minute per IP. The address is never logged. "
+            "`totals` are of all its positions, whatever the page shows.",
+            query=OwnerQuery,
+        ),
+        Operation(
+            "GET",
+            "/api/proof",
+            proof.get,
+            "Counters, settled markets, the refund drill, fee sweeps, solvency",
+            {200: DocumentedAnswer("The proof page's data.", ProofBody), 503: _UNAVAILABLE},
+            description="Cached for 60 s. Each number names the call that shows the same.",
+            from_memory=True,
+        ),
+        Operation(
+            "GET",
+            "/api/health",
+            health.get,
+            "Is everything alive that keeps the markets going?",
+            {
+                200: DocumentedAnswer("Every check holds.", HealthBody),
+                503: DocumentedAnswer("A check fails; `checks` says which.", HealthBody),
+            },
+            description="Never cached.",
+        ),
+        Operation(
+            "POST",
+            "/api/relay/enter",
+            relay.enter,
+            "Relay a signed bet, without gas",
+            {
+                200: DocumentedAnswer("Sent; `receipt` says what is known of it.", RelayBody),
+                400: _error("`invalid_request`, `bad_signature`, `contract_signer`, `expired`, `amount_out_of_bounds`"),
+                403: _error("`region_blocked`"),
+                404: _error("`market_not_found`"),
+                409: _error("`market_closed`, `already_used`"),
+                413: _error("`payload_too_large`"),
+                415: _error("`unsupported_media_type`"),
+                422: _error("`insufficient_balance`, `simulation_failed`"),
+                429: _RATE,
+                502: _error("`relay_failed`"),
+                503: _error("`busy` (with `retryAfter`), `relay_unavailable`, `not_deployed`"),
+            },
+            description=RELAY_DESCRIPTION,
+            body=RelayRequest,
+            body_limit=BODY_LIMIT,
+        ),
+        Operation(
+            "GET",
+            "/api/relay/typed-data",
+            typed_data.get,
+            "A bet ready to sign",
+            {
+                200: DocumentedAnswer("What to sign, and the relay's body without the signature.", TypedDataBody),
+                400: _error("`invalid_request`, `amount_out_of_bounds`"),
+                404: _error("`market_not_found`"),
+                409: _error("`market_closed`"),
+                503: _error("`not_deployed`, `unavailable`"),
+            },
+            description="Give the result to `eth_signTypedData_v4`, add `signature` to `request`, and post it to "
+            "/api/relay/enter.",
+            query=TypedDataQuery,
+        ),
+        Operation(
+            "GET",
+            "/api/cron/{job}",
+            cron.run,
+            "Run a keeper's job now (scheduler only)",
+            {
+                200: DocumentedAnswer("The keeper's report.", CronReport),
+                401: _error("`unauthorized`: not the cron secret."),
+                404: _error("`not_found`: no such job."),
+                503: _error("`keeper_unavailable`: no keeper took the job, or it is still at it."),
+            },
+            description="Jobs: `open`, `resolve`, `deliver`. Each is idempotent: what was done is not done again.",
+            path_parameters=CronPath,
+            security="cronSecret",
         ),
     )

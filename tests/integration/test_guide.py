@@ -46,7 +46,7 @@ def _until(url: str, holds: Callable[[Any], object]) -> None:
         time.sleep(0.2)
 
 
-@pytest.mark.parametrize("name", ["bet", "buy", "bound", "paper", "tools"])
+@pytest.mark.parametrize("name", ["bet", "buy", "bound", "paid_tools", "paper", "tools"])
 def test_an_example_runs_as_it_stands(ready: dict[str, Any], name: str) -> None:
     wallet = ready["dev_wallets"][0]
     env = {key: value for key, value in os.environ.items() if "proxy" not in key.lower()}
@@ -63,6 +63,7 @@ def test_an_example_runs_as_it_stands(ready: dict[str, Any], name: str) -> None:
         "bet": "accepted",
         "buy": "proof",
         "bound": "if it wins",
+        "paid_tools": "paid by 0x",
         "paper": "balance 9975",
         "tools": "place_roulette_bet",
     }

@@ -112,7 +112,10 @@ class _Operation:
 
 
 def _operations(described: Json) -> Iterator[_Operation]:
+    """Those of the interface itself; what tells tools of it is for whoever calls tools."""
     for path, methods in described["paths"].items():
+        if not path.startswith(PREFIX):
+            continue
         short = path.removeprefix(PREFIX)
         for method, operation in methods.items():
             if f"{method.upper()} {short}" not in BY_HAND:

@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from api.cup import mcp as cup
 from scripts._stack import wallets
-from tests.support.published import documents
+from tests.support.published import documents, tools
 
 KEYWORDS = {
     "$defs",
@@ -47,11 +46,10 @@ NUMBERS = {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minLen
 
 
 def tool_schemas() -> Iterator[tuple[str, dict[str, Any]]]:
-    for tool in cup.TOOLS:
-        described = cup.described(tool)
-        yield f"cup {tool.name} takes", described.input_schema
-        if described.output_schema is not None:
-            yield f"cup {tool.name} gives", described.output_schema
+    for surface, listed in asyncio.run(tools()).items():
+        for tool in listed:
+            yield f"{surface} {tool['name']} takes", tool["inputSchema"]
+            yield f"{surface} {tool['name']} gives", tool["outputSchema"]
 
 
 def api_schemas() -> Iterator[tuple[str, dict[str, Any]]]:
@@ -149,3 +147,17 @@ def test_no_example_is_an_address_whose_key_everybody_knows() -> None:
         *((surface, json.dumps(document)) for surface, document in asyncio.run(documents()).items()),
     ):
         assert not [each for each in known if each in text.lower()], name
+
+
+def test_each_server_has_the_tools_of_its_surface() -> None:
+    """Every argument is described or named by its schema; what money moves is marked as what cannot be taken back."""
+    listed = asyncio.run(tools())
+    assert {name: len(each) for name, each in listed.items()} == {"agent": 19, "stock": 7, "cup": 9}
+    undescribed = [
+        f"{surface} {tool['name']} {name}"
+        for surface in ("agent", "stock")
+        for tool in listed[surface]
+        for name, schema in tool["inputSchema"]["properties"].items()
+        if "description" not in schema
+    ]
+    assert undescribed == []

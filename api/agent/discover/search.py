@@ -35,7 +35,7 @@ scores: the earlier deadline first, then the id. No language model takes part an
 class DiscoverQuery(BaseModel):
     q: Annotated[str, Field(max_length=500)] | None = Field(default=None, description="Free text or a cashtag.")
     post: Annotated[str, Field(max_length=4_000)] | None = Field(default=None, description="A raw social post.")
-    limit: Annotated[int, Field(ge=1, le=MAX_LIMIT)] = DEFAULT_LIMIT
+    limit: Annotated[int, Field(ge=1, le=MAX_LIMIT, description=f"How many, 1 to {MAX_LIMIT}.")] = DEFAULT_LIMIT
 
 
 class _Body(BaseModel):

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from api.agent.bodies import _Answer, _Body
-from api.agent.requests import WALLET, line
+from api.agent.requests import WALLET_SCHEMA, WALLET_WORDS, line
 from core.agent.notices.kinds import EventType
 
 HIGHEST_SEQ = 2**53 - 1
@@ -21,7 +21,7 @@ TRADE_ID = r"^0x[0-9a-fA-F]{64}$"
 
 _TO_THE_MICROSECOND = re.compile(r"\.\d{4}")
 
-Wallet = Annotated[str, WithJsonSchema({"type": "string", "pattern": WALLET})]
+Wallet = Annotated[str, WithJsonSchema(WALLET_SCHEMA)]
 Seq = Annotated[int, Field(ge=0, le=HIGHEST_SEQ)]
 
 
@@ -56,18 +56,18 @@ class EventsHeaders(BaseModel):
 
 
 class ReplayQuery(BaseModel):
-    wallet: Wallet | None = None
+    wallet: Wallet | None = Field(default=None, description=WALLET_WORDS)
     from_seq: Seq = Field(default=0, alias="fromSeq", description="The first event wanted, inclusive.")
-    limit: Annotated[int, Field(ge=1, le=REPLAY_PAGE)] = REPLAY_PAGE
+    limit: Annotated[int, Field(ge=1, le=REPLAY_PAGE, description=f"How many, 1 to {REPLAY_PAGE}.")] = REPLAY_PAGE
 
 
 class ResolvedQuery(BaseModel):
-    wallet: Wallet | None = None
+    wallet: Wallet | None = Field(default=None, description=WALLET_WORDS)
     since: Annotated[int, BeforeValidator(_moment), WithJsonSchema({"type": "string", "format": "date-time"})] = Field(
         default=0,
         description="Resolutions after this second: `nextSince` of the page before, or `createdAt` of the last event.",
     )
-    limit: Annotated[int, Field(ge=1, le=RESOLVED_MAX)] = RESOLVED_PAGE
+    limit: Annotated[int, Field(ge=1, le=RESOLVED_MAX, description=f"How many, 1 to {RESOLVED_MAX}.")] = RESOLVED_PAGE
 
 
 class WebhookRequest(BaseModel):
@@ -93,7 +93,7 @@ class WebhookRequest(BaseModel):
 class WebhookPath(BaseModel):
     """The id in a webhook's path: any text, since what is no id is unknown."""
 
-    id: str
+    id: str = Field(description="The id that the registration gave, `wh_` and 32 hexadecimal digits.")
 
 
 class AgentEvent(_Body):

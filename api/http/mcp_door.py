@@ -1,0 +1,237 @@
+"""The way to an MCP server: stateless streamable HTTP, by the official SDK. Its surface says which tools there are and
+what one answers.
+
+The SDK speaks ASGI; `McpDoor.handle` carries one aiohttp request through it. The server keeps no session and no key.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping, Sequence
+from contextlib import asynccontextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any
+
+import mcp_types as types
+import orjson
+from aiohttp import web
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel import Server
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp.shared.exceptions import MCPError
+
+from api.http.application import NO_STORE, json_response
+from api.http.operation import Cors, DocumentedAnswer, Operation
+
+BODY_LIMIT = 64 * 1024
+VERSION = "1.0.0"
+
+# Beyond Content-Type, what MCP clients in a browser send.
+HEADERS = ("Accept", "Mcp-Protocol-Version", "Mcp-Session-Id", "Mcp-Method", "Mcp-Name")
+CORS = Cors(allow_headers=("Content-Type", "If-None-Match", *HEADERS))
+
+Call = Callable[[web.Request, types.CallToolRequestParams], Awaitable[types.CallToolResult]]
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """What a server says of itself. `path`: where it is; `docs_url`: where more is said."""
+
+    name: str
+    title: str
+    instructions: str
+    origin: str
+    path: str
+    docs_url: str
+
+    @property
+    def url(self) -> str:
+        return f"{self.origin}{self.path}"
+
+
+class McpDoor:
+    """An MCP server, open for as long as requests come: `async with door.running():`. `call` answers a tool's call made
+    by a request."""
+
+    def __init__(self, described: Described, tools: Sequence[types.Tool], call: Call) -> None:
+        self._described = described
+        self._tools = list(tools)
+        self._names = [tool.name for tool in tools]
+        self._answer = call
+        # Whose call it is: set for the request that is being carried through the SDK.
+        self._carried: ContextVar[web.Request] = ContextVar(f"mcp {described.name}")
+        server: Server[Any] = Server(
+            described.name,
+            version=VERSION,
+            title=described.title,
+            instructions=described.instructions,
+            website_url=described.docs_url,
+            on_list_tools=self._list,
+            on_call_tool=self._call,
+        )
+        self._manager = StreamableHTTPSessionManager(
+            server, json_response=True, stateless=True, max_request_body_size=BODY_LIMIT
+        )
+
+    def operations(self) -> tuple[Operation, ...]:
+        """The server and its manifest, as its surface has them."""
+        path = self._described.path
+        return (
+            Operation(
+                "GET",
+                f"{path}.json",
+                self.manifest,
+                "The MCP server's manifest",
+                {200: DocumentedAnswer("Name, version, url and tools.")},
+            ),
+            Operation(
+                "POST",
+                path,
+                self.handle,
+                "MCP: stateless streamable HTTP",
+                {200: DocumentedAnswer("JSON-RPC.")},
+                hidden=True,
+                body_limit=BODY_LIMIT,
+            ),
+        )
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """The SDK's task group lives in a task of its own: it must be left by the task that entered it, and whoever
+        opens our surface may close it from another."""
+        ready, stop = asyncio.Event(), asyncio.Event()
+
+        async def run() -> None:
+            async with self._manager.run():
+                ready.set()
+                await stop.wait()
+
+        running = asyncio.create_task(run(), name=f"mcp {self._described.name}")
+        waiting = asyncio.create_task(ready.wait())
+        await asyncio.wait((running, waiting), return_when=asyncio.FIRST_COMPLETED)
+        waiting.cancel()
+        if running.done():
+            running.result()
+        try:
+            yield
+        finally:
+            stop.set()
+            await running
+
+    async def manifest(self, _request: web.Request) -> web.StreamResponse:
+        """Where the server is and what it offers, whatever state its surface is in."""
+        server = self._described
+        body = {
+            "name": server.name,
+            "version": VERSION,
+            "url": server.url,
+            "type": "http",
+            "description": server.instructions,
+            "docsUrl": server.docs_url,
+            "mcpServers": {server.name: {"type": "http", "url": server.url}},
+            "tools": [
+                {
+                    "name": tool.name,
+                    "title": tool.title,
+                    "description": tool.description,
+                    "inputSchema": tool.input_schema,
+                    "outputSchema": tool.output_schema,
+                }
+                for tool in self._tools
+            ],
+        }
+        return json_response(body, cache_control="public, max-age=60")
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        """One request through the SDK's ASGI application."""
+        token = self._carried.set(request)
+        try:
+            carried = _Carried(request)
+            await self._manager.handle_request(_scope(request), carried.receive, carried.send)
+        finally:
+            self._carried.reset(token)
+        return carried.response()
+
+    async def _list(
+        self, _context: ServerRequestContext[Any], _params: types.PaginatedRequestParams | None
+    ) -> types.ListToolsResult:
+        return types.ListToolsResult(tools=self._tools)
+
+    async def _call(
+        self, _context: ServerRequestContext[Any], params: types.CallToolRequestParams
+    ) -> types.CallToolResult:
+        if params.name not in self._names:
+            names = ", ".join(self._names)
+            raise MCPError(types.INVALID_PARAMS, f"There is no tool {params.name[:64]!r}; the tools are {names}.")
+        return await self._answer(self._carried.get(), params)
+
+
+def success(body: bytes, *, meta: dict[str, Any] | None = None) -> types.CallToolResult:
+    """A REST body twice: as it would go over HTTP, and as a value."""
+    return types.CallToolResult(
+        content=[types.TextContent(type="text", text=body.decode())],
+        structured_content=orjson.loads(body),
+        _meta=meta,
+    )
+
+
+def refusal(body: Mapping[str, Any]) -> types.CallToolResult:
+    """A REST body as text alone: clients hold structured content to the output schema, errors too, and would show the
+    mismatch instead of what is wrong."""
+    text = orjson.dumps(body).decode()
+    return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=True)
+
+
+# ---------------------------------------------------------------- ASGI
+
+
+def _scope(request: web.Request) -> dict[str, Any]:
+    return {
+        "type": "http",
+        "asgi": {"version": "3.0", "spec_version": "2.4"},
+        "http_version": f"{request.version.major}.{request.version.minor}",
+        "method": request.method,
+        "scheme": request.scheme,
+        "path": request.path,
+        "raw_path": request.rel_url.raw_path.encode(),
+        "query_string": request.rel_url.raw_query_string.encode(),
+        "root_path": "",
+        "headers": [(name.lower(), value) for name, value in request.raw_headers],
+        "client": (request.remote or "", 0),
+        "server": None,
+        "state": {},
+    }
+
+
+class _Carried:
+    """One request on its way to the SDK, and the answer on its way back. Answers are single JSON bodies
+    (json_response), so nothing is lost by handing them over whole."""
+
+    def __init__(self, request: web.Request) -> None:
+        self._request = request
+        self._read = False
+        self._status = 500
+        self._headers: list[tuple[str, str]] = []
+        self._body = bytearray()
+
+    async def receive(self) -> MutableMapping[str, Any]:
+        if self._read:  # whoever listens for an end gets it at once: nobody may hold a request open
+            return {"type": "http.disconnect"}
+        self._read = True
+        return {"type": "http.request", "body": await self._request.read(), "more_body": False}
+
+    async def send(self, message: MutableMapping[str, Any]) -> None:
+        if message["type"] == "http.response.start":
+            self._status = message["status"]
+            self._headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in message["headers"]]
+        elif message["type"] == "http.response.body":
+            self._body += message.get("body", b"")
+
+    def response(self) -> web.Response:
+        response = web.Response(status=self._status, body=bytes(self._body))
+        for name, value in self._headers:
+            if name.lower() != "content-length":
+                response.headers[name] = value
+        response.headers["Cache-Control"] = NO_STORE
+        return response

@@ -1,0 +1,238 @@
+"""Tools that are operations of a REST API: a call becomes the request it stands for, and goes through its handler.
+
+So there is one way to whatever an operation does, with the same validation, limits, locks and error codes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+import mcp_types as types
+import orjson
+from aiohttp import web
+from pydantic import BaseModel
+
+from api.http import tool_schemas
+from api.http.application import instrumented, problem_of
+from api.http.inner import inner_request
+from api.http.mcp_door import refusal, success
+from api.http.operation import ErrorBody, Operation
+from api.http.problem import invalid
+from api.http.requests import request_id
+
+JSON = "application/json"
+
+
+@dataclass(frozen=True, slots=True)
+class RestTool:
+    """A tool, and the operation it is.
+
+    operation: its id. called: what a parameter of the operation is called here. required: what a call may not leave
+    out, beyond what the operation's models say. fixed: fields of the body that a call does not choose. defaults: what
+    an argument is that a call leaves out. words: what is said of a parameter here. reads: it changes nothing. risks:
+    what it does cannot be taken back.
+    """
+
+    name: str
+    operation: str
+    title: str
+    description: str
+    called: Mapping[str, str] = field(default_factory=dict)
+    required: tuple[str, ...] = ()
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    words: Mapping[str, str] = field(default_factory=dict)
+    reads: bool = True
+    risks: bool = False
+
+
+class BoundTool:
+    """A tool with its operation at hand."""
+
+    def __init__(self, tool: RestTool, operation: Operation) -> None:
+        self.tool = tool
+        self._handler = instrumented(operation)
+        self._operation = operation
+        self._places = {
+            "path": _names(operation.path_parameters),
+            "query": _names(operation.query),
+            "body": _names(operation.body),
+        }
+        self._known = {
+            tool.called.get(name, name) for names in self._places.values() for name in names if name not in tool.fixed
+        }
+
+    def described(self, output: tool_schemas.Schema | None = None) -> types.Tool:
+        """`output`: what it gives, if that is not what the operation does."""
+        tool = self.tool
+        return types.Tool(
+            name=tool.name,
+            title=tool.title,
+            description=tool.description,
+            input_schema=self._input(),
+            output_schema=output or self.gives(),
+            annotations=types.ToolAnnotations(
+                title=tool.title,
+                read_only_hint=tool.reads,
+                destructive_hint=tool.risks,
+                idempotent_hint=True,
+                open_world_hint=tool.risks,
+            ),
+        )
+
+    def gives(self) -> tool_schemas.Schema:
+        model = next(answer.model for status, answer in self._operation.answers.items() if status < 300)
+        assert model is not None, f"{self._operation.id} gives no JSON"
+        return tool_schemas.gives(model)
+
+    async def call(
+        self,
+        outer: web.Request,
+        arguments: Mapping[str, Any],
+        *,
+        kept: Sequence[str],
+        headers: Sequence[tuple[str, str]] = (),
+    ) -> web.Response:
+        """The operation's answer; what it raises is raised. `headers`: of its request, besides those of `outer` that
+        are `kept`."""
+        given = {**self.tool.defaults, **{name: value for name, value in arguments.items() if value is not None}}
+        if unknown := sorted(given.keys() - self._known):
+            known = ", ".join(sorted(self._known)) or "none"
+            named = unknown[0][:64]
+            raise invalid(
+                f"There is no argument {named!r}; {self.tool.name} takes: {known}.",
+                details=[{"field": named, "problem": "is no argument of this tool"}],
+            )
+        path, query, body = (
+            {
+                name: given[self.tool.called.get(name, name)]
+                for name in self._places[place]
+                if self.tool.called.get(name, name) in given
+            }
+            for place in ("path", "query", "body")
+        )
+        for name in self._places["path"] - path.keys():
+            missing = self.tool.called.get(name, name)
+            raise invalid(
+                f"The argument {missing} is missing.", details=[{"field": missing, "problem": "field required"}]
+            )
+        has_body = self._operation.body is not None
+        request = inner_request(
+            outer,
+            self._operation.method,
+            self._operation.path,
+            match={name: _text(name, value) for name, value in path.items()},
+            query={name: _text(name, value) for name, value in query.items()},
+            headers=(*headers, *((("Content-Type", JSON),) if has_body else ())),
+            kept=kept,
+            body=_json({**body, **self.tool.fixed}) if has_body else b"",
+        )
+        response = await self._handler(request)
+        assert isinstance(response, web.Response), f"{self._operation.id} streams"
+        return response
+
+    def _input(self) -> tool_schemas.Schema:
+        """The operation's parameters under the names they have here."""
+        operation, tool = self._operation, self.tool
+        models = (operation.path_parameters, operation.query, operation.body)
+        made = tool_schemas.takes(model for model in models if model is not None)
+        properties = {}
+        for name, schema in made["properties"].items():
+            if name in tool.fixed:
+                continue
+            called = tool.called.get(name, name)
+            said = {"description": tool.words[called]} if called in tool.words else {}
+            usual = {"default": tool.defaults[called]} if called in tool.defaults else {}
+            properties[called] = {**schema, **said, **usual}
+        required = [tool.called.get(name, name) for name in made.get("required", ()) if name not in tool.fixed]
+        wanted = list(dict.fromkeys((*required, *tool.required)))
+        return {**made, "properties": properties, **({"required": wanted} if wanted else {})}
+
+
+class RestTools:
+    """The tools of a surface that are operations of its API. `kept`: headers of a call that its operation is given."""
+
+    def __init__(
+        self,
+        tools: Sequence[RestTool],
+        operations: Sequence[Operation],
+        error_body: ErrorBody,
+        *,
+        kept: Sequence[str] = (),
+    ) -> None:
+        by_id = {operation.id: operation for operation in operations}
+        self._tools = {tool.name: BoundTool(tool, by_id[tool.operation]) for tool in tools}
+        self._error_body = error_body
+        self._kept = tuple(kept)
+
+    def __getitem__(self, name: str) -> BoundTool:
+        return self._tools[name]
+
+    def described(self, **outputs: tool_schemas.Schema) -> list[types.Tool]:
+        """`outputs`: what some give, if that is not what their operations do."""
+        return [tool.described(outputs.get(name)) for name, tool in self._tools.items()]
+
+    async def answer(
+        self, outer: web.Request, name: str, arguments: Mapping[str, Any], headers: Sequence[tuple[str, str]] = ()
+    ) -> web.Response | types.CallToolResult:
+        """The operation's answer, or the refusal in its place."""
+        try:
+            return await self._tools[name].call(outer, arguments, kept=self._kept, headers=headers)
+        except Exception as error:
+            problem = problem_of(error, outer)
+            told = {**self._error_body(problem, request_id(outer)), "status": problem.status}
+            seconds = problem.headers.get("Retry-After")
+            # Tools' results have no headers.
+            return refusal(told if seconds is None else {"retryAfter": int(seconds), **told})
+
+    async def call(self, outer: web.Request, params: types.CallToolRequestParams) -> types.CallToolResult:
+        """A call of a tool whose answers are all JSON bodies of 2xx."""
+        answered = await self.answer(outer, params.name, params.arguments or {})
+        return answered if isinstance(answered, types.CallToolResult) else result_of(answered)
+
+
+def result_of(response: web.Response, meta: dict[str, Any] | None = None) -> types.CallToolResult:
+    """A REST answer as a tool's: refusals that handlers answer rather than raise have a status of their own."""
+    body = response.body
+    assert isinstance(body, bytes), "the answer is no body in memory"
+    if response.status < 300:
+        return success(body, meta=meta)
+    return refusal({**orjson.loads(body), "status": response.status})
+
+
+def _names(model: type[BaseModel] | None) -> frozenset[str]:
+    """By which a model takes its fields."""
+    return frozenset() if model is None else frozenset(each.alias or name for name, each in model.model_fields.items())
+
+
+def _text(name: str, value: object) -> str:
+    """A value as a query or a path has it."""
+    match value:
+        case str():
+            text = value
+        case bool():
+            text = "true" if value else "false"
+        case int():
+            text = str(value)
+        case float() if value.is_integer():
+            text = str(int(value))
+        case float():
+            text = format(Decimal(repr(value)), "f")
+        case _:
+            raise invalid(f"The argument {name} is neither text nor a number.")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise invalid(f"The argument {name} is no text in Unicode.") from None
+    return text
+
+
+def _json(content: Mapping[str, Any]) -> bytes:
+    try:
+        return json.dumps(content, allow_nan=False).encode()
+    except ValueError:
+        raise invalid("An argument is not a number.") from None

@@ -1,0 +1,64 @@
+"""Schemas of tools out of the models that validate requests and describe answers: plain enough for a model to follow,
+and for every client to read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from pydantic import BaseModel
+
+Schema = dict[str, Any]
+
+
+def takes(models: Iterable[type[BaseModel]]) -> Schema:
+    """What all of these models take, as one object: no null alternatives, no titles."""
+    properties: Schema = {}
+    required: list[str] = []
+    for model in models:
+        made = model.model_json_schema(by_alias=True, mode="validation")
+        properties |= {name: _plain(field) for name, field in made.get("properties", {}).items()}
+        required += made.get("required", ())
+    plain: Schema = {"type": "object", "properties": properties, "additionalProperties": False}
+    return {**plain, "required": required} if required else plain
+
+
+def gives(model: type[BaseModel]) -> Schema:
+    """What an answer holds; it may hold more."""
+    made: Schema = _untitled(model.model_json_schema(by_alias=True, mode="serialization"))
+    return made
+
+
+def gives_either(*schemas: Schema) -> Schema:
+    """One of several answers; their definitions go by name, and equal names are the same thing."""
+    definitions: Schema = {}
+    alternatives = []
+    for schema in schemas:
+        definitions |= schema.get("$defs", {})
+        alternatives.append({key: value for key, value in schema.items() if key != "$defs"})
+    return {"type": "object", "anyOf": alternatives, "$defs": definitions}
+
+
+def _plain(field: Schema) -> Schema:
+    options = [each for each in field.get("anyOf", ()) if each.get("type") != "null"]
+    merged = {**(options[0] if len(options) == 1 else {}), **field}
+    if len(options) == 1:
+        del merged["anyOf"]
+    if merged.get("default", ...) is None:
+        del merged["default"]
+    merged.pop("title", None)
+    return merged
+
+
+def _untitled(schema: Any) -> Any:
+    if isinstance(schema, list):
+        return [_untitled(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        key: {name: _untitled(each) for name, each in value.items()}
+        if key in ("properties", "$defs")
+        else _untitled(value)
+        for key, value in schema.items()
+        if key != "title"
+    }

@@ -1,0 +1,183 @@
+"""The stock markets' MCP server, spoken to by the official client: a bet signed by a wallet, relayed by tools."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import aiohttp
+import pytest
+from eth_account import Account
+from eth_account.messages import encode_typed_data
+from mcp.client import Client
+
+from scripts._stack import wallets
+from scripts._stack.wallets import Wallet
+from tests.support.genesis import Genesis, RunningChain
+from tests.support.service import Door
+from tests.support.stock_chain import USDG, StockChain
+from tests.support.stock_service import StockService, stock_service
+
+DEV = wallets.DEV
+DAY = 86_400
+
+
+@pytest.fixture(scope="module")
+def service(
+    local_genesis: Genesis, stock_chain: RunningChain, database_url: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[StockService]:
+    chain = StockChain.on(stock_chain.url, stock_chain.deployment)
+    folder = tmp_path_factory.mktemp("stock-mcp")
+    with stock_service(chain, database_url, local_genesis.deployments, folder) as service:
+        service.start("indexer", "relayer", "api")
+        yield service
+
+
+@pytest.fixture(scope="module")
+def market(service: StockService) -> int:
+    return service.chain.open_market(strike_in=3 * DAY, lasts=DAY)
+
+
+@pytest.fixture
+def client(service: StockService) -> Client:
+    """To be entered by the test: what it opens is closed by the task that opened it."""
+    return Client(f"{service.url}/api/stock/mcp")
+
+
+async def call(client: Client, name: str, **arguments: Any) -> dict[str, Any]:
+    result = await client.call_tool(name, arguments)
+    assert not result.is_error, result
+    assert json.loads(result.content[0].text) == result.structured_content
+    body: dict[str, Any] = result.structured_content
+    return body
+
+
+async def fails(client: Client, name: str, status: int, code: str, **arguments: Any) -> dict[str, Any]:
+    result = await client.call_tool(name, arguments)
+    assert result.is_error, result
+    assert result.structured_content is None
+    body: dict[str, Any] = json.loads(result.content[0].text)
+    assert (body["status"], body["error"]) == (status, code), body
+    return body
+
+
+def signed(prepared: dict[str, Any], who: Wallet) -> dict[str, Any]:
+    """The arguments of place_bet: what prepare_bet gave, and the wallet's signature of it."""
+    message = {
+        name: int(value) if name in ("value", "validAfter", "validBefore") else value
+        for name, value in prepared["message"].items()
+    }
+    typed = {name: prepared[name] for name in ("domain", "types", "primaryType")} | {"message": message}
+    signature = Account.sign_message(encode_typed_data(full_message=typed), who.private_key).signature
+    return {**prepared["request"], "signature": "0x" + bytes(signature).hex()}
+
+
+async def prepared(client: Client, market: int, who: Wallet, **more: Any) -> dict[str, Any]:
+    given = {"marketId": str(market), "outcome": 0, "amount": str(5 * USDG), "from": who.address, **more}
+    return await call(client, "prepare_bet", **given)
+
+
+async def test_a_bet_from_the_list_to_the_position(client: Client, service: StockService, market: int) -> None:
+    who = DEV[0]
+    service.chain.ask("anvil_setBalance", who.address, "0x0")
+    async with client:
+        async with asyncio.timeout(15):
+            while str(market) not in [each["id"] for each in (await call(client, "list_markets"))["markets"]]:
+                await asyncio.sleep(0.05)
+        shown = (await call(client, "get_market", marketId=str(market)))["market"]
+        assert shown["acceptingBets"] is True
+        assert shown["ticker"] in [each["ticker"] for each in (await call(client, "get_prices"))["readings"]]
+        body = signed(await prepared(client, market, who), who)
+        placed = await call(client, "place_bet", **body)
+        assert (placed["ok"], placed["receipt"]) == (True, "confirmed")
+        position = service.chain.read(service.chain.contracts.settler.call("position", int(placed["positionId"])))
+        assert (position["owner"].lower(), position["offered"]) == (who.address.lower(), 5 * USDG)
+        before = service.chain.positions(market)
+        told = await fails(client, "check_bet", 409, "already_used", **body)
+        assert (told["receipt"], told["txHash"]) == ("confirmed", placed["txHash"])
+        assert service.chain.positions(market) == before
+        async with asyncio.timeout(15):
+            while not (held := (await call(client, "get_positions", owner=who.address))["positions"]):
+                await asyncio.sleep(0.05)
+        assert [each["id"] for each in held] == [placed["positionId"]]
+
+
+async def test_what_the_caller_never_heard_is_told_again(client: Client, service: StockService, market: int) -> None:
+    """A caller that hangs up before the answer: the same bet again gives its first transaction, not a refusal."""
+    who = DEV[1]
+    async with client:
+        body = signed(await prepared(client, market, who), who)
+        request = {
+            "jsonrpc": "2.0",
+            "id": 1,
+            "method": "tools/call",
+            "params": {"name": "place_bet", "arguments": body},
+        }
+        raw = json.dumps(request).encode()
+        reader, writer = await asyncio.open_connection("127.0.0.1", service.port)
+        head = (
+            "POST /api/stock/mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+            f"Accept: application/json, text/event-stream\r\nContent-Length: {len(raw)}\r\n\r\n"
+        )
+        before = len(service.chain.positions(market))
+        writer.write(head.encode() + raw)
+        await writer.drain()
+        writer.transport.abort()
+        async with asyncio.timeout(20):
+            while len(service.chain.positions(market)) == before:
+                await asyncio.sleep(0.1)
+        told = await call(client, "check_bet", **body)
+        assert told["receipt"] == "confirmed"
+        assert len(service.chain.positions(market)) == before + 1
+    assert reader is not None
+
+
+async def test_refusals_are_those_of_the_rest_api(client: Client, service: StockService, market: int) -> None:
+    async with client, aiohttp.ClientSession() as session:
+        door = Door(session, service.url)
+        await fails(client, "get_market", 404, "market_not_found", marketId="999999")
+        amount = {"marketId": str(market), "outcome": 0, "from": DEV[2].address}
+        await fails(client, "prepare_bet", 400, "amount_out_of_bounds", **amount, amount=str(101 * USDG))
+        await fails(client, "prepare_bet", 400, "invalid_request", **amount, amount="5.5")
+        await fails(client, "get_positions", 400, "invalid_request", owner="0x12")
+        body = signed(await prepared(client, market, DEV[2]), DEV[3])
+        response, rest = await door.post("/api/relay/enter", body)
+        said = await fails(client, "place_bet", response.status, "bad_signature", **body)
+        assert said == {**rest, "status": response.status}
+        unknown = await fails(client, "place_bet", 400, "invalid_request", **body, tip=1)
+        assert "tip" in unknown["message"]
+
+
+async def test_a_blocked_region_is_blocked_for_tools(service: StockService, market: int) -> None:
+    """The header of whoever stands in front reaches the relay, and nothing that a caller writes into its arguments."""
+    body = {"marketId": str(market), "outcome": 0, "amount": str(5 * USDG), "from": DEV[4].address}
+    request = {"name": "place_bet", "arguments": {**body, "signature": "0x" + "11" * 65}}
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": request}
+    headers = {"Accept": "application/json, text/event-stream", "CF-IPCountry": "US"}
+    url = f"{service.url}/api/stock/mcp"
+    async with aiohttp.ClientSession() as session, session.post(url, json=message, headers=headers) as response:
+        result = (await response.json())["result"]
+    assert result["isError"] is True
+    assert json.loads(result["content"][0]["text"])["error"] == "region_blocked"
+
+
+async def test_the_relays_limit_counts_tools_too(service: StockService, market: int) -> None:
+    """Ten a minute of an address, whichever way they come."""
+    async with aiohttp.ClientSession() as session:
+        door, ip = Door(session, service.url), "203.0.113.77"
+        answered = [(await door.post("/api/relay/enter", {}, ip=ip))[0].status for _ in range(9)]
+        assert set(answered) == {400}
+        message = {
+            "jsonrpc": "2.0",
+            "id": 1,
+            "method": "tools/call",
+            "params": {"name": "place_bet", "arguments": {"marketId": str(market)}},
+        }
+        headers = {"Accept": "application/json, text/event-stream", "X-Forwarded-For": ip}
+        codes = []
+        for _ in range(2):
+            async with session.post(f"{service.url}/api/stock/mcp", json=message, headers=headers) as response:
+                codes.append(json.loads((await response.json())["result"]["content"][0]["text"])["error"])
+        assert codes == ["invalid_request", "rate_limited"]
