@@ -3,29 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import shutil
-import subprocess
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import aiohttp
 import pytest
-from mcp.client import Client
 
 from tests.cup_rig import Signer
 from tests.integration.test_cup_mcp import NAMES
 from tests.support.genesis import Genesis
+from tests.support.mcp_clients import Call, Refused, python_client, typescript_client
 from tests.support.stack import Stack, stack_of
 
 pytestmark = pytest.mark.timeout(300)
-
-ROOT = Path(__file__).resolve().parents[2]
-TYPESCRIPT_CLIENT = ROOT / "tests" / "clients" / "cup.mjs"
-
-Call = Callable[..., Awaitable[dict[str, Any]]]
 
 
 @pytest.fixture(scope="module")
@@ -48,76 +38,6 @@ async def url(stack: Stack) -> str:
                         break
                 await asyncio.sleep(0.2)
     return f"{cup}/mcp"
-
-
-def node() -> str:
-    found = shutil.which("node")
-    assert found is not None
-    return found
-
-
-class Refused(Exception):
-    """What a tool said of an error, as a client shows it: the body of the same refusal over HTTP."""
-
-    def __init__(self, body: dict[str, Any]) -> None:
-        super().__init__(body["error"])
-        self.body = body
-
-
-@asynccontextmanager
-async def python_client(url: str) -> AsyncIterator[tuple[list[dict[str, Any]], Call]]:
-    async with Client(url) as client:
-        tools = [tool.model_dump(by_alias=True, exclude_none=True) for tool in (await client.list_tools()).tools]
-
-        async def call(name: str, **arguments: Any) -> dict[str, Any]:
-            result = await client.call_tool(name, arguments)
-            if result.is_error:
-                assert result.structured_content is None
-                raise Refused(json.loads(result.content[0].text))
-            body: dict[str, Any] = result.structured_content
-            assert json.loads(result.content[0].text) == body
-            return body
-
-        yield tools, call
-
-
-@asynccontextmanager
-async def typescript_client(url: str) -> AsyncIterator[tuple[list[dict[str, Any]], Call]]:
-    process = await asyncio.create_subprocess_exec(
-        node(),
-        str(TYPESCRIPT_CLIENT),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        cwd=ROOT,
-        limit=8 * 1024 * 1024,
-    )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    sink, source = process.stdin, process.stdout
-
-    async def exchange(line: str) -> Any:
-        sink.write(line.encode() + b"\n")
-        await sink.drain()
-        answer = await source.readline()
-        assert answer, "the client ended"
-        return json.loads(answer)
-
-    async def call(name: str, **arguments: Any) -> dict[str, Any]:
-        result = await exchange(json.dumps({"tool": name, "arguments": arguments}))
-        if result["isError"]:
-            assert result["structured"] is None
-            raise Refused(json.loads(result["text"]))
-        assert json.loads(result["text"]) == result["structured"]
-        return dict(result["structured"])
-
-    try:
-        yield (await exchange(url))["tools"], call
-        sink.close()
-        assert await asyncio.wait_for(process.wait(), 10) == 0
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
 
 
 @pytest.mark.proves(

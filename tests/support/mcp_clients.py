@@ -1,0 +1,191 @@
+"""Official clients of MCP servers, as agents have them: each lists the tools and calls what it is told to."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Protocol, cast
+
+from mcp.client import Client
+from mcp_types import RequestParamsMeta, TextContent
+
+ROOT = Path(__file__).resolve().parents[2]
+CLIENTS = ROOT / "tests" / "clients"
+TYPESCRIPT_CLIENT = CLIENTS / "tools.mjs"
+INSPECTOR = ROOT / "node_modules" / "@modelcontextprotocol" / "inspector-cli" / "build" / "cli.js"
+PAYMENT, RESPONSE = "x402/payment", "x402/payment-response"
+
+
+class Refused(Exception):
+    """What a tool said of an error, as a client shows it: the body of the same refusal over HTTP."""
+
+    def __init__(self, body: dict[str, Any]) -> None:
+        super().__init__(body["error"])
+        self.body = body
+
+
+class Asked(Exception):
+    """What a tool said of a payment that it waits for: the terms."""
+
+    def __init__(self, terms: dict[str, Any]) -> None:
+        super().__init__("payment required")
+        self.terms = terms
+
+
+class Call(Protocol):
+    """A tool's call: its structured result, or Refused, or Asked. `payment` goes along in `_meta`; `settled` of the
+    answer's is put under that name."""
+
+    async def __call__(self, name: str, *, payment: Any = None, **arguments: Any) -> dict[str, Any]: ...
+
+
+def shown(is_error: bool, structured: Any, text: str, meta: Any) -> dict[str, Any]:
+    """One result, whichever client it came through."""
+    told = json.loads(text)
+    if is_error and structured is not None:
+        assert structured == told
+        raise Asked(structured)
+    if is_error:
+        raise Refused(told)
+    assert told == structured
+    settled = (meta or {}).get(RESPONSE)
+    return dict(structured) if settled is None else {**structured, "settled": settled}
+
+
+@asynccontextmanager
+async def python_client(url: str) -> AsyncIterator[tuple[list[dict[str, Any]], Call]]:
+    async with Client(url) as client:
+        tools = [tool.model_dump(by_alias=True, exclude_none=True) for tool in (await client.list_tools()).tools]
+
+        async def call(name: str, *, payment: Any = None, **arguments: Any) -> dict[str, Any]:
+            meta = None if payment is None else cast("RequestParamsMeta", {PAYMENT: payment})
+            result = await client.call_tool(name, arguments, meta=meta)
+            (text,) = (each.text for each in result.content if isinstance(each, TextContent))
+            return shown(bool(result.is_error), result.structured_content, text, result.meta)
+
+        yield tools, call
+
+
+@asynccontextmanager
+async def typescript_client(url: str) -> AsyncIterator[tuple[list[dict[str, Any]], Call]]:
+    process = await asyncio.create_subprocess_exec(
+        node(),
+        str(TYPESCRIPT_CLIENT),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        cwd=ROOT,
+        limit=8 * 1024 * 1024,
+        env=without_proxies(),
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    sink, source = process.stdin, process.stdout
+
+    async def exchange(line: str) -> Any:
+        sink.write(line.encode() + b"\n")
+        await sink.drain()
+        answer = await source.readline()
+        assert answer, "the client ended"
+        return json.loads(answer)
+
+    async def call(name: str, *, payment: Any = None, **arguments: Any) -> dict[str, Any]:
+        meta = None if payment is None else {PAYMENT: payment}
+        result = await exchange(json.dumps({"tool": name, "arguments": arguments, "meta": meta}))
+        return shown(result["isError"], result["structured"], result["text"], result["meta"])
+
+    try:
+        yield (await exchange(url))["tools"], call
+        sink.close()
+        assert await asyncio.wait_for(process.wait(), 10) == 0
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+@asynccontextmanager
+async def inspector(url: str) -> AsyncIterator[tuple[list[dict[str, Any]], Call]]:
+    """What `inspector --cli` of the package @modelcontextprotocol/inspector runs: a process for each question. It sends
+    no payment."""
+
+    def ask(*options: str) -> dict[str, Any]:
+        done = subprocess.run(
+            [node(), str(INSPECTOR), "--cli", url, "--transport", "http", *options],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            cwd=INSPECTOR.parent,  # it reads its own version from there
+            env=without_proxies(),
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        answer: dict[str, Any] = json.loads(done.stdout)
+        return answer
+
+    async def call(name: str, *, payment: Any = None, **arguments: Any) -> dict[str, Any]:
+        assert payment is None
+        given = [f"--tool-arg={key}={value}" for key, value in arguments.items()]
+        result = await asyncio.to_thread(ask, "--method", "tools/call", "--tool-name", name, *given)
+        return shown(
+            result.get("isError", False),
+            result.get("structuredContent"),
+            result["content"][0]["text"],
+            result.get("_meta"),
+        )
+
+    yield (await asyncio.to_thread(ask, "--method", "tools/list"))["tools"], call
+
+
+def paying_client(url: str, private_key: str, calls: Sequence[tuple[str, dict[str, Any]]]) -> list[dict[str, Any]]:
+    """What x402's own MCP client makes of these calls, with the wallet of this key."""
+    lines = [url, private_key, *(json.dumps({"tool": tool, "arguments": given}) for tool, given in calls)]
+    done = subprocess.run(
+        [str(_python_of(CLIENTS / "pay_tools.lock")), str(CLIENTS / "pay_tools.py")],
+        input="\n".join(lines),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env=without_proxies(),
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def _python_of(lock: Path) -> Path:
+    """The interpreter of an environment that holds exactly this lock's packages, made when it is first asked for. The
+    client it is for and our server need two editions of one package."""
+    digest = hashlib.sha256(lock.read_bytes()).hexdigest()[:16]
+    place = ROOT / ".vpm" / "env" / f"{lock.stem}-{digest}"
+    python, done = place / "bin" / "python", place / "complete"
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with (place.parent / f"{place.name}.lock").open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        if not done.exists():
+            shutil.rmtree(place, ignore_errors=True)
+            for command in (
+                ["uv", "venv", "-q", "--python", "3.11", str(place)],
+                ["uv", "pip", "install", "-q", "--require-hashes", "--python", str(python), "-r", str(lock)],
+            ):
+                subprocess.run(command, check=True, timeout=300)
+            done.touch()
+    return python
+
+
+def node() -> str:
+    found = shutil.which("node")
+    assert found is not None, "Node is part of the environment: run this through ./vpm test"
+    return found
+
+
+def without_proxies() -> dict[str, str]:
+    """The service is on this machine."""
+    return {name: value for name, value in os.environ.items() if "proxy" not in name.lower()}
