@@ -191,7 +191,8 @@ def _imports() -> int:
 
 
 def _solidity_format() -> int:
-    return _call(foundry_binary("forge"), "fmt", "--check", "contracts", "tests/contracts/forge")
+    ours = ("contracts", "tests/contracts/forge", "tests/contracts/proofs")
+    return _call(foundry_binary("forge"), "fmt", "--check", *ours)
 
 
 def _forge() -> int:

@@ -128,6 +128,7 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "reindex": here("scripts._status.reindex"),
     "drill": daemon("scripts._drill"),
     "mutate": daemon("tests.guards"),
+    "prove": daemon("scripts._prove"),
     "sbom": daemon("scripts._vpm.sbom"),
     "advisories": daemon("scripts._vpm.advisories"),
 }

@@ -161,6 +161,22 @@ It touches nothing but what it started, and refuses anything that is not a local
 
 Exit code 0: everything held; 1: something did not; 2: it cannot be run here.""",
     ),
+    "prove": (
+        "prove the contracts' theorems, for every value at once",
+        """\
+./vpm prove [NAME...] [--quick] [--list] [--guards]
+
+Proves each theorem about the contracts with Halmos, which runs the compiled code on symbols instead of numbers, and the
+lemmas under tests/contracts/proofs/lemmas with Z3. Prints each with its bounds, its time and its result; anything but
+"proved" is a failure: a counterexample, a time that ran out, a loop not followed to its end, premises that contradict
+each other. The first run installs the provers in an environment of their own (.vpm/env/prove). What the theorems come
+to together: docs/mechanism.md.
+
+  NAME      only theorems whose name begins with this
+  --quick   only those that ./vpm test proves as well
+  --list    list them and prove nothing
+  --guards  take each guard out of a copy of the contracts and see its theorem refuted""",
+    ),
     "mutate": (
         "take out one guard at a time and see its tests fail",
         """\

@@ -1,0 +1,101 @@
+"""`./vpm prove`: prints each theorem with its bounds, its time and its result."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import textwrap
+import time
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from pathlib import Path
+
+from core.local.packages import REPOSITORY
+from scripts._prove import halmos, lemmas
+from scripts._prove.copies import Copy
+from scripts._prove.guards import GUARDS, Guard
+from scripts._prove.provers import NoProvers, prepare
+from scripts._prove.theorem import REFUTED, Outcome, Theorem
+from scripts._prove.theorems import THEOREMS
+
+
+def main(argv: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(prog="vpm prove", description="proves the contracts' theorems")
+    parser.add_argument("names", nargs="*", help="only theorems whose name begins with this")
+    parser.add_argument("--quick", action="store_true", help="only those that ./vpm test proves")
+    parser.add_argument("--list", action="store_true", help="list them and prove nothing")
+    parser.add_argument("--guards", action="store_true", help="take out each guard and see its theorem fail")
+    args = parser.parse_args(argv)
+    chosen = [each for each in THEOREMS if _is_named(each.name, args.names) and (each.quick or not args.quick)]
+    if not chosen:
+        parser.error("no theorem has such a name; --list shows them")
+    if args.list:
+        for theorem in chosen:
+            print(_entry(theorem))
+        return 0
+    try:
+        prepare()
+        if args.guards:
+            names = {theorem.name for theorem in chosen}
+            return without_guards([guard for guard in GUARDS if guard.theorem in names])
+        return prove(chosen)
+    except (NoProvers, halmos.NotBuilt) as error:
+        print(f"vpm prove: {error}", file=sys.stderr)
+        return 1
+
+
+def _is_named(name: str, wanted: Sequence[str]) -> bool:
+    return not wanted or any(name.startswith(each) for each in wanted)
+
+
+def _entry(theorem: Theorem) -> str:
+    lines = textwrap.wrap(theorem.says, 110) + textwrap.wrap(f"for {theorem.bounds}", 110)
+    return "\n".join([f"{theorem.name}  ({theorem.proof})", *(f"    {line}" for line in lines)])
+
+
+def prove(theorems: Sequence[Theorem]) -> int:
+    started = time.monotonic()
+    count = failed = 0
+    for outcome in outcomes(theorems, REPOSITORY):
+        count += 1
+        failed += not outcome.proved
+        print(f"{outcome.result:<8} {outcome.seconds:7.2f} s  {_entry(outcome.theorem)}", flush=True)
+        if outcome.why:
+            print(textwrap.indent(outcome.why, "    | "), flush=True)
+    print(f"theorems: {count - failed} proved, {failed} not, in {time.monotonic() - started:.0f} s")
+    return 1 if failed else 0
+
+
+def outcomes(theorems: Iterable[Theorem], project: Path) -> Iterable[Outcome]:
+    """One at a time, but for the quick ones of a contract, which share a run."""
+    theorems = list(theorems)
+    if not all(theorem.is_lemma for theorem in theorems):
+        halmos.build(project)
+    for run, group in groupby(theorems, _run):
+        together = list(group)
+        yield from halmos.prove(together, project) if run else [lemmas.prove(each, project) for each in together]
+
+
+def _run(theorem: Theorem) -> str:
+    if theorem.is_lemma:
+        return ""
+    return theorem.contract if theorem.quick else theorem.proof
+
+
+def without_guards(guards: Sequence[Guard]) -> int:
+    """Whether every theorem is refuted once its guard is gone."""
+    copy = Copy()
+    unnoticed = 0
+    for guard in guards:
+        outcome = copy.without(guard)
+        unnoticed += outcome.result != REFUTED
+        verdict = "refuted" if outcome.result == REFUTED else f"NOT REFUTED ({outcome.result})"
+        print(f"{verdict:<12} {outcome.seconds:6.2f} s  {guard.theorem:<28} without: {guard.name}", flush=True)
+        if outcome.result != REFUTED and outcome.why:
+            print(textwrap.indent(outcome.why[-800:], "    | "), flush=True)
+    print(f"guards: {len(guards) - unnoticed} missed by their theorems, {unnoticed} not")
+    return 1 if unnoticed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
