@@ -149,7 +149,8 @@ TOOLS = (
         "post_api_agent_v1_webhooks",
         "Push a wallet's events to a URL",
         "Has every event of a wallet posted to an https URL. The wallet signs `message` with personal_sign; a refusal "
-        "shows the exact message that would be taken. The answer has the secret that deliveries are signed with, once.",
+        "shows in details.message the exact text that would be taken. The answer has the secret that deliveries are "
+        "signed with, once.",
         reads=False,
     ),
     RestTool(

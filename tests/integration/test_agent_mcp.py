@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import io
 import json
 import secrets
 import time
@@ -12,6 +14,8 @@ from typing import Any
 
 import aiohttp
 import pytest
+from eth_account import Account
+from eth_account.messages import encode_defunct
 from mcp.client import Client
 
 from core.agent.bet import idem_hash
@@ -35,7 +39,8 @@ def service(
     chain = AgentChain.on(base_chain.url, base_chain.deployment)
     folder: Path = tmp_path_factory.mktemp("agent-mcp")
     chain.list("tools")
-    with agent_service(chain, database_url, local_genesis.deployments, folder) as running:
+    private = {"VPM_ALLOW_PRIVATE_WEBHOOKS": "1"}
+    with agent_service(chain, database_url, local_genesis.deployments, folder, **private) as running:
         running.start("indexer", "relayer", "api")
         yield running
 
@@ -236,3 +241,112 @@ async def test_limits_are_shared_with_the_rest_api(client: Client, buyer: Buyer,
         assert refused["retryAfter"] > 0
         response, _ = await buyer.post(wanted(service, who), ip="127.0.0.1")
         assert response.status == 429
+
+
+# ---------------------------------------------------------------- what no client sends
+
+ACCEPT = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
+
+
+async def post(service: AgentService, body: bytes, **headers: str) -> tuple[int, Any]:
+    """An answer to bytes, within a few seconds: no request stays open."""
+    url = f"{service.url}/api/agent/mcp"
+    async with (
+        aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=8)) as session,
+        session.post(url, data=io.BytesIO(body), headers={**ACCEPT, **headers}) as response,
+    ):
+        return response.status, await response.text()
+
+
+def tool(name: str, arguments: str) -> bytes:
+    params = f'{{"name":"{name}","arguments":{arguments}}}'
+    return f'{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{params}}}'.encode()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        '{"marketId":"\\ud800"}',
+        '{"marketId":"a\\u0000b"}',
+        '{"marketId":"../webhooks"}',
+        '{"marketId":["a"]}',
+        '{"marketId":{"a":1}}',
+        '{"marketId":"x","side":"yes","sizeUsd":NaN}',
+        '{"marketId":"x","side":"yes","sizeUsd":1e400}',
+        '{"marketId":"x","side":"yes","sizeUsd":1' + "0" * 400 + "}",
+        '{"marketId":"x","side":"yes","sizeUsd":5,"walletAddress":"0x","idemKey":"\\udfff\\udfff\\udfff\\udfff"}',
+        '{"marketId":true,"side":1,"sizeUsd":1}',
+        '{"simulate":false}',
+        "{" + '"a":{' * 500 + '"b":1' + "}" * 501,
+    ],
+)
+async def test_no_argument_breaks_a_tool(service: AgentService, buyer: Buyer, arguments: str) -> None:
+    for name in ("get_market", "get_quote", "simulate_trade", "trade", "get_webhook", "register_webhook"):
+        status, text = await post(service, tool(name, arguments))
+        if status == 200:
+            answer = json.loads(text)
+            told = answer.get("result") and json.loads(answer["result"]["content"][0]["text"])
+            assert told is None or told["status"] in (400, 404, 422), (name, told)
+        else:
+            assert status == 400, (name, status, text)
+
+
+async def test_no_request_is_too_large_or_stays_open(service: AgentService, buyer: Buyer) -> None:
+    assert (await post(service, tool("get_market", json.dumps({"marketId": "x" * 70_000}))))[0] == 413
+    assert (await post(service, b"[" * 2_000_000))[0] == 413
+    for body in (b"", b"{", b"[]", b"null", b"[" * 60_000, b'{"jsonrpc":"2.0","id":1}'):
+        assert (await post(service, body))[0] in (400, 202), body[:20]
+    listening = (
+        b'{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"_meta":%s}}'
+        % json.dumps(
+            {
+                "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+                "io.modelcontextprotocol/clientCapabilities": {},
+            }
+        ).encode()
+    )
+    status, _ = await post(
+        service, listening, **{"Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": "subscriptions/listen"}
+    )
+    assert status >= 400 or status == 200
+    for method in ("GET", "DELETE", "PUT"):
+        async with buyer.session.request(method, f"{service.url}/api/agent/mcp") as response:
+            assert response.status == 405
+            assert (await response.json())["docsUrl"]
+
+
+async def test_headers_of_the_call_pay_for_nothing(client: Client, buyer: Buyer, service: AgentService) -> None:
+    """A payment is what stands in `_meta`: not a header that some proxy kept."""
+    who = DEV[6]
+    body = wanted(service, who)
+    async with client:
+        payment = paid(await asked(client, body), who, clock(service))[PAYMENT]
+    carried = base64.b64encode(json.dumps(payment).encode()).decode()
+    status, text = await post(
+        service, tool("trade", json.dumps(body)), **{"PAYMENT-SIGNATURE": carried, "X-PAYMENT": carried}
+    )
+    assert status == 200
+    assert json.loads(text)["result"]["structuredContent"]["accepts"]
+    assert staked(service, who, body["idemKey"]) == 0
+
+
+async def test_a_webhook_is_registered_looked_at_and_removed(client: Client, service: AgentService) -> None:
+    """The refusal shows what to sign; the id is all that the other tools take."""
+    who = DEV[7]
+    given = {"wallet": who.address, "url": "http://127.0.0.1:9/hook", "message": "hello", "signature": "0x" + "11" * 65}
+    async with client:
+        refused = await fails(client, "register_webhook", 422, "invalid_wallet", **given)
+        message = refused["details"]["message"]
+        signed = Account.sign_message(encode_defunct(text=message), who.private_key).signature
+        given |= {"message": message, "signature": "0x" + bytes(signed).hex()}
+        made = (await call(client, "register_webhook", **given))["webhook"]
+        assert made["secret"].startswith("whsec_")
+        again = await fails(client, "register_webhook", 422, "invalid_wallet", **given)
+        assert "used before" in again["message"]
+        looked = (await call(client, "get_webhook", webhookId=made["id"]))["webhook"]
+        assert (looked["status"], looked["secret"]) == ("pending_verification", None)
+        assert (await call(client, "test_webhook", webhookId=made["id"]))["event"]["type"] == "test"
+        assert (await call(client, "remove_webhook", webhookId=made["id"]))["deleted"] is True
+        for name in ("get_webhook", "test_webhook", "remove_webhook"):
+            await fails(client, name, 404, "not_found", webhookId=made["id"])
+            await fails(client, name, 404, "not_found", webhookId="../v1/health")
