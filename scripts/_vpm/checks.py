@@ -284,7 +284,7 @@ STAGES = [
     Stage(
         "integration",
         "real PostgreSQL and local chains",
-        folders=("tests/integration", "tests/faults"),
+        folders=("tests/integration", "tests/faults", "tests/evals"),
         steadied=True,
     ),
     Stage("browser", "pages in a real Chromium", folders=("tests/browser",), steadied=True, apart=True),
