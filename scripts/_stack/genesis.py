@@ -9,15 +9,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from eth_utils.address import to_checksum_address
 from eth_utils.crypto import keccak
 
 from scripts._deploy import safe
+from scripts._stack.contracts import built
 
-ROOT = Path(__file__).resolve().parents[2]
 SAFE_THRESHOLD_SLOT = 4
 IMPLEMENTATION_SLOT = int.from_bytes(keccak(text="org.zeppelinos.proxy.implementation"))
 ADMIN_SLOT = int.from_bytes(keccak(text="org.zeppelinos.proxy.admin"))
@@ -78,14 +77,10 @@ def _safe_code(artifact: str) -> str:
 
 
 def compiled_code(name: str) -> str:
-    """The runtime bytecode ape compiled for one of our local contracts."""
-    return str(_compiled(name)["runtimeBytecode"]["bytecode"])
+    """The code of one of our local contracts, once it stands on a chain."""
+    return str(built(name)["runtimeBytecode"]["bytecode"])
 
 
 def creation_code(name: str) -> bytes:
     """What makes one of our local contracts that has a constructor."""
-    return bytes.fromhex(str(_compiled(name)["deploymentBytecode"]["bytecode"]).removeprefix("0x"))
-
-
-def _compiled(name: str) -> Any:
-    return json.loads((ROOT / ".build" / "__local__.json").read_text())["contractTypes"][name]
+    return bytes.fromhex(str(built(name)["deploymentBytecode"]["bytecode"]).removeprefix("0x"))

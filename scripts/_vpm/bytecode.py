@@ -1,7 +1,8 @@
-"""Writes scripts/_deploy/bytecode.json: what the sources compile to, so that anybody can tell a build apart from ours.
+"""Writes down what the sources compile to, in scripts/_deploy: bytecode.json, by which anybody can tell a build apart
+from ours, and build.json.gz, the build itself, which local chains are given without compiling again.
 
-`python -m scripts._vpm.bytecode` rewrites it from ape's build; `--check` fails when the two differ. Every checkout has
-to build the same bytes, metadata included: a test compares them, and a live network is given nothing else.
+`python -m scripts._vpm.bytecode` rewrites both from ape's build; `--check` fails when bytecode.json differs. Every
+checkout has to build the same bytes, metadata included: a test compiles them, and a live network is given nothing else.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ from typing import Any
 
 from eth_utils.crypto import keccak
 
+from scripts._stack.contracts import MANIFEST, record_build
+
 ROOT = Path(__file__).resolve().parents[2]
-MANIFEST = ROOT / ".build" / "__local__.json"
 RECORD = ROOT / "scripts" / "_deploy" / "bytecode.json"  # not in contracts/: ape takes every JSON there for a contract
 SETTINGS = ("evmVersion", "optimizer", "viaIR")
 
@@ -68,6 +70,7 @@ def main() -> int:
         )
         return 1
     RECORD.write_text(json.dumps(record, indent=2) + "\n")
+    record_build()
     return 0
 
 

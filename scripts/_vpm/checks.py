@@ -30,6 +30,7 @@ from tempfile import TemporaryFile
 from xml.etree import ElementTree
 
 from core.local.packages import foundry_binary
+from scripts._vpm.forge import PROFILE, compiling, forge
 
 ROOT = Path(__file__).resolve().parents[2]
 # Replays of files that a Python test generates first; those tests run forge themselves.
@@ -37,7 +38,6 @@ GENERATED_FIRST = "tests/contracts/forge/{history/Histories.t.sol,agent/Vectors.
 
 
 QUICK = ("lint", "types", "imports", "unit")  # what needs no chain, database or compiler
-_PROFILE = {"FOUNDRY_PROFILE": "long" if os.environ.get("VPM_TEST_LONG") else "quick"}
 
 FEW = 3  # more failures of a stage than this are not a matter of luck
 CORES = os.cpu_count() or 1
@@ -149,7 +149,7 @@ def _just(paths: Sequence[Path], extra: Sequence[str]) -> int:
     """These and nothing else: Solidity tests by forge, all others by pytest."""
     solidity = [each for each in paths if each.name.endswith(".t.sol")]
     python = [each for each in paths if each not in solidity]
-    runs = [partial(_call, foundry_binary("forge"), "test", "--match-path", each, env=_PROFILE) for each in solidity]
+    runs = [partial(_call, foundry_binary("forge"), "test", "--match-path", each, env=PROFILE) for each in solidity]
     if python:
         runs.append(partial(_call, sys.executable, "-m", "pytest", *python, *extra))
     return _both(*runs)
@@ -197,7 +197,10 @@ def _solidity_format() -> int:
 
 def _forge() -> int:
     without_gas = ("--no-match-contract", "^Gas")  # a stage of its own, on the pipeline that is deployed
-    return _call(foundry_binary("forge"), "test", "--no-match-path", GENERATED_FIRST, *without_gas, env=_PROFILE)
+    output = getattr(_elsewhere, "output", None)
+    with compiling():  # tests of Python wait for it, and run on what it compiled
+        built = forge("build", output=output)
+    return built.returncode or forge("test", "--no-match-path", GENERATED_FIRST, *without_gas, output=output).returncode
 
 
 def _gas() -> int:

@@ -1,22 +1,17 @@
-"""Running the forge side of the pool feed's tests, in an output folder of its own."""
+"""Histories of pools that forge plays on real ones, and what a feed recorded of them."""
 
 from __future__ import annotations
 
-import fcntl
-import os
 import re
-import subprocess
 from dataclasses import dataclass
 
 from eth_abi.abi import decode
 
 from core.contracts.statuses import Quality
 from core.feeds.pool_feed import Observation, PoolFeedTerms, PoolState, SourceTerms
-from core.local.packages import REPOSITORY, foundry_binary
+from tests.contracts.forge_runs import forge_test
 
-OUT = REPOSITORY / ".vpm" / "build" / "forge-pool-feed"
 CASES = "tests/contracts/forge/feeds/Cases.t.sol"
-UNLIMITED_GAS = str(2**63 - 1)
 
 MEASURE = "(int56,int56,uint128,uint32)"
 CASE = (
@@ -89,17 +84,8 @@ class Case:
 
 def play(count: int, seed: int) -> list[Case]:
     """Random histories on real pools."""
-    OUT.mkdir(parents=True, exist_ok=True)
-    with (OUT / "lock").open("w") as lock:  # parallel test workers share the build
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        built = _forge("build", CASES)
-    assert built.returncode == 0, built.stdout + built.stderr
-    run = _forge(
-        *("test", "--match-path", CASES, "--gas-limit", UNLIMITED_GAS, "-vv"),
-        VPM_POOL_CASES=str(count),
-        VPM_POOL_SEED=str(seed),
-    )
-    assert run.returncode == 0, run.stdout[-4000:] + run.stderr[-2000:]
+    run = forge_test(CASES, VPM_POOL_CASES=str(count), VPM_POOL_SEED=str(seed))
+    assert run.returncode == 0, run.stdout[-4000:]
     cases = [_case(line) for line in LINE.findall(run.stdout)]
     assert len(cases) == count
     return cases
@@ -120,22 +106,4 @@ def _case(line: str) -> Case:
         tuple(Step(*each) for each in steps),
         tuple(Told(time, Quality(quality), answer, tuple(measures)) for time, quality, answer, measures in told),
         tuple(Asked(*each) for each in asked),
-    )
-
-
-def _forge(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [str(foundry_binary("forge")), *arguments],
-        cwd=REPOSITORY,
-        env={
-            **os.environ,
-            "FOUNDRY_PROFILE": "quick",
-            "FOUNDRY_OUT": str(OUT / "out"),
-            "FOUNDRY_CACHE_PATH": str(OUT / "cache"),
-            "FOUNDRY_SPARSE_MODE": "true",
-            **environment,
-        },
-        capture_output=True,
-        text=True,
-        check=False,
     )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import shutil
 from types import SimpleNamespace
 
 import pytest
@@ -32,6 +34,20 @@ def codes(local_genesis: Genesis) -> dict[str, bytes]:
 def test_this_checkout_builds_the_recorded_bytes(codes: dict[str, bytes]) -> None:
     assert bytecode.built() == json.loads(bytecode.RECORD.read_text())
     assert bytecode.unrecorded(codes) == []
+
+
+@pytest.mark.timeout(600)
+def test_the_recorded_build_is_what_the_sources_compile_to() -> None:
+    """A local chain is given the record, so nothing else in these tests would notice a stale one."""
+    recorded = contracts.recorded_build()
+    assert recorded is not None, "the sources changed: python -m scripts._vpm.bytecode"
+    folder = bytecode.ROOT / ".vpm" / "build" / "compiled-anew"  # ape treats temporary folders differently
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    built = asyncio.run(contracts.compile_anew(folder))["contractTypes"]
+    assert sorted(recorded["contractTypes"]) == sorted(built)
+    for name, one in recorded["contractTypes"].items():
+        assert one == {part: built[name][part] for part in one}, name
 
 
 def test_everything_that_is_deployed_is_recorded(local_genesis: Genesis) -> None:

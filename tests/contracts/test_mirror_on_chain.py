@@ -23,7 +23,7 @@ from core.contracts.events import SETTLER_EVENTS
 from core.stock.vested import Moment
 from core.stock.vested_fold import Ledger, is_folded
 from core.stock.vested_views import market_view, position_view
-from tests.contracts.forge_build import artifact
+from scripts._stack import contracts
 from tests.contracts.model import histories as step
 from tests.contracts.model.encoding import history
 from tests.contracts.model.histories import OPENER, History, Step
@@ -108,13 +108,13 @@ class Contract:
 
 
 def deployed(chain: Chain, sender: str, name: str, *arguments: str) -> Contract:
-    entries, code = artifact(name)
-    data = code + "".join(argument[2:].rjust(64, "0") for argument in arguments)
+    built = contracts.built(name)
+    data = built["deploymentBytecode"]["bytecode"] + "".join(argument[2:].rjust(64, "0") for argument in arguments)
     sent = chain.one("eth_sendTransaction", {"from": sender, "data": data, "gas": hex(GAS)})
     chain.mine()
     receipt = chain.one("eth_getTransactionReceipt", sent)
     assert receipt["status"] == "0x1", name
-    return Contract(chain, receipt["contractAddress"], Abi(entries))
+    return Contract(chain, receipt["contractAddress"], Abi(built["abi"]))
 
 
 def blocks_of(steps: Sequence[Step]) -> tuple[list[list[Step]], list[list[Step]]]:

@@ -19,12 +19,20 @@ from eth_abi.abi import encode
 
 from core.agent.book import MAX_OUTCOMES, MAX_STAKE, MIN_OUTCOMES, MIN_STAKE, Book
 from core.agent.fixed import WAD, ln_wad
-from core.local.packages import REPOSITORY
-from tests.contracts.settlement_replay import replay
+from scripts._vpm.forge import BUILDS, ROOT
+from tests.contracts.forge_runs import forge_test
 
 TRADES = int(os.environ.get("VPM_TEST_TRADES", "20000"))
 SEED = os.environ.get("VPM_TEST_SEED", "settlement")
 TRADES_PER_FILE = 1000
+
+
+def replay(test: str, folder: Path) -> str:
+    """What a test of Vectors.t.sol says of the files in the folder."""
+    where = f"{folder.relative_to(ROOT)}/"
+    run = forge_test("tests/contracts/forge/agent/Vectors.t.sol", "--match-test", test, VPM_SETTLEMENT_VECTORS=where)
+    assert run.returncode == 0, run.stdout[-4000:]
+    return run.stdout
 
 
 def spread(rng: random.Random, low: int, high: int) -> int:
@@ -61,9 +69,8 @@ def market(rng: random.Random) -> tuple[list[int], int]:
 @pytest.fixture
 def folder() -> Iterator[Path]:
     """Where forge may read, and nobody else writes."""
-    parent = REPOSITORY / ".vpm" / "build"
-    parent.mkdir(parents=True, exist_ok=True)
-    made = Path(tempfile.mkdtemp(prefix="settlement-", dir=parent))
+    BUILDS.mkdir(parents=True, exist_ok=True)
+    made = Path(tempfile.mkdtemp(prefix="settlement-", dir=BUILDS))
     yield made
     shutil.rmtree(made)
 

@@ -1,0 +1,42 @@
+"""One build of the Solidity tests, which every run of forge on them shares."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from core.local.packages import foundry_binary
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILDS = ROOT / ".vpm" / "build"  # the only place where Solidity tests may read
+LOCK = BUILDS / "forge-quick.lock"
+PROFILE = {"FOUNDRY_PROFILE": "long" if os.environ.get("VPM_TEST_LONG") else "quick"}
+
+
+def forge(
+    *arguments: str, output: int | IO[str] | None = subprocess.PIPE, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """A run of the pinned forge; both its streams are one."""
+    return subprocess.run(
+        [str(foundry_binary("forge")), *arguments],
+        cwd=ROOT,
+        env={**os.environ, **PROFILE, **environment},
+        stdout=output,
+        stderr=subprocess.STDOUT if output else None,
+        text=True,
+        check=False,
+    )
+
+
+@contextmanager
+def compiling() -> Iterator[None]:
+    """One at a time: the second finds what the first compiled."""
+    BUILDS.mkdir(parents=True, exist_ok=True)
+    with LOCK.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,19 @@
+"""Running Solidity tests on what a Python test wrote or chose."""
+
+from __future__ import annotations
+
+import subprocess
+
+from scripts._vpm.forge import compiling, forge
+
+UNLIMITED_GAS = str(2**63 - 1)
+SPARSE = {"FOUNDRY_SPARSE_MODE": "true"}
+
+
+def forge_test(path: str, *select: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Runs the tests of a file, of which `select` may choose some. What they read lies in `.vpm/build`."""
+    with compiling():
+        built = forge("build", path, **SPARSE)
+    assert built.returncode == 0, built.stdout
+    options = ("--match-path", path, *select, "--gas-limit", UNLIMITED_GAS, "-vv")
+    return forge("test", *options, **SPARSE, **environment)
