@@ -16,8 +16,10 @@ those of all outcomes are 100 together. Winners split the pool less the fee (fee
 moves until bets end; projectedPayoutUsd is what a bet would be paid if its side won with the book as it stands, and a
 right bet never gets less than its stake less the fee. A wrong one loses all of it. Heed `warnings`.
 
-Times: bets end at deadlineAt, to the second, before anything that decides is measured. An up or down market compares
-its reading at endsAt with the one at startAt; every other looks at endsAt. From settlesAfter on it is settled.
+Times are UTC. Bets end at deadlineAt, to the second, before anything that decides is measured. A price_direction market
+(up or down) compares its reading at endsAt with the one at startAt: a round is that long. A market_cap market (yes or
+no) is decided by the readings up to endsAt, or the one at it, as its summary says; a market_cap_range by the one at
+endsAt. From settlesAfter on it is settled.
 
 Paying: trade costs its sizeUsd. Called without a payment it moves nothing and answers with x402's PaymentRequired
 (version 2). Sign that, and call again with the same arguments and the payment in _meta["x402/payment"]; a client with
@@ -30,6 +32,9 @@ paid twice. A new idemKey is a new bet.
 
 Errors are text: JSON with error (a code), message, hint, retriable and status; retryAfter says how many seconds to
 wait."""
+
+# The REST API has a code of its own for what is above 0 and below 1.
+SIZE = {"sizeUsd": {"minimum": 1, "examples": [5]}}
 
 TOOLS = (
     RestTool(
@@ -94,6 +99,7 @@ TOOLS = (
         "Runs every check of trade and says what it would get, without a payment: the receipt has simulated: true. "
         "Nothing is moved or written, and the wallet needs no money.",
         fixed={"simulate": True},
+        schemas=SIZE,
     ),
     RestTool(
         "trade",
@@ -104,6 +110,7 @@ TOOLS = (
         "receipt: tradeId, shares, txHash. The same idemKey with the same market, side and size never pays twice: "
         "after any doubt call again with it. Above 10 USD pass quoteId and minSharesOut. 10 a minute for each wallet.",
         fixed={"simulate": False},
+        schemas=SIZE,
         reads=False,
         risks=True,
     ),
@@ -152,6 +159,7 @@ TOOLS = (
         "shows in details.message the exact text that would be taken. The answer has the secret that deliveries are "
         "signed with, once.",
         reads=False,
+        repeatable=False,
     ),
     RestTool(
         "get_webhook",
@@ -167,6 +175,7 @@ TOOLS = (
         "Pushes an event of the type `test` to a webhook; one that was switched off begins anew.",
         called={"id": "webhookId"},
         reads=False,
+        repeatable=False,
     ),
     RestTool(
         "remove_webhook",

@@ -69,6 +69,8 @@ class McpDoor:
             website_url=described.docs_url,
             on_list_tools=self._list,
             on_call_tool=self._call,
+            # Asked for at each call: without it the SDK lists all tools to find one.
+            get_tool_input_schema={tool.name: tool.input_schema for tool in tools}.get,
         )
         self._manager = StreamableHTTPSessionManager(
             server, json_response=True, stateless=True, max_request_body_size=BODY_LIMIT

@@ -33,8 +33,8 @@ class RestTool:
 
     operation: its id. called: what a parameter of the operation is called here. required: what a call may not leave
     out, beyond what the operation's models say. fixed: fields of the body that a call does not choose. defaults: what
-    an argument is that a call leaves out. words: what is said of a parameter here. reads: it changes nothing. risks:
-    what it does cannot be taken back.
+    an argument is that a call leaves out. schemas: what the schema of an argument says beyond the operation's. reads:
+    it changes nothing. risks: what it does cannot be taken back. repeatable: the same call again changes nothing more.
     """
 
     name: str
@@ -45,9 +45,10 @@ class RestTool:
     required: tuple[str, ...] = ()
     fixed: Mapping[str, Any] = field(default_factory=dict)
     defaults: Mapping[str, Any] = field(default_factory=dict)
-    words: Mapping[str, str] = field(default_factory=dict)
+    schemas: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     reads: bool = True
     risks: bool = False
+    repeatable: bool = True
 
 
 class BoundTool:
@@ -62,7 +63,7 @@ class BoundTool:
             "query": _names(operation.query),
             "body": _names(operation.body),
         }
-        self._known = {
+        self._arguments = {
             tool.called.get(name, name) for names in self._places.values() for name in names if name not in tool.fixed
         }
 
@@ -79,7 +80,7 @@ class BoundTool:
                 title=tool.title,
                 read_only_hint=tool.reads,
                 destructive_hint=tool.risks,
-                idempotent_hint=True,
+                idempotent_hint=tool.repeatable,
                 open_world_hint=tool.risks,
             ),
         )
@@ -99,22 +100,8 @@ class BoundTool:
     ) -> web.Response:
         """The operation's answer; what it raises is raised. `headers`: of its request, besides those of `outer` that
         are `kept`."""
-        given = {**self.tool.defaults, **{name: value for name, value in arguments.items() if value is not None}}
-        if unknown := sorted(given.keys() - self._known):
-            known = ", ".join(sorted(self._known)) or "none"
-            named = unknown[0][:64]
-            raise invalid(
-                f"There is no argument {named!r}; {self.tool.name} takes: {known}.",
-                details=[{"field": named, "problem": "is no argument of this tool"}],
-            )
-        path, query, body = (
-            {
-                name: given[self.tool.called.get(name, name)]
-                for name in self._places[place]
-                if self.tool.called.get(name, name) in given
-            }
-            for place in ("path", "query", "body")
-        )
+        given = self._given(arguments)
+        path, query, body = (self._part(place, given) for place in ("path", "query", "body"))
         for name in self._places["path"] - path.keys():
             missing = self.tool.called.get(name, name)
             raise invalid(
@@ -135,6 +122,24 @@ class BoundTool:
         assert isinstance(response, web.Response), f"{self._operation.id} streams"
         return response
 
+    def _given(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """What a call says, and what it need not say. An argument of null is none: models send it for what they leave
+        out."""
+        given = {**self.tool.defaults, **{name: value for name, value in arguments.items() if value is not None}}
+        if unknown := sorted(given.keys() - self._arguments):
+            names = ", ".join(sorted(self._arguments)) or "none"
+            named = unknown[0][:64]
+            raise invalid(
+                f"There is no argument {named!r}; {self.tool.name} takes: {names}.",
+                details=[{"field": named, "problem": "is no argument of this tool"}],
+            )
+        return given
+
+    def _part(self, place: str, given: Mapping[str, Any]) -> dict[str, Any]:
+        """What of it goes to the path, the query or the body, by the names it has there."""
+        names = {name: self.tool.called.get(name, name) for name in self._places[place]}
+        return {name: given[called] for name, called in names.items() if called in given}
+
     def _input(self) -> tool_schemas.Schema:
         """The operation's parameters under the names they have here."""
         operation, tool = self._operation, self.tool
@@ -145,12 +150,13 @@ class BoundTool:
             if name in tool.fixed:
                 continue
             called = tool.called.get(name, name)
-            said = {"description": tool.words[called]} if called in tool.words else {}
             usual = {"default": tool.defaults[called]} if called in tool.defaults else {}
-            properties[called] = {**schema, **said, **usual}
+            properties[called] = {**schema, **tool.schemas.get(called, {}), **usual}
         required = [tool.called.get(name, name) for name in made.get("required", ()) if name not in tool.fixed]
-        wanted = list(dict.fromkeys((*required, *tool.required)))
-        return {**made, "properties": properties, **({"required": wanted} if wanted else {})}
+        required = list(dict.fromkeys((*required, *tool.required)))
+        for name in required:
+            properties[name].pop("default", None)
+        return {**made, "properties": properties, **({"required": required} if required else {})}
 
 
 class RestTools:
@@ -184,10 +190,10 @@ class RestTools:
             return await self._tools[name].call(outer, arguments, kept=self._kept, headers=headers)
         except Exception as error:
             problem = problem_of(error, outer)
-            told = {**self._error_body(problem, request_id(outer)), "status": problem.status}
+            body = {**self._error_body(problem, request_id(outer)), "status": problem.status}
             seconds = problem.headers.get("Retry-After")
             # Tools' results have no headers.
-            return refusal(told if seconds is None else {"retryAfter": int(seconds), **told})
+            return refusal(body if seconds is None else {"retryAfter": int(seconds), **body})
 
     async def call(self, outer: web.Request, params: types.CallToolRequestParams) -> types.CallToolResult:
         """A call of a tool whose answers are all JSON bodies of 2xx."""

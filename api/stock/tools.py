@@ -17,6 +17,8 @@ Units: amounts are USDG in its smallest unit, as text: "5000000" is 5 USDG. A be
 "100000000"), or what the market's limits allow if that is less. Prices are oracle answers with 8 decimals, as text.
 Times are Unix seconds, as numbers. outcome 0 is UP, 1 is DOWN.
 
+Of an amount the market may accept less than all (headroom says how much): a position's `refused` is given back.
+
 Phases: opens (before strikeTime) and live (until finalTime) take bets; frozen waits for the settlement; then resolved,
 or void with every stake given back. What a position is paid if its side wins (accrued) only rises while bets are taken.
 
@@ -56,7 +58,7 @@ TOOLS = (
         "of place_bet but for the signature. Nothing is bet yet. It may be entered for validSeconds, 600 unless told "
         "otherwise.",
         required=("from",),
-        words={"from": "The wallet that signs and bets: 0x and 40 hexadecimal digits, in any case."},
+        schemas={"from": {"description": "The wallet that signs and bets: 0x and 40 hexadecimal digits, in any case."}},
     ),
     RestTool(
         "place_bet",

@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+import jsonschema
 import pytest
 
 from scripts._stack import wallets
@@ -161,3 +162,14 @@ def test_each_server_has_the_tools_of_its_surface() -> None:
         if "description" not in schema
     ]
     assert undescribed == []
+
+
+def test_what_schemas_show_fits_them() -> None:
+    """Defaults and examples; and what must be sent has no default."""
+    for name, schema in tool_schemas():
+        if name.endswith("takes"):
+            for field, inner in schema["properties"].items():
+                shown = [*inner.get("examples", ()), *([inner["default"]] if "default" in inner else [])]
+                wrong = [each for each in shown if not jsonschema.Draft202012Validator(inner).is_valid(each)]
+                assert not wrong, f"{name} {field}: {wrong}"
+                assert not (field in schema.get("required", ()) and "default" in inner), f"{name} {field}"

@@ -41,6 +41,11 @@ def _moment(value: Any) -> Any:
     return micros if _TO_THE_MICROSECOND.search(value) else micros // 1_000_000 * 1_000_000 + 999_999
 
 
+def _without_default(schema: dict[str, Any]) -> None:
+    """The default is no text: it is the beginning of all events."""
+    schema.pop("default", None)
+
+
 class EventsQuery(BaseModel):
     wallet: Wallet | None = None
     from_seq: Seq = Field(default=0, alias="fromSeq", description="The first event wanted; `Last-Event-ID` wins.")
@@ -66,6 +71,7 @@ class ResolvedQuery(BaseModel):
     since: Annotated[int, BeforeValidator(_moment), WithJsonSchema({"type": "string", "format": "date-time"})] = Field(
         default=0,
         description="Resolutions after this second: `nextSince` of the page before, or `createdAt` of the last event.",
+        json_schema_extra=_without_default,
     )
     limit: Annotated[int, Field(ge=1, le=RESOLVED_MAX, description=f"How many, 1 to {RESOLVED_MAX}.")] = RESOLVED_PAGE
 
