@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -20,16 +20,19 @@ from psycopg_pool import PoolTimeout
 from pydantic import BaseModel
 
 from api.cup import guide, render, requests
+from api.cup.intake import Intake, SignedTrade
 from api.cup.render import Json
 from api.http.application import unavailable
 from api.http.limits import RateLimits
 from api.http.problem import Problem, invalid
+from core.batches import Batches
 from core.config import Settings
 from core.cup import betting, board, books, enrolment, ledger, messages, outlook, rounds, trading, wallets
 from core.cup.amounts import number_of
 from core.cup.board import Board
 from core.cup.ledger import Connection, wallet_account
 from core.cup.refusal import Refusal
+from core.cup.trading import Order, PaperReceipt
 from core.db.engine import Pool
 from core.log import get_logger
 
@@ -44,6 +47,9 @@ BOARD_SECONDS = 1.0
 BOARD_OLDEST_SECONDS = 4.0
 """A board older than the first is read again while it is still given; older than the second it is waited for."""
 HISTORY = 20
+
+_BUSY_PAUSES = (0.01,) * 100 + (0.1,) * 90
+"""How long to wait before a trade of a wallet that is held, by a settlement say, is tried again: ten seconds in all."""
 
 Answering = Callable[[Any, str], Awaitable[Json]]
 
@@ -111,6 +117,8 @@ class Desk:
         self._limits = limits
         self._clock = clock
         self._boards = _Boards(self._read_board)
+        self._intake = Intake(pool)
+        self._trades: Batches[None, Order, PaperReceipt] = Batches(self._place_trades)
         self.routes: Mapping[str, Route] = {
             "getting_started": Route(requests.NoInput, self.getting_started),
             "claim": Route(requests.WalletRequest, self.claim),
@@ -225,6 +233,36 @@ class Desk:
         }
 
     async def trade(self, request: requests.TradeRequest, caller: str) -> Json:
+        claim = _claim_of(request)
+        if request.simulate or claim is None:
+            return await self._unsigned_trade(request)
+        order = claim.order
+        seen = await self._intake.look(claim)
+        if seen.market is None:
+            raise books.no_market()
+        seen.market.outcome(order.side)
+        if not seen.signed:
+            raise _mismatch(claim.message)
+        if seen.earlier is not None:
+            receipt = seen.earlier.receipt(order, seen.market)
+            await self._take_replay(caller)
+            return {"receipt": render.trade_receipt(receipt)}
+        self._require_in_window(order.issued_at)
+        await self._take_write("cup_trade", order.wallet)
+        # What waits for others' locks below would keep everybody behind it waiting as well.
+        seen.market.require_open(self._clock())
+        return {"receipt": render.trade_receipt(await self._placed(order))}
+
+    async def _placed(self, order: Order) -> PaperReceipt:
+        for pause in _BUSY_PAUSES:
+            try:
+                return await self._trades.ask(None, order)
+            except trading.WalletBusy:
+                await asyncio.sleep(pause)
+        raise unavailable()
+
+    async def _unsigned_trade(self, request: requests.TradeRequest) -> Json:
+        """A simulation, or what a real trade lacks."""
         async with self.connection() as connection:
             market = await books.find(connection, request.slug)
             market.outcome(request.side)
@@ -234,36 +272,11 @@ class Desk:
                 return {"receipt": render.trade_receipt(receipt)}
         if request.wallet_address is None:
             raise invalid("The field walletAddress is wrong: a real trade names its wallet.")
-        if request.trade_id is None or request.issued_at is None or request.signature is None:
-            raise _signature_required("trade", "tradeId, issuedAt and signature")
-        message = messages.trade_message(
-            request.wallet_address,
-            request.slug,
-            request.side,
-            request.size_paper,
-            request.trade_id,
-            request.issued_at,
-        )
-        signature = _verified(request.wallet_address, message, request.signature)
-        order = trading.Order(
-            request.trade_id,
-            request.wallet_address,
-            request.slug,
-            request.side,
-            request.size_paper,
-            request.issued_at,
-            signature,
-        )
+        raise _signature_required("trade", "tradeId, issuedAt and signature")
+
+    async def _place_trades(self, _key: None, orders: Sequence[Order]) -> list[PaperReceipt | Exception]:
         async with self.connection() as connection:
-            done = await trading.replayed(connection, order)
-        if done is not None:
-            await self._take_replay(caller)
-            return {"receipt": render.trade_receipt(done)}
-        self._require_in_window(request.issued_at)
-        await self._take_write("cup_trade", request.wallet_address)
-        async with self.connection() as connection:
-            done = await trading.place(connection, order, self._clock())
-        return {"receipt": render.trade_receipt(done)}
+            return await trading.place(connection, orders, self._clock)
 
     async def bet(self, request: requests.BetRequest, caller: str) -> Json:
         betting.require_key(request.bet_key)
@@ -341,6 +354,22 @@ class Desk:
             )
 
 
+def _claim_of(request: requests.TradeRequest) -> SignedTrade | None:
+    """What a real trade claims, or None when it lacks something."""
+    wallet, trade_id, issued_at, signature = (
+        request.wallet_address,
+        request.trade_id,
+        request.issued_at,
+        request.signature,
+    )
+    if wallet is None or trade_id is None or issued_at is None or signature is None:
+        return None
+    raw = messages.signature_bytes(signature) or b""
+    order = Order(trade_id, wallet, request.slug, request.side, request.size_paper, issued_at, raw)
+    message = messages.trade_message(wallet, request.slug, request.side, request.size_paper, trade_id, issued_at)
+    return SignedTrade(order, message)
+
+
 async def _live(connection: Connection) -> rounds.RouletteRound:
     live = await rounds.latest(connection)
     if live is None:
@@ -364,10 +393,14 @@ def _verified(wallet: str, message: str, signature: str) -> bytes:
     """The signature's bytes, when `wallet` signed `message` with it."""
     raw = messages.signature_bytes(signature)
     if raw is None or messages.signer_of(message, raw) != wallet:
-        raise Problem(
-            401,
-            "invalid_signature",
-            "The signature does not recover walletAddress from the message these fields make.",
-            extra={"reason": "signer_mismatch", "expectedMessage": message},
-        )
+        raise _mismatch(message)
     return raw
+
+
+def _mismatch(message: str) -> Problem:
+    return Problem(
+        401,
+        "invalid_signature",
+        "The signature does not recover walletAddress from the message these fields make.",
+        extra={"reason": "signer_mismatch", "expectedMessage": message},
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -101,17 +101,38 @@ def _market(row: Sequence[Any]) -> PaperMarket:
 
 async def find(connection: Connection, slug: str, *, lock: bool = False) -> PaperMarket:
     """`lock` keeps everybody else from trading on or settling it until the transaction ends."""
-    missing = Refusal(404, "market_not_found", "There is no paper market of this slug.")
     if not is_slug(slug):
-        raise missing
+        raise no_market()
     if lock:
         # A statement of its own: one that had to wait for the lock would still see the listing as it was before.
         await connection.execute("SELECT 1 FROM cup_market WHERE slug = %s FOR NO KEY UPDATE", (slug,))
     cursor = await connection.execute(f"{_MARKETS} WHERE c.slug = %s".encode(), (slug,))
     row = await cursor.fetchone()
     if row is None:
-        raise missing
+        raise no_market()
     return _market(row)
+
+
+async def find_all(connection: Connection, slugs: Collection[str]) -> dict[str, PaperMarket]:
+    """Those that there are, by slug."""
+    cursor = await connection.execute(
+        f"{_MARKETS} WHERE c.slug = ANY(%s)".encode(), ([slug for slug in slugs if is_slug(slug)],)
+    )
+    return {row[0]: _market(row) for row in await cursor.fetchall()}
+
+
+async def lock_all(connection: Connection, slugs: Collection[str]) -> dict[str, PaperMarket]:
+    """As `find_all`, and nobody else trades on or settles them until the transaction ends. They are locked in the one
+    order everybody uses."""
+    await connection.execute(
+        "SELECT 1 FROM cup_market WHERE slug = ANY(%s) ORDER BY slug FOR NO KEY UPDATE",
+        ([slug for slug in slugs if is_slug(slug)],),
+    )
+    return await find_all(connection, slugs)
+
+
+def no_market() -> Refusal:
+    return Refusal(404, "market_not_found", "There is no paper market of this slug.")
 
 
 async def open_markets(connection: Connection, now: datetime, limit: int) -> list[PaperMarket]:
@@ -123,13 +144,6 @@ async def open_markets(connection: Connection, now: datetime, limit: int) -> lis
         (now, now, limit),
     )
     return [_market(row) for row in await cursor.fetchall()]
-
-
-async def write_book(connection: Connection, market: PaperMarket, book: Book) -> None:
-    await connection.execute(
-        "UPDATE cup_market SET net_cents = %s, shares_cents = %s, trades = trades + 1 WHERE slug = %s",
-        (list(book.net), list(book.shares), market.slug),
-    )
 
 
 _LISTED = (

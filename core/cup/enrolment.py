@@ -8,6 +8,13 @@ from core.cup.refusal import Refusal
 
 HALT_SWITCH = "cup_halted"
 
+BARRED = (
+    "(EXISTS (SELECT FROM operator_switch WHERE name = %(halt)s AND is_on) AND NOT EXISTS ("
+    "SELECT FROM cup_enrolment e WHERE e.wallet = w AND NOT EXISTS ("
+    "SELECT FROM cup_house_wallet h WHERE h.wallet = e.wallet)))"
+)
+"""Of a wallet `w`, with the switch as `halt`: its live writes are halted."""
+
 
 async def enrol(connection: Connection, wallet: str, note: str, issued_at: str, signature: bytes) -> bool:
     """True when it was not enrolled before; the first enrolment stands. House wallets are refused."""
@@ -33,15 +40,16 @@ async def trading_halted(connection: Connection) -> bool:
 
 async def require_may_trade(connection: Connection, wallet: str) -> None:
     """Refuses while live writes are halted, unless the wallet is enrolled (and is not one of the house's)."""
-    cursor = await connection.execute(
-        "SELECT 1 FROM operator_switch WHERE name = %s AND is_on AND NOT EXISTS (SELECT FROM cup_enrolment e "
-        "WHERE e.wallet = %s AND NOT EXISTS (SELECT FROM cup_house_wallet h WHERE h.wallet = e.wallet))",
-        (HALT_SWITCH, wallet),
+    query = f"SELECT {BARRED} FROM (SELECT %(wallet)s::text AS w) AS u"  # noqa: S608
+    cursor = await connection.execute(query.encode(), {"wallet": wallet, "halt": HALT_SWITCH})
+    if await cursor.fetchone() != (False,):
+        raise halted()
+
+
+def halted() -> Refusal:
+    return Refusal(
+        503,
+        "cup_agent_trades_halted",
+        "Live trading is halted for wallets that are not enrolled. Enroll this wallet (POST /agent/enroll) and "
+        "send the same request again; reads and simulations work meanwhile, and nothing of yours was touched.",
     )
-    if await cursor.fetchone() is not None:
-        raise Refusal(
-            503,
-            "cup_agent_trades_halted",
-            "Live trading is halted for wallets that are not enrolled. Enroll this wallet (POST /agent/enroll) and "
-            "send the same request again; reads and simulations work meanwhile, and nothing of yours was touched.",
-        )

@@ -7,7 +7,7 @@ functions here work inside the caller's transaction.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
@@ -59,6 +59,16 @@ async def lock_wallets(connection: Connection, wallets: Sequence[str]) -> None:
         "SELECT 1 FROM cup_account WHERE account = ANY(%s) ORDER BY account FOR NO KEY UPDATE",
         ([wallet_account(wallet) for wallet in wallets],),
     )
+
+
+async def lock_free_wallets(connection: Connection, wallets: Collection[str]) -> dict[str, int]:
+    """Locks those that nobody holds, without waiting for the others: the balance of each."""
+    cursor = await connection.execute(
+        "SELECT substr(account, 8), balance_cents FROM cup_account WHERE account = ANY(%s) "
+        "FOR NO KEY UPDATE SKIP LOCKED",
+        ([wallet_account(wallet) for wallet in wallets],),
+    )
+    return dict(await cursor.fetchall())
 
 
 async def post(connection: Connection, kind: str, key: str, entries: Mapping[str, int]) -> int:

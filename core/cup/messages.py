@@ -9,10 +9,8 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from eth_account import Account
-from eth_account.messages import encode_defunct
-from eth_keys.exceptions import BadSignature
-from eth_utils.exceptions import ValidationError
+from coincurve import PublicKey
+from eth_utils.crypto import keccak
 
 from core.cup.amounts import text_of
 
@@ -69,14 +67,37 @@ def signature_bytes(text: str) -> bytes | None:
 
 
 def signer_of(message: str, signature: bytes) -> str | None:
-    """The lower-case address whose key signed `message`, or None when the signature is no signature."""
+    """The lower-case address whose key signed `message`, or None when the signature is no signature.
+
+    Straight from the curve's library, which lets other threads run meanwhile: eth-account takes more than twice as
+    long to come to the same answer, and half of the cup's work is this.
+    """
     if len(signature) != 65:
         return None
     try:
-        recovered: str = Account.recover_message(encode_defunct(text=message), signature=signature)
-    except (BadSignature, ValidationError, ValueError):
+        digest = keccak(_personal(message.encode()))
+        key = PublicKey.from_signature_and_message(
+            signature[:64] + bytes([_parity(signature[64])]), digest, hasher=None
+        )
+    except ValueError:
         return None
-    return recovered.lower()
+    return f"0x{keccak(key.format(compressed=False)[1:])[-20:].hex()}"
+
+
+def _personal(message: bytes) -> bytes:
+    """What EIP-191 personal_sign hashes."""
+    return b"\x19Ethereum Signed Message:\n%d%b" % (len(message), message)
+
+
+def _parity(v: int) -> int:
+    """0 or 1 of a signature's last byte: 0 and 1 as such, 27 and 28, or as EIP-155 writes it with a chain's id."""
+    if v in (0, 1):
+        return v
+    if v in (27, 28):
+        return v - 27
+    if v >= 35:
+        return (v - 35) % 2
+    raise ValueError("not the last byte of a signature")
 
 
 def parse_issued_at(text: str) -> datetime:

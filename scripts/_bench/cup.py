@@ -2,8 +2,9 @@
 
 The board: concurrent readers ask for the first 50 entries, for a random wallet's own rank, and for a week; target: p99
 under 20 ms. Beside it: the bare query for the first 50, from as many connections. Trades: a fixed number of signed
-trades from many wallets on several markets, signed beforehand, with durable settings. Beside them: the least a
-double-entry ledger could do, two rows in one durable transaction, from as many connections.
+trades from many wallets on several markets, signed beforehand and sent from a process of their own, 64 at once, with
+durable settings. Beside them: the least a double-entry ledger could do, two rows in one durable transaction, from as
+many connections; target: a tenth of it or 2,500 a second, whichever is less, and p99 of 80 ms.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from eth_account import Account
 from eth_account.messages import encode_defunct
 from eth_utils.crypto import keccak
 
+from api.__main__ import stays
 from api.app import make_app, serve
 from api.context import open_context
 from api.cup.surface import cup_surface
@@ -41,13 +43,15 @@ from core.db.engine import connect
 from core.db.migrate import migrate
 from core.local.postgres import prepare_postgres, start_postgres
 from core.local.process import free_port
+from scripts._bench.http_load import LoadResult
 
 WALLETS = 100_000
 READS = 4_000
 READERS = 2
-TRADES = 2_000
-AT_ONCE = 16
-TRADERS = 100
+TRADES = 4_000
+WARM_UP = 400
+AT_ONCE = 64
+TRADERS = 200
 MARKETS = 8
 TARGET_MS = 20.0
 
@@ -69,7 +73,7 @@ _FILL = (
 )
 
 
-async def _measure(database_url: str) -> dict[str, Any]:
+async def _measure(database_url: str, folder: Path) -> dict[str, Any]:
     now = datetime.now(UTC)
     settings = Settings.model_validate(
         {
@@ -93,7 +97,7 @@ async def _measure(database_url: str) -> dict[str, Any]:
         ):
             board = await _board(database_url, session)
             bare_board = await _bare(database_url, _BARE_BOARD, READS, READERS)
-            trades = await _trades(database_url, session)
+            trades = await _trades(database_url, port, folder)
             bare_trades = await _bare(database_url, _BARE_TRADE, TRADES, AT_ONCE)
     finally:
         for task in tasks:
@@ -129,7 +133,7 @@ async def _board(database_url: str, session: aiohttp.ClientSession) -> dict[str,
     return found
 
 
-async def _trades(database_url: str, session: aiohttp.ClientSession) -> dict[str, float]:
+async def _trades(database_url: str, port: int, folder: Path) -> dict[str, float]:
     slugs = []
     accounts = [Account.create() for _ in range(TRADERS)]
     now = datetime.now(UTC)
@@ -148,14 +152,22 @@ async def _trades(database_url: str, session: aiohttp.ClientSession) -> dict[str
             slugs.append(listing.slug)
         for account in accounts:
             await wallets.claim(connection, account.address.lower())
-    bodies = [_trade(accounts[n % TRADERS], slugs[n % MARKETS], now) for n in range(TRADES)]
-    waiting = iter(bodies)
+    bodies = [_trade(accounts[n % TRADERS], slugs[n % MARKETS], now) for n in range(WARM_UP + TRADES)]
+    stays()
+    await _post(port, bodies[:WARM_UP], folder)
+    found = await _post(port, bodies[WARM_UP:], folder)
+    return {"p50_ms": round(found.p50_ms, 2), "p99_ms": round(found.p99_ms, 2), "per_second": round(found.rate)}
 
-    async def trade() -> None:
-        async with session.post("/api/cup/v1/trade", json=next(waiting)) as response:
-            assert response.status == 200, await response.text()
 
-    return await _timed(trade, TRADES, AT_ONCE)
+async def _post(port: int, bodies: list[dict[str, Any]], folder: Path) -> LoadResult:
+    """From a process of its own, that the server has this one to itself."""
+    file = folder / "trades"
+    file.write_text("\n".join(json.dumps(body) for body in bodies))
+    asked = ("-m", "scripts._bench.http_load", str(port), str(AT_ONCE), "/api/cup/v1/trade", str(file))
+    process = await asyncio.create_subprocess_exec(sys.executable, *asked, stdout=asyncio.subprocess.PIPE)
+    printed, _ = await process.communicate()
+    assert process.returncode == 0
+    return LoadResult(**json.loads(printed))
 
 
 async def _bare(database_url: str, query: str, times: int, workers: int) -> dict[str, float]:
@@ -222,7 +234,7 @@ def main(json_path: Path | None = None) -> int:
         running = start_postgres(server, Path(folder) / "postgres.log", parent_pid=os.getpid())
         try:
             migrate(server.url())
-            found = asyncio.run(_measure(server.url()))
+            found = asyncio.run(_measure(server.url(), Path(folder)))
         finally:
             running.stop()
     worst = max(each["p99_ms"] for each in found["board"].values())
@@ -230,7 +242,7 @@ def main(json_path: Path | None = None) -> int:
     for name, each in found["board"].items():
         print(_row(f"board, {name}", each, found["bare board"]))
     print(_row("bare query of the first 50", found["bare board"]))
-    print(_row("signed trades, 16 at once", found["trades"], found["bare trades"]))
+    print(_row("signed trades, 64 at once", found["trades"], found["bare trades"]))
     print(_row("bare ledger transactions", found["bare trades"]))
     print(f"The board's p99 is {worst} ms at worst with {WALLETS:,} wallets; target under {TARGET_MS:g} ms.")
     if json_path is not None:

@@ -1,11 +1,20 @@
 """HTTP load from one process: many keep-alive connections, each with one request under way, as little work as possible
-per answer, so that the server is what is measured."""
+per answer, so that the server is what is measured.
+
+`python -m scripts._bench.http_load PORT CONNECTIONS PATH FILE` posts bodies, one a line, each once, and prints what it
+measured: for a server that shares its process with whoever made the bodies.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import itertools
+import json
+import sys
 import time
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import cast
 
 
@@ -26,10 +35,10 @@ class LoadResult:
 
 
 class _Client(asyncio.Protocol):
-    """A connection that sends the same request again as soon as it is answered."""
+    """A connection that sends the next request as soon as one is answered."""
 
-    def __init__(self, request: bytes, run: _Run) -> None:
-        self._request = request
+    def __init__(self, requests: Iterator[bytes], run: _Run) -> None:
+        self._requests = requests
         self._run = run
         self._transport: asyncio.Transport | None = None
         self._head = b""
@@ -69,8 +78,11 @@ class _Client(asyncio.Protocol):
 
     def _send(self) -> None:
         assert self._transport is not None
+        request = next(self._requests, None)
+        if request is None:
+            return
         self._sent_at = time.perf_counter()
-        self._transport.write(self._request)
+        self._transport.write(request)
 
 
 class _Run:
@@ -99,12 +111,23 @@ async def load(
     """`requests` GETs of `path`, over so many connections; RuntimeError at the first that is not 200 or 304."""
     lines = (f"GET {path} HTTP/1.1", f"Host: 127.0.0.1:{port}", *headers, "", "")
     request = "\r\n".join(lines).encode()
-    run, loop = _Run(requests), asyncio.get_running_loop()
+    return await _load(port, itertools.repeat(request), requests, connections)
+
+
+async def post_each(port: int, path: str, bodies: Sequence[bytes], *, connections: int) -> LoadResult:
+    """Each body once, as JSON; RuntimeError at the first that is not answered with 200."""
+    head = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Type: application/json\r\nContent-Length: "
+    requests = (head.encode() + b"%d\r\n\r\n%b" % (len(body), body) for body in bodies)
+    return await _load(port, requests, len(bodies), connections)
+
+
+async def _load(port: int, requests: Iterator[bytes], count: int, connections: int) -> LoadResult:
+    run, loop = _Run(count), asyncio.get_running_loop()
     clients: list[_Client] = []
     started = time.perf_counter()
     try:
         for _ in range(connections):
-            _, client = await loop.create_connection(lambda: _Client(request, run), "127.0.0.1", port)
+            _, client = await loop.create_connection(lambda: _Client(requests, run), "127.0.0.1", port)
             clients.append(client)
         await run.done
         seconds = time.perf_counter() - started
@@ -121,3 +144,9 @@ async def load(
         worst_ms=ordered[-1] * 1000,
         bytes_received=run.received,
     )
+
+
+if __name__ == "__main__":
+    _port, _connections, _path, _file = sys.argv[1:]
+    _bodies = Path(_file).read_bytes().splitlines()
+    print(json.dumps(asdict(asyncio.run(post_each(int(_port), _path, _bodies, connections=int(_connections))))))

@@ -122,10 +122,11 @@ class Day:
         signature = signature_bytes(given["signature"])
         assert signature is not None
         wanted = trading.Order(given["tradeId"], signer.address, market.slug, side, cents, given["issuedAt"], signature)
-        try:
-            await trading.place(self.connection, wanted, self.now)
-        except Refusal as refusal:
-            await self.refused(refusal)
+        (answer,) = await trading.place(self.connection, [wanted], lambda: self.now)
+        if isinstance(answer, Refusal):
+            await self.refused(answer)
+        else:
+            assert isinstance(answer, trading.PaperReceipt)
 
     async def refused(self, refusal: Refusal) -> None:
         """Who has lost everything is followed by a new player."""

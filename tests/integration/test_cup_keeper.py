@@ -146,7 +146,8 @@ async def test_a_listing_that_is_gone_for_good_gives_its_stakes_back(
                 order = trading.Order(
                     f"on {slug}", signer.address, slug, "yes", 500, "2026-11-21T12:00:00Z", b"\x01" * 65
                 )
-                await trading.place(connection, order, now())
+                (answer,) = await trading.place(connection, [order], now)
+                assert isinstance(answer, trading.PaperReceipt)
         desk.sql("UPDATE cup_market SET opens_at = now() - interval '1 h', closes_at = now() - interval '1 min'")
         desk.sql("DELETE FROM agent_market WHERE slug = %s", gone)
         assert (await desk.run(follow_markets)).actions == []  # nothing says how far the index is

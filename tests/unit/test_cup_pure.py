@@ -13,6 +13,9 @@ import orjson
 import pytest
 from eth_account import Account
 from eth_account.messages import encode_defunct
+from eth_keys.constants import SECPK1_N
+from eth_keys.exceptions import BadSignature
+from eth_utils.exceptions import ValidationError
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -27,6 +30,7 @@ from core.cup.books import FEE_BPS, paper_book
 from core.cup.listing import is_slug, listing_of
 from tests.cup_rig import specification
 
+SIGNER = Account.create()
 WALLET = "0xAbCdEf0123456789aBcDeF0123456789AbCdEf01"
 ISSUED = "2026-11-21T12:00:00Z"
 
@@ -99,10 +103,25 @@ def test_the_signer_is_recovered_and_garbage_is_nobody() -> None:
         assert messages.signature_bytes(text) is None
 
 
-@given(st.binary(min_size=64, max_size=64), st.integers(0, 255))
-def test_no_signature_breaks_the_recovery(first: bytes, v: int) -> None:
-    found = messages.signer_of("hello", first + bytes([v]))
-    assert found is None or len(found) == 42
+_EDGES = [number.to_bytes(32) for number in (0, 1, SECPK1_N - 1, SECPK1_N, 2**256 - 1)]
+_WORDS = st.binary(min_size=32, max_size=32) | st.sampled_from(_EDGES)
+
+
+@given(_WORDS, _WORDS, st.integers(0, 255), st.text(max_size=20))
+def test_every_signature_is_whose_the_library_says(r: bytes, s: bytes, v: int, message: str) -> None:
+    try:
+        expected = Account.recover_message(encode_defunct(text=message), signature=r + s + bytes([v])).lower()
+    except (BadSignature, ValidationError, ValueError):
+        expected = None
+    assert messages.signer_of(message, r + s + bytes([v])) == expected
+
+
+@given(st.text(max_size=300), st.sampled_from([0, 27, 35]), st.booleans())
+def test_a_right_signature_is_good_in_each_of_its_spellings(message: str, base: int, high: bool) -> None:
+    signed = SIGNER.sign_message(encode_defunct(text=message))
+    s, v = (SECPK1_N - signed.s, 55 - signed.v) if high else (signed.s, signed.v)
+    signature = signed.r.to_bytes(32) + s.to_bytes(32) + bytes([v - 27 + base])
+    assert messages.signer_of(message, signature) == SIGNER.address.lower()
 
 
 @pytest.mark.proves("cup.trade.decision.size_line")

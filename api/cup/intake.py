@@ -1,0 +1,61 @@
+"""What has to be known of a signed trade before it is written: who signed it, its market, and whether it was made.
+
+Trades that arrive together are looked at together: their signatures in a thread beside the event loop, and what the
+database knows of them in one visit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from core.batches import Batches
+from core.cup import books, messages, trading
+from core.cup.books import PaperMarket
+from core.cup.trading import Order, PlacedTrade
+from core.db.engine import Pool
+
+
+@dataclass(frozen=True, slots=True)
+class SignedTrade:
+    """A trade as it came in: an order that says it is its wallet's, and the message that must have been signed."""
+
+    order: Order
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What was found of a claim: `market` None for an unknown slug, `earlier` what was made under its trade id."""
+
+    signed: bool
+    market: PaperMarket | None
+    earlier: PlacedTrade | None
+
+
+class Intake:
+    """The look at signed trades, several at a time."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        self._batches: Batches[None, SignedTrade, Seen] = Batches(self._look)
+
+    async def look(self, claim: SignedTrade) -> Seen:
+        return await self._batches.ask(None, claim)
+
+    async def _look(self, _key: None, claims: Sequence[SignedTrade]) -> list[Seen | Exception]:
+        signed, (markets, earlier) = await asyncio.gather(asyncio.to_thread(_signed, claims), self._known(claims))
+        return [
+            Seen(right, markets.get(claim.order.slug), earlier.get(claim.order.trade_id))
+            for claim, right in zip(claims, signed, strict=True)
+        ]
+
+    async def _known(self, claims: Sequence[SignedTrade]) -> tuple[dict[str, PaperMarket], dict[str, PlacedTrade]]:
+        async with self._pool.connection() as connection:
+            markets = await books.find_all(connection, list({claim.order.slug for claim in claims}))
+            return markets, await trading.placed(connection, [claim.order.trade_id for claim in claims])
+
+
+def _signed(claims: Sequence[SignedTrade]) -> list[bool]:
+    return [messages.signer_of(claim.message, claim.order.signature) == claim.order.wallet for claim in claims]

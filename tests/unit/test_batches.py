@@ -1,0 +1,72 @@
+"""Calls that wait anyway are answered together, each with its own answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from core.batches import Batches
+
+
+class Bench:
+    """Work that waits to be let go, and what it was given."""
+
+    def __init__(self) -> None:
+        self.given: list[tuple[str, list[int]]] = []
+        self.go = asyncio.Event()
+
+    async def work(self, key: str, numbers: Sequence[int]) -> list[int | Exception]:
+        self.given.append((key, list(numbers)))
+        await self.go.wait()
+        if -2 in numbers:
+            raise RuntimeError("all of it")
+        return [ValueError(number) if number < 0 else number * 2 for number in numbers]
+
+
+async def _asked(batches: Batches[str, int, int], *asked: tuple[str, int]) -> list[asyncio.Task[int]]:
+    """One after the other, each waiting before the next."""
+    tasks = []
+    for key, number in asked:
+        tasks.append(asyncio.create_task(batches.ask(key, number)))
+        for _ in range(3):
+            await asyncio.sleep(0)
+    return tasks
+
+
+async def test_what_comes_meanwhile_is_the_next_batch_and_keys_do_not_wait_for_each_other() -> None:
+    bench = Bench()
+    batches = Batches(bench.work, most=2)
+    tasks = await _asked(batches, ("a", 1), ("a", 2), ("a", 3), ("a", 4), ("b", 5))
+    assert bench.given == [("a", [1]), ("b", [5])]
+    bench.go.set()
+    assert await asyncio.gather(*tasks) == [2, 4, 6, 8, 10]
+    assert bench.given == [("a", [1]), ("b", [5]), ("a", [2, 3]), ("a", [4])]
+    assert await batches.ask("a", 7) == 14
+
+
+async def test_a_refusal_is_its_callers_own_and_a_failure_is_everybodys() -> None:
+    bench = Bench()
+    batches = Batches(bench.work)
+    tasks = await _asked(batches, ("a", 1), ("a", 2), ("a", -1), ("b", 1), ("b", -2), ("b", 3))
+    bench.go.set()
+    good, also, refused, first, failed, failed_too = await asyncio.gather(*tasks, return_exceptions=True)
+    assert (good, also, first) == (2, 4, 2)
+    assert isinstance(refused, ValueError)
+    assert isinstance(failed, RuntimeError)
+    assert isinstance(failed_too, RuntimeError)
+
+
+async def test_who_goes_away_takes_nothing_from_the_others() -> None:
+    bench = Bench()
+    batches = Batches(bench.work)
+    first, gone, waiting = await _asked(batches, ("a", 1), ("a", 2), ("a", 3))
+    first.cancel()
+    gone.cancel()
+    await asyncio.sleep(0)
+    bench.go.set()
+    assert await waiting == 6
+    assert bench.given == [("a", [1]), ("a", [2, 3])]
+    with pytest.raises(asyncio.CancelledError):
+        await first
