@@ -218,7 +218,7 @@ class _Carried:
         self._body = bytearray()
 
     async def receive(self) -> MutableMapping[str, Any]:
-        if self._read:  # whoever listens for an end gets it at once: nobody may hold a request open
+        if self._read:
             return {"type": "http.disconnect"}
         self._read = True
         return {"type": "http.request", "body": await self._request.read(), "more_body": False}

@@ -116,7 +116,7 @@ class BoundTool:
             query={name: _text(name, value) for name, value in query.items()},
             headers=(*headers, *((("Content-Type", JSON),) if has_body else ())),
             kept=kept,
-            body=_json({**body, **self.tool.fixed}) if has_body else b"",
+            body=json.dumps({**body, **self.tool.fixed}).encode() if has_body else b"",
         )
         response = await self._handler(request)
         assert isinstance(response, web.Response), f"{self._operation.id} streams"
@@ -235,10 +235,3 @@ def _text(name: str, value: object) -> str:
     except UnicodeEncodeError:
         raise invalid(f"The argument {name} is no text in Unicode.") from None
     return text
-
-
-def _json(content: Mapping[str, Any]) -> bytes:
-    try:
-        return json.dumps(content, allow_nan=False).encode()
-    except ValueError:
-        raise invalid("An argument is not a number.") from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -104,6 +105,12 @@ async def test_a_bet_from_the_list_to_the_position(client: Client, service: Stoc
         assert [each["id"] for each in held] == [placed["positionId"]]
 
 
+def relayed(service: StockService) -> int:
+    """How many bets the relay has answered as sent, by whatever way they came."""
+    counted = r'^vpm_http_requests_total\{operation="post_api_relay_enter",status="200"\} (\d+)'
+    return sum(map(int, re.findall(counted, service.metrics("api"), re.MULTILINE)))
+
+
 async def test_what_the_caller_never_heard_is_told_again(client: Client, service: StockService, market: int) -> None:
     """A caller that hangs up before the answer: the same bet again gives its first transaction, not a refusal."""
     who = DEV[1]
@@ -121,12 +128,12 @@ async def test_what_the_caller_never_heard_is_told_again(client: Client, service
             "POST /api/stock/mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
             f"Accept: application/json, text/event-stream\r\nContent-Length: {len(raw)}\r\n\r\n"
         )
-        before = len(service.chain.positions(market))
+        before, answers = len(service.chain.positions(market)), relayed(service)
         writer.write(head.encode() + raw)
         await writer.drain()
         writer.transport.abort()
         async with asyncio.timeout(20):
-            while len(service.chain.positions(market)) == before:
+            while relayed(service) == answers:  # until the relay has answered, to nobody
                 await asyncio.sleep(0.1)
         told = await call(client, "check_bet", **body)
         assert told["receipt"] == "confirmed"
