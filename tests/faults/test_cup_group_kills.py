@@ -1,0 +1,125 @@
+"""Groups of trades are cut off by kill -9: what was acknowledged is there, once, and what is there is exact.
+
+Two processes serve one port over one database; sixty clients trade through them without a pause, so that every kill
+falls into groups under way: before their writes, between write and commit, or after it with answers still to go out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import random
+import sys
+import time
+from collections import Counter
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from core.cup.export import lines
+from core.cup.verify import verify
+from core.db.engine import connect
+from core.local.process import free_port
+from tests.cup_rig import BASE, Cup, Signer, cup_door
+from tests.support.service import ROOT
+
+CLIENTS = 60
+KILLS = 3
+SERVERS = 2
+ANSWERS = 60
+"""Between one kill and the next."""
+
+
+class Victims:
+    """The serving processes."""
+
+    def __init__(self, database_url: str, log: Path) -> None:
+        self.port = free_port()
+        self._argv = (sys.executable, "-m", "tests.faults.cup_victim", database_url, str(self.port))
+        self._log = log
+        self.running: list[asyncio.subprocess.Process] = []
+
+    async def start(self) -> None:
+        with self._log.open("ab") as log:
+            env = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)}
+            one = await asyncio.create_subprocess_exec(*self._argv, cwd=ROOT, env=env, stdout=log, stderr=log)
+        self.running.append(one)
+
+    async def kill(self) -> None:
+        one = self.running.pop(0)
+        one.kill()
+        await one.wait()
+
+
+@contextlib.asynccontextmanager
+async def victims(database_url: str, log: Path) -> AsyncIterator[Victims]:
+    made = Victims(database_url, log)
+    try:
+        for _ in range(SERVERS):
+            await made.start()
+        yield made
+    finally:
+        while made.running:
+            await made.kill()
+
+
+async def test_kills_in_the_middle_of_groups_lose_and_double_nothing(fresh_database_url: str, tmp_path: Path) -> None:
+    chance = random.Random(11)
+    acknowledged: dict[str, Counter[str]] = {}
+    sent: dict[str, Any] = {}
+    over = asyncio.Event()
+    async with cup_door(fresh_database_url) as cup, victims(fresh_database_url, tmp_path / "victims.log") as doors:
+        slugs = [await cup.market() for _ in range(3)]
+        signers = [await cup.claimed() for _ in range(CLIENTS)]
+
+        async def client(session: aiohttp.ClientSession, signer: Signer) -> None:
+            while not over.is_set():
+                body = signer.trade(chance.choice(slugs), chance.choice(("yes", "no")), chance.randint(1, 500))
+                sent[body["tradeId"]] = body
+                for _ in range(chance.randint(1, 2)):
+                    with contextlib.suppress(aiohttp.ClientError, ConnectionError):
+                        url = f"http://127.0.0.1:{doors.port}{BASE}/trade"
+                        async with session.post(url, json=body) as response:
+                            answer = await response.json()
+                            assert response.status in (200, 429, 503), answer
+                            if response.status == 200:
+                                told = acknowledged.setdefault(body["tradeId"], Counter())
+                                told["replay" if answer["receipt"]["replay"] else "new"] += 1
+                await asyncio.sleep(chance.uniform(0, 0.3))
+
+        async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0, force_close=True)) as session:
+            playing = asyncio.gather(*(client(session, signer) for signer in signers))
+            for _ in range(KILLS):
+                await _acknowledge(acknowledged, playing)
+                await asyncio.sleep(chance.uniform(0, 0.5))
+                await doors.kill()
+                await doors.start()
+            await _acknowledge(acknowledged, playing)
+            over.set()
+            await playing
+            await the_books_hold(cup, acknowledged, sent)
+
+
+async def _acknowledge(acknowledged: dict[str, Counter[str]], playing: asyncio.Future[Any]) -> None:
+    """So many more trades were answered, however long a process takes to start on a busy machine."""
+    wanted, until = len(acknowledged) + ANSWERS, time.monotonic() + 240
+    while len(acknowledged) < wanted:
+        if playing.done():
+            await playing
+        assert time.monotonic() < until, f"the servers answer no trades: {len(acknowledged)} of {wanted}"
+        await asyncio.sleep(0.05)
+
+
+async def the_books_hold(cup: Cup, acknowledged: dict[str, Counter[str]], sent: dict[str, Any]) -> None:
+    async with await connect(cup.database_url) as connection:
+        cursor = await connection.execute("SELECT trade_id FROM cup_trade")
+        there = [trade_id for (trade_id,) in await cursor.fetchall()]
+        raw = b"".join([piece async for piece in lines(connection)])
+    assert acknowledged.keys() - set(there) == set(), "acknowledged, and lost"
+    assert max(told["new"] for told in acknowledged.values()) == 1
+    assert set(there) <= sent.keys()
+    assert len(set(there)) == len(there)
+    assert verify(raw.splitlines()).faults == []
