@@ -1,7 +1,8 @@
 """Groups of trades are cut off by kill -9: what was acknowledged is there, once, and what is there is exact.
 
-Two processes serve one port over one database; sixty clients trade through them without a pause, so that every kill
-falls into groups under way: before their writes, between write and commit, or after it with answers still to go out.
+Two processes serve one port over one database, and sixty clients trade through them. Both are killed at the instant an
+answer arrives, when an acknowledgement that came before its commit would be one too many, and later one at any moment,
+in the middle of groups.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ from tests.cup_rig import BASE, Cup, Signer, cup_door
 from tests.support.service import ROOT
 
 CLIENTS = 60
-KILLS = 3
+KILLS = 2
 SERVERS = 2
-ANSWERS = 60
+ANSWERS = 40
 """Between one kill and the next."""
 
 
@@ -41,6 +42,8 @@ class Victims:
         self._argv = (sys.executable, "-m", "tests.faults.cup_victim", database_url, str(self.port))
         self._log = log
         self.running: list[asyncio.subprocess.Process] = []
+        self.answered = asyncio.Event()
+        self._armed = False
 
     async def start(self) -> None:
         with self._log.open("ab") as log:
@@ -50,8 +53,24 @@ class Victims:
 
     async def kill(self) -> None:
         one = self.running.pop(0)
-        one.kill()
+        with contextlib.suppress(ProcessLookupError):
+            one.kill()
         await one.wait()
+
+    def on_answer(self) -> None:
+        """Not one step of the loop later."""
+        if self._armed:
+            self._armed = False
+            for one in self.running:
+                one.kill()
+            self.answered.set()
+
+    async def kill_on_answer(self) -> None:
+        self.answered.clear()
+        self._armed = True
+        await self.answered.wait()
+        for _ in range(SERVERS):
+            await self.kill()
 
 
 @contextlib.asynccontextmanager
@@ -86,6 +105,7 @@ async def test_kills_in_the_middle_of_groups_lose_and_double_nothing(fresh_datab
                             answer = await response.json()
                             assert response.status in (200, 429, 503), answer
                             if response.status == 200:
+                                doors.on_answer()
                                 told = acknowledged.setdefault(body["tradeId"], Counter())
                                 told["replay" if answer["receipt"]["replay"] else "new"] += 1
                 await asyncio.sleep(chance.uniform(0, 0.3))
@@ -95,6 +115,10 @@ async def test_kills_in_the_middle_of_groups_lose_and_double_nothing(fresh_datab
             for _ in range(KILLS):
                 await _acknowledge(acknowledged, playing)
                 await asyncio.sleep(chance.uniform(0, 0.5))
+                await doors.kill_on_answer()
+                await doors.start()
+                await doors.start()
+                await _acknowledge(acknowledged, playing)
                 await doors.kill()
                 await doors.start()
             await _acknowledge(acknowledged, playing)
