@@ -244,6 +244,10 @@ class Reads:
         """How a market resolved, or that it is pending."""
         return render.result((await self._found(name))[1], self._links)
 
+    async def settles(self, name: str) -> bool:
+        """Whether this service can settle the market, and so takes bets on it while it is open."""
+        return (await self._found(name))[1].supported
+
     # ------------------------------------------------------------ quotes
 
     async def quote(self, request: web.Request) -> web.StreamResponse:
@@ -292,9 +296,9 @@ class Reads:
         wallet = checked_wallet(query.wallet)
         before = None if query.cursor is None else stake_before(query.cursor)
         asked = (wallet, query.limit, before)
-        return await self._books.answer(request, asked, lambda: self._book(wallet, query.limit, before))
+        return await self._books.answer(request, asked, lambda: self.book(wallet, query.limit, before))
 
-    async def _book(self, wallet: str, limit: int, before: StakePlace | None) -> bytes:
+    async def book(self, wallet: str, limit: int, before: StakePlace | None) -> bytes:
         """A page of the wallet's positions, and the summary of all it has."""
         try:
             async with asyncio.timeout(5), self._engine.connect() as connection:

@@ -43,6 +43,7 @@ class AgentPages:
                 bundle=bundle,
                 market=bundle["market"],
                 result=result,
+                settles=await self._reads.settles(name),
                 now=_unix(bundle["dataFreshness"]["oddsAt"]),
                 odds_chart=None if odds is None else odds.draw("odds"),
                 reading_chart=None if readings is None else readings.draw("reading"),

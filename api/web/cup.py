@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,12 +16,12 @@ from api.cup import requests
 from api.cup.desk import Desk
 from api.http.problem import Problem
 from api.web.answers import PRIVATE, REVALIDATE, HeldPages, html
+from api.web.owner import owner_of
 from api.web.templating import Pages
 from core.cup.board import is_week
 from core.cup.wheel import REDS
 from core.money import loads
 
-ADDRESS = re.compile(r"0[xX][0-9a-fA-F]{40}")
 BOARD_SHOWN = 100
 # How the pockets lie on a wheel with one zero, clockwise.
 POCKETS = (
@@ -52,7 +51,7 @@ class CupPages:
     async def board(self, request: web.Request) -> web.StreamResponse:
         given = request.query.get("week", "")
         week = given if is_week(given) else None
-        owner = _owner(request)
+        owner = owner_of(request)
 
         async def render() -> bytes:
             try:
@@ -82,7 +81,7 @@ class CupPages:
         )
 
     async def roulette(self, request: web.Request) -> web.StreamResponse:
-        owner = _owner(request)
+        owner = owner_of(request)
 
         async def render() -> bytes:
             try:
@@ -114,11 +113,6 @@ class CupPages:
         """As the API answers it, with its exact numbers."""
         body: Mapping[str, Any] = loads(orjson.dumps(await self._desk.answer(name, asked, "pages")))
         return body
-
-
-def _owner(request: web.Request) -> str | None:
-    given = request.query.get("owner", "").strip()
-    return given.lower() if ADDRESS.fullmatch(given) else None
 
 
 def draw_wheel(pockets: Sequence[int] = POCKETS, outer: float = 96, inner: float = 62) -> tuple[Pocket, ...]:

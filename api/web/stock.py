@@ -1,30 +1,21 @@
-"""The home page, a stock market's page, and an address's positions."""
+"""A stock market's page: its price, its books, the bet and who holds what."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
 import orjson
 from aiohttp import web
-from limits import parse
 
-from api.http.caller import caller_ip
-from api.http.limits import RateLimits
 from api.stock.chain import StockContracts
 from api.stock.reads import StockReads
 from api.web import stock_view
 from api.web.answers import PRIVATE, REVALIDATE, HeldPages, html
 from api.web.history import ChartHistory, MarketPast
+from api.web.owner import owner_of
 from api.web.templating import Pages
-from core.config import Settings
 from core.contracts.deployments import Deployment
-
-# An open page asks 24 times a minute.
-OWNER_RATE = parse("60/minute")
-ID = re.compile(r"[1-9][0-9]{0,17}")
-ADDRESS = re.compile(r"0[xX][0-9a-fA-F]{40}")
 
 
 class StockPages:
@@ -37,11 +28,7 @@ class StockPages:
         reads: StockReads,
         history: ChartHistory,
         deployment: Deployment,
-        limits: RateLimits,
-        settings: Settings,
     ) -> None:
-        self._limits = limits
-        self._settings = settings
         self._pages = pages
         self._held = rendered
         self._reads = reads
@@ -50,7 +37,7 @@ class StockPages:
 
     async def market(self, request: web.Request) -> web.StreamResponse:
         body = await self._reads.one_market(request.match_info["id"])
-        owner = _owner(request)
+        owner = owner_of(request)
         whole = request.query.get("positions") == "all"
 
         async def render() -> bytes:
@@ -91,32 +78,3 @@ class StockPages:
             "settling": None if self._contracts is None else stock_view.settling(detail, self._contracts),
             "settler": "" if self._contracts is None else self._contracts.settler.address,
         }
-
-    async def positions(self, request: web.Request) -> web.StreamResponse:
-        owner = _owner(request)
-        if owner is None:
-            given = request.query.get("owner", "")
-            wrong = given if given else None
-
-            async def ask() -> bytes:
-                return self._pages.render("positions.html", path="/positions", body=None, wrong=wrong)
-
-            held = await self._held.get(("positions", wrong), None, ask, PRIVATE)
-            return html(request, held, 400 if wrong else 200)
-        who = caller_ip(request, self._settings)
-        await self._limits.take(OWNER_RATE, "positions-page", who, "Positions are read at most 60 times a minute.")
-        before = request.query.get("before", "")
-        older = int(before) if ID.fullmatch(before) else None
-        body = await self._reads.one_owner(owner, before=older)
-
-        async def render() -> bytes:
-            return self._pages.render("positions.html", path="/positions", body=body, wrong=None)
-
-        held = await self._held.get(("positions", owner, older), orjson.dumps(body), render, PRIVATE)
-        return html(request, held)
-
-
-def _owner(request: web.Request) -> str | None:
-    """The address asked about, lower-case; None when there is none, or what is given is no address."""
-    given = request.query.get("owner", "").strip()
-    return given.lower() if ADDRESS.fullmatch(given) else None

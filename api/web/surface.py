@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Callable, Hashable, Sequence
+from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from aiohttp import web
+from eth_account import Account
+from pydantic import SecretStr
 
+from api.agent.chain import TOKEN_SYMBOL
 from api.agent.reads import Reads
 from api.context import Context
 from api.cup.desk import Desk
@@ -17,7 +20,7 @@ from api.http.application import json_response
 from api.http.operation import DocumentedAnswer, Handler, Operation, Surface
 from api.http.problem import Problem
 from api.http.rendered import JSON
-from api.stock.chain import STOCK_TOKEN_SYMBOL, StockContracts
+from api.stock.chain import STOCK_TOKEN_SYMBOL
 from api.stock.proof import Proof
 from api.stock.reads import StockReads
 from api.web.agent import AgentPages
@@ -29,12 +32,14 @@ from api.web.guide import Guide
 from api.web.history import ChartHistory
 from api.web.home import HomePage
 from api.web.how import HowPage
+from api.web.portfolio import PortfolioPage
 from api.web.proof import ProofPage
 from api.web.pulse import Pulse
 from api.web.stock import StockPages
 from api.web.templating import Pages
-from core.config import Settings
+from core.config import ChainSettings
 from core.contracts.deployments import Deployment, load_deployment
+from core.errors import ConfigError
 
 Part = TypeVar("Part")
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -48,7 +53,12 @@ async def pages_surface(context: Context, made: Sequence[Surface]) -> AsyncItera
     base = load_deployment(settings.chain("base").deployment_file)
     assets = await load_assets()
     explorers = {"stock": stock.explorer_url, "base": base.explorer_url}
-    pages = Pages(assets, chain_for_wallets(settings, stock), explorers)
+    demo = demo_wallet(context.secrets.demo_wallet_key, (stock, base))
+    chains = {
+        "stock": chain_for_wallets(settings.chain("stock"), stock, "VestedMarkets", STOCK_TOKEN_SYMBOL),
+        "base": chain_for_wallets(settings.chain("base"), base, "SettlementWallet", TOKEN_SYMBOL),
+    }
+    pages = Pages(assets, {"chains": chains, "demo": demo}, explorers)
     held = HeldPages()
     reads = _part(made, StockReads)
     agent = _part(made, Reads)
@@ -57,9 +67,8 @@ async def pages_surface(context: Context, made: Sequence[Surface]) -> AsyncItera
     operations.append(_page("/", HomePage(pages, held, reads, proof, agent).get, "Live markets"))
     if reads is not None:
         history = ChartHistory(context.engine, stock.chain_id)
-        stock_pages = StockPages(pages, held, reads, history, stock, context.limits, settings)
+        stock_pages = StockPages(pages, held, reads, history, stock)
         operations.append(_page("/m/{id}", stock_pages.market, "A stock market"))
-        operations.append(_page("/positions", stock_pages.positions, "An address's positions"))
     if proof is not None:
         operations.append(_page("/proof", ProofPage(pages, held, proof, base).get, "Proof of what was done"))
     if agent is not None:
@@ -69,6 +78,8 @@ async def pages_surface(context: Context, made: Sequence[Surface]) -> AsyncItera
         cup = CupPages(pages, held, desk)
         operations.append(_page("/cup", cup.board, "The tournament's board"))
         operations.append(_page("/roulette", cup.roulette, "The wheel"))
+    portfolio = PortfolioPage(pages, held, (reads, agent, desk), context.limits, settings)
+    operations.append(_page("/positions", portfolio.get, "An address's positions"))
     pulse = Pulse(_stamps(reads, agent))
     context.spawn("pages pulse", pulse.run())
     operations.append(_page("/live", pulse.stream, "Beats of change", "text/event-stream"))
@@ -91,21 +102,32 @@ async def pages_surface(context: Context, made: Sequence[Surface]) -> AsyncItera
     )
 
 
-def chain_for_wallets(settings: Settings, stock: Deployment) -> dict[str, Any]:
-    """What a wallet needs to add the stock chain and to show a bet. A node's URL may carry a key, so only a local
-    one is ever told."""
-    contracts = StockContracts.of(stock)
-    token = stock.token(STOCK_TOKEN_SYMBOL)
-    local = [url for url in settings.chain("stock").rpc_urls if urlsplit(url).hostname in LOOPBACK]
+def chain_for_wallets(chain: ChainSettings, known: Deployment, settler: str, symbol: str) -> dict[str, Any]:
+    """What a wallet needs to add a chain and to show a bet on it. A node's URL may carry a key, so only a local one is
+    ever told."""
+    token = known.token(symbol)
+    local = [url for url in chain.rpc_urls if urlsplit(url).hostname in LOOPBACK]
     return {
-        "id": stock.chain_id,
-        "name": stock.name,
+        "id": known.chain_id,
+        "name": known.name,
         "rpc": local[:1],
-        "explorer": stock.explorer_url,
+        "explorer": known.explorer_url,
         "token": token.address,
         "symbol": token.symbol,
-        "settler": "" if contracts is None else contracts.settler.address,
+        "settler": known.contracts[settler].address if settler in known.contracts else "",
     }
+
+
+def demo_wallet(key: SecretStr | None, deployments: Iterable[Deployment]) -> dict[str, str] | None:
+    """A funded key that any visitor may bet with, where its money is worth nothing."""
+    if key is None:
+        return None
+    if live := [each.name for each in deployments if each.kind != "local"]:
+        raise ConfigError(
+            f"VPM_DEMO_WALLET_KEY is given to every visitor, and {live[0]} is not a local chain. Unset it."
+        )
+    given = key.get_secret_value()
+    return {"address": str(Account.from_key(given).address), "key": given}
 
 
 def _stamps(reads: StockReads | None, agent: Reads | None) -> dict[str, Callable[[], Hashable]]:

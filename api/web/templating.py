@@ -16,6 +16,7 @@ TEMPLATES = Path(__file__).parent / "templates"
 
 NAVIGATION = (
     ("/", "Markets"),
+    ("/positions", "Portfolio"),
     ("/cup", "Cup"),
     ("/roulette", "Roulette"),
     ("/proof", "Proof"),
@@ -25,9 +26,9 @@ NAVIGATION = (
 
 
 class Pages:
-    """The templates by name. `chain` is what wallets are told of the stock chain; `explorers` by network."""
+    """The templates by name. `wallets` is what wallets in the page are told; `explorers` by network."""
 
-    def __init__(self, assets: Assets, chain: Mapping[str, Any], explorers: Mapping[str, str | None]) -> None:
+    def __init__(self, assets: Assets, wallets: Mapping[str, Any], explorers: Mapping[str, str | None]) -> None:
         self._explorers = explorers
         self._environment = Environment(
             loader=FileSystemLoader(TEMPLATES),
@@ -41,7 +42,7 @@ class Pages:
         self._environment.globals |= {
             "asset": assets.url,
             "navigation": NAVIGATION,
-            "chain": dict(chain),
+            "wallets": dict(wallets),
             "version": assets.version,
         }
         self._environment.filters |= {

@@ -13,7 +13,7 @@ from core.config.values import PrivateKey
 
 
 class ApiSecrets(SettingsBase):
-    """The API process's secrets. Neither can move money."""
+    """The API process's secrets. None can move money on a live chain."""
 
     cron_secret: Annotated[SecretStr, Field(min_length=16)] | None = Field(
         default=None, alias="CRON_SECRET", description="at least 16 random characters, or leave it unset to refuse cron"
@@ -22,6 +22,11 @@ class ApiSecrets(SettingsBase):
         default=None,
         alias="VPM_ATTESTATION_KEY",
         description="a private key of 0x and 64 hexadecimal digits that signs offers and receipts",
+    )
+    demo_wallet_key: PrivateKey | None = Field(
+        default=None,
+        alias="VPM_DEMO_WALLET_KEY",
+        description="a private key that pages give to every visitor to bet with; refused unless both chains are local",
     )
 
 

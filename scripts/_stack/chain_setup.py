@@ -70,7 +70,7 @@ def fund(node: LocalNode, token: str, *, local_token: bool) -> None:
     """ETH for everybody who sends, tokens for whoever bets or seeds."""
     for one in wallets.GAS_HOLDERS:
         node.ask("anvil_setBalance", one.address, hex(ETH_EACH))
-    holders = [w.address for w in (*wallets.DEV, *wallets.BETTORS, wallets.OPENER)]
+    holders = [w.address for w in (*wallets.DEV, *wallets.BETTORS, wallets.DEMO, wallets.OPENER)]
     if local_token:
         mint = "mint(address,uint256)"
         send_all(node, [(token, call_data(mint, ["address", "uint256"], [to, TOKENS_EACH])) for to in holders])

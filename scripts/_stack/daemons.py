@@ -81,8 +81,9 @@ def _child(daemon: StackDaemon, env: Mapping[str, str], port: int) -> Child:
 
 
 def _only_its_keys(package: str, env: Mapping[str, str]) -> dict[str, str]:
-    """Keys that move money live only in the relayer, and the API's two secrets only in the API."""
-    secret_of = {"VPM_RELAYER_KEYS": "relayer", "VPM_ATTESTATION_KEY": "api", "CRON_SECRET": "api"}
+    """Keys that move money live only in the relayer, and the API's own secrets only in the API."""
+    of_api = dict.fromkeys(("VPM_ATTESTATION_KEY", "VPM_DEMO_WALLET_KEY", "CRON_SECRET"), "api")
+    secret_of = {"VPM_RELAYER_KEYS": "relayer", **of_api}
     return {name: value for name, value in env.items() if secret_of.get(name, package) == package}
 
 
@@ -114,6 +115,7 @@ def _environment(options: Options, state: State, database_url: str, chains: Mapp
         "VPM_KEEPER_SWEEP_FROM_UNITS": "100000",  # a tenth of a dollar, so that a sweep is seen
         "CRON_SECRET": state.cron_secret(),
         "VPM_ATTESTATION_KEY": wallets.ATTESTATION.private_key,
+        "VPM_DEMO_WALLET_KEY": wallets.DEMO.private_key,
         "VPM_RELAYER_KEYS": ",".join(lanes()),
     }
 

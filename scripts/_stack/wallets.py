@@ -39,6 +39,7 @@ RELAY_LANES = tuple(wallet(f"relay lane {n}") for n in range(4))
 SAFE_OWNERS = tuple(wallet(f"safe owner {n}") for n in range(3))
 ATTESTATION = wallet("attestation")  # signs offers and receipts; holds no money
 BETTORS = tuple(wallet(f"demo bettor {n}") for n in range(6))  # the demo's own, so nobody's dev wallet moves by itself
+DEMO = wallet("demo wallet")  # whose key the pages of a local stack give to every visitor
 DEV = tuple(wallet(f"dev wallet {n}") for n in range(DEV_WALLETS))
 
 SAFE_THRESHOLD = 2

@@ -104,6 +104,7 @@ def running_site(
         "VPM_KEEPER_CANARY": "0",
         "VPM_KEEPER_LIST_SERIES": "0",
         "VPM_ATTESTATION_KEY": wallets.ATTESTATION.private_key,
+        "VPM_DEMO_WALLET_KEY": wallets.DEMO.private_key,
         "CRON_SECRET": "a-secret-only-the-scheduler-has",
         "VPM_PARENT_PID": str(os.getpid()),
     }

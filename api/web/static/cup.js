@@ -1,5 +1,6 @@
 // The cup: claiming paper money once, and paper trades signed by the wallet.
 import { refresh } from "./live.js";
+import { dropPending, keepPending, pending as keptPending } from "./pending.js";
 import { issuedAt, post, say, size, tradeMessage } from "./signing.js";
 import { WalletError, connect, current, signText } from "./wallet.js";
 
@@ -7,7 +8,8 @@ const TRIES = 10;
 const byId = (id) => document.getElementById(id);
 const market = byId("paper-market");
 let asked = 0;
-let pending = null; // a signed trade of which nobody knows yet what became of it
+const KEPT = "cup.trade";
+let pending = keptPending(KEPT); // a signed trade of which nobody knows yet what became of it
 
 byId("claim").addEventListener("click", async () => {
   const status = byId("claim-status");
@@ -64,6 +66,7 @@ async function trade() {
   button.disabled = true;
   try {
     pending ??= await signed(status);
+    keepPending(KEPT, pending);
     if (pending !== null) await settle(status);
   } catch (error) {
     say(status, error instanceof WalletError ? error.message : "That did not work; nothing was sent. Try again.", "bad");
@@ -97,13 +100,13 @@ async function settle(status) {
       continue;
     }
     if (said.ok) {
-      pending = null;
+      done();
       say(status, `Done: ${amount} pUSDC on ${side}, ${said.receipt.shares} shares. Balance ${said.receipt.balancePaper.toFixed(2)} pUSDC.`, "good");
       await refresh();
       return;
     }
     if (said.status < 500 && said.status !== 429) {
-      pending = null; // refused for good
+      done(); // refused for good
       say(status, said.message, "bad");
       return;
     }
@@ -112,6 +115,11 @@ async function settle(status) {
     await pause(1000 * (said.retryAfter ?? 2));
   }
   say(status, "No answer yet. Send it again: the same trade counts once.", "bad");
+}
+
+function done() {
+  pending = null;
+  dropPending(KEPT);
 }
 
 function pause(milliseconds) {
@@ -126,3 +134,4 @@ byId("paper-form").addEventListener("submit", (event) => {
 });
 sides();
 quote();
+if (pending) trade();

@@ -1,13 +1,15 @@
 // The bet panel: what an entry would meet, one signature, and what became of it; and resolving a market by oneself.
 import { refresh } from "./live.js";
 import { money, percent, units } from "./money.js";
-import { WalletError, balance, connect, current, mined, onStockChain, send, signTyped, stockChain } from "./wallet.js";
+import { dropPending, keepPending, pending } from "./pending.js";
+import { WalletError, balance, connect, current, mined, onChain, send, signTyped, stockChain } from "./wallet.js";
 
 const SIDES = ["UP", "DOWN"];
 const VALID_SECONDS = 600;
 const TRIES = 20;
 const byId = (id) => document.getElementById(id);
 const form = byId("bet-form");
+const kept = `stock.${document.body.dataset.market}`;
 
 function book() {
   const data = byId("bet-data").dataset;
@@ -112,7 +114,7 @@ function agreed(found, typed) {
     byId("r-cancel").onclick = () => dialog.close();
     dialog.addEventListener("close", () => done(answer), { once: true });
     dialog.showModal();
-    onStockChain().then(balance).then((held) => {
+    onChain(stockChain).then(balance).then((held) => {
       if (held === null) return;
       byId("r-balance").textContent = `${money(held)} USDG`;
       if (held < found.stake) say(byId("r-status"), "This wallet holds less than the bet. Add USDG first.", "bad");
@@ -121,15 +123,19 @@ function agreed(found, typed) {
 }
 
 async function sign(found, typed, status) {
-  await onStockChain();
+  await onChain(stockChain);
   say(status, "Confirm in your wallet…");
   const { domain, types, primaryType, message } = typed;
   const signature = await signTyped({ domain, types, primaryType, message });
   await relay({ ...typed.request, signature }, found, status);
 }
 
-/** Sends the same body until it is known what became of it: a signature is accepted once, so it never bets twice. */
+/**
+ * Sends the same body until it is known what became of it: a signature is accepted once, so it never bets twice. Kept in the
+ * browser until then, so a page loaded again goes on with it.
+ */
 async function relay(body, found, status) {
+  keepPending(kept, { body, side: found.side, stake: String(found.stake) });
   byId("bet-review").disabled = true;
   try {
     for (let attempt = 0; attempt < TRIES; attempt += 1) {
@@ -146,11 +152,13 @@ async function relay(body, found, status) {
       }
       // When the answer to an earlier try was lost, this one is refused as used and says that the bet is booked.
       if (said.receipt === "confirmed" && (answer.ok || said.error === "already_used")) {
+        dropPending(kept);
         say(status, `Confirmed${said.positionId ? `: position ${said.positionId}` : ""}. ${money(found.stake)} USDG on ${SIDES[found.side]}.`, "good");
         await refresh();
         return;
       }
       if (answer.ok && said.receipt === "reverted") {
+        dropPending(kept);
         say(status, "The contract refused it, and nothing was taken. The book may have moved; try again.", "bad");
         return;
       }
@@ -159,6 +167,7 @@ async function relay(body, found, status) {
         await pause(1000 * (said.retryAfter ?? 2));
         continue;
       }
+      dropPending(kept);
       say(status, said.message ?? "It was refused.", "bad");
       offerEscape(said.escapeKit, status);
       return;
@@ -194,7 +203,7 @@ async function act(to, data, status, done) {
   status.dataset.busy = "";
   try {
     await connect();
-    await onStockChain();
+    await onChain(stockChain);
     say(status, "Confirm in your wallet…");
     const hash = await send(to, data);
     say(status, "Sent. Waiting for its block…");
@@ -229,6 +238,8 @@ if (form) {
   }
   document.addEventListener("page:fresh", show);
   show();
+  const before = pending(kept);
+  if (before) relay(before.body, { side: before.side, stake: BigInt(before.stake) }, byId("bet-status"));
 }
 
 document.addEventListener("click", (event) => {

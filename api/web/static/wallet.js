@@ -1,5 +1,6 @@
 // Wallets: EIP-6963 discovery with the old window.ethereum behind it, connecting, chains, signing. Nothing is asked of
 // a wallet before somebody presses a button, except what it already allowed (eth_accounts).
+import { demoKey, paperKey, paperKeyMade, paperKeyText } from "./keys.js";
 import { ask } from "./live.js";
 
 /** @typedef {{info: {uuid: string, name: string, icon?: string, rdns: string}, provider: any}} Found */
@@ -7,11 +8,13 @@ import { ask } from "./live.js";
 const KEPT = "vpm.wallet";
 /** @type {Found[]} */
 const found = [];
-const chain = JSON.parse(document.body.dataset.chain);
+const { chains, demo } = JSON.parse(document.body.dataset.wallets);
+const onPaper = "paper" in document.body.dataset;
 let provider = null;
 let account = null;
 
-export const stockChain = chain;
+export const stockChain = chains.stock;
+export const baseChain = chains.base;
 
 /** A refusal in words for people. */
 export class WalletError extends Error {}
@@ -34,11 +37,25 @@ export function start() {
       if (kept() === "injected") resume(window.ethereum);
     }
   }, 100);
-  const button = document.getElementById("wallet-button");
-  button.addEventListener("click", async () => {
+  if (kept() === "vpm.demo" && demo) resume(demoKey(demo).provider);
+  if (kept() === "vpm.paper" && onPaper && paperKey()) resume(paperKey().provider);
+  pressed("wallet-button", () => (account ? disconnect() : connect()));
+  pressed("demo-wallet", () => adopt(demoKey(demo)));
+  pressed("paper-wallet", async () => {
+    await adopt(await paperKeyMade());
+    offerCopy();
+  });
+  pressed("paper-copy", async () => {
+    await navigator.clipboard.writeText(paperKeyText());
+    document.getElementById("paper-said").textContent = "Copied. Whoever has it can play as you.";
+  });
+  offerCopy();
+}
+
+function pressed(id, act) {
+  document.getElementById(id)?.addEventListener("click", async () => {
     try {
-      if (account) disconnect();
-      else await connect();
+      await act();
     } catch (error) {
       if (!(error instanceof WalletError)) throw error;
     }
@@ -50,6 +67,10 @@ export async function connect() {
   if (account) return account;
   const chosen = found.length === 1 ? found[0] : await choose();
   if (!chosen) throw new WalletError("No wallet was chosen.");
+  return adopt(chosen);
+}
+
+async function adopt(chosen) {
   const accounts = await request(chosen.provider, "eth_requestAccounts");
   if (!accounts?.length) throw new WalletError("The wallet gave no account.");
   use(chosen.provider, accounts[0]);
@@ -57,8 +78,8 @@ export async function connect() {
   return account;
 }
 
-/** Has the wallet on the stock chain, adding it there when it does not know it. */
-export async function onStockChain() {
+/** Has the wallet on one of our chains, adding it there when it does not know it. */
+export async function onChain(chain) {
   const hex = `0x${chain.id.toString(16)}`;
   if (Number(await request(provider, "eth_chainId")) === chain.id) return;
   try {
@@ -74,7 +95,8 @@ export async function onStockChain() {
 }
 
 export function signTyped(typed) {
-  return request(provider, "eth_signTypedData_v4", [account, JSON.stringify(typed)]);
+  const text = JSON.stringify(typed, (_, value) => (typeof value === "bigint" ? value.toString() : value));
+  return request(provider, "eth_signTypedData_v4", [account, text]);
 }
 
 export function signText(text) {
@@ -101,7 +123,7 @@ export async function mined(hash, seconds = 60) {
 export async function balance() {
   try {
     const data = `0x70a08231${account.slice(2).toLowerCase().padStart(64, "0")}`;
-    return BigInt(await request(provider, "eth_call", [{ to: chain.token, data }, "latest"]));
+    return BigInt(await request(provider, "eth_call", [{ to: stockChain.token, data }, "latest"]));
   } catch {
     return null;
   }
@@ -144,6 +166,7 @@ function set(chosen) {
   button.textContent = `${chosen.slice(0, 6)}…${chosen.slice(-4)}`;
   button.title = `${chosen}: press to disconnect`;
   button.setAttribute("aria-label", `Wallet ${chosen}, press to disconnect`);
+  offerDemo(false);
   told();
 }
 
@@ -155,7 +178,18 @@ function disconnect() {
   button.textContent = "Connect wallet";
   button.title = "";
   button.removeAttribute("aria-label");
+  offerDemo(true);
   told();
+}
+
+function offerCopy() {
+  const button = document.getElementById("paper-copy");
+  if (button) button.hidden = !paperKey();
+}
+
+function offerDemo(shown) {
+  const button = document.getElementById("demo-wallet");
+  if (button) button.hidden = !shown;
 }
 
 function told() {
@@ -170,10 +204,11 @@ function choose() {
   const dialog = document.getElementById("wallet-dialog");
   const choices = document.getElementById("wallet-choices");
   document.getElementById("wallet-none").hidden = found.length > 0;
+  const own = [...(demo ? [demoKey(demo)] : []), ...(onPaper ? [paperKey() ?? { info: { name: "A new key in this browser, for paper money" }, made: paperKeyMade }] : [])];
   return new Promise((done) => {
     let picked = null;
     choices.replaceChildren(
-      ...found.map((each) => {
+      ...[...found, ...own].map((each) => {
         const button = document.createElement("button");
         button.type = "button";
         button.className = "quiet";
@@ -191,7 +226,7 @@ function choose() {
         return button;
       }),
     );
-    dialog.addEventListener("close", () => done(picked), { once: true });
+    dialog.addEventListener("close", () => done(picked?.made ? picked.made() : picked), { once: true });
     dialog.showModal();
   });
 }

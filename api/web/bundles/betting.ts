@@ -1,0 +1,5 @@
+// What pages load when somebody signs with a key of the page, or bets on an agent market: one file, made by
+// `python -m scripts._vpm.bundles`.
+
+export { generatePrivateKey, privateKeyToAccount } from "viem/accounts";
+export { ApiError, Client, OutcomeUnknown, VpmError } from "../../clients/typescript/src/index.js";

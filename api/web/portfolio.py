@@ -1,0 +1,96 @@
+"""What an address holds on all three surfaces: open bets, what they pay if right, and what was won and lost."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+from aiohttp import web
+from limits import parse
+
+from api.agent.reads import Reads
+from api.cup import requests
+from api.cup.desk import Desk
+from api.http.caller import caller_ip
+from api.http.limits import RateLimits
+from api.http.problem import Problem
+from api.stock.reads import StockReads
+from api.web.answers import PRIVATE, HeldPages, html
+from api.web.owner import owner_of
+from api.web.templating import Pages
+from core.config import Settings
+from core.money import loads
+
+# An open page asks 24 times a minute.
+OWNER_RATE = parse("60/minute")
+ID = re.compile(r"[1-9][0-9]{0,17}")
+AGENT_BETS_SHOWN = 50
+
+Json = Mapping[str, Any]
+
+
+class PortfolioPage:
+    """An address's positions. A surface that cannot be read says so, and the others are shown."""
+
+    def __init__(
+        self,
+        pages: Pages,
+        held: HeldPages,
+        surfaces: tuple[StockReads | None, Reads | None, Desk | None],
+        limits: RateLimits,
+        settings: Settings,
+    ) -> None:
+        self._pages = pages
+        self._held = held
+        self._stock, self._agent, self._desk = surfaces
+        self._limits = limits
+        self._settings = settings
+
+    async def get(self, request: web.Request) -> web.StreamResponse:
+        owner = owner_of(request)
+        if owner is None:
+            given = request.query.get("owner", "")
+            return html(request, await self._asking(given or None), 400 if given else 200)
+        who = caller_ip(request, self._settings)
+        await self._limits.take(OWNER_RATE, "positions-page", who, "Positions are read at most 60 times a minute.")
+        before = request.query.get("before", "")
+        older = int(before) if ID.fullmatch(before) else None
+        found = {
+            "stock": None if self._stock is None else await self._stock.one_owner(owner, before=older),
+            "agent": await self._agent_bets(owner),
+            "paper": await self._paper(owner),
+        }
+
+        async def render() -> bytes:
+            return self._pages.render("positions.html", path="/positions", owner=owner, wrong=None, **found)
+
+        stamp = orjson.dumps(found, default=str)
+        return html(request, await self._held.get(("positions", owner, older), stamp, render, PRIVATE))
+
+    async def _asking(self, wrong: str | None) -> Any:
+        async def render() -> bytes:
+            return self._pages.render("positions.html", path="/positions", owner=None, wrong=wrong)
+
+        return await self._held.get(("positions", wrong), None, render, PRIVATE)
+
+    async def _agent_bets(self, owner: str) -> Json | None:
+        if self._agent is None:
+            return None
+        try:
+            body: Json = loads(await self._agent.book(owner, AGENT_BETS_SHOWN, None))
+        except Problem:
+            return None
+        return body
+
+    async def _paper(self, owner: str) -> Json | None:
+        if self._desk is None:
+            return None
+        try:
+            body: Json = loads(
+                orjson.dumps(await self._desk.answer("wallet", requests.WalletRequest(walletAddress=owner), "pages"))
+            )
+        except Problem:
+            return None
+        return body

@@ -1,0 +1,178 @@
+"""Somebody without a wallet opens a page of a local stack: every kind of bet, on the money of no one."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, Route, expect
+
+from scripts._stack import wallets
+from tests.browser.conftest import Visitor
+from tests.browser.site import Site
+from tests.support.stock_chain import USDG
+
+MINUTE = 60.0
+
+
+def _demo(page: Page) -> None:
+    page.get_by_role("button", name="Demo wallet").click()
+    expect(page.get_by_role("button", name=re.compile("press to disconnect"))).to_be_visible()
+
+
+def _heard(page: Page, calls: list[Any]) -> None:
+    """Until a route was asked: routes are answered only while the page is waited for."""
+    deadline = time.monotonic() + MINUTE
+    while not calls:
+        assert time.monotonic() < deadline, "it was never asked"
+        page.wait_for_timeout(100)
+
+
+@pytest.mark.timeout(300)
+def test_all_four_bets_within_a_minute_of_opening_the_page(site: Site, visitor: Visitor) -> None:
+    market = site.open_market(ticker="NVDA")
+    before = len(site.stock.positions(market))
+    site.until("/api/cup/v1/roulette", lambda body: body["phase"] == "bet" and body["secondsToClose"] > 40, 70)
+    visit = visitor.visit()
+    opened = time.monotonic()
+    visit.open("/")
+    page = visit.page
+    _demo(page)
+
+    visit.open(f"/m/{market}")
+    expect(page.get_by_role("button", name="Demo wallet")).to_be_hidden()
+    page.get_by_role("button", name="Review the bet").click()
+    page.get_by_role("button", name="Sign in my wallet").click()
+    expect(page.locator("#bet-status")).to_have_text(re.compile(r"Confirmed: position \d+"))
+
+    visit.open(f"/markets/{site.slugs['binary']}")
+    page.get_by_label("Amount in USDC").fill("2.5")
+    expect(page.locator("#a-paid")).to_have_text(re.compile(r"[\d.,]+ USDC"))
+    page.get_by_role("button", name="Sign and bet").click()
+    expect(page.locator("#a-status")).to_have_text(re.compile(r"In: 2\.50 USDC on yes, [\d.]+ shares"))
+    expect(page.get_by_role("link", name="The receipt, to keep")).to_be_visible()
+
+    visit.open("/cup")
+    page.get_by_role("button", name="Claim 10,000 pUSDC").click()
+    expect(page.locator("#claim-status")).to_have_class(re.compile("good"))
+    page.get_by_role("button", name="Sign and trade").click()
+    expect(page.locator("#paper-status")).to_have_text(re.compile(r"^Done: 25 pUSDC"))
+
+    visit.open("/roulette")
+    page.get_by_role("button", name="Sign and bet").click()
+    expect(page.locator("#play-status")).to_have_text(re.compile(r"^In: "))
+    took = time.monotonic() - opened
+    print(f"four bets in {took:.1f} s")
+    assert took < MINUTE
+
+    positions = site.stock.positions(market)
+    assert len(positions) == before + 1
+    held = site.stock.read(site.stock.contracts.settler.call("position", positions[-1]))
+    assert held["owner"].lower() == wallets.DEMO.address.lower()
+    assert held["offered"] == 5 * USDG
+    agent = site.get(f"/api/agent/v1/positions?wallet={wallets.DEMO.address}")["positions"]
+    assert [each["stakedUsd"] for each in agent] == [2.5]
+    visit.open("/positions")
+    page.wait_for_url(f"**/positions?owner={wallets.DEMO.address}")
+    expect(page.locator("#held")).to_contain_text("NVDA")
+    expect(page.locator("#agent-held")).to_contain_text("2.50")
+    expect(page.locator("#paper-held")).to_contain_text("25.00")
+    # The challenge of x402 is a 402, which the browser's console names.
+    assert [each for each in visit.console if "402 (Payment Required)" not in each] == []
+    assert visit.foreign == []
+
+
+def test_an_agent_bet_that_a_reload_interrupts_is_one_bet(site: Site, visitor: Visitor) -> None:
+    """The answer to the paid trade is lost and the page is loaded again in the middle: it goes on with the same bet."""
+    slug = site.slugs["range"]
+    demo = f"/api/agent/v1/positions?wallet={wallets.DEMO.address}"
+    before = len([each for each in site.get(demo)["positions"] if each["slug"] == slug])
+    visit = visitor.visit("phone", "dark")
+    visit.open(f"/markets/{slug}")
+    page = visit.page
+    _demo(page)
+    lost: list[int] = []
+
+    def lose_the_paid_one(route: Route) -> None:
+        if "x-payment" in route.request.headers and not lost:
+            lost.append(route.fetch().status)
+            return  # never answered: the page is loaded again while it waits
+        route.continue_()
+
+    page.route("**/api/agent/v1/trade", lose_the_paid_one)
+    page.get_by_role("button", name="Sign and bet").click()
+    _heard(page, lost)
+    site.until(demo, lambda body: len([e for e in body["positions"] if e["slug"] == slug]) == before + 1)
+    assert lost == [200]
+    visit.open(f"/markets/{slug}")
+    expect(page.locator("#a-status")).to_have_text(re.compile(r"^In: 5\.00 USDC"))
+    expect(page.locator('#a-progress [data-step="block"]')).to_have_class("done")
+    after = [each for each in site.get(demo)["positions"] if each["slug"] == slug]
+    assert len(after) == before + 1
+
+
+def test_a_stock_bet_that_a_reload_interrupts_is_one_bet(site: Site, visitor: Visitor) -> None:
+    market = site.open_market(ticker="NVDA")
+    before = len(site.stock.positions(market))
+    visit = visitor.visit()
+    visit.open(f"/m/{market}")
+    page = visit.page
+    _demo(page)
+    sent: list[Any] = []
+
+    def lose_the_first(route: Route) -> None:
+        if not sent:
+            route.fetch()
+            sent.append(route.request.post_data_json)
+            return
+        sent.append(route.request.post_data_json)
+        route.continue_()
+
+    page.route("**/api/relay/enter", lose_the_first)
+    page.get_by_role("button", name="Review the bet").click()
+    page.get_by_role("button", name="Sign in my wallet").click()
+    _heard(page, sent)
+    site.until(f"/api/markets/{market}", lambda body: len(body["positions"]) == before + 1)
+    visit.open(f"/m/{market}")
+    expect(page.locator("#bet-status")).to_have_text(re.compile(r"^Confirmed"))
+    assert sent[0] == sent[1], "another signature could have been another bet"
+    assert len(site.stock.positions(market)) == before + 1
+    visit.open(f"/m/{market}")
+    expect(page.locator("#bet-status")).to_have_text("")
+
+
+def test_paper_money_is_played_with_a_key_of_the_browser(site: Site, visitor: Visitor) -> None:
+    """No extension and no demo wallet: the key is made in the page, outlives a reload, and can be taken along."""
+    visit = visitor.visit(permissions=["clipboard-read", "clipboard-write"])
+    visit.open("/cup")
+    page = visit.page
+    page.get_by_role("button", name="Use a key of this browser").click()
+    page.get_by_role("button", name="Claim 10,000 pUSDC").click()
+    expect(page.locator("#claim-status")).to_have_text("10,000 pUSDC are yours.")
+    page.get_by_role("button", name="Sign and trade").click()
+    expect(page.locator("#paper-status")).to_have_text(re.compile(r"^Done: 25 pUSDC"))
+    address = page.locator("#wallet-button").get_attribute("title")
+    visit.open("/roulette")
+    expect(page.locator("#wallet-button")).to_have_attribute("title", address or "")
+    page.get_by_role("button", name="Copy that key").click()
+    expect(page.locator("#paper-said")).to_contain_text("Copied")
+    key = page.evaluate("navigator.clipboard.readText()")
+    assert re.fullmatch(r"0x[0-9a-f]{64}", key)
+    visit.open("/")
+    expect(page.get_by_role("button", name="Demo wallet")).to_be_visible()  # it is no wallet for money
+    visit.clean()
+
+
+def test_a_declined_signature_leaves_nothing_behind(site: Site, visitor: Visitor) -> None:
+    slug = site.slugs["binary"]
+    visit, signer = visitor.with_wallet(wallets.DEV[6])
+    visit.open(f"/markets/{slug}")
+    page = visit.page
+    signer.decline = True
+    page.get_by_role("button", name="Sign and bet").click()
+    expect(page.locator("#a-status")).to_have_text(re.compile("You declined in the wallet"))
+    visit.open(f"/markets/{slug}")
+    expect(page.locator("#a-status")).to_have_text("")
+    assert site.get(f"/api/agent/v1/positions?wallet={wallets.DEV[6].address}")["positions"] == []
