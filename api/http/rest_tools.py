@@ -112,8 +112,8 @@ class BoundTool:
             outer,
             self._operation.method,
             self._operation.path,
-            match={name: _text(name, value) for name, value in path.items()},
-            query={name: _text(name, value) for name, value in query.items()},
+            match={name: text_of(name, value) for name, value in path.items()},
+            query={name: text_of(name, value) for name, value in query.items()},
             headers=(*headers, *((("Content-Type", JSON),) if has_body else ())),
             kept=kept,
             body=json.dumps({**body, **self.tool.fixed}).encode() if has_body else b"",
@@ -215,7 +215,7 @@ def _names(model: type[BaseModel] | None) -> frozenset[str]:
     return frozenset() if model is None else frozenset(each.alias or name for name, each in model.model_fields.items())
 
 
-def _text(name: str, value: object) -> str:
+def text_of(name: str, value: object) -> str:
     """A value as a query or a path has it."""
     match value:
         case str():
