@@ -23,6 +23,8 @@ from mcp.shared.exceptions import MCPError
 
 from api.http.application import NO_STORE, json_response
 from api.http.operation import Cors, DocumentedAnswer, Operation
+from api.http.problem import Problem
+from api.http.requests import read_json
 
 BODY_LIMIT = 64 * 1024
 VERSION = "1.0.0"
@@ -146,7 +148,13 @@ class McpDoor:
         return json_response(body, cache_control="public, max-age=60")
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
-        """One request through the SDK's ASGI application."""
+        """One request through the SDK's ASGI application. What the SDK would read in a way of its own is refused first:
+        another content type, and a field named twice."""
+        if request.method == "POST":
+            try:
+                await read_json(request, limit=BODY_LIMIT)
+            except Problem as problem:
+                return _refused(problem)
         token = self._carried.set(request)
         try:
             carried = _Carried(request)
@@ -183,6 +191,14 @@ def refusal(body: Mapping[str, Any]) -> types.CallToolResult:
     mismatch instead of what is wrong."""
     text = orjson.dumps(body).decode()
     return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=True)
+
+
+def _refused(problem: Problem) -> web.StreamResponse:
+    """A call that cannot be read, as JSON-RPC has it: it may have an id, and nobody can say which."""
+    unread = isinstance(problem.__cause__ or problem.__context__, orjson.JSONDecodeError)
+    code = types.PARSE_ERROR if unread else types.INVALID_REQUEST
+    body = {"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": problem.message}}
+    return json_response(body, status=problem.status, cache_control=NO_STORE)
 
 
 # ---------------------------------------------------------------- ASGI

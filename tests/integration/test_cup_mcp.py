@@ -172,5 +172,23 @@ async def test_the_low_level_client_and_other_methods(cup: Cup) -> None:
     async with cup.session.post(mcp_url(cup), data=b"{", headers={"Content-Type": "application/json"}) as response:
         assert response.status == 400
         assert response.headers["Cache-Control"] == "no-store"
-    async with cup.session.post(mcp_url(cup), data=b"x" * 70_000) as response:
+    sent = {"data": b"x" * 70_000, "headers": {"Content-Type": "application/json"}}
+    async with cup.session.post(mcp_url(cup), **sent) as response:
         assert response.status == 413
+
+
+@pytest.mark.parametrize("body", [b'{"jsonrpc": "2.0", "id": 1, "id": 2, "method": "tools/list"}', None])
+async def test_what_readers_would_read_differently_is_refused(cup: Cup, body: bytes | None) -> None:
+    """A field named twice, at any depth, and a body that says it is no JSON; as JSON-RPC refuses."""
+    wanted = b'{"slug": "a", "side": "yes", "sizePaper": 1, "sizePaper": 2}'
+    call = b'{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "get_quote", "arguments": %s}}'
+    headers = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
+    async with cup.session.post(mcp_url(cup), data=body or call % wanted, headers=headers) as response:
+        told = await response.json()
+    assert (response.status, told["error"]["code"]) == (400, -32600)
+    assert "twice" in told["error"]["message"]
+    async with cup.session.post(
+        mcp_url(cup), data=b"{}", headers={**headers, "Content-Type": "text/plain"}
+    ) as response:
+        told = await response.json()
+    assert (response.status, told["error"]["code"]) == (415, -32600)

@@ -107,11 +107,11 @@ def gone(pids: set[int], within_seconds: float) -> bool:
 
 
 @contextlib.contextmanager
-def stack_of(genesis: Genesis, folder: Path, *flags: str) -> Iterator[Stack]:
+def stack_of(genesis: Genesis, folder: Path, *flags: str, env: dict[str, str] | None = None) -> Iterator[Stack]:
     """A stack whose chains already carry the genesis, which takes seconds; gone afterwards."""
     folder.chmod(0o755)  # as root, PostgreSQL runs as another user, who has to get in
     shutil.copytree(genesis.state.root, folder / "state")
-    stack = Stack(folder / "state", folder / "told", *flags)
+    stack = Stack(folder / "state", folder / "told", *flags, env=env)
     try:
         yield stack
     finally:

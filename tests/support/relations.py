@@ -1,0 +1,542 @@
+"""What the numbers of one answer owe each other, as a list to be read from top to bottom.
+
+A relation names the fields it is about and says what holds between them. It is asked of every object, however deep in
+an answer and whichever door the answer came by, that has all those fields. Numbers are read as decimals, so what is
+compared is what was written.
+
+Two answers are held to each other as one object of both: `{"listed": ..., "single": ...}`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+Object = dict[str, Any]
+
+CENT, UNIT = Decimal("0.01"), Decimal("0.000001")
+PRICE = Decimal("0.0001")  # the last place of a price in cents, and of a percentage
+HUNDRED = Decimal(100)
+
+
+@dataclass(frozen=True)
+class Relation:
+    """A sentence about the fields of one object. `holds` is asked only where all of them stand."""
+
+    name: str
+    fields: frozenset[str]
+    holds: Callable[[Object], bool]
+
+
+RELATIONS: list[Relation] = []
+
+
+def between(*fields: str) -> Callable[[Callable[[Object], bool]], Callable[[Object], bool]]:
+    def listed(holds: Callable[[Object], bool]) -> Callable[[Object], bool]:
+        RELATIONS.append(Relation(holds.__name__, frozenset(fields), holds))
+        return holds
+
+    return listed
+
+
+def contradictions(answer: object, asked: dict[str, int] | None = None) -> list[str]:
+    """Which relations an answer breaks, each with the object that breaks it. `asked` counts what could be asked."""
+    found = []
+    for each in objects(answer):
+        for relation in RELATIONS:
+            if relation.fields <= each.keys():
+                if asked is not None:
+                    asked[relation.name] = asked.get(relation.name, 0) + 1
+                if not relation.holds(each):
+                    shown = {name: each[name] for name in sorted(relation.fields)}
+                    found.append(f"{relation.name}: {json.dumps(shown, default=str)[:1500]}")
+    return found
+
+
+def read(text: str | bytes) -> Any:
+    """JSON with its numbers as they are written."""
+    return json.loads(text, parse_float=Decimal, parse_int=Decimal)
+
+
+def plain(value: object) -> Any:
+    """What was read, with the numbers JSON can be made of again."""
+    return json.loads(json.dumps(value, default=_number))
+
+
+def _number(value: Decimal) -> int | float:
+    return int(value) if value == value.to_integral_value() else float(value)
+
+
+def objects(value: object) -> Iterator[Object]:
+    if isinstance(value, dict):
+        yield value
+        for each in value.values():
+            yield from objects(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from objects(each)
+
+
+def near(one: Decimal, other: Decimal, within: Decimal) -> bool:
+    return abs(one - other) <= within
+
+
+def time(text: str) -> datetime:
+    return datetime.fromisoformat(text)
+
+
+def whole(text: str | None) -> int:
+    return int(text or 0)
+
+
+# ---------------------------------------------------------------- prices
+
+
+@between("yesPriceCents", "noPriceCents")
+def yes_and_no_are_a_hundred(it: Object) -> bool:
+    yes, no = it["yesPriceCents"], it["noPriceCents"]
+    return (yes is None) == (no is None) and (yes is None or yes + no == HUNDRED)
+
+
+@between("yesCents", "noCents")
+def paper_yes_and_no_are_a_hundred(it: Object) -> bool:
+    return bool(it["yesCents"] + it["noCents"] == HUNDRED)
+
+
+@between("outcomes")
+def odds_of_all_outcomes_are_a_hundred(it: Object) -> bool:
+    odds = [each["impliedPct"] for each in it["outcomes"] or [] if "impliedPct" in each]
+    return not odds or all(each is None for each in odds) or sum(odds) == HUNDRED
+
+
+@between("outcomes")
+def odds_before_the_first_bet_are_a_hundred(it: Object) -> bool:
+    priors = [each["priorPct"] for each in it["outcomes"] or [] if "priorPct" in each]
+    return not priors or sum(priors) == HUNDRED
+
+
+@between("outcomes", "odds", "category")
+def the_price_of_yes_is_the_first_outcomes(it: Object) -> bool:
+    odds = it["odds"]
+    if it["category"] == "market_cap_range" or odds is None:
+        return odds is None or odds["yesPriceCents"] is None
+    return [each["impliedPct"] for each in it["outcomes"]] == [odds["yesPriceCents"], odds["noPriceCents"]]
+
+
+@between("outcomes", "yesCents", "binary")
+def the_paper_price_of_yes_is_its_outcomes(it: Object) -> bool:
+    odds = [each["impliedPct"] for each in it["outcomes"]]
+    return bool(it["yesCents"] == (odds[0] if it["binary"] else max(odds)))
+
+
+@between("odds", "result", "status")
+def an_ended_market_shows_its_result_instead_of_odds(it: Object) -> bool:
+    ended = it["status"] in ("resolved", "void")
+    return (it["result"] is not None) == ended and (it["odds"] is None) == ended
+
+
+@between("priceCents", "estimatedShares", "netStakeUsd")
+def a_quotes_price_is_its_net_stake_over_its_shares(it: Object) -> bool:
+    return near(it["priceCents"] * it["estimatedShares"] / 100, it["netStakeUsd"], it["estimatedShares"] * PRICE / 50)
+
+
+@between("suggestedMinSharesOut", "estimatedShares", "suggestedMaxPriceCents", "priceCents")
+def suggested_limits_leave_room_for_the_quote(it: Object) -> bool:
+    most = it["suggestedMaxPriceCents"]
+    return it["suggestedMinSharesOut"] <= it["estimatedShares"] and (most is None or it["priceCents"] <= most)
+
+
+@between("impact", "odds")
+def a_larger_bet_never_pays_a_lower_price(it: Object) -> bool:
+    rows = sorted(it["impact"], key=lambda row: row["sizeUsd"])
+    prices = [row["priceCents"] for row in rows if row["priceCents"] is not None]
+    return prices == sorted(prices)
+
+
+# ---------------------------------------------------------------- money
+
+
+@between("feeUsd", "netStakeUsd", "sizeUsd")
+def fee_and_net_are_the_size(it: Object) -> bool:
+    return bool(it["feeUsd"] + it["netStakeUsd"] == it["sizeUsd"])
+
+
+@between("feeBps", "feeUsd", "sizeUsd")
+def the_fee_is_its_rate_of_the_size(it: Object) -> bool:
+    return near(it["sizeUsd"] * it["feeBps"] / 10_000, it["feeUsd"], UNIT)
+
+
+@between("projectedPayoutUsd", "projectedPayoutPerShareUsd", "estimatedShares")
+def a_quotes_payout_is_what_its_shares_are_paid(it: Object) -> bool:
+    each = it["projectedPayoutPerShareUsd"]
+    return each is None or near(
+        each * it["estimatedShares"], it["projectedPayoutUsd"], it["estimatedShares"] * 2 * UNIT
+    )
+
+
+@between("projectedPayoutPaper", "projectedPayoutPerSharePaper", "shares")
+def a_paper_quotes_payout_is_what_its_shares_are_paid(it: Object) -> bool:
+    within = it["shares"] * CENT / 1000 + it["projectedPayoutPerSharePaper"] * CENT + CENT
+    return near(it["projectedPayoutPerSharePaper"] * it["shares"], it["projectedPayoutPaper"], within)
+
+
+@between("projectedPayoutUsd", "warnings", "netStakeUsd", "sizeUsd")
+def a_quote_warns_when_it_pays_less_than_the_stake(it: Object) -> bool:
+    told = "pays_less_than_stake" in [each["code"] for each in it["warnings"]]
+    return bool(told == (it["projectedPayoutUsd"] < it["sizeUsd"]))
+
+
+@between("projectedPayoutUsd", "netStakeUsd")
+def a_winning_bet_is_never_paid_less_than_its_net_stake(it: Object) -> bool:
+    return bool(it["projectedPayoutUsd"] >= it["netStakeUsd"])
+
+
+@between("sizeUsd", "tier")
+def the_tier_is_that_of_the_size(it: Object) -> bool:
+    return bool(it["tier"] == ("simple" if it["sizeUsd"] <= 10 else "locked"))
+
+
+@between("stakedUsd", "pnlUsd", "status", "payoutUsd", "currentCents", "maxPayoutUsd")
+def profit_is_what_is_paid_less_what_was_staked(it: Object) -> bool:
+    if it["status"] != "open":
+        return it["payoutUsd"] is not None and it["pnlUsd"] == it["payoutUsd"] - it["stakedUsd"]
+    worth = it["currentCents"] / 100 * it["maxPayoutUsd"]
+    return near(it["pnlUsd"], worth - it["stakedUsd"], it["maxPayoutUsd"] * PRICE / 100 + UNIT)
+
+
+@between("status", "payoutUsd", "stakedUsd")
+def the_lost_are_paid_nothing_and_the_refunded_their_stake(it: Object) -> bool:
+    owed = {"open": None, "resolved-lost": 0, "resolved-refunded": it["stakedUsd"]}
+    return it["status"] not in owed or it["payoutUsd"] == owed[it["status"]]
+
+
+@between("projectedPayoutUsd", "maxPayoutUsd", "status")
+def a_positions_projected_payout_is_its_largest(it: Object) -> bool:
+    return bool(it["status"] != "open" or it["projectedPayoutUsd"] == it["maxPayoutUsd"])
+
+
+@between("summary", "positions", "count")
+def a_summary_is_the_sum_of_its_positions(it: Object) -> bool:
+    """Where all of them are on the page."""
+    summary, positions = it["summary"], it["positions"]
+    if summary["openCount"] + summary["resolvedCount"] != it["count"]:
+        return bool(summary["openCount"] + summary["resolvedCount"] > it["count"])
+    return bool(
+        summary["openCount"] == sum(each["status"] == "open" for each in positions)
+        and summary["totalStakedUsd"] == sum(each["stakedUsd"] for each in positions)
+        and summary["totalPnlUsd"] == sum(each["pnlUsd"] for each in positions)
+    )
+
+
+@between("usdcBalanceUsd", "canBetMin", "minBetUsd")
+def who_holds_a_smallest_bet_can_bet_it(it: Object) -> bool:
+    balance = it["usdcBalanceUsd"]
+    return bool(it["canBetMin"] == (None if balance is None else balance >= it["minBetUsd"]))
+
+
+@between("winningShares", "payoutPerShareUsd", "poolUsd", "status")
+def winners_share_no_more_than_the_pool(it: Object) -> bool:
+    each = it["payoutPerShareUsd"]
+    return each is None or each * it["winningShares"] <= it["poolUsd"] + UNIT
+
+
+@between("resolvedOutcome", "resolvedAt", "status", "refunded")
+def a_pending_result_names_no_outcome(it: Object) -> bool:
+    return {it["resolvedOutcome"] is None, it["resolvedAt"] is None} == {it["status"] == "pending"}
+
+
+@between("costPaper", "status", "realizedPnlPaper", "projectedPayoutPaper")
+def paper_profit_is_what_is_paid_less_what_it_cost(it: Object) -> bool:
+    return bool(
+        it["realizedPnlPaper"] == (0 if it["status"] == "open" else it["projectedPayoutPaper"] - it["costPaper"])
+    )
+
+
+@between("projected", "paid")
+def what_was_projected_is_what_resolution_pays(it: Object) -> bool:
+    """Of a position that was held when bets had ended, and after its market's end."""
+    return bool(it["projected"] == it["paid"])
+
+
+# ---------------------------------------------------------------- pools
+
+
+@between("totalPoolUsd", "yesPoolUsd", "noPoolUsd")
+def the_sides_pools_are_the_pool(it: Object) -> bool:
+    return bool(it["yesPoolUsd"] + it["noPoolUsd"] == it["totalPoolUsd"])
+
+
+@between("stats", "volumeUsd", "totalBets")
+def the_volume_is_the_pool_and_its_fee(it: Object) -> bool:
+    stats = it["stats"]
+    return bool(it["volumeUsd"] == stats["totalPoolUsd"] + stats["feeUsd"] and it["totalBets"] == stats["totalBets"])
+
+
+@between("volumeUsd", "volume24hUsd")
+def a_days_volume_is_part_of_the_volume(it: Object) -> bool:
+    return bool(0 <= it["volume24hUsd"] <= it["volumeUsd"])
+
+
+@between("totalBackedUsd", "outcomes")
+def a_ladders_rungs_are_its_whole(it: Object) -> bool:
+    return bool(sum(each["backedUsd"] for each in it["outcomes"]) == it["totalBackedUsd"])
+
+
+@between("currentBucketKey", "outcomes", "currentMarketCapUsd")
+def the_current_rung_holds_the_current_value(it: Object) -> bool:
+    value, current = it["currentMarketCapUsd"], [each for each in it["outcomes"] if each["isCurrent"]]
+    if it["currentBucketKey"] is None or value is None:
+        return not current
+    low, high = current[0]["lowerUsd"], current[0]["upperUsd"]
+    return (
+        [each["key"] for each in current] == [it["currentBucketKey"]]
+        and (low is None or low <= value)
+        and (high is None or value < high)
+    )
+
+
+@between("ladder", "stats")
+def the_ladder_holds_the_pool(it: Object) -> bool:
+    return it["ladder"] is None or it["stats"] is None or it["ladder"]["totalBackedUsd"] == it["stats"]["totalPoolUsd"]
+
+
+@between("id", "short", "poolPaper", "outcomes")
+def a_wheels_pool_is_its_outcomes(it: Object) -> bool:
+    return bool(sum(each["poolPaper"] for each in it["outcomes"]) == it["poolPaper"])
+
+
+@between("stakedPaper", "markets", "roundNo")
+def a_rounds_stakes_are_its_pools(it: Object) -> bool:
+    return bool(sum(each["poolPaper"] for each in it["markets"]) == it["stakedPaper"])
+
+
+@between("crowdPct", "truePct", "poolPaper")
+def a_crowd_without_a_pool_is_none(it: Object) -> bool:
+    return bool((it["crowdPct"] == 0) == (it["poolPaper"] == 0) and 0 <= it["crowdPct"] <= HUNDRED)
+
+
+@between("type", "format", "accounts")
+def the_paper_ledger_sums_to_zero(it: Object) -> bool:
+    return bool(sum(it["accounts"].values()) == 0)
+
+
+@between("pool", "totals", "phase")
+def stock_sides_are_the_pool(it: Object) -> bool:
+    pool, totals = it["pool"], it["totals"]
+    return (pool["up"], pool["down"]) == (totals["up"], totals["down"]) and whole(pool["up"]) + whole(
+        pool["down"]
+    ) == whole(totals["pool"])
+
+
+@between("market", "positions", "books", "headroom")
+def stock_positions_are_the_markets(it: Object) -> bool:
+    """As many as it counts; what is accepted of each side is its pool; the room is told once."""
+    sides = {"UP": 0, "DOWN": 0}
+    for each in it["positions"]:
+        sides[each["side"]] += whole(each["accepted"])
+    market = it["market"]
+    return (
+        len(it["positions"]) == market["positions"]
+        and sides == {"UP": whole(market["pool"]["up"]), "DOWN": whole(market["pool"]["down"])}
+        and it["headroom"] == market["headroom"]
+    )
+
+
+@between("offered", "accepted", "refused", "finalized")
+def what_is_offered_is_accepted_or_refused(it: Object) -> bool:
+    if not it["finalized"]:
+        return it["accepted"] is None or whole(it["accepted"]) <= whole(it["offered"])
+    return whole(it["accepted"]) + whole(it["refused"]) == whole(it["offered"])
+
+
+@between("gross", "fee", "net", "refund", "total")
+def a_stock_settlement_adds_up(it: Object) -> bool:
+    gross, fee, net, refund, total = (whole(it[name]) for name in ("gross", "fee", "net", "refund", "total"))
+    return gross - fee == net and total <= net + refund
+
+
+@between("accrued", "accepted", "side")
+def what_is_accrued_is_at_least_the_stake(it: Object) -> bool:
+    return whole(it["accrued"]) >= whole(it["accepted"])
+
+
+@between("owner", "positions", "totals", "nextBefore")
+def an_owners_totals_are_her_positions(it: Object) -> bool:
+    """Where all of them are on the page: the open ones are as many as are counted."""
+    positions, totals = it["positions"], it["totals"]
+    if it["nextBefore"] is not None or sum(each["open"] for each in positions) != totals["open"]:
+        return bool(sum(each["open"] for each in positions) <= totals["open"])
+    return sum(whole(each["offered"]) for each in positions) <= whole(totals["staked"]) and sum(
+        whole(each["accrued"]) for each in positions if each["open"]
+    ) == whole(totals["accrued"])
+
+
+@between("balance", "liabilities", "contract")
+def a_contract_holds_what_it_owes(it: Object) -> bool:
+    return whole(it["balance"]) >= whole(it["liabilities"])
+
+
+@between("feesTaken", "feesAccrued", "feesSwept", "staked", "accepted")
+def fees_taken_are_swept_or_waiting(it: Object) -> bool:
+    return whole(it["feesTaken"]) == whole(it["feesAccrued"]) + whole(it["feesSwept"]) and whole(
+        it["accepted"]
+    ) <= whole(it["staked"])
+
+
+@between("request", "message", "nonce", "primaryType")
+def what_is_signed_is_what_is_requested(it: Object) -> bool:
+    request, message = it["request"], it["message"]
+    return (message["value"], message["validAfter"], message["validBefore"], message["nonce"]) == (
+        request["amount"],
+        request["validAfter"],
+        request["validBefore"],
+        it["nonce"],
+    )
+
+
+# ---------------------------------------------------------------- counts
+
+
+@between("count")
+def a_count_is_the_length_of_its_list(it: Object) -> bool:
+    lists = [each for name, each in it.items() if name in ("markets", "positions", "matches", "events", "resolved")]
+    return all(len(each) == it["count"] for each in lists if isinstance(each, list))
+
+
+@between("openCount", "positions")
+def open_positions_are_counted(it: Object) -> bool:
+    return bool(sum(each["status"] == "open" for each in it["positions"]) == it["openCount"])
+
+
+@between("entries", "total", "week")
+def a_board_goes_down_and_counts_its_entries(it: Object) -> bool:
+    scores = [each["score"] for each in it["entries"]]
+    return scores == sorted(scores, reverse=True) and len(scores) <= it["total"]
+
+
+@between("rank", "total")
+def a_rank_is_on_the_board(it: Object) -> bool:
+    return it["rank"] is None or 1 <= it["rank"] <= it["total"]
+
+
+@between("ok", "checks")
+def healthy_is_every_check(it: Object) -> bool:
+    return bool(it["ok"] == all(each["ok"] for each in it["checks"]))
+
+
+@between("score", "lean", "label")
+def a_leaning_is_the_score_less_fifty(it: Object) -> bool:
+    bounds = ((80, "strongly_bullish"), (60, "bullish"), (40, "neutral"), (20, "bearish"), (0, "strongly_bearish"))
+    fits = next(label for least, label in bounds if it["score"] >= least)
+    return bool(it["lean"] == it["score"] - 50 and (it["label"] == fits or it["score"] % 20 == 0))
+
+
+@between("currentMarketCapUsd", "targetMarketCapUsd", "reachedTarget", "distanceToTargetPct")
+def a_target_is_as_far_as_its_distance(it: Object) -> bool:
+    now, target = it["currentMarketCapUsd"], it["targetMarketCapUsd"]
+    return it["reachedTarget"] == (now >= target) and near((target - now) / now * 100, it["distanceToTargetPct"], PRICE)
+
+
+# ---------------------------------------------------------------- times and states
+
+
+@between("deadlineAt", "endsAt")
+def bets_end_before_what_decides(it: Object) -> bool:
+    start = time(it.get("startAt") or it["endsAt"])
+    return time(it["deadlineAt"]) <= start <= time(it["endsAt"])
+
+
+@between("endsAt", "settlesAfter")
+def nothing_settles_before_its_end(it: Object) -> bool:
+    return time(it["endsAt"]) <= time(it["settlesAfter"])
+
+
+@between("estimatedShares", "quoteId", "largestSizeUsd")
+def a_quote_has_shares_and_room(it: Object) -> bool:
+    return bool(it["estimatedShares"] > 0 and it["largestSizeUsd"] >= 0)
+
+
+@between("opensAt", "closesAt", "endsAt")
+def a_round_opens_closes_and_ends(it: Object) -> bool:
+    return time(it["opensAt"]) < time(it["closesAt"]) <= time(it["endsAt"])
+
+
+@between("phase", "pocket", "seed", "commitment")
+def the_pocket_is_hidden_while_bets_are_taken(it: Object) -> bool:
+    hidden = it["phase"] == "bet"
+    return not hidden or (it["pocket"] is None and it["seed"] is None)
+
+
+@between("seed", "commitment")
+def a_seed_is_what_was_committed_to(it: Object) -> bool:
+    seed = it["seed"]
+    return seed is None or it["commitment"] == "0x" + hashlib.sha256(bytes.fromhex(seed[2:])).hexdigest()
+
+
+@between("openedAt", "strikeTime", "finalTime", "voidableAt")
+def a_stock_market_goes_from_opening_to_end(it: Object) -> bool:
+    return bool(it["openedAt"] <= it["strikeTime"] < it["finalTime"] <= it["voidableAt"])
+
+
+@between("phase", "winner")
+def only_a_resolved_market_has_a_winner(it: Object) -> bool:
+    return bool((it["winner"] is not None) == (it["phase"] == "resolved"))
+
+
+@between("phase", "acceptingBets")
+def bets_are_taken_before_the_end_alone(it: Object) -> bool:
+    return not it["acceptingBets"] or it["phase"] in ("opens", "live")
+
+
+@between("strike", "live", "change")
+def a_change_is_that_from_strike_to_live(it: Object) -> bool:
+    if it["change"] is None:
+        return True
+    strike, live = whole(it["strike"]["answer"]), whole(it["live"]["answer"])
+    return bool(it["change"]["direction"] == ("UP" if live > strike else "DOWN" if live < strike else "FLAT"))
+
+
+@between("outcome", "strike", "final", "reason")
+def an_outcome_is_what_its_readings_say(it: Object) -> bool:
+    if it["outcome"] == "VOID" or it["strike"] is None or it["final"] is None:
+        return bool(it["outcome"] == "VOID")
+    strike, final = whole(it["strike"]["answer"]), whole(it["final"]["answer"])
+    return bool(it["outcome"] == ("UP" if final > strike else "DOWN" if final < strike else "FLAT"))
+
+
+@between("receipt", "ok", "txHash")
+def a_reverted_bet_is_not_ok(it: Object) -> bool:
+    return bool(it["ok"] == (it["receipt"] != "reverted"))
+
+
+@between("freshness", "generatedAt")
+def an_answer_is_not_older_than_its_block(it: Object) -> bool:
+    """By ten seconds of clocks that disagree."""
+    late = time(it["freshness"]["blockAt"]) - time(it["generatedAt"])
+    return late.total_seconds() <= 10
+
+
+@between("events", "meta")
+def events_stand_in_order(it: Object) -> bool:
+    rows = [each for each in it["events"] if each.get("seq") is not None]
+    numbers = [each["seq"] for each in rows]
+    return numbers == sorted(set(numbers))
+
+
+# ---------------------------------------------------------------- two answers
+
+
+@between("listed", "single")
+def list_and_single_answer_agree(it: Object) -> bool:
+    """Of one block; a single answer may say more."""
+    return all(it["single"].get(name) == value for name, value in it["listed"].items())
+
+
+@between("first", "again")
+def an_answer_that_is_replayed_is_the_first(it: Object) -> bool:
+    return bool(it["first"] == it["again"])
