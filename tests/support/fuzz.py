@@ -111,6 +111,20 @@ class Player:
                 self.look_around()
             self.send(self.next_call())
 
+    def has_markets(self) -> bool:
+        """Whether there is something to bet on at every door."""
+        for path in (f"{AGENT}/markets", f"{CUP}/markets", "/api/markets"):
+            if not self._read(path)["markets"]:
+                return False
+        return self.session.get(f"{self.origin}{CUP}/roulette", timeout=SECONDS).status_code == 200
+
+    def of_each_kind(self) -> list[str]:
+        """The first two complaints of every kind."""
+        kinds: dict[str, list[str]] = defaultdict(list)
+        for each in self.complaints:
+            kinds[each[:45]].append(each)
+        return [each for found in kinds.values() for each in found[:2]]
+
     def look_around(self) -> None:
         """The lists, and of each one an entry by itself, held to each other when no block lies between."""
         for surface, listed, single, wrapped in (
