@@ -116,4 +116,161 @@ STOCK_LEMMAS = (
     ),
 )
 
-THEOREMS: tuple[Theorem, ...] = (*WORDS, *ARITHMETIC, *STOCK_LEMMAS)
+CALLS = "every state, time, caller and token that does not call back"
+
+STOCK_CALLS = (
+    Theorem(
+        "stock.enter.books",
+        "an entry books its amount, once it has arrived, as a position of its sender, and changes nothing else",
+        "SettlerEntriesProof.check_enter",
+        f"{CALLS}; in a vintage begun by this block; no more than 2^31 positions",
+        seconds=600,
+        quick=False,
+    ),
+    Theorem(
+        "stock.enter.refuses",
+        "an outcome there is not, an amount out of bounds, 2^64 of demand and 2^31 positions are refused",
+        "SettlerEntriesProof.check_enter_refusesBeyond",
+        f"{CALLS}; in a vintage begun by this block",
+    ),
+    Theorem(
+        "stock.claim.won",
+        "a winner's claim sends its payout less the fee to the owner, and takes just that from what is owed",
+        "SettlerClaimsProof.check_claim_won",
+        f"{CALLS}; a seed's position; fees below 2^87; by the lemmas, its payout is between its stake and 2^64",
+        seconds=600,
+        quick=False,
+    ),
+    Theorem(
+        "stock.claim.void",
+        "a void market's claim sends the stake to the owner, and takes just that from what is owed",
+        "SettlerClaimsProof.check_claim_void",
+        f"{CALLS}; a seed's position; fees below 2^87",
+        seconds=600,
+        quick=False,
+    ),
+    Theorem(
+        "stock.claim.lost",
+        "a position on the losing side is paid nothing",
+        "SettlerClaimsProof.check_claim_lost",
+        f"{CALLS}; a seed's position",
+    ),
+    Theorem(
+        "stock.claim.once",
+        "a position that was paid and refunded is never paid again",
+        "SettlerClaimsProof.check_claim_once",
+        f"{CALLS}; every position",
+        seconds=600,
+        quick=False,
+    ),
+)
+
+AGENT = (
+    Theorem("agent.fee.formula", "fees, nets and what buys are their formulas", "PricesProof.check_fees", WIDTHS),
+    Theorem("agent.payout.formula", "a payout is its formula", "PricesProof.check_payout", WIDTHS),
+    Theorem("agent.excess", "an excess is max(0, q - s)", "PricesProof.check_excess", WIDTHS),
+    Theorem(
+        "agent.split.buying", "what buys of two pieces is at most what buys of the whole", "agent-split-buying.smt2"
+    ),
+    Theorem("agent.split.ratio", "a later piece grows its weight by no larger a factor", "agent-split-ratio.smt2"),
+    Theorem(
+        "agent.split.logs",
+        "the shares of a split never exceed the whole's",
+        "agent-split-logs.smt2",
+        "two pieces or more; lnWad off by less than 0.06 before its floor, which a test searches for",
+    ),
+    Theorem(
+        "agent.payouts.rich",
+        "payouts never exceed a pool that covers the shares, for any number of bets",
+        "agent-payouts-rich.smt2",
+        INTEGERS,
+    ),
+    Theorem(
+        "agent.payouts.poor",
+        "nor one that does not, and each bet has its net stake back",
+        "agent-payouts-poor.smt2",
+        INTEGERS,
+    ),
+    Theorem("agent.powers.owner", "only the owner appoints", "WalletPowersProof.check_onlyTheOwnerAppoints", CALLS),
+    Theorem(
+        "agent.powers.guardian", "only the guardian pauses", "WalletPowersProof.check_onlyTheGuardianPauses", CALLS
+    ),
+    Theorem(
+        "agent.powers.lister",
+        "only the lister opens a market",
+        "WalletPowersProof.check_onlyTheListerOpens",
+        f"{CALLS}; up to two weights",
+    ),
+    Theorem(
+        "agent.powers.resolver",
+        "only the resolver names a winner",
+        "WalletPowersProof.check_onlyTheResolverResolves",
+        CALLS,
+    ),
+    Theorem("agent.powers.voids", "only the resolver voids", "WalletPowersProof.check_onlyTheResolverVoids", CALLS),
+    Theorem(
+        "agent.powers.creditor",
+        "only a creditor credits",
+        "WalletPowersProof.check_onlyACreditorCredits",
+        f"{CALLS}; signatures of 0, 65 and 1024 bytes",
+    ),
+    Theorem(
+        "agent.settled-once",
+        "a market that is settled, or unknown, is not settled again",
+        "WalletPowersProof.check_aSettledMarketStaysSettled",
+        CALLS,
+    ),
+    Theorem("agent.void.keeps", "voiding changes nothing of what is owed in all", "WalletMoneyProof.check_void", CALLS),
+    Theorem(
+        "agent.sweep.fees",
+        "sweeping sends the fees to the treasury and leaves what else is owed",
+        "WalletMoneyProof.check_sweepFees",
+        CALLS,
+    ),
+    Theorem(
+        "agent.claim.once",
+        "a stake that was paid or given back is never paid again",
+        "WalletMoneyProof.check_claim_once",
+        CALLS,
+    ),
+)
+
+FEED = "every feed, whatever its rounds"
+
+ROUNDS = (
+    Theorem(
+        "rounds.proven.at-or-before",
+        "what proves for a time is a round at or before it, as the feed tells it",
+        "RoundsProof.check_provenIsAtOrBefore",
+        f"{FEED}; a round of the current phase",
+    ),
+    Theorem(
+        "rounds.next-is-not",
+        "the round after what proves is later than the time, or absent",
+        "RoundsProof.check_nextIsNot",
+        f"{FEED}; a round of the current phase",
+    ),
+    Theorem(
+        "rounds.one",
+        "at most one round of the current phase proves for a time",
+        "rounds-one.smt2",
+        "feeds whose rounds are consecutive in a phase and never fall in time",
+    ),
+    Theorem(
+        "rounds.in-effect-proves",
+        "the round in effect proves",
+        "RoundsProof.check_inEffectProves",
+        f"{FEED}; a round of the current phase",
+        seconds=600,
+        quick=False,
+        loops=9,
+    ),
+    Theorem(
+        "rounds.too-old",
+        "a round of a phase before the last eight never proves",
+        "RoundsProof.check_tooOldDoesNotProve",
+        FEED,
+    ),
+)
+
+THEOREMS: tuple[Theorem, ...] = (*WORDS, *ARITHMETIC, *STOCK_LEMMAS, *STOCK_CALLS, *AGENT, *ROUNDS)

@@ -9,6 +9,7 @@ import pytest
 
 from core.local.packages import REPOSITORY
 from scripts._prove import __main__ as command
+from scripts._prove import rounding
 from scripts._prove.copies import Copy
 from scripts._prove.guards import GUARDS, Guard
 from scripts._prove.provers import prepare
@@ -27,6 +28,24 @@ def test_every_theorem_of_the_sources_is_listed_and_every_listed_one_is_there() 
         written |= {f"{contracts[0]}.{name}" for name in re.findall(r"function (check_\w+)", text)}
     assert sorted(theorem.proof for theorem in THEOREMS) == sorted(written)
     assert len({theorem.name for theorem in THEOREMS}) == len(THEOREMS)
+
+
+def test_the_page_of_the_mechanism_names_code_and_theorems_that_exist() -> None:
+    rows = re.findall(
+        r"^\| (\d+) \| .* \| \[`(\w+)`\]\(\.\./(\S+)\) \| `(\S+)` \|$",
+        (REPOSITORY / "docs" / "mechanism.md").read_text(),
+        re.MULTILINE,
+    )
+    assert [int(number) for number, *_ in rows] == list(range(1, 41))
+    for _, name, source, theorem in rows:
+        assert re.search(rf"\b{name}\b", (REPOSITORY / source).read_text()), f"{source} has no {name}"
+        assert theorem in {each.name for each in THEOREMS}, f"there is no theorem {theorem}"
+
+
+def test_the_rounding_the_page_tells_is_what_the_search_finds() -> None:
+    found, page = rounding.search(), (REPOSITORY / "docs" / "mechanism.md").read_text()
+    assert f"{float(found.part):.4f} of a unit" in page
+    assert f"{found.residue} units, {float(found.residue_of_bound):.2f} of the bound" in page
 
 
 @pytest.mark.timeout(300)

@@ -1,0 +1,105 @@
+"""What rounding comes to: the bounds of docs/mechanism.md, and the largest that a search with a seed has found.
+
+`python -m scripts._prove.rounding` searches and prints; a market that broke a bound would end it with an error. The
+arithmetic is that of the mirrors, which other tests hold to the contracts to the unit.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from random import Random
+
+from core.agent.book import buying, fee_of
+from core.stock.vested import (
+    DOWN,
+    UP,
+    Position,
+    S,
+    Terms,
+    VestedMarket,
+    Vintage,
+    gross_payout,
+    match,
+    offer,
+    open_books,
+    share,
+)
+
+SEED = 20_261_123
+MARKETS = 400
+
+
+@dataclass(slots=True)
+class Largest:
+    """The largest loss seen of each kind, in units."""
+
+    part: Fraction = Fraction(0)
+    residue: int = 0
+    residue_of_bound: Fraction = Fraction(0)
+    agent_buying: int = 0
+
+
+def search(markets: int = MARKETS, seed: int = SEED) -> Largest:
+    random, found = Random(seed), Largest()  # noqa: S311 - a search that repeats
+    for number in range(markets):
+        _market(random, number, found)
+        amount, fee_bps = random.randrange(10**6, 10**15), random.randrange(1001)
+        found.agent_buying = max(found.agent_buying, amount - fee_of(amount, fee_bps) - buying(amount, fee_bps))
+    assert found.part < 1
+    assert found.residue_of_bound < 1
+    assert found.agent_buying <= 1
+    return found
+
+
+def _market(random: Random, number: int, found: Largest) -> None:
+    """One market that UP wins: its residue is what both kinds of rounding left."""
+    seed = 10 ** random.randrange(0, 10)
+    terms = Terms(number, b"", b"", 10**9, 0, 0, random.choice((1, 2, 30, 10**6)), seed, 1, 2**63)
+    market = VestedMarket(terms, open_books(seed))
+    slack = Fraction(0)
+    entered: list[tuple[Position, Vintage]] = []
+    for block in range(1, random.randrange(2, 30)):
+        fresh: list[Position] = []
+        for _ in range(random.randrange(1, 8)):
+            side = random.choice((UP, DOWN))
+            amount = random.randrange(1, 20 * seed + 2)
+            market, before = offer(market, side, amount, block)
+            fresh.append(Position(len(entered) + len(fresh) + 1, number, b"", side, amount, block, before))
+        slack += Fraction(market.books[UP].principal, S)
+        market, vintage = match(market)
+        assert vintage.accepted is not None
+        for each in fresh:
+            taken, demanded = vintage.accepted[each.outcome], vintage.offered[each.outcome]
+            got = share(each.before, each.offered, taken, demanded)
+            found.part = max(found.part, abs(Fraction(each.offered * taken, demanded) - got))
+        entered += [(each, vintage) for each in fresh]
+    winners = [(each, vintage) for each, vintage in entered if each.outcome == UP]
+    paid = seed * (S + market.books[UP].acc) // S  # the seed's leg, which entered at 0
+    for each, vintage in winners:
+        paid += gross_payout(market, each, vintage)
+    residue = market.pool - paid
+    bound = len(winners) + 1 + slack
+    assert 0 <= residue < bound, (residue, bound)
+    found.residue = max(found.residue, residue)
+    found.residue_of_bound = max(found.residue_of_bound, Fraction(residue) / bound)
+
+
+def main(argv: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(description="searches for the largest rounding error")
+    parser.add_argument("--markets", type=int, default=MARKETS)
+    parser.add_argument("--seed", type=int, default=SEED)
+    args = parser.parse_args(argv)
+    found = search(args.markets, args.seed)
+    print(f"{args.markets} markets, seed {args.seed}")
+    print(f"an accepted part is off by {float(found.part):.6f} of a unit (bound 1)")
+    print(f"the residue of a market is {found.residue} units, {float(found.residue_of_bound):.4f} of its bound")
+    print(f"what buys agent shares is {found.agent_buying} unit under the stake less its fee (bound 1)")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

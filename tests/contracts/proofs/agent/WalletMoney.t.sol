@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: MIT
+pragma solidity 0.8.37;
+
+import {ISettlementWallet} from "../../../../contracts/agent/ISettlementWallet.sol";
+import {WalletProof} from "./WalletProof.sol";
+
+/// What each call does to what is owed and to what is there.
+contract WalletMoneyProof is WalletProof {
+    function check_void(bytes32 marketId, uint8 reason) public {
+        uint256 owed = wallet.owed();
+        vm.prank(resolver);
+        wallet.voidMarket(marketId, reason);
+        assert(wallet.owed() == owed);
+    }
+
+    function check_sweepFees(address sender) public {
+        uint256 owed = wallet.owed();
+        uint256 held = token.held();
+        vm.assume(isSolvent());
+        vm.prank(sender);
+        wallet.sweepFees();
+        assert(token.lastTo() == treasury);
+        assert(owed - wallet.owed() == token.lastAmount());
+        assert(held - token.held() == token.lastAmount());
+        assert(isSolvent());
+    }
+
+    /// What was paid or given back is never paid again.
+    function check_claim_once(address sender, uint256 stakeId) public {
+        ISettlementWallet.StakeStatus status = wallet.statusOf(stakeId);
+        vm.assume(status == ISettlementWallet.StakeStatus.Paid || status == ISettlementWallet.StakeStatus.Refunded);
+        vm.prank(sender);
+        try wallet.claim(stakeId) {
+            assert(false);
+        } catch {}
+    }
+}
