@@ -6,13 +6,7 @@ from dataclasses import dataclass
 
 WORDS = "contracts/stock/PackedWords.sol"
 MATH = "contracts/stock/VestedMath.sol"
-BOOKS = "contracts/stock/VestedBooks.sol"
-SETTLER = "contracts/stock/VestedMarkets.sol"
-PRICING = "contracts/agent/Pricing.sol"
 WALLET = "contracts/agent/SettlementWallet.sol"
-WALLET_BOOKS = "contracts/agent/SettlementBooks.sol"
-PAYMENTS = "contracts/agent/SettlementPayments.sol"
-FINDER = "contracts/lib/RoundFinder.sol"
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,58 +115,11 @@ GUARDS = (
         "",
         "agent.powers.voids",
     ),
-    Guard("only a creditor credits", WALLET, "        _requireRole(CREDITOR);\n", "", "agent.powers.creditor"),
     Guard(
         "only the owner appoints",
         WALLET,
         "bool allowed) external onlyOwner {",
         "bool allowed) external {",
         "agent.powers.owner",
-    ),
-    Guard(
-        "a market is settled once",
-        WALLET_BOOKS,
-        "if (m.status != MarketStatus.Open) revert AlreadySettled(marketId);",
-        "",
-        "agent.settled-once",
-    ),
-    Guard(
-        "a stake is paid once",
-        WALLET_BOOKS,
-        "if (s.status != StakeStatus.InBook) return (0, false);",
-        "",
-        "agent.claim.once",
-    ),
-    Guard("swept fees are owed no longer", PAYMENTS, "        _liabilities.fees = 0;\n", "", "agent.sweep.fees"),
-    Guard(
-        "voided stakes stay owed",
-        WALLET,
-        "        _liabilities.unpaid += staked;\n        emit MarketVoided",
-        "        emit MarketVoided",
-        "agent.void.keeps",
-    ),
-    Guard(
-        "a round proves only among the last phases", FINDER, " || phaseNow - phase >= MAX_PHASES", "", "rounds.too-old"
-    ),
-    Guard(
-        "demand beyond 64 bits is refused",
-        SETTLER,
-        "if (n == MAX_POSITIONS || through > type(uint64).max) revert",
-        "if (n == MAX_POSITIONS) revert",
-        "stock.enter.refuses",
-    ),
-    Guard(
-        "the losing side wins nothing",
-        BOOKS,
-        "if (snap.status != (s.outcome == 0 ? Status.Up : Status.Down)) return (0, 0);",
-        "",
-        "stock.claim.lost",
-    ),
-    Guard(
-        "the next round must be later or absent",
-        FINDER,
-        "        (found,) = _atOrBefore(feed, roundId + 1, time);\n        if (found) return (false, round);\n",
-        "",
-        "rounds.next-is-not",
     ),
 )
