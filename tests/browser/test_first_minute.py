@@ -31,6 +31,7 @@ def _heard(page: Page, calls: list[Any]) -> None:
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.proves("shared.pages.decision.first_minute", "shared.pages.decision.agent_bet")
 def test_all_four_bets_within_a_minute_of_opening_the_page(site: Site, visitor: Visitor) -> None:
     market = site.open_market(ticker="NVDA")
     before = len(site.stock.positions(market))
@@ -84,6 +85,7 @@ def test_all_four_bets_within_a_minute_of_opening_the_page(site: Site, visitor: 
     assert visit.foreign == []
 
 
+@pytest.mark.proves("shared.pages.decision.reload")
 def test_an_agent_bet_that_a_reload_interrupts_is_one_bet(site: Site, visitor: Visitor) -> None:
     """The answer to the paid trade is lost and the page is loaded again in the middle: it goes on with the same bet."""
     slug = site.slugs["range"]
@@ -113,6 +115,7 @@ def test_an_agent_bet_that_a_reload_interrupts_is_one_bet(site: Site, visitor: V
     assert len(after) == before + 1
 
 
+@pytest.mark.proves("shared.pages.decision.reload")
 def test_a_stock_bet_that_a_reload_interrupts_is_one_bet(site: Site, visitor: Visitor) -> None:
     market = site.open_market(ticker="NVDA")
     before = len(site.stock.positions(market))
