@@ -175,7 +175,7 @@ AGENT = (
     Theorem("agent.split.ratio", "a later piece grows its weight by no larger a factor", "agent-split-ratio.smt2"),
     Theorem(
         "agent.split.logs",
-        "the shares of a split never exceed the whole's",
+        "of what line 30 gives, the shares of a split never exceed the whole's, with ln off by under 0.06",
         "agent-split-logs.smt2",
         "two pieces or more; lnWad off by less than 0.06 before its floor, which a test searches for",
     ),
