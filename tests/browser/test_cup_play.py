@@ -28,7 +28,7 @@ def test_a_round_of_roulette_from_bet_to_result(site: Site, visitor: Visitor) ->
     site.until("/api/cup/v1/roulette", lambda body: body["phase"] == "bet" and body["secondsToClose"] > 8, 70)
     visit.open("/roulette")
     page = visit.page
-    page.get_by_label("Bet on").select_option("colour:black")
+    page.locator('#bet-table input[value="colour:black"]').check(force=True)
     page.get_by_label("Stake in pUSDC").fill("12.5")
     expect(page.locator("#p-paid")).to_have_text("12.50")
     page.get_by_role("button", name="Sign and bet").click()

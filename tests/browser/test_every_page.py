@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
+from playwright.sync_api import expect
 
 from scripts._stack import wallets
 from tests.browser.conftest import SIZES, Visit, Visitor
@@ -246,4 +248,28 @@ def test_everything_is_reached_by_keyboard(site: Site, visitor: Visitor) -> None
     page.locator("input[name=side][value='0']").focus()
     page.keyboard.press("ArrowRight")
     assert page.locator("input[name=side][value='1']").is_checked()
+    visit.clean()
+
+
+@pytest.mark.proves("shared.pages.decision.home")
+def test_markets_are_found_by_words_kind_and_time(site: Site, visitor: Visitor) -> None:
+    visit = visitor.visit()
+    visit.open("/")
+    page = visit.page
+    cards, found = page.locator(".card:visible"), page.locator("#found")
+    everything = cards.count()
+    page.get_by_label("Find a market").fill("tsla")
+    expect(cards).to_have_count(1)
+    expect(cards).to_contain_text("TSLA")
+    expect(found).to_have_text(re.compile(r"^1 of \d+ markets$"))
+    page.get_by_label("Find a market").fill("")
+    page.get_by_role("radio", name="Crypto").check()
+    expect(cards.first).to_contain_text("BNKR")
+    expect(page.locator('.card[data-market="stock"]:visible')).to_have_count(0)
+    page.get_by_role("radio", name="Settled").check()
+    expect(cards).to_have_count(0)
+    expect(page.locator("[data-over] tbody tr:visible").first).to_be_visible()
+    page.get_by_role("radio", name="All").check()
+    expect(cards).to_have_count(everything)
+    expect(found).to_have_text("")
     visit.clean()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -83,6 +84,34 @@ def test_all_four_bets_within_a_minute_of_opening_the_page(site: Site, visitor: 
     # The challenge of x402 is a 402, which the browser's console names.
     assert [each for each in visit.console if "402 (Payment Required)" not in each] == []
     assert visit.foreign == []
+
+
+def test_what_more_bets_would_bring_is_what_they_bring(site: Site, visitor: Visitor) -> None:
+    market = site.open_market(ticker="NVDA")
+    visit = visitor.visit()
+    visit.open(f"/m/{market}")
+    page = visit.page
+    _demo(page)
+    page.get_by_label("DOWN").check()
+    page.get_by_label("Amount in USDG").fill("7.25")
+    told = page.locator('[data-more="20000000"]')
+    expect(told).to_have_text(re.compile(r"^\d"))
+    promised = int(Decimal(told.inner_text()) * USDG)
+    assert promised > 7_250_000
+    page.get_by_role("button", name="Review the bet").click()
+    page.get_by_role("button", name="Sign in my wallet").click()
+    expect(page.locator("#bet-status")).to_have_text(re.compile(r"^Confirmed"))
+    site.stock.enter(wallets.DEV[0], market, 0, 20 * USDG)
+    site.stock.mine()
+    mine = site.stock.positions(market)[2]
+    terms = site.get(f"/api/markets/{market}")["market"]
+
+    def paid(body: Any) -> int:
+        held = next(each for each in body["positions"] if each["id"] == str(mine))
+        due, accepted = int(held["accrued"] or 0), int(held["accepted"] or 0)
+        return due - (due - accepted) * terms["limits"]["feeBps"] // 10_000
+
+    site.until(f"/api/markets/{market}", lambda body: paid(body) == promised)
 
 
 @pytest.mark.proves("shared.pages.decision.reload")

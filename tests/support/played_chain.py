@@ -12,6 +12,7 @@ from core.contracts.deployments import Deployment
 from core.local.anvil import ask
 
 MINED_SECONDS = 20.0
+PATIENCE_SECONDS = 60.0  # hundreds of blocks at once, on a machine that is busy
 
 K = TypeVar("K")
 
@@ -30,7 +31,7 @@ class PlayedChain(Generic[K]):
     mine_after: bool = False
 
     def ask(self, method: str, *params: object) -> Any:
-        return ask(self.url, method, *params)
+        return ask(self.url, method, *params, timeout_seconds=PATIENCE_SECONDS)
 
     # ------------------------------------------------------------ time and blocks
 

@@ -40,6 +40,19 @@ function point(pocket, atOnce, word) {
 
 let asked = 0;
 
+/** What is chosen on the table; a number may be bet not to come. */
+function betKey() {
+  const chosen = document.querySelector('#bet-table input[name="bet"]:checked');
+  const miss = byId("bet-miss");
+  miss.disabled = !chosen.dataset.miss;
+  return miss.checked && chosen.dataset.miss ? chosen.dataset.miss : chosen.value;
+}
+
+/** Nothing can be laid on the table once the ball rolls. */
+function openTable() {
+  byId("bet-table").disabled = byId("round").dataset.phase !== "bet";
+}
+
 async function quote() {
   const amount = size(byId("stake").value);
   byId("stake-error").textContent = amount === null ? "Write an amount with at most two decimals, such as 25 or 12.5." : "";
@@ -47,7 +60,7 @@ async function quote() {
   if (amount === null || byId("round").dataset.phase !== "bet") return;
   const mine = ++asked;
   try {
-    const said = await post("/roulette/bet", { betKey: byId("bet-key").value, simulate: true }, "stakePaper", amount);
+    const said = await post("/roulette/bet", { betKey: betKey(), simulate: true }, "stakePaper", amount);
     if (mine !== asked) return;
     if (!said.ok) {
       byId("stake-error").textContent = said.error === "round_closed" ? "" : said.message;
@@ -73,7 +86,7 @@ async function bet() {
     await refresh();
     const { round, phase } = byId("round").dataset;
     if (phase !== "bet") throw new WalletError("Betting is over for this round. The next begins in a few seconds.");
-    const key = byId("bet-key").value;
+    const key = betKey();
     const issued = issuedAt();
     say(status, `Confirm in your wallet: ${amount} pUSDC on ${key} in round ${round}…`);
     const signature = await signText(betMessage(wallet, round, key, amount, issued));
@@ -129,6 +142,10 @@ byId("roulette-form").addEventListener("submit", (event) => {
   bet();
 });
 byId("roulette-form").addEventListener("input", quote);
-document.addEventListener("page:fresh", turnWheel);
+document.addEventListener("page:fresh", () => {
+  turnWheel();
+  openTable();
+});
 turnWheel();
+openTable();
 quote();

@@ -5,6 +5,7 @@ import { dropPending, keepPending, pending } from "./pending.js";
 import { WalletError, balance, connect, current, mined, onChain, send, signTyped, stockChain } from "./wallet.js";
 
 const SIDES = ["UP", "DOWN"];
+const SCALE = 10n ** 18n;
 const VALID_SECONDS = 600;
 const TRIES = 20;
 const byId = (id) => document.getElementById(id);
@@ -20,6 +21,7 @@ function book() {
     principal: [big("upPrincipal"), big("downPrincipal")],
     min: big("min"),
     max: big("max"),
+    fee: big("fee"),
     question: data.question,
   };
 }
@@ -37,6 +39,14 @@ function quote() {
   return { side, stake, accepted, back: (stake ?? 0n) - accepted, share: percent(accepted, now.principal[side] + accepted), problem, ...now };
 }
 
+/** What the accepted part is paid if its side wins once so much more was bet on the other one; each division rounds down. */
+function paidAfter(found, more) {
+  const comes = more < found.room[1 - found.side] ? more : found.room[1 - found.side];
+  const grown = (comes * SCALE) / (found.principal[found.side] + found.accepted);
+  const due = (found.accepted * (SCALE + grown)) / SCALE;
+  return due - ((due - found.accepted) * found.fee) / 10_000n;
+}
+
 function show() {
   if (!form) return;
   const found = quote();
@@ -48,7 +58,8 @@ function show() {
   byId("q-back").textContent = wrong ? "–" : money(found.back);
   byId("q-least").textContent = wrong ? "–" : money(found.accepted);
   byId("q-share").textContent = wrong ? "–" : found.share;
-  byId("q-other").textContent = SIDES[1 - found.side];
+  for (const each of form.querySelectorAll("[data-other]")) each.textContent = SIDES[1 - found.side];
+  for (const each of form.querySelectorAll("[data-more]")) each.textContent = wrong ? "–" : money(paidAfter(found, BigInt(each.dataset.more)));
   byId("bet-review").disabled = wrong || !found.accepting;
 }
 
