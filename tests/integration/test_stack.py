@@ -41,7 +41,7 @@ STAKE_USD = 4.0
 
 T = TypeVar("T")
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(420)
 
 
 def _listening(port: int) -> bool:
