@@ -4,8 +4,8 @@ A stage passes or fails; nothing is skipped silently. In CI (CI=true) a stage th
 
 Stages of two kinds run side by side. The tests of all chosen stages are one run of pytest (browsers have one of their
 own, before it), with one process more than there are cores where tests wait for blocks and timeouts; each takes a
-file at a time, the longest first. Beside them the other programs run one after another; what each says is shown when
-it has ended. Every failed test is still a failure of its own stage.
+file at a time, the longest first. Beside them the other programs run one after another and give way to the tests; what
+each says is shown when it has ended. Every failed test is still a failure of its own stage.
 
 Tests with real processes share two cores with their neighbours and wait for real clocks. When only a few of a stage
 fail, those are run once more, alone: a defect fails again, a want of processor time does not. What needed that is named
@@ -30,7 +30,7 @@ from tempfile import TemporaryFile
 from xml.etree import ElementTree
 
 from core.local.packages import foundry_binary
-from scripts._vpm.forge import PROFILE, compiling, forge
+from scripts._vpm.forge import GIVING_WAY, PROFILE, compiling, forge
 
 ROOT = Path(__file__).resolve().parents[2]
 # Replays of files that a Python test generates first; those tests run forge themselves.
@@ -158,7 +158,7 @@ def _just(paths: Sequence[Path], extra: Sequence[str]) -> int:
 def _call(*argv: str | Path, env: dict[str, str] | None = None) -> int:
     output = getattr(_elsewhere, "output", None)
     return subprocess.run(
-        [str(a) for a in argv],
+        [*(GIVING_WAY if output else ()), *map(str, argv)],
         cwd=ROOT,
         check=False,
         env={**os.environ, **(env or {})},

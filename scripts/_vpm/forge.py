@@ -15,15 +15,18 @@ from core.local.packages import foundry_binary
 ROOT = Path(__file__).resolve().parents[2]
 BUILDS = ROOT / ".vpm" / "build"  # the only place where Solidity tests may read
 LOCK = BUILDS / "forge-quick.lock"
+GIVING_WAY = ("nice", "-n", "10")
+"""For programs beside tests, which have real clocks to keep: they take what the tests leave."""
 PROFILE = {"FOUNDRY_PROFILE": "long" if os.environ.get("VPM_TEST_LONG") else "quick"}
 
 
 def forge(
     *arguments: str, output: int | IO[str] | None = subprocess.PIPE, **environment: str
 ) -> subprocess.CompletedProcess[str]:
-    """A run of the pinned forge; both its streams are one."""
+    """A run of the pinned forge; both its streams are one. With an output of its own it runs beside tests."""
+    beside = output not in (None, subprocess.PIPE)
     return subprocess.run(
-        [str(foundry_binary("forge")), *arguments],
+        [*(GIVING_WAY if beside else ()), str(foundry_binary("forge")), *arguments],
         cwd=ROOT,
         env={**os.environ, **PROFILE, **environment},
         stdout=output,
