@@ -243,12 +243,14 @@ ROUNDS = (
         "what proves for a time is a round at or before it, as the feed tells it",
         "RoundsProof.check_provenIsAtOrBefore",
         f"{FEED}; a round of the current phase",
+        quick=False,
     ),
     Theorem(
         "rounds.next-is-not",
         "the round after what proves is later than the time, or absent",
         "RoundsProof.check_nextIsNot",
         f"{FEED}; a round of the current phase",
+        quick=False,
     ),
     Theorem(
         "rounds.one",

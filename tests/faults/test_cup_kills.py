@@ -137,8 +137,11 @@ class Crowd:
             rows = await self.rows("SELECT max(round_no) FROM cup_round")
             self.live = rows[0][0] or 0
             due = await self.rows(
-                "UPDATE cup_round SET closes_at = now(), ends_at = now() WHERE settled_at IS NULL "
-                "AND opens_at < now() - make_interval(secs => %s) RETURNING beacon_after",
+                # Closed once no bet holds the round: those that came before are before the close.
+                "WITH held AS MATERIALIZED (SELECT round_no FROM cup_round WHERE settled_at IS NULL "
+                "AND opens_at < now() - make_interval(secs => %s) FOR UPDATE) "
+                "UPDATE cup_round SET closes_at = clock_timestamp(), ends_at = clock_timestamp() FROM held "
+                "WHERE cup_round.round_no = held.round_no RETURNING beacon_after",
                 ROUND_SECONDS,
             )
             for (beacon_after,) in due:
