@@ -307,7 +307,7 @@ class Desk:
         self._require_in_window(request.issued_at)
         await self._take_write("cup_bet", request.wallet_address)
         async with self.connection() as connection:
-            done = await betting.place(connection, bet, self._clock())
+            done = await betting.place(connection, bet, self._clock)
         return {"receipt": render.bet_receipt(done)}
 
     async def enrol(self, request: requests.EnrolRequest, _caller: str) -> Json:

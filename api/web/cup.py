@@ -55,11 +55,11 @@ class CupPages:
 
         async def render() -> bytes:
             try:
-                board = await self._read("board", requests.BoardQuery(week=week, limit=BOARD_SHOWN, wallet=owner))
-                markets = await self._read("markets", requests.MarketsQuery(limit=100))
+                board = await read(self._desk, "board", requests.BoardQuery(week=week, limit=BOARD_SHOWN, wallet=owner))
+                markets = await read(self._desk, "markets", requests.MarketsQuery(limit=100))
                 wallet = None
                 if owner is not None:
-                    wallet = await self._read("wallet", requests.WalletRequest(walletAddress=owner))
+                    wallet = await read(self._desk, "wallet", requests.WalletRequest(walletAddress=owner))
             except Problem as problem:
                 return self._pages.render("cup_closed.html", path="/cup", problem=problem, title="The cup")
             return self._pages.render(
@@ -85,10 +85,10 @@ class CupPages:
 
         async def render() -> bytes:
             try:
-                live = await self._read("round", requests.RoundQuery(wallet=owner))
+                live = await read(self._desk, "round", requests.RoundQuery(wallet=owner))
                 wallet = None
                 if owner is not None:
-                    wallet = await self._read("wallet", requests.WalletRequest(walletAddress=owner))
+                    wallet = await read(self._desk, "wallet", requests.WalletRequest(walletAddress=owner))
             except Problem as problem:
                 return self._pages.render("cup_closed.html", path="/roulette", problem=problem, title="Roulette")
             markets = {each["id"]: each for each in live["markets"]}
@@ -109,10 +109,11 @@ class CupPages:
         cache = REVALIDATE if owner is None else PRIVATE
         return html(request, await self._held.get(page, int(time.time()), render, cache))
 
-    async def _read(self, name: str, asked: BaseModel) -> Mapping[str, Any]:
-        """As the API answers it, with its exact numbers."""
-        body: Mapping[str, Any] = loads(orjson.dumps(await self._desk.answer(name, asked, "pages")))
-        return body
+
+async def read(desk: Desk, name: str, asked: BaseModel) -> Mapping[str, Any]:
+    """As the API answers it, with its exact numbers."""
+    body: Mapping[str, Any] = loads(orjson.dumps(await desk.answer(name, asked, "pages")))
+    return body
 
 
 def draw_wheel(pockets: Sequence[int] = POCKETS, outer: float = 96, inner: float = 62) -> tuple[Pocket, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -17,6 +18,7 @@ from api.http.caller import caller_ip
 from api.http.limits import RateLimits
 from api.http.problem import Problem
 from api.stock.reads import StockReads
+from api.web import cup
 from api.web.answers import PRIVATE, HeldPages, html
 from api.web.owner import owner_of
 from api.web.templating import Pages
@@ -57,11 +59,10 @@ class PortfolioPage:
         await self._limits.take(OWNER_RATE, "positions-page", who, "Positions are read at most 60 times a minute.")
         before = request.query.get("before", "")
         older = int(before) if ID.fullmatch(before) else None
-        found = {
-            "stock": None if self._stock is None else await self._stock.one_owner(owner, before=older),
-            "agent": await self._agent_bets(owner),
-            "paper": await self._paper(owner),
-        }
+        stock, agent, paper = await asyncio.gather(
+            self._stock_positions(owner, older), self._agent_bets(owner), self._paper(owner)
+        )
+        found = {"stock": stock, "agent": agent, "paper": paper}
 
         async def render() -> bytes:
             return self._pages.render("positions.html", path="/positions", owner=owner, wrong=None, **found)
@@ -74,6 +75,9 @@ class PortfolioPage:
             return self._pages.render("positions.html", path="/positions", owner=None, wrong=wrong)
 
         return await self._held.get(("positions", wrong), None, render, PRIVATE)
+
+    async def _stock_positions(self, owner: str, before: int | None) -> Json | None:
+        return None if self._stock is None else await self._stock.one_owner(owner, before=before)
 
     async def _agent_bets(self, owner: str) -> Json | None:
         if self._agent is None:
@@ -88,9 +92,6 @@ class PortfolioPage:
         if self._desk is None:
             return None
         try:
-            body: Json = loads(
-                orjson.dumps(await self._desk.answer("wallet", requests.WalletRequest(walletAddress=owner), "pages"))
-            )
+            return await cup.read(self._desk, "wallet", requests.WalletRequest(walletAddress=owner))
         except Problem:
             return None
-        return body

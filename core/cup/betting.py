@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -136,11 +136,12 @@ async def replayed(connection: Connection, bet: RouletteBet) -> BetReceipt | Non
     return BetReceipt(bet.round_no, bet.bet_key, bet.stake_cents, row[1], replay=True)
 
 
-async def place(connection: Connection, bet: RouletteBet, now: datetime) -> BetReceipt:
-    """The bet, or the receipt it had when it was first placed."""
+async def place(connection: Connection, bet: RouletteBet, clock: Callable[[], datetime]) -> BetReceipt:
+    """The bet, or the receipt it had when it was first placed. The clock is asked once the locks are held: a bet that
+    waited for them past the close is refused."""
     try:
         async with connection.transaction():
-            return await _place(connection, bet, now)
+            return await _place(connection, bet, clock)
     except UniqueViolation:
         done = await replayed(connection, bet)
         if done is None:
@@ -148,13 +149,14 @@ async def place(connection: Connection, bet: RouletteBet, now: datetime) -> BetR
         return done
 
 
-async def _place(connection: Connection, bet: RouletteBet, now: datetime) -> BetReceipt:
+async def _place(connection: Connection, bet: RouletteBet, clock: Callable[[], datetime]) -> BetReceipt:
     found = await rounds.hold(connection, bet.round_no)
     account = wallet_account(bet.wallet)
     held = await ledger.lock(connection, account) or 0
     done = await replayed(connection, bet)
     if done is not None:
         return done
+    now = clock()
     if found is None or not found.takes_bets(now):
         raise round_closed(bet.round_no, await rounds.latest(connection))
     await require_may_trade(connection, bet.wallet)

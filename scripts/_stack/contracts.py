@@ -52,7 +52,7 @@ def compiled() -> bool:
     return MANIFEST.exists() and STAMP.exists() and STAMP.read_text() == sources_hash()
 
 
-def built(name: str) -> Any:
+def compiled_contract(name: str) -> Any:
     """What ape keeps of a contract that it compiled: ABI, creation code, code."""
     return json.loads(MANIFEST.read_text())["contractTypes"][name]
 

@@ -15,7 +15,7 @@ from eth_utils.address import to_checksum_address
 from eth_utils.crypto import keccak
 
 from scripts._deploy import safe
-from scripts._stack.contracts import built
+from scripts._stack.contracts import compiled_contract
 
 SAFE_THRESHOLD_SLOT = 4
 IMPLEMENTATION_SLOT = int.from_bytes(keccak(text="org.zeppelinos.proxy.implementation"))
@@ -78,9 +78,9 @@ def _safe_code(artifact: str) -> str:
 
 def compiled_code(name: str) -> str:
     """The code of one of our local contracts, once it stands on a chain."""
-    return str(built(name)["runtimeBytecode"]["bytecode"])
+    return str(compiled_contract(name)["runtimeBytecode"]["bytecode"])
 
 
 def creation_code(name: str) -> bytes:
     """What makes one of our local contracts that has a constructor."""
-    return bytes.fromhex(str(built(name)["deploymentBytecode"]["bytecode"]).removeprefix("0x"))
+    return bytes.fromhex(str(compiled_contract(name)["deploymentBytecode"]["bytecode"]).removeprefix("0x"))

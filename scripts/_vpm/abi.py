@@ -10,8 +10,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from scripts._stack.contracts import compiled_contract
+
 ROOT = Path(__file__).resolve().parents[2]
-MANIFEST = ROOT / ".build" / "__local__.json"
 ABI = ROOT / "core" / "contracts" / "abi"
 SAFE = ROOT / "node_modules" / "@safe-global" / "safe-contracts" / "build" / "artifacts" / "contracts" / "Safe.sol"
 
@@ -35,8 +36,7 @@ CONTRACTS = (
 
 
 def rendered() -> dict[str, str]:
-    built = json.loads(MANIFEST.read_text())["contractTypes"]
-    abis: dict[str, list[dict[str, Any]]] = {name: built[name]["abi"] for name in CONTRACTS}
+    abis: dict[str, list[dict[str, Any]]] = {name: compiled_contract(name)["abi"] for name in CONTRACTS}
     abis["Safe"] = json.loads((SAFE / "Safe.json").read_text())["abi"]
     return {name: json.dumps(abi, indent=1, sort_keys=True) + "\n" for name, abi in abis.items()}
 

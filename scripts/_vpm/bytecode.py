@@ -16,6 +16,7 @@ from typing import Any
 from eth_utils.crypto import keccak
 
 from scripts._stack.contracts import MANIFEST, record_build
+from scripts._stack.genesis import creation_code
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORD = ROOT / "scripts" / "_deploy" / "bytecode.json"  # not in contracts/: ape takes every JSON there for a contract
@@ -39,14 +40,10 @@ def built() -> dict[str, Any]:
     """The record of the present build."""
     manifest = json.loads(MANIFEST.read_text())
     (compiler,) = manifest["compilers"]
-    types = manifest["contractTypes"]
     return {
         "compiler": f"solc {compiler['version']}",
         "settings": {name: compiler["settings"][name] for name in SETTINGS},
-        "creationCodeKeccak256": {
-            name: digest(bytes.fromhex(types[name]["deploymentBytecode"]["bytecode"].removeprefix("0x")))
-            for name in CONTRACTS
-        },
+        "creationCodeKeccak256": {name: digest(creation_code(name)) for name in CONTRACTS},
     }
 
 

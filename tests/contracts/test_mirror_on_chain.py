@@ -108,7 +108,7 @@ class Contract:
 
 
 def deployed(chain: Chain, sender: str, name: str, *arguments: str) -> Contract:
-    built = contracts.built(name)
+    built = contracts.compiled_contract(name)
     data = built["deploymentBytecode"]["bytecode"] + "".join(argument[2:].rjust(64, "0") for argument in arguments)
     sent = chain.one("eth_sendTransaction", {"from": sender, "data": data, "gas": hex(GAS)})
     chain.mine()

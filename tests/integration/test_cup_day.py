@@ -110,7 +110,7 @@ class Day:
         assert signature is not None
         wanted = betting.RouletteBet(signer.address, round_no, given["betKey"], cents, given["issuedAt"], signature)
         try:
-            await betting.place(self.connection, wanted, self.now)
+            await betting.place(self.connection, wanted, lambda: self.now)
         except Refusal as refusal:
             await self.refused(refusal)
 

@@ -220,6 +220,23 @@ async def test_the_beacon_is_the_first_block_at_or_after_the_close(anvil: StartA
         assert await find_beacon(client, start, 500, head) == (1, blocks[1].hash)  # a chain set up afresh
 
 
+async def test_a_bet_that_waited_past_the_close_is_refused(cup: Cup) -> None:
+    """Whoever holds the round keeps a bet waiting until the beacon may be known; its time is when its turn comes."""
+    signer = await cup.claimed()
+    live = await cup.open_round(timedelta(seconds=2))
+    async with await connect(cup.database_url) as holder:
+        async with holder.transaction():
+            await holder.execute("SELECT 1 FROM cup_round WHERE round_no = %s FOR UPDATE", (live.round_no,))
+            waiting = asyncio.create_task(cup.post("/roulette/bet", signer.bet(live.round_no, "half:low", 1000)))
+            while now() <= live.closes_at:
+                await asyncio.sleep(0.05)
+            assert not waiting.done(), "it did not wait"
+        answer = await waiting
+    assert (answer.status, answer.body.get("error")) == (409, "round_closed"), answer.body
+    assert await cup.balance(signer) == 10_000
+    await cup.finish_round(live.round_no)
+
+
 async def test_two_keepers_open_one_round_and_settle_it_once(cup: Cup) -> None:
     async def both(work: Callable[[Any], Any]) -> list[Any]:
         async with await connect(cup.database_url) as one, await connect(cup.database_url) as two:
