@@ -26,7 +26,8 @@ import orjson
 REDACTED = "[redacted]"
 
 _request_id: ContextVar[str | None] = ContextVar("request_id", default=None)
-_registered: set[str] = set()
+# The longest first: one that is within another would leave the rest of it to read.
+_registered: list[str] = []
 
 _SECRET_NAME = re.compile(
     r"(^|_)(password|passwd|secret|private_key|lane_key|api_key|apikey|mnemonic|authorization|signature|cookie"
@@ -91,13 +92,11 @@ def configure(level: str = "INFO", style: Literal["json", "console"] = "json", s
 
 def register_secret(value: str) -> None:
     """Never again write this value to a log, wherever it turns up."""
-    if len(value) >= _MIN_SECRET_LENGTH and value != "memory://":
-        _registered.add(value)
-        if value.startswith("0x"):
-            _registered.add(value[2:])
-    parts = urlsplit(value) if "://" in value else None
-    if parts is not None and parts.password and len(parts.password) >= _MIN_SECRET_LENGTH:
-        _registered.add(parts.password)
+    forms = {value, value.removeprefix("0x")} if value != "memory://" else set()
+    if "://" in value:
+        forms.add(urlsplit(value).password or "")
+    known = {form for form in forms if len(form) >= _MIN_SECRET_LENGTH}
+    _registered[:] = sorted({*_registered, *known}, key=len, reverse=True)
 
 
 def redact_url(url: str) -> str:

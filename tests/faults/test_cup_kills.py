@@ -170,8 +170,9 @@ class Crowd:
 
     async def resolve(self, market: str) -> None:
         """On the chain, whose clock goes far ahead of ours for it: paper markets close by ours."""
-        with contextlib.suppress(ValueError, Reverted):  # a block of its own came in between, or the keeper did
-            await asyncio.to_thread(self.service.chain.settle, market, TARGET)
+        while not await asyncio.to_thread(self.service.chain.resolved, market):
+            with contextlib.suppress(ValueError, Reverted):  # a block of its own came in between, or the keeper did
+                await asyncio.to_thread(self.service.chain.settle, market, TARGET)
 
     # ------------------------------------------------------------ the database
 

@@ -213,7 +213,7 @@ async def test_reads_ask_for_no_credentials(buyer: Buyer, service: AgentService)
     """Every read of the published description, as a stranger: JSON under one prefix, times and wallets in one form."""
     async with buyer.session.get(f"{service.url}/openapi/agent.json") as response:
         paths = (await response.json())["paths"]
-    assert all(path.startswith("/api/agent/v1/") for path in paths)
+    assert [path for path in paths if not path.startswith("/api/agent/v1/")] == ["/api/agent/mcp.json"]
     wallet = DEV[0].address
     assert wallet != wallet.lower()
     known = {
@@ -229,7 +229,7 @@ async def test_reads_ask_for_no_credentials(buyer: Buyer, service: AgentService)
     for path, methods in paths.items():
         short = path.removeprefix("/api/agent/v1")
         # A stream; and what needs a trade or a registration first.
-        if "get" not in methods or short in ("/events", "/proof/{tradeId}", "/webhooks/{id}"):
+        if "get" not in methods or short in ("/events", "/proof/{tradeId}", "/webhooks/{id}", "/api/agent/mcp.json"):
             continue
         real = buyer.named(short.replace("{id}", "usual").replace("{address}", wallet) + known.get(short, ""))
         async with buyer.session.get(service.api + real) as response:
@@ -264,12 +264,12 @@ async def test_the_description_groups_the_endpoints(buyer: Buyer, service: Agent
     for path, methods in described["paths"].items():
         for operation in methods.values():
             (group,) = [tag.removeprefix("agent: ") for tag in operation["tags"] if tag != "agent"]
-            groups.setdefault(group, set()).add(path.split("/")[4])
+            groups.setdefault(group, set()).add(path.removeprefix("/api/agent/").removeprefix("v1/").split("/")[0])
     assert groups == {
         "markets": {"markets", "discover", "sentiment"},
         "trading": {"quote", "trade"},
         "positions": {"positions", "result", "proof", "wallet"},
-        "platform": {"stats", "health", "getting-started"},
+        "platform": {"stats", "health", "getting-started", "mcp.json"},
         "events": {"webhooks", "events", "resolved"},
     }
     assert {f"agent: {group}" for group in groups} < {tag["name"] for tag in described["tags"]}

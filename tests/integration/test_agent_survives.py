@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -76,7 +75,7 @@ async def test_a_kill_in_the_middle_settles_once(buyer: Buyer, service: AgentSer
     for number in range(5):
         await trading(buyer)
         body = bet("lasting", who, size=2)
-        challenge = await _challenged(buyer, body)
+        challenge = await buyer.challenged(body)
         headers = header(sign(challenge["accepts"][0], who, now=service.chain.now))
         paying = asyncio.create_task(buyer.post(body, headers=headers))
         await asyncio.sleep(rng.random() * 0.15)
@@ -93,18 +92,6 @@ async def test_a_kill_in_the_middle_settles_once(buyer: Buyer, service: AgentSer
         assert stake != 0
     after = service.chain.read(contracts.token.call("balanceOf", who.address))
     assert before - after == 5 * 2_000_000
-
-
-async def _challenged(buyer: Buyer, body: dict[str, Any]) -> dict[str, Any]:
-    """The 402 challenge; a service whose relayer has just come back may say 503 for a moment longer."""
-    deadline = time.monotonic() + 30
-    while True:
-        response, challenge = await buyer.post(body)
-        if response.status == 402:
-            return challenge
-        assert response.status == 503, challenge
-        assert time.monotonic() < deadline, challenge
-        await asyncio.sleep(0.2)
 
 
 @pytest.mark.proves(

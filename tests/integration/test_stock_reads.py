@@ -569,6 +569,7 @@ async def test_documents_and_docs(door: Door) -> None:
         "/api/relay/enter",
         "/api/relay/typed-data",
         "/api/cron/{job}",
+        "/api/stock/mcp.json",
     }
     assert set(one["paths"]) <= set(whole["paths"])
     response, page = await door.get("/docs", headers={"Accept-Encoding": "identity"})

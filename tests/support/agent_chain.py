@@ -14,7 +14,7 @@ from core.agent.document import Metadata, Specification, rendered
 from core.chain import Contract
 from core.contracts.abi import abi
 from core.contracts.deployments import Deployment
-from core.contracts.statuses import MarketKind
+from core.contracts.statuses import AgentMarketStatus, MarketKind
 from core.feeds.grid import grid_time
 from core.money import USD
 from tests.support.played_chain import PlayedChain
@@ -147,6 +147,10 @@ class AgentChain(PlayedChain[AgentContracts]):
         if resolve:
             anybody = self.deployment.operator_wallets["lister"]
             self.send(self.contracts.resolver.call("resolve(bytes32)", self.key(name)), anybody)
+
+    def resolved(self, name: str) -> bool:
+        status = self.read(self.contracts.settlement.call("market", self.key(name)))["status"]
+        return int(status) in (AgentMarketStatus.RESOLVED, AgentMarketStatus.VOID)
 
     def set_bounds(self, **changes: int) -> None:
         """By the Safe, for markets listed from then on."""

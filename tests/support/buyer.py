@@ -121,11 +121,21 @@ class Buyer:
 
     async def buy(self, body: Mapping[str, Any], who: Wallet, **changes: Any) -> tuple[aiohttp.ClientResponse, Any]:
         """Challenge, signature, payment."""
-        response, challenge = await self.post(body)
-        assert response.status == 402, challenge
+        challenge = await self.challenged(body)
         now = self.service.chain.now
         envelope = sign(challenge["accepts"][0], who, now=max(now, min(int(time.time()), now + 60)), **changes)
         return await self.post(body, headers=header(envelope))
+
+    async def challenged(self, body: Mapping[str, Any], *, seconds: float = 60.0) -> dict[str, Any]:
+        """What a trade asks for. As an agent would, this waits while the relayer is away."""
+        deadline = time.monotonic() + seconds
+        while True:
+            response, challenge = await self.post(body)
+            if response.status == 402:
+                return dict(challenge)
+            assert (response.status, challenge["error"]) == (503, "platform_paused"), challenge
+            assert time.monotonic() < deadline, challenge
+            await asyncio.sleep(0.2)
 
     async def shows(self, market: str, *, seconds: float = 15.0) -> None:
         """Waits until the index has the market."""

@@ -119,6 +119,14 @@ def test_a_registered_secret_never_appears(written: io.StringIO) -> None:
     assert "RuntimeError" in _lines(written)[1]["traceback"]
 
 
+def test_a_secret_within_another_leaves_nothing_of_it() -> None:
+    for number in range(20):  # in whatever order they became known
+        register_secret(f"inner-{number}")
+        register_secret(f"a-long-inner-{number}-word")
+    for number in range(20):
+        assert redact(f"it was a-long-inner-{number}-word") == "it was [redacted]"
+
+
 def test_a_short_value_is_not_registered() -> None:
     register_secret("ab")
     assert redact("about") == "about"
