@@ -33,8 +33,9 @@ _PROBLEMS = {
 
 
 def utc(at: int) -> str:
-    """A time for people: 21 Nov 2026 14:30 UTC."""
-    return f"{datetime.fromtimestamp(at, UTC):%-d %b %Y %H:%M} UTC"
+    """A time for people: 21 Nov 2026 14:30 UTC; with its seconds where they are not zero, as they decide."""
+    form = "%-d %b %Y %H:%M:%S UTC" if at % 60 else "%-d %b %Y %H:%M UTC"
+    return datetime.fromtimestamp(at, UTC).strftime(form)
 
 
 def span(seconds: int) -> str:

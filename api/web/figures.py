@@ -1,6 +1,7 @@
 """Numbers, times and names as people read them. Everything returned is escaped markup or plain text.
 
-Amounts are integers of token units with 6 decimals and are never rounded: what is finer than a cent is shown smaller.
+Amounts are integers of token units with 6 decimals, never rounded: two decimals are shown, what is finer is in the
+page and shown on demand. Times are written in UTC; the script `times.js` writes them in the reader's zone.
 """
 
 from __future__ import annotations
@@ -16,17 +17,14 @@ PRICE_DECIMALS = 8
 
 
 def money(units: int | str | None) -> Markup:
-    """1,234.56 with its finer decimals, if it has any, set apart: exact, and easy to read at a glance."""
+    """1,234.56, with its finer decimals, if it has any, marked up to be shown on demand: never rounded away."""
     if units is None:
         return Markup('<span class="none">\N{EN DASH}</span>')
     value = int(units)
     sign = "\N{MINUS SIGN}" if value < 0 else ""
     whole, fraction = divmod(abs(value), 10**USD_DECIMALS)
     digits = f"{fraction:0{USD_DECIMALS}d}"
-    fine = digits[2:] if digits[2:] != "0000" else ""
-    return Markup('<span class="amount">{}{}.{}<span class="fine">{}</span></span>').format(
-        sign, f"{whole:,}", digits[:2], fine
-    )
+    return _amount(f"{sign}{whole:,}", digits)
 
 
 def plain(units: int | str) -> str:
@@ -36,31 +34,40 @@ def plain(units: int | str) -> str:
     return f"{grouped}.{fraction}" if fraction else grouped
 
 
-def dollars(value: Decimal | int | float | str | None) -> str:
-    """A JSON amount in USD with two decimals at least, grouped."""
+def dollars(value: Decimal | int | float | str | None) -> Markup:
+    """A JSON amount in USD, as `money` writes amounts."""
     if value is None:
-        return "\N{EN DASH}"
-    number = Decimal(str(value))
-    places = max(2, -int(number.normalize().as_tuple().exponent)) if number != number.to_integral() else 2
-    return f"{number:,.{min(places, 6)}f}"
-
-
-def price(answer: int | str | None) -> Markup:
-    """An oracle answer of 8 decimals as `money` writes amounts: 187.40 and, smaller, what is finer than a cent."""
-    if answer is None:
         return Markup('<span class="none">\N{EN DASH}</span>')
-    whole, _, fraction = decimal_text(int(answer), PRICE_DECIMALS, min_decimals=2).partition(".")
-    return Markup('<span class="amount">{}.{}<span class="fine">{}</span></span>').format(
-        f"{int(whole):,}", fraction[:2], fraction[2:]
+    number = Decimal(str(value))
+    whole, _, digits = f"{abs(number):,.{USD_DECIMALS}f}".partition(".")
+    sign = "\N{MINUS SIGN}" if number < 0 else ""
+    return _amount(f"{sign}{whole}", digits)
+
+
+def _amount(whole: str, digits: str) -> Markup:
+    """Two decimals to read at a glance; the rest, and the exact amount as its title, for whoever asks."""
+    fine = digits[2:].rstrip("0")
+    if not fine:
+        return Markup('<span class="amount">{}.{}</span>').format(whole, digits[:2])
+    return Markup('<span class="amount more" title="{0}.{1}{2}">{0}.{1}<span class="fine">{2}</span></span>').format(
+        whole, digits[:2], fine
     )
 
 
+def price(answer: int | str | None) -> Markup:
+    """An oracle answer of 8 decimals as `money` writes amounts: 187.40."""
+    if answer is None:
+        return Markup('<span class="none">\N{EN DASH}</span>')
+    whole, _, fraction = decimal_text(int(answer), PRICE_DECIMALS, min_decimals=2).partition(".")
+    return _amount(f"{int(whole):,}", fraction)
+
+
 def clock(at: int | None) -> Markup:
-    """A moment as <time>: 21 Nov 2026, 14:30 UTC."""
+    """A moment to the minute: 21 Nov 2026, 14:30 UTC."""
     if at is None:
         return Markup('<span class="none">\N{EN DASH}</span>')
     moment = datetime.fromtimestamp(at, UTC)
-    return Markup('<time datetime="{}">{}</time>').format(
+    return Markup('<time datetime="{}" data-form="clock">{}</time>').format(
         f"{moment:%Y-%m-%dT%H:%M:%SZ}", f"{moment:%-d %b %Y, %H:%M} UTC"
     )
 
@@ -70,7 +77,9 @@ def short_clock(at: int | None) -> Markup:
     if at is None:
         return Markup('<span class="none">\N{EN DASH}</span>')
     moment = datetime.fromtimestamp(at, UTC)
-    return Markup('<time datetime="{}">{}</time>').format(f"{moment:%Y-%m-%dT%H:%M:%SZ}", f"{moment:%-d %b %H:%M:%S}")
+    return Markup('<time datetime="{}" data-form="exact">{}</time>').format(
+        f"{moment:%Y-%m-%dT%H:%M:%SZ}", f"{moment:%-d %b, %H:%M:%S} UTC"
+    )
 
 
 def until(at: int, now: int) -> Markup:
@@ -120,4 +129,8 @@ def bps(value: int) -> str:
 
 def ordinal(position_id: str) -> Markup:
     """A position's number within its market; its whole id, which holds the market's in the high half, as the title."""
-    return Markup('<span title="position {}">#{}</span>').format(position_id, int(position_id) & 0xFFFF_FFFF)
+    return Markup('<span title="position {}">{}</span>').format(position_id, ordinal_text(position_id))
+
+
+def ordinal_text(position_id: str) -> str:
+    return f"#{int(position_id) & 0xFFFF_FFFF}"

@@ -247,7 +247,7 @@ def accrual_chart(detail: Json, past: MarketPast, position: Json) -> Chart | Non
     points.append((now, max(accrued, points[-1][1])))
     tone = "up" if side == 0 else "down"
     return Chart(
-        title=f"Position {position['id']}: paid if {position['side']} wins, before the fee",
+        title=f"Position {figures.ordinal_text(position['id'])}: paid if {position['side']} wins, before the fee",
         said=f"It began at {figures.plain(accepted)} and stands at {figures.plain(accrued)} USDG.",
         lines=[ChartLine(points, tone, fill=True)],  # type: ignore[arg-type]
         start=points[0][0],

@@ -11,6 +11,7 @@ from markupsafe import Markup
 
 from api.web import figures
 from api.web.assets import Assets
+from api.web.tables import labelled
 
 TEMPLATES = Path(__file__).parent / "templates"
 
@@ -64,7 +65,8 @@ class Pages:
         self._environment.globals |= {"until": figures.until, "percent": figures.percent}
 
     def render(self, template: str, **values: Any) -> bytes:
-        return self._environment.get_template(template).render(**values).encode()
+        made = self._environment.get_template(template).render(**values)
+        return (labelled(made) if template.endswith(".html") else made).encode()
 
     def _tx(self, tx: str | None, network: str = "stock", label: str | None = None) -> Markup:
         """A transaction: a link where there is an explorer, its hash everywhere."""

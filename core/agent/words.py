@@ -102,11 +102,11 @@ def slug(text: str) -> str:
 
 
 def moment(at: int) -> str:
-    """`2026-11-22 15:00 UTC`, or with seconds `2026-11-22T15:00:07Z`."""
+    """`22 Nov 2026 15:00 UTC`, with the seconds where they are not zero: `22 Nov 2026 15:00:07 UTC`."""
     when = _utc(at)
     if when is None:
         return f"Unix second {at}"
-    return f"{when:%Y-%m-%dT%H:%M:%S}Z" if at % 60 else f"{when:%Y-%m-%d %H:%M} UTC"
+    return f"{when:%-d %b %Y %H:%M:%S} UTC" if at % 60 else f"{when:%-d %b %Y %H:%M} UTC"
 
 
 def beside(at: int, other: int) -> str:
@@ -118,11 +118,11 @@ def beside(at: int, other: int) -> str:
 
 
 def interval(start: int, end: int) -> str:
-    """`2026-11-22 15:00 to 16:00 UTC`, and in full where that would lose a day or a second."""
+    """`22 Nov 2026 15:00 to 16:00 UTC`, and in full where that would lose a day or a second."""
     first, last = _utc(start), _utc(end)
     if first is None or last is None or start % 60 or end % 60 or first.date() != last.date():
         return f"{moment(start)} to {moment(end)}"
-    return f"{first:%Y-%m-%d %H:%M} to {last:%H:%M} UTC"
+    return f"{first:%-d %b %Y %H:%M} to {last:%H:%M} UTC"
 
 
 def time_slug(at: int, other: int | None = None) -> str:

@@ -47,7 +47,7 @@ def test_all_four_bets_within_a_minute_of_opening_the_page(site: Site, visitor: 
     expect(page.get_by_role("button", name="Demo wallet")).to_be_hidden()
     page.get_by_role("button", name="Review the bet").click()
     page.get_by_role("button", name="Sign in my wallet").click()
-    expect(page.locator("#bet-status")).to_have_text(re.compile(r"Confirmed: position \d+"))
+    expect(page.locator("#bet-status")).to_have_text(re.compile(r"Confirmed: position #\d+"))
 
     visit.open(f"/markets/{site.slugs['binary']}")
     page.get_by_label("Amount in USDC").fill("2.5")

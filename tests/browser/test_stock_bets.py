@@ -35,7 +35,7 @@ def test_a_gasless_bet_is_signed_and_seen_confirmed(site: Site, visitor: Visitor
     assert signer.signed == [], "nothing may be asked for before it was shown"
     expect(dialog.locator("#r-balance")).to_have_text(re.compile("USDG"))
     dialog.get_by_role("button", name="Sign in my wallet").click()
-    expect(page.locator("#bet-status")).to_have_text(re.compile(r"Confirmed: position \d+"), timeout=30_000)
+    expect(page.locator("#bet-status")).to_have_text(re.compile(r"Confirmed: position #\d+"), timeout=30_000)
     assert "wallet_addEthereumChain" in signer.asked
     assert "eth_sendTransaction" not in signer.asked
     message = signer.signed[0]["message"]
@@ -72,7 +72,7 @@ def test_a_bet_whose_answer_was_lost_is_shown_as_confirmed(site: Site, visitor: 
     page.route("**/api/relay/enter", lose_the_first)
     page.get_by_role("button", name="Review the bet").click()
     page.get_by_role("button", name="Sign in my wallet").click()
-    expect(page.locator("#bet-status")).to_have_text(re.compile(r"Confirmed: position \d+"), timeout=30_000)
+    expect(page.locator("#bet-status")).to_have_text(re.compile(r"Confirmed: position #\d+"), timeout=30_000)
     expect(page.locator("#bet-status")).to_have_class(re.compile("good"))
     assert lost[0]["receipt"] == "confirmed"
     assert len(site.stock.positions(market)) == 2 + 1

@@ -146,7 +146,7 @@ def test_thresholds() -> None:
     assert by_series[Series.TOUCH].id == "aixbt-reaches-83-5m-mcap-by-2026-11-21-0630-bets-to-0458"
     assert by_series[Series.DAY].spec.target == 82_000_000 * ONE
     assert by_series[Series.FAR].spec.target == 200_000_000 * ONE
-    assert by_series[Series.FAR].question.startswith("Will AIXBT's market cap reach $200M from 2026-12-01 00:00 UTC to")
+    assert by_series[Series.FAR].question.startswith("Will AIXBT's market cap reach $200M from 1 Dec 2026 00:00 UTC to")
 
 
 def test_priors_follow_the_value() -> None:

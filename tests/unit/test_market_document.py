@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -65,34 +65,35 @@ def test_a_round_names_when_bets_end_and_both_readings() -> None:
     words = rendered(ROUND, KEY)
     assert words.id == "bnkr-up-or-down-2026-11-22-1500-to-1600-bets-to-145850"
     assert words.question == (
-        "Will BNKR's market cap go up or down from 2026-11-22 15:00 to 16:00 UTC (bets end 14:58:50 UTC)?"
+        "Will BNKR's market cap go up or down from 22 Nov 2026 15:00 to 16:00 UTC (bets end 14:58:50 UTC)?"
     )
     assert words.deadline_label == (
-        "bets end 2026-11-22T14:58:50Z, decided by the readings at 2026-11-22 15:00 UTC and 16:00 UTC"
+        "bets end 22 Nov 2026 14:58:50 UTC, decided by the readings at 22 Nov 2026 15:00 UTC and 16:00 UTC"
     )
-    assert "until, and not at, 2026-11-22T14:58:50Z" in words.rules[0]
+    assert "until, and not at, 22 Nov 2026 14:58:50 UTC" in words.rules[0]
     assert [each.key for each in words.outcomes] == ["up", "down"]
 
 
 def test_a_touch_counts_readings_of_its_interval_only() -> None:
     words = rendered(TOUCH, KEY)
     assert words.question == (
-        "Will BNKR's market cap reach $83.4M from 2026-11-22T15:00:20Z to 2026-11-22 16:00 UTC (bets end 14:58:50 UTC)?"
+        "Will BNKR's market cap reach $83.4M from 22 Nov 2026 15:00:20 UTC to 22 Nov 2026 16:00 UTC "
+        "(bets end 14:58:50 UTC)?"
     )
     rules = words.texts["rules"]
-    assert "dated from 2026-11-22T15:00:20Z to 2026-11-22 16:00 UTC, both included" in rules
-    assert "Readings dated before 2026-11-22T15:00:20Z do not count" in rules
-    assert "No is declared after 2026-11-22 16:10 UTC at the earliest." in rules
+    assert "dated from 22 Nov 2026 15:00:20 UTC to 22 Nov 2026 16:00 UTC, both included" in rules
+    assert "Readings dated before 22 Nov 2026 15:00:20 UTC do not count" in rules
+    assert "No is declared after 22 Nov 2026 16:10 UTC at the earliest." in rules
     assert "publisher" not in rules
 
 
 def test_a_published_feed_says_its_dispute_window() -> None:
     rules = rendered(ROUND, KEY).texts["rules"]
-    assert "nothing is settled before the dispute window has ended, after 2026-11-22T17:00:10Z" in rules
+    assert "nothing is settled before the dispute window has ended, after 22 Nov 2026 17:00:10 UTC" in rules
     assert "condemns the feed" in rules
     other = rendered(replace(ROUND, published=False, settles_after=at("22T16:00:10")), KEY).texts["rules"]
     assert "dispute" not in other
-    assert "It is settled after 2026-11-22T16:00:10Z." in other
+    assert "It is settled after 22 Nov 2026 16:00:10 UTC." in other
 
 
 COMPUTED = Computed.by(pool_feed())
@@ -195,14 +196,14 @@ def test_no_second_is_lost(second: int) -> None:
     if said.startswith("Unix"):
         assert said == f"Unix second {second}"
         return
-    read = datetime.fromisoformat(said.replace(" UTC", ":00+00:00").replace("Z", "+00:00"))
-    assert int(read.timestamp()) == second
+    form = "%d %b %Y %H:%M:%S UTC" if said.count(":") == 2 else "%d %b %Y %H:%M UTC"
+    assert int(datetime.strptime(said, form).replace(tzinfo=UTC).timestamp()) == second
 
 
 def test_an_interval_is_short_only_where_that_says_the_same() -> None:
-    assert interval(at("22T15:00:00"), at("22T16:00:00")) == "2026-11-22 15:00 to 16:00 UTC"
-    assert interval(at("22T15:00:01"), at("22T16:00:00")) == "2026-11-22T15:00:01Z to 2026-11-22 16:00 UTC"
-    assert interval(at("22T23:00:00"), at("23T00:00:00")) == "2026-11-22 23:00 UTC to 2026-11-23 00:00 UTC"
+    assert interval(at("22T15:00:00"), at("22T16:00:00")) == "22 Nov 2026 15:00 to 16:00 UTC"
+    assert interval(at("22T15:00:01"), at("22T16:00:00")) == "22 Nov 2026 15:00:01 UTC to 22 Nov 2026 16:00 UTC"
+    assert interval(at("22T23:00:00"), at("23T00:00:00")) == "22 Nov 2026 23:00 UTC to 23 Nov 2026 00:00 UTC"
     assert [duration(each) for each in (1, 75, 5400, 7200)] == ["1 second", "75 seconds", "90 minutes", "2 hours"]
 
 

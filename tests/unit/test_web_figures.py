@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Callable
+from decimal import Decimal
 
 import pytest
 from hypothesis import given
@@ -14,6 +16,7 @@ from api.web.assets import FOLDER, load_assets
 from api.web.charts import Chart, ChartLine, Level, Mark
 from api.web.cup import POCKETS, draw_wheel
 from api.web.how import example_chart, work_through
+from api.web.tables import labelled
 
 
 def text_of(markup: str) -> str:
@@ -25,8 +28,33 @@ def test_an_amount_is_written_exactly(units: int) -> None:
     shown = text_of(figures.money(units)).replace(",", "").replace("\N{MINUS SIGN}", "-")
     _, sign, digits = shown.rpartition("-")
     whole, _, fraction = digits.partition(".")
-    assert len(fraction) in (2, 6)
+    assert 2 <= len(fraction) <= 6
     assert int(f"{sign}{whole}{fraction.ljust(6, '0')}") == units
+
+
+@pytest.mark.parametrize("write", [figures.dollars, lambda text: figures.money(int(Decimal(text) * 10**6))])
+def test_two_decimals_and_the_rest_on_demand(write: Callable[[str], str]) -> None:
+    assert write("1234.5") == '<span class="amount">1,234.50</span>'
+    assert write("-0.0125") == (
+        '<span class="amount more" title="\N{MINUS SIGN}0.0125">\N{MINUS SIGN}0.01<span class="fine">25</span></span>'
+    )
+
+
+def test_a_position_is_named_by_its_number_in_its_market() -> None:
+    assert figures.ordinal("12884901893") == '<span title="position 12884901893">#5</span>'
+
+
+def test_a_cell_is_told_its_column() -> None:
+    page = (
+        "<table><thead><tr><th>Who</th><th class='num'>Paid <i>now</i></th><th></th></tr></thead>"
+        "<tbody><tr><th>A</th><td>1</td><td>x</td></tr>"
+        "<tr class='mine'><th>B</th><td>2</td><td></td></tr></tbody></table>"
+    )
+    found = labelled(page)
+    assert found.count('<th data-label="Who">') == 2
+    assert found.count('<td data-label="Paid now">') == 2
+    assert found.count("<td>") == 2, "a column without a name gives none"
+    assert labelled("<table><tbody><tr><td>1</td></tr></tbody></table>").count("data-label") == 0
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
-// Every page: keeps it fresh, counts down, and shows the wallet.
+// Every page: keeps it fresh, counts down, writes times and amounts as its reader wants them, and shows the wallet.
 import "./live.js";
+import "./exact.js";
+import "./times.js"; // after live.js, which remembers what the server wrote
 import { start } from "./wallet.js";
 
 start();

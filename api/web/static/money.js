@@ -20,3 +20,8 @@ export function percent(part, whole) {
   const tenths = whole ? (part * 1000n) / whole : 0n;
   return `${tenths / 10n}.${tenths % 10n}%`;
 }
+
+/** A position's number within its market, as pages name it everywhere: #5. Its id holds the market's in the high half. */
+export function ordinal(id) {
+  return `#${BigInt(id) & 0xffffffffn}`;
+}

@@ -1,6 +1,7 @@
 // The bet panel: what an entry would meet, one signature, and what became of it; and resolving a market by oneself.
 import { refresh } from "./live.js";
-import { money, percent, units } from "./money.js";
+import { money, ordinal, percent, units } from "./money.js";
+import { local } from "./times.js";
 import { dropPending, keepPending, pending } from "./pending.js";
 import { WalletError, balance, connect, current, mined, onChain, send, signTyped, stockChain } from "./wallet.js";
 
@@ -113,7 +114,7 @@ function agreed(found, typed) {
   byId("r-wrong").textContent = "0.00 USDG";
   byId("r-value").textContent = `${money(found.stake)} USDG`;
   byId("r-from").textContent = `${current().slice(0, 6)}…${current().slice(-4)}`;
-  byId("r-until").textContent = new Date(Number(typed.message.validBefore) * 1000).toISOString().slice(11, 16) + " UTC";
+  byId("r-until").textContent = local(new Date(Number(typed.message.validBefore) * 1000));
   byId("r-balance").textContent = "–";
   say(byId("r-status"), "");
   return new Promise((done) => {
@@ -164,7 +165,7 @@ async function relay(body, found, status) {
       // When the answer to an earlier try was lost, this one is refused as used and says that the bet is booked.
       if (said.receipt === "confirmed" && (answer.ok || said.error === "already_used")) {
         dropPending(kept);
-        say(status, `Confirmed${said.positionId ? `: position ${said.positionId}` : ""}. ${money(found.stake)} USDG on ${SIDES[found.side]}.`, "good");
+        say(status, `Confirmed${said.positionId ? `: position ${ordinal(said.positionId)}` : ""}. ${money(found.stake)} USDG on ${SIDES[found.side]}.`, "good");
         await refresh();
         return;
       }
