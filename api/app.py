@@ -20,7 +20,6 @@ from api.http.docs import docs_surface
 from api.http.operation import Surface
 from api.stock.surface import stock_surface
 from api.web.surface import pages_surface
-from api.web.templating import NAVIGATION
 from core.errors import ConfigError
 
 MakeSurface = Callable[[Context], AbstractAsyncContextManager[Surface]]
@@ -42,8 +41,8 @@ MAX_HEADER_BYTES = 40 * 1024  # of one: a payment may have 32 KiB, and a longer 
 async def make_app(context: Context, surfaces: Sequence[MakeSurface] = SURFACES) -> AsyncIterator[web.Application]:
     async with AsyncExitStack() as stack:
         made = [await stack.enter_async_context(make(context)) for make in surfaces]
-        docs = docs_surface(made, title=TITLE, server=context.settings.public_url, links=NAVIGATION)
-        pages = await stack.enter_async_context(pages_surface(context, made))
+        docs = docs_surface(made, title=TITLE, server=context.settings.public_url)
+        pages = await stack.enter_async_context(pages_surface(context, [*made, docs]))
         yield application([*made, docs, pages])
 
 

@@ -23,12 +23,23 @@ class CommonError(BaseModel):
 
 
 class _Naming(GenerateJsonSchema):
-    """The names of bodies in the description. Those of the same name are told apart by their surface alone: where in it
-    a class stands is not published."""
+    """The names of bodies in the description, the same in every document: the surface, then what it is, as
+    `StockMarket`. Where in its surface a class stands is not published."""
 
     def get_defs_ref(self, core_mode_ref: CoreModeRef) -> DefsRef:
         ref, mode = core_mode_ref
-        return super().get_defs_ref((CoreRef(re.sub(r"^(api\.\w+)\.[a-z_.]+\.", r"\1.", ref)), mode))
+        return super().get_defs_ref((CoreRef(_OF_SURFACE.sub(_published, ref)), mode))
+
+
+_OF_SURFACE = re.compile(r"^api\.(stock|agent|cup)\.[a-z_.]+\.(\w+)")
+
+
+def _published(found: re.Match[str]) -> str:
+    """The agent surface has both what is asked for and the answer it stands in: a quote and the answer with it."""
+    surface, name = found[1].capitalize(), found[2]
+    if name.endswith("Body"):
+        name = name.removesuffix("Body") + ("Answer" if surface == "Agent" else "")
+    return f"api.{name if name.startswith(surface) else surface + name}"
 
 
 def document(surfaces: Sequence[Surface], *, title: str, server: str) -> dict[str, Any]:

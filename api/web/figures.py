@@ -63,13 +63,19 @@ def price(answer: int | str | None) -> Markup:
 
 
 def clock(at: int | None) -> Markup:
-    """A moment to the minute: 21 Nov 2026, 14:30 UTC."""
+    """A moment: 21 Nov 2026, 14:30 UTC; with its seconds where they are not zero, as they decide."""
     if at is None:
         return Markup('<span class="none">\N{EN DASH}</span>')
-    moment = datetime.fromtimestamp(at, UTC)
-    return Markup('<time datetime="{}" data-form="clock">{}</time>').format(
-        f"{moment:%Y-%m-%dT%H:%M:%SZ}", f"{moment:%-d %b %Y, %H:%M} UTC"
+    utc = datetime.fromtimestamp(at, UTC)
+    return Markup('<time datetime="{}" data-form="{}">{}</time>').format(
+        f"{utc:%Y-%m-%dT%H:%M:%SZ}", "full" if at % 60 else "clock", moment(at)
     )
+
+
+def moment(at: int) -> str:
+    """A moment in UTC as plain text, for where no script can write it in the reader's zone."""
+    form = "%-d %b %Y, %H:%M:%S UTC" if at % 60 else "%-d %b %Y, %H:%M UTC"
+    return datetime.fromtimestamp(at, UTC).strftime(form)
 
 
 def short_clock(at: int | None) -> Markup:

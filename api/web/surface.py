@@ -17,6 +17,7 @@ from api.agent.reads import Reads
 from api.context import Context
 from api.cup.desk import Desk
 from api.http.application import json_response
+from api.http.docs import ServiceDescription
 from api.http.operation import DocumentedAnswer, Handler, Operation, Surface
 from api.http.problem import Problem
 from api.http.rendered import JSON
@@ -27,6 +28,7 @@ from api.web.agent import AgentPages
 from api.web.answers import HTML, SECURITY, TEXT, HeldPages
 from api.web.assets import PREFIX as ASSETS
 from api.web.assets import load_assets
+from api.web.crawlers import MANIFEST, XML, Crawlers
 from api.web.cup import CupPages
 from api.web.guide import Guide
 from api.web.history import ChartHistory
@@ -35,8 +37,10 @@ from api.web.how import HowPage
 from api.web.portfolio import PortfolioPage
 from api.web.proof import ProofPage
 from api.web.pulse import Pulse
+from api.web.reference import Reference
+from api.web.sharing import PNG, SharePictures
 from api.web.stock import StockPages
-from api.web.templating import Pages
+from api.web.templating import NAVIGATION, Pages
 from core.config import ChainSettings
 from core.contracts.deployments import Deployment, load_deployment
 from core.errors import ConfigError
@@ -58,11 +62,23 @@ async def pages_surface(context: Context, made: Sequence[Surface]) -> AsyncItera
         "stock": chain_for_wallets(settings.chain("stock"), stock, "VestedMarkets", STOCK_TOKEN_SYMBOL),
         "base": chain_for_wallets(settings.chain("base"), base, "SettlementWallet", TOKEN_SYMBOL),
     }
-    pages = Pages(assets, {"chains": chains, "demo": demo}, explorers)
+    origin = settings.public_url.rstrip("/")
+    pages = Pages(assets, origin, {"chains": chains, "demo": demo}, explorers)
     held = HeldPages()
     reads = _part(made, StockReads)
     agent = _part(made, Reads)
     operations = [_page(f"{ASSETS}{{name}}", assets.serve, "A static file", "text/css")]
+    pictures = SharePictures(reads, agent)
+    operations.append(_page("/share.png", pictures.site, "The site's picture where it is shared", PNG))
+    operations.append(_page("/icon-{size:180|192|512}.png", pictures.icon, "The site's icon", PNG))
+    if reads is not None:
+        operations.append(_page("/m/{id}/share.png", pictures.stock_market, "A market's picture", PNG))
+    if agent is not None:
+        operations.append(_page("/markets/{id}/share.png", pictures.agent_market, "A market's picture", PNG))
+    crawlers = Crawlers(origin, tuple(href for href, _ in NAVIGATION if href != "/positions"), reads, agent)
+    operations.append(_page("/robots.txt", crawlers.robots, "What crawlers may read", TEXT))
+    operations.append(_page("/sitemap.xml", crawlers.sitemap, "Every page worth finding", XML))
+    operations.append(_page("/manifest.webmanifest", crawlers.manifest, "The site as an app", MANIFEST))
     proof = _part(made, Proof)
     operations.append(_page("/", HomePage(pages, held, reads, proof, agent).get, "Live markets"))
     if reads is not None:
@@ -84,6 +100,11 @@ async def pages_surface(context: Context, made: Sequence[Surface]) -> AsyncItera
     context.spawn("pages pulse", pulse.run())
     operations.append(_page("/live", pulse.stream, "Beats of change", "text/event-stream"))
     operations.append(_page("/how", HowPage(pages, held).get, "How it works"))
+    described = _part(made, ServiceDescription)
+    if described is not None:
+        reference = Reference(pages, held, described, reads, agent)
+        operations.append(_page("/docs", reference.overview, "The documentation"))
+        operations.append(_page("/docs/{group}", reference.group, "A part of the documentation"))
     guide = Guide(pages, settings, base, stock)
     operations.append(_page("/agents.txt", guide.get, "The guide for agents", TEXT))
     operations.append(_page("/errors.txt", guide.errors, "Every error code with cause and next step", TEXT))

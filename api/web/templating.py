@@ -27,9 +27,12 @@ NAVIGATION = (
 
 
 class Pages:
-    """The templates by name. `wallets` is what wallets in the page are told; `explorers` by network."""
+    """The templates by name. `origin`: where they are served. `wallets`: what wallets in the page are told.
+    `explorers`: by network."""
 
-    def __init__(self, assets: Assets, wallets: Mapping[str, Any], explorers: Mapping[str, str | None]) -> None:
+    def __init__(
+        self, assets: Assets, origin: str, wallets: Mapping[str, Any], explorers: Mapping[str, str | None]
+    ) -> None:
         self._explorers = explorers
         self._environment = Environment(
             loader=FileSystemLoader(TEMPLATES),
@@ -42,6 +45,7 @@ class Pages:
         )
         self._environment.globals |= {
             "asset": assets.url,
+            "origin": origin,
             "navigation": NAVIGATION,
             "wallets": dict(wallets),
             "version": assets.version,

@@ -31,6 +31,7 @@ PAGES = (
     "roulette",
     "how",
     "docs",
+    "docs/stock",
 )
 
 # `color-contrast` is one of the serious ones. What axe cannot decide by itself it reports as incomplete, not here.
@@ -272,4 +273,52 @@ def test_markets_are_found_by_words_kind_and_time(site: Site, visitor: Visitor) 
     page.get_by_role("radio", name="All").check()
     expect(cards).to_have_count(everything)
     expect(found).to_have_text("")
+    visit.clean()
+
+
+@pytest.mark.proves("shared.pages.decision.try_it")
+def test_an_operation_is_tried_from_its_page(site: Site, visitor: Visitor) -> None:
+    """What the form begins with works; what it shows is the service's answer. A link to a body opens it."""
+    visit = visitor.visit("phone", "dark")
+    visit.open("/docs/stock")
+    page = visit.page
+    form = page.locator('form[data-path="/api/markets/{id}"]')
+    form.get_by_role("button", name="Try it").click()
+    expect(form.get_by_role("status")).to_have_text(re.compile(r"^200"))
+    market = form.get_by_label("id").input_value()
+    shown = form.locator("pre")
+    expect(shown).to_contain_text(f"GET /api/markets/{market}")
+    expect(shown).to_contain_text('"question": "Will ')
+    form.get_by_label("id").fill("")
+    form.get_by_role("button", name="Try it").click()
+    expect(form.get_by_role("status")).to_have_text("Fill in id.")
+    page.locator("#get_api_markets_id").get_by_text("Answers").click()
+    page.get_by_role("link", name="StockMarketDetail").first.click()
+    expect(page.locator("#schema-StockMarketDetail .scroll")).to_be_visible()
+    visit.clean()
+
+
+def test_times_and_amounts_are_as_the_reader_wants_them(site: Site, visitor: Visitor) -> None:
+    visit = visitor.visit(timezone_id="Asia/Kolkata")
+    visit.open(path_of(site, "settled"))
+    page = visit.page
+    paid = page.locator("#positions .amount.more").first
+    expect(page.locator("#state time")).to_have_text(re.compile(r"GMT\+5:30$"))
+    expect(page.locator("#state time")).to_have_attribute("title", re.compile(r"UTC$"))
+    expect(paid.locator(".fine")).to_be_hidden()
+    page.get_by_role("button", name="Show exact amounts").press("Enter")
+    expect(paid.locator(".fine")).to_be_visible()
+    page.reload()
+    expect(paid.locator(".fine")).to_be_visible()
+    visit.clean()
+
+
+def test_a_table_is_cards_on_a_phone(site: Site, visitor: Visitor) -> None:
+    """Every cell says its column, and none is cut."""
+    visit = visitor.visit("phone")
+    visit.open(path_of(site, "settled"))
+    cell = visit.page.locator('#positions td[data-label="Offered"]').first
+    assert cell.evaluate("cell => getComputedStyle(cell, '::before').content") == '"Offered"'
+    wide = "() => [...document.querySelectorAll('.scroll *')].filter((each) => each.scrollWidth > 375).length"
+    assert visit.page.evaluate(wide) == 0
     visit.clean()

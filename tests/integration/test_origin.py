@@ -12,6 +12,7 @@ from typing import Any
 
 import aiohttp
 import pytest
+from PIL import Image
 
 from api.web.error_codes import tables
 from core.local.anvil import ask
@@ -73,6 +74,12 @@ async def test_every_surface_answers_at_one_origin(door: Door) -> None:
         f"{CUP}/markets": "application/json",
         "/openapi.json": "application/json",
         "/docs": "text/html",
+        "/robots.txt": "text/plain",
+        "/sitemap.xml": "application/xml",
+        "/manifest.webmanifest": "application/manifest+json",
+        "/share.png": "image/png",
+        "/m/1/share.png": "image/png",
+        "/icon-512.png": "image/png",
         "/agents.txt": "text/plain",
         "/errors.txt": "text/plain",
         "/llms.txt": "text/plain",
@@ -96,6 +103,34 @@ async def test_every_surface_answers_at_one_origin(door: Door) -> None:
     async with door.session.post(f"{door.url}/api/cup/mcp", json=hello, headers=accept) as response:
         assert response.status == 200
         assert '"serverInfo"' in await response.text()
+
+
+@pytest.mark.proves("shared.pages.decision.sharing")
+async def test_a_page_can_be_found_and_shared(door: Door) -> None:
+    """What search engines and other sites' previews read: addresses that are there, and a picture of the market."""
+    _, robots = await door.get("/robots.txt")
+    listed = re.search(r"^Sitemap: (.+)$", robots.decode(), re.MULTILINE)
+    assert listed is not None
+    _, sitemap = await door.get("/" + listed[1].split("/", 3)[3])
+    found = ["/" + each.split("/", 3)[3] for each in re.findall(r"<loc>([^<]+)</loc>", sitemap.decode())]
+    assert {"/", "/how", "/m/1"} < set(found)
+    assert any(each.startswith("/markets/") for each in found)
+    for path in found:
+        response, page = await door.get(path)
+        assert response.status == 200, path
+        (picture,) = re.findall(r'property="og:image" content="([^"]+)"', page.decode())
+        response, drawn = await door.get("/" + picture.split("/", 3)[3])
+        assert response.status == 200, picture
+        with Image.open(io.BytesIO(drawn)) as image:
+            assert (image.format, image.size) == ("PNG", (1200, 630)), picture
+        assert len(drawn) < 60_000
+    _, manifest = await door.get("/manifest.webmanifest")
+    for icon in manifest["icons"]:
+        _, drawn = await door.get(icon["src"])
+        with Image.open(io.BytesIO(drawn)) as image:
+            assert f"{image.width}x{image.height}" == icon["sizes"]
+    response, _ = await door.get("/m/99/share.png")
+    assert response.status == 404
 
 
 async def test_documents_for_machines_lead_to_each_other_and_name_every_code(door: Door) -> None:
@@ -292,32 +327,41 @@ async def test_an_address_is_taken_in_any_case(door: Door) -> None:
 async def test_the_documents_and_the_page_are_whole(door: Door) -> None:
     _, whole = await door.get("/openapi.json")
     response, page = await door.get("/docs")
-    text = page.decode()
+    overview = page.decode()
+    groups = dict.fromkeys(re.findall(r'href="(/docs/[^"]+)"', overview))
+    texts = [(await door.get(path))[1].decode() for path in groups]
+    assert len(texts) > 3
+    text = "".join(texts)
     ids = set(re.findall(r'id="([^"]+)"', text))
     for name in ("stock", "agent", "cup"):
         _, one = await door.get(f"/openapi/{name}.json")
         assert name in {each["name"] for each in whole["tags"]}
-        assert name in ids
+        assert f'id="{name}"' in overview
         for path, methods in one["paths"].items():
             assert set(whole["paths"][path]) == set(methods)
             for method, operation in methods.items():
                 assert whole["paths"][path][method]["tags"][0] == name
                 assert operation["operationId"] in ids, (method, path)
-                assert f"{method.upper()} {path}" in text
+                assert f"{method.upper()} </span>{path}" in text
                 for parameter in operation.get("parameters", ()):
                     assert f"<code>{parameter['name']}</code>" in text
     schemas = whole["components"]["schemas"]
-    assert {f"schema-{name}" for name in schemas} <= ids
-    # A body both surfaces have is named by its surface, whatever file it stands in.
-    assert {"api__stock__MarketBody", "api__cup__MarketBody"} <= set(schemas)
-    # Every link leads somewhere on the page or on this origin, and nothing is loaded from anywhere.
-    links = re.findall(r'(?:href|src)="([^"]+)"', text)
-    assert {each[1:] for each in links if each.startswith("#")} <= ids
-    assert all(each.startswith(("#", "/")) for each in links), [
-        each for each in links if not each.startswith(("#", "/"))
-    ]
-    assert "<script" not in text
-    assert "default-src 'none'" in response.headers["Content-Security-Policy"]
+    # What a query, a path or headers take is told field by field, where it is taken.
+    bodies = {name for name in schemas if not name.endswith(("Query", "Path", "Headers"))}
+    assert {f"schema-{name}" for name in bodies} <= ids
+    # A body is named by its surface, whatever file it stands in, and in every document the same.
+    assert {"StockMarket", "CupMarket"} <= set(schemas)
+    _, stock = await door.get("/openapi/stock.json")
+    assert set(stock["components"]["schemas"]) <= set(schemas)
+    # Every link leads somewhere on its page or on this origin, and nothing is loaded from anywhere else.
+    for shown in (overview, *texts):
+        here = set(re.findall(r'id="([^"]+)"', shown))
+        links = re.findall(r'(?:href|src)="([^"]+)"', shown)
+        assert {each[1:] for each in links if each.startswith("#")} <= here
+        assert [each for each in links if not each.startswith(("#", "/"))] == []
+    policy = response.headers["Content-Security-Policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
     # What is signed for a bet, and the nonce.
     for needed in (
         "ReceiveWithAuthorization",

@@ -3,12 +3,13 @@
 const DATE = { day: "numeric", month: "short", year: "numeric" };
 const FORMS = {
   clock: { ...DATE, hour: "2-digit", minute: "2-digit", timeZoneName: "short" },
+  full: { ...DATE, hour: "2-digit", minute: "2-digit", second: "2-digit", timeZoneName: "short" },
   exact: { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit", second: "2-digit", timeZoneName: "short" },
 };
 const writers = new Map(Object.entries(FORMS).map(([name, form]) => [name, new Intl.DateTimeFormat("en-GB", { ...form, hourCycle: "h23" })]));
 const utc = ["UTC", "Etc/UTC", "GMT"].includes(Intl.DateTimeFormat().resolvedOptions().timeZone);
 
-/** A moment in this reader's zone; `form` is clock (to the minute) or exact (to the second). */
+/** A moment in this reader's zone; `form` is clock (to the minute), full (to the second) or exact (that without the year). */
 export function local(moment, form = "clock") {
   return writers.get(form).format(moment);
 }

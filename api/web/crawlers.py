@@ -1,0 +1,85 @@
+"""What programs ask of any site: /robots.txt, /sitemap.xml and the manifest of the site as an app."""
+
+from __future__ import annotations
+
+from typing import Any
+from xml.sax.saxutils import escape
+
+import orjson
+from aiohttp import web
+
+from api.agent.reads import Reads
+from api.http.problem import Problem
+from api.http.rendered import Rendered
+from api.stock.reads import StockReads
+from api.web.answers import TEXT
+
+CACHE = "public, max-age=300"
+XML = "application/xml; charset=utf-8"
+MANIFEST = "application/manifest+json; charset=utf-8"
+MAX_SETTLED = 500
+ICON_SIZES = (180, 192, 512)
+
+# An address's positions are nobody's to list, and the API has its own documents.
+ROBOTS = """User-agent: *
+Disallow: /api/
+Disallow: /live
+Disallow: /positions
+
+Sitemap: {origin}/sitemap.xml
+"""
+
+
+class Crawlers:
+    """The documents for search engines and for phones. `pages`: the addresses that are always there."""
+
+    def __init__(self, origin: str, pages: tuple[str, ...], stock: StockReads | None, agent: Reads | None) -> None:
+        self._origin = origin
+        self._pages = pages
+        self._stock = stock
+        self._agent = agent
+
+    async def robots(self, request: web.Request) -> web.StreamResponse:
+        body = ROBOTS.format(origin=self._origin).encode()
+        return (await Rendered.make(body, CACHE, content_type=TEXT)).response(request)
+
+    async def sitemap(self, request: web.Request) -> web.StreamResponse:
+        entries = "".join(f"<url><loc>{escape(self._origin + each)}</loc></url>" for each in self._addresses())
+        body = (
+            '<?xml version="1.0" encoding="UTF-8"?>'
+            f'<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">{entries}</urlset>'
+        )
+        return (await Rendered.make(body.encode(), CACHE, content_type=XML)).response(request)
+
+    async def manifest(self, request: web.Request) -> web.StreamResponse:
+        body: dict[str, Any] = {
+            "name": "VPM: prediction markets",
+            "short_name": "VPM",
+            "description": "Prediction markets whose record is the chain.",
+            "start_url": "/",
+            "scope": "/",
+            "display": "minimal-ui",
+            "background_color": "#faf9f6",
+            "theme_color": "#1d2b64",
+            "icons": [
+                {"src": f"/icon-{size}.png", "sizes": f"{size}x{size}", "type": "image/png", "purpose": "any maskable"}
+                for size in ICON_SIZES[1:]
+            ],
+        }
+        return (await Rendered.make(orjson.dumps(body), CACHE, content_type=MANIFEST)).response(request)
+
+    def _addresses(self) -> list[str]:
+        """Every page worth finding: those of markets as long as they can be read."""
+        found = list(self._pages)
+        try:
+            if self._stock is not None:
+                found += [each["href"] for each in self._stock.overview(MAX_SETTLED)["markets"]]
+        except Problem:
+            pass
+        try:
+            if self._agent is not None:
+                markets = self._agent.overview(MAX_SETTLED)
+                found += [f"/markets/{each['slug']}" for each in (*markets["open"], *markets["closed"])]
+        except Problem:
+            pass
+        return found

@@ -1,0 +1,288 @@
+"""The reference for people: /docs, a page for each group of operations, each with what it takes and answers and a form
+that asks it. Made of the same document that describes the service to machines."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from aiohttp import web
+from markupsafe import Markup, escape
+
+from api.agent.reads import Reads
+from api.http.docs import ServiceDescription
+from api.http.operation import Operation, Surface
+from api.http.problem import Problem, not_found
+from api.stock.reads import StockReads
+from api.web.answers import HeldPages, html
+from api.web.templating import Pages
+
+Json = Mapping[str, Any]
+JSON_TYPE = "application/json"
+# Of an address nobody has: what is read of it is empty, and well formed.
+NOBODY = "0x0000000000000000000000000000000000000001"
+GROUP_TITLES = {
+    "markets": "Markets",
+    "trading": "Quotes and trades",
+    "positions": "Positions and proofs",
+    "platform": "The platform",
+    "events": "Events and webhooks",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """What a request names. `value`: what the form that tries it has in the beginning."""
+
+    name: str
+    place: str
+    required: bool
+    type: str
+    about: Markup
+    choices: tuple[str, ...]
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An operation as its page shows it. `tried`: the page has a form that asks it."""
+
+    id: str
+    method: str
+    path: str
+    summary: Markup
+    text: Markup
+    parameters: tuple[Parameter, ...]
+    body: Markup | None
+    answers: tuple[tuple[str, Markup, Markup], ...]
+    tried: bool
+
+
+@dataclass(frozen=True, slots=True)
+class NamedSchema:
+    """A schema: its fields, each with its type and what it says."""
+
+    name: str
+    text: Markup
+    fields: tuple[tuple[str, bool, Markup, Markup], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A page of the reference: operations of one surface that belong together."""
+
+    slug: str
+    title: str
+    surface: Surface
+    operations: tuple[Operation, ...]
+
+
+class Reference:
+    """The pages of the reference. `stock` and `agent` give the forms what exists now."""
+
+    def __init__(
+        self,
+        pages: Pages,
+        held: HeldPages,
+        described: ServiceDescription,
+        stock: StockReads | None,
+        agent: Reads | None,
+    ) -> None:
+        self._pages = pages
+        self._held = held
+        self._whole = described.whole
+        self._surfaces = described.surfaces
+        self._groups = {each.slug: each for each in _groups(described.surfaces)}
+        self._stock = stock
+        self._agent = agent
+
+    async def overview(self, request: web.Request) -> web.StreamResponse:
+        async def render() -> bytes:
+            surfaces = [(each, _text(each.description)) for each in self._surfaces]
+            return self._pages.render("docs.html", path="/docs", groups=self._groups, here=None, surfaces=surfaces)
+
+        return html(request, await self._held.get("docs", None, render))
+
+    async def group(self, request: web.Request) -> web.StreamResponse:
+        group = self._groups.get(request.match_info["group"])
+        if group is None:
+            raise not_found("There is no such part of the documentation.")
+        samples = self._samples(group.surface.name)
+
+        async def render() -> bytes:
+            entries = [self._entry(each, samples) for each in group.operations]
+            return self._pages.render(
+                "docs.html",
+                path="/docs",
+                groups=self._groups,
+                here=group,
+                entries=entries,
+                bodies=[_body(name, self._schemas[name]) for name in sorted(self._used(group))],
+                errors=f"/errors.txt#{group.surface.name}",
+            )
+
+        return html(request, await self._held.get(("docs", group.slug), tuple(samples.items()), render))
+
+    @property
+    def _schemas(self) -> Mapping[str, Json]:
+        schemas: Mapping[str, Json] = self._whole["components"]["schemas"]
+        return schemas
+
+    def _described(self, operation: Operation) -> Json:
+        described: Json = self._whole["paths"][operation.path][operation.method.lower()]
+        return described
+
+    def _entry(self, operation: Operation, samples: Mapping[str, str]) -> Entry:
+        described = self._described(operation)
+        body = described.get("requestBody")
+        answers = tuple(
+            (status, _inline(answer["description"]), _answer_body(answer))
+            for status, answer in described["responses"].items()
+        )
+        success = operation.answers.get(200)
+        return Entry(
+            id=operation.id,
+            method=operation.method,
+            path=operation.path,
+            summary=_inline(operation.summary),
+            text=_text(operation.description),
+            parameters=tuple(_parameter(each, samples) for each in described.get("parameters", ())),
+            body=None if body is None else _type(body["content"][JSON_TYPE]["schema"]),
+            answers=answers,
+            tried=operation.method == "GET"
+            and operation.security is None
+            and success is not None
+            and success.content_type == JSON_TYPE,
+        )
+
+    def _used(self, group: Group) -> set[str]:
+        """The schemas that a group's operations name, and those that these name."""
+        found: set[str] = set()
+        waiting = [name for each in group.operations for name in _named(self._described(each))]
+        while waiting:
+            name = waiting.pop()
+            if name not in found:
+                found.add(name)
+                waiting += _named(self._schemas[name])
+        return found
+
+    def _samples(self, surface: str) -> dict[str, str]:
+        """What the forms ask about: a market that exists now, by what each surface calls it."""
+        samples = {"owner": NOBODY, "wallet": NOBODY, "address": NOBODY}
+        if surface == "stock":
+            overview = None if self._stock is None else _or_nothing(partial(self._stock.overview, 1))
+            market = {"id": str(overview["markets"][0]["id"])} if overview and overview["markets"] else {}
+            return {**samples, **market, "marketId": market.get("id", ""), "outcome": "0", "amount": "5000000"}
+        example = (None if self._agent is None else _or_nothing(self._agent.example)) or {}
+        market_id = str(example.get("marketId", ""))
+        return {
+            **samples,
+            "id": market_id,
+            "marketId": market_id,
+            "slug": market_id,
+            "side": str(example.get("side", "")),
+            "token": "BNKR",
+        }
+
+
+def _or_nothing(read: Callable[[], Any]) -> Any:
+    """What cannot be read now leaves its field empty."""
+    try:
+        return read()
+    except Problem:
+        return None
+
+
+def _groups(surfaces: tuple[Surface, ...]) -> Iterator[Group]:
+    for surface in surfaces:
+        shown = [each for each in surface.operations if not each.hidden]
+        for name in dict.fromkeys(each.group for each in shown):
+            title = f"{surface.title}: {GROUP_TITLES.get(name, name)}" if name else surface.title
+            slug = f"{surface.name}-{name}" if name else surface.name
+            yield Group(slug, title, surface, tuple(each for each in shown if each.group == name))
+
+
+def _parameter(described: Json, samples: Mapping[str, str]) -> Parameter:
+    schema = described["schema"]
+    examples = schema.get("examples", ())
+    value = str(samples.get(described["name"]) or (examples[0] if examples else "")) if described["required"] else ""
+    return Parameter(
+        name=described["name"],
+        place=described["in"],
+        required=described["required"],
+        type=_plain_type(schema),
+        about=_inline(described.get("description", "")),
+        choices=tuple(str(each) for each in schema.get("enum", ())),
+        value=value,
+    )
+
+
+def _body(name: str, schema: Json) -> NamedSchema:
+    required = set(schema.get("required", ()))
+    fields = tuple(
+        (field, field in required, _type(described), _inline(described.get("description", "")))
+        for field, described in schema.get("properties", {}).items()
+    )
+    return NamedSchema(name, _text(schema.get("description", "")), fields)
+
+
+def _answer_body(answer: Json) -> Markup:
+    content = answer.get("content")
+    return Markup("") if not content else _type(next(iter(content.values()))["schema"])
+
+
+def _named(value: Any) -> Iterator[str]:
+    """The schemas that a description refers to."""
+    if isinstance(value, Mapping):
+        if "$ref" in value:
+            yield value["$ref"].rpartition("/")[2]
+        for each in value.values():
+            yield from _named(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from _named(each)
+
+
+def _type(schema: Json) -> Markup:
+    """A type, as a link to what it is made of where it has a name."""
+    if "$ref" in schema:
+        name = schema["$ref"].rpartition("/")[2]
+        return Markup('<a href="#schema-{0}"><code>{0}</code></a>').format(name)
+    if "anyOf" in schema:
+        return Markup(" or ").join(_type(each) for each in schema["anyOf"])
+    if schema.get("type") == "array" and "items" in schema:
+        return Markup("array of ") + _type(schema["items"])
+    return Markup("<code>{}</code>").format(_plain_type(schema))
+
+
+def _plain_type(schema: Json) -> str:
+    if "enum" in schema:
+        return " | ".join(str(each) for each in schema["enum"])
+    if "const" in schema:
+        return str(schema["const"])
+    if "anyOf" in schema:
+        return " | ".join(_plain_type(each) for each in schema["anyOf"])
+    return str(schema.get("type", "any"))
+
+
+def _text(text: str) -> Markup:
+    """Paragraphs and bullet lists of the little Markdown the descriptions use."""
+    blocks = []
+    for block in re.split(r"\n\s*\n", text.strip()):
+        if block.startswith("- "):
+            items = Markup("").join(Markup("<li>{}</li>").format(_inline(each[2:])) for each in _items(block))
+            blocks.append(Markup("<ul>{}</ul>").format(items))
+        elif block:
+            blocks.append(Markup("<p>{}</p>").format(_inline(block)))
+    return Markup("").join(blocks)
+
+
+def _items(block: str) -> list[str]:
+    return re.split(r"\n(?=- )", block)
+
+
+def _inline(text: str) -> Markup:
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))  # noqa: S704 escaped before

@@ -1,0 +1,133 @@
+"""What a market's page looks like where it is shared: one picture per market, drawn here.
+
+A market's picture is drawn at most once in `FRESH_SECONDS`, one at a time and beside the event loop; the last hundreds
+are kept: whatever is asked for, drawing takes a part of one core.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import orjson
+from aiohttp import web
+
+from api.agent.reads import Reads
+from api.http.problem import Problem
+from api.http.rendered import Rendered
+from api.stock.reads import StockReads
+from api.web import figures
+from api.web.pictures import ShareCard, draw_card, draw_icon
+from core.money import loads
+
+PNG = "image/png"
+CACHE = "public, max-age=300"
+ICON_CACHE = "public, max-age=86400"
+FRESH_SECONDS = 60.0
+HELD = 256
+# Who waits behind so many drawings is told to come back: a crawler does.
+MAX_WAITING = 16
+SITE = ShareCard("Prediction markets whose record is the chain", foot="What you are promised only rises")
+STATES = {"closed": "Closed, being settled", "resolved": "Resolved", "void": "Void: every stake is given back"}
+
+Json = Mapping[str, Any]
+
+
+class SharePictures:
+    """The cards of markets and of the site, and its icons."""
+
+    def __init__(
+        self, stock: StockReads | None, agent: Reads | None, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._stock = stock
+        self._agent = agent
+        self._clock = clock
+        self._held: OrderedDict[str, tuple[float, Rendered]] = OrderedDict()
+        self._drawing = asyncio.Lock()
+        self._waiting = 0
+
+    async def site(self, request: web.Request) -> web.StreamResponse:
+        async def card() -> ShareCard:
+            return SITE
+
+        return (await self._picture("", card)).response(request)
+
+    async def stock_market(self, request: web.Request) -> web.StreamResponse:
+        reads, name = self._stock, request.match_info["id"]
+        assert reads is not None, "routed only where stock markets are served"
+        body = await reads.one_market(name)  # 404 before anything is kept under this name
+
+        async def card() -> ShareCard:
+            return stock_card(orjson.loads(body.body))
+
+        return (await self._picture(f"/m/{name}", card)).response(request)
+
+    async def agent_market(self, request: web.Request) -> web.StreamResponse:
+        reads, name = self._agent, request.match_info["id"]
+        assert reads is not None, "routed only where agent markets are served"
+        await reads.outcome(name)
+
+        async def card() -> ShareCard:
+            bundle = loads(orjson.dumps(await reads.bundle(name)))
+            return agent_card(bundle["market"], loads(orjson.dumps(await reads.outcome(name))))
+
+        return (await self._picture(f"/markets/{name}", card)).response(request)
+
+    @staticmethod
+    async def icon(request: web.Request) -> web.StreamResponse:
+        return Rendered(draw_icon(int(request.match_info["size"])), ICON_CACHE, content_type=PNG).response(request)
+
+    async def _picture(self, name: str, card: Callable[[], Awaitable[ShareCard]]) -> Rendered:
+        if kept := self._fresh(name):
+            return kept
+        if self._waiting >= MAX_WAITING:
+            raise Problem(503, "busy", "Too many pictures are asked for at once.", headers={"Retry-After": "5"})
+        self._waiting += 1
+        try:
+            async with self._drawing:
+                if kept := self._fresh(name):
+                    return kept
+                drawn = await asyncio.to_thread(draw_card, await card())
+                picture = Rendered(drawn, CACHE, content_type=PNG)
+                self._held[name] = (self._clock(), picture)
+                self._held.move_to_end(name)
+                while len(self._held) > HELD:
+                    self._held.popitem(last=False)
+                return picture
+        finally:
+            self._waiting -= 1
+
+    def _fresh(self, name: str) -> Rendered | None:
+        kept = self._held.get(name)
+        return kept[1] if kept is not None and self._clock() - kept[0] < FRESH_SECONDS else None
+
+
+def stock_card(detail: Json) -> ShareCard:
+    """What the body of `GET /api/markets/{id}` says in a picture."""
+    market = detail["market"]
+    pools = [int(book["principal"]) for book in detail["books"]]
+    whole = sum(pools) or 1
+    up = pools[0] * 1000 // whole
+    if market["winner"]:
+        foot = f"Settled: {market['winner']}"
+    elif market["phase"] == "void":
+        foot = STATES["void"]
+    else:
+        foot = f"Bets end {figures.moment(market['finalTime'])}"
+    return ShareCard(market["question"], (("UP", up), ("DOWN", 1000 - up)), foot)
+
+
+def agent_card(market: Json, result: Json) -> ShareCard:
+    """The same of an agent market; one with more than two outcomes shows no odds."""
+    odds: tuple[tuple[str, int], ...] = ()
+    if market["odds"] is not None and market["odds"]["yesPriceCents"] is not None:
+        first = int(market["odds"]["yesPriceCents"] * 10)
+        odds = ((market["outcomes"][0]["label"], first), (market["outcomes"][1]["label"], 1000 - first))
+    foot = f"Bets end {figures.moment(figures.unix(market['deadlineAt']))}"
+    if market["status"] != "open":
+        label = result.get("resolvedOutcomeLabel")
+        foot = STATES[market["status"]] + (f": {label}" if market["status"] == "resolved" and label else "")
+    return ShareCard(market["question"], odds, foot)

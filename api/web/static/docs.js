@@ -1,0 +1,66 @@
+// The reference: forms that ask an operation and show its answer, and bodies that open where a link leads to them.
+
+const MAX_SHOWN = 20_000;
+
+/** The address a form asks: its path with what was filled in. */
+function address(form) {
+  let path = form.dataset.path;
+  const query = new URLSearchParams();
+  for (const field of form.elements) {
+    const value = field.value.trim();
+    if (field.dataset.in === "path") path = path.replace(`{${field.name}}`, encodeURIComponent(value));
+    else if (field.dataset.in && value) query.set(field.name, value);
+  }
+  return query.size ? `${path}?${query}` : path;
+}
+
+async function run(form) {
+  const status = form.querySelector(".status");
+  const shown = form.querySelector("pre");
+  const button = form.querySelector("button");
+  const empty = [...form.elements].find((field) => field.required && !field.value.trim());
+  if (empty) {
+    status.textContent = `Fill in ${empty.name}.`;
+    empty.focus();
+    return;
+  }
+  button.disabled = true;
+  status.textContent = "Asking…";
+  const asked = address(form);
+  try {
+    const began = performance.now();
+    const answer = await fetch(asked, { headers: { Accept: "application/json" } });
+    const text = await answer.text();
+    status.textContent = `${answer.status} ${answer.statusText} in ${Math.round(performance.now() - began)} ms`;
+    const whole = `GET ${asked}\n\n${pretty(text)}`;
+    shown.textContent = whole.length > MAX_SHOWN ? `${whole.slice(0, MAX_SHOWN)}\n… cut here; the answer has ${text.length} characters` : whole;
+  } catch {
+    status.textContent = "The service could not be reached.";
+    shown.textContent = `GET ${asked}`;
+  } finally {
+    shown.hidden = false;
+    button.disabled = false;
+  }
+}
+
+function pretty(text) {
+  try {
+    return JSON.stringify(JSON.parse(text), null, 2);
+  } catch {
+    return text;
+  }
+}
+
+function reveal() {
+  const found = location.hash && document.getElementById(location.hash.slice(1));
+  if (found instanceof HTMLDetailsElement) found.open = true;
+}
+
+for (const form of document.querySelectorAll("form.try")) {
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    run(form);
+  });
+}
+addEventListener("hashchange", reveal);
+reveal();
