@@ -1,8 +1,8 @@
 """`./vpm bench gas`: execution gas of every call in the gas tables.
 
 Execution gas of the call as its own transaction with cold storage, without the 21,000 base and calldata, on the local
-tokens, compiled as deployed. "Known best" is the strongest public implementation of the same mechanism measured the
-same way; the settlement wallet has no such peer. The figures come from the forge tests named Gas, which log
+tokens, in the build that is deployed. "Known best" is the strongest public implementation of the same mechanism
+measured the same way; the settlement wallet has no such peer. The figures come from the forge tests named Gas, which log
 `GAS|token|call|gas|limit` and fail above that limit, which is what the call cost when it was written: no row grows
 unnoticed. `./vpm test` runs this as a stage; VPM_TEST_LONG=1 records pool feeds for a year of minutes, thirty days at a
 time, instead of two days.
@@ -10,16 +10,21 @@ time, instead of two days.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from core.local.packages import REPOSITORY, foundry_binary
+from core.local.packages import REPOSITORY
+from scripts._stack import contracts
+from scripts._vpm.forge import compiling, forge
 
+BUILD = REPOSITORY / ".vpm" / "build" / "recorded"
 TESTS = "tests/contracts/forge/**/Gas.t.sol"
 OF_A_YEAR = "tests/contracts/forge/feeds/year/Gas.t.sol"
 DAYS_A_YEAR, DAYS_AT_ONCE = 365, 30
@@ -70,6 +75,9 @@ LINE = re.compile(r"GAS\|\w+\|([^|]+)\|(\d+)\|(\d+)")
 
 def main(json_path: Path | None) -> int:
     long = bool(os.environ.get("VPM_TEST_LONG"))
+    lay_out_build()
+    with compiling():
+        forge("build")  # says nothing: what does not compile fails below, and says why
     runs = [_forge(TESTS, 0, DAYS_AT_ONCE if long else 2)]
     for first in range(DAYS_AT_ONCE, DAYS_A_YEAR, DAYS_AT_ONCE) if long else ():
         runs.append(_forge(OF_A_YEAR, first, min(DAYS_AT_ONCE, DAYS_A_YEAR - first)))
@@ -95,25 +103,27 @@ def main(json_path: Path | None) -> int:
         rows += [{"row": call, "limit": None, "measured": measured[call][0]} for call in others]
         json_path.write_text(json.dumps({"bench": "gas", "rows": rows}, indent=2) + "\n")
     for run in failed:
-        print(run.stdout[-4000:] + run.stderr[-2000:], file=sys.stderr)
+        print(run.stdout[-4000:], file=sys.stderr)
     return 1 if over or failed else 0
 
 
 def _forge(tests: str, first_day: int, days: int) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [str(foundry_binary("forge")), "test", "--match-path", tests, "--gas-limit", str(UNLIMITED_GAS), "-vv"],
-        cwd=REPOSITORY,
-        env={
-            **os.environ,
-            "FOUNDRY_PROFILE": "default",
-            "FOUNDRY_SPARSE_MODE": "true",
-            "VPM_YEAR_FROM_DAY": str(first_day),
-            "VPM_YEAR_DAYS": str(days),
-        },
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    return forge(
+        "test", "--match-path", tests, "--gas-limit", str(UNLIMITED_GAS), "-vv",
+        VPM_YEAR_FROM_DAY=str(first_day), VPM_YEAR_DAYS=str(days),
+    )  # fmt: skip
+
+
+def lay_out_build() -> None:
+    """What is deployed, as artifacts that forge reads: RecordedBuild.sol."""
+    if not contracts.compiled():
+        asyncio.run(contracts.compile_all())
+    shutil.rmtree(BUILD, ignore_errors=True)
+    BUILD.mkdir(parents=True)
+    for name, known in contracts.compiled_contracts().items():
+        code = (known.get("deploymentBytecode") or {}).get("bytecode")
+        if code:
+            (BUILD / f"{name}.json").write_text(json.dumps({"bytecode": {"object": code}}))
 
 
 def _remark(gas: int | None, limit: int, was: int | None) -> str:

@@ -52,9 +52,13 @@ def compiled() -> bool:
     return MANIFEST.exists() and STAMP.exists() and STAMP.read_text() == sources_hash()
 
 
+def compiled_contracts() -> dict[str, Any]:
+    """What ape keeps of each contract that it compiled: ABI, creation code, code."""
+    return dict(json.loads(MANIFEST.read_text())["contractTypes"])
+
+
 def compiled_contract(name: str) -> Any:
-    """What ape keeps of a contract that it compiled: ABI, creation code, code."""
-    return json.loads(MANIFEST.read_text())["contractTypes"][name]
+    return compiled_contracts()[name]
 
 
 def recorded_build() -> dict[str, Any] | None:

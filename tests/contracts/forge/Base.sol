@@ -18,6 +18,7 @@ interface Vm {
     function expectRevert() external;
     function expectRevert(bytes4 selector) external;
     function expectRevert(bytes calldata data) external;
+    function getCode(string calldata artifact) external view returns (bytes memory);
     function getRecordedLogs() external returns (Log[] memory);
     function label(address account, string calldata name) external;
     function load(address target, bytes32 slot) external view returns (bytes32);
@@ -82,6 +83,19 @@ abstract contract Base {
     struct FuzzSelector {
         address addr;
         bytes4[] selectors;
+    }
+
+    /// Creates a contract by its name: with `new`, every test contract would hold, and the compiler compile, its own copy.
+    function deploy(string memory name, bytes memory args) internal returns (address at_) {
+        bytes memory code = abi.encodePacked(vm.getCode(artifactOf(name)), args);
+        assembly ("memory-safe") {
+            at_ := create(0, add(code, 0x20), mload(code))
+        }
+        vm.assertTrue(at_ != address(0), name);
+    }
+
+    function artifactOf(string memory name) internal view virtual returns (string memory) {
+        return name;
     }
 
     address[] private _targets;

@@ -3,8 +3,8 @@ pragma solidity 0.8.37;
 
 import {IAgentLister} from "../../../../contracts/agent/IAgentLister.sol";
 import {ISettlementWallet} from "../../../../contracts/agent/ISettlementWallet.sol";
-import {LocalUSDC} from "../../../../contracts/local/LocalUSDC.sol";
-import {LocalUSDCProxy} from "../../../../contracts/local/LocalUSDCProxy.sol";
+import {Base} from "../Base.sol";
+import {RecordedBuild} from "../RecordedBuild.sol";
 import {WalletBase} from "./WalletBase.sol";
 
 interface VmStore {
@@ -15,17 +15,21 @@ interface VmStore {
 /// and calldata. On USDC behind its proxy, as local chains have it. Each row is logged as `GAS|token|row|gas|limit` and fails above its limit,
 /// which is what it costs, so that a row that grows is noticed; a row that shrinks asks for a lower limit.
 /// forge-config: default.isolate = true
-contract Gas is WalletBase {
+contract Gas is WalletBase, RecordedBuild {
     bytes32 private constant EIGHT = "8";
     event log(string line);
 
+    function artifactOf(string memory name) internal pure override(Base, RecordedBuild) returns (string memory) {
+        return RecordedBuild.artifactOf(name);
+    }
+
     function newToken() internal override returns (address proxy) {
-        proxy = address(new LocalUSDCProxy());
+        proxy = deploy("LocalUSDCProxy", "");
         VmStore(address(vm))
             .store(
                 proxy,
                 keccak256("org.zeppelinos.proxy.implementation"),
-                bytes32(uint256(uint160(address(new LocalUSDC()))))
+                bytes32(uint256(uint160(deploy("LocalUSDC", ""))))
             );
     }
 

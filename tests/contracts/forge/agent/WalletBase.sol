@@ -9,8 +9,6 @@ import {ISettlementWallet} from "../../../../contracts/agent/ISettlementWallet.s
 import {SettlementWallet} from "../../../../contracts/agent/SettlementWallet.sol";
 import {ObservationFeed} from "../../../../contracts/feeds/ObservationFeed.sol";
 import {LocalFeed} from "../../../../contracts/local/LocalFeed.sol";
-import {LocalUSDC} from "../../../../contracts/local/LocalUSDC.sol";
-import {LocalUSDG} from "../../../../contracts/local/LocalUSDG.sol";
 import {IERC3009} from "../../../../contracts/lib/IERC3009.sol";
 import {Pauser} from "../../../../contracts/lib/Pauser.sol";
 import {Base} from "../Base.sol";
@@ -69,10 +67,12 @@ abstract contract Deployer is Base {
         address resolverAt = VmCreate(address(vm)).computeCreateAddress(address(this), nonce + 1);
         address listerAt = VmCreate(address(vm)).computeCreateAddress(address(this), nonce + 2);
         address pauserAt = VmCreate(address(vm)).computeCreateAddress(address(this), nonce + 3);
-        d.wallet = new SettlementWallet(token, listerAt, resolverAt, pauserAt, safe, treasury);
-        d.resolver = new FeedResolver(address(d.wallet), listerAt);
-        d.lister = new AgentLister(address(d.wallet), address(d.resolver), safe, bounds);
-        d.pauser = new Pauser(address(d.wallet), safe);
+        d.wallet = SettlementWallet(
+            deploy("SettlementWallet", abi.encode(token, listerAt, resolverAt, pauserAt, safe, treasury))
+        );
+        d.resolver = FeedResolver(deploy("FeedResolver", abi.encode(d.wallet, listerAt)));
+        d.lister = AgentLister(deploy("AgentLister", abi.encode(d.wallet, d.resolver, safe, bounds)));
+        d.pauser = Pauser(deploy("Pauser", abi.encode(d.wallet, safe)));
     }
 }
 
@@ -147,9 +147,9 @@ abstract contract WalletBase is Deployer {
     function setUp() public virtual {
         vm.warp(T0);
         token = ITestToken(newToken());
-        feed = new LocalFeed();
+        feed = LocalFeed(deploy("LocalFeed", ""));
         feed.push(90e8, T0);
-        posted = new ObservationFeed(SAFE, "BNKR / USD market cap", LAG);
+        posted = ObservationFeed(deploy("ObservationFeed", abi.encode(SAFE, "BNKR / USD market cap", LAG)));
         vm.prank(SAFE);
         posted.setPublisher(PUBLISHER);
         vm.prank(PUBLISHER);
@@ -369,13 +369,13 @@ abstract contract WalletBase is Deployer {
 
 abstract contract OnUsdc is WalletBase {
     function newToken() internal virtual override returns (address) {
-        return address(new LocalUSDC());
+        return deploy("LocalUSDC", "");
     }
 }
 
 abstract contract OnUsdg is WalletBase {
     function newToken() internal override returns (address) {
-        return address(new LocalUSDG());
+        return deploy("LocalUSDG", "");
     }
 }
 

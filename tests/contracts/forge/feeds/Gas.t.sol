@@ -36,8 +36,10 @@ contract GasOfPoolFeeds is GasRows {
         direct = deep(token, usdc);
         first = deep(token, weth);
         second = deep(weth, usdc);
-        one = new PoolFeed(config(token, usdc, 1e24, direct, WINDOW, STEP));
-        two = new PoolFeed(configOfTwo(config(token, usdc, 1e24, first, WINDOW, STEP), second));
+        one = PoolFeed(deploy("PoolFeed", abi.encode(config(token, usdc, 1e24, direct, WINDOW, STEP))));
+        two = PoolFeed(
+            deploy("PoolFeed", abi.encode(configOfTwo(config(token, usdc, 1e24, first, WINDOW, STEP), second)))
+        );
         vm.warp(NOW + 1);
     }
 

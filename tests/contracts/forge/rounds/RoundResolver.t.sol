@@ -425,20 +425,6 @@ contract RoundResolverTest is Base {
 
     // Cost
 
-    /// The resolver's own share, everything cold, with a settler that does nothing; what VestedMarkets spends on resolving
-    /// comes on top, and the gas report measures the sum.
-    function test_gas_of_resolving_from_given_rounds() external {
-        _play(100e8, 101e8);
-        feed.push(102e8, FINAL + 1);
-        vm.etch(address(settler), hex"00");
-        vm.cool(address(resolver));
-        vm.cool(address(feed));
-        vm.cool(address(stock));
-        vm.cool(address(settler));
-        resolver.resolveWith(MARKET, R1, R2);
-        vm.assertLe(uint256(vm.lastCallGas().gasTotalUsed), 40_000, "gas");
-    }
-
     // Internals
 
     function _spec() private view returns (IRoundResolver.Spec memory) {

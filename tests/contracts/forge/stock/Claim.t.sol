@@ -101,6 +101,6 @@ contract ClaimTest is Paying {
 
 contract ClaimOnUSDGTest is ClaimTest {
     function tokenName() internal pure override returns (string memory) {
-        return "LocalUSDG.sol:LocalUSDG";
+        return "LocalUSDG";
     }
 }

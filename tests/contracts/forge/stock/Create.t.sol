@@ -9,7 +9,7 @@ import {StockBase} from "./StockBase.sol";
 
 contract CreateTest is StockBase {
     function tokenName() internal pure override returns (string memory) {
-        return "HostileTokens.sol:LyingToken";
+        return "LyingToken";
     }
 
     function test_create_keepsItsTerms(IVestedMarkets.CreateParams memory p) external {

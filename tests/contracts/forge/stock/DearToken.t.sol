@@ -8,7 +8,7 @@ import {Paying} from "./Paying.sol";
 /// forward all their gas.
 contract DearTokenTest is Paying {
     function tokenName() internal pure override returns (string memory) {
-        return "HostileTokens.sol:LyingToken";
+        return "LyingToken";
     }
 
     function test_dear_aBatchCannotPay() external {

@@ -109,13 +109,13 @@ contract DeliverTest is Paying {
 
 contract DeliverOnUSDGTest is DeliverTest {
     function tokenName() internal pure override returns (string memory) {
-        return "LocalUSDG.sol:LocalUSDG";
+        return "LocalUSDG";
     }
 }
 
 contract DeliverWithALyingTokenTest is Paying {
     function tokenName() internal pure override returns (string memory) {
-        return "HostileTokens.sol:LyingToken";
+        return "LyingToken";
     }
 
     function test_deliver_stillOwesWhatTheTokenDidNotMove() external {
@@ -163,7 +163,7 @@ contract DeliverWithAHookTokenTest is Paying {
     Reenterer private reenterer;
 
     function tokenName() internal pure override returns (string memory) {
-        return "HostileTokens.sol:HookToken";
+        return "HookToken";
     }
 
     function setUp() public override {

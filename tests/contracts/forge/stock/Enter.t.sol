@@ -195,13 +195,13 @@ contract EnterTest is StockBase {
 
 contract EnterOnUSDGTest is EnterTest {
     function tokenName() internal pure override returns (string memory) {
-        return "LocalUSDG.sol:LocalUSDG";
+        return "LocalUSDG";
     }
 }
 
 contract EnterWithALyingTokenTest is StockBase {
     function tokenName() internal pure override returns (string memory) {
-        return "HostileTokens.sol:LyingToken";
+        return "LyingToken";
     }
 
     function test_enter_failsUnlessTheBalanceRoseByTheAmount() external {

@@ -153,13 +153,13 @@ contract EnterWithAuthorizationTest is SignedEntries {
 
 contract EnterWithAuthorizationOnUSDGTest is EnterWithAuthorizationTest {
     function tokenName() internal pure override returns (string memory) {
-        return "LocalUSDG.sol:LocalUSDG";
+        return "LocalUSDG";
     }
 }
 
 contract EnterWithAuthorizationWithALyingTokenTest is SignedEntries {
     function tokenName() internal pure override returns (string memory) {
-        return "HostileTokens.sol:LyingToken";
+        return "LyingToken";
     }
 
     function test_enterWithAuthorization_failsUnlessTheBalanceRoseByTheAmount() external {

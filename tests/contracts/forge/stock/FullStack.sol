@@ -29,18 +29,15 @@ abstract contract FullStack is StockBase {
         vm.warp(START);
         vm.roll(blockNow);
         token = newToken();
-        feed = LocalFeed(deploy("LocalFeed.sol:LocalFeed", ""));
-        stock = LocalStockToken(deploy("LocalStockToken.sol:LocalStockToken", ""));
+        feed = LocalFeed(deploy("LocalFeed", ""));
+        stock = LocalStockToken(deploy("LocalStockToken", ""));
         // The three know each other, so the later addresses are worked out beforehand.
         uint64 nonce = VmCreate(address(vm)).getNonce(address(this));
         address resolverAt = VmCreate(address(vm)).computeCreateAddress(address(this), nonce + 1);
         address listerAt = VmCreate(address(vm)).computeCreateAddress(address(this), nonce + 2);
-        markets =
-            VestedMarkets(deploy("VestedMarkets.sol:VestedMarkets", abi.encode(token, listerAt, GUARDIAN, TREASURY)));
-        resolver = RoundResolver(deploy("RoundResolver.sol:RoundResolver", abi.encode(markets, listerAt)));
-        lister = MarketLister(
-            deploy("MarketLister.sol:MarketLister", abi.encode(markets, resolverAt, OWNER, 30, 200, 72 hours))
-        );
+        markets = VestedMarkets(deploy("VestedMarkets", abi.encode(token, listerAt, GUARDIAN, TREASURY)));
+        resolver = RoundResolver(deploy("RoundResolver", abi.encode(markets, listerAt)));
+        lister = MarketLister(deploy("MarketLister", abi.encode(markets, resolverAt, OWNER, 30, 200, 72 hours)));
 
         feed.push(100e8, START - 60);
         vm.startPrank(OWNER);

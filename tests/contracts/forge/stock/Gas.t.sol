@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 pragma solidity 0.8.37;
 
+import {Base} from "../Base.sol";
+import {RecordedBuild} from "../RecordedBuild.sol";
 import {SignedEntries} from "./SignedEntries.sol";
 import {FullStack} from "./FullStack.sol";
 import {StockBase} from "./StockBase.sol";
@@ -9,11 +11,15 @@ import {StockBase} from "./StockBase.sol";
 /// Isolation makes every call below such a transaction. Each row is logged as `GAS|token|row|gas|limit` and fails above its
 /// limit, so a row that grows is noticed; a row that shrinks asks for a lower limit. On USDG, the token of the stock markets' chain.
 /// forge-config: default.isolate = true
-contract GasTest is FullStack, SignedEntries {
+contract GasTest is FullStack, SignedEntries, RecordedBuild {
     event log(string line);
 
+    function artifactOf(string memory name) internal pure override(Base, RecordedBuild) returns (string memory) {
+        return RecordedBuild.artifactOf(name);
+    }
+
     function tokenName() internal pure override returns (string memory) {
-        return "LocalUSDG.sol:LocalUSDG";
+        return "LocalUSDG";
     }
 
     /// Bettors' balances and allowances are left above zero, winners' balances start at zero: the dearer way for both.

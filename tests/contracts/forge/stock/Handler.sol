@@ -41,7 +41,7 @@ contract Handler is SignedEntries {
     }
 
     function hooks() private view returns (bool) {
-        return keccak256(bytes(tokenArtifact)) == keccak256("HostileTokens.sol:HookToken");
+        return keccak256(bytes(tokenArtifact)) == keccak256("HookToken");
     }
 
     // ---------------------------------------------------------------- The world

@@ -53,12 +53,12 @@ abstract contract Invariants is Base {
 
 contract InvariantsWithAHookTokenTest is Invariants {
     function setUp() external {
-        start("HostileTokens.sol:HookToken");
+        start("HookToken");
     }
 }
 
 contract InvariantsOnUSDGTest is Invariants {
     function setUp() external {
-        start("LocalUSDG.sol:LocalUSDG");
+        start("LocalUSDG");
     }
 }

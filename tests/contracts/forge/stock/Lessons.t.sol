@@ -101,7 +101,7 @@ contract LessonsTest is StockBase {
 contract SpentAuthorizationTest is SignedEntries {
     /// USDG returns without paying.
     function tokenName() internal pure override returns (string memory) {
-        return "LocalUSDG.sol:LocalUSDG";
+        return "LocalUSDG";
     }
 
     function test_lesson2_aSpentAuthorizationThatReturnsBooksNothing(bool cancelled) external {

@@ -212,7 +212,7 @@ contract LocalTokensTest is StockBase {
 
 contract LocalUSDGTest is LocalTokensTest {
     function tokenName() internal pure override returns (string memory) {
-        return "LocalUSDG.sol:LocalUSDG";
+        return "LocalUSDG";
     }
 
     function isUsdc() internal pure override returns (bool) {

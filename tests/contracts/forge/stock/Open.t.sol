@@ -188,13 +188,13 @@ contract OpenTest is FullStack {
 
 contract OpenOnUSDGTest is OpenTest {
     function tokenName() internal pure override returns (string memory) {
-        return "LocalUSDG.sol:LocalUSDG";
+        return "LocalUSDG";
     }
 }
 
 contract OpenWithALyingTokenTest is FullStack {
     function tokenName() internal pure override returns (string memory) {
-        return "HostileTokens.sol:LyingToken";
+        return "LyingToken";
     }
 
     /// Even when somebody's gift to the settler would cover the seed.

@@ -12,7 +12,7 @@ contract ReentrancyTest is StockBase {
     uint256 private own;
 
     function tokenName() internal pure override returns (string memory) {
-        return "HostileTokens.sol:HookToken";
+        return "HookToken";
     }
 
     function setUp() public override {

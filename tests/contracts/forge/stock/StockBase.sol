@@ -6,10 +6,6 @@ import {IVestedMarkets} from "../../../../contracts/stock/IVestedMarkets.sol";
 import {VestedMarkets} from "../../../../contracts/stock/VestedMarkets.sol";
 import {Base} from "../Base.sol";
 
-interface VmDeploy {
-    function getCode(string calldata artifact) external view returns (bytes memory);
-}
-
 /// A settler whose lister and resolver are plain addresses, so that each test drives it directly. On USDC, unless `tokenName` is overridden.
 abstract contract StockBase is Base {
     uint8 internal constant UP = 0;
@@ -40,26 +36,16 @@ abstract contract StockBase is Base {
         vm.warp(START);
         vm.roll(blockNow);
         token = newToken();
-        markets =
-            VestedMarkets(deploy("VestedMarkets.sol:VestedMarkets", abi.encode(token, LISTER, GUARDIAN, TREASURY)));
+        markets = VestedMarkets(deploy("VestedMarkets", abi.encode(token, LISTER, GUARDIAN, TREASURY)));
     }
 
-    /// The name of the token under test, as an artifact.
+    /// The name of the token under test.
     function tokenName() internal view virtual returns (string memory) {
-        return "LocalUSDC.sol:LocalUSDC";
+        return "LocalUSDC";
     }
 
     function newToken() internal returns (LocalToken) {
         return LocalToken(deploy(tokenName(), ""));
-    }
-
-    /// Creates from an artifact: with `new`, every test contract would hold, and the compiler optimize, its own copy.
-    function deploy(string memory artifact, bytes memory args) internal returns (address at_) {
-        bytes memory code = abi.encodePacked(VmDeploy(address(vm)).getCode(artifact), args);
-        assembly ("memory-safe") {
-            at_ := create(0, add(code, 0x20), mload(code))
-        }
-        vm.assertTrue(at_ != address(0), artifact);
     }
 
     // ---------------------------------------------------------------- Actions

@@ -56,7 +56,7 @@ contract GasOfAYear is GasRows {
     function test_aYearOfMinutesOfOnePool() public {
         (token, usdc) = coins(18, 6, true);
         walk(newPool(token, usdc, DOLLAR), DOLLAR);
-        feed = new PoolFeed(config(token, usdc, SUPPLY, walks[0].pool, WINDOW, STEP));
+        feed = PoolFeed(deploy("PoolFeed", abi.encode(config(token, usdc, SUPPLY, walks[0].pool, WINDOW, STEP))));
         play("one pool", 53_600, 37e9);
     }
 
@@ -68,7 +68,12 @@ contract GasOfAYear is GasRows {
         } while (address(usdc) < address(weth));
         walk(newPool(token, weth, MIDDLE), MIDDLE);
         walk(newPool(weth, usdc, DOLLAR - MIDDLE), DOLLAR - MIDDLE);
-        feed = new PoolFeed(configOfTwo(config(token, usdc, SUPPLY, walks[0].pool, WINDOW, STEP), walks[1].pool));
+        feed = PoolFeed(
+            deploy(
+                "PoolFeed",
+                abi.encode(configOfTwo(config(token, usdc, SUPPLY, walks[0].pool, WINDOW, STEP), walks[1].pool))
+            )
+        );
         play("two pools", 79_800, 60e9);
     }
 
