@@ -2,10 +2,10 @@
 
 Execution gas of the call as its own transaction with cold storage, without the 21,000 base and calldata, on the local
 tokens, in the build that is deployed. "Known best" is the strongest public implementation of the same mechanism
-measured the same way; the settlement wallet has no such peer. The figures come from the forge tests named Gas, which log
-`GAS|token|call|gas|limit` and fail above that limit, which is what the call cost when it was written: no row grows
-unnoticed. `./vpm test` runs this as a stage; VPM_TEST_LONG=1 records pool feeds for a year of minutes, thirty days at a
-time, instead of two days.
+measured the same way; the settlement wallet has no such peer. The figures come from the forge tests named Gas, which
+log `GAS|token|call|gas|limit` and fail above that limit, which is what the call cost when it was written: no row
+grows unnoticed. `./vpm test` runs this as a stage; VPM_TEST_LONG=1 records pool feeds for a year of minutes, thirty
+days at a time, instead of two days.
 """
 
 from __future__ import annotations
