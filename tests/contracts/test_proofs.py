@@ -48,7 +48,7 @@ def test_the_rounding_the_page_tells_is_what_the_search_finds() -> None:
     assert f"{found.residue} units, {float(found.residue_of_bound):.2f} of the bound" in page
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(1200)
 def test_the_quick_ones_are_proved() -> None:
     prepare()
     outcomes = [*command.outcomes([theorem for theorem in THEOREMS if theorem.quick], REPOSITORY)]
