@@ -25,7 +25,7 @@ def rows() -> list[str]:
     made = [head, ["---"] * 2 + ["---:"] * (len(head) - 2)]
     for size in SIZES:
         for fee_pips, spacing in FEES:
-            source = _source(size, fee_pips, spacing)
+            source = priced(size, fee_pips, spacing)
             window = max(SAFES_FLOOR, least_window([source], sigma))
             caps = [_usd(pot_cap([source], sigma, seconds).dollars) for seconds in (window, HALF_A_DAY)]
             pairs = [(source.cheapest_held(move), source.cheapest_repeated(move, window)) for move in MOVES]
@@ -35,7 +35,7 @@ def rows() -> list[str]:
     return [f"| {' | '.join(cells)} |" for cells in made]
 
 
-def _source(size: int, fee_pips: int, spacing: int) -> PricedPool:
+def priced(size: int, fee_pips: int, spacing: int) -> PricedPool:
     """A pool with liquidity at every price alike and half its money on each side."""
     pool = Pool.at(sqrt_price_at(0), fee_pips, spacing, 1)
     edge = MAX_TICK // spacing * spacing

@@ -10,7 +10,7 @@ import pytest
 
 from core.agent.book import BPS, MIN_FEE_BPS
 from core.feeds.cost import FULL_REACH, REACHES
-from tests.support.impact_bound import arbitraged, unarbitraged
+from scripts._study.watching import arbitraged, unarbitraged
 
 MIN_CHANCE = 0.01
 FEE = MIN_FEE_BPS / BPS

@@ -1,0 +1,39 @@
+"""Has the plots drawn, in the environment that has matplotlib, and tells which figures a plot shows."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from pathlib import Path
+from typing import Final
+
+from core.local.packages import REPOSITORY
+from scripts._study.measured import DATA, Figures, digest
+from scripts._vpm import side
+
+FOLDER: Final = REPOSITORY / "docs" / "pictures"
+DRAWING: Final = Path(__file__).with_name("drawing.py")
+
+
+def plots() -> list[Path]:
+    return sorted(FOLDER.glob("fairness-*.svg"))
+
+
+def draw(figures: Figures) -> None:
+    """From the figures as they are kept."""
+    python = side.prepare("study")
+    inherited = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
+    home = REPOSITORY / ".vpm" / "build" / "study"
+    home.mkdir(parents=True, exist_ok=True)
+    subprocess.run(
+        [str(python), str(DRAWING), str(DATA), str(FOLDER), digest(figures)],
+        env={**inherited, "MPLCONFIGDIR": str(home), "SOURCE_DATE_EPOCH": "0"},
+        check=True,
+    )
+
+
+def shown_by(plot: Path) -> str | None:
+    """The digest of the figures that a plot was drawn from."""
+    found = re.search(r"figures ([0-9a-f]{16})", plot.read_text())
+    return found[1] if found else None
