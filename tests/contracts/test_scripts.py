@@ -23,6 +23,7 @@ from scripts._deploy.handover import OWNER_KEYS_VARIABLE
 from scripts._stack import contracts, wallets
 from scripts._stack.chain_setup import LocalNode, call_data, send_all
 from scripts._vpm import bootstrap
+from tests.support import nursery
 from tests.support.genesis import Genesis, RunningChain
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -58,19 +59,11 @@ def _ape(ape_folder: Path, *arguments: str, owners: int = 0) -> subprocess.Compl
         "APE_ACCOUNTS_guardian_PASSPHRASE": contracts.PASSPHRASE,
         OWNER_KEYS_VARIABLE: ",".join(one.private_key for one in wallets.SAFE_OWNERS[:owners]),
     }
-    ape = str(Path(sys.executable).with_name("ape"))
+    argv = [sys.executable, "-m", "tests.support.ape", "run", *arguments]
 
     async def run() -> subprocess.CompletedProcess[str]:
         async with contracts.alone():
-            return await asyncio.to_thread(
-                subprocess.run,
-                [ape, "run", *arguments],
-                cwd=ROOT,
-                env={**os.environ, **env},
-                capture_output=True,
-                text=True,
-                check=False,
-            )
+            return await asyncio.to_thread(nursery.run, argv, {**os.environ, **env}, timeout=300)
 
     return asyncio.run(run())
 
