@@ -67,9 +67,15 @@ def new_stack(local_genesis: Genesis, tmp_path: Path) -> Iterator[Callable[..., 
         stack.end()
 
 
-def test_up_tells_everything_and_stops_without_a_trace(new_stack: Callable[..., Stack]) -> None:
-    stack = new_stack()
-    ready = stack.ready()
+def test_two_stacks_tell_everything_and_one_survives_the_other_and_stops_without_a_trace(
+    new_stack: Callable[..., Stack],
+) -> None:
+    stack, other = new_stack(), new_stack("other")
+    ready, elsewhere = stack.ready(), other.ready()
+    assert not set(ready["rpc"].values()) & set(elsewhere["rpc"].values())
+    assert ready["database_url"] != elsewhere["database_url"]
+    _ends_when_killed(other, "chain-stock", "--chain-id 4663")
+    _refused(new_stack(), "another stack", "--state")
     assert stack.ready_file.stat().st_mode & 0o777 == 0o600, "it holds keys and the database's password"
     assert ready["base_url"] == f"http://127.0.0.1:{stack.port}"
     assert ready["chains"] == {"base": 8453, "stock": 4663}
@@ -107,6 +113,7 @@ def test_up_tells_everything_and_stops_without_a_trace(new_stack: Callable[..., 
     )
     assert said.returncode == 0, said.stdout + said.stderr
 
+    assert stack.process.poll() is None
     family = tree(stack.process.pid)
     ports = [int(url.rsplit(":", 1)[1]) for url in ready["rpc"].values()]
     assert stack.stop(signal.SIGINT) == 0
@@ -231,38 +238,21 @@ def _seconds(text: str) -> int:
     return int(datetime.fromisoformat(text).timestamp())
 
 
-def test_a_killed_part_is_named_and_ends_the_stack(new_stack: Callable[..., Stack]) -> None:
-    stack = new_stack()
-    stack.ready()
+def _ends_when_killed(stack: Stack, name: str, sign: str) -> None:
+    """A part that is killed is named, and takes the stack with it; `sign` tells its process."""
     family = tree(stack.process.pid)
-    victims = {"chain-stock": "--chain-id 4663", "postgres": "postgres"}
-    for name, sign in victims.items():
-        victim = next(pid for pid in stack.children() if sign in _command(pid))
-        os.kill(victim, signal.SIGKILL)
-        killed_at = time.monotonic()
-        while f"{name} was killed by SIGKILL" not in stack.output:
-            assert time.monotonic() - killed_at < NOTICED_SECONDS + 30, stack.output
-            time.sleep(0.02)
-        assert stack.process.wait(30) == 1
-        assert gone(family, 1)
-        if name != "postgres":
-            stack = new_stack()
-            stack.ready()
-            family = tree(stack.process.pid)
+    victim = next(pid for pid in stack.children() if sign in _command(pid))
+    os.kill(victim, signal.SIGKILL)
+    killed_at = time.monotonic()
+    while f"{name} was killed by SIGKILL" not in stack.output:
+        assert time.monotonic() - killed_at < NOTICED_SECONDS + 30, stack.output
+        time.sleep(0.02)
+    assert stack.process.wait(30) == 1
+    assert gone(family, 1)
 
 
 def _command(pid: int) -> str:
     return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
-
-
-def test_killing_the_launcher_takes_everything_with_it(new_stack: Callable[..., Stack]) -> None:
-    stack = new_stack()
-    stack.ready()
-    family = tree(stack.process.pid)
-    assert family
-    stack.process.kill()
-    stack.process.wait()
-    assert gone(family, 5)
 
 
 def test_a_restart_keeps_the_chains_and_their_addresses(new_stack: Callable[..., Stack]) -> None:
@@ -276,20 +266,10 @@ def test_a_restart_keeps_the_chains_and_their_addresses(new_stack: Callable[...,
     assert second["rpc"] == first["rpc"]
     assert second["cron_secret"] == first["cron_secret"]
     assert int(ask(second["rpc"]["stock"], "eth_blockNumber"), 16) >= height
-    assert again.stop() == 0
+    _ends_when_killed(again, "postgres", "postgres")
 
 
-def test_two_stacks_run_side_by_side(new_stack: Callable[..., Stack]) -> None:
-    one, other = new_stack("one"), new_stack("other")
-    first, second = one.ready(), other.ready()
-    assert not set(first["rpc"].values()) & set(second["rpc"].values())
-    assert first["database_url"] != second["database_url"]
-    assert one.stop() == 0
-    assert other.process.poll() is None
-    assert other.stop() == 0
-
-
-def test_forks_of_live_chains_get_contracts_and_funded_wallets(
+def test_forks_of_live_chains_get_contracts_and_funded_wallets_and_go_with_their_launcher(
     new_stack: Callable[..., Stack], base_chain: RunningChain, stock_chain: RunningChain
 ) -> None:
     forks = ("--fork-base", base_chain.url, "--fork-stock", stock_chain.url)
@@ -302,7 +282,11 @@ def test_forks_of_live_chains_get_contracts_and_funded_wallets(
     assert ready["addresses"]["stock"]["VestedMarkets"] != stock_chain.deployment.contract("VestedMarkets").address
     assert ready["addresses"]["base"]["USDC"] == base_chain.deployment.token("USDC").address
     _dev_wallets_are_funded(ready)
-    assert stack.stop() == 0
+    family = tree(stack.process.pid)
+    assert family
+    stack.process.kill()
+    stack.process.wait()
+    assert gone(family, 5)
     local = Stack(stack.state, stack.ready_file.parent / "again", port=free_port())
     _refused(local, "holds a fork chain", "--state")
 
@@ -327,13 +311,6 @@ def test_an_occupied_port_is_one_sentence(new_stack: Callable[..., Stack]) -> No
         taken.listen()
         port = taken.getsockname()[1]
         _refused(new_stack(port=port), f"port {port} is taken", "--port")
-
-
-def test_a_state_folder_in_use_is_one_sentence(new_stack: Callable[..., Stack]) -> None:
-    first = new_stack()
-    first.ready()
-    _refused(new_stack(), "another stack", "--state")
-    assert first.stop() == 0
 
 
 @pytest.mark.parametrize(
