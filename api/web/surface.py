@@ -40,6 +40,7 @@ from api.web.pulse import Pulse
 from api.web.reference import Reference
 from api.web.sharing import PNG, SharePictures
 from api.web.stock import StockPages
+from api.web.styleguide import StyleGuide
 from api.web.templating import NAVIGATION, Pages
 from core.config import ChainSettings
 from core.contracts.deployments import Deployment, load_deployment
@@ -105,6 +106,8 @@ async def pages_surface(context: Context, made: Sequence[Surface]) -> AsyncItera
         reference = Reference(pages, held, described, reads, agent)
         operations.append(_page("/docs", reference.overview, "The documentation"))
         operations.append(_page("/docs/{group}", reference.group, "A part of the documentation"))
+    if stock.kind == base.kind == "local":
+        operations.append(_page("/styleguide", StyleGuide(pages, held).get, "Every component in all its states"))
     guide = Guide(pages, settings, base, stock)
     operations.append(_page("/agents.txt", guide.get, "The guide for agents", TEXT))
     operations.append(_page("/errors.txt", guide.errors, "Every error code with cause and next step", TEXT))

@@ -135,7 +135,7 @@ def test_reading_needs_no_script(site: Site, visitor: Visitor) -> None:
         for text in texts:
             assert text in body, f"{name}: {text}"
 
-    shows("home", "AAPL", "TSLA", "Will BNKR's market cap be $100M or more", "bell in")
+    shows("home", "AAPL", "TSLA", "Will BNKR's market cap be $100M or more", "bell in", "If you are wrong")
     said = page.locator("#solvency").inner_text()
     for solvency, whose in zip(site.get("/api/proof")["solvency"], ("stock", "agent"), strict=True):
         holds, owes = (f"{int(solvency[each]) / 10**6:,.2f}" for each in ("balance", "liabilities"))
@@ -319,6 +319,6 @@ def test_a_table_is_cards_on_a_phone(site: Site, visitor: Visitor) -> None:
     visit.open(path_of(site, "settled"))
     cell = visit.page.locator('#positions td[data-label="Offered"]').first
     assert cell.evaluate("cell => getComputedStyle(cell, '::before').content") == '"Offered"'
-    wide = "() => [...document.querySelectorAll('.scroll *')].filter((each) => each.scrollWidth > 375).length"
+    wide = "() => [...document.querySelectorAll('.scroll tbody *')].filter((each) => each.scrollWidth > 375).length"
     assert visit.page.evaluate(wide) == 0
     visit.clean()

@@ -2,11 +2,11 @@
 // it. Its ticket is kept in the browser, so a page loaded again goes on with the same bet.
 import { refresh } from "./live.js";
 import { dropPending, keepPending, pending } from "./pending.js";
+import { reached } from "./progress.js";
 import { say, size } from "./signing.js";
 import { WalletError, baseChain, connect, current, onChain, signTyped } from "./wallet.js";
 
 const QUOTE_AFTER_MS = 400;
-const STEPS = ["signed", "sent", "block", "final"];
 const DOMAIN = [
   { name: "name", type: "string" },
   { name: "version", type: "string" },
@@ -105,10 +105,10 @@ async function follow(library, api, ticket) {
   const keep = (changed) => {
     known = changed;
     keepPending(kept, changed);
-    if (changed.payment) reached("signed");
+    if (changed.payment) reached(byId("a-progress"), "signed");
     say(byId("a-status"), "Sent. Waiting for its block…");
   };
-  if (ticket.payment) reached("sent");
+  if (ticket.payment) reached(byId("a-progress"), "sent");
   let placed;
   try {
     placed = await api.place(ticket, { final: false, keep });
@@ -120,7 +120,7 @@ async function follow(library, api, ticket) {
     forget(known);
     throw error;
   }
-  reached("block");
+  reached(byId("a-progress"), "block");
   say(byId("a-status"), `In: ${usd(placed.receipt.sizeUsd)} USDC on ${placed.receipt.side}, ${placed.receipt.position.shares.toFixed(2)} shares.`, "good");
   receipt(placed.receipt);
   refresh();
@@ -134,7 +134,7 @@ async function watch(api, ticket) {
   } catch {
     return; // The stake is in its block, and the page asks again when it is loaded again.
   }
-  reached("final");
+  reached(byId("a-progress"), "final");
   forget(ticket);
 }
 
@@ -151,24 +151,13 @@ async function guarded(act) {
     const library = await import("./betting.js");
     await act(library).catch((error) => {
       const said = error instanceof WalletError || error instanceof library.VpmError;
-      reached("");
+      reached(byId("a-progress"), "");
       say(byId("a-status"), said ? error.message : "That did not work; nothing was sent. Try again.", "bad");
     });
   } catch {
     say(byId("a-status"), "The service could not be reached. Nothing was signed; try again.", "bad");
   } finally {
     button.disabled = false;
-  }
-}
-
-function reached(step) {
-  const line = byId("a-progress");
-  line.hidden = step === "";
-  for (const each of line.children) {
-    const done = STEPS.indexOf(each.dataset.step) <= STEPS.indexOf(step);
-    each.className = done ? "done" : "";
-    if (each.dataset.step === step) each.setAttribute("aria-current", "step");
-    else each.removeAttribute("aria-current");
   }
 }
 

@@ -3,14 +3,18 @@ import { refresh } from "./live.js";
 import { money, ordinal, percent, units } from "./money.js";
 import { local } from "./times.js";
 import { dropPending, keepPending, pending } from "./pending.js";
+import { reached } from "./progress.js";
 import { WalletError, balance, connect, current, mined, onChain, send, signTyped, stockChain } from "./wallet.js";
 
 const SIDES = ["UP", "DOWN"];
 const SCALE = 10n ** 18n;
 const VALID_SECONDS = 600;
 const TRIES = 20;
+// After these the same bet may still be booked: it is kept and asked after again.
+const WAITING = new Set(["busy", "relay_failed", "relay_unavailable"]);
 const byId = (id) => document.getElementById(id);
 const form = byId("bet-form");
+let underWay = false; // a bet of which nobody knows yet what became: another one would take its place
 const kept = `stock.${document.body.dataset.market}`;
 
 function book() {
@@ -61,7 +65,7 @@ function show() {
   byId("q-share").textContent = wrong ? "–" : found.share;
   for (const each of form.querySelectorAll("[data-other]")) each.textContent = SIDES[1 - found.side];
   for (const each of form.querySelectorAll("[data-more]")) each.textContent = wrong ? "–" : money(paidAfter(found, BigInt(each.dataset.more)));
-  byId("bet-review").disabled = wrong || !found.accepting;
+  byId("bet-review").disabled = wrong || underWay || !found.accepting;
 }
 
 function say(element, text, tone = "") {
@@ -148,10 +152,13 @@ async function sign(found, typed, status) {
  */
 async function relay(body, found, status) {
   keepPending(kept, { body, side: found.side, stake: String(found.stake) });
-  byId("bet-review").disabled = true;
+  underWay = true;
+  show();
+  const line = byId("bet-progress");
+  reached(line, "signed");
+  say(status, "Sending…");
   try {
     for (let attempt = 0; attempt < TRIES; attempt += 1) {
-      say(status, attempt ? "Sent. Waiting for its block…" : "Sending…");
       let answer;
       let said;
       try {
@@ -165,21 +172,27 @@ async function relay(body, found, status) {
       // When the answer to an earlier try was lost, this one is refused as used and says that the bet is booked.
       if (said.receipt === "confirmed" && (answer.ok || said.error === "already_used")) {
         dropPending(kept);
+        reached(line, "block", said.blockNumber ? `in block ${said.blockNumber}` : "in a block");
+        receipt(said.txHash);
         say(status, `Confirmed${said.positionId ? `: position ${ordinal(said.positionId)}` : ""}. ${money(found.stake)} USDG on ${SIDES[found.side]}.`, "good");
         await refresh();
         return;
       }
       if (answer.ok && said.receipt === "reverted") {
         dropPending(kept);
+        reached(line, "");
         say(status, "The contract refused it, and nothing was taken. The book may have moved; try again.", "bad");
         return;
       }
-      if (answer.ok || said.error === "busy" || said.error === "relay_failed") {
-        if (!answer.ok) say(status, said.message);
+      if (answer.ok || WAITING.has(said.error)) {
+        if (answer.ok) reached(line, "sent");
+        say(status, answer.ok ? "Sent. Waiting for its block…" : said.message);
+        if (said.error === "relay_unavailable") offerEscape(said.escapeKit, status);
         await pause(1000 * (said.retryAfter ?? 2));
         continue;
       }
       dropPending(kept);
+      reached(line, "");
       say(status, said.message ?? "It was refused.", "bad");
       offerEscape(said.escapeKit, status);
       return;
@@ -195,8 +208,22 @@ async function relay(body, found, status) {
     };
     byId("bet-actions").replaceChildren(again);
   } finally {
+    underWay = false;
     show();
   }
+}
+
+/** The transaction, to keep. */
+function receipt(hash) {
+  if (!hash) return;
+  const shown = document.createElement("code");
+  shown.className = "hash";
+  shown.title = hash;
+  shown.textContent = `${hash.slice(0, 6)}…${hash.slice(-4)}`;
+  const words = document.createElement("p");
+  words.className = "hint";
+  words.append("Transaction ", shown);
+  byId("bet-actions").replaceChildren(words);
 }
 
 /** When the relay cannot send it, its call can be sent by the wallet itself. */

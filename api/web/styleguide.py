@@ -1,0 +1,53 @@
+"""Every component in each of its states on one page, for whoever changes one; served on local stacks alone."""
+
+from __future__ import annotations
+
+from aiohttp import web
+
+from api.web.answers import HeldPages, html
+from api.web.charts import Chart, ChartLine, Level, Mark
+from api.web.templating import Pages
+
+# A Monday in November, 15:00 UTC: what is shown must not change with the day, as it is compared with kept pictures.
+NOW = 1_795_446_000
+TX = "0x" + "5a" * 32
+OWNER = "0x" + "a1" * 20
+
+
+class StyleGuide:
+    """The page of components."""
+
+    def __init__(self, pages: Pages, held: HeldPages) -> None:
+        self._pages = pages
+        self._held = held
+
+    async def get(self, request: web.Request) -> web.StreamResponse:
+        async def render() -> bytes:
+            return self._pages.render(
+                "styleguide.html",
+                path="/styleguide",
+                moment=NOW,
+                now=NOW,
+                tx=TX,
+                owner=OWNER,
+                chart=sample_chart().draw("sample"),
+                empty_chart=sample_chart(empty=True).draw("nothing"),
+            )
+
+        return html(request, await self._held.get("styleguide", None, render))
+
+
+def sample_chart(*, empty: bool = False) -> Chart:
+    """A price since its strike, with both bells; or one of which nothing has been read yet."""
+    shown = range(0) if empty else range(24)
+    points = [(NOW + 60 * step, 400_00000000 + (step * 37 % 11 - 3) * 30_000_000) for step in shown]
+    last = points[-1:] and points[-1][1]
+    return Chart(
+        title="TSLA since the strike",
+        said="TSLA: no reading yet." if empty else "TSLA reads 401.80 dollars.",
+        lines=[ChartLine(points, "up")],
+        start=NOW - 300,
+        end=NOW + 1_800,
+        levels=[] if not last else [Level(400_00000000, "strike 400.00"), Level(last, "now", "up")],
+        marks=[Mark(NOW, "strike"), Mark(NOW + 1_800, "bell")],
+    )
