@@ -35,11 +35,16 @@ _OF_SURFACE = re.compile(r"^api\.(stock|agent|cup)\.[a-z_.]+\.(\w+)")
 
 
 def _published(found: re.Match[str]) -> str:
-    """The agent surface has both what is asked for and the answer it stands in: a quote and the answer with it."""
-    surface, name = found[1].capitalize(), found[2]
+    return f"api.{schema_name(found[1], found[2])}"
+
+
+def schema_name(surface: str, name: str) -> str:
+    """What a class of a surface is called where it is described. The agent surface has both what is asked for and the
+    answer it stands in: a quote, and the answer with it."""
+    owner = surface.capitalize()
     if name.endswith("Body"):
-        name = name.removesuffix("Body") + ("Answer" if surface == "Agent" else "")
-    return f"api.{name if name.startswith(surface) else surface + name}"
+        name = name.removesuffix("Body") + ("Answer" if owner == "Agent" else "")
+    return name if name.startswith(owner) else owner + name
 
 
 def document(surfaces: Sequence[Surface], *, title: str, server: str) -> dict[str, Any]:

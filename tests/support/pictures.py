@@ -18,7 +18,9 @@ def difference(kept: Image.Image, taken: Image.Image) -> str | None:
         return f"it is {taken.width} by {taken.height} pixels and was {kept.width} by {kept.height}"
     box = (0, 0, min(kept.width, taken.width), min(kept.height, taken.height))
     one, other = (each.convert("RGB").crop(box).reduce(CELL) for each in (kept, taken))
-    apart = [max(pixel) > OTHER for pixel in ImageChops.difference(one, other).get_flattened_data()]
+    red, green, blue = ImageChops.difference(one, other).split()
+    most = ImageChops.lighter(ImageChops.lighter(red, green), blue)
+    apart = [value > OTHER for value in most.tobytes()]
     count = sum(apart)
     if count <= MOST_OTHERS:
         return None
