@@ -287,7 +287,7 @@ STAGES = [
     Stage(
         "integration",
         "real PostgreSQL and local chains",
-        folders=("tests/integration", "tests/faults", "tests/evals"),
+        folders=("tests/integration", "tests/faults", "tests/simulator", "tests/evals"),
         steadied=True,
     ),
     Stage("browser", "pages in a real Chromium", folders=("tests/browser",), steadied=True, apart=True),

@@ -1,0 +1,1 @@
+"""A simulator of the service in virtual time: see docs/simulator.md."""

@@ -1,0 +1,97 @@
+"""`python -m tests.simulator [--seeds N] [--from S]`: worlds from seeds, one after the other.
+
+A seed that fails says what it found and how to see it again. Each is run in a process of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from core import log
+from tests.simulator.planted import PLANTED
+from tests.simulator.stand import Stand, standing
+from tests.simulator.world import Told, World
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.simulator", description=__doc__)
+    parser.add_argument("--seeds", type=int, default=10, metavar="N", help="how many")
+    parser.add_argument("--from", type=int, default=1, metavar="S", dest="first", help="the first one")
+    parser.add_argument("--jobs", type=int, default=1, metavar="J", help="how many at a time")
+    parser.add_argument("--twice", action="store_true", help="run each twice and compare every step")
+    parser.add_argument("--plant", choices=sorted(PLANTED), help="put a fault into the service first")
+    parser.add_argument("--log", metavar="LEVEL", default="CRITICAL", help="what the daemons log, in virtual time")
+    parser.add_argument("--progress", action="store_true", help="say how it goes, every ten seconds of a world")
+    parser.add_argument("--trace", type=Path, metavar="FILE", help="write every step to this file")
+    options = parser.parse_args(arguments)
+    log.configure(options.log, "console")
+
+    def prepare(world: World) -> None:
+        if options.trace is not None:
+            world.loop.trace_file = options.trace.open("w", buffering=1 << 20)
+        world.tells = options.progress
+        if options.plant:
+            PLANTED[options.plant].plant()
+
+    def again(world: World) -> None:
+        if options.trace is not None:
+            options.trace.rename(options.trace.with_suffix(".first"))
+        prepare(world)
+
+    totals: Counter[str] = Counter()
+    failed, began, used = [], time.monotonic(), 0.0
+    with standing() as stand:
+        for told in _in_turn(stand, range(options.first, options.first + options.seeds), prepare, options.jobs):
+            if options.twice:
+                _compare(stand, told, again)
+            used += told.cpu_seconds
+            totals.update(told.counts)
+            if told.found:
+                failed.append(told.seed)
+            _say(told)
+    print(f"{options.seeds} seeds, {len(failed)} failed{': ' if failed else ''}{' '.join(map(str, failed))}")
+    print(f"{used / options.seeds:.1f} s of processor time a seed, {(time.monotonic() - began) / options.seeds:.1f} s")
+    print(", ".join(f"{name} {count}" for name, count in sorted(totals.items())))
+    return 1 if failed else 0
+
+
+def _in_turn(stand: Stand, seeds: Sequence[int], prepare: Callable[[World], None], at_once: int) -> Iterator[Told]:
+    """In the order of the seeds, so many at a time."""
+    running: deque[Callable[[], Told]] = deque()
+    for seed in seeds:
+        running.append(stand.start(seed, prepare))
+        if len(running) == at_once:
+            yield running.popleft()()
+    while running:
+        yield running.popleft()()
+
+
+def _compare(stand: Stand, told: Told, prepare: Callable[[World], None]) -> None:
+    again = stand.run(told.seed, prepare)
+    if again.digest != told.digest:
+        told.found.append(("a seed replays exactly", f"{told.digest} and then {again.digest}"))
+
+
+def _say(told: Told) -> None:
+    bets = told.counts.get("bets", 0)
+    print(f"seed {told.seed}: {'FAILED' if told.found else 'ok'} {told.digest} {told.cpu_seconds:.1f} s, {bets} bets, "
+          f"{told.counts.get('kills', 0)} kills, {told.counts.get('forks', 0)} forks", flush=True)  # fmt: skip
+    for sentence, what in told.found[:8]:
+        print(f"    not so: {sentence}: {what}")
+    for each in told.crashes[:5]:
+        print(f"    {each}")
+    if told.found:
+        print(f"    {told.weather}\n    again: python -m tests.simulator --from {told.seed} --seeds 1", flush=True)
+
+
+if __name__ == "__main__":
+    if os.environ.get("PYTHONHASHSEED") != "0":
+        os.execve(sys.executable, [sys.executable, "-m", "tests.simulator", *sys.argv[1:]],
+                  {**os.environ, "PYTHONHASHSEED": "0"})  # fmt: skip
+    sys.exit(main())

@@ -1,0 +1,161 @@
+"""Clients: they pay for bets, ask again until the answer is definite, and look things up meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any
+
+import aiohttp
+
+from core.contracts.statuses import Form
+from scripts._stack.payments import bound_header
+from scripts._stack.wallets import Wallet
+from tests.simulator.clock import VirtualClock
+
+USD = 10**6
+API = "/api/agent/v1"
+ANSWER_SECONDS = 25.0
+PAUSE_SECONDS = 1.5
+REFUSALS = frozenset({"market_closed", "idem_conflict", "payment_invalid", "insufficient_balance", "bet_mismatch"})
+
+
+class Outcome(StrEnum):
+    WAITING = "waiting"
+    TAKEN = "taken"
+    REFUSED = "refused"
+
+
+@dataclass
+class Bet:
+    """One bet that was paid for, and what its bettor was told."""
+
+    wallet: Wallet
+    key: str
+    market: str
+    amount: int
+    request: tuple[Any, Mapping[str, str]]
+    valid_until: float
+    told: Outcome = Outcome.WAITING
+    answer: Any = None
+    tries: int = 0
+    answers: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Seen:
+    """An answer about one market, judged when it came: `true` is empty when it was true at the block it names, a
+    sentence when it was not, and None when a fork undid that block about then."""
+
+    market: str
+    true: str | None
+
+
+@dataclass
+class Crowd:
+    """All clients. They sign by the clock; what they were told is kept for the judgement."""
+
+    url: str
+    clock: VirtualClock
+    dice: random.Random
+    wallets: list[Wallet]
+    bets: list[Bet] = field(default_factory=list)
+    seen: list[Seen] = field(default_factory=list)
+    unexpected: list[str] = field(default_factory=list)
+    callers: int = 0
+    betting: list[asyncio.Task[None]] = field(default_factory=list)
+    session: aiohttp.ClientSession | None = None
+    judge: Callable[[Any, int], str | None] = lambda _market, _block: ""
+
+    async def call(
+        self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None
+    ) -> tuple[int, Any]:
+        """Status and JSON; 0 when there was none."""
+        assert self.session is not None
+        self.callers += 1
+        caller = {"X-Forwarded-For": f"10.{self.callers >> 16 & 255}.{self.callers >> 8 & 255}.{self.callers & 255}"}
+        patience = aiohttp.ClientTimeout(total=ANSWER_SECONDS)
+        try:
+            async with self.session.request(
+                method, self.url + path, json=body, headers={**caller, **(headers or {})}, timeout=patience
+            ) as answer:
+                return answer.status, json.loads(await answer.read() or b"null")
+        except (aiohttp.ClientError, TimeoutError, OSError, ValueError):
+            return 0, None
+
+    async def play(self, pace: float) -> None:
+        """A bet every `pace` seconds or so, until cancelled; bets that were begun go on."""
+        while True:
+            await asyncio.sleep(self.dice.expovariate(1 / pace))
+            self.betting.append(asyncio.create_task(self.bet()))
+
+    async def look(self, pace: float) -> None:
+        """Reads markets all the while."""
+        while True:
+            await asyncio.sleep(self.dice.expovariate(1 / pace))
+            status, listed = await self.call("GET", f"{API}/markets?limit=50")
+            if status == 200:
+                self._saw(listed)
+
+    def _saw(self, listed: Any) -> None:
+        block = listed["meta"]["freshness"]["block"]
+        for each in listed["markets"]:
+            self.seen.append(Seen(each["id"], self.judge(each, block)))
+
+    async def bet(self) -> None:
+        wallet = self.dice.choice(self.wallets)
+        status, listed = await self.call("GET", f"{API}/markets?limit=50")
+        near = datetime.fromtimestamp(self.clock.now + 4, UTC).isoformat()
+        choices = [] if status != 200 else [each for each in listed["markets"] if each["deadlineAt"] > near]
+        if not choices:
+            return
+        soonest = min(choices, key=lambda each: (each["deadlineAt"], each["id"]))
+        chosen = soonest if self.dice.random() < 0.8 else self.dice.choice(choices)
+        sides = [each["key"] for each in chosen["outcomes"] or ()] or ["yes", "no"]
+        amount = USD + self.dice.randrange(2 * USD)
+        body = {
+            "marketId": chosen["id"],
+            "side": self.dice.choice(sides),
+            "sizeUsd": amount / USD,
+            "idemKey": f"sim-{self.dice.getrandbits(64):016x}",
+            "walletAddress": wallet.address,
+        }
+        status, challenge = await self.call("POST", f"{API}/trade", body)
+        if status != 402:
+            return
+        offer = challenge["accepts"][0]
+        now = int(self.clock.now)
+        header = bound_header(offer, wallet, now, self.dice.choice((Form.TRANSFER, Form.RECEIVE)))
+        until = now + offer["maxTimeoutSeconds"]
+        bet = Bet(wallet, str(body["idemKey"]), chosen["id"], amount, (body, header), until)
+        self.bets.append(bet)
+        if self.dice.random() < 0.2:  # in a hurry: the same request twice at once
+            await asyncio.gather(self.insist(bet), self.insist(bet))
+        else:
+            await self.insist(bet)
+
+    async def insist(self, bet: Bet) -> None:
+        """The same request until the answer is definite."""
+        body, headers = bet.request
+        while bet.told is Outcome.WAITING:
+            bet.tries += 1
+            status, answer = await self.call("POST", f"{API}/trade", body, headers)
+            said = answer if isinstance(answer, dict) else {}
+            bet.answer = answer
+            bet.answers.append(
+                f"{self.clock.elapsed:.1f} {status} {said.get('error') or said.get('receipt', '')!s:.60}"
+            )
+            if status == 200:
+                bet.told = Outcome.TAKEN
+            elif said.get("error") in REFUSALS:
+                bet.told = Outcome.REFUSED
+            elif status == 402 and self.clock.now > bet.valid_until + 30:
+                bet.told = Outcome.REFUSED  # the payment can no longer be taken, and the service says it was not
+            else:
+                wait = max(PAUSE_SECONDS, min(float(said.get("retryAfter") or 0), 10.0))
+                await asyncio.sleep(wait * self.dice.uniform(0.8, 1.2))

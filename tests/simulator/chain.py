@@ -1,0 +1,116 @@
+"""The chain: anvil with the true contracts, a block when virtual time says so, and forks that undo some of them."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import json
+import random
+from typing import Any
+from urllib.parse import urlsplit
+
+from tests.simulator.clock import VirtualClock
+
+BLOCK_SECONDS = 2
+
+
+class SimulatedChain:
+    """One chain, asked while the loop stands still."""
+
+    def __init__(self, url: str, clock: VirtualClock, dice: random.Random) -> None:
+        parts = urlsplit(url)
+        self._line = http.client.HTTPConnection(str(parts.hostname), parts.port, timeout=30)
+        self._clock = clock
+        self._dice = dice
+        self.asked = 0
+        self.head = 0
+        self.forks = 0
+        self.undone = 0
+        self.block_seconds = float(BLOCK_SECONDS)
+        self.fork_rate = 0.0
+        self.deepest_fork = 3
+        self._undone_at: dict[int, float] = {}  # when a fork last undid this block
+        self._raw: dict[str, str] = {}
+        self._blocks: dict[int, list[str]] = {}
+        self._oldest = 0  # forks reach no deeper
+
+    def post(self, body: dict[str, Any]) -> dict[str, Any]:
+        """The answer as the node gives it."""
+        self.asked += 1
+        self._line.request("POST", "/", json.dumps(body), {"Content-Type": "application/json"})
+        answer: dict[str, Any] = json.loads(self._line.getresponse().read())
+        return answer
+
+    def ask(self, method: str, *params: object) -> Any:
+        answer = self.post({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+        if "error" in answer:
+            raise ValueError(f"{method}: {answer['error']}")
+        return answer["result"]
+
+    def begin(self) -> None:
+        """From here on blocks follow virtual time, and no fork undoes what is before."""
+        self._mine(int(self._clock.now))
+        self._oldest = self.head
+
+    def stood_for(self, number: int, seconds: float) -> bool:
+        """Whether no fork touched this block in the last so many seconds."""
+        return self._clock.now - self._undone_at.get(number, -1e9) > seconds
+
+    def broadcast(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Into the pool."""
+        answer = self.post(body)
+        if "result" in answer:
+            self._raw[answer["result"]] = body["params"][0]
+        return answer
+
+    async def run(self) -> None:
+        while True:
+            await asyncio.sleep(self.block_seconds)
+            if self._dice.random() < self.fork_rate:
+                self.fork(self._dice.randint(1, self.deepest_fork))
+            self._mine(int(self._clock.now))
+
+    def fork(self, depth: int) -> None:
+        """Other blocks in the place of the last ones. Of what was in them some is in the new ones, some comes later,
+        and some is forgotten by everybody but its sender."""
+        depth = min(depth, self.head - self._oldest)
+        if depth < 1:
+            return
+        self.forks += 1
+        for number in range(self.head - depth + 1, self.head + 1):
+            self._undone_at[number] = self._clock.now
+        dropped = [each for number in range(self.head - depth + 1, self.head + 1) for each in self._blocks.pop(number)]
+        self.undone += len(dropped)
+        times = [
+            int(self.ask("eth_getBlockByNumber", hex(number), False)["timestamp"], 16)
+            for number in range(self.head - depth + 1, self.head + 1)
+        ]
+        self.ask("anvil_rollback", depth)
+        self.head -= depth
+        self.ask("anvil_setCoinbase", "0x" + self._dice.randbytes(20).hex())
+        later = []
+        for each in dropped:
+            fate = self._dice.random()
+            if fate < 0.5:
+                self._again(each)
+            elif fate < 0.75:
+                later.append(each)
+        for time in times:
+            self._mine(time)
+        for each in later:
+            self._again(each)
+
+    def _again(self, digest: str) -> None:
+        if digest in self._raw:
+            self.post({"jsonrpc": "2.0", "id": 1, "method": "eth_sendRawTransaction", "params": [self._raw[digest]]})
+
+    def _mine(self, timestamp: int) -> None:
+        block = self.ask("evm_mine", {"timestamp": timestamp})
+        del block
+        newest = self.ask("eth_getBlockByNumber", "latest", False)
+        self.head = int(newest["number"], 16)
+        self._blocks[self.head] = newest["transactions"]
+        self._blocks.pop(self.head - 20, None)
+
+    def skip_to(self, timestamp: int) -> None:
+        self._mine(timestamp)

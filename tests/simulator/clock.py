@@ -1,0 +1,116 @@
+"""Virtual time: what every clock that the service reads says, in Python and in SQL."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, tzinfo
+from pathlib import Path
+from types import BuiltinFunctionType, ModuleType
+from typing import Any
+
+import psycopg
+
+REAL_MONOTONIC = time.monotonic
+REAL_SLEEP = time.sleep
+
+# Ours, and the one library that asks for the date by itself.
+_PACKAGES = ("core", "api", "indexer", "keeper", "relayer", "apscheduler")
+
+# Named before pg_catalog in the search path, so `now()` means this one; SQL that is defined after it follows it too.
+SQL = """
+CREATE FUNCTION public.clock_timestamp() RETURNS timestamptz LANGUAGE plpgsql VOLATILE PARALLEL SAFE AS $$ BEGIN
+    RETURN to_timestamp(pg_read_file('{folder}/clock-' || current_database())::float8);
+END $$;
+CREATE FUNCTION public.now() RETURNS timestamptz LANGUAGE plpgsql STABLE PARALLEL SAFE AS $$ BEGIN
+    RETURN to_timestamp(pg_read_file('{folder}/clock-' || current_database())::float8);
+END $$;
+"""
+
+
+class VirtualClock:
+    """The one clock of a simulated world. `path` is where PostgreSQL reads it."""
+
+    def __init__(self, epoch: float, path: Path) -> None:
+        self._epoch_us = round(epoch * 1e6)
+        self._us = 1_000_000_000  # since the machine was started: nothing of ours expects a clock at zero
+        self._began_us = self._us
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        self._written_us = -1
+        self.write()
+
+    @property
+    def monotonic(self) -> float:
+        return self._us / 1e6
+
+    @property
+    def now(self) -> float:
+        """Seconds since 1970."""
+        return (self._epoch_us + self._us - self._began_us) / 1e6
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the world began."""
+        return (self._us - self._began_us) / 1e6
+
+    def advance(self, seconds: float) -> None:
+        self._us += max(1, -(-round(seconds * 1e7) // 10))
+
+    def write(self) -> None:
+        """Tells PostgreSQL; called before each of its statements."""
+        if self._written_us != self._us:
+            self._written_us = self._us
+            os.pwrite(self._file, f"{self.now:.6f}".encode(), 0)
+
+
+def install(clock: VirtualClock) -> None:
+    """From here on this process knows no other time. There is no way back: a world has a process of its own."""
+
+    class VirtualDatetime(datetime, metaclass=_AnyDatetime):
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> Any:
+            return datetime.fromtimestamp(clock.now, tz)
+
+        @classmethod
+        def utcnow(cls) -> Any:
+            return datetime.fromtimestamp(clock.now, UTC).replace(tzinfo=None)
+
+    virtual: dict[str, Callable[[], float]] = {
+        "time": lambda: clock.now,
+        "time_ns": lambda: round(clock.now * 1e9),
+        "monotonic": lambda: clock.monotonic,
+        "perf_counter": lambda: clock.monotonic,
+    }
+    real = {getattr(time, name): told for name, told in virtual.items()}
+    for name, module in list(sys.modules.items()):
+        if name == __name__:
+            continue
+        for known, value in list(vars(module).items()):  # some took it by name, as psycopg does
+            if isinstance(value, BuiltinFunctionType) and value in real:
+                setattr(module, known, real[value])
+    for module in _that_ask():
+        module.datetime = VirtualDatetime  # type: ignore[attr-defined]
+
+
+class _AnyDatetime(type):
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, datetime)
+
+
+def _that_ask() -> list[ModuleType]:
+    """The loaded modules that read the date: no others, for some make decoders of the type that they name."""
+    found = []
+    for name, module in list(sys.modules.items()):
+        path = getattr(module, "__file__", None) or ""
+        ours = name.split(".")[0] in _PACKAGES and path and getattr(module, "datetime", None) is datetime
+        if ours and "datetime.now(" in Path(path).read_text():
+            found.append(module)
+    return found
+
+
+def make_sql_follow(connection: psycopg.Connection[Any], folder: Path) -> None:
+    """Of a database without tables yet: their defaults and functions will follow as well. The time is read from the
+    file `clock-<database>` in this folder."""
+    connection.execute(SQL.format(folder=folder).encode())

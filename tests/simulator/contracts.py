@@ -1,0 +1,67 @@
+"""The contracts as a judge asks them: straight from the chain, at any block."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+from api.agent.chain import AgentContracts
+from core.agent.bet import idem_hash, market_key
+from core.chain import Call, Contract, checksum
+from core.contracts.abi import abi
+from core.contracts.deployments import Deployment
+from core.contracts.statuses import AgentMarketStatus
+from scripts._stack import wallets
+from tests.simulator.chain import SimulatedChain
+
+USD = 10**6
+LOOKS_BACK_SECONDS = 40.0  # so long after a fork the service may still tell of the blocks that it undid
+
+
+class Truth:
+    """What the chain says, whatever any node or table says."""
+
+    def __init__(self, chain: SimulatedChain, deployment: Deployment) -> None:
+        found = AgentContracts.of(deployment)
+        assert found is not None
+        self.chain = chain
+        self.deployment = deployment
+        self.contracts = found
+        self.wallet: Contract = found.settlement
+        self.token = Contract(deployment.token("USDC").address, abi("LocalUSDC"))
+
+    def read(self, call: Call, block: int | str = "latest") -> Any:
+        at = hex(block) if isinstance(block, int) else block
+        return call.function.decode(bytes.fromhex(self.chain.ask("eth_call", call.parameters(), at)[2:]))
+
+    def balance(self, owner: str, block: int | str = "latest") -> int:
+        return int(self.read(self.token.call("balanceOf", owner), block))
+
+    def market(self, key: bytes, block: int | str = "latest") -> Any:
+        return self.read(self.wallet.call("market", key), block)
+
+    def answer(self, body: Any, block: int) -> str | None:
+        """Judges what an answer says of a market at a block; see `Seen.true`."""
+        if block > self.chain.head or not self.chain.stood_for(block, LOOKS_BACK_SECONDS):
+            return None
+        held = self.market(market_key(body["id"]), block)
+        said = (round(Decimal(str(body["volumeUsd"])) * USD), body["totalBets"], body["status"] == "open")
+        true = (held["staked"], held["stakes"], held["status"] == AgentMarketStatus.OPEN)
+        if said[:2] != true[:2]:
+            return f"{body['id']} at block {block}: volume and bets {said[:2]}, on the chain {true[:2]}"
+        return ""
+
+    def stake_of(self, owner: str, idem_key: str) -> int:
+        return int(self.read(self.wallet.call("stakeOf", checksum(owner), idem_hash(idem_key))))
+
+    def stake(self, identity: int) -> Any:
+        return self.read(self.wallet.call("stake", identity))
+
+    def mint(self, owners: list[str], amount: int) -> None:
+        """Before the world begins, in one block."""
+        sender = wallets.DEPLOYER.address
+        self.chain.ask("anvil_impersonateAccount", sender)
+        for each in owners:
+            call = self.token.call("mint", each, amount)
+            given = {"from": sender, "to": call.to, "data": "0x" + call.data.hex(), "gas": hex(200_000)}
+            self.chain.ask("eth_sendTransaction", given)

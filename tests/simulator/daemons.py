@@ -1,0 +1,85 @@
+"""The service's processes: the daemons' own main parts, started, killed and started again in one event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from api.__main__ import _serving
+from core.config import Settings, load
+from core.service.daemon import Setup, serve
+from indexer.main import setup as indexer_setup
+from keeper.service import setup as keeper_setup
+from relayer.service import setup as relayer_setup
+from tests.simulator.loop import Process, inside
+
+SETUPS: dict[str, Callable[[], Setup]] = {
+    "indexer": lambda: indexer_setup,
+    "relayer": lambda: relayer_setup,
+    "keeper": lambda: keeper_setup,
+    "api": lambda: _serving(reuse_port=False),
+}
+RESTART_SECONDS = (0.2, 5.0)
+
+
+@dataclass
+class Fleet:
+    """Every process that ever lived. `kill_every`: steps of one's own after which it dies, drawn around this; None:
+    nobody is killed."""
+
+    dice: random.Random
+    kill_every: int | None = None
+    running: dict[str, Process] = field(default_factory=dict)
+    lives: list[Process] = field(default_factory=list)
+    kills: int = 0
+    terms: int = 0
+    crashes: list[str] = field(default_factory=list)
+    stopping: bool = False
+    _keeping: list[asyncio.Task[None]] = field(default_factory=list)
+
+    def start(self, *names: str) -> None:
+        for name in names:
+            self._keeping.append(asyncio.create_task(self._keep(name)))
+
+    async def _keep(self, name: str) -> None:
+        """Starts it again whenever it ended, as an init system would."""
+        while not self.stopping:
+            await self._live(name)
+            await asyncio.sleep(self.dice.uniform(*RESTART_SECONDS))
+
+    async def _live(self, name: str) -> None:
+        process = Process(name)
+        self._doom(process)
+        self.running[name] = process
+        self.lives.append(process)
+        daemon = name.partition("-")[0]
+        ended = asyncio.Event()
+        process.on_kill.append(ended.set)
+        with inside(process):
+            living = asyncio.create_task(serve(name, SETUPS[daemon](), load(Settings), 0))
+        living.add_done_callback(lambda _: ended.set())
+        await ended.wait()
+        if process.dead:
+            self.kills += 1
+        else:
+            code = living.result()
+            process.kill()  # what an ended process leaves behind is gone with it
+            if code:
+                self.crashes.append(f"{name} ended with {code}")
+
+    def _doom(self, process: Process) -> None:
+        if self.kill_every is not None:
+            process.kill_at = process.steps + 1 + int(self.dice.expovariate(1 / self.kill_every))
+
+    def redraw(self) -> None:
+        """When those that run now will die."""
+        for process in self.running.values():
+            self._doom(process)
+
+    def calm(self) -> None:
+        """Nobody is killed any more."""
+        self.kill_every = None
+        for process in self.running.values():
+            process.kill_at = None

@@ -1,0 +1,81 @@
+"""Faults that are put into the service to see that the simulator finds them: mistakes that somebody could make."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from api.agent import reply
+from api.agent.errors import problem
+from api.agent.times import iso
+from api.agent.trade import refusals
+from indexer.proof import Witness
+from keeper.agent import pay_job
+from keeper.agent.paying import payments
+from relayer import following
+from relayer.following import Follower
+from tests.simulator.sentences import AUDIT, DOUBLED, LOST, PAID, TRUE
+
+
+@dataclass(frozen=True)
+class Fault:
+    """`breaks`: the sentences of which some seed shows one to be false then; `seed`: one that does."""
+
+    what: str
+    breaks: frozenset[str]
+    seed: int
+    plant: Callable[[], None]
+
+
+def _forget_what_a_fork_undid() -> None:
+    async def nothing(_follower: Follower) -> None:
+        return
+
+    Follower._undo_reorged = nothing  # type: ignore[method-assign, assignment]
+
+
+def _refuse_what_is_on_its_way() -> None:
+    def refused(tx_hash: str, kit: dict[str, Any] | None) -> Any:
+        return problem("payment_invalid", "Its outcome is not known.", moneyMoved=False, txHash=tx_hash, escapeKit=kit)
+
+    refusals.unknown = refused
+
+
+def _name_the_head() -> None:
+    def freshness(venue: Any) -> dict[str, Any]:
+        head = venue.head
+        return {"block": head.number + head.lag, "blockAt": iso(head.timestamp), "lagBlocks": head.lag}
+
+    reply.freshness = freshness
+
+
+def _skip_a_payout() -> None:
+    whole = payments
+    vars(pay_job)["payments"] = lambda ready: whole(ready[1:])
+
+
+def _believe_one_node() -> None:
+    async def whole(_self: Witness, header: Any, filters: Any, given: Sequence[Any]) -> list[Any]:
+        return list(given)
+
+    Witness.whole = whole  # type: ignore[method-assign, assignment]
+
+
+def _new_nonce_unchecked() -> None:
+    vars(following)["nonce_was_taken"] = lambda _flight, **_: True
+
+
+PLANTED: dict[str, Fault] = {
+    "forget": Fault("what a fork undid is not sent again", frozenset({LOST, PAID}), 1, _forget_what_a_fork_undid),
+    "refuse": Fault("a trade on its way is refused", frozenset({DOUBLED}), 1, _refuse_what_is_on_its_way),
+    "head": Fault("answers name the chain's head", frozenset({TRUE}), 1, _name_the_head),
+    "skip": Fault("the first of those to be paid is left out", frozenset({PAID}), 1, _skip_a_payout),
+    "believe": Fault("one node's logs are taken for all there are", frozenset({AUDIT, TRUE}), 1, _believe_one_node),
+    "nonce": Fault(
+        "a receipt that is late counts as none, and the call gets a new nonce",
+        frozenset({DOUBLED}),
+        1,
+        _new_nonce_unchecked,
+    ),
+}

@@ -1,0 +1,188 @@
+"""The five sentences that every seed must end with, asked of the chain and the tables when all is over."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+import psycopg
+
+from core.agent.bet import market_key
+from core.chain import ChainClient
+from core.chain.provider import ChainProvider
+from core.contracts.statuses import AgentMarketStatus, StakeStatus
+from core.db.engine import make_pool
+from indexer.audit.run import audit
+from indexer.sources import sources_of
+from tests.simulator.bettors import USD, Bet, Crowd, Outcome
+from tests.simulator.contracts import Truth
+
+LOST = "no money is lost"
+DOUBLED = "none is doubled"
+TRUE = "every answer is true at its block"
+PAID = "everything settled is paid"
+AUDIT = "the audit is clean"
+SENTENCES = (LOST, DOUBLED, TRUE, PAID, AUDIT)
+
+_DOUBLE_ROWS = {
+    "payments are booked twice": (
+        "SELECT count(*) FROM (SELECT FROM agent_stake GROUP BY wallet, nonce HAVING count(*) > 1) x"
+    ),
+    "keys of a wallet have two bets": (
+        "SELECT count(*) FROM (SELECT FROM agent_stake WHERE outcome IS NOT NULL"
+        " GROUP BY wallet, idem_hash HAVING count(*) > 1) x"
+    ),
+    "authorizations were used without a transfer": (
+        "SELECT count(*) FROM token_authorization WHERE state = 'unpaired'"
+    ),
+    "notices were told twice, and not taken back between": (
+        "SELECT count(*) FROM (SELECT FROM agent_event e GROUP BY wallet, source HAVING count(*) - (SELECT count(*)"
+        " FROM agent_event c WHERE c.wallet = e.wallet AND c.corrects = e.source) > 1) x"
+    ),
+}
+
+
+@dataclass
+class Judgement:
+    """What was found against each sentence, and how much there was to judge by."""
+
+    found: list[tuple[str, str]] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+
+    def against(self, sentence: str, what: str) -> None:
+        self.found.append((sentence, what))
+
+
+@dataclass
+class Judge:
+    """Asks the chain itself, past every node, and the database past every cache."""
+
+    truth: Truth
+    crowd: Crowd
+    database_url: str
+    began_with: int
+    judgement: Judgement = field(default_factory=Judgement)
+
+    async def all(self, chain_url: str) -> Judgement:
+        stakes = [self._bet(each) for each in self.crowd.bets]
+        self._balances([each for each in stakes if each is not None])
+        self._tables()
+        self._answers()
+        self._settled()
+        await self._audit(chain_url)
+        self.judgement.counts["bets"] = len(self.crowd.bets)
+        for told in Outcome:
+            self.judgement.counts[told] = sum(1 for each in self.crowd.bets if each.told is told)
+        return self.judgement
+
+    # ------------------------------------------------------------ money
+
+    def _bet(self, bet: Bet) -> Any:
+        """A bet that was taken is there, once, as it was paid for; one that was refused is not."""
+        about = f"{bet.key} of {bet.wallet.address} for {bet.amount}: {'; '.join(bet.answers[-6:])}"
+        identity = self.truth.stake_of(bet.wallet.address, bet.key)
+        stake = None if identity == 0 else self.truth.stake(identity)
+        if bet.told is Outcome.WAITING:
+            self.judgement.against(PAID, f"a bet has no definite answer: {about}")
+        if bet.told is Outcome.TAKEN:
+            if stake is None:
+                self.judgement.against(LOST, f"a bet that was taken is not there: {about}")
+            elif stake["amount"] != bet.amount:
+                self.judgement.against(LOST, f"a bet has another amount, {stake['amount']}: {about}")
+            else:
+                self._receipt(bet, stake, about)
+        if bet.told is Outcome.REFUSED and stake is not None:
+            self.judgement.against(DOUBLED, f"a bet that was refused is there: {about}")
+        return stake
+
+    def _receipt(self, bet: Bet, stake: Any, about: str) -> None:
+        position = bet.answer["receipt"]["position"] if "position" in bet.answer["receipt"] else bet.answer["receipt"]
+        shares = position.get("shares")
+        self.judgement.counts["receipts"] += 1
+        if shares is not None and abs(Decimal(str(shares)) * USD - stake["shares"]) > 1:
+            self.judgement.against(TRUE, f"the receipt has {shares} shares, the chain {stake['shares']}: {about}")
+
+    def _balances(self, stakes: list[Any]) -> None:
+        """Every bettor has what it began with, less its stakes, and what it was paid; the wallet holds what it owes."""
+        spent, owed = Counter[str](), Counter[str]()
+        for stake in stakes:
+            owner = stake["wallet"].lower()
+            spent[owner] += stake["amount"]
+            owed[owner] += stake["payable_"]
+        for each in self.crowd.wallets:
+            owner = each.address.lower()
+            paid = self._paid_to(owner)
+            has, due = self.truth.balance(each.address), self.began_with - spent[owner] + paid
+            if has != due:
+                word = LOST if has < due else DOUBLED
+                self.judgement.against(word, f"{owner} has {has} and not {due}: {spent[owner]} staked, {paid} paid")
+            self.judgement.counts["paid units"] += paid
+        liabilities = self.truth.read(self.truth.wallet.call("liabilities"))
+        due = sum(liabilities) if isinstance(liabilities, tuple | list) else int(liabilities)
+        holds = self.truth.balance(self.truth.wallet.address)
+        if holds < due:
+            self.judgement.against(LOST, f"the settlement wallet holds {holds} and owes {due}")
+
+    def _paid_to(self, owner: str) -> int:
+        """By the index: the audit holds its stakes to the contract's."""
+        with psycopg.connect(self.database_url, autocommit=True) as connection:
+            row = connection.execute(
+                "SELECT coalesce(sum(paid_amount), 0)::bigint FROM agent_stake WHERE wallet = %s",
+                (bytes.fromhex(owner[2:]),),
+            ).fetchone()
+        assert row is not None
+        return int(row[0])
+
+    def _tables(self) -> None:
+        with psycopg.connect(self.database_url, autocommit=True) as connection:
+            for what, query in _DOUBLE_ROWS.items():
+                row = connection.execute(query.encode()).fetchone()
+                if row is None or row[0]:
+                    self.judgement.against(DOUBLED, f"{row and row[0]} {what}")
+            waiting = connection.execute(
+                "SELECT kind, state, count(*) FROM outbox_intent WHERE state IN ('queued', 'signed', 'sent')"
+                " AND created_at < now() - interval '60 s' GROUP BY 1, 2"
+            ).fetchall()
+            for kind, state, count in waiting:
+                self.judgement.against(PAID, f"{count} {kind} are still {state} after a minute")
+
+    # ------------------------------------------------------------ answers
+
+    def _answers(self) -> None:
+        """A market's numbers are the contract's at the very block that the answer names, while that block stood."""
+        for seen in self.crowd.seen:
+            if seen.true is None:
+                self.judgement.counts["answers of an undone block"] += 1
+                continue
+            self.judgement.counts["answers judged"] += 1
+            if seen.true:
+                self.judgement.against(TRUE, seen.true)
+
+    # ------------------------------------------------------------ the end
+
+    def _settled(self) -> None:
+        for name in sorted({each.market for each in self.crowd.bets}):
+            market = self.truth.market(market_key(name))
+            terms = self.truth.read(self.truth.contracts.resolver.call("terms", market_key(name)))
+            over = market["status"] in (AgentMarketStatus.RESOLVED, AgentMarketStatus.VOID)
+            if not over and terms["settlesAfter"] + 60 < self.crowd.clock.now:
+                self.judgement.against(PAID, f"{name} could be settled for a minute and is not")
+            if not over:
+                continue
+            self.judgement.counts["markets settled"] += 1
+            for ordinal in range(market["stakes"]):
+                stake = self.truth.stake((market["index"] << 32) + ordinal)
+                if stake["payable_"]:
+                    self.judgement.against(PAID, f"stake {ordinal} of {name} is owed {stake['payable_']}")
+                self.judgement.counts["stakes paid"] += stake["status"] in (StakeStatus.PAID, StakeStatus.REFUNDED)
+
+    async def _audit(self, chain_url: str) -> None:
+        provider = ChainProvider((chain_url,), chain_id=self.truth.deployment.chain_id, timeout_seconds=5)
+        async with provider as rpc, make_pool(os.environ["DATABASE_URL"], size=2) as pool:
+            _, comparison = await audit(pool, ChainClient(rpc), sources_of(self.truth.deployment, "base"))
+        self.judgement.counts["facts audited"] = comparison.compared
+        if comparison.mismatches:
+            self.judgement.against(AUDIT, f"{comparison.mismatches} mismatches: {comparison.detail}")

@@ -1,0 +1,138 @@
+"""What seeds share: PostgreSQL with a migrated template that knows no time but a world's, and the saved genesis.
+
+Each seed has a process, a database and a chain of its own: forked from this one, which has everything imported.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import json
+import os
+import resource
+import secrets
+import sys
+import tempfile
+import traceback
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from psycopg import sql
+
+from core.db.engine import conninfo, sqlalchemy_url
+from core.db.migrate import migrate
+from core.local.postgres import UNSAFE_BUT_FAST, prepare_postgres, start_postgres
+from core.local.process import free_port
+from tests.simulator import clock
+from tests.simulator.world import Told, World
+from tests.support.genesis import Genesis, _started, genesis
+
+TEMPLATE = "simulated_template"
+# Nothing runs by itself there: when it would, no seed says.
+SETTINGS = {**UNSAFE_BUT_FAST, "autovacuum": "off"}
+
+
+@dataclass
+class Stand:
+    """A server and a genesis that any number of seeds use."""
+
+    url: str
+    folder: Path
+    genesis: Genesis
+
+    def database(self, name: str) -> str:
+        return sqlalchemy_url(self.url).set(drivername="postgresql", database=name).render_as_string(False)
+
+    def make_template(self) -> None:
+        with psycopg.connect(conninfo(self.url), autocommit=True) as connection:
+            name = sql.Identifier(TEMPLATE)
+            connection.execute(sql.SQL("DROP DATABASE IF EXISTS {}").format(name))
+            connection.execute(sql.SQL("CREATE DATABASE {}").format(name))
+            for setting in ("search_path = public, pg_catalog", "deadlock_timeout = '10ms'"):
+                connection.execute(sql.SQL("ALTER DATABASE {} SET ").format(name) + sql.SQL(setting))
+        (self.folder / f"clock-{TEMPLATE}").write_text("1900000000")
+        with psycopg.connect(conninfo(self.database(TEMPLATE)), autocommit=True) as connection:
+            clock.make_sql_follow(connection, self.folder)
+        migrate(self.database(TEMPLATE))
+
+    def run(self, seed: int, prepare: Callable[[World], None] = lambda _: None) -> Told:
+        return self.start(seed, prepare)()
+
+    def start(self, seed: int, prepare: Callable[[World], None] = lambda _: None) -> Callable[[], Told]:
+        """In a process of its own, which ends with the seed. What is returned waits for its end."""
+        reading, writing = os.pipe()
+        sys.stdout.flush()
+        pid = os.fork()
+        if pid == 0:
+            os.close(reading)
+            with os.fdopen(writing, "w") as out:
+                out.write(json.dumps(self._in_child(seed, prepare)))
+            os._exit(0)  # nothing of that world is tidied up
+        os.close(writing)
+
+        def ended() -> Told:
+            with os.fdopen(reading) as answer:
+                text = answer.read()
+            os.waitpid(pid, 0)
+            told = json.loads(text or '{"error": "the process of the seed died"}')
+            if "error" in told:
+                return Told(seed, [("it ran to its end", told["error"])], {}, "", "")
+            return Told(**{**told, "found": [tuple(each) for each in told["found"]]})
+
+        return ended
+
+    def _in_child(self, seed: int, prepare: Callable[[World], None]) -> dict[str, Any]:
+        name = f"simulated_{secrets.token_hex(6)}"
+        log = self.folder / f"{name}.log"
+        chain = None
+        try:
+            gc.disable()  # a collection runs what the dead left behind
+            with psycopg.connect(conninfo(self.url), autocommit=True) as connection:
+                connection.execute(
+                    sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(sql.Identifier(name), sql.Identifier(TEMPLATE))
+                )
+                for setting in ("search_path = public, pg_catalog", "deadlock_timeout = '10ms'"):
+                    connection.execute(
+                        sql.SQL("ALTER DATABASE {} SET ").format(sql.Identifier(name)) + sql.SQL(setting)
+                    )
+            chain, options = _started(self.genesis, "base", log, None, True, ("--order", "fifo"))
+            world = World(
+                seed,
+                options.url,
+                conninfo(self.database(name)),
+                self.folder / f"clock-{name}",
+                self.genesis.deployments,
+            )
+            prepare(world)
+            told = world.run()
+            used = resource.getrusage(resource.RUSAGE_SELF)
+            told.cpu_seconds = used.ru_utime + used.ru_stime
+            return asdict(told)
+        except BaseException:
+            return {"error": traceback.format_exc()[-3000:]}
+        finally:
+            if chain is not None:
+                chain.stop()
+            for path in (log, self.folder / f"clock-{name}"):
+                path.unlink(missing_ok=True)
+            with contextlib.suppress(psycopg.Error), psycopg.connect(conninfo(self.url), autocommit=True) as connection:
+                connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+
+
+@contextlib.contextmanager
+def standing() -> Iterator[Stand]:
+    """With a server of its own, which ends with it."""
+    with tempfile.TemporaryDirectory(prefix="vpm-simulator-") as made:
+        folder = Path(made)
+        folder.chmod(0o755)
+        server = prepare_postgres(folder / "postgres", free_port(), settings=SETTINGS, max_connections=200)
+        running = start_postgres(server, folder / "postgres.log")
+        try:
+            stand = Stand(server.url(), folder, genesis())
+            stand.make_template()
+            yield stand
+        finally:
+            running.stop()

@@ -1,0 +1,43 @@
+"""Whole worlds: a few in every run, many with VPM_TEST_LONG=1; and that they find what is wrong."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.simulator.planted import PLANTED
+
+ROOT = Path(__file__).resolve().parents[2]
+LONG = os.environ.get("VPM_TEST_LONG") == "1"
+SEEDS = 200 if LONG else 1
+
+
+def _simulator(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """In a process of its own, for it must know how Python hashes."""
+    command = [sys.executable, "-m", "tests.simulator", *arguments]
+    given = {**os.environ, "PYTHONHASHSEED": "0"}
+    return subprocess.run(command, cwd=ROOT, env=given, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.timeout(0 if LONG else 300)
+def test_every_seed_ends_with_the_five_sentences() -> None:
+    ended = _simulator("--from", os.environ.get("VPM_TEST_SEED", "25"), "--seeds", str(SEEDS))
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+
+
+@pytest.mark.skipif(not LONG, reason="VPM_TEST_LONG=1: a world twice")
+def test_a_seed_replays_exactly() -> None:
+    ended = _simulator("--from", "3", "--seeds", "1", "--twice")
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+
+
+@pytest.mark.skipif(not LONG, reason="VPM_TEST_LONG=1: a world for each fault")
+@pytest.mark.parametrize("name", sorted(PLANTED))
+def test_a_planted_fault_is_found(name: str) -> None:
+    ended = _simulator("--from", str(PLANTED[name].seed), "--seeds", "1", "--plant", name)
+    assert ended.returncode == 1
+    assert any(f"not so: {sentence}" in ended.stdout for sentence in PLANTED[name].breaks), ended.stdout
