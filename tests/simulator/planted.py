@@ -20,11 +20,12 @@ from tests.simulator.sentences import AUDIT, DOUBLED, LOST, PAID, TRUE
 
 @dataclass(frozen=True)
 class Fault:
-    """`breaks`: the sentences of which some seed shows one to be false then; `seed`: one that does."""
+    """`breaks`: the sentences of which some seed shows one to be false then; `seed`: one that does,
+    or None as long as none is known."""
 
     what: str
     breaks: frozenset[str]
-    seed: int
+    seed: int | None
     plant: Callable[[], None]
 
 
@@ -67,15 +68,15 @@ def _new_nonce_unchecked() -> None:
 
 
 PLANTED: dict[str, Fault] = {
-    "forget": Fault("what a fork undid is not sent again", frozenset({LOST, PAID}), 1, _forget_what_a_fork_undid),
-    "refuse": Fault("a trade on its way is refused", frozenset({DOUBLED}), 1, _refuse_what_is_on_its_way),
-    "head": Fault("answers name the chain's head", frozenset({TRUE}), 1, _name_the_head),
-    "skip": Fault("the first of those to be paid is left out", frozenset({PAID}), 1, _skip_a_payout),
-    "believe": Fault("one node's logs are taken for all there are", frozenset({AUDIT, TRUE}), 1, _believe_one_node),
+    "forget": Fault("what a fork undid is not sent again", frozenset({LOST, PAID}), None, _forget_what_a_fork_undid),
+    "refuse": Fault("a trade on its way is refused", frozenset({DOUBLED}), None, _refuse_what_is_on_its_way),
+    "head": Fault("answers name the chain's head", frozenset({TRUE}), None, _name_the_head),
+    "skip": Fault("the first of those to be paid is left out", frozenset({PAID}), 25, _skip_a_payout),
+    "believe": Fault("one node's logs are taken for all there are", frozenset({AUDIT, TRUE}), None, _believe_one_node),
     "nonce": Fault(
         "a receipt that is late counts as none, and the call gets a new nonce",
         frozenset({DOUBLED}),
-        1,
+        None,
         _new_nonce_unchecked,
     ),
 }

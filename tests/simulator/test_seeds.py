@@ -36,7 +36,7 @@ def test_a_seed_replays_exactly() -> None:
 
 
 @pytest.mark.skipif(not LONG, reason="VPM_TEST_LONG=1: a world for each fault")
-@pytest.mark.parametrize("name", sorted(PLANTED))
+@pytest.mark.parametrize("name", sorted(name for name, fault in PLANTED.items() if fault.seed is not None))
 def test_a_planted_fault_is_found(name: str) -> None:
     ended = _simulator("--from", str(PLANTED[name].seed), "--seeds", "1", "--plant", name)
     assert ended.returncode == 1
