@@ -30,6 +30,8 @@ WALLET_FORM = re.compile(r"0x[0-9a-fA-F]{40}")
 BODY_LIMIT = 16 * 1024
 MAX_SIZE_USD = 1_000_000_000
 MIN_SIZE = 1 * USD
+MAX_AMOUNT = 10**18
+"""Of dollars or shares in one trade: far more than there are, and what is made of it fits the contract's numbers."""
 PRIVATE = "allow_private"
 EXAMPLE_WALLET = "0x" + "a1" * 20
 """Of nobody."""
@@ -73,8 +75,8 @@ Amount = Annotated[
     Decimal,
     BeforeValidator(_exact),
     AfterValidator(_amount),
-    Field(gt=0),
-    WithJsonSchema({"type": "number", "exclusiveMinimum": 0}),
+    Field(gt=0, le=MAX_AMOUNT),
+    WithJsonSchema({"type": "number", "exclusiveMinimum": 0, "maximum": MAX_AMOUNT}),
 ]
 Text = Annotated[str, Field(min_length=1, max_length=200)]
 Line = Annotated[Text, AfterValidator(line)]

@@ -83,6 +83,7 @@ class MarketBody(Body):
     deadline_at: Annotated[str, Field(description="Trades end here, as stakes on the listed market do.")]
     start_at: Annotated[str | None, Field(description="Of an up/down round: what its end is compared with.")]
     ends_at: Annotated[str, Field(description="The moment that decides.")]
+    settles_after: Annotated[str, Field(description="When the listed market's result counts, and this one's with it.")]
     outcomes: list[OutcomeBody]
 
 

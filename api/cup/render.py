@@ -62,6 +62,8 @@ def _prices(book: Book) -> list[int]:
 
 
 def market_body(market: PaperMarket) -> Json:
+    """A market that takes trades: it is listed."""
+    assert market.settles_after is not None
     book = market.book
     # On an N-way market the leading outcome stands for yes.
     shown = 0 if market.binary else max(range(book.outcomes), key=book.weight)
@@ -81,6 +83,7 @@ def market_body(market: PaperMarket) -> Json:
         "deadlineAt": iso(market.closes_at),
         "startAt": None if market.start_at is None else iso(market.start_at),
         "endsAt": iso(market.ends_at),
+        "settlesAfter": iso(market.settles_after),
         "outcomes": outcomes_body(market),
     }
 

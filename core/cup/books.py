@@ -23,6 +23,7 @@ FEE_BPS = 0
 _MARKETS = (
     "SELECT c.slug, c.market_id, c.kind, c.question, c.short_title, c.token_symbol, c.outcomes, c.weights_cents,"  # noqa: S608
     " c.net_cents, c.shares_cents, c.trades, c.opens_at, c.closes_at, c.start_at, c.ends_at, c.status, c.winner,"
+    " to_timestamp(a.settles_after),"
     f" a.status IS NOT DISTINCT FROM {AgentMarketStatus.OPEN:d}"
     " FROM cup_market c LEFT JOIN agent_market a ON a.market_id = c.market_key"
 )
@@ -40,8 +41,8 @@ class PaperMarket:
     """A paper market as it stands. Amounts and shares of `book` are cents.
 
     Trades end at `closes_at`, as stakes on the agent market do; `ends_at` decides, measured from `start_at` if that is
-    set. `listed`: the agent market is open. A reorganization may take its listing back; nobody trades here from that
-    moment on, though the keeper settles this market later.
+    set. `listed`: the agent market is open. A reorganization may take its listing back, and `settles_after` with it;
+    nobody trades here from that moment on, though the keeper settles this market later.
     """
 
     slug: str
@@ -59,6 +60,7 @@ class PaperMarket:
     ends_at: datetime
     status: str
     winner: int | None
+    settles_after: datetime | None
     listed: bool
 
     @property

@@ -1,6 +1,7 @@
 // The official TypeScript x402 clients as anybody uses them: they post a body, answer the 402 and show what came back.
 // They know nothing of this service. Reads {client, url, body, privateKey, cap} from standard input: which of them, and
-// the limit that its owner sets for one payment, if any. Writes {status, body, settled}.
+// the limit that its owner sets for one payment, if any. Writes {status, body, settled}, or
+// {stopped} when the client itself would not pay.
 
 import axios from "axios";
 import { wrapAxiosWithPayment, x402Client as AxiosClient } from "@x402/axios";
@@ -32,5 +33,9 @@ const buyers = {
   },
 };
 
-const { header, ...answer } = await buyers[client]();
-console.log(JSON.stringify({ ...answer, settled: header ? decodePaymentResponseHeader(header) : null }));
+try {
+  const { header, ...answer } = await buyers[client]();
+  console.log(JSON.stringify({ ...answer, settled: header ? decodePaymentResponseHeader(header) : null }));
+} catch (error) {
+  console.log(JSON.stringify({ stopped: error.message }));
+}

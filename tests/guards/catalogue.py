@@ -18,6 +18,8 @@ RECORDING = "tests/unit/test_keeper_recording.py"
 AGENT_SETTLING = "tests/unit/test_keeper_agent_settling.py"
 SERIES = "tests/unit/test_keeper_series.py"
 POOL_LOGS = "tests/unit/test_pool_logs.py"
+RENDER = "tests/unit/test_agent_render.py"
+REQUESTS = "tests/unit/test_requests.py"
 DEPLOYMENTS = "tests/unit/test_deployments.py"
 POOL_INDEX = "tests/integration/test_pool_feed_index.py"
 POOL_SERVICE = "tests/integration/test_pool_feed_service.py"
@@ -788,6 +790,93 @@ CLIENTS = (
     ),
 )
 
+ANSWERS = (
+    Guard(
+        "the prices of a market's outcomes sum to 99.9999",
+        "core/money.py",
+        "    for at in lost[: whole - sum(parts)]:\n        parts[at] += 1\n",
+        "",
+        (f"{RENDER}::test_prices_of_two_sides_sum_to_a_hundred",),
+    ),
+    Guard(
+        "a list shows odds of a market that has its result",
+        "api/agent/render.py",
+        '"odds": None if market.ending is not None else odds(market),',
+        '"odds": odds(market),',
+        (f"{RENDER}::test_a_market_that_ended_shows_its_result_and_no_odds",),
+    ),
+    Guard(
+        "the outcomes of a market that has its result show odds",
+        "api/agent/render.py",
+        '{**each, "impliedPct": None if market.ending is not None else price}',
+        '{**each, "impliedPct": price}',
+        (f"{RENDER}::test_a_market_that_ended_shows_its_result_and_no_odds",),
+    ),
+    Guard(
+        "research and quotes show odds of a market that has its result",
+        "api/agent/render.py",
+        "if market.kind is MarketKind.RANGE or market.ending is not None:",
+        "if market.kind is MarketKind.RANGE:",
+        (f"{RENDER}::test_a_market_that_ended_shows_its_result_and_no_odds",),
+    ),
+    Guard(
+        "the fewest shares that a quote suggests are missed when a bet of a dollar comes first",
+        "api/agent/render.py",
+        "return got.shares * 99 // 100",
+        "return got.shares",
+        (f"{RENDER}::test_suggested_limits_bear_a_small_bet_that_comes_first",),
+    ),
+    Guard(
+        "a bet is quoted and taken in the second in which bets have ended",
+        "api/agent/trade/orders.py",
+        "if market.ending is not None or now >= market.closes_at:",
+        "if market.ending is not None or now > market.closes_at:",
+        (f"{RENDER}::test_bets_end_in_the_very_second_of_the_deadline",),
+    ),
+    Guard(
+        "nobody is warned of a bet that is paid less than its stake if it wins",
+        "api/agent/outlook.py",
+        "if payout >= amount:",
+        "if True:",
+        (f"{RENDER}::test_a_bet_that_would_be_paid_less_than_its_stake_is_warned_about",),
+    ),
+    Guard(
+        "a limit beyond the contract's numbers is a fault of ours instead of a refusal",
+        "api/agent/requests.py",
+        "Field(gt=0, le=MAX_AMOUNT),",
+        "Field(gt=0),",
+        ("tests/unit/test_agent_trade_amounts.py::test_an_amount_that_no_contract_can_hold_is_refused_with_its_field",),
+    ),
+    Guard(
+        "markets that are named by their ids are left out once they are settled",
+        "api/agent/requests.py",
+        'return self.status == "open" or (self.status is None and self.ids is None)',
+        'return self.status != "all"',
+        (f"{REQUESTS}::test_whoever_names_markets_gets_them_however_they_stand",),
+    ),
+    Guard(
+        "an object that names a field twice is read by one of the two",
+        "api/http/requests.py",
+        "        if name in values:\n            raise _NamedTwice(name)\n",
+        "",
+        (f"{REQUESTS}::test_a_field_named_twice_is_refused_by_name",),
+    ),
+    Guard(
+        "a title has a time as programs write it",
+        "core/agent/words.py",
+        'return f"{when:%-d %b %Y %H:%M:%S} UTC" if at % 60 else f"{when:%-d %b %Y %H:%M} UTC"',
+        "return when.isoformat()",
+        ("tests/unit/test_market_document.py::test_every_specification_can_be_said",),
+    ),
+    Guard(
+        "typed data is given for a stock bet that nobody can place",
+        "api/stock/typed_data.py",
+        "        check_amount(int(query.amount), max(MIN_BET, terms.min_entry), min(MAX_BET, terms.max_entry))\n",
+        "",
+        ("tests/integration/test_stock_relay.py::test_typed_data_is_ready_to_sign",),
+    ),
+)
+
 GUARDS = (
     *POOL_FEEDS,
     *RELAYER,
@@ -796,6 +885,7 @@ GUARDS = (
     *INDEXER,
     *KEEPER,
     *API,
+    *ANSWERS,
     *CLIENTS,
     *CORE,
     *SCRIPTS,

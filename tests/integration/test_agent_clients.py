@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-import os
 import random
 import shutil
 import subprocess
@@ -27,11 +26,15 @@ from scripts._stack.wallets import Wallet
 from tests.support.agent_chain import AgentChain
 from tests.support.agent_service import AgentService, agent_service
 from tests.support.buyer import Buyer, bet, header, sign
+from tests.support.client_environments import python_of
 from tests.support.genesis import Genesis, RunningChain
+from tests.support.mcp_clients import without_proxies
 
 DEV = wallets.DEV
 TYPESCRIPT_BUYER = Path(__file__).resolve().parents[1] / "clients" / "buyer.mjs"
 TYPESCRIPT_DIRECTORY = TYPESCRIPT_BUYER.with_name("discovery.mjs")
+TYPESCRIPT_V1 = TYPESCRIPT_BUYER.with_name("buyer_v1.mjs")
+PYTHON_V1 = TYPESCRIPT_BUYER.with_name("pay_v1.py")
 
 
 @pytest.fixture(scope="module")
@@ -90,11 +93,16 @@ def python_client(kind: type[Any], who: Wallet, limit: str | None) -> Any:
     return client.set_spend_controls({"max_amount_per_payment": limit}) if limit else client
 
 
-def by_requests(url: str, who: Wallet, body: dict[str, Any], limit: str | None) -> tuple[int, Any, str | None]:
+def by_requests(
+    url: str, who: Wallet, body: dict[str, Any], limit: str | None, *policies: Any
+) -> tuple[int, Any, str | None]:
     from x402 import x402ClientSync
     from x402.http.clients.requests import x402_requests
 
-    with x402_requests(python_client(x402ClientSync, who, limit)) as session:
+    client = python_client(x402ClientSync, who, limit)
+    for each in policies:
+        client.register_policy(each)
+    with x402_requests(client) as session:
         session.trust_env = False
         answer = session.post(url, json=body, timeout=30)
         return answer.status_code, answer.json(), answer.headers.get("PAYMENT-RESPONSE")
@@ -142,11 +150,15 @@ async def test_the_python_client_buys_unchanged(buyer: Buyer, service: AgentServ
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of a library the package loads
 async def test_the_python_client_stops_at_its_own_limit_as_the_guide_says(buyer: Buyer, service: AgentService) -> None:
+    from x402 import max_amount
     from x402.http.clients.requests import PaymentError
 
-    body = await wanted(buyer, DEV[1], "no", 5)
+    url, body = f"{service.api}/trade", await wanted(buyer, DEV[1], "no", 5)
     with pytest.raises(PaymentError, match="spend"):
-        await asyncio.to_thread(by_requests, f"{service.api}/trade", DEV[1], body, None)
+        await asyncio.to_thread(by_requests, url, DEV[1], body, None)
+    # A policy picks among terms, and raises no limit.
+    with pytest.raises(PaymentError, match="spend"):
+        await asyncio.to_thread(by_requests, url, DEV[1], body, None, max_amount(100 * USD))
 
 
 @pytest.mark.proves("agent.trade.payment.decision.official_clients")
@@ -173,9 +185,53 @@ async def test_the_typescript_client_buys_unchanged(buyer: Buyer, service: Agent
             "extensions": answer["body"]["extensions"],
         }
         assert stake_of(service, who, body["idemKey"])["amount"] == size * USD
+        if client == "fetch" and size == 5:
+            uncapped = await asyncio.to_thread(
+                _run_node, TYPESCRIPT_BUYER, json.dumps(order | {"body": await wanted(buyer, who, "yes", 5)})
+            )
+            assert "spend" in json.loads(uncapped.stdout)["stopped"].lower()
     # The same call once more: the client is not even asked to pay.
     again = json.loads((await asyncio.to_thread(_run_node, TYPESCRIPT_BUYER, given)).stdout)
     assert (again["status"], again["body"]["replay"], again["body"]["receipt"]) == (200, True, receipt)
+
+
+@pytest.mark.proves("agent.trade.payment.decision.official_clients")
+@pytest.mark.parametrize("client", ["fetch", "axios", "python"])
+async def test_the_clients_of_the_first_version_buy_unchanged(buyer: Buyer, service: AgentService, client: str) -> None:
+    """x402-fetch 1.2 beyond 0.10 USD by its third argument, x402-axios 0.7 at any size, and Python's 0.2.1 by its
+    parts: its session wants a text where the challenge has null."""
+    who = {"fetch": DEV[5], "axios": DEV[6], "python": DEV[7]}[client]
+    without_ether(service, who)
+    order = {"client": client, "by": "parts", "url": f"{service.api}/trade", "privateKey": who.private_key}
+
+    async def pay(**also: Any) -> dict[str, Any]:
+        given = json.dumps({**order, **also})
+        if client == "python":
+            done = await asyncio.to_thread(
+                _run, [str(python_of(PYTHON_V1.with_suffix(".lock"))), str(PYTHON_V1)], given
+            )
+        else:
+            done = await asyncio.to_thread(_run_node, TYPESCRIPT_V1, given)
+        assert done.returncode == 0, done.stderr
+        answer: dict[str, Any] = json.loads(done.stdout)
+        return answer
+
+    for size in SIZES_USD:
+        body = await wanted(buyer, who, "yes", size)
+        answer = await pay(body=body, cap=100 * USD)
+        assert answer.get("status") == 200, answer
+        receipt = answer["body"]["receipt"]
+        assert answer["settled"] == {
+            "success": True,
+            "transaction": receipt["txHash"],
+            "network": "base",
+            "payer": who.address.lower(),
+            "extensions": answer["body"]["extensions"],
+        }
+        assert stake_of(service, who, body["idemKey"])["amount"] == size * USD
+    unasked = {"fetch": "Payment amount exceeds maximum allowed", "python": "error\n  Input should be a valid string"}
+    if client in unasked:
+        assert unasked[client] in (await pay(body=await wanted(buyer, who, "yes", 1), by="session"))["stopped"]
 
 
 async def test_directories_find_the_trade_and_what_it_costs(service: AgentService, buyer: Buyer) -> None:
@@ -251,8 +307,9 @@ async def test_the_demo_of_the_local_stack_trades(
 def _run_node(script: Path, given: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     node = shutil.which("node")
     assert node is not None, "Node is part of the environment: run this through ./vpm test"
-    # Without the caller's proxies: the service is on this machine.
-    env = {name: value for name, value in os.environ.items() if "proxy" not in name.lower()}
-    return subprocess.run(
-        [node, str(script), *arguments], input=given, capture_output=True, text=True, timeout=60, env=env, check=False
-    )
+    return _run([node, str(script), *arguments], given)
+
+
+def _run(command: list[str], given: str) -> subprocess.CompletedProcess[str]:
+    env = without_proxies()
+    return subprocess.run(command, input=given, capture_output=True, text=True, timeout=60, env=env, check=False)

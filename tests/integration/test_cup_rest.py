@@ -123,6 +123,7 @@ async def test_markets_are_listed(cup: Cup) -> None:
     for each in (found[ladder], found[rounds]):
         closes, ends = (datetime.fromisoformat(each[name]) for name in ("deadlineAt", "endsAt"))
         assert timedelta(minutes=1) < ends - closes
+        assert ends <= datetime.fromisoformat(each["settlesAfter"])
     assert found[ladder]["startAt"] is None
     assert found[rounds]["deadlineAt"] < found[rounds]["startAt"] < found[rounds]["endsAt"]
 

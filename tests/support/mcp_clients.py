@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import fcntl
-import hashlib
 import json
 import os
 import shutil
@@ -16,6 +14,8 @@ from typing import Any, Protocol, cast
 
 from mcp.client import Client
 from mcp_types import RequestParamsMeta, TextContent
+
+from tests.support.client_environments import python_of
 
 ROOT = Path(__file__).resolve().parents[2]
 CLIENTS = ROOT / "tests" / "clients"
@@ -148,7 +148,7 @@ def paying_client(url: str, private_key: str, calls: Sequence[tuple[str, dict[st
     """What x402's own MCP client makes of these calls, with the wallet of this key."""
     lines = [url, private_key, *(json.dumps({"tool": tool, "arguments": given}) for tool, given in calls)]
     done = subprocess.run(
-        [str(_python_of(CLIENTS / "pay_tools.lock")), str(CLIENTS / "pay_tools.py")],
+        [str(python_of(CLIENTS / "pay_tools.lock")), str(CLIENTS / "pay_tools.py")],
         input="\n".join(lines),
         capture_output=True,
         text=True,
@@ -158,26 +158,6 @@ def paying_client(url: str, private_key: str, calls: Sequence[tuple[str, dict[st
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]
-
-
-def _python_of(lock: Path) -> Path:
-    """The interpreter of an environment that holds exactly this lock's packages, made when it is first asked for. The
-    client it is for and our server need two editions of one package."""
-    digest = hashlib.sha256(lock.read_bytes()).hexdigest()[:16]
-    place = ROOT / ".vpm" / "env" / f"{lock.stem}-{digest}"
-    python, done = place / "bin" / "python", place / "complete"
-    place.parent.mkdir(parents=True, exist_ok=True)
-    with (place.parent / f"{place.name}.lock").open("w") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
-        if not done.exists():
-            shutil.rmtree(place, ignore_errors=True)
-            for command in (
-                ["uv", "venv", "-q", "--python", "3.11", str(place)],
-                ["uv", "pip", "install", "-q", "--require-hashes", "--python", str(python), "-r", str(lock)],
-            ):
-                subprocess.run(command, check=True, timeout=300)
-            done.touch()
-    return python
 
 
 def node() -> str:

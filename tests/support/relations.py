@@ -315,9 +315,25 @@ def a_rounds_stakes_are_its_pools(it: Object) -> bool:
     return bool(sum(each["poolPaper"] for each in it["markets"]) == it["stakedPaper"])
 
 
-@between("crowdPct", "truePct", "poolPaper")
-def a_crowd_without_a_pool_is_none(it: Object) -> bool:
-    return bool((it["crowdPct"] == 0) == (it["poolPaper"] == 0) and 0 <= it["crowdPct"] <= HUNDRED)
+@between("id", "short", "poolPaper", "outcomes")
+def a_wheels_crowd_is_its_part_of_the_pool(it: Object) -> bool:
+    """All parts together are the pool; nobody is no crowd."""
+    pool, outcomes = it["poolPaper"], it["outcomes"]
+    parts = [each["poolPaper"] * 100 / pool if pool else Decimal(0) for each in outcomes]
+    return all(near(each["crowdPct"], part, CENT) for each, part in zip(outcomes, parts, strict=True))
+
+
+@between("crowdPct", "crowdPctAfter", "poolPaper", "poolPaperAfter", "stakePaper", "payIfWinPaper")
+def a_simulated_bet_joins_its_pool(it: Object) -> bool:
+    """Of the market's pool, its key's part grows by the stake, and the win is the stake's part of that."""
+    pool, after, stake = it["poolPaper"], it["poolPaperAfter"], it["stakePaper"]
+    on_key = it["crowdPct"] * pool / 100 + stake
+    within = CENT * after / 100
+    return bool(
+        after == pool + stake
+        and near(it["crowdPctAfter"] * after / 100, on_key, within)
+        and stake <= it["payIfWinPaper"] <= after
+    )
 
 
 @between("type", "format", "accounts")
@@ -497,8 +513,14 @@ def bets_are_taken_before_the_end_alone(it: Object) -> bool:
 def a_change_is_that_from_strike_to_live(it: Object) -> bool:
     if it["change"] is None:
         return True
-    strike, live = whole(it["strike"]["answer"]), whole(it["live"]["answer"])
-    return bool(it["change"]["direction"] == ("UP" if live > strike else "DOWN" if live < strike else "FLAT"))
+    strike, live, change = whole(it["strike"]["answer"]), whole(it["live"]["answer"]), it["change"]
+    if strike == 0:  # no round then: nothing is known of the change
+        return (change["direction"], whole(change["bps"]), change["text"]) == ("FLAT", 0, "unknown")
+    towards_zero = abs(live - strike) * 10_000 // strike * (1 if live > strike else -1)
+    return (change["direction"], whole(change["bps"])) == (
+        "UP" if live > strike else "DOWN" if live < strike else "FLAT",
+        towards_zero,
+    )
 
 
 @between("outcome", "strike", "final", "reason")

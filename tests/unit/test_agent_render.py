@@ -80,9 +80,32 @@ def test_a_market_that_ended_shows_its_result_and_no_odds() -> None:
     }
     assert render.ended(over, ending(None))["outcome"] == "void"
     assert numbers(render.odds(live))["yesPriceCents"] > 50
+    for kind in MarketKind:
+        made = market(kind)
+        shown = numbers(render.market_ref(replace(made, ending=ending(0)), agent_markets.venue(made), LINKS))
+        assert (shown["odds"], {each["impliedPct"] for each in shown["outcomes"]}) == (None, {None})
+        assert shown["result"]["outcome"] == shown["outcomes"][0]["key"]
+        shown = numbers(render.market_ref(made, agent_markets.venue(made), LINKS))
+        assert shown["result"] is None
+        assert sum(each["impliedPct"] for each in shown["outcomes"]) == 100
     answered = Ending(0, 120 * 10**8, 7, 100 * 10**8, 5, None, 9, bytes(32))
     result = numbers(render.result(market(book=book, ending=answered), LINKS))
     assert (result["startReadingUsd"], result["endReadingUsd"]) == (100, 120)
+
+
+@pytest.mark.parametrize("stakes", [(), ((0, 10 * USD),), ((1, 400 * USD), (0, USD))])
+def test_suggested_limits_bear_a_small_bet_that_comes_first(stakes: tuple[tuple[int, int], ...]) -> None:
+    book = EMPTY
+    for outcome, amount in stakes:
+        book, _ = book.staked(outcome, amount)
+    for size in (USD, 50 * USD):
+        got = book.quote(0, size)
+        then = book.staked(0, USD)[0].quote(0, size)
+        assert then.shares < got.shares
+        assert then.shares >= render.least_shares(got)
+        dearest = render.dearest_cents(got)
+        assert dearest is not None
+        assert then.net * 100 <= dearest * then.shares
 
 
 @pytest.mark.proves(

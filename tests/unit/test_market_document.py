@@ -250,6 +250,10 @@ def test_every_specification_can_be_said(
     assert len(set(keys)) == len(keys)
     assert all(len(each) <= 64 for each in keys)
     assert described(market_key(words.id), spec, KEY) == words
+    by_key = described(bytes(32), spec, None)
+    for each in (words, by_key):
+        titles = [each.question, each.short_title, each.deadline_label, each.summary]
+        assert not any(re.search(r"\d{4}-\d\d-\d\d|\dT\d", title) for title in titles)
 
 
 # ---------------------------------------------------------------- a lister who lies

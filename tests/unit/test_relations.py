@@ -37,6 +37,10 @@ STOCK = {
     "openedAt": 1, "strikeTime": 2, "finalTime": 3, "voidableAt": 4,
 }  # fmt: skip
 HELD = {"side": "UP", "offered": "12", "accepted": "10", "refused": "2", "finalized": True, "accrued": "11"}
+WHEEL = {
+    "id": "colour", "short": "COLOUR", "poolPaper": 15,
+    "outcomes": [{"poolPaper": 10, "crowdPct": 66.67}, {"poolPaper": 5, "crowdPct": 33.33}],
+}  # fmt: skip
 READING, HIGHER = {"answer": "100"}, {"answer": "101"}
 ROUND = {
     "phase": "bet", "pocket": None, "seed": None, "commitment": COMMITMENT, "opensAt": "2026-11-23T01:24:13Z",
@@ -108,14 +112,24 @@ DOCTORED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "the_current_rung_holds_the_current_value": (LADDER, {"currentMarketCapUsd": 10}),
     "the_ladder_holds_the_pool": ({"ladder": LADDER, "stats": {"totalPoolUsd": 2}}, {"stats": {"totalPoolUsd": 1}}),
     "a_wheels_pool_is_its_outcomes": (
-        {"id": "colour", "short": "COLOUR", "poolPaper": 15, "outcomes": [{"poolPaper": 10}, {"poolPaper": 5}]},
+        WHEEL,
         {"poolPaper": 10},
+    ),
+    "a_wheels_crowd_is_its_part_of_the_pool": (
+        WHEEL,
+        {"outcomes": [{"poolPaper": 10, "crowdPct": 66.67}, {"poolPaper": 5, "crowdPct": 0}]},
+    ),
+    "a_simulated_bet_joins_its_pool": (
+        {
+            "poolPaper": 10, "crowdPct": 0, "stakePaper": 10, "poolPaperAfter": 20, "crowdPctAfter": 50,
+            "payIfWinPaper": 20,
+        },
+        {"crowdPctAfter": 51},
     ),
     "a_rounds_stakes_are_its_pools": (
         {"roundNo": 4, "stakedPaper": 15, "markets": [{"poolPaper": 10}, {"poolPaper": 5}]},
         {"stakedPaper": 10},
     ),
-    "a_crowd_without_a_pool_is_none": ({"crowdPct": 0, "truePct": 2.7, "poolPaper": 0}, {"crowdPct": 1}),
     "the_paper_ledger_sums_to_zero": (
         {"type": "export", "format": "1", "accounts": {"mint": -10, "wallet": 10}},
         {"accounts": {"mint": -10, "wallet": 9}},
@@ -185,8 +199,8 @@ DOCTORED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "only_a_resolved_market_has_a_winner": (STOCK, {"winner": "UP"}),
     "bets_are_taken_before_the_end_alone": (STOCK, {"phase": "frozen"}),
     "a_change_is_that_from_strike_to_live": (
-        {"strike": READING, "live": HIGHER, "change": {"direction": "UP"}},
-        {"live": READING},
+        {"strike": READING, "live": HIGHER, "change": {"direction": "UP", "bps": "100", "text": "+1.00%"}},
+        {"change": {"direction": "UP", "bps": "99", "text": "+0.99%"}},
     ),
     "an_outcome_is_what_its_readings_say": (
         {"outcome": "UP", "strike": READING, "final": HIGHER, "reason": None},

@@ -1,0 +1,35 @@
+// The official TypeScript x402 clients of version 1, as anybody uses them. They know nothing of this service. Reads
+// {client, url, body, privateKey, cap} from standard input: `cap` is the third argument of x402-fetch, in units, if any.
+// Writes {status, body, settled}, or {stopped} when the client itself would not pay.
+
+import axios from "axios";
+import { withPaymentInterceptor } from "x402-axios";
+import { createSigner, decodeXPaymentResponse, wrapFetchWithPayment } from "x402-fetch";
+
+let given = "";
+for await (const chunk of process.stdin) given += chunk;
+const { client, url, body, privateKey, cap } = JSON.parse(given);
+const wallet = await createSigner("base", privateKey);
+
+const buyers = {
+  async fetch() {
+    const pay = wrapFetchWithPayment(fetch, wallet, ...(cap ? [BigInt(cap)] : []));
+    const response = await pay(url, {
+      method: "POST",
+      headers: { "Content-Type": "application/json" },
+      body: JSON.stringify(body),
+    });
+    return { status: response.status, body: await response.json(), header: response.headers.get("X-PAYMENT-RESPONSE") };
+  },
+  async axios() {
+    const response = await withPaymentInterceptor(axios.create(), wallet).post(url, body);
+    return { status: response.status, body: response.data, header: response.headers["x-payment-response"] };
+  },
+};
+
+try {
+  const { header, ...answer } = await buyers[client]();
+  console.log(JSON.stringify({ ...answer, settled: header ? decodeXPaymentResponse(header) : null }));
+} catch (error) {
+  console.log(JSON.stringify({ stopped: error.message }));
+}
