@@ -69,8 +69,8 @@ def _new_nonce_unchecked() -> None:
 
 PLANTED: dict[str, Fault] = {
     "forget": Fault("what a fork undid is not sent again", frozenset({LOST, PAID}), None, _forget_what_a_fork_undid),
-    "refuse": Fault("a trade on its way is refused", frozenset({DOUBLED}), None, _refuse_what_is_on_its_way),
-    "head": Fault("answers name the chain's head", frozenset({TRUE}), None, _name_the_head),
+    "refuse": Fault("a trade on its way is refused", frozenset({DOUBLED}), 10, _refuse_what_is_on_its_way),
+    "head": Fault("answers name the chain's head", frozenset({TRUE}), 25, _name_the_head),
     "skip": Fault("the first of those to be paid is left out", frozenset({PAID}), 25, _skip_a_payout),
     "believe": Fault("one node's logs are taken for all there are", frozenset({AUDIT, TRUE}), None, _believe_one_node),
     "nonce": Fault(
