@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from aiohttp import web
 from pydantic import BaseModel
 
@@ -11,10 +9,8 @@ from api.cup import requests
 from api.cup.desk import Desk
 from api.http.application import NO_STORE, json_response
 from api.http.caller import caller_ip
-from api.http.problem import invalid
-from api.http.requests import in_body, read_json, read_path, read_query, validated_body
+from api.http.requests import read_exact_json, read_path, read_query, validated_body
 from core.config import Settings
-from core.money import loads
 
 FOR_READS = "public, max-age=2, s-maxage=2"
 BODY_LIMIT = 16 * 1024
@@ -74,15 +70,6 @@ class RestDoor:
 
     async def _post(self, request: web.Request, name: str) -> web.StreamResponse:
         self._desk.require_open()
-        asked = validated_body(self._desk.routes[name].model, await _exact_json(request))
+        asked = validated_body(self._desk.routes[name].model, await read_exact_json(request, limit=BODY_LIMIT))
         body = await self._desk.answer(name, asked, caller_ip(request, self._settings))
         return json_response(body, cache_control=NO_STORE)
-
-
-async def _exact_json(request: web.Request) -> Any:
-    """The body with its numbers as written: an amount must not pass through a binary float."""
-    await read_json(request, limit=BODY_LIMIT)
-    try:
-        return loads(await request.read())
-    except ValueError as error:
-        raise invalid(f"The body is {error}.", details=in_body("is not JSON")) from None

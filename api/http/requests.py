@@ -13,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from api.http.problem import Problem, invalid
+from core.money import loads
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -53,6 +54,28 @@ def read_path(request: web.Request, model: type[M]) -> M:
 
 async def read_json(request: web.Request, *, limit: int) -> Any:
     """The body as parsed JSON. 415 for another content type, 413 beyond `limit` bytes, 400 for what is not JSON."""
+    body = await read_body(request, limit=limit)
+    try:
+        content = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise invalid(f"The body is not JSON: {error}.", details=in_body("is not JSON")) from None
+    check_named_once(body)
+    return content
+
+
+async def read_exact_json(request: web.Request, *, limit: int) -> Any:
+    """As `read_json`, with numbers as they are written: an amount must not pass through a binary float."""
+    body = await read_body(request, limit=limit)
+    try:
+        content = loads(body)
+    except ValueError as error:
+        raise invalid(f"The body is {error}.", details=in_body("is not JSON")) from None
+    check_named_once(body)
+    return content
+
+
+async def read_body(request: web.Request, *, limit: int) -> bytes:
+    """A body that comes as JSON, unread. 415 for another content type, 413 beyond `limit` bytes."""
     if request.content_type != "application/json":
         raise Problem(
             415, "unsupported_media_type", "Send the body as JSON, with the header Content-Type: application/json."
@@ -63,12 +86,7 @@ async def read_json(request: web.Request, *, limit: int) -> Any:
     body = await request.read()
     if len(body) > limit:
         raise too_large(limit)
-    try:
-        content = orjson.loads(body)
-    except orjson.JSONDecodeError as error:
-        raise invalid(f"The body is not JSON: {error}.", details=in_body("is not JSON")) from None
-    check_named_once(body)
-    return content
+    return body
 
 
 def check_named_once(body: bytes) -> None:

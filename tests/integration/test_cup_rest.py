@@ -589,7 +589,7 @@ async def test_openapi_describes_every_path(cup: Cup) -> None:
         document = await response.json()
     paths = {path for path in document["paths"] if path.startswith(BASE)}
     assert len(paths) == 11
-    amount = document["components"]["schemas"]["TradeRequest"]["properties"]["sizePaper"]
+    amount = document["components"]["schemas"]["CupTradeRequest"]["properties"]["sizePaper"]
     assert amount["type"] == "number"
 
 

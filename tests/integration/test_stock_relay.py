@@ -412,6 +412,7 @@ async def test_typed_data_is_ready_to_sign(service: StockService, door: Door, ma
     chain, wallet = service.chain, wallets.wallet("signs what it is given")
     chain.send(chain.contracts.token.call("mint", wallet.address, 50 * USDG), wallets.DEPLOYER.address)
     query = f"marketId={market}&outcome=1&amount={3 * USDG}&from={wallet.address}"
+    await door.until("/api/markets", lambda b: str(market) in [each["id"] for each in b["markets"]])
     response, given = await door.get(f"/api/relay/typed-data?{query}")
     assert response.status == 200
     TypedDataBody.model_validate(given)
