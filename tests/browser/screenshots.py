@@ -24,6 +24,9 @@ SHOTS: tuple[tuple[str, Size, Scheme], ...] = (
     ("roulette", "desktop", "dark"),
     ("proof", "desktop", "light"),
     ("how", "phone", "light"),
+    ("owner", "phone", "light"),
+    ("cup", "desktop", "light"),
+    ("docs/stock", "desktop", "light"),
 )
 
 
@@ -41,7 +44,7 @@ def test_take(site: Site, visitor: Visitor, name: str, size: Size, scheme: Schem
     width, height = (375, 1000) if size == "phone" else (1280, 960)
     page.set_viewport_size({"width": width, "height": height})
     page.wait_for_timeout(300)
-    page.screenshot(path=FOLDER / f"{name}-{size}-{scheme}.jpg", type="jpeg", quality=75)
+    page.screenshot(path=FOLDER / f"{name.replace('/', '-')}-{size}-{scheme}.jpg", type="jpeg", quality=75)
     visit.clean()
 
 

@@ -15,6 +15,21 @@ export function money(value) {
   return `${whole}.${fraction.slice(0, 2)}${fraction.slice(2).replace(/0+$/, "")}`;
 }
 
+/** Writes an amount as the server does: two decimals, the rest on demand (exact.js). */
+export function writeMoney(element, value) {
+  const text = money(value);
+  const end = text.indexOf(".") + 3;
+  element.textContent = text.slice(0, end);
+  element.classList.toggle("amount", true);
+  element.classList.toggle("more", text.length > end);
+  element.title = text.length > end ? text : "";
+  if (text.length === end) return;
+  const fine = document.createElement("span");
+  fine.className = "fine";
+  fine.textContent = text.slice(end);
+  element.append(fine);
+}
+
 /** part / whole in percent with one decimal, rounded down. */
 export function percent(part, whole) {
   const tenths = whole ? (part * 1000n) / whole : 0n;

@@ -1,6 +1,6 @@
 // The bet panel: what an entry would meet, one signature, and what became of it; and resolving a market by oneself.
 import { refresh } from "./live.js";
-import { money, ordinal, percent, units } from "./money.js";
+import { money, ordinal, percent, units, writeMoney } from "./money.js";
 import { local } from "./times.js";
 import { dropPending, keepPending, pending } from "./pending.js";
 import { reached } from "./progress.js";
@@ -59,12 +59,16 @@ function show() {
   const wrong = Boolean(found.problem);
   byId("amount").setAttribute("aria-invalid", String(wrong));
   byId("amount-error").textContent = found.problem;
-  byId("q-accepted").textContent = wrong ? "–" : money(found.accepted);
-  byId("q-back").textContent = wrong ? "–" : money(found.back);
-  byId("q-least").textContent = wrong ? "–" : money(found.accepted);
+  const write = (element, value) => {
+    if (wrong) element.textContent = "–";
+    else writeMoney(element, value());
+  };
+  write(byId("q-accepted"), () => found.accepted);
+  write(byId("q-back"), () => found.back);
+  write(byId("q-least"), () => found.accepted);
   byId("q-share").textContent = wrong ? "–" : found.share;
   for (const each of form.querySelectorAll("[data-other]")) each.textContent = SIDES[1 - found.side];
-  for (const each of form.querySelectorAll("[data-more]")) each.textContent = wrong ? "–" : money(paidAfter(found, BigInt(each.dataset.more)));
+  for (const each of form.querySelectorAll("[data-more]")) write(each, () => paidAfter(found, BigInt(each.dataset.more)));
   byId("bet-review").disabled = wrong || underWay || !found.accepting;
 }
 
