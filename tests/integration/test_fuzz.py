@@ -34,6 +34,7 @@ BETTORS = wallets.DEV[:8]
 NOT_HERE = {"what_was_projected_is_what_resolution_pays"}
 # Of answers that 500 calls may miss; the long form has them all.
 RARE = NOT_HERE | {
+    "a_simulated_bet_joins_its_pool",
     "an_outcome_is_what_its_readings_say",
     "profit_is_what_is_paid_less_what_was_staked",
     "the_lost_are_paid_nothing_and_the_refunded_their_stake",
