@@ -11,9 +11,8 @@ import orjson
 from aiohttp import web
 
 from api.agent.reads import Reads
-from api.web import figures
 from api.web.answers import HeldPages, html
-from api.web.charts import Chart, ChartLine, Level
+from api.web.charts import Chart, ChartLine, Level, Unit
 from api.web.templating import Pages
 from core.money import loads
 
@@ -53,11 +52,11 @@ class AgentPages:
 
 
 def odds_chart(bundle: Json) -> Chart | None:
-    """The first outcome's price after every bet; None for a market of more than two."""
+    """The price of both outcomes after every bet; None for a market of more than two."""
     market = bundle["market"]
     if market["odds"] is None or market["odds"]["yesPriceCents"] is None:
         return None
-    label = market["outcomes"][0]["label"]
+    label, other = (each["label"] for each in market["outcomes"])
     points = [
         (_unix(each["at"]), int(each["yesPct"] * 100)) for each in bundle["oddsHistory"] if each["yesPct"] is not None
     ]
@@ -69,16 +68,22 @@ def odds_chart(bundle: Json) -> Chart | None:
     end = max(now, points[-1][0])
     prior = int(Decimal(market["outcomes"][0]["priorPct"]) * 100)
     points = [(start, prior), *points, (end, present)]
+    against = [(at, 10_000 - value) for at, value in points]
+    shown = [value for _, value in (*points, *against)]
     return Chart(
-        title=f"Price of {label}",
-        said=f"{label} stands at {_pct(present)} after {len(points) - 2} bets.",
-        lines=[ChartLine(points, "main")],
+        title=f"Prices of {label} and {other}",
+        said=f"{label} stands at {_hundredths(present)} after {len(points) - 2} bets.",
+        lines=[ChartLine(against, "quiet", label=other), ChartLine(points, "main", label=label)],
         start=start,
         end=end,
-        levels=[Level(present, f"{label} {_pct(present)}", "main"), Level(prior, "at first", "quiet")],
+        unit=Unit(100, 2, after="%"),
+        levels=[
+            Level(present, f"{label} {_hundredths(present)}", "main"),
+            Level(10_000 - present, f"{other} {_hundredths(10_000 - present)}", "quiet"),
+        ],
         # Five points around, so that a small move does not look like a large one.
-        floor=max(0, min(value for _, value in points) - 500),
-        ceiling=min(10_000, max(value for _, value in points) + 500),
+        floor=max(0, min(shown) - 500),
+        ceiling=min(10_000, max(shown) + 500),
     )
 
 
@@ -99,6 +104,7 @@ def reading_chart(bundle: Json) -> Chart | None:
         lines=[ChartLine(points, "main")],
         start=points[0][0],
         end=points[-1][0],
+        unit=Unit(100, 0, before="$"),
         levels=levels,
     )
 
@@ -107,5 +113,6 @@ def _unix(text: str) -> int:
     return int(datetime.fromisoformat(text).timestamp())
 
 
-def _pct(hundredths: int) -> str:
-    return figures.percent(hundredths, 10_000)
+def _hundredths(percent: int) -> str:
+    """Exactly, so that both sides make a hundred."""
+    return f"{percent // 100}.{percent % 100:02d}%"

@@ -1,15 +1,18 @@
 """Charts as SVG, drawn on the server: they need no script, shift nothing, and say in words what they show.
 
+Each carries its figures, from which a page with a script draws one that can be read off (bundles/charts.ts).
+
 Coordinates are floats of the drawing only; no figure shown as text passes through them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Literal
 
+import orjson
 from markupsafe import Markup
 
 WIDTH, HEIGHT = 420, 180
@@ -23,12 +26,13 @@ Point = tuple[int, int]
 @dataclass(frozen=True, slots=True)
 class ChartLine:
     """A line through points. `step`: holds its value until the next point, as a reading in effect does. `tone`: a class
-    of the stylesheet."""
+    of the stylesheet. `label`: its name where there are several."""
 
     points: Sequence[Point]
     tone: Literal["main", "up", "down", "quiet"] = "main"
     step: bool = True
     fill: bool = False
+    label: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +54,19 @@ class Level:
 
 
 @dataclass(frozen=True, slots=True)
+class Unit:
+    """How values are told: `one` of them are one of what is shown, with so many decimals."""
+
+    one: int
+    decimals: int
+    before: str = ""
+    after: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Chart:
     """Lines, marks and levels on one scale. `said`: one sentence for whoever cannot see it. `floor`: the lowest value
-    the scale must show."""
+    the scale must show. Without a `unit` it is a drawing alone, and carries no figures."""
 
     title: str
     said: str
@@ -63,17 +77,12 @@ class Chart:
     marks: Sequence[Mark] = ()
     floor: int | None = None
     ceiling: int | None = None
+    unit: Unit | None = None
 
     def draw(self, name: str) -> Markup:
         """`name` makes the ids unique in the page."""
-        values = [value for line in self.lines for _, value in line.points]
-        values += [each.value for each in self.levels]
-        values += [each for each in (self.floor, self.ceiling) if each is not None]
-        low, high = (min(values), max(values)) if values else (0, 1)
-        margin = 0 if self.floor is not None and self.ceiling is not None else max(1, (high - low) // 8)
-        low -= 0 if self.floor is not None else margin
-        high += 0 if self.ceiling is not None else margin
-        scale = _Scale(self.start, max(self.end, self.start + 1), low, max(high, low + 1))
+        low, high = self._bounds()
+        scale = _Scale(self.start, max(self.end, self.start + 1), low, high)
         parts = [
             Markup('<line class="axis" x1="{}" y1="{}" x2="{}" y2="{}"/>').format(
                 LEFT, HEIGHT - BOTTOM, WIDTH - RIGHT, HEIGHT - BOTTOM
@@ -85,8 +94,33 @@ class Chart:
         parts += _labels(self.levels, scale)
         return Markup(
             '<svg class="chart" viewBox="0 0 {w} {h}" width="{w}" height="{h}" role="img" '
-            'aria-labelledby="{n}-t {n}-d"><title id="{n}-t">{title}</title><desc id="{n}-d">{said}</desc>{parts}</svg>'
-        ).format(w=WIDTH, h=HEIGHT, n=name, title=self.title, said=self.said, parts=Markup("").join(parts))
+            'aria-labelledby="{n}-t {n}-d" data-chart="{figures}">'
+            '<title id="{n}-t">{title}</title><desc id="{n}-d">{said}</desc>{parts}</svg>'
+        ).format(
+            w=WIDTH, h=HEIGHT, n=name, title=self.title, said=self.said, parts=Markup("").join(parts),
+            figures=self._figures(name, low, high),
+        )  # fmt: skip
+
+    def _bounds(self) -> tuple[int, int]:
+        """The least and the greatest value of the scale."""
+        values = [value for line in self.lines for _, value in line.points]
+        values += [each.value for each in self.levels]
+        values += [each for each in (self.floor, self.ceiling) if each is not None]
+        low, high = (min(values), max(values)) if values else (0, 1)
+        margin = 0 if self.floor is not None and self.ceiling is not None else max(1, (high - low) // 8)
+        low -= 0 if self.floor is not None else margin
+        high += 0 if self.ceiling is not None else margin
+        return low, max(high, low + 1)
+
+    def _figures(self, name: str, low: int, high: int) -> str:
+        """What the script draws from: the names are those of its `Figures`."""
+        if self.unit is None:
+            return ""
+        lines = [{**asdict(each), "points": list(each.points)} for each in self.lines if each.points]
+        levels, marks = ([asdict(each) for each in some] for some in (self.levels, self.marks))
+        known = {"name": name, "title": self.title, "said": self.said, "start": self.start, "end": self.end}
+        found = {"low": low, "high": high, "lines": lines, "levels": levels, "marks": marks}
+        return orjson.dumps({**known, **found, **asdict(self.unit)}).decode()
 
 
 @dataclass(frozen=True, slots=True)

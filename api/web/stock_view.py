@@ -12,7 +12,7 @@ from typing import Any
 
 from api.stock.chain import StockContracts
 from api.web import figures
-from api.web.charts import Chart, ChartLine, Level, Mark
+from api.web.charts import Chart, ChartLine, Level, Mark, Unit
 from api.web.history import Batch, MarketPast
 from core.chain import Call
 
@@ -154,6 +154,9 @@ def settling(detail: Json, contracts: StockContracts) -> SettlingCall | None:
 
 # ---------------------------------------------------------------- charts
 
+_DOLLARS = Unit(10**8, 2)  # as feeds tell them
+_USDG = Unit(10**6, 2)
+
 
 def price_chart(detail: Json, past: MarketPast) -> Chart:
     """The readings since a little before the strike, with both bells."""
@@ -182,6 +185,7 @@ def price_chart(detail: Json, past: MarketPast) -> Chart:
         lines=[ChartLine(points, tone if decided else "main", fill=False)],  # type: ignore[arg-type]
         start=start,
         end=end,
+        unit=_DOLLARS,
         levels=levels,
         marks=[Mark(at, name) for at, name in ((strike_at, "strike"), (final_at, "bell")) if start <= at <= end],
     )
@@ -218,9 +222,10 @@ def book_chart(detail: Json, past: MarketPast) -> Chart | None:
     return Chart(
         title="What each side holds",
         said=f"UP holds {figures.plain(present[0])} and DOWN {figures.plain(present[1])} USDG.",
-        lines=[ChartLine(lines[0], "up"), ChartLine(lines[1], "down")],
+        lines=[ChartLine(lines[0], "up", label="UP"), ChartLine(lines[1], "down", label="DOWN")],
         start=opened,
         end=now,
+        unit=_USDG,
         levels=[
             Level(present[0], f"UP {_two(present[0], 6)}", "up"),
             Level(present[1], f"DOWN {_two(present[1], 6)}", "down"),
@@ -252,6 +257,7 @@ def accrual_chart(detail: Json, past: MarketPast, position: Json) -> Chart | Non
         lines=[ChartLine(points, tone, fill=True)],  # type: ignore[arg-type]
         start=points[0][0],
         end=now,
+        unit=_USDG,
         levels=[
             Level(accepted, f"stake {_two(accepted, 6)}", "quiet"),
             Level(accrued, f"now {_two(accrued, 6)}", tone),  # type: ignore[arg-type]

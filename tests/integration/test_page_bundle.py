@@ -1,9 +1,12 @@
-"""The file that pages sign with is what its sources and the pinned packages make."""
+"""The files that pages load are what their sources and the pinned packages make."""
 
 from __future__ import annotations
+
+import pytest
 
 from scripts._vpm import bundles
 
 
-def test_the_bundle_is_what_its_sources_make() -> None:
-    assert bundles.BUNDLE.read_bytes() == bundles.made(), "python -m scripts._vpm.bundles"
+@pytest.mark.parametrize("name", bundles.SOURCES)
+def test_a_bundle_is_what_its_sources_make(name: str) -> None:
+    assert (bundles.STATIC / name).read_bytes() == bundles.made(name), "python -m scripts._vpm.bundles"
