@@ -107,11 +107,29 @@ def test_what_more_bets_would_bring_is_what_they_bring(site: Site, visitor: Visi
     terms = site.get(f"/api/markets/{market}")["market"]
 
     def paid(body: Any) -> int:
-        held = next(each for each in body["positions"] if each["id"] == str(mine))
+        held = next((each for each in body["positions"] if each["id"] == str(mine)), None)
+        if held is None:  # the relay confirms from the chain, maybe before the service has read the block
+            return 0
         due, accepted = int(held["accrued"] or 0), int(held["accepted"] or 0)
         return due - (due - accepted) * terms["limits"]["feeBps"] // 10_000
 
     site.until(f"/api/markets/{market}", lambda body: paid(body) == promised)
+
+
+def test_an_agent_market_asks_for_a_quote_once_somebody_starts_to_bet(site: Site, visitor: Visitor) -> None:
+    """Quotes are limited for each address, so who only reads uses none of them."""
+    visit = visitor.visit()
+    asked: list[str] = []
+    visit.page.on("request", lambda request: asked.append(request.url) if "/quote?" in request.url else None)
+    visit.open(f"/markets/{site.slugs['binary']}")
+    assert asked == []
+    visit.page.get_by_label("Amount in USDC").focus()
+    expect(visit.page.locator("#a-paid")).to_have_text(re.compile(r"[\d.,]+ USDC"))
+    visit.page.get_by_label("Amount in USDC").blur()
+    visit.page.get_by_role("button", name="Sign and bet").focus()
+    visit.page.wait_for_timeout(600)  # longer than a change waits before it asks
+    assert len(asked) == 1
+    visit.clean()
 
 
 @pytest.mark.proves("shared.pages.decision.reload")

@@ -32,6 +32,7 @@ function quoteSoon() {
 }
 
 async function quote() {
+  clearTimeout(soon);
   const { side, sizeUsd } = wish();
   const wrong = Number.isNaN(sizeUsd) ? "Write an amount with at most two decimals, such as 5 or 12.50." : "";
   blame(wrong);
@@ -182,6 +183,7 @@ function offerAgain(act) {
 }
 
 if (form) {
+  form.addEventListener("focusin", quoteSoon, { once: true }); // quotes are limited for each address: who only reads uses none
   form.addEventListener("input", quoteSoon);
   form.addEventListener("submit", (event) => {
     event.preventDefault();
@@ -193,7 +195,6 @@ if (form) {
       quote();
     });
   }
-  quote();
   const before = pending(kept);
   if (before) {
     say(byId("a-status"), "A bet of yours is under way…");
