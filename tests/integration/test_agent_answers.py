@@ -211,16 +211,18 @@ async def test_every_field_of_a_request_is_checked(buyer: Buyer) -> None:
 @pytest.mark.proves("agent.service.limit.no_max_bet")
 async def test_no_size_is_too_large_for_its_own_sake(buyer: Buyer) -> None:
     """Thousands of dollars settle like five, as long as they do not move the price too far; beyond the largest quote
-    the missing quote is what is refused."""
+    the missing quote is what is refused, and what no contract can hold is no size."""
     whole = bet("deep", DEV[5], size=5_000)
     _, body = await buyer.get("/quote", marketId="deep", sizeUsd=5_000)
     limits = {"quoteId": body["quote"]["quoteId"], "minSharesOut": body["quote"]["suggestedMinSharesOut"]}
     response, paid = await buyer.buy({**whole, **limits}, DEV[5])
     assert response.status == 200, paid
     assert paid["receipt"]["sizeUsd"] == 5_000
-    for size in (1_000_000_001, 5e30):
+    for size in (1_000_000_001, 10**18):
         response, refused = await buyer.post(bet("deep", DEV[5], size=size))
         assert (response.status, refused["error"]) == (422, "quote_required")
+    response, refused = await buyer.post(bet("deep", DEV[5], size=5e30))
+    assert (response.status, refused["error"]) == (400, "invalid_request")
 
 
 async def quoted_bet(buyer: Buyer, who: Wallet, size: int) -> dict[str, Any]:

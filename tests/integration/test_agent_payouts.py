@@ -187,7 +187,9 @@ async def test_a_market_nobody_won_gives_every_stake_back_whole(buyer: Buyer, se
     result = await resolved(buyer, "forgotten")
     await paid_out(service)
     assert (result["resolvedOutcome"], result["refunded"], result["payoutPerShareUsd"]) == ("yes", True, None)
-    assert balance(service, DEV[4].address) == before
+    async with asyncio.timeout(40):
+        while balance(service, DEV[4].address) != before:
+            await asyncio.sleep(0.1)
     (position,) = (await exact(buyer, f"/positions?wallet={DEV[4].address}"))["positions"]
     assert (position["status"], position["pnlUsd"]) == ("resolved-refunded", 0)
 
