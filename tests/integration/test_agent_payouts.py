@@ -220,7 +220,7 @@ async def test_stats_are_counted_once_a_minute(buyer: Buyer, service: AgentServi
     links = Links("http://here", None, played.contracts.settlement.address)
     async with make_pool(database_url, size=1, autocommit=True) as pool:
         index = AgentIndex(database_url, engine, 8453, told_by(played.deployment.agent_feeds))
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(60):
             while index.venue is None or index.venue.markets[played.key("late")].ending is None:
                 await index.refresh()
         switch = Trading(False, SwitchWatcher(database_url, pool))
@@ -229,7 +229,7 @@ async def test_stats_are_counted_once_a_minute(buyer: Buyer, service: AgentServi
         async def stats() -> Any:
             return loads((await platform.counted()).body)["stats"]
 
-        async with asyncio.timeout(15):  # until the last payment is indexed
+        async with asyncio.timeout(60):  # until the last payment is indexed
             while (counted := await stats())["autoPayoutRate"] is None or counted["totalBets"] != 6:
                 clock[0] += 60
                 await asyncio.sleep(0.1)
