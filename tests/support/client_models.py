@@ -8,18 +8,13 @@ from __future__ import annotations
 
 import ast
 import asyncio
-import json
 import re
 import subprocess
 import textwrap
 from collections.abc import Iterator, Mapping
-from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel
-
-from api.http.openapi import schema_name
 from tests.support.published import documents
 
 CLIENTS = Path(__file__).resolve().parents[2] / "api" / "clients"
@@ -54,13 +49,12 @@ Json = Mapping[str, Any]
 
 def files() -> dict[Path, str]:
     """Every generated file, as it should read; Python before it is formatted."""
-    described = _by_class(asyncio.run(documents())["agent"])
+    described = asyncio.run(documents())["agent"]
     schemas = described["components"]["schemas"]
     operations = list(_operations(described))
-    shown = _reached(
-        schemas, ["AgentEvent", "Challenge", *(each.model for each in operations), "TradeBody", "WebhookBody"]
-    )
-    codes = schemas["ErrorBody"]["properties"]["error"]["enum"]
+    by_hand = ("AgentEvent", "AgentChallenge", "AgentTradeAnswer", "AgentWebhookAnswer")
+    shown = _reached(schemas, [*by_hand, *(each.model for each in operations)])
+    codes = schemas["AgentErrorAnswer"]["properties"]["error"]["enum"]
     return {
         PYTHON / "models.py": _python_models(schemas, shown),
         PYTHON / "calls.py": _python_calls(operations),
@@ -125,25 +119,6 @@ def _operations(described: Json) -> Iterator[_Operation]:
         for method, operation in methods.items():
             if f"{method.upper()} {short}" not in BY_HAND:
                 yield _Operation(method, short, operation)
-
-
-def _by_class(described: Json) -> Json:
-    """The description with its schemas named as our classes are: the libraries' names for them are older than those
-    of the description, and stay."""
-    left: list[type] = [BaseModel, Enum]
-    names = {}
-    while left:
-        below: list[type] = left.pop().__subclasses__()
-        left += below
-        for each in below:
-            if each.__module__.startswith("api.agent."):
-                names[schema_name("agent", each.__name__)] = each.__name__
-    schema = r"(?<=#/components/schemas/)\w+"
-    text = re.sub(schema, lambda found: names.get(found[0], found[0]), json.dumps(described))
-    renamed: dict[str, Any] = json.loads(text)
-    schemas = renamed["components"]["schemas"]
-    renamed["components"]["schemas"] = {names.get(name, name): each for name, each in schemas.items()}
-    return renamed
 
 
 def _reached(schemas: Json, names: list[str]) -> list[str]:

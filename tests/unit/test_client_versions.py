@@ -35,7 +35,7 @@ from vpm_client import (
 from vpm_client.call import decoded, units
 from vpm_client.errors import refusal
 from vpm_client.events import Frames
-from vpm_client.models import HealthBody
+from vpm_client.models import AgentHealthAnswer
 from vpm_client.wallets import ORDER, Wallet, ask_typed_data, at_once, checked
 
 from api.agent.errors import CATALOGUE, RESERVED
@@ -82,11 +82,11 @@ def test_both_libraries_speak_the_version_that_the_api_says_it_speaks() -> None:
     health |= dict.fromkeys(nothing)
     meta = {"name": "x", "version": SPOKEN, "generatedAt": "x", "docsUrl": "x"}
     body = {"meta": meta, "health": health, "of a newer API": 1}
-    assert decoded(HealthBody, json.dumps(body).encode()).health.ok
+    assert decoded(AgentHealthAnswer, json.dumps(body).encode()).health.ok
     with pytest.raises(WrongVersion):
-        decoded(HealthBody, json.dumps({**body, "meta": {**meta, "version": "service-agent-api-v2"}}).encode())
+        decoded(AgentHealthAnswer, json.dumps({**body, "meta": {**meta, "version": "service-agent-api-v2"}}).encode())
     with pytest.raises(UnexpectedAnswer):
-        decoded(HealthBody, b"<html>")
+        decoded(AgentHealthAnswer, b"<html>")
 
 
 @pytest.mark.parametrize(("library", "fence"), [("python", "python"), ("typescript", "typescript")])

@@ -21,13 +21,13 @@ import {
 import { type Http, Patience, type Reply, decoded, refusal, sleep } from "./http.js";
 import type {
   AgentTradeReceipt,
-  Challenge,
-  HealthBody,
-  OneMarket,
-  PaymentOffer,
-  TradeProofBody,
-  QuoteBody,
-  TradeBody,
+  AgentChallenge,
+  AgentHealthAnswer,
+  AgentOneMarket,
+  AgentPaymentOffer,
+  AgentTradeProofAnswer,
+  AgentQuoteAnswer,
+  AgentTradeAnswer,
 } from "./models.js";
 import { type Wallet, addressOf, signTypedData, signerOf } from "./wallet.js";
 
@@ -89,7 +89,7 @@ export interface Placed {
   /** Whether an earlier call had settled it. */
   replay: boolean;
   /** Only when it was waited for until final. */
-  proof?: TradeProofBody;
+  proof?: AgentTradeProofAnswer;
 }
 
 /** What a client insists on, and how long it tries. */
@@ -122,9 +122,9 @@ export async function prepare(http: Http, wallet: Wallet, terms: Terms, wish: Wi
   const patience = new Patience(terms.patienceSeconds);
   units(wish.sizeUsd); // refuses what is no amount
   const path = `/markets/${encodeURIComponent(wish.market)}`;
-  const { market } = await http.asked<OneMarket>("GET", path, undefined, patience);
+  const { market } = await http.asked<AgentOneMarket>("GET", path, undefined, patience);
   const address = addressOf(wallet);
-  const { quote } = await http.asked<QuoteBody>(
+  const { quote } = await http.asked<AgentQuoteAnswer>(
     "GET",
     "/quote",
     { marketId: market.id, side: wish.side, sizeUsd: wish.sizeUsd, wallet: address },
@@ -270,9 +270,9 @@ class Bet {
     return why;
   }
 
-  private challenge(reply: Reply): Challenge {
+  private challenge(reply: Reply): AgentChallenge {
     try {
-      return decoded<Challenge>(reply.text);
+      return decoded<AgentChallenge>(reply.text);
     } catch (wrong) {
       throw wrong instanceof VpmError ? this.told(wrong, this.atWorst()) : wrong;
     }
@@ -313,7 +313,7 @@ class Bet {
   }
 
   /** The offer, if it asks for this bet's amount and for this bet alone. */
-  private checked(challenge: Challenge): PaymentOffer {
+  private checked(challenge: AgentChallenge): AgentPaymentOffer {
     const offer = challenge.accepts?.[0];
     if (offer === undefined) throw this.told(new Untrusted("The challenge offers no way to pay."), this.atWorst());
     const wanted: Record<string, [string, string]> = {
@@ -337,7 +337,7 @@ class Bet {
   private async lockAgain(patience: Patience): Promise<void> {
     const { marketId, side, sizeUsd, wallet } = this.ticket;
     try {
-      const { quote } = await this.http.asked<QuoteBody>("GET", "/quote", { marketId, side, sizeUsd, wallet }, patience);
+      const { quote } = await this.http.asked<AgentQuoteAnswer>("GET", "/quote", { marketId, side, sizeUsd, wallet }, patience);
       await this.changed({ ...this.ticket, quoteId: quote.quoteId });
     } catch (error) {
       if (error instanceof Unreachable) throw this.outOfTime(error.message, undefined);
@@ -355,10 +355,10 @@ class Bet {
   /** The receipt, if it is this bet's and the service's key signed it. */
   private async receipt(reply: Reply, patience: Patience): Promise<Placed> {
     try {
-      const body = decoded<TradeBody>(reply.text);
+      const body = decoded<AgentTradeAnswer>(reply.text);
       this.check(body.receipt, body.replay);
       if (this.attester === undefined) {
-        this.attester = (await this.http.asked<HealthBody>("GET", "/health", undefined, patience)).health.attester;
+        this.attester = (await this.http.asked<AgentHealthAnswer>("GET", "/health", undefined, patience)).health.attester;
       }
       await this.checkSignature(body, this.attester);
       return { ticket: this.ticket, receipt: body.receipt, attester: this.attester, replay: body.replay };
@@ -389,7 +389,7 @@ class Bet {
     }
   }
 
-  private async checkSignature(body: TradeBody, attester: string | null): Promise<void> {
+  private async checkSignature(body: AgentTradeAnswer, attester: string | null): Promise<void> {
     if (attester === null) return;
     type Statement = { payload?: Record<string, unknown>; signature?: Hex };
     const extension = body.extensions?.["offer-receipt"] as { info?: { receipt?: Statement } } | undefined;
@@ -414,13 +414,13 @@ class Bet {
   }
 
   /** The proof once its block is final; undefined when the stake is not where the receipt says any more. */
-  async madeFinal(placed: Placed, ends: number): Promise<TradeProofBody | undefined> {
+  async madeFinal(placed: Placed, ends: number): Promise<AgentTradeProofAnswer | undefined> {
     let why = "there was no time to ask";
     for (let left; (left = ends - performance.now() / 1000) > 0; ) {
-      let proof: TradeProofBody;
+      let proof: AgentTradeProofAnswer;
       try {
         const path = `/proof/${placed.receipt.tradeId}`;
-        proof = await this.http.asked<TradeProofBody>("GET", path, undefined, new Patience(left));
+        proof = await this.http.asked<AgentTradeProofAnswer>("GET", path, undefined, new Patience(left));
       } catch (error) {
         if (error instanceof ApiError && error.status === 404) return undefined;
         throw error instanceof VpmError ? this.notFinal(placed, error.message) : error;
@@ -436,7 +436,7 @@ class Bet {
     throw this.notFinal(placed, why);
   }
 
-  private checkProof(proof: TradeProofBody): void {
+  private checkProof(proof: AgentTradeProofAnswer): void {
     const { ticket } = this;
     const isOurs =
       proof.market.id === ticket.marketId &&

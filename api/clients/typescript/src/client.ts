@@ -4,7 +4,7 @@ import { type KeepTicket, type Placed, type Terms, type Ticket, type Wish, place
 import { Unreachable } from "./errors.js";
 import { Cursor, events } from "./events.js";
 import { Http, Patience, READ_SECONDS, decoded, refusal } from "./http.js";
-import type { AgentEvent, WebhookBody } from "./models.js";
+import type { AgentEvent, AgentWebhookAnswer } from "./models.js";
 import { Operations, type Query } from "./operations.js";
 import { type Wallet, addressOf, signText } from "./wallet.js";
 import { registrationMessage } from "./webhooks.js";
@@ -77,12 +77,12 @@ export class Client extends Operations {
    * Pushes the wallet's events to a URL. Keep the `secret`: it is shown this once. `service`: the API's public origin, where
    * that is not `baseUrl`.
    */
-  async registerWebhook(url: string, options: { service?: string } = {}): Promise<WebhookBody> {
+  async registerWebhook(url: string, options: { service?: string } = {}): Promise<AgentWebhookAnswer> {
     const wallet = this.walletOrThrow();
     const message = registrationMessage(options.service ?? this.http.baseUrl, addressOf(wallet), url, new Date());
     const signature = await signText(wallet, message);
     const body = { wallet: addressOf(wallet), url, message, signature };
-    return await this.once<WebhookBody>("POST", "/webhooks", body);
+    return await this.once<AgentWebhookAnswer>("POST", "/webhooks", body);
   }
 
   protected override own(wallet: string | undefined): string | undefined {

@@ -2,7 +2,7 @@
 
 import { ApiError, Unreachable } from "./errors.js";
 import { type Http, Patience, READ_SECONDS, sleep } from "./http.js";
-import type { AgentEvent, ReplayBody } from "./models.js";
+import type { AgentEvent, AgentReplayAnswer } from "./models.js";
 
 /** The service says something every 15 s; a stream that says nothing for so long is dead. */
 const SILENCE_SECONDS = 40;
@@ -73,7 +73,7 @@ async function* stream(
 async function* between(http: Http, wallet: string, cursor: Cursor, event: AgentEvent): AsyncGenerator<AgentEvent> {
   while (cursor.misses(event)) {
     const query = { wallet, fromSeq: cursor.nextSeq };
-    const page = await http.asked<ReplayBody>("GET", "/events/replay", query, new Patience(READ_SECONDS));
+    const page = await http.asked<AgentReplayAnswer>("GET", "/events/replay", query, new Patience(READ_SECONDS));
     for (const each of page.events) if (cursor.take(each)) yield each;
     if (page.events.length === 0) return;
   }

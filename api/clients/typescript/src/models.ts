@@ -30,6 +30,112 @@ export type ErrorCode = Known<
   | "unsupported_media_type"
 >;
 
+export interface AgentAttribution {
+  source: string | null;
+  mentionId: string | null;
+  ref: string | null;
+  builderCode: string | null;
+}
+
+export interface AgentBetWarning {
+  code: Known<"pays_less_than_stake" | "first_on_its_side" | "wallet_underfunded" | "closes_soon">;
+  message: string;
+}
+
+export interface AgentBookStats {
+  totalBets: number;
+  totalPoolUsd: number;
+  yesPoolUsd: number;
+  noPoolUsd: number;
+  feeUsd: number;
+}
+
+export interface AgentChainMeta {
+  name: string;
+  version: string;
+  generatedAt: string;
+  docsUrl: string;
+  freshness: AgentFreshness;
+}
+
+/** The body of a 402, as x402 v1 has it. `error` says why the payment before was not accepted; `extensions` holds
+the signed offer. */
+export interface AgentChallenge {
+  x402Version: number;
+  error: string | null;
+  accepts: AgentPaymentOffer[];
+  extensions?: Record<string, unknown> | null;
+}
+
+export interface AgentComputedFrom {
+  description: string;
+  pools: AgentSourcePool[];
+  windowSeconds: number;
+  stepSeconds: number;
+  maxQuietSeconds: number;
+  supply: string;
+}
+
+export interface AgentDataFreshness {
+  oddsAt: string | null;
+  snapshotAt: string | null;
+  observationsAt: string | null;
+}
+
+export interface AgentDecidingReading {
+  moment: string;
+  readAt: string;
+  value: number | null;
+  recorded: boolean;
+  txHash: string | null;
+  txUrl: string | null;
+}
+
+export interface AgentDeletedAnswer {
+  meta: AgentMeta;
+  id: string;
+  deleted: boolean;
+}
+
+/** The markets a text is about. `reason` is there only when `silent` is true: `scam`, `greeting`, `settled_fact` or
+`no_claim`. */
+export interface AgentDiscoverAnswer {
+  meta: AgentChainMeta;
+  query: string | null;
+  silent: boolean;
+  /** Absent unless silent. */
+  reason?: Known<"scam" | "greeting" | "settled_fact" | "no_claim"> | null;
+  count: number;
+  matches: AgentDiscoverMatch[];
+}
+
+/** A market that was found: `reason` says why it is here: `cashtag $SYM`, `shares word, word`, or `browse`. */
+export interface AgentDiscoverMatch {
+  market: AgentMarketRef;
+  matchKind: Known<"exact" | "related">;
+  score: number;
+  matchedCashtags: string[];
+  matchedTerms: string[];
+  reason: string;
+}
+
+/** How a market ended, in short: `outcome` is a key, or `void`. */
+export interface AgentEnded {
+  outcome: string;
+  label: string;
+  resolvedAt: string;
+  refunded: boolean;
+}
+
+/** The call that settles a bound payment, which anybody may send to the contract until `expiresAt`. */
+export interface AgentEscapeKit {
+  to: string;
+  data: string;
+  chainId: number;
+  /** Unix seconds. */
+  expiresAt: number;
+}
+
 /** One event of a wallet. `payload` has the keys documented for its type; a correction has `undone` and `corrects`
 in it. */
 export interface AgentEvent {
@@ -45,6 +151,37 @@ export interface AgentEvent {
   proofUrl: string | null;
 }
 
+/** The block a body was made from. */
+export interface AgentFreshness {
+  block: number;
+  blockAt: string;
+  /** Blocks the index is behind the chain. */
+  lagBlocks: number;
+}
+
+export interface AgentFunding {
+  network: string;
+  usdcAddress: string;
+  docsUrl: string;
+}
+
+export interface AgentGettingStarted {
+  meta: AgentMeta;
+  intro: string;
+  autoPayoutNote: string;
+  steps: AgentGuideStep[];
+}
+
+export interface AgentGuideStep {
+  step: number;
+  title: string;
+  method: Known<"GET" | "POST">;
+  url: string;
+  exampleRequest: string | null;
+  exampleResponse: string;
+  note: string;
+}
+
 /** The state of the agent markets: `reason` says why `ok` is false; `attester` is the address that signs offers,
 receipts and callbacks. */
 export interface AgentHealth {
@@ -57,6 +194,32 @@ export interface AgentHealth {
   version: string;
   reason: string | null;
   attester: string | null;
+}
+
+export interface AgentHealthAnswer {
+  meta: AgentMeta;
+  health: AgentHealth;
+}
+
+export interface AgentImpactRow {
+  projectedPayoutUsd: number;
+  projectedPayoutPerShareUsd: number | null;
+  warnings: AgentBetWarning[];
+  sizeUsd: number;
+  priceCents: number | null;
+  impactPct: number | null;
+}
+
+export interface AgentLadder {
+  outcomes: AgentRung[];
+  currentBucketKey: string | null;
+  currentMarketCapUsd: number | null;
+  totalBackedUsd: number;
+}
+
+export interface AgentMarketCounts {
+  open: number;
+  resolved: number;
 }
 
 export interface AgentMarketDetail {
@@ -80,19 +243,26 @@ export interface AgentMarketDetail {
   virtualLiquidityUsd: number;
   potCapUsd: number;
   targetMarketCapUsd: number | null;
-  outcomes: PricedOutcome[] | null;
+  outcomes: AgentPricedOutcome[] | null;
   headline: string | null;
-  links: MarketLinks;
+  links: AgentMarketLinks;
   series: string | null;
   references: Record<string, string>;
-  settlement: SettlementRef;
+  settlement: AgentSettlementRef;
   volumeUsd: number;
   totalBets: number;
   volume24hUsd: number;
   /** null once it has ended: then `result` stands instead. */
-  odds: Odds | null;
-  result: Ended | null;
-  stats: BookStats;
+  odds: AgentOdds | null;
+  result: AgentEnded | null;
+  stats: AgentBookStats;
+}
+
+export interface AgentMarketLinks {
+  app: string;
+  quote: string;
+  trade: string;
+  research: string;
 }
 
 export interface AgentMarketRef {
@@ -116,24 +286,89 @@ export interface AgentMarketRef {
   virtualLiquidityUsd: number;
   potCapUsd: number;
   targetMarketCapUsd: number | null;
-  outcomes: PricedOutcome[] | null;
+  outcomes: AgentPricedOutcome[] | null;
   headline: string | null;
-  links: MarketLinks;
+  links: AgentMarketLinks;
   series: string | null;
   references: Record<string, string>;
-  settlement: SettlementRef;
+  settlement: AgentSettlementRef;
   volumeUsd: number;
   totalBets: number;
   volume24hUsd: number;
   /** null once it has ended: then `result` stands instead. */
-  odds: Odds | null;
-  result: Ended | null;
+  odds: AgentOdds | null;
+  result: AgentEnded | null;
+}
+
+export interface AgentMarkets {
+  meta: AgentChainMeta;
+  count: number;
+  markets: AgentMarketRef[];
+  nextCursor: string | null;
+}
+
+export interface AgentMeta {
+  name: string;
+  version: string;
+  generatedAt: string;
+  docsUrl: string;
+}
+
+export interface AgentObservationPoint {
+  observedAt: string;
+  value: number | null;
+  label: string | null;
+  sourceUrl: string | null;
+  txHash: string;
+  txUrl: string | null;
+}
+
+export interface AgentOdds {
+  yesPriceCents: number | null;
+  noPriceCents: number | null;
+}
+
+export interface AgentOddsPoint {
+  at: string;
+  yesPct: number | null;
+  outcomeKey: string | null;
+  sizeUsd: number;
+}
+
+export interface AgentOneMarket {
+  meta: AgentChainMeta;
+  market: AgentMarketDetail;
+}
+
+export interface AgentOutcomeRef {
+  key: string;
+  label: string;
+  shortLabel: string;
+  lowerUsd: number | null;
+  upperUsd: number | null;
+  /** Where its price stood before the first bet. */
+  priorPct: number;
+  startAt?: string | null;
+  endAt?: string | null;
+}
+
+export interface AgentPaymentOffer {
+  scheme: string;
+  network: string;
+  maxAmountRequired: string;
+  resource: string;
+  description: string;
+  mimeType: string;
+  payTo: string;
+  maxTimeoutSeconds: number;
+  asset: string;
+  extra: AgentTokenDomain;
 }
 
 export interface AgentPosition {
   projectedPayoutUsd: number;
   projectedPayoutPerShareUsd: number | null;
-  warnings: BetWarning[];
+  warnings: AgentBetWarning[];
   deadlineAt: string;
   startAt: string | null;
   endsAt: string;
@@ -157,10 +392,93 @@ export interface AgentPosition {
   tradeId: string;
 }
 
+/** The sums over all the wallet's positions, whatever the page shows. */
+export interface AgentPositionSummary {
+  openCount: number;
+  resolvedCount: number;
+  totalStakedUsd: number;
+  totalPnlUsd: number;
+}
+
+export interface AgentPositionsAnswer {
+  meta: AgentChainMeta;
+  wallet: string;
+  count: number;
+  summary: AgentPositionSummary;
+  positions: AgentPosition[];
+  /** Of the older positions; null on the last page. */
+  nextCursor: string | null;
+}
+
+export interface AgentPricedOutcome {
+  key: string;
+  label: string;
+  shortLabel: string;
+  lowerUsd: number | null;
+  upperUsd: number | null;
+  /** Where its price stood before the first bet. */
+  priorPct: number;
+  startAt?: string | null;
+  endAt?: string | null;
+  /** Its price; those of all outcomes are 100 together. null once ended. */
+  impliedPct: number | null;
+}
+
+/** A market as a proof shows it. */
+export interface AgentProofMarket {
+  deadlineAt: string;
+  startAt: string | null;
+  endsAt: string;
+  settlesAfter: string;
+  id: string;
+  slug: string;
+  question: string;
+  shortTitle: string;
+  summary: string;
+  category: Known<"market_cap" | "market_cap_range" | "price_direction">;
+  tokenSymbol: string;
+  chainId: string;
+  deadlineLabel: string;
+  status: Known<"open" | "closed" | "resolved" | "void">;
+  feeBps: number;
+  feeRecipientLabel: string;
+  defaultTicketUsd: number;
+  virtualLiquidityUsd: number;
+  potCapUsd: number;
+  targetMarketCapUsd: number | null;
+  outcomes: AgentOutcomeRef[] | null;
+  headline: string | null;
+  links: AgentMarketLinks;
+  series: string | null;
+  references: Record<string, string>;
+  settlement: AgentSettlementRef;
+}
+
+export interface AgentProofPosition {
+  userId: string;
+  walletAddress: string;
+  side: string;
+  shares: number;
+  priceCents: number;
+  sizeUsd: number;
+  feeUsd: number;
+}
+
+export interface AgentProofSettlement {
+  txHash: string;
+  explorerUrl: string;
+  status: Known<"submitted" | "confirmed" | "final">;
+  network: string;
+  settledAt: string | null;
+  contract: string;
+  stakeId: string;
+  blockNumber: number;
+}
+
 export interface AgentQuote {
   projectedPayoutUsd: number;
   projectedPayoutPerShareUsd: number | null;
-  warnings: BetWarning[];
+  warnings: AgentBetWarning[];
   deadlineAt: string;
   startAt: string | null;
   endsAt: string;
@@ -179,12 +497,17 @@ export interface AgentQuote {
   feeBps: number;
   feeUsd: number;
   netStakeUsd: number;
-  postTradeOdds: Odds;
+  postTradeOdds: AgentOdds;
   impactPct: number | null;
   largestSizeUsd: number;
-  ladder: Ladder | null;
-  tokenSnapshot: TokenSnapshot | null;
-  stats: BookStats | null;
+  ladder: AgentLadder | null;
+  tokenSnapshot: AgentTokenSnapshot | null;
+  stats: AgentBookStats | null;
+}
+
+export interface AgentQuoteAnswer {
+  meta: AgentChainMeta;
+  quote: AgentQuote;
 }
 
 export interface AgentReadiness {
@@ -195,25 +518,81 @@ export interface AgentReadiness {
   simpleTierMaxUsd: number;
   gasNeeded: boolean;
   reason: string;
-  funding: Funding;
+  funding: AgentFunding;
   hint: string | null;
+}
+
+export interface AgentReadinessAnswer {
+  meta: AgentMeta;
+  readiness: AgentReadiness;
+}
+
+export interface AgentReceiptPosition {
+  shares: number;
+  avgPriceCents: number;
+}
+
+export interface AgentRelatedMarket {
+  deadlineAt: string;
+  startAt: string | null;
+  endsAt: string;
+  settlesAfter: string;
+  id: string;
+  slug: string;
+  question: string;
+  category: string;
+}
+
+/** A page of a wallet's events. `lastSeq`: the wallet's newest event, null before the first. */
+export interface AgentReplayAnswer {
+  meta: AgentMeta;
+  events: AgentEvent[];
+  nextSeq: number | null;
+  lastSeq: number | null;
 }
 
 export interface AgentResearch {
   market: AgentMarketRef;
-  resolutionRules: ResolutionRules;
-  odds: Odds;
-  stats: BookStats | null;
-  ladder: Ladder | null;
-  tokenSnapshot: TokenSnapshot | null;
-  oddsHistory: OddsPoint[];
-  observations: ObservationPoint[];
-  decidedBy: DecidingReading[];
-  related: RelatedMarket[];
-  impact: ImpactRow[];
+  resolutionRules: AgentResolutionRules;
+  odds: AgentOdds;
+  stats: AgentBookStats | null;
+  ladder: AgentLadder | null;
+  tokenSnapshot: AgentTokenSnapshot | null;
+  oddsHistory: AgentOddsPoint[];
+  observations: AgentObservationPoint[];
+  decidedBy: AgentDecidingReading[];
+  related: AgentRelatedMarket[];
+  impact: AgentImpactRow[];
   advisory: string | null;
   disclaimer: string;
-  dataFreshness: DataFreshness;
+  dataFreshness: AgentDataFreshness;
+}
+
+export interface AgentResearchAnswer {
+  meta: AgentChainMeta;
+  research: AgentResearch;
+}
+
+export interface AgentResolutionRules {
+  deadlineAt: string;
+  startAt: string | null;
+  endsAt: string;
+  settlesAfter: string;
+  source: string;
+  sourceUrl: string | null;
+  metric: string;
+  comparator: string | null;
+  thresholdLabel: string | null;
+  earlyResolvable: boolean;
+  description: string;
+  feedKind: Known<"pool" | "published" | "rounds">;
+  computedFrom: AgentComputedFrom | null;
+}
+
+export interface AgentResolvedAnswer {
+  meta: AgentMeta;
+  events: AgentEvent[];
+  nextSince: string | null;
 }
 
 export interface AgentResult {
@@ -241,436 +620,12 @@ export interface AgentResult {
   txHash: string | null;
 }
 
-export interface AgentStats {
-  markets: MarketCounts;
-  totalBets: number;
-  totalVolumeUsd: number;
-  totalPaidOutUsd: number;
-  medianPayoutDelaySec: number | null;
-  autoPayoutRate: number | null;
-  proofSamples: string[];
-  custody: string;
-  asOf: string;
-}
-
-export interface AgentTradeReceipt {
-  projectedPayoutUsd: number;
-  projectedPayoutPerShareUsd: number | null;
-  warnings: BetWarning[];
-  tradeId: string;
-  marketId: string;
-  side: string;
-  sizeUsd: number;
-  simulated: boolean;
-  txHash: string | null;
-  explorerUrl: string | null;
-  intentHash: string;
-  builderCode: string | null;
-  position: ReceiptPosition;
-  proofUrl: string | null;
-  recordedAt: string;
-}
-
-/** A registered webhook. `ref` names it in public events; its id, which allows to delete it, never is in one. */
-export interface AgentWebhookRegistration {
-  id: string;
-  wallet: string;
-  url: string;
-  status: Known<"pending_verification" | "active" | "disabled">;
-  secret: string | null;
-  createdAt: string;
-  ref: string;
-  nextSeq: number;
-  failedAttempts: number;
-  failingSince: string | null;
-  lastError: string | null;
-}
-
-export interface Attribution {
-  source: string | null;
-  mentionId: string | null;
-  ref: string | null;
-  builderCode: string | null;
-}
-
-export interface BetWarning {
-  code: Known<"pays_less_than_stake" | "first_on_its_side" | "wallet_underfunded" | "closes_soon">;
-  message: string;
-}
-
-export interface BookStats {
-  totalBets: number;
-  totalPoolUsd: number;
-  yesPoolUsd: number;
-  noPoolUsd: number;
-  feeUsd: number;
-}
-
-export interface ChainMeta {
-  name: string;
-  version: string;
-  generatedAt: string;
-  docsUrl: string;
-  freshness: Freshness;
-}
-
-/** The body of a 402, as x402 v1 has it. `error` says why the payment before was not accepted; `extensions` holds
-the signed offer. */
-export interface Challenge {
-  x402Version: number;
-  error: string | null;
-  accepts: PaymentOffer[];
-  extensions?: Record<string, unknown> | null;
-}
-
-export interface ComputedFrom {
-  description: string;
-  pools: SourcePool[];
-  windowSeconds: number;
-  stepSeconds: number;
-  maxQuietSeconds: number;
-  supply: string;
-}
-
-export interface DataFreshness {
-  oddsAt: string | null;
-  snapshotAt: string | null;
-  observationsAt: string | null;
-}
-
-export interface DecidingReading {
-  moment: string;
-  readAt: string;
-  value: number | null;
-  recorded: boolean;
-  txHash: string | null;
-  txUrl: string | null;
-}
-
-export interface DeletedBody {
-  meta: Meta;
-  id: string;
-  deleted: boolean;
-}
-
-/** The markets a text is about. `reason` is there only when `silent` is true: `scam`, `greeting`, `settled_fact` or
-`no_claim`. */
-export interface DiscoverBody {
-  meta: ChainMeta;
-  query: string | null;
-  silent: boolean;
-  /** Absent unless silent. */
-  reason?: Known<"scam" | "greeting" | "settled_fact" | "no_claim"> | null;
-  count: number;
-  matches: DiscoverMatch[];
-}
-
-/** A market that was found: `reason` says why it is here: `cashtag $SYM`, `shares word, word`, or `browse`. */
-export interface DiscoverMatch {
-  market: AgentMarketRef;
-  matchKind: Known<"exact" | "related">;
-  score: number;
-  matchedCashtags: string[];
-  matchedTerms: string[];
-  reason: string;
-}
-
-/** How a market ended, in short: `outcome` is a key, or `void`. */
-export interface Ended {
-  outcome: string;
-  label: string;
-  resolvedAt: string;
-  refunded: boolean;
-}
-
-/** The call that settles a bound payment, which anybody may send to the contract until `expiresAt`. */
-export interface EscapeKit {
-  to: string;
-  data: string;
-  chainId: number;
-  /** Unix seconds. */
-  expiresAt: number;
-}
-
-/** The block a body was made from. */
-export interface Freshness {
-  block: number;
-  blockAt: string;
-  /** Blocks the index is behind the chain. */
-  lagBlocks: number;
-}
-
-export interface Funding {
-  network: string;
-  usdcAddress: string;
-  docsUrl: string;
-}
-
-export interface GettingStarted {
-  meta: Meta;
-  intro: string;
-  autoPayoutNote: string;
-  steps: GuideStep[];
-}
-
-export interface GuideStep {
-  step: number;
-  title: string;
-  method: Known<"GET" | "POST">;
-  url: string;
-  exampleRequest: string | null;
-  exampleResponse: string;
-  note: string;
-}
-
-export interface HealthBody {
-  meta: Meta;
-  health: AgentHealth;
-}
-
-export interface ImpactRow {
-  projectedPayoutUsd: number;
-  projectedPayoutPerShareUsd: number | null;
-  warnings: BetWarning[];
-  sizeUsd: number;
-  priceCents: number | null;
-  impactPct: number | null;
-}
-
-export interface Ladder {
-  outcomes: Rung[];
-  currentBucketKey: string | null;
-  currentMarketCapUsd: number | null;
-  totalBackedUsd: number;
-}
-
-export interface MarketCounts {
-  open: number;
-  resolved: number;
-}
-
-export interface MarketLinks {
-  app: string;
-  quote: string;
-  trade: string;
-  research: string;
-}
-
-export interface Markets {
-  meta: ChainMeta;
-  count: number;
-  markets: AgentMarketRef[];
-  nextCursor: string | null;
-}
-
-export interface Meta {
-  name: string;
-  version: string;
-  generatedAt: string;
-  docsUrl: string;
-}
-
-export interface ObservationPoint {
-  observedAt: string;
-  value: number | null;
-  label: string | null;
-  sourceUrl: string | null;
-  txHash: string;
-  txUrl: string | null;
-}
-
-export interface Odds {
-  yesPriceCents: number | null;
-  noPriceCents: number | null;
-}
-
-export interface OddsPoint {
-  at: string;
-  yesPct: number | null;
-  outcomeKey: string | null;
-  sizeUsd: number;
-}
-
-export interface OneMarket {
-  meta: ChainMeta;
-  market: AgentMarketDetail;
-}
-
-export interface OutcomeRef {
-  key: string;
-  label: string;
-  shortLabel: string;
-  lowerUsd: number | null;
-  upperUsd: number | null;
-  /** Where its price stood before the first bet. */
-  priorPct: number;
-  startAt?: string | null;
-  endAt?: string | null;
-}
-
-export interface PaymentOffer {
-  scheme: string;
-  network: string;
-  maxAmountRequired: string;
-  resource: string;
-  description: string;
-  mimeType: string;
-  payTo: string;
-  maxTimeoutSeconds: number;
-  asset: string;
-  extra: TokenDomain;
-}
-
-/** The sums over all the wallet's positions, whatever the page shows. */
-export interface PositionSummary {
-  openCount: number;
-  resolvedCount: number;
-  totalStakedUsd: number;
-  totalPnlUsd: number;
-}
-
-export interface PositionsBody {
-  meta: ChainMeta;
-  wallet: string;
-  count: number;
-  summary: PositionSummary;
-  positions: AgentPosition[];
-  /** Of the older positions; null on the last page. */
-  nextCursor: string | null;
-}
-
-export interface PricedOutcome {
-  key: string;
-  label: string;
-  shortLabel: string;
-  lowerUsd: number | null;
-  upperUsd: number | null;
-  /** Where its price stood before the first bet. */
-  priorPct: number;
-  startAt?: string | null;
-  endAt?: string | null;
-  /** Its price; those of all outcomes are 100 together. null once ended. */
-  impliedPct: number | null;
-}
-
-/** A market as a proof shows it. */
-export interface ProofMarket {
-  deadlineAt: string;
-  startAt: string | null;
-  endsAt: string;
-  settlesAfter: string;
-  id: string;
-  slug: string;
-  question: string;
-  shortTitle: string;
-  summary: string;
-  category: Known<"market_cap" | "market_cap_range" | "price_direction">;
-  tokenSymbol: string;
-  chainId: string;
-  deadlineLabel: string;
-  status: Known<"open" | "closed" | "resolved" | "void">;
-  feeBps: number;
-  feeRecipientLabel: string;
-  defaultTicketUsd: number;
-  virtualLiquidityUsd: number;
-  potCapUsd: number;
-  targetMarketCapUsd: number | null;
-  outcomes: OutcomeRef[] | null;
-  headline: string | null;
-  links: MarketLinks;
-  series: string | null;
-  references: Record<string, string>;
-  settlement: SettlementRef;
-}
-
-export interface ProofPosition {
-  userId: string;
-  walletAddress: string;
-  side: string;
-  shares: number;
-  priceCents: number;
-  sizeUsd: number;
-  feeUsd: number;
-}
-
-export interface ProofSettlement {
-  txHash: string;
-  explorerUrl: string;
-  status: Known<"submitted" | "confirmed" | "final">;
-  network: string;
-  settledAt: string | null;
-  contract: string;
-  stakeId: string;
-  blockNumber: number;
-}
-
-export interface QuoteBody {
-  meta: ChainMeta;
-  quote: AgentQuote;
-}
-
-export interface ReadinessBody {
-  meta: Meta;
-  readiness: AgentReadiness;
-}
-
-export interface ReceiptPosition {
-  shares: number;
-  avgPriceCents: number;
-}
-
-export interface RelatedMarket {
-  deadlineAt: string;
-  startAt: string | null;
-  endsAt: string;
-  settlesAfter: string;
-  id: string;
-  slug: string;
-  question: string;
-  category: string;
-}
-
-/** A page of a wallet's events. `lastSeq`: the wallet's newest event, null before the first. */
-export interface ReplayBody {
-  meta: Meta;
-  events: AgentEvent[];
-  nextSeq: number | null;
-  lastSeq: number | null;
-}
-
-export interface ResearchBody {
-  meta: ChainMeta;
-  research: AgentResearch;
-}
-
-export interface ResolutionRules {
-  deadlineAt: string;
-  startAt: string | null;
-  endsAt: string;
-  settlesAfter: string;
-  source: string;
-  sourceUrl: string | null;
-  metric: string;
-  comparator: string | null;
-  thresholdLabel: string | null;
-  earlyResolvable: boolean;
-  description: string;
-  feedKind: Known<"pool" | "published" | "rounds">;
-  computedFrom: ComputedFrom | null;
-}
-
-export interface ResolvedBody {
-  meta: Meta;
-  events: AgentEvent[];
-  nextSince: string | null;
-}
-
-export interface ResultBody {
-  meta: ChainMeta;
+export interface AgentResultAnswer {
+  meta: AgentChainMeta;
   result: AgentResult;
 }
 
-export interface Rung {
+export interface AgentRung {
   key: string;
   label: string;
   shortLabel: string;
@@ -684,34 +639,34 @@ export interface Rung {
   isCurrent: boolean;
 }
 
-export interface SentimentActivity {
+export interface AgentSentimentActivity {
   totalBets: number;
   totalPoolUsd: number;
 }
 
-export interface SentimentBody {
-  meta: ChainMeta;
+export interface AgentSentimentAnswer {
+  meta: AgentChainMeta;
   token: string;
-  intel: SentimentIntel;
+  intel: AgentSentimentIntel;
 }
 
-export interface SentimentIntel {
+export interface AgentSentimentIntel {
   token: string;
   hasSignal: boolean;
   marketCount: number;
-  sentiment: SentimentScore;
-  suggestedBet: SuggestedBet | null;
-  quality: SentimentQuality;
-  activity: SentimentActivity;
-  topMarket: SentimentMarket | null;
-  markets: SentimentMarket[];
+  sentiment: AgentSentimentScore;
+  suggestedBet: AgentSuggestedBet | null;
+  quality: AgentSentimentQuality;
+  activity: AgentSentimentActivity;
+  topMarket: AgentSentimentMarket | null;
+  markets: AgentSentimentMarket[];
   summary: string;
   asOf: string;
 }
 
 /** A market that the reading counts: `pool` is USD less fees; `bullishPct` is null for a market without a direction,
 `yesPriceCents` for a range. */
-export interface SentimentMarket {
+export interface AgentSentimentMarket {
   marketId: string;
   slug: string;
   shortTitle: string;
@@ -728,13 +683,13 @@ export interface SentimentMarket {
   appUrl: string;
 }
 
-export interface SentimentQuality {
+export interface AgentSentimentQuality {
   distinctBettors: number;
   topWalletPct: number;
   label: Known<"broad" | "mixed" | "concentrated" | "none">;
 }
 
-export interface SentimentScore {
+export interface AgentSentimentScore {
   score: number;
   lean: number;
   label: Known<"strongly_bullish" | "bullish" | "neutral" | "bearish" | "strongly_bearish">;
@@ -745,23 +700,35 @@ export interface SentimentScore {
   directionalBettors: number;
 }
 
-export interface SettlementRef {
+export interface AgentSettlementRef {
   contract: string;
   marketKey: string;
 }
 
-export interface SourcePool {
+export interface AgentSourcePool {
   name: string;
   address: string;
   url: string | null;
 }
 
-export interface StatsBody {
-  meta: ChainMeta;
+export interface AgentStats {
+  markets: AgentMarketCounts;
+  totalBets: number;
+  totalVolumeUsd: number;
+  totalPaidOutUsd: number;
+  medianPayoutDelaySec: number | null;
+  autoPayoutRate: number | null;
+  proofSamples: string[];
+  custody: string;
+  asOf: string;
+}
+
+export interface AgentStatsAnswer {
+  meta: AgentChainMeta;
   stats: AgentStats;
 }
 
-export interface SuggestedBet {
+export interface AgentSuggestedBet {
   marketId: string;
   slug: string;
   shortTitle: string;
@@ -771,12 +738,12 @@ export interface SuggestedBet {
   betUrl: string;
 }
 
-export interface TestBody {
-  meta: Meta;
+export interface AgentTestAnswer {
+  meta: AgentMeta;
   event: AgentEvent;
 }
 
-export interface TokenDomain {
+export interface AgentTokenDomain {
   name: string;
   version: string;
   intentNonce: string;
@@ -785,7 +752,7 @@ export interface TokenDomain {
   receivePrimaryType: string;
 }
 
-export interface TokenSnapshot {
+export interface AgentTokenSnapshot {
   tokenSymbol: string;
   currentMarketCapUsd: number;
   currentPriceUsd: number | null;
@@ -799,24 +766,57 @@ export interface TokenSnapshot {
 
 /** The answer to a paid trade: `extensions["offer-receipt"]` holds the signed receipt; `escapeKit` is the call
 anybody may send, in bound mode. */
-export interface TradeBody {
-  meta: Meta;
+export interface AgentTradeAnswer {
+  meta: AgentMeta;
   replay: boolean;
   receipt: AgentTradeReceipt;
   extensions?: Record<string, unknown> | null;
-  escapeKit?: EscapeKit | null;
+  escapeKit?: AgentEscapeKit | null;
 }
 
-export interface TradeProofBody {
-  meta: ChainMeta;
+export interface AgentTradeProofAnswer {
+  meta: AgentChainMeta;
   tradeId: string;
-  market: ProofMarket;
-  position: ProofPosition;
-  settlement: ProofSettlement;
-  attribution: Attribution;
+  market: AgentProofMarket;
+  position: AgentProofPosition;
+  settlement: AgentProofSettlement;
+  attribution: AgentAttribution;
 }
 
-export interface WebhookBody {
-  meta: Meta;
+export interface AgentTradeReceipt {
+  projectedPayoutUsd: number;
+  projectedPayoutPerShareUsd: number | null;
+  warnings: AgentBetWarning[];
+  tradeId: string;
+  marketId: string;
+  side: string;
+  sizeUsd: number;
+  simulated: boolean;
+  txHash: string | null;
+  explorerUrl: string | null;
+  intentHash: string;
+  builderCode: string | null;
+  position: AgentReceiptPosition;
+  proofUrl: string | null;
+  recordedAt: string;
+}
+
+export interface AgentWebhookAnswer {
+  meta: AgentMeta;
   webhook: AgentWebhookRegistration;
+}
+
+/** A registered webhook. `ref` names it in public events; its id, which allows to delete it, never is in one. */
+export interface AgentWebhookRegistration {
+  id: string;
+  wallet: string;
+  url: string;
+  status: Known<"pending_verification" | "active" | "disabled">;
+  secret: string | null;
+  createdAt: string;
+  ref: string;
+  nextSeq: number;
+  failedAttempts: number;
+  failingSince: string | null;
+  lastError: string | null;
 }

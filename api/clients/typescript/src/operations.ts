@@ -1,6 +1,6 @@
 // Every plain question to the API, as a method. Made by `python -m tests.support.client_models`; not to be edited.
 
-import type { DeletedBody, DiscoverBody, GettingStarted, HealthBody, Markets, OneMarket, PositionsBody, QuoteBody, ReadinessBody, ReplayBody, ResearchBody, ResolvedBody, ResultBody, SentimentBody, StatsBody, TestBody, TradeProofBody, WebhookBody } from "./models.js";
+import type { AgentDeletedAnswer, AgentDiscoverAnswer, AgentGettingStarted, AgentHealthAnswer, AgentMarkets, AgentOneMarket, AgentPositionsAnswer, AgentQuoteAnswer, AgentReadinessAnswer, AgentReplayAnswer, AgentResearchAnswer, AgentResolvedAnswer, AgentResultAnswer, AgentSentimentAnswer, AgentStatsAnswer, AgentTestAnswer, AgentTradeProofAnswer, AgentWebhookAnswer } from "./models.js";
 
 export type Query = Record<string, string | number | boolean | undefined>;
 
@@ -10,92 +10,92 @@ export abstract class Operations {
   protected abstract own(wallet: string | undefined): string | undefined;
 
   /** List tradeable markets. */
-  markets(query: { status?: string; type?: string; token?: string; ids?: string; limit?: number; cursor?: string } = {}): Promise<Markets> {
+  markets(query: { status?: string; type?: string; token?: string; ids?: string; limit?: number; cursor?: string } = {}): Promise<AgentMarkets> {
     return this.call("GET", `/markets`, query);
   }
 
   /** One market. */
-  market(id: string): Promise<OneMarket> {
+  market(id: string): Promise<AgentOneMarket> {
     return this.call("GET", `/markets/${encodeURIComponent(id)}`);
   }
 
   /** Research bundle. */
-  research(id: string): Promise<ResearchBody> {
+  research(id: string): Promise<AgentResearchAnswer> {
     return this.call("GET", `/markets/${encodeURIComponent(id)}/research`);
   }
 
   /** Find markets by free text or by a social post. */
-  discover(query: { q?: string; post?: string; limit?: number } = {}): Promise<DiscoverBody> {
+  discover(query: { q?: string; post?: string; limit?: number } = {}): Promise<AgentDiscoverAnswer> {
     return this.call("GET", `/discover`, query);
   }
 
   /** What the crowd thinks of a token. */
-  sentiment(query: { token: string }): Promise<SentimentBody> {
+  sentiment(query: { token: string }): Promise<AgentSentimentAnswer> {
     return this.call("GET", `/sentiment`, query);
   }
 
   /** Price a bet. */
-  quote(query: { marketId: string; side?: string; sizeUsd?: number; wallet?: string }): Promise<QuoteBody> {
+  quote(query: { marketId: string; side?: string; sizeUsd?: number; wallet?: string }): Promise<AgentQuoteAnswer> {
     return this.call("GET", `/quote`, { ...query, wallet: this.own(query.wallet) });
   }
 
   /** A wallet's positions, newest first. */
-  positions(query: { wallet?: string; limit?: number; cursor?: string } = {}): Promise<PositionsBody> {
+  positions(query: { wallet?: string; limit?: number; cursor?: string } = {}): Promise<AgentPositionsAnswer> {
     return this.call("GET", `/positions`, { ...query, wallet: this.own(query.wallet) });
   }
 
   /** How a market resolved. */
-  result(query: { marketId: string }): Promise<ResultBody> {
+  result(query: { marketId: string }): Promise<AgentResultAnswer> {
     return this.call("GET", `/result`, query);
   }
 
   /** Settlement proof of a trade. */
-  proof(tradeId: string): Promise<TradeProofBody> {
+  proof(tradeId: string): Promise<AgentTradeProofAnswer> {
     return this.call("GET", `/proof/${encodeURIComponent(tradeId)}`);
   }
 
   /** Can this wallet bet? */
-  readiness(address: string): Promise<ReadinessBody> {
+  readiness(address: string): Promise<AgentReadinessAnswer> {
     return this.call("GET", `/wallet/${encodeURIComponent(address)}/readiness`);
   }
 
   /** Platform statistics. */
-  stats(): Promise<StatsBody> {
+  stats(): Promise<AgentStatsAnswer> {
     return this.call("GET", `/stats`);
   }
 
   /** Liveness and trading status. */
-  health(): Promise<HealthBody> {
+  health(): Promise<AgentHealthAnswer> {
     return this.call("GET", `/health`);
   }
 
   /** Onboarding in six steps. */
-  gettingStarted(): Promise<GettingStarted> {
+  gettingStarted(): Promise<AgentGettingStarted> {
     return this.call("GET", `/getting-started`);
   }
 
   /** A wallet's events in order. */
-  replay(query: { wallet?: string; fromSeq?: number; limit?: number } = {}): Promise<ReplayBody> {
+  replay(query: { wallet?: string; fromSeq?: number; limit?: number } = {}): Promise<AgentReplayAnswer> {
     return this.call("GET", `/events/replay`, { ...query, wallet: this.own(query.wallet) });
   }
 
   /** How a wallet's markets ended. */
-  resolved(query: { wallet?: string; since?: string; limit?: number } = {}): Promise<ResolvedBody> {
+  resolved(query: { wallet?: string; since?: string; limit?: number } = {}): Promise<AgentResolvedAnswer> {
     return this.call("GET", `/resolved`, { ...query, wallet: this.own(query.wallet) });
   }
 
   /** How a webhook stands. */
-  webhook(id: string): Promise<WebhookBody> {
+  webhook(id: string): Promise<AgentWebhookAnswer> {
     return this.call("GET", `/webhooks/${encodeURIComponent(id)}`);
   }
 
   /** Remove a webhook. */
-  deleteWebhook(id: string): Promise<DeletedBody> {
+  deleteWebhook(id: string): Promise<AgentDeletedAnswer> {
     return this.call("DELETE", `/webhooks/${encodeURIComponent(id)}`);
   }
 
   /** Send a test event. */
-  testWebhook(id: string): Promise<TestBody> {
+  testWebhook(id: string): Promise<AgentTestAnswer> {
     return this.call("POST", `/webhooks/${encodeURIComponent(id)}/test`);
   }
 }

@@ -16,7 +16,7 @@ from vpm_client.bound import text_digest
 from vpm_client.call import Amount, Call, Lost, Reply, answer
 from vpm_client.errors import Unreachable, VpmError, refusal
 from vpm_client.events import LONGEST_PAUSE_SECONDS, PAUSE_SECONDS, SILENCE_SECONDS, Cursor, Frames, stream_path
-from vpm_client.models import AgentEvent, WebhookBody
+from vpm_client.models import AgentEvent, AgentWebhookAnswer
 from vpm_client.operations import AsyncOperations
 from vpm_client.shared import Settings, passes, registering, registration, reply_of, timeout_of
 from vpm_client.steps import Ask, Keep, Patience, Pause, Sign, Steps, asked
@@ -147,7 +147,7 @@ class AsyncClient(AsyncOperations):
 
     # ------------------------------------------------------------ webhooks
 
-    async def register_webhook(self, url: str, *, service: str | None = None) -> WebhookBody:
+    async def register_webhook(self, url: str, *, service: str | None = None) -> AgentWebhookAnswer:
         """As `Client.register_webhook`."""
         message = registration(self._settings, url, service)
         wallet = self._settings.wallet_or_raise

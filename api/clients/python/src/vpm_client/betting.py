@@ -31,7 +31,13 @@ from vpm_client.errors import (
     VpmError,
     refusal,
 )
-from vpm_client.models import AgentTradeReceipt, Challenge, PaymentOffer, TradeBody, TradeProofBody
+from vpm_client.models import (
+    AgentChallenge,
+    AgentPaymentOffer,
+    AgentTradeAnswer,
+    AgentTradeProofAnswer,
+    AgentTradeReceipt,
+)
 from vpm_client.steps import Keep, Patience, Pause, Sign, Steps, ask, asked
 
 SIMPLE_MAX_USD = 10
@@ -107,7 +113,7 @@ class Placed:
     receipt: AgentTradeReceipt
     attester: str | None
     replay: bool
-    proof: TradeProofBody | None = None
+    proof: AgentTradeProofAnswer | None = None
 
     @property
     def is_final(self) -> bool:
@@ -239,7 +245,7 @@ class _Bet:
             raise self.out_of_time(why, tx_hash)
         yield Pause(pause)
 
-    def trade(self) -> Call[TradeBody]:
+    def trade(self) -> Call[AgentTradeAnswer]:
         ticket = self.ticket
         body = {
             "marketId": ticket.market_id,
@@ -256,7 +262,9 @@ class _Bet:
         headers = {"Content-Type": "application/json"}
         if ticket.payment is not None:
             headers["X-PAYMENT"] = ticket.payment.header
-        return Call("POST", f"{PREFIX}/trade", TradeBody, body=json_body(body), headers=headers, seconds=TRADE_SECONDS)
+        return Call(
+            "POST", f"{PREFIX}/trade", AgentTradeAnswer, body=json_body(body), headers=headers, seconds=TRADE_SECONDS
+        )
 
     # ------------------------------------------------------------ paying
 
@@ -269,9 +277,9 @@ class _Bet:
             raise self.told(PaymentRefused(why), self.at_worst())
         return why
 
-    def challenge(self, reply: Reply) -> Challenge:
+    def challenge(self, reply: Reply) -> AgentChallenge:
         try:
-            return decoded(Challenge, reply.body)
+            return decoded(AgentChallenge, reply.body)
         except VpmError as wrong:
             raise self.told(wrong, self.at_worst()) from None
 
@@ -310,7 +318,7 @@ class _Bet:
         self.ticket = msgspec.structs.replace(self.ticket, payment=SignedPayment(header=header, valid_before=until))
         yield Keep(self.ticket)
 
-    def checked(self, challenge: Challenge) -> PaymentOffer:
+    def checked(self, challenge: AgentChallenge) -> AgentPaymentOffer:
         """The offer, if it asks for this bet's amount and for this bet alone."""
         if not challenge.accepts:
             raise Untrusted("The challenge offers no way to pay.")
@@ -349,7 +357,7 @@ class _Bet:
 
     def receipt(self, reply: Reply, patience: Patience) -> Steps[Placed]:
         """The receipt, if it is this bet's and the service's key signed it."""
-        body = decoded(TradeBody, reply.body)
+        body = decoded(AgentTradeAnswer, reply.body)
         try:
             self.check(body.receipt, replay=body.replay)
             if self.attester is None:
@@ -379,7 +387,7 @@ class _Bet:
             if given != ours:
                 raise ReceiptWrong(f"The receipt's {name} is {given}, and the bet's {ours}.")
 
-    def check_signature(self, body: TradeBody) -> None:
+    def check_signature(self, body: AgentTradeAnswer) -> None:
         if self.attester is None:
             return
         info: Mapping[str, Any] = ((body.extensions or {}).get("offer-receipt") or {}).get("info") or {}
@@ -402,7 +410,7 @@ class _Bet:
         if signer is None or signer.lower() != self.attester.lower():
             raise ReceiptWrong(f"The receipt is signed by {signer}, and not by {self.attester}.")
 
-    def made_final(self, placed: Placed, ends: float) -> Steps[TradeProofBody | None]:
+    def made_final(self, placed: Placed, ends: float) -> Steps[AgentTradeProofAnswer | None]:
         """The proof once its block is final; None when the stake is not where the receipt says any more."""
         why = "there was no time to ask"
         while (left := ends - time.monotonic()) > 0:
@@ -421,7 +429,7 @@ class _Bet:
             yield Pause(FINAL_PAUSE_SECONDS)
         raise self.not_final(placed, why)
 
-    def check_proof(self, proof: TradeProofBody) -> None:
+    def check_proof(self, proof: AgentTradeProofAnswer) -> None:
         ticket = self.ticket
         given = (proof.market.id, proof.position.side, proof.position.size_usd, proof.position.wallet_address.lower())
         if given != (ticket.market_id, ticket.side, ticket.size_usd, ticket.wallet.lower()):

@@ -15,7 +15,7 @@ from vpm_client.bound import text_digest
 from vpm_client.call import Amount, Call, Lost, Reply, answer
 from vpm_client.errors import Unreachable, VpmError, refusal
 from vpm_client.events import LONGEST_PAUSE_SECONDS, PAUSE_SECONDS, SILENCE_SECONDS, Cursor, Frames, stream_path
-from vpm_client.models import AgentEvent, WebhookBody
+from vpm_client.models import AgentEvent, AgentWebhookAnswer
 from vpm_client.operations import Operations
 from vpm_client.shared import Settings, passes, registering, registration, reply_of, timeout_of
 from vpm_client.steps import Ask, Keep, Patience, Pause, Sign, Steps, asked
@@ -154,7 +154,7 @@ class Client(Operations):
 
     # ------------------------------------------------------------ webhooks
 
-    def register_webhook(self, url: str, *, service: str | None = None) -> WebhookBody:
+    def register_webhook(self, url: str, *, service: str | None = None) -> AgentWebhookAnswer:
         """Pushes the wallet's events to a URL. Keep the `secret`: it is shown this once. `service`: the API's public
         origin, where that is not `base_url`."""
         message = registration(self._settings, url, service)

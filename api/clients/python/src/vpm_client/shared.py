@@ -10,7 +10,7 @@ import httpx
 from vpm_client.betting import Terms
 from vpm_client.call import PREFIX, Call, Reply, json_body
 from vpm_client.errors import ApiError, Unreachable, VpmError
-from vpm_client.models import WebhookBody
+from vpm_client.models import AgentWebhookAnswer
 from vpm_client.wallets import Wallet, address_of
 from vpm_client.webhooks import registration_message
 
@@ -51,10 +51,10 @@ def registration(settings: Settings, url: str, service: str | None) -> str:
     return registration_message(service or settings.base_url, settings.address, url, issued)
 
 
-def registering(wallet: str, url: str, message: str, signature: bytes) -> Call[WebhookBody]:
+def registering(wallet: str, url: str, message: str, signature: bytes) -> Call[AgentWebhookAnswer]:
     body = {"wallet": wallet, "url": url, "message": message, "signature": "0x" + signature.hex()}
     headers = {"Content-Type": "application/json"}
-    return Call("POST", f"{PREFIX}/webhooks", WebhookBody, body=json_body(body), headers=headers)
+    return Call("POST", f"{PREFIX}/webhooks", AgentWebhookAnswer, body=json_body(body), headers=headers)
 
 
 def reply_of(response: httpx.Response) -> Reply:
