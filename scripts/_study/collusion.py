@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from core.agent.book import Book
+from core.money import USD
 from core.stock.vested import UP, Terms, VestedMarket, match, offer, open_books, share
 from scripts._study.mechanisms import Parameters
 from scripts._study.playing import PlayedBet, played
 from scripts._study.returns import SETTINGS, market
 from scripts._study.roles import AGAINST, FIRST, LAST, SelfOpposer
 from scripts._study.tallies import Mean
-from scripts._study.world import USD, Bettors
+from scripts._study.world import Bettors
 
 PARTS: Final = 10
 TIMES: Final = (2, 5, 10)

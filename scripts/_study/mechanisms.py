@@ -12,8 +12,11 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from core.agent.book import Book
+from core.money import USD
 from core.stock.classic import classic_payout, fee_on_gain
 from core.stock.vested import (
+    DOWN,
+    UP,
     Moment,
     Position,
     Settlement,
@@ -27,7 +30,6 @@ from core.stock.vested import (
     seed_vintage,
     settlement,
 )
-from scripts._study.world import DOWN, UP, USD
 
 FREEZE: Final = 10**9
 OVER: Final = Moment(0, FREEZE)

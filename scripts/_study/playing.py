@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from core.money import USD
+from core.stock.vested import UP
 from scripts._study.mechanisms import MECHANISMS, SIDES, Parameters, Play
-from scripts._study.world import UP, USD, Bettor, Bettors, Draw, Regime, estimated
+from scripts._study.world import Bettor, Bettors, Draw, Regime, estimated
 
 LAST_BLOCK: Final = 2
 """How many blocks after all others the last ones to bet are: nobody shares theirs."""
@@ -40,7 +43,7 @@ class View:
 
 
 @dataclass(frozen=True, slots=True)
-class Guest:
+class Guest(ABC):
     """Somebody beside the crowd: moments of the betting time at which he has his turn, 1 being after everybody, and
     how much of the measured time ahead of others he sees."""
 
@@ -48,9 +51,9 @@ class Guest:
     moments: tuple[float, ...]
     ahead: float = 0.0
 
+    @abstractmethod
     def turn(self, view: View, turn: int) -> Sequence[tuple[int, int]]:
         """What he stakes: sides and amounts."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +97,10 @@ def played(setting: Setting, draw: Draw, actor: Guest | None = None) -> Played:
             assert actor is not None
             view = View(play, draw, setting.regime.measured(moment), left * mean, own)
             last = moment == 1.0
-            for n, (side, amount) in enumerate(actor.turn(view, turn)):
+            for side, amount in actor.turn(view, turn):
                 block = setting.parameters.blocks + LAST_BLOCK + turn if last else _block(moment, setting)
                 own.append((play.enter(side, amount, max(block, _latest(crowd_bets, setting))), side))
                 offered.append(amount)
-                assert n < 10_000
 
     for position, bettor in enumerate(draw.bettors):
         act_until(bettor.u, count - position)

@@ -7,11 +7,12 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Final
 
+from core.money import USD
 from scripts._study.mechanisms import Parameters
 from scripts._study.playing import Guest, PlayedBet, Setting, played
 from scripts._study.roles import FIRST_STRADDLE, ROLES, SNIPER
 from scripts._study.tallies import Mean, Ratio
-from scripts._study.world import BEFORE, BELL, HALF, USD, Bettors, Draw, drawn
+from scripts._study.world import BEFORE, BELL, HALF, Bettors, Draw, drawn
 
 SEED: Final = "fairness"
 QUARTERS: Final = 4

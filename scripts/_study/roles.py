@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from core.money import USD
+from core.stock.vested import DOWN, UP
 from scripts._study.mechanisms import SIDES
 from scripts._study.playing import Guest, View
-from scripts._study.world import DOWN, UP, USD
 
 STAKE: Final = 20 * USD
 SIZES: Final = tuple(round(USD * size) for size in (1, 2, 5, 10, 20, 50, 100, 200, 500))

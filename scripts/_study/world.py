@@ -18,9 +18,8 @@ from math import erf, exp, log, sqrt
 from random import Random
 from typing import Final
 
-USD: Final = 10**6
-UP: Final = 0
-DOWN: Final = 1
+from core.money import USD
+
 STEPS: Final = 100
 """Of the measured time."""
 MAX_BET: Final = 100.0

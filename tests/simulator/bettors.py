@@ -14,11 +14,11 @@ from typing import Any
 import aiohttp
 
 from core.contracts.statuses import Form
+from core.money import USD
 from scripts._stack.payments import bound_header
 from scripts._stack.wallets import Wallet
 from tests.simulator.clock import VirtualClock
 
-USD = 10**6
 API = "/api/agent/v1"
 ANSWER_SECONDS = 25.0
 PAUSE_SECONDS = 1.5

@@ -11,10 +11,10 @@ from core.chain import Call, Contract, checksum
 from core.contracts.abi import abi
 from core.contracts.deployments import Deployment
 from core.contracts.statuses import AgentMarketStatus
+from core.money import USD
 from scripts._stack import wallets
 from tests.simulator.chain import SimulatedChain
 
-USD = 10**6
 LOOKS_BACK_SECONDS = 40.0  # so long after a fork the service may still tell of the blocks that it undid
 
 

@@ -15,9 +15,10 @@ from core.chain import ChainClient
 from core.chain.provider import ChainProvider
 from core.contracts.statuses import AgentMarketStatus, StakeStatus
 from core.db.engine import make_pool
+from core.money import USD
 from indexer.audit.run import audit
 from indexer.sources import sources_of
-from tests.simulator.bettors import USD, Bet, Crowd, Outcome
+from tests.simulator.bettors import Bet, Crowd, Outcome
 from tests.simulator.contracts import Truth
 
 LOST = "no money is lost"

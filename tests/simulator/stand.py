@@ -28,7 +28,7 @@ from core.local.postgres import UNSAFE_BUT_FAST, prepare_postgres, start_postgre
 from core.local.process import free_port
 from tests.simulator import clock
 from tests.simulator.world import Told, World
-from tests.support.genesis import Genesis, _started, genesis
+from tests.support.genesis import Genesis, genesis, started
 
 TEMPLATE = "simulated_template"
 # Nothing runs by itself there: when it would, no seed says.
@@ -51,8 +51,7 @@ class Stand:
             name = sql.Identifier(TEMPLATE)
             connection.execute(sql.SQL("DROP DATABASE IF EXISTS {}").format(name))
             connection.execute(sql.SQL("CREATE DATABASE {}").format(name))
-            for setting in ("search_path = public, pg_catalog", "deadlock_timeout = '10ms'"):
-                connection.execute(sql.SQL("ALTER DATABASE {} SET ").format(name) + sql.SQL(setting))
+            _follow_virtual_time(connection, name)
         (self.folder / f"clock-{TEMPLATE}").write_text("1900000000")
         with psycopg.connect(conninfo(self.database(TEMPLATE)), autocommit=True) as connection:
             clock.make_sql_follow(connection, self.folder)
@@ -94,11 +93,8 @@ class Stand:
                 connection.execute(
                     sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(sql.Identifier(name), sql.Identifier(TEMPLATE))
                 )
-                for setting in ("search_path = public, pg_catalog", "deadlock_timeout = '10ms'"):
-                    connection.execute(
-                        sql.SQL("ALTER DATABASE {} SET ").format(sql.Identifier(name)) + sql.SQL(setting)
-                    )
-            chain, options = _started(self.genesis, "base", log, None, True, ("--order", "fifo"))
+                _follow_virtual_time(connection, sql.Identifier(name))
+            chain, options = started(self.genesis, "base", log, None, True, ("--order", "fifo"))
             world = World(
                 seed,
                 options.url,
@@ -120,6 +116,12 @@ class Stand:
                 path.unlink(missing_ok=True)
             with contextlib.suppress(psycopg.Error), psycopg.connect(conninfo(self.url), autocommit=True) as connection:
                 connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+
+
+def _follow_virtual_time(connection: psycopg.Connection[Any], name: sql.Identifier) -> None:
+    """A database's own settings, which no template hands on."""
+    for setting in ("search_path = public, pg_catalog", "deadlock_timeout = '10ms'"):
+        connection.execute(sql.SQL("ALTER DATABASE {} SET ").format(name) + sql.SQL(setting))
 
 
 @contextlib.contextmanager

@@ -14,10 +14,11 @@ from pathlib import Path
 import aiohttp
 
 from core.contracts.deployments import load_deployment
+from core.money import USD
 from core.outbox import CREDIT, KEEPER, LISTER, PUBLISHER, RELAY
 from scripts._stack import wallets
 from scripts._stack.wallets import wallet
-from tests.simulator.bettors import USD, Crowd, Outcome
+from tests.simulator.bettors import Crowd, Outcome
 from tests.simulator.chain import SimulatedChain
 from tests.simulator.clock import VirtualClock, install
 from tests.simulator.contracts import Truth

@@ -81,14 +81,14 @@ def chain(
     extra: tuple[str, ...] = (),
 ) -> Iterator[RunningChain]:
     """A chain of one's own, from the genesis; mines each transaction at once unless told otherwise."""
-    process, options = _started(known, name, log, block_seconds, mine_on_demand, extra)
+    process, options = started(known, name, log, block_seconds, mine_on_demand, extra)
     try:
         yield RunningChain(name, options.url, options.ws_url, process, known.deployment(name))
     finally:
         process.stop()
 
 
-def _started(
+def started(
     known: Genesis, name: str, log: Path, block_seconds: float | None, mine_on_demand: bool, extra: tuple[str, ...]
 ) -> tuple[RunningProcess, AnvilOptions]:
     options = AnvilOptions(
