@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable
+from typing import TypeVar
 
 from aiohttp import web
 
+from api.http.problem import Problem
 from api.http.rendered import Rendered
 
 HTML = "text/html; charset=utf-8"
@@ -36,17 +38,33 @@ class HeldPages:
         self._pages: OrderedDict[Hashable, tuple[Hashable, Rendered]] = OrderedDict()
 
     async def get(
-        self, page: Hashable, stamp: Hashable, render: Callable[[], Awaitable[bytes]], cache: str = REVALIDATE
+        self,
+        page: Hashable,
+        stamp: Hashable,
+        render: Callable[[], Awaitable[bytes]],
+        cache: str = REVALIDATE,
+        content_type: str = HTML,
     ) -> Rendered:
         kept = self._pages.get(page)
         if kept is not None and kept[0] == stamp:
             self._pages.move_to_end(page)
             return kept[1]
-        rendered = await Rendered.make(await render(), cache, content_type=HTML)
+        rendered = await Rendered.make(await render(), cache, content_type=content_type)
         self._pages[page] = (stamp, rendered)
         while len(self._pages) > HELD:
             self._pages.popitem(last=False)
         return rendered
+
+
+T = TypeVar("T")
+
+
+def or_none(read: Callable[[], T]) -> T | None:
+    """What is read for a page, or None: one part that cannot be read now must not take the others away."""
+    try:
+        return read()
+    except Problem:
+        return None
 
 
 def html(request: web.Request, page: Rendered, status: int = 200) -> web.Response:

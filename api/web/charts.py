@@ -94,7 +94,7 @@ class Chart:
         parts += _labels(self.levels, scale)
         return Markup(
             '<svg class="chart" viewBox="0 0 {w} {h}" width="{w}" height="{h}" role="img" '
-            'aria-labelledby="{n}-t {n}-d" data-chart="{figures}">'
+            'aria-labelledby="{n}-t {n}-d"{figures}>'
             '<title id="{n}-t">{title}</title><desc id="{n}-d">{said}</desc>{parts}</svg>'
         ).format(
             w=WIDTH, h=HEIGHT, n=name, title=self.title, said=self.said, parts=Markup("").join(parts),
@@ -112,15 +112,16 @@ class Chart:
         high += 0 if self.ceiling is not None else margin
         return low, max(high, low + 1)
 
-    def _figures(self, name: str, low: int, high: int) -> str:
+    def _figures(self, name: str, low: int, high: int) -> Markup:
         """What the script draws from: the names are those of its `Figures`."""
         if self.unit is None:
-            return ""
+            return Markup("")
         lines = [{**asdict(each), "points": list(each.points)} for each in self.lines if each.points]
         levels, marks = ([asdict(each) for each in some] for some in (self.levels, self.marks))
         known = {"name": name, "title": self.title, "said": self.said, "start": self.start, "end": self.end}
         found = {"low": low, "high": high, "lines": lines, "levels": levels, "marks": marks}
-        return orjson.dumps({**known, **found, **asdict(self.unit)}).decode()
+        figures = orjson.dumps({**known, **found, **asdict(self.unit)}).decode()
+        return Markup(' data-chart="{}"').format(figures)
 
 
 @dataclass(frozen=True, slots=True)

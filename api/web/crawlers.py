@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 from xml.sax.saxutils import escape
 
@@ -9,10 +10,9 @@ import orjson
 from aiohttp import web
 
 from api.agent.reads import Reads
-from api.http.problem import Problem
 from api.http.rendered import Rendered
 from api.stock.reads import StockReads
-from api.web.answers import TEXT
+from api.web.answers import TEXT, HeldPages, or_none
 
 CACHE = "public, max-age=300"
 XML = "application/xml; charset=utf-8"
@@ -33,8 +33,16 @@ Sitemap: {origin}/sitemap.xml
 class Crawlers:
     """The documents for search engines and for phones. `pages`: the addresses that are always there."""
 
-    def __init__(self, origin: str, pages: tuple[str, ...], stock: StockReads | None, agent: Reads | None) -> None:
+    def __init__(
+        self,
+        origin: str,
+        pages: tuple[str, ...],
+        held: HeldPages,
+        stock: StockReads | None,
+        agent: Reads | None,
+    ) -> None:
         self._origin = origin
+        self._held = held
         self._pages = pages
         self._stock = stock
         self._agent = agent
@@ -44,12 +52,15 @@ class Crawlers:
         return (await Rendered.make(body, CACHE, content_type=TEXT)).response(request)
 
     async def sitemap(self, request: web.Request) -> web.StreamResponse:
+        stamp = tuple(None if each is None else each.stamp for each in (self._stock, self._agent))
+        return (await self._held.get("sitemap", stamp, self._sitemap, CACHE, XML)).response(request)
+
+    async def _sitemap(self) -> bytes:
         entries = "".join(f"<url><loc>{escape(self._origin + each)}</loc></url>" for each in self._addresses())
-        body = (
+        return (
             '<?xml version="1.0" encoding="UTF-8"?>'
             f'<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">{entries}</urlset>'
-        )
-        return (await Rendered.make(body.encode(), CACHE, content_type=XML)).response(request)
+        ).encode()
 
     async def manifest(self, request: web.Request) -> web.StreamResponse:
         body: dict[str, Any] = {
@@ -71,15 +82,8 @@ class Crawlers:
     def _addresses(self) -> list[str]:
         """Every page worth finding: those of markets as long as they can be read."""
         found = list(self._pages)
-        try:
-            if self._stock is not None:
-                found += [each["href"] for each in self._stock.overview(MAX_SETTLED)["markets"]]
-        except Problem:
-            pass
-        try:
-            if self._agent is not None:
-                markets = self._agent.overview(MAX_SETTLED)
-                found += [f"/markets/{each['slug']}" for each in (*markets["open"], *markets["closed"])]
-        except Problem:
-            pass
+        if self._stock is not None and (stock := or_none(partial(self._stock.overview, MAX_SETTLED))):
+            found += [each["href"] for each in stock["markets"]]
+        if self._agent is not None and (agent := or_none(partial(self._agent.overview, MAX_SETTLED))):
+            found += [f"/markets/{each['slug']}" for each in (*agent["open"], *agent["closed"])]
         return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
 
 import orjson
 from aiohttp import web
@@ -12,7 +12,7 @@ from api.http.problem import Problem
 from api.http.rendered import Rendered
 from api.stock.proof import Proof
 from api.stock.reads import StockReads
-from api.web.answers import HeldPages, html
+from api.web.answers import HeldPages, html, or_none
 from api.web.stock_view import readable
 from api.web.templating import Pages
 from core.money import loads
@@ -53,18 +53,10 @@ class HomePage:
             return None
 
     def _render(self, proof: Rendered | None) -> bytes:
-        stock = _or_none(lambda: self._stock.overview(SETTLED_SHOWN)) if self._stock is not None else None
-        agent = _or_none(lambda: self._agent.overview(CLOSED_SHOWN)) if self._agent is not None else None
+        stock = None if self._stock is None else or_none(partial(self._stock.overview, SETTLED_SHOWN))
+        agent = None if self._agent is None else or_none(partial(self._agent.overview, CLOSED_SHOWN))
         if stock is not None:
             stock = {**stock, "markets": [readable(each) for each in stock["markets"]]}
         agent_exact = None if agent is None else loads(orjson.dumps(agent))
         proven = None if proof is None else orjson.loads(proof.body)
         return self._pages.render("home.html", path="/", stock=stock, proof=proven, agent=agent_exact)
-
-
-def _or_none(read: Any) -> Any:
-    """One kind that cannot be read now must not take the other's markets away."""
-    try:
-        return read()
-    except Problem:
-        return None

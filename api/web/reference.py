@@ -4,7 +4,7 @@ that asks it. Made of the same document that describes the service to machines."
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -15,9 +15,9 @@ from markupsafe import Markup, escape
 from api.agent.reads import Reads
 from api.http.docs import ServiceDescription
 from api.http.operation import Operation, Surface
-from api.http.problem import Problem, not_found
+from api.http.problem import not_found
 from api.stock.reads import StockReads
-from api.web.answers import HeldPages, html
+from api.web.answers import HeldPages, html, or_none
 from api.web.templating import Pages
 
 Json = Mapping[str, Any]
@@ -173,10 +173,10 @@ class Reference:
         """What the forms ask about: a market that exists now, by what each surface calls it."""
         samples = {"owner": NOBODY, "wallet": NOBODY, "address": NOBODY}
         if surface == "stock":
-            overview = None if self._stock is None else _or_nothing(partial(self._stock.overview, 1))
+            overview = None if self._stock is None else or_none(partial(self._stock.overview, 1))
             market = {"id": str(overview["markets"][0]["id"])} if overview and overview["markets"] else {}
             return {**samples, **market, "marketId": market.get("id", ""), "outcome": "0", "amount": "5000000"}
-        example = (None if self._agent is None else _or_nothing(self._agent.example)) or {}
+        example = (None if self._agent is None else or_none(self._agent.example)) or {}
         market_id = str(example.get("marketId", ""))
         return {
             **samples,
@@ -186,14 +186,6 @@ class Reference:
             "side": str(example.get("side", "")),
             "token": "BNKR",
         }
-
-
-def _or_nothing(read: Callable[[], Any]) -> Any:
-    """What cannot be read now leaves its field empty."""
-    try:
-        return read()
-    except Problem:
-        return None
 
 
 def _groups(surfaces: tuple[Surface, ...]) -> Iterator[Group]:

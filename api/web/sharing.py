@@ -109,8 +109,7 @@ def stock_card(detail: Json) -> ShareCard:
     """What the body of `GET /api/markets/{id}` says in a picture."""
     market = detail["market"]
     pools = [int(book["principal"]) for book in detail["books"]]
-    whole = sum(pools) or 1
-    up = pools[0] * 1000 // whole
+    up = pools[0] * 1000 // sum(pools) if any(pools) else 500
     if market["winner"]:
         foot = f"Settled: {market['winner']}"
     elif market["phase"] == "void":

@@ -257,7 +257,6 @@ def accrual_chart(detail: Json, past: MarketPast, position: Json) -> Chart | Non
         lines=[ChartLine(points, tone, fill=True)],  # type: ignore[arg-type]
         start=points[0][0],
         end=now,
-        unit=_USDG,
         levels=[
             Level(accepted, f"stake {_two(accepted, 6)}", "quiet"),
             Level(accrued, f"now {_two(accrued, 6)}", tone),  # type: ignore[arg-type]

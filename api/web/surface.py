@@ -76,7 +76,7 @@ async def pages_surface(context: Context, made: Sequence[Surface]) -> AsyncItera
         operations.append(_page("/m/{id}/share.png", pictures.stock_market, "A market's picture", PNG))
     if agent is not None:
         operations.append(_page("/markets/{id}/share.png", pictures.agent_market, "A market's picture", PNG))
-    crawlers = Crawlers(origin, tuple(href for href, _ in NAVIGATION if href != "/positions"), reads, agent)
+    crawlers = Crawlers(origin, tuple(href for href, _ in NAVIGATION if href != "/positions"), held, reads, agent)
     operations.append(_page("/robots.txt", crawlers.robots, "What crawlers may read", TEXT))
     operations.append(_page("/sitemap.xml", crawlers.sitemap, "Every page worth finding", XML))
     operations.append(_page("/manifest.webmanifest", crawlers.manifest, "The site as an app", MANIFEST))

@@ -253,8 +253,7 @@ function all(): void {
     chart.destroy();
     drawn.delete(box);
   }
-  const pictures = document.querySelectorAll<SVGElement>(".chart-frame:not(.small) > svg[data-chart^='{']");
-  for (const picture of pictures) enhance(picture);
+  for (const picture of document.querySelectorAll<SVGElement>("svg[data-chart]")) enhance(picture);
 }
 
 function fit(): void {
