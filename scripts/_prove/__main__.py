@@ -14,9 +14,10 @@ from core.local.packages import REPOSITORY
 from scripts._prove import halmos, lemmas
 from scripts._prove.copies import Copy
 from scripts._prove.guards import GUARDS, Guard
-from scripts._prove.provers import NoProvers, prepare
+from scripts._prove.provers import prepare
 from scripts._prove.theorem import REFUTED, Outcome, Theorem
 from scripts._prove.theorems import THEOREMS
+from scripts._vpm.bootstrap import SetupError
 
 
 def main(argv: Sequence[str]) -> int:
@@ -39,7 +40,7 @@ def main(argv: Sequence[str]) -> int:
             names = {theorem.name for theorem in chosen}
             return without_guards([guard for guard in GUARDS if guard.theorem in names])
         return prove(chosen)
-    except (NoProvers, halmos.NotBuilt) as error:
+    except (SetupError, halmos.NotBuilt) as error:
         print(f"vpm prove: {error}", file=sys.stderr)
         return 1
 

@@ -9,17 +9,14 @@ import os
 
 from core.local.packages import REPOSITORY, foundry_binary
 from scripts._vpm import side
-from scripts._vpm.side import NotInstalled as NoProvers
 
-__all__ = ["NoProvers", "environment", "prepare"]
-
-NAME = "prove"
-BUILD = REPOSITORY / ".vpm" / "build" / NAME
+LOCK = side.LOCKS / "prove.txt"
+BUILD = REPOSITORY / ".vpm" / "build" / "prove"
 
 
 def prepare() -> None:
     """Bring the provers up to date; at once when nothing changed."""
-    side.prepare(NAME)
+    side.prepare(LOCK)
 
 
 def environment() -> dict[str, str]:
@@ -27,6 +24,6 @@ def environment() -> dict[str, str]:
     home = BUILD / "home"
     home.mkdir(parents=True, exist_ok=True)
     inherited = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
-    own = str(side.home(NAME) / "bin")
+    own = str(side.home(LOCK) / "bin")
     path = os.pathsep.join([own, str(foundry_binary("forge").parent), os.environ.get("PATH", os.defpath)])
     return {**inherited, "PATH": path, "HOME": str(home), "FOUNDRY_PROFILE": "prove", "NO_COLOR": "1"}

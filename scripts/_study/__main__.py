@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 
 from scripts._study import claims, measured, page, plots
-from scripts._vpm.side import NotInstalled
+from scripts._vpm.bootstrap import SetupError
 
 
 def main(argv: Sequence[str]) -> int:
@@ -32,7 +32,7 @@ def main(argv: Sequence[str]) -> int:
         print(f"vpm study: no longer true: {sentence}", file=sys.stderr)
     try:
         plots.draw(figures)
-    except (NotInstalled, subprocess.CalledProcessError) as error:
+    except (SetupError, subprocess.CalledProcessError) as error:
         print(f"vpm study: {error}", file=sys.stderr)
         return 1
     page.write(figures)

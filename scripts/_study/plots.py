@@ -22,7 +22,7 @@ def plots() -> list[Path]:
 
 def draw(figures: Figures) -> None:
     """From the figures as they are kept."""
-    python = side.prepare("study")
+    python = side.prepare(side.LOCKS / "study.txt")
     inherited = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
     home = REPOSITORY / ".vpm" / "build" / "study"
     home.mkdir(parents=True, exist_ok=True)

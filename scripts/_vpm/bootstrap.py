@@ -107,29 +107,38 @@ def _python_packages() -> None:
             shutil.rmtree(VENV, ignore_errors=True)
             _run([sys.executable, "-m", "venv", str(VENV)], "make a virtual environment", hint=_VENV_HINT)
         python = str(VENV / "bin" / "python")
-        if not _install_with_uv(python, lock):
-            _run([python, "-m", "pip", "install", "-q", "--require-hashes", "-r", str(lock)], "install Python packages")
+        _get_uv(python)
+        install_locked(python, lock, "install Python packages")
         stamp.write()
 
 
 _VENV_HINT = "On Debian and Ubuntu: apt install python3-venv."
 
 
-def _install_with_uv(python: str, lock: Path) -> bool:
-    """uv does in seconds what takes pip a minute; where it cannot be had, pip does the same work."""
+def install_locked(python: str, lock: Path, what: str) -> None:
+    """Exactly the packages of a lock, into the environment of this Python. uv does in seconds what takes pip a minute;
+    where it cannot be had, pip does the same work."""
+    if not _install_with_uv(python, lock):
+        _run([python, "-m", "pip", "install", "-q", "--require-hashes", "-r", str(lock)], what)
+
+
+def _get_uv(python: str) -> None:
     got = subprocess.run(
         [python, "-m", "pip", "install", "-q", "--require-hashes", "-r", str(LOCKS / "uv.txt")],
         capture_output=True,
         text=True,
         check=False,
     )
-    if got.returncode != 0:
-        if _looks_offline(got.stderr):
-            raise SetupError(f"cannot reach the Python package registry: {_last_line(got.stderr)}")
+    if got.returncode != 0 and _looks_offline(got.stderr):
+        raise SetupError(f"cannot reach the Python package registry: {_last_line(got.stderr)}")
+
+
+def _install_with_uv(python: str, lock: Path) -> bool:
+    uv = VENV / "bin" / "uv"
+    if not uv.exists():
         return False
-    uv = str(VENV / "bin" / "uv")
     done = subprocess.run(
-        [uv, "pip", "install", "-q", "--python", python, "--require-hashes", "-r", str(lock)],
+        [str(uv), "pip", "install", "-q", "--python", python, "--require-hashes", "-r", str(lock)],
         env={**os.environ, **_pip_settings_for_uv(python)},
         capture_output=True,
         text=True,

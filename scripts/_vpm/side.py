@@ -1,6 +1,6 @@
-"""Environments beside the product's own, for tools that pin other libraries or that nothing else needs.
+"""Environments beside the product's own, for tools and clients that pin other libraries or that nothing else needs.
 
-Each is exactly `locks/NAME.txt`, installed under `.vpm/env/NAME` when it is first asked for.
+Each is exactly what its lock says, installed under `.vpm/env/NAME` when it is first asked for; NAME is the lock's.
 """
 
 from __future__ import annotations
@@ -8,43 +8,30 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import shutil
-import subprocess
 import sys
+import venv
 from pathlib import Path
 
-from core.local.packages import REPOSITORY
+from scripts._vpm.bootstrap import ENV, LOCKS, install_locked
 
-LOCKS = REPOSITORY / "scripts" / "_vpm" / "locks"
-ENVIRONMENTS = REPOSITORY / ".vpm" / "env"
-
-
-class NotInstalled(Exception):
-    """The failure to install an environment, in one sentence."""
+__all__ = ["LOCKS", "home", "prepare"]
 
 
-def home(name: str) -> Path:
-    return ENVIRONMENTS / name
+def home(lock: Path) -> Path:
+    return ENV / lock.stem
 
 
-def prepare(name: str) -> Path:
-    """Bring the environment up to date, at once when nothing changed; returns its Python."""
-    lock, there = LOCKS / f"{name}.txt", home(name)
-    ENVIRONMENTS.mkdir(parents=True, exist_ok=True)
-    with (ENVIRONMENTS / f"{name}.lock").open("w") as held:
+def prepare(lock: Path) -> Path:
+    """Bring the environment of a lock up to date, at once when nothing changed; returns its Python."""
+    there = home(lock)
+    ENV.mkdir(parents=True, exist_ok=True)
+    with (ENV / f"{lock.stem}.lock").open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         python, stamp = there / "bin" / "python", there / "made-from"
         made_from = hashlib.sha256(lock.read_bytes() + sys.version.encode()).hexdigest()
-        if stamp.exists() and stamp.read_text() == made_from:
-            return python
-        shutil.rmtree(there, ignore_errors=True)
-        _run(name, sys.executable, "-m", "venv", str(there))
-        _run(name, str(python), "-m", "pip", "install", "-q", "--require-hashes", "-r", str(lock))
-        stamp.write_text(made_from)
+        if not stamp.exists() or stamp.read_text() != made_from:
+            shutil.rmtree(there, ignore_errors=True)
+            venv.create(there, with_pip=True)
+            install_locked(str(python), lock, f"install the environment {lock.stem}")
+            stamp.write_text(made_from)
         return python
-
-
-def _run(name: str, *command: str) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        said = (done.stderr.strip() or done.stdout.strip())[-300:]
-        raise NotInstalled(f"could not install the environment {name}: {said}")

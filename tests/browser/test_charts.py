@@ -8,12 +8,12 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.conftest import Visitor
+from tests.browser.conftest import Scheme, Size, Visitor
 from tests.browser.site import Site
 
 
 @pytest.mark.parametrize(("size", "scheme"), [("desktop", "light"), ("phone", "dark")])
-def test_a_chart_tells_its_values_at_the_crosshair(site: Site, visitor: Visitor, size: str, scheme: str) -> None:
+def test_a_chart_tells_its_values_at_the_crosshair(site: Site, visitor: Visitor, size: Size, scheme: Scheme) -> None:
     plain = visitor.visit(java_script_enabled=False)
     plain.open(f"/m/{site.markets['settled']}")
     figures = json.loads(plain.page.locator("#price-now svg.chart").get_attribute("data-chart") or "")

@@ -8,34 +8,21 @@ import { wrapAxiosWithPayment, x402Client as AxiosClient } from "@x402/axios";
 import { registerExactEvmScheme } from "@x402/evm/exact/client";
 import { decodePaymentResponseHeader, wrapFetchWithPayment, x402Client } from "@x402/fetch";
 import { privateKeyToAccount } from "viem/accounts";
-
-let given = "";
-for await (const chunk of process.stdin) given += chunk;
-const { client, url, body, privateKey, cap } = JSON.parse(given);
-const signer = privateKeyToAccount(privateKey);
+import { answer, posted } from "./buying.mjs";
 
 const buyers = {
-  async fetch() {
-    const payer = registerExactEvmScheme(new x402Client(), { signer });
+  async fetch({ url, body, privateKey, cap }) {
+    const payer = registerExactEvmScheme(new x402Client(), { signer: privateKeyToAccount(privateKey) });
     if (cap) payer.setSpendControls({ maxAmountPerPayment: cap });
-    const response = await wrapFetchWithPayment(fetch, payer)(url, {
-      method: "POST",
-      headers: { "Content-Type": "application/json" },
-      body: JSON.stringify(body),
-    });
+    const response = await wrapFetchWithPayment(fetch, payer)(url, posted(body));
     return { status: response.status, body: await response.json(), header: response.headers.get("PAYMENT-RESPONSE") };
   },
-  async axios() {
-    const payer = registerExactEvmScheme(new AxiosClient(), { signer });
+  async axios({ url, body, privateKey }) {
+    const payer = registerExactEvmScheme(new AxiosClient(), { signer: privateKeyToAccount(privateKey) });
     const api = wrapAxiosWithPayment(axios.create({ validateStatus: (status) => status !== 402 }), payer);
     const response = await api.post(url, body);
     return { status: response.status, body: response.data, header: response.headers["payment-response"] };
   },
 };
 
-try {
-  const { header, ...answer } = await buyers[client]();
-  console.log(JSON.stringify({ ...answer, settled: header ? decodePaymentResponseHeader(header) : null }));
-} catch (error) {
-  console.log(JSON.stringify({ stopped: error.message }));
-}
+await answer(buyers, decodePaymentResponseHeader);

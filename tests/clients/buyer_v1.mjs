@@ -5,31 +5,20 @@
 import axios from "axios";
 import { withPaymentInterceptor } from "x402-axios";
 import { createSigner, decodeXPaymentResponse, wrapFetchWithPayment } from "x402-fetch";
-
-let given = "";
-for await (const chunk of process.stdin) given += chunk;
-const { client, url, body, privateKey, cap } = JSON.parse(given);
-const wallet = await createSigner("base", privateKey);
+import { answer, posted } from "./buying.mjs";
 
 const buyers = {
-  async fetch() {
+  async fetch({ url, body, privateKey, cap }) {
+    const wallet = await createSigner("base", privateKey);
     const pay = wrapFetchWithPayment(fetch, wallet, ...(cap ? [BigInt(cap)] : []));
-    const response = await pay(url, {
-      method: "POST",
-      headers: { "Content-Type": "application/json" },
-      body: JSON.stringify(body),
-    });
+    const response = await pay(url, posted(body));
     return { status: response.status, body: await response.json(), header: response.headers.get("X-PAYMENT-RESPONSE") };
   },
-  async axios() {
+  async axios({ url, body, privateKey }) {
+    const wallet = await createSigner("base", privateKey);
     const response = await withPaymentInterceptor(axios.create(), wallet).post(url, body);
     return { status: response.status, body: response.data, header: response.headers["x-payment-response"] };
   },
 };
 
-try {
-  const { header, ...answer } = await buyers[client]();
-  console.log(JSON.stringify({ ...answer, settled: header ? decodeXPaymentResponse(header) : null }));
-} catch (error) {
-  console.log(JSON.stringify({ stopped: error.message }));
-}
+await answer(buyers, decodeXPaymentResponse);

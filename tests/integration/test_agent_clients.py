@@ -23,10 +23,10 @@ from core.chain import checksum
 from core.money import USD
 from scripts._stack import wallets
 from scripts._stack.wallets import Wallet
+from scripts._vpm import side
 from tests.support.agent_chain import AgentChain
 from tests.support.agent_service import AgentService, agent_service
 from tests.support.buyer import Buyer, bet, header, sign
-from tests.support.client_environments import python_of
 from tests.support.genesis import Genesis, RunningChain
 from tests.support.mcp_clients import without_proxies
 
@@ -161,6 +161,17 @@ async def test_the_python_client_stops_at_its_own_limit_as_the_guide_says(buyer:
         await asyncio.to_thread(by_requests, url, DEV[1], body, None, max_amount(100 * USD))
 
 
+def settlement_of(body: Any, who: Wallet, network: str) -> dict[str, Any]:
+    """What the header says of a payment that was taken."""
+    return {
+        "success": True,
+        "transaction": body["receipt"]["txHash"],
+        "network": network,
+        "payer": who.address.lower(),
+        "extensions": body["extensions"],
+    }
+
+
 @pytest.mark.proves("agent.trade.payment.decision.official_clients")
 @pytest.mark.parametrize("client", ["fetch", "axios"])
 async def test_the_typescript_client_buys_unchanged(buyer: Buyer, service: AgentService, client: str) -> None:
@@ -177,13 +188,7 @@ async def test_the_typescript_client_buys_unchanged(buyer: Buyer, service: Agent
         assert answer["status"] == 200, answer
         receipt = answer["body"]["receipt"]
         assert (receipt["side"], receipt["simulated"]) == ("yes", False)
-        assert answer["settled"] == {
-            "success": True,
-            "transaction": receipt["txHash"],
-            "network": "eip155:8453",
-            "payer": who.address.lower(),
-            "extensions": answer["body"]["extensions"],
-        }
+        assert answer["settled"] == settlement_of(answer["body"], who, "eip155:8453")
         assert stake_of(service, who, body["idemKey"])["amount"] == size * USD
         if client == "fetch" and size == 5:
             uncapped = await asyncio.to_thread(
@@ -208,7 +213,7 @@ async def test_the_clients_of_the_first_version_buy_unchanged(buyer: Buyer, serv
         given = json.dumps({**order, **also})
         if client == "python":
             done = await asyncio.to_thread(
-                _run, [str(python_of(PYTHON_V1.with_suffix(".lock"))), str(PYTHON_V1)], given
+                _run, [str(side.prepare(PYTHON_V1.with_suffix(".lock"))), str(PYTHON_V1)], given
             )
         else:
             done = await asyncio.to_thread(_run_node, TYPESCRIPT_V1, given)
@@ -220,14 +225,7 @@ async def test_the_clients_of_the_first_version_buy_unchanged(buyer: Buyer, serv
         body = await wanted(buyer, who, "yes", size)
         answer = await pay(body=body, cap=100 * USD)
         assert answer.get("status") == 200, answer
-        receipt = answer["body"]["receipt"]
-        assert answer["settled"] == {
-            "success": True,
-            "transaction": receipt["txHash"],
-            "network": "base",
-            "payer": who.address.lower(),
-            "extensions": answer["body"]["extensions"],
-        }
+        assert answer["settled"] == settlement_of(answer["body"], who, "base")
         assert stake_of(service, who, body["idemKey"])["amount"] == size * USD
     unasked = {"fetch": "Payment amount exceeds maximum allowed", "python": "error\n  Input should be a valid string"}
     if client in unasked:

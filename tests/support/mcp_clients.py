@@ -15,7 +15,7 @@ from typing import Any, Protocol, cast
 from mcp.client import Client
 from mcp_types import RequestParamsMeta, TextContent
 
-from tests.support.client_environments import python_of
+from scripts._vpm import side
 
 ROOT = Path(__file__).resolve().parents[2]
 CLIENTS = ROOT / "tests" / "clients"
@@ -148,7 +148,7 @@ def paying_client(url: str, private_key: str, calls: Sequence[tuple[str, dict[st
     """What x402's own MCP client makes of these calls, with the wallet of this key."""
     lines = [url, private_key, *(json.dumps({"tool": tool, "arguments": given}) for tool, given in calls)]
     done = subprocess.run(
-        [str(python_of(CLIENTS / "pay_tools.lock")), str(CLIENTS / "pay_tools.py")],
+        [str(side.prepare(CLIENTS / "pay_tools.lock")), str(CLIENTS / "pay_tools.py")],
         input="\n".join(lines),
         capture_output=True,
         text=True,
