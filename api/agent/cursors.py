@@ -6,8 +6,8 @@ import base64
 import binascii
 import hashlib
 
-from api.agent.errors import problem
 from api.agent.facts import ListedMarket
+from api.http.problem import invalid_part
 
 Order = tuple[int, int, int]
 """A market's place in the list: soonest deadline first, then by listing."""
@@ -66,4 +66,4 @@ def _check(person: bytes, text: bytes) -> bytes:
 
 
 def _bad() -> Exception:
-    return problem("invalid_request", "The cursor is not one this API gave; leave it out for the first page.")
+    return invalid_part("query parameter", "cursor", "it is none that this API gave; leave it out for the first page")

@@ -20,8 +20,9 @@ from pydantic import (
 
 from api.agent.errors import problem
 from api.agent.notices.targets import TargetRefused, checked_url
-from api.http.problem import invalid
-from api.http.requests import check_named_once, in_body, unfit
+from api.http.openapi import required
+from api.http.problem import invalid, invalid_part
+from api.http.requests import WHOLE, check_named_once, in_body, unfit
 from core.errors import MoneyError
 from core.money import USD, decimal_text, loads, units_from_decimal, units_from_text
 
@@ -82,6 +83,10 @@ Text = Annotated[str, Field(min_length=1, max_length=200)]
 Line = Annotated[Text, AfterValidator(line)]
 
 
+CURSOR_WORDS = "nextCursor of the page before; one that no answer gave is refused."
+Cursor = Annotated[str, WithJsonSchema({"type": "string", "pattern": "^[A-Za-z0-9_-]+$"})]
+
+
 class TradeRequest(BaseModel):
     """A bet as it is asked for. Unknown keys are refused."""
 
@@ -107,9 +112,10 @@ class TradeRequest(BaseModel):
     min_shares_out: Amount | None = Field(
         default=None,
         alias="minSharesOut",
-        description="The fewest shares you take; fewer, and the bet is refused, by the contract, too.",
+        description="The fewest shares you take, at most 6 decimals; fewer, and the bet is refused, by the contract, "
+        "too.",
     )
-    max_price_cents: Annotated[int, Field(ge=1, le=99)] | None = Field(
+    max_price_cents: Annotated[int, Field(ge=1, le=99), WHOLE] | None = Field(
         default=None, alias="maxPriceCents", description="The most you pay for a share on average, in cents, 1 to 99."
     )
     simulate: bool = Field(default=False, description="true: every check runs and nothing is paid or written.")
@@ -186,7 +192,9 @@ class TradeRequest(BaseModel):
 
 def checked_wallet(text: str | None) -> str:
     """Lower-case; 422 when it is no address."""
-    if text is None or not WALLET_FORM.fullmatch(text):
+    if text is None:
+        raise problem("invalid_wallet", "The wallet is missing.")
+    if not WALLET_FORM.fullmatch(text):
         raise problem("invalid_wallet", "The wallet is not 0x and 40 hexadecimal digits.")
     return text.lower()
 
@@ -196,9 +204,11 @@ def size_from_query(text: str) -> int:
     try:
         size = units_from_text(text)
     except MoneyError as error:
-        raise problem("invalid_request", f"sizeUsd is wrong: {error.message}") from None
+        what = error.message.rstrip(".")
+        raise invalid_part("query parameter", "sizeUsd", what[:1].lower() + what[1:]) from None
     if size > MAX_SIZE_USD * USD:
-        raise problem("invalid_request", f"One bet is at most {MAX_SIZE_USD} USD; split it into several.")
+        what = f"one bet is at most {MAX_SIZE_USD} USD; split it into several"
+        raise invalid_part("query parameter", "sizeUsd", what)
     if size < MIN_SIZE:
         raise problem("size_below_min", "The smallest bet is 1 USD.")
     return size
@@ -216,7 +226,7 @@ class MarketsQuery(BaseModel):
     token: str | None = Field(default=None, description="A symbol, in any case.")
     ids: str | None = Field(default=None, description="Ids or slugs, separated by commas.")
     limit: Annotated[int, Field(ge=1, le=200, description="How many, 1 to 200.")] = 50
-    cursor: str | None = Field(default=None, description="nextCursor of the page before.")
+    cursor: Cursor | None = Field(default=None, description=CURSOR_WORDS)
 
     @property
     def only_open(self) -> bool:
@@ -257,12 +267,14 @@ class ResultQuery(BaseModel):
 
 
 class WalletQuery(BaseModel):
+    model_config = ConfigDict(json_schema_extra=required("wallet"))
+
     wallet: Annotated[str, WithJsonSchema(WALLET_SCHEMA)] | None = Field(default=None, description=WALLET_WORDS)
 
 
 class PositionsQuery(WalletQuery):
     limit: Annotated[int, Field(ge=1, le=200, description="How many, 1 to 200.")] = 200
-    cursor: str | None = Field(default=None, description="nextCursor of the page before.")
+    cursor: Cursor | None = Field(default=None, description=CURSOR_WORDS)
 
 
 class PaymentHeaders(BaseModel):

@@ -6,10 +6,10 @@ import asyncio
 import re
 import unicodedata
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from aiohttp import web
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 from pydantic.alias_generators import to_camel
 from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncEngine
@@ -33,6 +33,7 @@ from api.agent.sentiment_score import (
     suggestion,
 )
 from api.agent.times import iso
+from api.http.openapi import required
 from api.http.operation import DocumentedAnswer, Operation
 from api.http.requests import read_query
 from api.unreadable import UNREADABLE
@@ -44,6 +45,8 @@ log = get_logger(__name__)
 
 POINT_DECIMALS = 2
 _SYMBOL = re.compile(r"\S{1,32}")
+SYMBOL = r"^\$?[!-#%-~]{1,32}$"
+"""As it is published: in ASCII. Symbols in other letters are taken too."""
 
 SENTIMENT = """\
 The score is 100 x sum(pool x bullish probability) / sum(pool) over the token's open markets that have a direction:
@@ -55,10 +58,12 @@ half, otherwise `mixed`. A token without markets is no error: `hasSignal` is fal
 
 
 class SentimentQuery(BaseModel):
-    # Required, but checked by hand: the refusal is 422, not the 400 of a query that does not fit.
-    model_config = ConfigDict(json_schema_extra={"required": ["token"]})
+    # Checked by hand: the refusal is 422, not the 400 of a query that does not fit.
+    model_config = ConfigDict(json_schema_extra=required("token"))
 
-    token: str | None = Field(default=None, description="`$SYM` or `SYM`, in any case.")
+    token: Annotated[str, WithJsonSchema({"type": "string", "pattern": SYMBOL})] | None = Field(
+        default=None, description="`$SYM` or `SYM`, in any case."
+    )
 
 
 class _Body(BaseModel):

@@ -24,7 +24,7 @@ from api.cup.intake import Intake, SignedTrade
 from api.cup.render import Json
 from api.http.application import unavailable
 from api.http.limits import RateLimits
-from api.http.problem import Problem, invalid
+from api.http.problem import Problem, invalid_part
 from core.batches import Batches
 from core.config import Settings
 from core.cup import betting, board, books, enrolment, ledger, messages, outlook, rounds, trading, wallets
@@ -271,7 +271,7 @@ class Desk:
                 receipt = trading.simulate(market, request.side, request.size_paper, balance, self._clock())
                 return {"receipt": render.trade_receipt(receipt)}
         if request.wallet_address is None:
-            raise invalid("The field walletAddress is wrong: a real trade names its wallet.")
+            raise invalid_part("field", "walletAddress", "a real trade names its wallet")
         raise _signature_required("trade", "tradeId, issuedAt and signature")
 
     async def _place_trades(self, _key: None, orders: Sequence[Order]) -> list[PaperReceipt | Exception]:
@@ -284,7 +284,7 @@ class Desk:
         if request.simulate:
             return await self._simulated_bet(request)
         if request.wallet_address is None:
-            raise invalid("The field walletAddress is wrong: a real bet names its wallet.")
+            raise invalid_part("field", "walletAddress", "a real bet names its wallet")
         if request.round_no is None or request.issued_at is None or request.signature is None:
             raise _signature_required("bet", "roundNo, issuedAt and signature")
         message = messages.bet_message(

@@ -12,6 +12,7 @@ from typing import Annotated
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, WithJsonSchema
 from pydantic.alias_generators import to_camel
 
+from api.http.requests import WHOLE
 from core.cup import messages, rounds, wheel
 from core.cup.amounts import MAX_CENTS, cents_of, text_of
 from core.cup.board import is_week
@@ -104,6 +105,7 @@ IssuedAt = Annotated[
     WithJsonSchema(
         {
             "type": "string",
+            "format": "date-time",
             "description": "When the message was signed: ISO-8601 with an offset or Z, exactly as in the message; "
             "accepted within 5 minutes either way.",
             "examples": ["2026-11-21T12:00:00Z"],
@@ -150,7 +152,7 @@ BetKey = Annotated[
     StringConstraints(min_length=1, max_length=64),
     Field(description="An outcome's key in the live round, such as colour:red or num:17:yes.", examples=["colour:red"]),
 ]
-RoundNo = Annotated[int, Field(ge=1, le=2**53, description="The live round's number.", strict=True)]
+RoundNo = Annotated[int, Field(ge=1, le=2**53, description="The live round's number.", strict=True), WHOLE]
 Simulate = Annotated[bool, Field(strict=True)]
 
 

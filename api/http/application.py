@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import orjson
@@ -38,13 +39,22 @@ def application(surfaces: Sequence[Surface]) -> web.Application:
             methods.setdefault(operation.path, set()).add(operation.method)
             handler = instrumented(operation)
             if operation.method == "GET":
-                app.router.add_get(operation.path, handler)
+                app.router.add_get(_routed(operation.path), handler)
             else:
-                app.router.add_route(operation.method, operation.path, handler)
+                app.router.add_route(operation.method, _routed(operation.path), handler)
     for path, known in methods.items():
         if "OPTIONS" not in known and "*" not in known:
-            app.router.add_route("OPTIONS", path, _preflight(known, wording.surface_of(path)))
+            app.router.add_route("OPTIONS", _routed(path), _preflight(known, wording.surface_of(path)))
     return app
+
+
+_PARAMETER = re.compile(r"\{(\w+)\}")
+
+
+def _routed(path: str) -> str:
+    """A path whose parameters take braces too, which aiohttp would not find: what is wrong with a value is for its
+    operation to say."""
+    return _PARAMETER.sub(r"{\1:[^/]+}", path)
 
 
 def json_response(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from pydantic import BaseModel
@@ -20,6 +20,26 @@ class CommonError(BaseModel):
 
     error: str
     message: str
+
+
+def required(*names: str) -> Callable[[dict[str, Any]], None]:
+    """`json_schema_extra` of a request's model: these fields are published as required. The model takes a request
+    without them because the spec has a code of its own for it."""
+
+    def published(schema: dict[str, Any]) -> None:
+        for name in names:
+            schema["properties"][name] = _sent(schema["properties"][name])
+        schema["required"] = [*schema.get("required", ()), *names]
+
+    return published
+
+
+def _sent(field: Mapping[str, Any]) -> dict[str, Any]:
+    """A parameter that may be left out, as it is when it is there: nobody can send null in a query or a header."""
+    values = [each for each in field.get("anyOf", ()) if each != {"type": "null"}]
+    if "default" not in field or field["default"] is not None or len(values) != 1:
+        return dict(field)
+    return {**{name: what for name, what in field.items() if name not in ("anyOf", "default")}, **values[0]}
 
 
 class _Naming(GenerateJsonSchema):
@@ -161,7 +181,7 @@ def _parameters(
     required = set(schema.get("required", ()))
     parameters = []
     for name, field in schema["properties"].items():
-        described = {key: value for key, value in field.items() if key not in ("title", "description")}
+        described = {key: value for key, value in _sent(field).items() if key not in ("title", "description")}
         parameter: dict[str, Any] = {"name": name, "in": place, "required": name in required, "schema": described}
         if "description" in field:
             parameter["description"] = field["description"]

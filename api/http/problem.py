@@ -32,3 +32,8 @@ def not_found(what: str = "There is nothing at this path.") -> Problem:
 
 def invalid(message: str, **extra: Any) -> Problem:
     return Problem(400, "invalid_request", message, extra=extra)
+
+
+def invalid_part(kind: str, name: str, what: str) -> Problem:
+    """A 400 for one part of a request, which it names. `kind`: a query parameter, say; `what` is wrong with it."""
+    return invalid(f"The {kind} {name} is wrong: {what}.", details=[{"field": name, "problem": what}])

@@ -5,17 +5,29 @@ from __future__ import annotations
 import itertools
 import json
 import secrets
+from decimal import Decimal
 from typing import Any, TypeVar
 
 import orjson
 from aiohttp import web
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, BeforeValidator, ValidationError
 from pydantic_core import ErrorDetails
 
-from api.http.problem import Problem, invalid
+from api.http.problem import Problem, invalid, invalid_part
 from core.money import loads
 
 M = TypeVar("M", bound=BaseModel)
+
+
+def _whole(value: object) -> object:
+    # Within what any field takes: the integer of a large exponent is a long one.
+    if isinstance(value, float | Decimal) and -(2**63) < value < 2**63 and value == int(value):
+        return int(value)
+    return value
+
+
+WHOLE = BeforeValidator(_whole)
+"""Before a strict integer: `1.0` is one in JSON, whatever language wrote it."""
 
 REQUEST_ID = web.RequestKey("request_id", str)
 
@@ -40,9 +52,7 @@ def read_query(request: web.Request, model: type[M]) -> M:
     given: dict[str, str] = {}
     for name, value in request.query.items():
         if name in given and name in model.model_fields:
-            raise invalid(
-                f"The query parameter {name} is given twice.", details=[{"field": name, "problem": "is given twice"}]
-            )
+            raise invalid_part("query parameter", name, "it is given twice")
         given[name] = value
     names = {field.alias or name for name, field in model.model_fields.items()}
     return _validated(model, {name: value for name, value in given.items() if name in names}, "query parameter")

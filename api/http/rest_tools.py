@@ -21,7 +21,7 @@ from api.http.application import instrumented, problem_of
 from api.http.inner import inner_request
 from api.http.mcp_door import refusal, success
 from api.http.operation import ErrorBody, Operation
-from api.http.problem import invalid
+from api.http.problem import invalid, invalid_part
 from api.http.requests import request_id
 
 JSON = "application/json"
@@ -104,9 +104,7 @@ class BoundTool:
         path, query, body = (self._part(place, given) for place in ("path", "query", "body"))
         for name in self._places["path"] - path.keys():
             missing = self.tool.called.get(name, name)
-            raise invalid(
-                f"The argument {missing} is missing.", details=[{"field": missing, "problem": "field required"}]
-            )
+            raise invalid_part("argument", missing, "it is missing")
         has_body = self._operation.body is not None
         request = inner_request(
             outer,
@@ -229,9 +227,9 @@ def text_of(name: str, value: object) -> str:
         case float():
             text = format(Decimal(repr(value)), "f")
         case _:
-            raise invalid(f"The argument {name} is neither text nor a number.")
+            raise invalid_part("argument", name, "it is neither text nor a number")
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise invalid(f"The argument {name} is no text in Unicode.") from None
+        raise invalid_part("argument", name, "it is no text in Unicode") from None
     return text

@@ -126,19 +126,21 @@ class Player:
         return [each for found in kinds.values() for each in found[:2]]
 
     def look_around(self) -> None:
-        """The lists, and of each one an entry by itself, held to each other when no block lies between."""
-        for surface, listed, single, wrapped in (
-            ("agent", f"{AGENT}/markets", f"{AGENT}/markets/{{id}}", "market"),
-            ("stock", "/api/markets", "/api/markets/{id}", "market"),
+        """The lists, and of each one an entry by itself, held to each other when the entry is the same before and
+        after: nothing came between."""
+        for surface, listed, single in (
+            ("agent", f"{AGENT}/markets", f"{AGENT}/markets/{{id}}"),
+            ("stock", "/api/markets", "/api/markets/{id}"),
         ):
-            many = self.send(Call(surface, f"GET {listed}", "GET", listed, {"limit": 100}))
-            if not (isinstance(many, dict) and many.get("markets")):
+            lists = Call(surface, f"GET {listed}", "GET", listed, {"limit": 100})
+            before = _markets(self.send(lists))
+            if not before:
                 continue
-            one = self.draw.choice(many["markets"])
+            one = before[self.draw.choice(list(before))]
             path = single.format(id=one["id"])
             alone = self.send(Call(surface, f"GET {single}", "GET", path))
-            if isinstance(alone, dict) and wrapped in alone and _moment(many, one) == _moment(alone, alone[wrapped]):
-                self._hold({"listed": one, "single": alone[wrapped]}, f"GET {listed} and {path}")
+            if isinstance(alone, dict) and "market" in alone and _markets(self.send(lists)).get(one["id"]) == one:
+                self._hold({"listed": one, "single": alone["market"]}, f"GET {listed} and {path}")
         self.send(Call("cup", f"GET {CUP}/markets", "GET", f"{CUP}/markets", {"limit": 100}))
         self.send(Call("cup", f"GET {CUP}/roulette", "GET", f"{CUP}/roulette"))
         self._ledger()
@@ -570,10 +572,9 @@ def new_seed() -> int:
     return secrets.randbelow(10**9)
 
 
-def _moment(answer: Any, market: Any) -> Any:
-    """The block an answer was made of, where it names one."""
-    freshness = answer.get("meta", {}).get("freshness")
-    return freshness["block"] if freshness else (answer.get("readAt"), market.get("phase"))
+def _markets(answer: Any) -> dict[str, Any]:
+    """Of a list's answer, by their ids."""
+    return {each["id"]: each for each in answer["markets"]} if isinstance(answer, dict) and "markets" in answer else {}
 
 
 def _now() -> str:

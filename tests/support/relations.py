@@ -53,9 +53,18 @@ def contradictions(answer: object, asked: dict[str, int] | None = None) -> list[
                 if asked is not None:
                     asked[relation.name] = asked.get(relation.name, 0) + 1
                 if not relation.holds(each):
-                    shown = {name: each[name] for name in sorted(relation.fields)}
+                    shown = _apart({name: each[name] for name in sorted(relation.fields)})
                     found.append(f"{relation.name}: {json.dumps(shown, default=str)[:1500]}")
     return found
+
+
+def _apart(values: Object) -> Object:
+    """Of two answers that should agree only what differs, so that a complaint can be read."""
+    one, other = (*values.values(), None, None)[:2]
+    if len(values) != 2 or not isinstance(one, dict) or not isinstance(other, dict):
+        return values
+    names = [name for name in one if one[name] != other.get(name)]
+    return {of: {name: value.get(name) for name in names} for of, value in values.items()}
 
 
 def read(text: str | bytes) -> Any:

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from decimal import Decimal
+from typing import Annotated, Any
 
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestClient, TestServer
 from annotated_types import BaseMetadata
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 import api.agent.notices.models
 import api.agent.requests
 import api.cup.requests
 import api.stock.bodies.relay
 from api.agent.requests import MarketsQuery
-from api.http.problem import Problem
-from api.http.requests import FORMS, check_named_once, unfit
+from api.http.application import application
+from api.http.operation import Operation, Surface
+from api.http.problem import Problem, invalid_part
+from api.http.requests import FORMS, WHOLE, check_named_once, unfit
 
 
 class Wanted(BaseModel):
@@ -86,3 +91,29 @@ def test_the_same_name_in_two_objects_is_fine() -> None:
 )
 def test_whoever_names_markets_gets_them_however_they_stand(query: dict[str, str], only_open: bool) -> None:
     assert MarketsQuery.model_validate(query).only_open is only_open
+
+
+@pytest.mark.parametrize(
+    ("given", "taken"),
+    [(1.0, 1), (Decimal("1.0"), 1), (Decimal("1E+1"), 10), (1.5, 1.5), (Decimal("0.1"), Decimal("0.1")), ("1", "1")],
+)
+def test_a_whole_number_is_one_however_it_is_written(given: object, taken: object) -> None:
+    adapter = TypeAdapter(Annotated[Any, WHOLE])
+    assert (adapter.validate_python(given), type(adapter.validate_python(given))) == (taken, type(taken))
+
+
+@pytest.mark.parametrize("given", [Decimal("1E+999999999"), Decimal("-1E+999999999"), float("inf"), float("-inf")])
+def test_a_number_beyond_all_fields_is_left_as_it_is(given: object) -> None:
+    assert TypeAdapter(Annotated[Any, WHOLE]).validate_python(given) == given
+
+
+async def test_a_path_takes_braces_and_its_operation_says_what_is_wrong_with_them() -> None:
+    async def refuse(request: web.Request) -> web.StreamResponse:
+        raise invalid_part("path parameter", "address", f"{request.match_info['address']} is none")
+
+    read = Operation("GET", "/wallet/{address}/readiness", refuse, "Whether it can pay", {})
+    surface = Surface("any", "Any", "", ("/",), (read,), lambda problem, _: {"message": problem.message})
+    async with TestClient(TestServer(application([surface]))) as client:
+        for given in ("%7B%7D", "%7B'a'%3A%201%7D"):
+            answer = await client.get(f"/wallet/{given}/readiness")
+            assert answer.status == 400, await answer.text()

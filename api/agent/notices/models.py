@@ -10,6 +10,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from api.agent.bodies import _Answer, _Body
 from api.agent.requests import WALLET_SCHEMA, WALLET_WORDS, line
+from api.http.openapi import required
 from core.agent.notices.kinds import EventType
 
 HIGHEST_SEQ = 2**53 - 1
@@ -47,6 +48,8 @@ def _without_default(schema: dict[str, Any]) -> None:
 
 
 class EventsQuery(BaseModel):
+    model_config = ConfigDict(json_schema_extra=required("wallet"))
+
     wallet: Wallet | None = None
     from_seq: Seq = Field(default=0, alias="fromSeq", description="The first event wanted; `Last-Event-ID` wins.")
     trade_id: Annotated[str, Field(pattern=TRADE_ID)] | None = Field(
@@ -55,18 +58,22 @@ class EventsQuery(BaseModel):
 
 
 class EventsHeaders(BaseModel):
-    last_event_id: str | None = Field(
+    last_event_id: Annotated[str, WithJsonSchema({"type": "string", "pattern": "^[0-9]{1,15}$"})] | None = Field(
         default=None, alias="Last-Event-ID", description="The seq of the last event received: resume after it."
     )
 
 
 class ReplayQuery(BaseModel):
+    model_config = ConfigDict(json_schema_extra=required("wallet"))
+
     wallet: Wallet | None = Field(default=None, description=WALLET_WORDS)
     from_seq: Seq = Field(default=0, alias="fromSeq", description="The first event wanted, inclusive.")
     limit: Annotated[int, Field(ge=1, le=REPLAY_PAGE, description=f"How many, 1 to {REPLAY_PAGE}.")] = REPLAY_PAGE
 
 
 class ResolvedQuery(BaseModel):
+    model_config = ConfigDict(json_schema_extra=required("wallet"))
+
     wallet: Wallet | None = Field(default=None, description=WALLET_WORDS)
     since: Annotated[int, BeforeValidator(_moment), WithJsonSchema({"type": "string", "format": "date-time"})] = Field(
         default=0,

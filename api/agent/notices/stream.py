@@ -133,6 +133,7 @@ def _after(last_event_id: str) -> int:
         raise problem(
             "invalid_request",
             "Last-Event-ID is not the id of an event of this stream.",
+            issues=[{"field": "Last-Event-ID", "problem": "is not the id of an event of this stream"}],
             hint="Send the id of the last event received, a whole number, or leave the header out.",
         )
     return int(last_event_id) + 1

@@ -87,5 +87,10 @@ class OwnerQuery(BaseModel):
     ]
     limit: Annotated[int, Field(ge=1, le=500, description="At most so many positions.")] = POSITIONS_LISTED
     before: Annotated[
-        int | None, Field(ge=1, le=2**63 - 1, description="Only what was entered before this position: `nextBefore`.")
+        int | None,
+        Field(
+            ge=1,
+            le=2**63 - 1,
+            description="Only what was entered before this position of the address: `nextBefore` of the page before.",
+        ),
     ] = None

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from pydantic.alias_generators import to_camel
 
 from api.http.body import Body, further_fields
+from api.http.requests import WHOLE
 from api.stock.bodies.parts import Address, Hash, Integer, Seconds
 
 UINT256_MAX = 2**256 - 1
@@ -34,7 +35,7 @@ class RelayRequest(BaseModel):
     market_id: Annotated[
         str, Field(strict=True, pattern=r"^[1-9][0-9]{0,18}$", description="The market's id.", examples=["1"])
     ]
-    outcome: Annotated[int, Field(strict=True, ge=0, le=1, description="0 = UP, 1 = DOWN.")]
+    outcome: Annotated[int, Field(strict=True, ge=0, le=1, description="0 = UP, 1 = DOWN."), WHOLE]
     amount: Annotated[Uint256Text, Field(strict=True, description="USDG units (6 decimals).", examples=["5000000"])]
     valid_after: Annotated[Uint256Text, Field(strict=True, description="Unix seconds; 0 is fine.", examples=["0"])]
     valid_before: Annotated[
@@ -51,7 +52,9 @@ class RelayRequest(BaseModel):
             description="65 bytes r, s, v, in hex: EIP-712 over the token's ReceiveWithAuthorization.",
         ),
     ]
-    chain_id: Annotated[int | None, Field(strict=True, description="Checked when given.")] = None
+    chain_id: Annotated[Annotated[int, Field(strict=True), WHOLE] | None, Field(description="Checked when given.")] = (
+        None
+    )
     service_vpm: Annotated[
         str | None,
         Field(strict=True, pattern=r"^0[xX][0-9a-fA-F]{40}$", description="The settler's address; checked when given."),
