@@ -28,7 +28,8 @@ class IntentWatch:
     def __init__(self, url: str, pool: Pool) -> None:
         self._url = url
         self._pool = pool
-        self._waiting: dict[int, set[asyncio.Event]] = defaultdict(set)
+        # In the order in which they came, which a set would forget.
+        self._waiting: dict[int, dict[asyncio.Event, None]] = defaultdict(dict)
         self._listening: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
@@ -45,7 +46,7 @@ class IntentWatch:
     async def wait(self, intent_id: int, states: frozenset[IntentState], *, timeout_seconds: float) -> Intent:
         """The intent once it is in one of `states`, or as it stands when time is up. LookupError for an unknown id."""
         moved = asyncio.Event()
-        self._waiting[intent_id].add(moved)
+        self._waiting[intent_id][moved] = None
         deadline = asyncio.get_running_loop().time() + timeout_seconds
         try:
             while True:
@@ -61,7 +62,7 @@ class IntentWatch:
                     async with asyncio.timeout(min(left, _LOOK_AGAIN_SECONDS)):
                         await moved.wait()
         finally:
-            self._waiting[intent_id].discard(moved)
+            del self._waiting[intent_id][moved]
             if not self._waiting[intent_id]:
                 del self._waiting[intent_id]
 

@@ -42,7 +42,9 @@ class Bet:
     request: tuple[Any, Mapping[str, str]]
     valid_until: float
     told: Outcome = Outcome.WAITING
-    answer: Any = None
+    told_at: float = 0.0
+    faults: list[str] = field(default_factory=list)  # what was wrong with a receipt when it came
+    last: tuple[int, Any] = (0, None)  # the answer to the same request when all is over
     tries: int = 0
     answers: list[str] = field(default_factory=list)
 
@@ -71,6 +73,7 @@ class Crowd:
     betting: list[asyncio.Task[None]] = field(default_factory=list)
     session: aiohttp.ClientSession | None = None
     judge: Callable[[Any, int], str | None] = lambda _market, _block: ""
+    judge_receipt: Callable[[str, str, Any], str | None] = lambda _owner, _key, _answer: ""
 
     async def call(
         self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None
@@ -146,12 +149,13 @@ class Crowd:
             bet.tries += 1
             status, answer = await self.call("POST", f"{API}/trade", body, headers)
             said = answer if isinstance(answer, dict) else {}
-            bet.answer = answer
             bet.answers.append(
                 f"{self.clock.elapsed:.1f} {status} {said.get('error') or said.get('receipt', '')!s:.60}"
             )
             if status == 200:
-                bet.told = Outcome.TAKEN
+                bet.told, bet.told_at = Outcome.TAKEN, self.clock.now
+                fault = self.judge_receipt(bet.wallet.address, bet.key, answer)
+                bet.faults += [fault] if fault else []
             elif said.get("error") in REFUSALS:
                 bet.told = Outcome.REFUSED
             elif status == 402 and self.clock.now > bet.valid_until + 30:
@@ -159,3 +163,13 @@ class Crowd:
             else:
                 wait = max(PAUSE_SECONDS, min(float(said.get("retryAfter") or 0), 10.0))
                 await asyncio.sleep(wait * self.dice.uniform(0.8, 1.2))
+
+    async def ask_again(self, bet: Bet) -> None:
+        """The same request once more, long after; again while the answer says nothing of the bet."""
+        body, headers = bet.request
+        for _ in range(20):
+            status, answer = await self.call("POST", f"{API}/trade", body, headers)
+            bet.last = status, answer
+            if status == 200 or (isinstance(answer, dict) and (status == 402 or answer.get("error") in REFUSALS)):
+                return
+            await asyncio.sleep(PAUSE_SECONDS)

@@ -3,25 +3,54 @@
 from __future__ import annotations
 
 import asyncio
-import http.client
-import json
 import random
+import socket
 from typing import Any
 from urllib.parse import urlsplit
+
+import orjson
 
 from tests.simulator.clock import VirtualClock
 
 BLOCK_SECONDS = 2
+_HEAD = b"POST / HTTP/1.1\r\nHost: chain\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+_LENGTH = b"content-length: "
+
+
+class _Line:
+    """A connection to anvil with one question at a time."""
+
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url)
+        self._socket = socket.create_connection((str(parts.hostname), parts.port), timeout=30)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def post(self, body: bytes) -> bytes:
+        self._socket.sendall(_HEAD % len(body) + body)
+        heard = b""
+        while b"\r\n\r\n" not in heard:
+            heard += self._more()
+        head, _, answer = heard.partition(b"\r\n\r\n")
+        length = int(head.lower().split(_LENGTH, 1)[1].split(b"\r\n", 1)[0])
+        while len(answer) < length:
+            answer += self._more()
+        return answer
+
+    def _more(self) -> bytes:
+        some = self._socket.recv(1 << 20)
+        if not some:
+            raise ConnectionError("anvil hung up")
+        return some
 
 
 class SimulatedChain:
     """One chain, asked while the loop stands still."""
 
     def __init__(self, url: str, clock: VirtualClock, dice: random.Random) -> None:
-        parts = urlsplit(url)
-        self._line = http.client.HTTPConnection(str(parts.hostname), parts.port, timeout=30)
+        self._line = _Line(url)
         self._clock = clock
         self._dice = dice
+        self._known: dict[bytes, dict[str, Any]] = {}  # what it answered since anything changed
         self.asked = 0
         self.head = 0
         self.forks = 0
@@ -30,15 +59,23 @@ class SimulatedChain:
         self.fork_rate = 0.0
         self.deepest_fork = 3
         self._undone_at: dict[int, float] = {}  # when a fork last undid this block
+        self._forked_at = -1e9
         self._raw: dict[str, str] = {}
         self._blocks: dict[int, list[str]] = {}
         self._oldest = 0  # forks reach no deeper
 
     def post(self, body: dict[str, Any]) -> dict[str, Any]:
-        """The answer as the node gives it."""
+        """The answer as the node gives it. Of a chain that nothing changed meanwhile the same is not asked twice."""
         self.asked += 1
-        self._line.request("POST", "/", json.dumps(body), {"Content-Type": "application/json"})
-        answer: dict[str, Any] = json.loads(self._line.getresponse().read())
+        method = body["method"]
+        asked = orjson.dumps([method, body["params"]])
+        answer = self._known.get(asked)
+        if answer is None:
+            answer = orjson.loads(self._line.post(orjson.dumps(body)))
+            if method.startswith("eth_") and not method.startswith("eth_send"):
+                self._known[asked] = answer
+            else:
+                self._known.clear()
         return answer
 
     def ask(self, method: str, *params: object) -> Any:
@@ -55,6 +92,13 @@ class SimulatedChain:
     def stood_for(self, number: int, seconds: float) -> bool:
         """Whether no fork touched this block in the last so many seconds."""
         return self._clock.now - self._undone_at.get(number, -1e9) > seconds
+
+    @property
+    def now(self) -> float:
+        return self._clock.now
+
+    def forked_since(self, moment: float) -> bool:
+        return self._forked_at >= moment
 
     def broadcast(self, body: dict[str, Any]) -> dict[str, Any]:
         """Into the pool."""
@@ -77,6 +121,7 @@ class SimulatedChain:
         if depth < 1:
             return
         self.forks += 1
+        self._forked_at = self._clock.now
         for number in range(self.head - depth + 1, self.head + 1):
             self._undone_at[number] = self._clock.now
         dropped = [each for number in range(self.head - depth + 1, self.head + 1) for each in self._blocks.pop(number)]
@@ -105,8 +150,7 @@ class SimulatedChain:
             self.post({"jsonrpc": "2.0", "id": 1, "method": "eth_sendRawTransaction", "params": [self._raw[digest]]})
 
     def _mine(self, timestamp: int) -> None:
-        block = self.ask("evm_mine", {"timestamp": timestamp})
-        del block
+        self.ask("evm_mine", {"timestamp": timestamp})
         newest = self.ask("eth_getBlockByNumber", "latest", False)
         self.head = int(newest["number"], 16)
         self._blocks[self.head] = newest["transactions"]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
+from eth_utils.crypto import keccak
+
 from api.agent.chain import AgentContracts
 from core.agent.bet import idem_hash, market_key
 from core.chain import Call, Contract, checksum
@@ -15,6 +17,7 @@ from core.money import USD
 from scripts._stack import wallets
 from tests.simulator.chain import SimulatedChain
 
+_UNKNOWN_MARKET = "0x" + keccak(b"UnknownMarket(bytes32)")[:4].hex()
 LOOKS_BACK_SECONDS = 40.0  # so long after a fork the service may still tell of the blocks that it undid
 
 
@@ -40,6 +43,14 @@ class Truth:
     def market(self, key: bytes, block: int | str = "latest") -> Any:
         return self.read(self.wallet.call("market", key), block)
 
+    def market_if_listed(self, key: bytes) -> Any:
+        try:
+            return self.market(key)
+        except ValueError as error:
+            if _UNKNOWN_MARKET not in str(error):
+                raise
+            return None
+
     def answer(self, body: Any, block: int) -> str | None:
         """Judges what an answer says of a market at a block; see `Seen.true`."""
         if block > self.chain.head or not self.chain.stood_for(block, LOOKS_BACK_SECONDS):
@@ -49,6 +60,18 @@ class Truth:
         true = (held["staked"], held["stakes"], held["status"] == AgentMarketStatus.OPEN)
         if said[:2] != true[:2]:
             return f"{body['id']} at block {block}: volume and bets {said[:2]}, on the chain {true[:2]}"
+        return ""
+
+    def receipt(self, owner: str, idem_key: str, answer: Any) -> str | None:
+        """Judges a receipt by the stake as it stands now; see `Seen.true`."""
+        if self.chain.forked_since(self.chain.now - LOOKS_BACK_SECONDS):
+            return None
+        identity = self.stake_of(owner, idem_key)
+        if not identity:
+            return "there is a receipt and no stake"
+        said, true = answer["receipt"]["position"]["shares"], self.stake(identity)["shares"]
+        if abs(Decimal(str(said)) * USD - true) > 1:
+            return f"the receipt has {said} shares, the chain {true}"
         return ""
 
     def stake_of(self, owner: str, idem_key: str) -> int:

@@ -14,6 +14,8 @@ from typing import Any
 
 import psycopg
 from psycopg import errors, waiting
+from psycopg.pq import TransactionStatus
+from psycopg.pq.abc import PGresult
 
 from tests.simulator.clock import REAL_SLEEP, VirtualClock
 from tests.simulator.loop import PROCESS, Process, VirtualLoop
@@ -56,7 +58,8 @@ class SimulatedDatabase:
         self.parked = 0
         self._links: dict[int, _Link] = {}
         self._monitor = psycopg.connect(url, autocommit=True)
-        self._dirty = False
+        self._dirty = False  # something may have been committed since we looked
+        self._looked_at = b""  # which transactions were over then
         self._barriers = 0
         self._collected_at = 0.0
         DATABASE[:] = [self]
@@ -76,20 +79,22 @@ class SimulatedDatabase:
                 file, state = gen.send(_poll(file, state, 10.0))
         except StopIteration as end:
             connection = end.value
-        self._links[connection.fileno()] = _Link(connection, PROCESS.get())
+        if connection is not None:  # None: a statement's cancellation was sent
+            self._links[connection.fileno()] = _Link(connection, PROCESS.get())
         return connection
 
     async def _wait(self, gen: Any, file: int, interval: float = 0.0, timeout: float | None = None) -> Any:  # noqa: ASYNC109
         if getattr(gen, "__name__", "") == "notifies":
             return await self._listen(gen, file, timeout)
-        await asyncio.sleep(self._delay())
         link = self._links.get(file)
-        if link is not None and link.news is not None:
+        if link is not None and _says_nothing(gen, link.connection):
+            return _run_dry(gen)
+        await asyncio.sleep(self._delay())
+        if link is not None and link.news is not None and self._dirty:
             self._collect()
         self.clock.write()
         self.statements += 1
         self.loop.note(PROCESS.get().name, "sql")
-        self._dirty = True
         try:
             state = next(gen)
             while True:
@@ -106,6 +111,9 @@ class SimulatedDatabase:
             result: Any = end.value
         except OSError as error:
             raise errors.OperationalError("connection socket closed") from error
+        finally:
+            if link is None or link.connection.pgconn.transaction_status == TransactionStatus.IDLE:
+                self._dirty = True
         await asyncio.sleep(self._delay())
         return result
 
@@ -145,11 +153,12 @@ class SimulatedDatabase:
         self._dirty, self._collected_at = False, self.clock.monotonic
         listening = [each for each in self._links.values() if each.news is not None and not each.connection.closed]
         listening = [each for each in listening if not each.process.dead]
-        if not listening:
+        if not listening or self._committed() == self._looked_at:
             return False
         self._barriers += 1
         mark = str(self._barriers).encode()
-        self._monitor.execute(b"NOTIFY " + _BARRIER + b", '" + mark + b"'")
+        self._quick(b"NOTIFY " + _BARRIER + b", '" + mark + b"'")
+        self._looked_at = self._committed()
         told = False
         for link in listening:
             pgconn = link.connection.pgconn
@@ -171,6 +180,13 @@ class SimulatedDatabase:
                 told = True
         return told
 
+    def _committed(self) -> bytes:
+        """Changes with every transaction that wrote or notified, when it begins to and when it ends."""
+        return self._quick(b"SELECT pg_current_snapshot()").get_value(0, 0) or b""
+
+    def _quick(self, query: bytes) -> PGresult:
+        return self._monitor.pgconn.exec_(query)
+
     def ask(self, query: str, *values: object) -> list[tuple[Any, ...]]:
         """By the world itself, past the clock and the dice."""
         self.clock.write()
@@ -182,6 +198,22 @@ class SimulatedDatabase:
         while self._monitor.execute("SELECT 1 FROM pg_stat_activity WHERE pid = %s", (pid,)).fetchone():
             REAL_SLEEP(0.001)
         self._dirty = True
+
+
+def _says_nothing(gen: Any, connection: Any) -> bool:
+    """Whether PostgreSQL is not asked at all: the driver notes how the next transaction is to begin, or ends none."""
+    name: str = getattr(gen, "__name__", "")
+    ends = name in ("_commit_gen", "_rollback_gen")
+    idle = connection.pgconn.transaction_status == TransactionStatus.IDLE
+    return (ends and idle) or (name.startswith("_set_") and name.endswith("_gen"))
+
+
+def _run_dry(gen: Any) -> Any:
+    try:
+        next(gen)
+    except StopIteration as end:
+        return end.value
+    raise RuntimeError(f"{gen} was to ask nothing of the server")
 
 
 def _poll(file: int, state: int, seconds: float) -> int:

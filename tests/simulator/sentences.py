@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections import Counter
 from dataclasses import dataclass, field
-from decimal import Decimal
 from typing import Any
 
 import psycopg
@@ -15,11 +14,10 @@ from core.chain import ChainClient
 from core.chain.provider import ChainProvider
 from core.contracts.statuses import AgentMarketStatus, StakeStatus
 from core.db.engine import make_pool
-from core.money import USD
 from indexer.audit.run import audit
 from indexer.sources import sources_of
 from tests.simulator.bettors import Bet, Crowd, Outcome
-from tests.simulator.contracts import Truth
+from tests.simulator.contracts import LOOKS_BACK_SECONDS, Truth
 
 LOST = "no money is lost"
 DOUBLED = "none is doubled"
@@ -28,6 +26,18 @@ PAID = "everything settled is paid"
 AUDIT = "the audit is clean"
 SENTENCES = (LOST, DOUBLED, TRUE, PAID, AUDIT)
 
+_STANDING = (
+    "SELECT e.trade_id FROM agent_event e WHERE e.type = 'bet.placed' AND e.corrects IS NULL AND NOT EXISTS"
+    " (SELECT FROM agent_event c WHERE c.corrects = e.source AND c.occurrence = e.occurrence)"
+)
+_UNTRUE_ROWS = {
+    "notices tell of a bet that is not there": (
+        f"SELECT count(*) FROM ({_STANDING}) e WHERE e.trade_id NOT IN (SELECT bet_hash FROM agent_stake)"
+    ),
+    "bets are there of which no notice tells": (
+        f"SELECT count(*) FROM agent_stake WHERE outcome IS NOT NULL AND bet_hash NOT IN ({_STANDING})"
+    ),
+}
 _DOUBLE_ROWS = {
     "payments are booked twice": (
         "SELECT count(*) FROM (SELECT FROM agent_stake GROUP BY wallet, nonce HAVING count(*) > 1) x"
@@ -68,6 +78,8 @@ class Judge:
     judgement: Judgement = field(default_factory=Judgement)
 
     async def all(self, chain_url: str) -> Judgement:
+        for each in self.crowd.bets:
+            await self.crowd.ask_again(each)
         stakes = [self._bet(each) for each in self.crowd.bets]
         self._balances([each for each in stakes if each is not None])
         self._tables()
@@ -90,21 +102,34 @@ class Judge:
             self.judgement.against(PAID, f"a bet has no definite answer: {about}")
         if bet.told is Outcome.TAKEN:
             if stake is None:
-                self.judgement.against(LOST, f"a bet that was taken is not there: {about}")
+                self._undone(bet, about)
             elif stake["amount"] != bet.amount:
                 self.judgement.against(LOST, f"a bet has another amount, {stake['amount']}: {about}")
-            else:
-                self._receipt(bet, stake, about)
         if bet.told is Outcome.REFUSED and stake is not None:
             self.judgement.against(DOUBLED, f"a bet that was refused is there: {about}")
+        for each in bet.faults:
+            self.judgement.against(TRUE, f"{each}: {about}")
+        self._asked_again(bet, stake, about)
         return stake
 
-    def _receipt(self, bet: Bet, stake: Any, about: str) -> None:
-        position = bet.answer["receipt"]["position"] if "position" in bet.answer["receipt"] else bet.answer["receipt"]
-        shares = position.get("shares")
-        self.judgement.counts["receipts"] += 1
-        if shares is not None and abs(Decimal(str(shares)) * USD - stake["shares"]) > 1:
-            self.judgement.against(TRUE, f"the receipt has {shares} shares, the chain {stake['shares']}: {about}")
+    def _undone(self, bet: Bet, about: str) -> None:
+        """Of a bet that was taken nothing is left: only a fork can do that, when the contract refuses it in the new
+        blocks. Its money is then its bettor's, as the balances show."""
+        if self.truth.chain.forked_since(bet.told_at - LOOKS_BACK_SECONDS):
+            self.judgement.counts["taken and undone by a fork"] += 1
+        else:
+            self.judgement.against(LOST, f"a bet that was taken is not there: {about}")
+
+    def _asked_again(self, bet: Bet, stake: Any, about: str) -> None:
+        """What the service says of a bet when all is over is what the chain says."""
+        status, answer = bet.last
+        if (status == 200) != (stake is not None):
+            self.judgement.against(TRUE, f"asked at the end it says {status} {answer}, there: {bool(stake)}: {about}")
+        elif stake is not None:
+            self.judgement.counts["receipts"] += 1
+            fault = self.truth.receipt(bet.wallet.address, bet.key, answer)
+            if fault:
+                self.judgement.against(TRUE, f"asked at the end, {fault}: {about}")
 
     def _balances(self, stakes: list[Any]) -> None:
         """Every bettor has what it began with, less its stakes, and what it was paid; the wallet holds what it owes."""
@@ -139,10 +164,11 @@ class Judge:
 
     def _tables(self) -> None:
         with psycopg.connect(self.database_url, autocommit=True) as connection:
-            for what, query in _DOUBLE_ROWS.items():
-                row = connection.execute(query.encode()).fetchone()
-                if row is None or row[0]:
-                    self.judgement.against(DOUBLED, f"{row and row[0]} {what}")
+            for sentence, rows in ((DOUBLED, _DOUBLE_ROWS), (TRUE, _UNTRUE_ROWS)):
+                for what, query in rows.items():
+                    row = connection.execute(query.encode()).fetchone()
+                    if row is None or row[0]:
+                        self.judgement.against(sentence, f"{row and row[0]} {what}")
             waiting = connection.execute(
                 "SELECT kind, state, count(*) FROM outbox_intent WHERE state IN ('queued', 'signed', 'sent')"
                 " AND created_at < now() - interval '60 s' GROUP BY 1, 2"
@@ -166,7 +192,10 @@ class Judge:
 
     def _settled(self) -> None:
         for name in sorted({each.market for each in self.crowd.bets}):
-            market = self.truth.market(market_key(name))
+            market = self.truth.market_if_listed(market_key(name))
+            if market is None:  # a fork undid it, with every bet on it
+                self.judgement.counts["markets undone by a fork"] += 1
+                continue
             terms = self.truth.read(self.truth.contracts.resolver.call("terms", market_key(name)))
             over = market["status"] in (AgentMarketStatus.RESOLVED, AgentMarketStatus.VOID)
             if not over and terms["settlesAfter"] + 60 < self.crowd.clock.now:

@@ -26,8 +26,9 @@ from core.db.engine import conninfo, sqlalchemy_url
 from core.db.migrate import migrate
 from core.local.postgres import UNSAFE_BUT_FAST, prepare_postgres, start_postgres
 from core.local.process import free_port
+from core.stock.sessions import sessions_around
 from tests.simulator import clock
-from tests.simulator.world import Told, World
+from tests.simulator.world import EPOCH, Told, World
 from tests.support.genesis import Genesis, genesis, started
 
 TEMPLATE = "simulated_template"
@@ -88,7 +89,9 @@ class Stand:
         log = self.folder / f"{name}.log"
         chain = None
         try:
-            gc.disable()  # a collection runs what the dead left behind
+            # A collection runs what the dead left behind; and none is needed in a process that lives for seconds.
+            gc.disable()
+            gc.collect = lambda generation=2: 0
             with psycopg.connect(conninfo(self.url), autocommit=True) as connection:
                 connection.execute(
                     sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(sql.Identifier(name), sql.Identifier(TEMPLATE))
@@ -135,6 +138,8 @@ def standing() -> Iterator[Stand]:
         try:
             stand = Stand(server.url(), folder, genesis())
             stand.make_template()
+            sessions_around(int(EPOCH))  # what it imports, and the calendar, every world would need again
+            gc.freeze()
             yield stand
         finally:
             running.stop()

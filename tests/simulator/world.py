@@ -136,7 +136,14 @@ class World:
         self.truth = Truth(self.chain, load_deployment(deployments / "base.json"))
         bettors = [wallet(f"simulated bettor {n}") for n in range(6)]
         url = f"http://127.0.0.1:{API_PORT}"
-        self.crowd = Crowd(url, self.clock, self._dice("crowd"), bettors, judge=self.truth.answer)
+        self.crowd = Crowd(
+            url,
+            self.clock,
+            self._dice("crowd"),
+            bettors,
+            judge=self.truth.answer,
+            judge_receipt=self.truth.receipt,
+        )
         self.nodes = [
             # Of the two nodes one leaves no log out: the indexer proves no block by two that lie alike.
             SimulatedNode(self.chain, self._dice(f"node {port}"), is_whole=port != NODE_PORTS[0])
