@@ -30,11 +30,12 @@ from api.agent.requests import (
     checked_wallet,
     size_from_query,
 )
-from api.agent.rows import read_by_bet, read_final_block, read_history, read_observations, read_readings, read_wallet
+from api.agent.rows import read_by_bet, read_history, read_observations, read_readings, read_wallet
 from api.agent.times import iso, iso_of
 from api.agent.trade import store
 from api.agent.trade.orders import MIN_SIZE, SIMPLE_MAX, chain_now, check_open, largest_size, side_of
 from api.archive import READ_AT_ONCE
+from api.finality import read_final_block
 from api.http.caller import caller_ip
 from api.http.limits import RateLimits
 from api.http.requests import read_query

@@ -291,14 +291,6 @@ async def read_totals(connection: AsyncConnection, stake: Stake) -> BookTotals |
     }
 
 
-async def read_final_block(connection: AsyncConnection, chain_id: int, finality_blocks: int) -> int:
-    """The last block that nothing undoes: the node's finalized one, where it has one, else so many blocks back."""
-    query = select(chain_cursor.c.number, chain_cursor.c.finalized_number).where(chain_cursor.c.chain_id == chain_id)
-    row = (await connection.execute(query)).one()
-    finalized = row.finalized_number
-    return int(finalized if finalized is not None and finalized <= row.number else row.number - finality_blocks)
-
-
 async def read_arrival(
     connection: AsyncConnection, chain_id: int, token: str, payer: str, nonce: bytes
 ) -> Arrival | None:

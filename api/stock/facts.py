@@ -99,6 +99,24 @@ class HeldPosition:
 
 
 @dataclass(frozen=True, slots=True)
+class EntryReceipt:
+    """What became of a signed bet up to the block `head`; `block` and `tx` are None while it is in none. `position` is
+    also None where its transaction made several alike."""
+
+    head: Head
+    final_block: int
+    block: int | None = None
+    tx: str | None = None
+    position: HeldPosition | None = None
+
+    @property
+    def state(self) -> str:
+        if self.block is None:
+            return "pending"
+        return "final" if self.block <= self.final_block else "confirmed"
+
+
+@dataclass(frozen=True, slots=True)
 class Venue:
     """The stock markets as they stand, read in one transaction. `reorgs` is the id of the last reorganization undone;
     `markets`: all that are unsettled, the newest settled, and those of which winners are unpaid."""

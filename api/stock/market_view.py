@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from api.head import Head
 from api.stock import words
 from api.stock.facts import FAMILIES, SIDES, ListedMarket, MarketReadings, Oracle, Phase, ResolverPreview, Venue
 from core.contracts.statuses import PreviewStatus, StockOutcome, StockReason
@@ -67,11 +68,7 @@ def detail_body(
         "headroom": _pair(view.headroom),
         "positions": positions,
         "resolution": _resolution(market),
-        "head": {
-            "blockNumber": str(venue.head.number),
-            "l1BlockNumber": str(venue.head.l1_number),
-            "timestamp": venue.head.timestamp,
-        },
+        "head": head_body(venue.head),
         "entriesPaused": venue.entries_paused,
         "vintageBlock": None if view.vintage_block is None else str(view.vintage_block),
         "kappa": str(market.market.terms.kappa),
@@ -195,6 +192,10 @@ def _change(strike: Round | None, live: Round | None, must: bool) -> dict[str, A
     bps = change_bps(strike.answer, live.answer)
     direction = "FLAT" if difference == 0 else SIDES[UP if difference > 0 else DOWN]
     return {"direction": direction, "bps": bps, "text": words.change_text(bps, difference)}
+
+
+def head_body(head: Head) -> dict[str, Any]:
+    return {"blockNumber": str(head.number), "l1BlockNumber": str(head.l1_number), "timestamp": head.timestamp}
 
 
 def _resolution(market: ListedMarket) -> dict[str, Any] | None:

@@ -10,12 +10,13 @@ from sqlalchemy import ColumnElement, ScalarSelect, and_, func, literal_column, 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from api.archive import Archive
+from api.finality import final_block
 from api.head import head_of
-from api.stock.facts import HeldPosition, ListedMarket, MarketResult, Venue
+from api.stock.facts import EntryReceipt, HeldPosition, ListedMarket, MarketResult, Venue
 from core.chain import checksum
 from core.contracts.statuses import Family
 from core.db.schema.index import chain_cursor, chain_reorg
-from core.db.schema.index_shared import oracle_round
+from core.db.schema.index_shared import oracle_round, token_authorization
 from core.db.schema.index_stock import UNPAID, stock_feed, stock_market, stock_position, stock_venue, stock_vintage
 from core.db.types import hex_of
 from core.feeds.rounds import Round
@@ -195,6 +196,35 @@ async def read_owner(connection: AsyncConnection, chain_id: int, owner: bytes) -
         stock_position.c.entered_block.desc(), stock_position.c.position_id.desc()
     )
     return number or 0, tuple(_held(row) for row in await connection.execute(query))
+
+
+async def read_receipt(
+    connection: AsyncConnection, chain_id: int, settler: str, signer: bytes, nonce: bytes, finality_blocks: int
+) -> EntryReceipt:
+    """What became of the bet that `signer` signed with this nonce, as of the last indexed block."""
+    spent = token_authorization.c
+    paid = and_(
+        spent.chain_id == chain_cursor.c.chain_id,
+        spent.authorizer == signer,
+        spent.nonce == nonce,
+        spent.recipient == bytes.fromhex(settler[2:]),
+    )
+    row = (
+        await connection.execute(
+            select(chain_cursor, spent.block_number, spent.tx, spent.value)
+            .outerjoin(token_authorization, paid)
+            .where(chain_cursor.c.chain_id == chain_id)
+        )
+    ).one()
+    final = final_block(row.number, row.finalized_number, finality_blocks)
+    if row.tx is None:
+        return EntryReceipt(head_of(row), final)
+    made = _HELD.where(
+        stock_position.c.owner == signer, stock_position.c.entry_tx == row.tx, stock_position.c.offered == row.value
+    )
+    positions = [_held(each) for each in await connection.execute(made)]
+    position = positions[0] if len(positions) == 1 else None
+    return EntryReceipt(head_of(row), final, row.block_number, hex_of(row.tx), position)
 
 
 async def read_latest_rounds(connection: AsyncConnection, chain_id: int, feeds: Sequence[str]) -> dict[str, Round]:

@@ -20,7 +20,14 @@ from api.stock.bodies.parts import ErrorBody
 from api.stock.bodies.positions import OwnerBody, OwnerQuery
 from api.stock.bodies.prices import PricesBody
 from api.stock.bodies.proof import ProofBody
-from api.stock.bodies.relay import RelayBody, RelayRequest, TypedDataBody, TypedDataQuery
+from api.stock.bodies.relay import (
+    ReceiptBody,
+    ReceiptQuery,
+    RelayBody,
+    RelayRequest,
+    TypedDataBody,
+    TypedDataQuery,
+)
 from api.stock.chain import StockContracts
 from api.stock.cron import Cron
 from api.stock.describe import DESCRIPTION, RELAY_DESCRIPTION
@@ -30,6 +37,7 @@ from api.stock.mcp import stock_mcp
 from api.stock.oracle import OracleWatch
 from api.stock.proof import Proof
 from api.stock.reads import StockReads
+from api.stock.receipt import BetReceipts
 from api.stock.relay import BODY_LIMIT, Relay
 from api.stock.typed_data import TypedData
 from core.contracts.deployments import load_deployment
@@ -88,6 +96,7 @@ async def stock_surface(context: Context) -> AsyncIterator[Surface]:
             settings, deployment, contracts, client, context.primary, context.pool, context.watch, context.limits
         ),
         typed_data=TypedData(deployment, contracts, index),
+        receipts=BetReceipts(settings, deployment.chain_id, contracts, index, context.engine, context.limits),
         cron=cron,
     )
     mcp = stock_mcp(settings, operations, error_body)
@@ -118,7 +127,14 @@ _RATE = DocumentedAnswer("`rate_limited`", ErrorBody, {"Retry-After": "Seconds u
 
 
 def _operations(
-    *, reads: StockReads, proof: Proof, health: Health, relay: Relay, typed_data: TypedData, cron: Cron
+    *,
+    reads: StockReads,
+    proof: Proof,
+    health: Health,
+    relay: Relay,
+    typed_data: TypedData,
+    receipts: BetReceipts,
+    cron: Cron,
 ) -> tuple[Operation, ...]:
     return (
         Operation(
@@ -231,6 +247,21 @@ def _operations(
             description="Give the result to `eth_signTypedData_v4`, add `signature` to `request`, and post it to "
             "/api/relay/enter.",
             query=TypedDataQuery,
+        ),
+        Operation(
+            "GET",
+            "/api/relay/receipt",
+            receipts.get,
+            "What became of a signed bet",
+            {
+                200: DocumentedAnswer("Its block, its position, and whether that is final.", ReceiptBody),
+                400: _error("`invalid_request`"),
+                429: _RATE,
+                503: _error("`not_deployed`, `unavailable`"),
+            },
+            description="By its signer and its nonce, whoever sent it. Ask again until `receipt` is `final`. Never "
+            "cached. 60 requests a minute per IP.",
+            query=ReceiptQuery,
         ),
         Operation(
             "GET",

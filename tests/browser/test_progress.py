@@ -10,11 +10,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.browser.conftest import Scheme, Size, Visit, Visitor
 from tests.browser.site import Site
 
+FINAL_BLOCKS = 600  # more than a stock chain may take back
 SIZES: tuple[tuple[Size, Scheme], ...] = (("desktop", "light"), ("phone", "dark"))
 
 
@@ -56,8 +57,22 @@ def test_a_bet_waits_for_its_block_across_a_reload(site: Site, visitor: Visitor,
         site.stock.mine()
         expect(status).to_have_text(re.compile(r"^Confirmed: position #\d+"))
     expect(line.locator("[aria-current]")).to_have_text(re.compile(r"^in (a block|block \d+)$"))
-    expect(page.locator("#bet-actions .hash")).to_have_attribute("title", re.compile("^0x[0-9a-f]{64}$"))
+    receipt = page.locator("#bet-receipt")
+    expect(receipt.locator("[data-receipt=tx]")).to_have_attribute("title", re.compile("^0x[0-9a-f]{64}$"))
     assert len(site.stock.positions(market)) == before + 1
+    page.reload()
+    expect(status).to_have_text(re.compile(r"^Confirmed: position #\d+"))
+    expect(receipt.locator("[data-receipt=least]")).to_have_text("5.00 USDG")
+    expect(line.locator(".done")).to_have_count(3)
+    site.stock.mine(FINAL_BLOCKS)
+    expect(line.locator("[aria-current]")).to_have_text("final")
+    link = receipt.get_by_role("link", name="The receipt, to keep").get_attribute("href")
+    told = site.get(str(link))
+    assert (told["receipt"], told["position"]["offered"]) == ("final", "5000000")
+    expect(receipt.locator("[data-receipt=block]")).to_have_text(told["blockNumber"])
+    page.reload()  # it has done its work
+    expect(page.get_by_role("button", name="Review the bet")).to_be_enabled()
+    expect(status).to_have_text("")
 
 
 @pytest.mark.proves("shared.pages.decision.progress")
@@ -71,11 +86,80 @@ def test_a_market_that_closes_before_the_block_takes_nothing(site: Site, visitor
         expect(status).to_have_text("Sent. Waiting for its block…")
         site.stock.warp_to(site.stock.now + 200)
         expect(status).to_have_class(re.compile("bad"))
+    expect(status).to_be_visible()  # though there is nothing left to bet on
     expect(status).not_to_contain_text("Confirmed")
     expect(page.locator("#bet-progress")).to_be_hidden()
     assert len(site.stock.positions(market)) == before
     page.reload()
-    expect(page.locator("#bet-status")).to_have_count(0)
+    expect(page.locator("#bet-status")).to_have_text("")
+
+
+@pytest.mark.proves("shared.pages.decision.progress", "shared.pages.decision.reload")
+def test_a_bet_is_not_forgotten_when_its_market_is_over_meanwhile(site: Site, visitor: Visitor) -> None:
+    """The answer is lost and the market ends before the page is opened again: it tells what became of the bet."""
+    market = site.open_market(strike_in=60, lasts=120, ticker="NVDA")
+    before = len(site.stock.positions(market))
+    visit = visitor.visit()
+    booked: list[int] = []
+
+    def lose(route: Route) -> None:
+        if not booked:
+            booked.append(route.fetch().status)
+        route.abort()
+
+    visit.page.route("**/api/relay/enter", lose)
+    page = _begin(site, visit, market)
+    expect(page.locator("#bet-status")).to_have_text(re.compile("^(No connection|Confirmed)"))
+    site.stock.warp_to(site.stock.now + 200)
+    visit.open(f"/m/{market}")
+    expect(page.locator("#bet-status")).to_have_text(re.compile(r"^Confirmed: position #\d+"))
+    expect(page.locator("#bet-receipt [data-receipt=block]")).to_have_text(re.compile(r"^\d+$"))
+    expect(page.get_by_role("button", name="Review the bet")).to_have_count(0)
+    assert len(site.stock.positions(market)) == before + 1
+
+
+def test_an_answer_that_only_asks_for_patience_refuses_nothing(site: Site, visitor: Visitor) -> None:
+    """The relay takes ten requests a minute: to be told so is not to be told that the bet is refused."""
+    market = site.open_market(ticker="NVDA")
+    before = len(site.stock.positions(market))
+    visit = visitor.visit()
+    sent: list[object] = []
+
+    def patience(route: Route) -> None:
+        sent.append(route.request.post_data_json)
+        if len(sent) < 3:
+            limited = {"error": "rate_limited", "message": "The relay takes 10 requests a minute."}
+            route.fulfill(status=429, json=limited, headers={"Retry-After": "1"})
+        else:
+            route.continue_()
+
+    visit.page.route("**/api/relay/enter", patience)
+    page = _begin(site, visit, market)
+    expect(page.locator("#bet-status")).to_have_text(re.compile(r"^Confirmed: position #\d+"))
+    assert sent[0] == sent[1] == sent[2]
+    assert len(site.stock.positions(market)) == before + 1
+
+
+@pytest.mark.proves("shared.pages.decision.progress")
+def test_a_replaced_block_is_not_called_final(site: Site, visitor: Visitor) -> None:
+    """The chain takes back the block with the bet and then has it again in another."""
+    market = site.open_market(ticker="NVDA")
+    before = len(site.stock.positions(market))
+    visit = visitor.visit()
+    page = _begin(site, visit, market)
+    status, line = page.locator("#bet-status"), page.locator("#bet-progress")
+    expect(status).to_have_text(re.compile(r"^Confirmed: position #\d+"))
+    expect(line.locator("[aria-current]")).to_have_text(re.compile(r"^in block \d+$"))
+    with _no_blocks(site):
+        site.stock.ask("anvil_reorg", 1, [])
+        expect(status).to_have_text("The chain replaced its block. Waiting for the next one…")
+        expect(line.locator(".done")).to_have_text(["signed", "sent"])
+        page.reload()
+        expect(status).to_have_text("The chain replaced its block. Waiting for the next one…")
+    expect(line.locator("[aria-current]")).to_have_text(re.compile(r"^in block \d+$"))
+    site.stock.mine(FINAL_BLOCKS)
+    expect(line.locator("[aria-current]")).to_have_text("final")
+    assert len(site.stock.positions(market)) == before + 1
 
 
 @pytest.mark.proves("shared.pages.decision.progress")

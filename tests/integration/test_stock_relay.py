@@ -15,7 +15,7 @@ from eth_account.messages import encode_typed_data
 
 from api.stock.authorization import TYPES, StockBet
 from api.stock.bodies.parts import ErrorBody
-from api.stock.bodies.relay import RelayBody, TypedDataBody
+from api.stock.bodies.relay import ReceiptBody, RelayBody, TypedDataBody
 from scripts._stack import wallets
 from tests.support.genesis import Genesis, RunningChain
 from tests.support.service import Door
@@ -58,6 +58,34 @@ async def test_a_wallet_without_eth_bets_through_the_door(service: StockService,
     position = chain.read(chain.contracts.settler.call("position", int(body["positionId"])))
     assert position["owner"].lower() == wallet.address.lower()
     assert position["offered"] == 5 * USDG
+
+
+@pytest.mark.proves("stock.relay.decision.receipt_endpoint")
+async def test_a_receipt_goes_on_from_its_block_to_the_final_one(service: StockService, door: Door) -> None:
+    """Also of a bet that its wallet sent by itself; nobody's nonce is pending for ever."""
+    chain, wallet = service.chain, wallets.DEV[0]
+    market = chain.open_market()
+    bet = chain.bet(wallet, market, amount=5 * USDG)
+    where = f"/api/relay/receipt?from={wallet.address}&nonce=0x{bet.nonce.hex()}"
+    response, body = await door.get(where)
+    assert response.status == 200, body
+    assert response.headers["Cache-Control"] == "no-store"
+    assert (body["receipt"], body["txHash"], body["blockNumber"], body["position"]) == ("pending", None, None, None)
+    signed = chain.signed(wallet, bet)
+    _, sent = await door.post("/api/relay/enter", signed)
+    chain.mine()  # its batch ends
+    body = await door.until(where, lambda b: b["position"] is not None and b["position"]["accepted"] is not None)
+    ReceiptBody.model_validate(body)
+    assert (body["receipt"], body["txHash"], body["blockNumber"]) == ("confirmed", sent["txHash"], sent["blockNumber"])
+    assert (body["position"]["id"], body["position"]["accepted"]) == (sent["positionId"], str(5 * USDG))
+    chain.mine(600)
+    body = await door.until(where, lambda b: b["receipt"] == "final")
+    assert int(body["finalBlock"]) >= int(body["blockNumber"])
+    assert (body["txHash"], body["position"]["id"]) == (sent["txHash"], sent["positionId"])
+    _, body = await door.get(f"/api/relay/receipt?from={wallets.DEV[1].address}&nonce=0x{bet.nonce.hex()}")
+    assert body["receipt"] == "pending", "a nonce is its signer's"
+    response, body = await door.get(f"/api/relay/receipt?from={wallet.address}&nonce=0x12")
+    assert (response.status, body["error"]) == (400, "invalid_request")
 
 
 # ---------------------------------------------------------------- refusals, in the order of the checks

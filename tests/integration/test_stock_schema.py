@@ -76,6 +76,7 @@ def test_every_answer_is_documented(service: StockService) -> None:
             "GET /api/positions": {200, 400},
             "POST /api/relay/enter": {200, 400, 404, 409, 415, 422},
             "GET /api/relay/typed-data": {200, 400, 404, 409},
+            "GET /api/relay/receipt": {200, 400},
             f"GET {CRON}": {200, 404},
         }
     )

@@ -18,13 +18,14 @@ from api.agent.errors import problem
 from api.agent.facts import Arrival, ArrivalState, BookTotals, ListedMarket, Stake
 from api.agent.index import AgentIndex
 from api.agent.requests import TradeRequest
-from api.agent.rows import read_arrival, read_by_key, read_by_nonce, read_final_block, read_totals
+from api.agent.rows import read_arrival, read_by_key, read_by_nonce, read_totals
 from api.agent.storage import storage
 from api.agent.trade import refusals as trade_refusals
 from api.agent.trade import store
 from api.agent.trade.orders import SIMPLE_MAX, Order
 from api.agent.trade.payment import Payment
 from api.agent.trade.receipts import Receipts
+from api.finality import read_final_block
 from api.unreadable import UNREADABLE
 from core.agent.bet import ZERO_ADDRESS, idem_hash
 from core.chain import ChainClient, RpcError

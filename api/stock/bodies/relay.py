@@ -9,7 +9,9 @@ from pydantic.alias_generators import to_camel
 
 from api.http.body import Body, further_fields
 from api.http.requests import WHOLE
-from api.stock.bodies.parts import Address, Hash, Integer, Seconds
+from api.stock.bodies.markets import HeadBody
+from api.stock.bodies.parts import Address, Hash, Integer, ReadAt, Seconds, Stale
+from api.stock.bodies.positions import PositionBody
 
 UINT256_MAX = 2**256 - 1
 Uint256Text = Annotated[
@@ -88,6 +90,34 @@ class RelayBody(Body):
     position_id: Annotated[str | None, Field(description="Once it is known.")]
     block_number: Integer | None
     escape_kit: EscapeKit
+
+
+class ReceiptQuery(BaseModel):
+    model_config = ConfigDict(alias_generator=to_camel, validate_by_alias=True)
+
+    from_: Annotated[str, Field(alias="from", pattern=r"^0[xX][0-9a-fA-F]{40}$", description="Who signed the bet.")]
+    nonce: Annotated[
+        str,
+        Field(pattern=r"^(0[xX])?[0-9a-fA-F]{64}$", description="The authorization's nonce, as typed-data gave it."),
+    ]
+
+
+class ReceiptBody(Body):
+    """A bet's receipt, whoever sent it. `pending`: not in any block up to `head`; once `head` is past the bet's
+    validBefore it never will be. `confirmed`: in a block that a reorganization may still replace. `final`: in one that
+    nothing undoes."""
+
+    receipt: Literal["pending", "confirmed", "final"]
+    tx_hash: Hash | None
+    block_number: Integer | None
+    position: Annotated[
+        PositionBody | None,
+        Field(description="What it made. Null while pending, and where its transaction made several alike."),
+    ]
+    head: HeadBody
+    final_block: Annotated[Integer, Field(description="The last block that nothing undoes.")]
+    read_at: ReadAt
+    stale: Stale
 
 
 class TypedDataQuery(BaseModel):

@@ -1,21 +1,17 @@
 // The bet panel: what an entry would meet, one signature, and what became of it; and resolving a market by oneself.
 import { refresh } from "./live.js";
-import { money, ordinal, percent, units, writeMoney } from "./money.js";
+import { money, percent, units, writeMoney } from "./money.js";
+import { follow, keptBet } from "./relayed.js";
+import { say } from "./signing.js";
 import { local } from "./times.js";
-import { dropPending, keepPending, pending } from "./pending.js";
-import { reached } from "./progress.js";
 import { WalletError, balance, connect, current, mined, onChain, send, signTyped, stockChain } from "./wallet.js";
 
 const SIDES = ["UP", "DOWN"];
 const SCALE = 10n ** 18n;
 const VALID_SECONDS = 600;
-const TRIES = 20;
-// After these the same bet may still be booked: it is kept and asked after again.
-const WAITING = new Set(["busy", "relay_failed", "relay_unavailable"]);
 const byId = (id) => document.getElementById(id);
 const form = byId("bet-form");
 let underWay = false; // a bet of which nobody knows yet what became: another one would take its place
-const kept = `stock.${document.body.dataset.market}`;
 
 function book() {
   const data = byId("bet-data").dataset;
@@ -70,11 +66,6 @@ function show() {
   for (const each of form.querySelectorAll("[data-other]")) each.textContent = SIDES[1 - found.side];
   for (const each of form.querySelectorAll("[data-more]")) write(each, () => paidAfter(found, BigInt(each.dataset.more)));
   byId("bet-review").disabled = wrong || underWay || !found.accepting;
-}
-
-function say(element, text, tone = "") {
-  element.textContent = text;
-  element.className = `status ${tone}`;
 }
 
 async function review() {
@@ -147,100 +138,32 @@ async function sign(found, typed, status) {
   say(status, "Confirm in your wallet…");
   const { domain, types, primaryType, message } = typed;
   const signature = await signTyped({ domain, types, primaryType, message });
-  await relay({ ...typed.request, signature }, found, status);
+  relay({ body: { ...typed.request, signature }, nonce: typed.nonce, side: SIDES[found.side], stake: String(found.stake) });
 }
 
-/**
- * Sends the same body until it is known what became of it: a signature is accepted once, so it never bets twice. Kept in the
- * browser until then, so a page loaded again goes on with it.
- */
-async function relay(body, found, status) {
-  keepPending(kept, { body, side: found.side, stake: String(found.stake) });
+/** What was signed, until it is known what became of it; before that another bet would take its place. */
+async function relay(bet) {
   underWay = true;
   show();
-  const line = byId("bet-progress");
-  reached(line, "signed");
-  say(status, "Sending…");
-  try {
-    for (let attempt = 0; attempt < TRIES; attempt += 1) {
-      let answer;
-      let said;
-      try {
-        answer = await fetch("/api/relay/enter", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
-        said = await answer.json();
-      } catch {
-        say(status, "No connection. The same bet is sent again…");
-        await pause(2000);
-        continue;
-      }
-      // When the answer to an earlier try was lost, this one is refused as used and says that the bet is booked.
-      if (said.receipt === "confirmed" && (answer.ok || said.error === "already_used")) {
-        dropPending(kept);
-        reached(line, "block", said.blockNumber ? `in block ${said.blockNumber}` : "in a block");
-        receipt(said.txHash);
-        say(status, `Confirmed${said.positionId ? `: position ${ordinal(said.positionId)}` : ""}. ${money(found.stake)} USDG on ${SIDES[found.side]}.`, "good");
-        await refresh();
-        return;
-      }
-      if (answer.ok && said.receipt === "reverted") {
-        dropPending(kept);
-        reached(line, "");
-        say(status, "The contract refused it, and nothing was taken. The book may have moved; try again.", "bad");
-        return;
-      }
-      if (answer.ok || WAITING.has(said.error)) {
-        if (answer.ok) reached(line, "sent");
-        say(status, answer.ok ? "Sent. Waiting for its block…" : said.message);
-        if (said.error === "relay_unavailable") offerEscape(said.escapeKit, status);
-        await pause(1000 * (said.retryAfter ?? 2));
-        continue;
-      }
-      dropPending(kept);
-      reached(line, "");
-      say(status, said.message ?? "It was refused.", "bad");
-      offerEscape(said.escapeKit, status);
-      return;
-    }
-    say(status, "Still waiting for its block. It is safe to send it again.");
-    const again = document.createElement("button");
-    again.type = "button";
-    again.className = "quiet";
-    again.textContent = "Send the same bet again";
-    again.onclick = () => {
-      byId("bet-actions").replaceChildren();
-      relay(body, found, status);
-    };
-    byId("bet-actions").replaceChildren(again);
-  } finally {
-    underWay = false;
-    show();
-  }
-}
-
-/** The transaction, to keep. */
-function receipt(hash) {
-  if (!hash) return;
-  const shown = document.createElement("code");
-  shown.className = "hash";
-  shown.title = hash;
-  shown.textContent = `${hash.slice(0, 6)}…${hash.slice(-4)}`;
-  const words = document.createElement("p");
-  words.className = "hint";
-  words.append("Transaction ", shown);
-  byId("bet-actions").replaceChildren(words);
+  await follow(bet, offerEscape);
+  underWay = false;
+  show();
 }
 
 /** When the relay cannot send it, its call can be sent by the wallet itself. */
-function offerEscape(kit, status) {
+function offerEscape(kit, then) {
   if (!kit) return;
   const own = document.createElement("button");
   own.type = "button";
   own.className = "quiet";
   own.textContent = "Send it from my wallet (costs gas)";
-  own.onclick = () => act(kit.to, kit.data, status, "The bet is in.");
+  own.onclick = async () => {
+    if (await act(kit.to, kit.data, byId("bet-status"), "The bet is in.")) then();
+  };
   byId("bet-actions").replaceChildren(own);
 }
 
+/** True once it is mined with success. */
 async function act(to, data, status, done) {
   const button = document.activeElement;
   status.dataset.busy = "";
@@ -252,7 +175,10 @@ async function act(to, data, status, done) {
     say(status, "Sent. Waiting for its block…");
     const receipt = await mined(hash);
     if (receipt === null) say(status, `Not mined yet. The transaction is ${hash}.`);
-    else if (Number(receipt.status) === 1) say(status, done, "good");
+    else if (Number(receipt.status) === 1) {
+      say(status, done, "good");
+      return true;
+    }
     else say(status, "It was refused: somebody may have been faster.", "bad");
   } catch (error) {
     say(status, error instanceof WalletError ? error.message : "That did not work; try again.", "bad");
@@ -261,10 +187,7 @@ async function act(to, data, status, done) {
     button?.blur?.();
     setTimeout(refresh, 500);
   }
-}
-
-function pause(milliseconds) {
-  return new Promise((done) => setTimeout(done, milliseconds));
+  return false;
 }
 
 if (form) {
@@ -281,9 +204,9 @@ if (form) {
   }
   document.addEventListener("page:fresh", show);
   show();
-  const before = pending(kept);
-  if (before) relay(before.body, { side: before.side, stake: BigInt(before.stake) }, byId("bet-status"));
 }
+const before = keptBet();
+if (before) relay(before);
 
 document.addEventListener("click", (event) => {
   const button = event.target.closest("[data-send]");

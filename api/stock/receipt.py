@@ -1,0 +1,76 @@
+"""GET /api/relay/receipt: what became of a signed bet, until nothing undoes it; whoever sent it."""
+
+from __future__ import annotations
+
+import asyncio
+
+from aiohttp import web
+from limits import parse
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from api.http.application import json_response, unavailable
+from api.http.caller import caller_ip
+from api.http.limits import RateLimits
+from api.http.problem import Problem
+from api.http.requests import read_query
+from api.stock.bodies.relay import ReceiptQuery
+from api.stock.chain import StockContracts
+from api.stock.index import StockIndex
+from api.stock.market_view import head_body
+from api.stock.position_view import position_body
+from api.stock.rows import read_receipt
+from api.unreadable import UNREADABLE
+from core.config import Settings
+from core.db.types import bytes_of
+
+RECEIPTS_RATE = parse("60/minute")
+
+
+class BetReceipts:
+    """The receipts of signed bets, by signer and nonce. `index` and `contracts` are None before deployment."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        chain_id: int,
+        contracts: StockContracts | None,
+        index: StockIndex | None,
+        engine: AsyncEngine,
+        limits: RateLimits,
+    ) -> None:
+        self._settings = settings
+        self._chain_id = chain_id
+        self._finality_blocks = settings.chain("stock").finality_blocks
+        self._contracts = contracts
+        self._index = index
+        self._engine = engine
+        self._limits = limits
+
+    async def get(self, request: web.Request) -> web.StreamResponse:
+        caller = caller_ip(request, self._settings)
+        await self._limits.take(RECEIPTS_RATE, "receipts", caller, "Receipts are limited to 60 requests a minute.")
+        query = read_query(request, ReceiptQuery)
+        if self._contracts is None or self._index is None:
+            raise Problem(503, "not_deployed", "The stock markets are not deployed yet; there are no bets.")
+        signer, nonce = bytes.fromhex(query.from_[2:]), bytes_of(query.nonce, 32)
+        settler = self._contracts.settler.address
+        try:
+            async with asyncio.timeout(5), self._engine.connect() as connection:
+                await connection.execution_options(isolation_level="REPEATABLE READ")
+                found = await read_receipt(connection, self._chain_id, settler, signer, nonce, self._finality_blocks)
+        except UNREADABLE as error:
+            raise unavailable("This bet cannot be read now; try again shortly.") from error
+        held = found.position
+        market = None if held is None else await self._index.market(held.position.market_id)
+        return json_response(
+            {
+                "receipt": found.state,
+                "txHash": found.tx,
+                "blockNumber": None if found.block is None else str(found.block),
+                "position": None if held is None or market is None else position_body(market, held, found.head.moment),
+                "head": head_body(found.head),
+                "finalBlock": str(max(0, found.final_block)),
+                "readAt": self._index.read_at,
+                "stale": self._index.stale or not self._index.readable,
+            }
+        )

@@ -1,0 +1,176 @@
+// A signed bet on a stock market on its way: sent until it is in a block, then followed until nothing undoes that. All it
+// takes is kept in the browser until then, so a page loaded again goes on with it.
+import { refresh } from "./live.js";
+import { money, ordinal } from "./money.js";
+import { dropPending, keepPending, pending } from "./pending.js";
+import { reached } from "./progress.js";
+import { pause, unsure } from "./resend.js";
+import { say } from "./signing.js";
+import { local } from "./times.js";
+
+/** @typedef {{body: object, nonce: string, side: string, stake: string, landed?: {txHash: string}}} Bet */
+
+const MAX_PAUSE_SECONDS = 8; // the relay takes ten requests a minute
+const RECEIPT_SECONDS = 3;
+const kept = `stock.${document.body.dataset.market}`;
+const byId = (id) => document.getElementById(id);
+const line = byId("bet-progress");
+const status = byId("bet-status");
+const shown = new Map(); // the receipt's parts by name
+const followed = new WeakSet(); // bets whose receipt is asked for
+let current = null; // the bet that the page tells of
+
+for (const each of byId("bet-receipt").querySelectorAll("[data-receipt]")) shown.set(each.dataset.receipt, each);
+
+/** The bet that a page before this one was at; null when there is none. */
+export const keptBet = () => pending(kept);
+
+/** Until it is known what became of it; its final block is waited for beside. `escape` is offered the relay's way around. */
+export async function follow(bet, escape) {
+  current = bet;
+  byId("bet-receipt").hidden = true;
+  byId("bet-actions").replaceChildren();
+  if (bet.landed) {
+    landed(bet, bet.landed);
+    return;
+  }
+  keepPending(kept, bet);
+  reached(line, "signed");
+  say(status, "Sending…");
+  for (let attempt = 0; ; attempt += 1) {
+    const said = await sent(bet);
+    if (said?.ok && said.receipt === "pending") {
+      reached(line, "sent");
+      say(status, "Sent. Waiting for its block…");
+    } else if (said?.receipt === "confirmed") {
+      landed(bet, said); // also when an answer before this one was lost: then it is refused as used, and said to be booked
+      return;
+    } else if (said?.receipt === "reverted") {
+      over(bet, "The contract refused it, and nothing was taken. The book may have moved; try again.");
+      return;
+    } else if (said && !unsure(said.status)) {
+      over(bet, said.message ?? "It was refused.");
+      escape(said.escapeKit, () => untilFinal(bet));
+      return;
+    } else {
+      say(status, unanswered(said));
+      if (said?.error === "relay_unavailable") escape(said.escapeKit, () => untilFinal(bet));
+      const receipt = await receiptOf(bet);
+      if (receipt?.txHash) {
+        landed(bet, { ...receipt, positionId: receipt.position?.id });
+        return;
+      }
+      if (receipt && tooLate(bet, receipt)) {
+        over(bet, "It could not be sent in time. Nothing was taken, and nothing can be any more.");
+        return;
+      }
+    }
+    await pause(1000 * Math.min(said?.retryAfter ?? 2 + attempt, MAX_PAUSE_SECONDS));
+  }
+}
+
+/** The relay's answer; null when there is none. `retryAfter`: what it asks for, in its body or before it. */
+async function sent({ body }) {
+  try {
+    const answer = await fetch("/api/relay/enter", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
+    const wait = Number(answer.headers.get("Retry-After")) || undefined;
+    return { retryAfter: wait, ...(await answer.json()), status: answer.status, ok: answer.ok };
+  } catch {
+    return null;
+  }
+}
+
+function unanswered(said) {
+  if (said === null) return "No connection. The same bet is sent again…";
+  return said.error === "rate_limited" ? "Not known yet. It is asked for again shortly…" : said.message;
+}
+
+/** The chain can take it no more: what is not in a block by then never will be. */
+const tooLate = (bet, receipt) => receipt.head.timestamp > Number(bet.body.validBefore);
+
+/** Nothing of it is or will be on the chain. */
+function over(bet, text) {
+  forget(bet);
+  reached(line, "");
+  byId("bet-actions").replaceChildren();
+  byId("bet-receipt").hidden = true;
+  say(status, text, "bad");
+}
+
+/** Unless another bet has been begun meanwhile. */
+function forget(bet) {
+  if (keptBet()?.nonce === bet.nonce) dropPending(kept);
+}
+
+// ---------------------------------------------------------------- in its block
+
+/** It is in a block, as the relay or a receipt said, now or before the page was loaded. */
+function landed(bet, { txHash, blockNumber, positionId }) {
+  keepLanded(bet, { txHash, blockNumber, positionId });
+  byId("bet-actions").replaceChildren();
+  say(status, `Confirmed${positionId ? `: position ${ordinal(positionId)}` : ""}. ${money(BigInt(bet.stake))} USDG on ${bet.side}.`, "good");
+  show(bet, bet.landed);
+  untilFinal(bet);
+  refresh();
+}
+
+function keepLanded(bet, where) {
+  bet.landed = where;
+  keepPending(kept, bet);
+}
+
+/** Asks for its receipt until nothing undoes its block. A block that is replaced by another takes the bet back for a while. */
+async function untilFinal(bet) {
+  if (followed.has(bet)) return;
+  followed.add(bet);
+  while (current === bet) {
+    const said = await receiptOf(bet);
+    if (current !== bet) return;
+    if (said?.txHash) {
+      const { txHash, blockNumber, position } = said;
+      keepLanded(bet, { txHash, blockNumber, positionId: position?.id ?? bet.landed?.positionId });
+      show(bet, bet.landed, position);
+      if (said.receipt === "final") {
+        reached(line, "final");
+        forget(bet);
+        return;
+      }
+    } else if (said && tooLate(bet, said)) {
+      over(bet, "The chain replaced its block, and did not take it again in time. Nothing was taken.");
+      return;
+    } else if (said && replaced(bet, said)) {
+      reached(line, "sent");
+      say(status, "The chain replaced its block. Waiting for the next one…");
+    }
+    await pause(RECEIPT_SECONDS * 1000);
+  }
+}
+
+/** The service has read on past the block that the bet was in, and it is not there. */
+const replaced = (bet, { head }) => Boolean(bet.landed?.blockNumber) && Number(head.blockNumber) >= Number(bet.landed.blockNumber);
+
+const receiptAddress = (bet) => `/api/relay/receipt?${new URLSearchParams({ from: bet.body.from, nonce: bet.nonce })}`;
+
+async function receiptOf(bet) {
+  try {
+    const answer = await fetch(receiptAddress(bet));
+    return answer.ok ? await answer.json() : null;
+  } catch {
+    return null; // it is asked for again
+  }
+}
+
+/** The receipt as far as it is known. */
+function show(bet, { txHash, blockNumber, positionId }, position = null) {
+  reached(line, "block", blockNumber ? `in block ${blockNumber}` : "in a block");
+  byId("bet-receipt").hidden = false;
+  const hash = shown.get("tx");
+  hash.title = txHash;
+  hash.textContent = `${txHash.slice(0, 6)}…${txHash.slice(-4)}`;
+  shown.get("block").textContent = blockNumber ?? "–";
+  const at = position?.enteredAt ? `, ${local(new Date(position.enteredAt * 1000))}` : "";
+  shown.get("entry").textContent = positionId ? `${ordinal(positionId)}${at}` : "–";
+  const accepted = position?.accepted;
+  shown.get("least").textContent = accepted ? `${money(BigInt(accepted))} USDG` : "when its block ends";
+  shown.get("link").href = receiptAddress(bet);
+}
