@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -33,7 +33,7 @@ from api.agent.requests import (
 from api.agent.rows import read_by_bet, read_history, read_observations, read_readings, read_wallet
 from api.agent.times import iso, iso_of
 from api.agent.trade import store
-from api.agent.trade.orders import MIN_SIZE, SIMPLE_MAX, chain_now, check_open, largest_size, side_of
+from api.agent.trade.orders import MAX_POINTS, MIN_SIZE, SIMPLE_MAX, chain_now, check_open, largest_size, side_of
 from api.archive import READ_AT_ONCE
 from api.finality import read_final_block
 from api.http.caller import caller_ip
@@ -43,9 +43,10 @@ from api.unreadable import UNREADABLE
 from core.agent.document import CATEGORIES
 from core.chain import RpcError
 from core.config import Settings
+from core.contracts.statuses import MarketKind
 from core.db.engine import Pool
 from core.log import get_logger
-from core.money import decimal_text
+from core.money import USD_DECIMALS, decimal_text, json_number
 
 log = get_logger(__name__)
 
@@ -57,6 +58,7 @@ QUOTE_RATE = parse("30/minute")
 HISTORY_POINTS = 500
 OBSERVATION_POINTS = 200
 RELATED_MARKETS = 6
+EXAMPLE_SIZE = 10 * 10**USD_DECIMALS
 DISCLAIMER = (
     "Data only, no advice. Winners split the pool, so what a share pays moves until the market closes; a bet can lose "
     "its whole stake."
@@ -210,20 +212,32 @@ class Reads:
         """Changes whenever anything read here may have."""
         return self._index.tick
 
+    @property
+    def generation(self) -> Hashable:
+        """Changes when all of the index was read anew."""
+        return self._index.generation, None if self._index.venue is None else self._index.venue.reorgs
+
     def overview(self, closed: int) -> dict[str, Any]:
-        """Every open market, soonest deadline first, and the last `closed` of the others that are present."""
+        """Every open market, soonest deadline first, each with what a bet of `EXAMPLE_SIZE` would be paid, and the last
+        `closed` of the others that are present."""
         venue = self._index.required()
         supported = [each for each in venue.markets.values() if each.supported]
         open_now = sorted((each for each in supported if each.status(venue.now) == "open"), key=order_of)
         over = sorted((each for each in supported if each.status(venue.now) != "open"), key=order_of, reverse=True)
         return {
-            "open": [render.market_ref(each, venue, self._links) for each in open_now],
+            "open": [
+                {**render.market_ref(each, venue, self._links), "examplePaid": _example_paid(each)} for each in open_now
+            ],
             "closed": [
                 {**render.market_ref(each, venue, self._links), "result": render.result(each, self._links)}
                 for each in over[:closed]
             ],
             "freshness": freshness(venue),
         }
+
+    async def listed(self, keys: Iterable[bytes]) -> dict[bytes, ListedMarket]:
+        """Those of these markets that this service knows, of whatever age."""
+        return {key: each for key, each in (await self._index.markets(keys)).items() if each.supported}
 
     def example(self) -> dict[str, Any] | None:
         """A bet whose answer is the 402 challenge, on the market that is open for longest; None when none is open."""
@@ -442,6 +456,20 @@ def _alike(market: ListedMarket, venue: Venue) -> list[ListedMarket]:
 
 def _no_proof() -> Exception:
     return problem("not_found", "There is no settled trade with this id.")
+
+
+def _example_paid(market: ListedMarket) -> list[Any] | None:
+    """What `EXAMPLE_SIZE` on either of two sides would be paid if it won with the book as it stands; None for a side
+    that does not take so much now."""
+    if market.kind is MarketKind.RANGE:
+        return None
+    room = market.pot_cap - market.volume >= EXAMPLE_SIZE
+    paid: list[Any] = []
+    for outcome in (0, 1):
+        got = market.book.quote(outcome, EXAMPLE_SIZE)
+        taken = room and got.price_after - got.price_before <= MAX_POINTS
+        paid.append(json_number(outlook.of_quote(market, outcome, got).payout) if taken else None)
+    return paid
 
 
 def _related(market: ListedMarket) -> dict[str, Any]:

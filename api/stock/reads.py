@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -165,6 +165,10 @@ class StockReads:
             "head": {"blockNumber": venue.head.number, "timestamp": venue.head.timestamp},
         }
 
+    async def listed(self, numbers: Iterable[int]) -> dict[int, ListedMarket]:
+        """Those of these markets that the index has, of whatever age."""
+        return {} if self._index is None else await self._index.markets(numbers)
+
     # ------------------------------------------------------------ freshness
 
     @property
@@ -192,7 +196,8 @@ class StockReads:
         return tick, None if self._oracle is None else self._oracle.oracle.version, self.stale
 
     @property
-    def _generation(self) -> int:
+    def generation(self) -> int:
+        """Changes when all of the index was read anew."""
         return 0 if self._index is None else self._index.generation
 
     def _venue(self) -> Venue:
@@ -282,7 +287,7 @@ class StockReads:
         if market.settlement is None or market.settlement.strike is None:
             return market_view.listed_body(market, venue, oracle)
         listed = self._listed.get(market.id)
-        version = (self._generation, market.version)
+        version = (self.generation, market.version)
         if listed is None or listed[0] != version:
             body = orjson.dumps(market_view.listed_body(market, venue, oracle))
             listed = self._listed[market.id] = (version, orjson.Fragment(body))
@@ -311,7 +316,7 @@ class StockReads:
             if market is None:  # a reorganization took it back
                 raise _never_listed()
             page = self._pages.get(market_id)
-            if page is None or page.version != market.version or page.generation != self._generation:
+            if page is None or page.version != market.version or page.generation != self.generation:
                 page = await self._load(market_id)
                 if page.version != market.version:  # the index has moved on: read what it says now
                     await self._index.refresh()
@@ -321,7 +326,7 @@ class StockReads:
         raise unavailable()
 
     async def _load(self, market_id: int) -> _Page:
-        generation = self._generation  # before reading: what is read is this old at the most
+        generation = self.generation  # before reading: what is read is this old at the most
         try:
             async with asyncio.timeout(5), self._engine.connect() as connection:
                 await connection.execution_options(isolation_level="REPEATABLE READ")
@@ -381,7 +386,7 @@ class StockReads:
         for attempt in range(5):
             venue = self._venue()
             owned = self._owners.get(owner)
-            block = (self._generation, venue.reorgs, venue.head.number)
+            block = (self.generation, venue.reorgs, venue.head.number)
             if owned is not None and owned[0] == block:
                 self._owners.move_to_end(owner)
                 return venue, owned[1]

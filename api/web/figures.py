@@ -88,11 +88,12 @@ def short_clock(at: int | None) -> Markup:
     )
 
 
-def until(at: int, now: int) -> Markup:
-    """How long it is until a moment by the chain's clock; a script keeps it counting."""
+def until(at: int, now: int, ahead: int = 0) -> Markup:
+    """How long it is until a moment by the chain's clock; a script keeps it counting. `ahead`: of this chain's clock is
+    the one that the page counts by, where that is another's."""
     moment = datetime.fromtimestamp(at, UTC)
     return Markup('<time class="until" datetime="{}" data-until="{}">{}</time>').format(
-        f"{moment:%Y-%m-%dT%H:%M:%SZ}", at, span(at - now)
+        f"{moment:%Y-%m-%dT%H:%M:%SZ}", at + ahead, span(at - now)
     )
 
 

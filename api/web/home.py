@@ -1,7 +1,8 @@
-"""The home page: live markets of both kinds, and whether the contracts hold what they owe."""
+"""The home page: live markets of both kinds, the latest bets, and whether the contracts hold what they owe."""
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from functools import partial
 
 import orjson
@@ -12,39 +13,48 @@ from api.http.problem import Problem
 from api.http.rendered import Rendered
 from api.stock.proof import Proof
 from api.stock.reads import StockReads
+from api.web import figures
 from api.web.answers import HeldPages, html, or_none
-from api.web.stock_view import readable
+from api.web.lately import LatelyReads
+from api.web.stock_view import example_of_each, readable
 from api.web.templating import Pages
 from core.money import loads
 
 SETTLED_SHOWN = 8
 CLOSED_SHOWN = 6
+OPEN_PHASES = ("opens", "live", "frozen")
 
 
 class HomePage:
     """The first page. `stock`, with its `proof`, and `agent` are None where that surface is not served."""
 
     def __init__(
-        self, pages: Pages, rendered: HeldPages, stock: StockReads | None, proof: Proof | None, agent: Reads | None
+        self,
+        pages: Pages,
+        rendered: HeldPages,
+        stock: StockReads | None,
+        proof: Proof | None,
+        agent: Reads | None,
+        lately: LatelyReads,
     ) -> None:
         self._pages = pages
         self._held = rendered
         self._stock = stock
         self._proof = proof
         self._agent = agent
+        self._lately = lately
 
     async def get(self, request: web.Request) -> web.StreamResponse:
         proof = await self._proven()
-        stamp = (
+        read = (
             None if self._stock is None else self._stock.stamp,
-            None if proof is None else proof.tag,
             None if self._agent is None else self._agent.stamp,
         )
 
         async def render() -> bytes:
-            return self._render(proof)
+            return await self._render(proof, read)
 
-        return html(request, await self._held.get("home", stamp, render))
+        return html(request, await self._held.get("home", (read, None if proof is None else proof.tag), render))
 
     async def _proven(self) -> Rendered | None:
         try:
@@ -52,11 +62,29 @@ class HomePage:
         except Problem:
             return None
 
-    def _render(self, proof: Rendered | None) -> bytes:
+    async def _render(self, proof: Rendered | None, stamp: Hashable) -> bytes:
         stock = None if self._stock is None else or_none(partial(self._stock.overview, SETTLED_SHOWN))
         agent = None if self._agent is None else or_none(partial(self._agent.overview, CLOSED_SHOWN))
         if stock is not None:
-            stock = {**stock, "markets": [readable(each) for each in stock["markets"]]}
+            markets = [readable(each) for each in stock["markets"]]
+            stock = {**stock, "markets": [{**each, "examples": example_of_each(each)} for each in markets]}
         agent_exact = None if agent is None else loads(orjson.dumps(agent))
+        lately = await self._lately.read(
+            stamp,
+            () if stock is None else (each["id"] for each in stock["markets"] if each["phase"] in OPEN_PHASES),
+            () if agent_exact is None else (each["settlement"]["marketKey"] for each in agent_exact["open"]),
+        )
         proven = None if proof is None else orjson.loads(proof.body)
-        return self._pages.render("home.html", path="/", stock=stock, proof=proven, agent=agent_exact)
+        # Countdowns follow the stock chain's clock where there is one.
+        agent_now = None if agent_exact is None else figures.unix(agent_exact["freshness"]["blockAt"])
+        now = agent_now if stock is None or stock["head"] is None else stock["head"]["timestamp"]
+        return self._pages.render(
+            "home.html",
+            path="/",
+            stock=stock,
+            proof=proven,
+            agent=agent_exact,
+            agent_now=agent_now,
+            lately=lately,
+            **({} if now is None else {"now": now}),
+        )

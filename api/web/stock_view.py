@@ -20,6 +20,7 @@ Json = Mapping[str, Any]
 S = 10**18
 SIDES = ("UP", "DOWN")
 EXAMPLE_STAKES = (1_000_000, 10_000_000, 100_000_000)
+CARD_STAKE = 10_000_000
 POSITIONS_SHOWN = 100
 
 
@@ -88,15 +89,24 @@ def sides(detail: Json) -> tuple[BookSide, BookSide]:
 
 
 def examples(both: Sequence[BookSide], most: int) -> list[StakeExample]:
-    stakes = []
-    for stake in (each for each in EXAMPLE_STAKES if each <= most):
-        for side in both:
-            accepted = min(stake, side.room)
-            after = side.principal + accepted
-            stakes.append(
-                StakeExample(side.name, stake, accepted, stake - accepted, accepted, figures.percent(accepted, after))
-            )
-    return stakes
+    stakes = (each for each in EXAMPLE_STAKES if each <= most)
+    return [_example(side.name, side.principal, side.room, stake) for stake in stakes for side in both]
+
+
+def example_of_each(market: Json) -> list[StakeExample]:
+    """What `CARD_STAKE` entered now on either side of a listed market would meet; nothing where it cannot be."""
+    limits = market["limits"]
+    if not market["acceptingBets"] or not int(limits["minEntry"]) <= CARD_STAKE <= int(limits["maxEntry"]):
+        return []
+    pool, room = market["pool"], market["headroom"]
+    return [_example(name, int(pool[name.lower()]), int(room[name.lower()]), CARD_STAKE) for name in SIDES]
+
+
+def _example(side: str, principal: int, room: int, stake: int) -> StakeExample:
+    accepted = min(stake, room)
+    return StakeExample(
+        side, stake, accepted, stake - accepted, accepted, figures.percent(accepted, principal + accepted)
+    )
 
 
 def settling(detail: Json, contracts: StockContracts) -> SettlingCall | None:

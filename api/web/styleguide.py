@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from aiohttp import web
 
 from api.web.answers import HeldPages, html
 from api.web.charts import Chart, ChartLine, Level, Mark
+from api.web.lately import LatestBet, MarketLately
+from api.web.stock_view import StakeExample
 from api.web.templating import Pages
 
 # A Monday in November, 15:00 UTC: what is shown must not change with the day, as it is compared with kept pictures.
@@ -32,9 +36,28 @@ class StyleGuide:
                 owner=OWNER,
                 chart=sample_chart().draw("sample"),
                 empty_chart=sample_chart(empty=True).draw("nothing"),
+                **sample_lately(),
             )
 
         return html(request, await self._held.get("styleguide", None, render))
+
+
+def sample_lately() -> dict[str, Any]:
+    """What a card and the feed show of what happened: some bets, none, and more than are counted."""
+    return {
+        "lately": MarketLately((5_000, 5_000, 6_700, 5_400, 3_600, 4_100, 3_739), 4),
+        "quiet": MarketLately((5_000,)),
+        "busy": MarketLately((), 61, more=True),
+        "examples": [
+            StakeExample("UP", 10_000_000, 10_000_000, 0, 10_000_000, "18.8%"),
+            StakeExample("DOWN", 10_000_000, 0, 10_000_000, 0, "0.0%"),
+        ],
+        "bets": [
+            LatestBet("stock", NOW - 7, OWNER, "UP", 25_000_000, "TSLA", "#"),
+            LatestBet("stock", NOW - 70, OWNER, "DOWN", 12_345_678, "AAPL", "#"),
+            LatestBet("agent", NOW - 700, OWNER, "Yes", 5_000_000, "BNKR $100M or more", "#"),
+        ],
+    }
 
 
 def sample_chart(*, empty: bool = False) -> Chart:

@@ -34,6 +34,7 @@ from api.web.guide import Guide
 from api.web.history import ChartHistory
 from api.web.home import HomePage
 from api.web.how import HowPage
+from api.web.lately import LatelyReads
 from api.web.portfolio import PortfolioPage
 from api.web.proof import ProofPage
 from api.web.pulse import Pulse
@@ -81,7 +82,8 @@ async def pages_surface(context: Context, made: Sequence[Surface]) -> AsyncItera
     operations.append(_page("/sitemap.xml", crawlers.sitemap, "Every page worth finding", XML))
     operations.append(_page("/manifest.webmanifest", crawlers.manifest, "The site as an app", MANIFEST))
     proof = _part(made, Proof)
-    operations.append(_page("/", HomePage(pages, held, reads, proof, agent).get, "Live markets"))
+    lately = LatelyReads(context.engine, reads, agent)
+    operations.append(_page("/", HomePage(pages, held, reads, proof, agent, lately).get, "Live markets"))
     if reads is not None:
         history = ChartHistory(context.engine, stock.chain_id)
         stock_pages = StockPages(pages, held, reads, history, stock)

@@ -11,6 +11,7 @@ from markupsafe import Markup
 
 from api.web import figures
 from api.web.assets import Assets
+from api.web.sparkline import sparkline
 from api.web.tables import labelled
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -66,7 +67,7 @@ class Pages:
             "tx": self._tx,
             "address": self._address,
         }
-        self._environment.globals |= {"until": figures.until, "percent": figures.percent}
+        self._environment.globals |= {"until": figures.until, "percent": figures.percent, "sparkline": sparkline}
 
     def render(self, template: str, **values: Any) -> bytes:
         made = self._environment.get_template(template).render(**values)

@@ -273,6 +273,36 @@ def test_markets_are_found_by_words_kind_and_time(site: Site, visitor: Visitor) 
     page.get_by_role("radio", name="All").check()
     expect(cards).to_have_count(everything)
     expect(found).to_have_text("")
+    crypto = page.locator('.card[data-market="agent"]')
+    money = "(cards) => cards.map((each) => Number(each.dataset.money))"
+    assert crypto.evaluate_all(money)[0] == 0, "what ends first stands first"
+    page.get_by_label("Sort by").select_option("Most money")
+    worth = crypto.evaluate_all(money)
+    assert worth == sorted(worth, reverse=True)
+    assert worth[0] > 0
+    page.get_by_label("Find a market").fill("no such market")
+    expect(found).to_have_text(re.compile("^0 of"))
+    expect(page.get_by_role("heading", name="Stocks: UP or DOWN")).to_be_hidden()
+    expect(page.get_by_role("heading", name="Lately settled")).to_be_hidden()
+    visit.clean()
+
+
+@pytest.mark.proves("shared.pages.decision.home", "shared.pages.decision.live_updates")
+def test_a_new_bet_comes_into_the_feed_of_an_open_page(site: Site, visitor: Visitor) -> None:
+    market = site.open_market(strike_in=50_000, lasts=50_000, ticker="AAPL")
+    visit = visitor.visit("phone")
+    visit.open("/")
+    first = visit.page.locator("#latest li").first
+    card = visit.page.locator(f'.card:has(a[href="/m/{market}"])')
+    expect(card).to_contain_text("0 bets")
+    expect(card.get_by_role("img")).to_have_attribute("aria-label", "UP: no bets yet.")
+    site.stock.enter(wallets.DEV[1], market, 1, 7_250_000)
+    site.stock.mine()
+    expect(first).to_contain_text("DOWN 7.25 USDG on AAPL")
+    expect(first.get_by_role("link", name="AAPL")).to_have_attribute("href", f"/m/{market}")
+    expect(card).to_contain_text("1 bet by 1 bettor")
+    site.stock.mine()
+    expect(card.get_by_role("img")).to_have_attribute("aria-label", re.compile(r"^UP over the last batch: from 50.0%"))
     visit.clean()
 
 

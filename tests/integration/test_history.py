@@ -13,6 +13,7 @@ import re
 import time
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -210,7 +211,28 @@ async def test_every_read_leaves_history_alone(rig: Rig) -> None:
             next_block(connection, chain)
     await asyncio.sleep(1)
     assert len(rig.statements.sent) > 20
+    for table in ("stock_position", "stock_vintage", "agent_stake"):
+        assert any("LATERAL" in each and table in each for each in rig.statements.sent), f"the cards read {table}"
     assert rig.statements.faults(rig.url) == []
+
+
+@pytest.mark.proves("shared.pages.decision.home")
+async def test_the_first_page_has_the_newest_bets_of_both_kinds_and_what_each_open_market_did(rig: Rig) -> None:
+    page = await rig.get("/")
+    feed = page.partition('<ol class="feed">')[2].partition("</ol>")[0]
+    shown = [datetime.fromisoformat(each).timestamp() for each in re.findall(r'datetime="([^"]+)"', feed)]
+    with psycopg.connect(conninfo(rig.url)) as connection:
+        newest = connection.execute(
+            "SELECT at FROM (SELECT entered_at AS at FROM stock_position WHERE vintage > 0 UNION ALL"
+            " SELECT staked_at FROM agent_stake WHERE outcome IS NOT NULL) x ORDER BY at DESC LIMIT 10"
+        ).fetchall()
+    assert shown == [at for (at,) in newest]
+    cards = page.count('<li class="card"')
+    assert cards == 2 * SIZE.open_each
+    assert page.count("UP over the last batch: from 50.0% to 50.0%.") == SIZE.open_each
+    assert page.count(f"Yes over the last {SIZE.stakes} bets: from 50.0% to 50.0%.") == SIZE.open_each
+    assert page.count(f"{SIZE.positions} bets by {SIZE.positions} bettors") == SIZE.open_each
+    assert page.count(f"{SIZE.stakes} bets by {SIZE.stakes} bettors") == SIZE.open_each
 
 
 @pytest.mark.proves("stock.markets.decision.paging", "agent.markets.behaviour.last_page_null_cursor")

@@ -1,16 +1,42 @@
-// Finding a market on the first page: by words, by kind, by how soon it ends. What is found stays so when parts are renewed.
+// Finding a market on the first page: by words, by kind, by how soon it ends; and in which order. What is found stays so
+// when parts are renewed.
+import { chainNow } from "./live.js";
 
 const HOUR = 3600;
 const finder = document.getElementById("finder");
 const input = document.getElementById("find");
+const order = document.getElementById("sort");
 
 function fits(each, words, kind) {
   const over = Boolean(each.closest("[data-over]"));
   const said = each.textContent.toLowerCase();
   if (!words.every((word) => said.includes(word))) return false;
   if (kind === "over") return over;
-  if (kind === "soon") return !over && Number(each.dataset.ends) - Date.now() / 1000 < HOUR && Number(each.dataset.ends) > Date.now() / 1000;
+  if (kind === "soon") return !over && Number(each.dataset.ends) > chainNow() && Number(each.dataset.ends) - chainNow() < HOUR;
   return !kind || (!over && each.dataset.market === kind);
+}
+
+/** Cards in the chosen order: what ends first, or the most of what is chosen. */
+function arrange() {
+  const by = order.value;
+  for (const list of document.querySelectorAll("main .cards")) {
+    const worth = (each) => Number(each.dataset[by]) * (by === "ends" ? 1 : -1);
+    const cards = [...list.children];
+    const wanted = [...cards].sort((one, other) => worth(one) - worth(other));
+    if (wanted.some((each, at) => each !== cards[at])) list.append(...wanted);
+  }
+}
+
+/** A part of which nothing fits is put away, its heading too. */
+function tidy(asked) {
+  for (const list of document.querySelectorAll("main .cards, main .scroll:has([data-over])")) {
+    const empty = asked && !list.querySelector(".card:not([hidden]), tbody tr:not([hidden])");
+    list.hidden = empty;
+    if (list.previousElementSibling) list.previousElementSibling.hidden = empty;
+  }
+  for (const part of document.querySelectorAll("#stock, #agents")) {
+    part.hidden = asked && !part.querySelector(".card:not([hidden]), [data-over] tbody tr:not([hidden])");
+  }
 }
 
 function find() {
@@ -23,6 +49,8 @@ function find() {
     shown += each.hidden ? 0 : 1;
   }
   const asked = words.length > 0 || Boolean(kind);
+  tidy(asked);
+  arrange();
   document.getElementById("found").textContent = asked ? `${shown} of ${all.length} markets` : "";
 }
 

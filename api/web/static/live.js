@@ -74,8 +74,13 @@ export function span(seconds) {
   return minutes ? `${minutes} min ${two(left % 60)} s` : `${left} s`;
 }
 
+/** The time that countdowns follow, in Unix seconds. */
+export function chainNow() {
+  return Date.now() / 1000 - skew;
+}
+
 function count() {
-  const now = Date.now() / 1000 - skew;
+  const now = chainNow();
   for (const each of document.querySelectorAll("[data-until]")) {
     const text = span(Number(each.dataset.until) - now);
     if (each.textContent !== text) each.textContent = text;

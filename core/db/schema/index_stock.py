@@ -139,6 +139,8 @@ stock_position = Table(
     CheckConstraint("outcome IN (0, 1)", name="outcome_is_a_side"),
     Index("ix_stock_position_market_id_ordinal", "market_id", "ordinal", unique=True),
     Index("ix_stock_position_owner", "owner"),
+    # The bets entered last; the seed is no bet.
+    Index("ix_stock_position_bet", "entered_at", "position_id", postgresql_where=text("vintage > 0")),
     # Most positions are changed once, when they are paid; with room on the page no index has to follow.
     postgresql_with={"fillfactor": 80},
 )
