@@ -414,6 +414,7 @@ class AgentPosition(_Times, _Projected):
     app_url: str
     proof_url: str | None
     filled_at: str | None
+    payout_tx: str | None = Field(description="The transaction that paid it out or gave it back; null until then.")
     trade_id: str
 
 

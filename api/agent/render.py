@@ -464,6 +464,7 @@ def position(market: ListedMarket, stake: Stake, links: Links) -> tuple[Json, st
         "appUrl": links.app(market),
         "proofUrl": None if side is None else links.proof(stake.bet_hash),
         "filledAt": iso(stake.at),
+        "payoutTx": None if stake.paid_tx is None else "0x" + stake.paid_tx.hex(),
         "tradeId": "0x" + stake.bet_hash.hex(),
     }
     return body, status, pnl

@@ -34,6 +34,13 @@ def plain(units: int | str) -> str:
     return f"{grouped}.{fraction}" if fraction else grouped
 
 
+def signed(units: int) -> str:
+    """+12.34: a change in plain text, with two decimals, its size rounded down."""
+    cents = abs(units) * 100 // 10**USD_DECIMALS
+    sign = "\N{MINUS SIGN}" if units < 0 else "+"
+    return f"{sign}{cents // 100:,}.{cents % 100:02d}"
+
+
 def dollars(value: Decimal | int | float | str | None) -> Markup:
     """A JSON amount in USD, as `money` writes amounts."""
     if value is None:

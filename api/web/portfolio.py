@@ -21,6 +21,7 @@ from api.stock.reads import StockReads
 from api.web import cup
 from api.web.answers import PRIVATE, HeldPages, html
 from api.web.owner import owner_of
+from api.web.results import results_chart, results_of
 from api.web.templating import Pages
 from core.config import Settings
 from core.money import loads
@@ -65,7 +66,18 @@ class PortfolioPage:
         found = {"stock": stock, "agent": agent, "paper": paper}
 
         async def render() -> bytes:
-            return self._pages.render("positions.html", path="/positions", owner=owner, wrong=None, **found)
+            results = results_of(stock, agent)
+            chart = results_chart(results, 0 if stock is None else stock["readAt"])
+            return self._pages.render(
+                "positions.html",
+                path="/positions",
+                owner=owner,
+                wrong=None,
+                results=results,
+                chart=None if chart is None else chart.draw("results"),
+                older=older,
+                **found,
+            )
 
         stamp = orjson.dumps(found, default=str)
         return html(request, await self._held.get(("positions", owner, older), stamp, render, PRIVATE))

@@ -159,7 +159,9 @@ def test_reading_needs_no_script(site: Site, visitor: Visitor) -> None:
     shows("cup", "The board", "Paper markets")
     shows("how", "69.16", "4.45", "3.4583")
     assert page.locator("svg.chart").count() == 1
-    shows("owner", "Paid if right now")
+    shows("owner", "Paid if right now", "48.18", "Every settled bet of this address.")
+    said = "+48.18 USDG over 2 bets."  # 20 paid 68.18, and a void market's 3 given back
+    assert page.locator("#results svg.chart desc").text_content() == said
 
 
 @pytest.mark.proves("shared.operation.decision.content_security_policy")

@@ -389,6 +389,8 @@ export interface AgentPosition {
   appUrl: string;
   proofUrl: string | null;
   filledAt: string | null;
+  /** The transaction that paid it out or gave it back; null until then. */
+  payoutTx: string | null;
   tradeId: string;
 }
 

@@ -386,6 +386,7 @@ class AgentPosition(Body, frozen=True, kw_only=True):
     app_url: str
     proof_url: str | None
     filled_at: str | None
+    payout_tx: str | None
     trade_id: str
 
 

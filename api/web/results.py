@@ -1,0 +1,92 @@
+"""What an address's settled bets won and lost, in the order in which their markets ended: from the pages of positions
+that its portfolio shows, so that a long history costs no more than a short one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from itertools import accumulate
+from typing import Any, Literal
+
+from api.web import figures
+from api.web.charts import Chart, ChartLine, Level, Unit
+from core.money import USD_DECIMALS
+
+Json = Mapping[str, Any]
+USD = 10**USD_DECIMALS
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A settled bet: when it was made, when its market ended, and what it won, less than nothing where it lost."""
+
+    entered_at: int
+    at: int
+    won: int
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """The settled bets of both tokens, each in the order of their ends."""
+
+    stock: Sequence[Result] = ()
+    agent: Sequence[Result] = ()
+
+    @property
+    def stock_won(self) -> int:
+        return sum(each.won for each in self.stock)
+
+    @property
+    def agent_won(self) -> int:
+        return sum(each.won for each in self.agent)
+
+
+def results_of(stock: Json | None, agent: Json | None) -> Results:
+    """Of the bodies of an address's positions. A refund of what was never accepted is neither won nor lost."""
+    held = [] if stock is None else stock["positions"]
+    bets = [] if agent is None else agent["positions"]
+    return Results(
+        _in_order(
+            Result(each["enteredAt"], each["finalTime"], int(each["settlement"]["net"]) - int(each["accepted"]))
+            for each in held
+            if not each["open"] and each["accepted"] is not None
+        ),
+        _in_order(
+            Result(figures.unix(each["filledAt"]), figures.unix(each["endsAt"]), int(Decimal(each["pnlUsd"]) * USD))
+            for each in bets
+            if each["status"] != "open"
+        ),
+    )
+
+
+def results_chart(results: Results, now: int) -> Chart | None:
+    """Each token's results added up, a step at each end; None before anything is settled."""
+    both = [*results.stock, *results.agent]
+    if not both:
+        return None
+    start = min(each.entered_at for each in both)
+    end = max(now, *(each.at for each in both))
+    tokens: tuple[tuple[str, Literal["main", "quiet"], Sequence[Result]], ...]
+    tokens = (("USDG", "main", results.stock), ("USDC", "quiet", results.agent))
+    lines, levels, said = [], [Level(0, "")], []
+    for token, tone, some in tokens:
+        if some:
+            sums = list(accumulate(each.won for each in some))
+            points = [(start, 0), *zip((each.at for each in some), sums, strict=True), (end, sums[-1])]
+            lines.append(ChartLine(points, tone, label=token))
+            levels.append(Level(sums[-1], f"{token} {figures.signed(sums[-1])}", tone))
+            said.append(f"{figures.signed(sums[-1])} {token} over {len(some)} bet{'' if len(some) == 1 else 's'}")
+    return Chart(
+        title="Won and lost, added up",
+        said=f"{' and '.join(said)}.",
+        lines=lines,
+        start=start,
+        end=end,
+        levels=levels,
+        unit=Unit(USD, 2),
+    )
+
+
+def _in_order(results: Iterable[Result]) -> tuple[Result, ...]:
+    return tuple(sorted(results, key=lambda each: each.at))

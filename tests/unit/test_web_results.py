@@ -1,0 +1,45 @@
+"""What a portfolio adds up: settled bets alone, in the order of their ends, and over what the page shows."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+from api.web import figures
+from api.web.results import Result, Results, results_chart, results_of
+
+
+def position(net: int, accepted: int | None, ends: int, *, is_open: bool = False) -> dict[str, Any]:
+    kept = {"enteredAt": 50, "finalTime": ends, "open": is_open}
+    return {**kept, "accepted": None if accepted is None else str(accepted), "settlement": {"net": str(net)}}
+
+
+def bet(pnl: str, status: str) -> dict[str, Any]:
+    times = {"filledAt": "1970-01-01T00:01:00Z", "endsAt": "1970-01-01T00:05:00Z"}
+    return {**times, "pnlUsd": Decimal(pnl), "status": status}
+
+
+def test_settled_bets_are_added_up_in_the_order_of_their_ends() -> None:
+    stock = {"positions": [position(0, 5, 300), position(9, 4, 200), position(0, 7, 400, is_open=True)]}
+    agent = {"positions": [bet("-2.5", "resolved-lost"), bet("1", "open"), bet("0", "resolved-refunded")]}
+    found = results_of(stock, agent)
+    assert found == Results(
+        (Result(50, 200, 5), Result(50, 300, -5)), (Result(60, 300, -2_500_000), Result(60, 300, 0))
+    )
+    assert (found.stock_won, found.agent_won) == (0, -2_500_000)
+    assert results_of(None, None) == Results()
+    assert results_of({"positions": [position(0, None, 300)]}, None) == Results(), "nothing of it was accepted"
+
+
+def test_the_line_steps_at_each_end_and_says_what_it_comes_to() -> None:
+    chart = results_chart(Results((Result(50, 200, 5_000_000), Result(60, 300, -7_250_000)), ()), 400)
+    assert chart is not None
+    assert list(chart.lines[0].points) == [(50, 0), (200, 5_000_000), (300, -2_250_000), (400, -2_250_000)]
+    assert chart.said == "\N{MINUS SIGN}2.25 USDG over 2 bets."
+    assert results_chart(Results(), 400) is None
+
+
+def test_a_change_has_its_sign() -> None:
+    assert figures.signed(1_234_567_891) == "+1,234.56"
+    assert figures.signed(-5_000) == "\N{MINUS SIGN}0.00"
+    assert figures.signed(0) == "+0.00"
