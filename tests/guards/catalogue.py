@@ -21,6 +21,7 @@ POOL_LOGS = "tests/unit/test_pool_logs.py"
 RENDER = "tests/unit/test_agent_render.py"
 REQUESTS = "tests/unit/test_requests.py"
 DEPLOYMENTS = "tests/unit/test_deployments.py"
+EVENT_LOG = "tests/integration/test_agent_event_log.py::test_reorganizations_only_ever_add"
 POOL_INDEX = "tests/integration/test_pool_feed_index.py"
 POOL_SERVICE = "tests/integration/test_pool_feed_service.py"
 POOL_VERIFY = "tests/integration/test_verify_pool_feed.py"
@@ -603,6 +604,35 @@ POOL_FEEDS = (
         'self._comparison.keys("reading", [], recorded)',
         'self._comparison.keys("reading", [], [])',
         (POOL_INDEX,),
+    ),
+    Guard(
+        "a payout is told as paid at a time before it was submitted",
+        "core/agent/notices/log.py",
+        "self.chain_micros = max(chain_at * MICROS, self.chain_micros + 1)",
+        "self.chain_micros = chain_at * MICROS",
+        (EVENT_LOG,),
+    ),
+    Guard(
+        "an event for one endpoint takes a number of its wallet's sequence, and readers see a gap",
+        "api/agent/notices/bodies.py",
+        '"seq": None,',
+        '"seq": 0,',
+        ("tests/integration/test_agent_webhooks.py",),
+    ),
+    Guard(
+        "who asks what a bet costs is refused for what the wallet holds",
+        "api/agent/trade/trading.py",
+        "        if payment is None or fault is not None:\n            await self._check_twin(order)\n",
+        "        if payment is None or fault is not None:\n            _check_balance(order, facts)\n"
+        "            await self._check_twin(order)\n",
+        ("tests/integration/test_agent_refusals.py::test_the_balance_is_looked_at_only_when_a_payment_is_offered",),
+    ),
+    Guard(
+        "the proof page says less is owed than the contract says",
+        "api/solvency.py",
+        "sum(owed) if isinstance(owed, tuple) else owed",
+        "owed[0] if isinstance(owed, tuple) else owed - 1",
+        ("tests/integration/test_stock_reads.py::test_the_proof_adds_up_on_the_chain",),
     ),
     Guard(
         "what a stranger has recorded is paid for a second time",

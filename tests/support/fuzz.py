@@ -136,7 +136,9 @@ class Player:
             before = _markets(self.send(lists))
             if not before:
                 continue
-            one = before[self.draw.choice(list(before))]
+            # Of the many that are listed few are over, and those say the most.
+            over = [name for name, each in before.items() if each.get("winner") is not None]
+            one = before[self.draw.choice(over if over and self.draw.random() < 0.5 else list(before))]
             path = single.format(id=one["id"])
             alone = self.send(Call(surface, f"GET {single}", "GET", path))
             if isinstance(alone, dict) and "market" in alone and _markets(self.send(lists)).get(one["id"]) == one:
