@@ -11,15 +11,14 @@ from typing import Any, Literal
 
 from api.web import figures
 from api.web.charts import Chart, ChartLine, Level, Unit
-from core.money import USD_DECIMALS
+from core.money import USD
 
 Json = Mapping[str, Any]
-USD = 10**USD_DECIMALS
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
-    """A settled bet: when it was made, when its market ended, and what it won, less than nothing where it lost."""
+class SettledBet:
+    """A bet whose market has ended: when it was made, when that was, and what it won, less than nothing where it lost."""
 
     entered_at: int
     at: int
@@ -30,8 +29,8 @@ class Result:
 class Results:
     """The settled bets of both tokens, each in the order of their ends."""
 
-    stock: Sequence[Result] = ()
-    agent: Sequence[Result] = ()
+    stock: Sequence[SettledBet] = ()
+    agent: Sequence[SettledBet] = ()
 
     @property
     def stock_won(self) -> int:
@@ -48,12 +47,12 @@ def results_of(stock: Json | None, agent: Json | None) -> Results:
     bets = [] if agent is None else agent["positions"]
     return Results(
         _in_order(
-            Result(each["enteredAt"], each["finalTime"], int(each["settlement"]["net"]) - int(each["accepted"]))
+            SettledBet(each["enteredAt"], each["finalTime"], int(each["settlement"]["net"]) - int(each["accepted"]))
             for each in held
             if not each["open"] and each["accepted"] is not None
         ),
         _in_order(
-            Result(figures.unix(each["filledAt"]), figures.unix(each["endsAt"]), int(Decimal(each["pnlUsd"]) * USD))
+            SettledBet(figures.unix(each["filledAt"]), figures.unix(each["endsAt"]), int(Decimal(each["pnlUsd"]) * USD))
             for each in bets
             if each["status"] != "open"
         ),
@@ -67,7 +66,7 @@ def results_chart(results: Results, now: int) -> Chart | None:
         return None
     start = min(each.entered_at for each in both)
     end = max(now, *(each.at for each in both))
-    tokens: tuple[tuple[str, Literal["main", "quiet"], Sequence[Result]], ...]
+    tokens: tuple[tuple[str, Literal["main", "quiet"], Sequence[SettledBet]], ...]
     tokens = (("USDG", "main", results.stock), ("USDC", "quiet", results.agent))
     lines, levels, said = [], [Level(0, "")], []
     for token, tone, some in tokens:
@@ -88,5 +87,5 @@ def results_chart(results: Results, now: int) -> Chart | None:
     )
 
 
-def _in_order(results: Iterable[Result]) -> tuple[Result, ...]:
+def _in_order(results: Iterable[SettledBet]) -> tuple[SettledBet, ...]:
     return tuple(sorted(results, key=lambda each: each.at))

@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import Any
 
 from api.web import figures
-from api.web.results import Result, Results, results_chart, results_of
+from api.web.results import Results, SettledBet, results_chart, results_of
 
 
 def position(net: int, accepted: int | None, ends: int, *, is_open: bool = False) -> dict[str, Any]:
@@ -24,7 +24,7 @@ def test_settled_bets_are_added_up_in_the_order_of_their_ends() -> None:
     agent = {"positions": [bet("-2.5", "resolved-lost"), bet("1", "open"), bet("0", "resolved-refunded")]}
     found = results_of(stock, agent)
     assert found == Results(
-        (Result(50, 200, 5), Result(50, 300, -5)), (Result(60, 300, -2_500_000), Result(60, 300, 0))
+        (SettledBet(50, 200, 5), SettledBet(50, 300, -5)), (SettledBet(60, 300, -2_500_000), SettledBet(60, 300, 0))
     )
     assert (found.stock_won, found.agent_won) == (0, -2_500_000)
     assert results_of(None, None) == Results()
@@ -32,7 +32,7 @@ def test_settled_bets_are_added_up_in_the_order_of_their_ends() -> None:
 
 
 def test_the_line_steps_at_each_end_and_says_what_it_comes_to() -> None:
-    chart = results_chart(Results((Result(50, 200, 5_000_000), Result(60, 300, -7_250_000)), ()), 400)
+    chart = results_chart(Results((SettledBet(50, 200, 5_000_000), SettledBet(60, 300, -7_250_000)), ()), 400)
     assert chart is not None
     assert list(chart.lines[0].points) == [(50, 0), (200, 5_000_000), (300, -2_250_000), (400, -2_250_000)]
     assert chart.said == "\N{MINUS SIGN}2.25 USDG over 2 bets."
