@@ -18,7 +18,7 @@ Json = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class SettledBet:
-    """A bet whose market has ended: when it was made, when that was, and what it won, less than nothing where it lost."""
+    """A bet whose market has ended: when it was made, when that was, what it won (below 0: lost)."""
 
     entered_at: int
     at: int
