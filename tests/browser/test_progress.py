@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
-import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, Route, expect
 
 from tests.browser.conftest import Scheme, Size, Visit, Visitor
+from tests.browser.faults import no_blocks, relayer_away
 from tests.browser.site import Site
 
 FINAL_BLOCKS = 600  # more than a stock chain may take back
@@ -29,24 +25,13 @@ def _begin(site: Site, visit: Visit, market: int) -> Page:
     return page
 
 
-@contextmanager
-def _no_blocks(site: Site) -> Iterator[None]:
-    """A stock chain whose transactions wait for a block that is asked for."""
-    site.stock.ask("evm_setAutomine", False)
-    try:
-        yield
-    finally:
-        site.stock.ask("evm_setAutomine", True)
-        site.stock.mine()
-
-
 @pytest.mark.proves("shared.pages.decision.progress", "shared.pages.decision.reload")
 @pytest.mark.parametrize(("size", "scheme"), SIZES)
 def test_a_bet_waits_for_its_block_across_a_reload(site: Site, visitor: Visitor, size: Size, scheme: Scheme) -> None:
     market = site.open_market(ticker="NVDA")
     before = len(site.stock.positions(market))
     visit = visitor.visit(size, scheme)
-    with _no_blocks(site):
+    with no_blocks(site.stock):
         page = _begin(site, visit, market)
         status, line = page.locator("#bet-status"), page.locator("#bet-progress")
         expect(status).to_have_text("Sent. Waiting for its block…")
@@ -80,7 +65,7 @@ def test_a_market_that_closes_before_the_block_takes_nothing(site: Site, visitor
     market = site.open_market(strike_in=60, lasts=120, ticker="NVDA")
     before = len(site.stock.positions(market))
     visit = visitor.visit()
-    with _no_blocks(site):
+    with no_blocks(site.stock):
         page = _begin(site, visit, market)
         status = page.locator("#bet-status")
         expect(status).to_have_text("Sent. Waiting for its block…")
@@ -150,7 +135,7 @@ def test_a_replaced_block_is_not_called_final(site: Site, visitor: Visitor) -> N
     status, line = page.locator("#bet-status"), page.locator("#bet-progress")
     expect(status).to_have_text(re.compile(r"^Confirmed: position #\d+"))
     expect(line.locator("[aria-current]")).to_have_text(re.compile(r"^in block \d+$"))
-    with _no_blocks(site):
+    with no_blocks(site.stock):
         site.stock.ask("anvil_reorg", 1, [])
         expect(status).to_have_text("The chain replaced its block. Waiting for the next one…")
         expect(line.locator(".done")).to_have_text(["signed", "sent"])
@@ -167,17 +152,12 @@ def test_a_bet_is_not_called_sent_while_the_relayer_is_away(site: Site, visitor:
     market = site.open_market(ticker="NVDA")
     before = len(site.stock.positions(market))
     visit = visitor.visit("phone", "dark")
-    guard = site.running["relayer"].pid
-    relayer = int(Path(f"/proc/{guard}/task/{guard}/children").read_text())
-    os.kill(relayer, signal.SIGSTOP)
-    try:
+    with relayer_away(site):
         page = _begin(site, visit, market)
         status = page.locator("#bet-status")
         expect(status).to_have_text(re.compile("could not be confirmed|relayer is off"))
         expect(page.locator("#bet-progress .done")).to_have_text(["signed"])
         page.reload()
         expect(page.locator("#bet-progress .done")).to_have_text(["signed"])
-    finally:
-        os.kill(relayer, signal.SIGCONT)
     expect(page.locator("#bet-status")).to_have_text(re.compile(r"^Confirmed: position #\d+"))
     assert len(site.stock.positions(market)) == before + 1

@@ -50,6 +50,8 @@ from schemathesis import Case, GenerationMode, checks
 from schemathesis.core.result import Ok
 from schemathesis.schemas import APIOperation
 
+from tests.support.refusals import refused_for_a_reason_that_is_told
+
 AnyCase = Case[Any]
 
 SECONDS = 30
@@ -64,6 +66,7 @@ CHECKS = (
     checks.missing_required_header,
     checks.unsupported_method,
     checks.allow_header_conformance,
+    refused_for_a_reason_that_is_told,
 )
 
 Known = Mapping[str, Sequence[Any]]

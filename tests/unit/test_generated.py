@@ -15,6 +15,7 @@ from pydantic import BaseModel, Field
 from api.http import DocumentedAnswer, Operation, Problem, Surface, application
 from api.http.application import json_response
 from api.http.docs import docs_surface
+from api.http.problem import invalid_part
 from api.http.requests import read_json, read_query, validated_body
 from tests.support.generated import Seen, generated_requests
 
@@ -59,6 +60,18 @@ async def undocumented(request: web.Request) -> web.StreamResponse:
 
 async def another_body(request: web.Request) -> web.StreamResponse:
     return json_response({"name": read_query(request, Asked).size})
+
+
+async def refuses_what_fits(request: web.Request) -> web.StreamResponse:
+    if read_query(request, Asked).size == 9:
+        raise invalid_part("query parameter", "size", "nine is too many")
+    return json_response({"name": ""})
+
+
+async def refuses_by_a_code_of_its_own(request: web.Request) -> web.StreamResponse:
+    if read_query(request, Asked).size == 9:
+        raise Problem(400, "too_many", "Nine is too many.")
+    return json_response({"name": ""})
 
 
 async def takes_anything(_request: web.Request) -> web.StreamResponse:
@@ -115,6 +128,8 @@ async def test_a_service_as_described_passes_and_what_was_reached_is_told() -> N
         (raises, "answered 500"),
         (undocumented, "Undocumented status code"),
         (another_body, "Response violates schema"),
+        (refuses_what_fits, "the schema of size lets pass what is refused"),
+        (refuses_by_a_code_of_its_own, "too_many is not among what 400 means here"),
         (takes_anything, "Schema-violating request accepted"),
     ],
 )

@@ -14,9 +14,12 @@ const DOMAIN = [
   { name: "verifyingContract", type: "address" },
 ];
 const byId = (id) => document.getElementById(id);
+const line = byId("a-progress");
+const status = byId("a-status");
 const form = byId("agent-bet");
 const market = document.body.dataset.market;
 const kept = `agent.${market}`;
+let shown = ""; // the key of the bet that the page tells of
 let asked = 0;
 let soon = 0;
 
@@ -74,19 +77,19 @@ function usd(value) {
 
 // ---------------------------------------------------------------- the bet
 
-/** The library's client; `signer` is asked only when there is something to sign. */
-async function client(library, address) {
+/** The library's client for one bet; `signer` is asked only when there is something to sign. */
+function client(library, address, told) {
   const signer = {
     address,
     async signTypedData(typed) {
       await connect();
       if (current().toLowerCase() !== address.toLowerCase()) throw new WalletError(`This bet is of ${address}. Connect that wallet to go on with it.`);
       await onChain(baseChain);
-      say(byId("a-status"), "Confirm in your wallet…");
+      say(status, "Confirm in your wallet…");
       return signTyped({ ...typed, types: { EIP712Domain: DOMAIN, ...typed.types } });
     },
   };
-  return new library.Client({ baseUrl: location.origin, wallet: signer, token: baseChain.token, contract: baseChain.settler });
+  return new library.Client({ baseUrl: location.origin, wallet: signer, token: baseChain.token, contract: baseChain.settler, fetch: told });
 }
 
 async function bet() {
@@ -94,49 +97,94 @@ async function bet() {
   if (Number.isNaN(chosen.sizeUsd)) return;
   await guarded(async (library) => {
     await connect();
-    say(byId("a-status"), "Preparing the bet…");
-    const api = await client(library, current());
-    await follow(library, api, await api.prepare(chosen));
+    say(status, "Preparing the bet…");
+    const ticket = await client(library, current(), fetch.bind(globalThis)).prepare(chosen);
+    await follow(library, ticket);
   });
 }
 
 /** Goes on with a ticket until it is known what became of it. However often this happens, it is one bet. */
-async function follow(library, api, ticket) {
+async function follow(library, ticket) {
+  shown = ticket.idemKey;
+  byId("a-receipt").replaceChildren();
+  reached(line, ticket.payment ? "signed" : "");
+  if (ticket.payment) say(status, "Sending…");
+  const api = client(library, ticket.wallet, (url, options) => watched(ticket, url, options));
   let known = ticket;
   const keep = (changed) => {
     known = changed;
     keepPending(kept, changed);
-    if (changed.payment) reached(byId("a-progress"), "signed");
-    say(byId("a-status"), "Sent. Waiting for its block…");
+    if (!changed.payment) return;
+    reached(line, "signed");
+    say(status, "Sending…");
   };
-  if (ticket.payment) reached(byId("a-progress"), "sent");
-  let placed;
-  try {
-    placed = await api.place(ticket, { final: false, keep });
-  } catch (error) {
-    if (error instanceof library.OutcomeUnknown) {
-      offerAgain(() => guarded(async () => follow(library, api, known)));
-      throw new WalletError("It is not known yet whether the bet is in. It is safe to ask again: it counts once.");
+  for (;;) {
+    try {
+      const placed = await api.place(known, { final: false, keep });
+      say(status, `In: ${usd(placed.receipt.sizeUsd)} USDC on ${placed.receipt.side}, ${placed.receipt.position.shares.toFixed(2)} shares.`, "good");
+      receipt(placed.receipt);
+      refresh();
+      untilFinal(api, placed);
+      return;
+    } catch (error) {
+      if (error instanceof library.OutcomeUnknown) continue; // nobody said what became of it: the same is asked again
+      const isOpen = error instanceof library.VpmError ? error.mayHavePaid : Boolean(known.payment);
+      if (isOpen) offerAgain(() => guarded((again) => follow(again, known)));
+      else over(known);
+      throw error;
     }
-    forget(known);
+  }
+}
+
+/** As fetch, and tells what an answer to the paid request says of the bet while it is not known what became of it. */
+async function watched(ticket, url, options) {
+  const isBet = Boolean(options.headers?.["X-PAYMENT"]) && shown === ticket.idemKey;
+  try {
+    const answer = await fetch(url, options);
+    if (isBet) await tell(answer.clone());
+    return answer;
+  } catch (error) {
+    if (isBet) say(status, "No connection. The same bet is asked for again…");
     throw error;
   }
-  reached(byId("a-progress"), "block");
-  say(byId("a-status"), `In: ${usd(placed.receipt.sizeUsd)} USDC on ${placed.receipt.side}, ${placed.receipt.position.shares.toFixed(2)} shares.`, "good");
-  receipt(placed.receipt);
-  refresh();
-  watch(api, placed.ticket);
+}
+
+async function tell(answer) {
+  const said = await answer.json().catch(() => ({}));
+  if (answer.ok) reached(line, "block");
+  else if (said.txHash) {
+    reached(line, "sent");
+    say(status, "Sent. Waiting for its block…");
+  } else if (answer.status >= 500 || answer.status === 429) {
+    say(status, `${said.message ?? "The service does not answer."} The same bet is asked for again…`);
+  }
 }
 
 /** Until its block cannot be undone; then the ticket has done its work. */
-async function watch(api, ticket) {
+async function untilFinal(api, { ticket, receipt: { tradeId } }) {
+  const named = (proof) => `in block ${proof.settlement.blockNumber}`;
   try {
-    await api.place(ticket);
+    const proof = await api.proof(tradeId);
+    if (shown === ticket.idemKey) reached(line, "block", named(proof));
+  } catch {
+    // Its number comes with the final one.
+  }
+  let proof;
+  try {
+    ({ proof } = await api.place(ticket));
   } catch {
     return; // The stake is in its block, and the page asks again when it is loaded again.
   }
-  reached(byId("a-progress"), "final");
   forget(ticket);
+  if (shown !== ticket.idemKey) return; // the page tells of another bet by now
+  reached(line, "block", named(proof));
+  reached(line, "final");
+}
+
+/** Nothing of it is or will be on the chain. */
+function over(ticket) {
+  forget(ticket);
+  reached(line, "");
 }
 
 /** Unless another bet has been begun meanwhile. */
@@ -146,19 +194,18 @@ function forget(ticket) {
 
 async function guarded(act) {
   const button = byId("a-bet");
-  button.disabled = true;
-  byId("a-receipt").replaceChildren();
+  if (button) button.disabled = true;
   try {
     const library = await import("./betting.js");
     await act(library).catch((error) => {
-      const said = error instanceof WalletError || error instanceof library.VpmError;
-      reached(byId("a-progress"), "");
-      say(byId("a-status"), said ? error.message : "That did not work; nothing was sent. Try again.", "bad");
+      const isTold = error instanceof WalletError || error instanceof library.VpmError;
+      const paid = Boolean(pending(kept)?.payment);
+      say(status, isTold ? error.message : paid ? "That did not work. It is safe to ask again: it counts once." : "That did not work; nothing was sent. Try again.", "bad");
     });
   } catch {
-    say(byId("a-status"), "The service could not be reached. Nothing was signed; try again.", "bad");
+    say(status, "The service could not be reached. Nothing was signed; try again.", "bad");
   } finally {
-    button.disabled = false;
+    if (button) button.disabled = false;
   }
 }
 
@@ -195,9 +242,9 @@ if (form) {
       quote();
     });
   }
-  const before = pending(kept);
-  if (before) {
-    say(byId("a-status"), "A bet of yours is under way…");
-    guarded(async (library) => follow(library, await client(library, before.wallet), before));
-  }
+}
+const before = pending(kept);
+if (before) {
+  say(status, "A bet of yours is under way…");
+  guarded((library) => follow(library, before));
 }

@@ -1,10 +1,11 @@
 // The cup: claiming paper money once, and paper trades signed by the wallet.
 import { refresh } from "./live.js";
 import { dropPending, keepPending, pending as keptPending } from "./pending.js";
-import { issuedAt, post, say, size, tradeMessage } from "./signing.js";
+import { answered } from "./resend.js";
+import { issuedAt, post, refused, say, size, tradeMessage } from "./signing.js";
 import { WalletError, connect, current, signText } from "./wallet.js";
 
-const TRIES = 10;
+const HALTED = "cup_agent_trades_halted"; // until the wallet is enrolled; the same trade is good afterwards
 const byId = (id) => document.getElementById(id);
 const market = byId("paper-market");
 let asked = 0;
@@ -66,8 +67,9 @@ async function trade() {
   button.disabled = true;
   try {
     pending ??= await signed(status);
+    if (pending === null) return;
     keepPending(KEPT, pending);
-    if (pending !== null) await settle(status);
+    await settle(status);
   } catch (error) {
     say(status, error instanceof WalletError ? error.message : "That did not work; nothing was sent. Try again.", "bad");
   } finally {
@@ -89,41 +91,18 @@ async function signed(status) {
 /** Sends the same body until it is known what became of it: its tradeId counts once, so it never trades twice. */
 async function settle(status) {
   const { amount, side, fields } = pending;
-  for (let attempt = 0; attempt < TRIES; attempt += 1) {
-    if (attempt === 0) say(status, "Sending…");
-    let said;
-    try {
-      said = await post("/trade", fields, "sizePaper", amount);
-    } catch {
-      say(status, "No connection. The same trade is sent again…");
-      await pause(2000);
-      continue;
-    }
-    if (said.ok) {
-      done();
-      say(status, `Done: ${amount} pUSDC on ${side}, ${said.receipt.shares} shares. Balance ${said.receipt.balancePaper.toFixed(2)} pUSDC.`, "good");
-      await refresh();
-      return;
-    }
-    if (said.status < 500 && said.status !== 429) {
-      done(); // refused for good
-      say(status, said.message, "bad");
-      return;
-    }
-    say(status, said.message, "bad");
-    if (said.error === "cup_agent_trades_halted") return; // waits for an enrolment; the same trade is good afterwards
-    await pause(1000 * (said.retryAfter ?? 2));
-  }
-  say(status, "No answer yet. Send it again: the same trade counts once.", "bad");
-}
-
-function done() {
+  say(status, "Sending…");
+  const said = await answered(() => post("/trade", fields, "sizePaper", amount), (held) => {
+    say(status, held ? held.message : "No connection. The same trade is sent again…", held ? "bad" : "");
+    return held?.error === HALTED;
+  });
+  if (said === null) return;
   pending = null;
   dropPending(KEPT);
-}
-
-function pause(milliseconds) {
-  return new Promise((done) => setTimeout(done, milliseconds));
+  if (said.ok) {
+    say(status, `Done: ${amount} pUSDC on ${side}, ${said.receipt.shares} shares. Balance ${said.receipt.balancePaper.toFixed(2)} pUSDC.`, "good");
+    await refresh();
+  } else say(status, refused(said, "traded"), "bad");
 }
 
 market.addEventListener("input", sides); // before the form hears of it, so that the quote asks for a side it has
@@ -132,6 +111,6 @@ byId("paper-form").addEventListener("submit", (event) => {
   event.preventDefault();
   trade();
 });
+byId("paper-form").addEventListener("focusin", () => asked || quote()); // who only reads needs none
 sides();
-quote();
 if (pending) trade();

@@ -4,13 +4,12 @@ import { refresh } from "./live.js";
 import { money, ordinal } from "./money.js";
 import { dropPending, keepPending, pending } from "./pending.js";
 import { reached } from "./progress.js";
-import { pause, unsure } from "./resend.js";
+import { patience, pause, unsure } from "./resend.js";
 import { say } from "./signing.js";
 import { local } from "./times.js";
 
 /** @typedef {{body: object, nonce: string, side: string, stake: string, landed?: {txHash: string}}} Bet */
 
-const MAX_PAUSE_SECONDS = 8; // the relay takes ten requests a minute
 const RECEIPT_SECONDS = 3;
 const kept = `stock.${document.body.dataset.market}`;
 const byId = (id) => document.getElementById(id);
@@ -65,7 +64,7 @@ export async function follow(bet, escape) {
         return;
       }
     }
-    await pause(1000 * Math.min(said?.retryAfter ?? 2 + attempt, MAX_PAUSE_SECONDS));
+    await pause(patience(attempt, said));
   }
 }
 

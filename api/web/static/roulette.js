@@ -1,6 +1,8 @@
 // The wheel: turns to the pocket when it is drawn, takes signed bets, and recomputes a spin from its seed and beacon.
 import { refresh } from "./live.js";
-import { betMessage, issuedAt, post, say, size } from "./signing.js";
+import { dropPending, keepPending, pending as keptPending } from "./pending.js";
+import { answered } from "./resend.js";
+import { betMessage, issuedAt, post, refused, say, size } from "./signing.js";
 import { WalletError, connect, current, signText } from "./wallet.js";
 
 const byId = (id) => document.getElementById(id);
@@ -38,6 +40,8 @@ function point(pocket, atOnce, word) {
 
 // ---------------------------------------------------------------- betting
 
+const KEPT = "cup.bet";
+let pending = keptPending(KEPT); // a signed bet of which nobody knows yet what became of it
 let asked = 0;
 
 /** What is chosen on the table; a number may be bet not to come. */
@@ -74,31 +78,56 @@ async function quote() {
   }
 }
 
+/** Signs what the table says, unless a bet is still pending: that one comes first, for a new one might be its double. */
 async function bet() {
   const status = byId("play-status");
-  const amount = size(byId("stake").value);
-  if (amount === null) return;
+  const button = byId("place");
+  if (button.disabled) return;
+  button.disabled = true;
   try {
-    await connect();
-    const wallet = current().toLowerCase();
-    const claimed = await post("/wallet", { walletAddress: wallet });
-    if (!claimed.ok) throw new WalletError(claimed.message);
-    await refresh();
-    const { round, phase } = byId("round").dataset;
-    if (phase !== "bet") throw new WalletError("Betting is over for this round. The next begins in a few seconds.");
-    const key = betKey();
-    const issued = issuedAt();
-    say(status, `Confirm in your wallet: ${amount} pUSDC on ${key} in round ${round}…`);
-    const signature = await signText(betMessage(wallet, round, key, amount, issued));
-    say(status, "Sending…");
-    const fields = { walletAddress: wallet, betKey: key, roundNo: Number(round), issuedAt: issued, signature };
-    const said = await post("/roulette/bet", fields, "stakePaper", amount);
-    if (!said.ok) throw new WalletError(said.message);
-    say(status, `In: ${amount} pUSDC on ${key} in round ${said.receipt.roundNo}. Balance ${said.receipt.balancePaper.toFixed(2)}.`, "good");
-    await refresh();
+    pending ??= await signed(status);
+    if (pending === null) return;
+    keepPending(KEPT, pending);
+    await settle(status);
   } catch (error) {
-    say(status, error instanceof WalletError ? error.message : "The service could not be reached. Send it again: the same bet counts once.", "bad");
+    say(status, error instanceof WalletError ? error.message : "The service could not be reached. Nothing was signed; try again.", "bad");
+  } finally {
+    button.disabled = false;
   }
+}
+
+async function signed(status) {
+  const amount = size(byId("stake").value);
+  if (amount === null) return null;
+  await connect();
+  const wallet = current().toLowerCase();
+  const claimed = await post("/wallet", { walletAddress: wallet });
+  if (!claimed.ok) throw new WalletError(claimed.message);
+  await refresh();
+  const { round, phase } = byId("round").dataset;
+  if (phase !== "bet") throw new WalletError("Betting is over for this round. The next begins in a few seconds.");
+  const key = betKey();
+  const issued = issuedAt();
+  say(status, `Confirm in your wallet: ${amount} pUSDC on ${key} in round ${round}…`);
+  const signature = await signText(betMessage(wallet, round, key, amount, issued));
+  return { amount, fields: { walletAddress: wallet, betKey: key, roundNo: Number(round), issuedAt: issued, signature } };
+}
+
+/** Sends the same body until it is known what became of it: a wallet's bet on a key counts once in a round. */
+async function settle(status) {
+  const { amount, fields } = pending;
+  const named = `${amount} pUSDC on ${fields.betKey} in round ${fields.roundNo}`;
+  say(status, "Sending…");
+  const said = await answered(() => post("/roulette/bet", fields, "stakePaper", amount), (held) => {
+    say(status, held ? held.message : `No connection. The same bet is sent again: ${named}…`, held ? "bad" : "");
+  });
+  pending = null;
+  dropPending(KEPT);
+  if (said.ok) {
+    say(status, `In: ${named}. Balance ${said.receipt.balancePaper.toFixed(2)}.`, "good");
+    await refresh();
+  } else if (said.error === "round_closed") say(status, `It came too late, and nothing was staked: ${named}.`, "bad");
+  else say(status, refused(said, "staked"), "bad");
 }
 
 // ---------------------------------------------------------------- checking a spin
@@ -146,6 +175,7 @@ document.addEventListener("page:fresh", () => {
   turnWheel();
   openTable();
 });
+byId("roulette-form").addEventListener("focusin", () => asked || quote()); // who only reads needs none
 turnWheel();
 openTable();
-quote();
+if (pending) bet();

@@ -21,12 +21,19 @@ export function tradeMessage(wallet, slug, side, amount, trade, issued) {
   return ["Service Cup paper trade", `Wallet: ${wallet.toLowerCase()}`, `Market: ${slug}`, `Side: ${side}`, `Size: ${amount} pUSDC`, `Trade: ${trade}`, `Issued: ${issued}`].join("\n");
 }
 
-/** The body of the answer; `ok` says whether it is one of success, `status` which. The amount is written as it was signed. */
+/** The body of the answer; `ok` says whether it is one of success, `status` which, `retryAfter` how long it asks for. The
+ * amount is written as it was signed. */
 export async function post(path, fields, amountField, amount) {
   const rest = JSON.stringify(fields);
   const body = amountField ? `${rest.slice(0, -1)},"${amountField}":${amount}}` : rest;
   const answer = await fetch(`/api/cup/v1${path}`, { method: "POST", headers: { "Content-Type": "application/json" }, body });
-  return { ok: answer.ok, status: answer.status, ...(await answer.json()) };
+  const retryAfter = Number(answer.headers.get("Retry-After")) || undefined;
+  return { retryAfter, ...(await answer.json()), ok: answer.ok, status: answer.status };
+}
+
+/** A signed message is taken for five minutes; what did not arrive by then never will. */
+export function refused(said, what) {
+  return said.reason === "issued_at_out_of_window" ? `It did not arrive within five minutes: nothing was ${what}. Sign it again.` : said.message;
 }
 
 export function say(element, text, tone = "") {

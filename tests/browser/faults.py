@@ -1,0 +1,42 @@
+"""Faults that browser tests put under a running site, undone when the block ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.browser.site import Site
+from tests.support.played_chain import PlayedChain
+
+
+@contextmanager
+def relayer_away(site: Site) -> Iterator[None]:
+    """The relayer stands still, as on a machine that is swapped out."""
+    guard = site.running["relayer"].pid
+    relayer = int(Path(f"/proc/{guard}/task/{guard}/children").read_text())
+    os.kill(relayer, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(relayer, signal.SIGCONT)
+
+
+@contextmanager
+def no_blocks(chain: PlayedChain[Any], block_seconds: int | None = None) -> Iterator[None]:
+    """A chain whose transactions wait for a block that is asked for. `block_seconds`: of a chain that mines by time."""
+    if block_seconds is None:
+        chain.ask("evm_setAutomine", False)
+    else:
+        chain.ask("evm_setIntervalMining", 0)
+    try:
+        yield
+    finally:
+        if block_seconds is None:
+            chain.ask("evm_setAutomine", True)
+        else:
+            chain.ask("evm_setIntervalMining", block_seconds)
+        chain.mine()

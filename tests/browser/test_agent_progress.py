@@ -1,0 +1,117 @@
+"""An agent market's page while things go wrong: it says what is known, forgets nothing, and pays once."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, Request, expect
+
+from scripts._stack import wallets
+from tests.browser.conftest import Visit, Visitor
+from tests.browser.faults import no_blocks, relayer_away
+from tests.browser.site import Site
+
+DEMO = f"/api/agent/v1/positions?wallet={wallets.DEMO.address}"
+FINAL_BLOCKS = 100  # more than Base may take back on a local chain
+
+
+class Payments:
+    """What the page sends with a payment: the same bet has one key and one payment."""
+
+    def __init__(self, page: Page) -> None:
+        self.sent: set[tuple[str, str]] = set()
+        page.on("request", self._see)
+
+    def _see(self, request: Request) -> None:
+        paid = request.headers.get("x-payment")
+        if paid is not None:
+            self.sent.add((request.post_data_json["idemKey"], paid))
+
+
+def _stakes(site: Site, slug: str) -> int:
+    held: list[dict[str, Any]] = site.get(DEMO)["positions"]
+    return sum(each["slug"] == slug for each in held)
+
+
+def _begin(visit: Visit, slug: str, amount: str) -> Page:
+    """Signs a bet with the demo wallet."""
+    visit.open(f"/markets/{slug}")
+    page = visit.page
+    page.get_by_role("button", name="Demo wallet").click()
+    page.get_by_label("Amount in USDC").fill(amount)
+    page.get_by_role("button", name="Sign and bet").click()
+    return page
+
+
+def _listed(site: Site, name: str, seconds: int = 6 * 3600) -> str:
+    slug = site.base.list(name, feed="BNKR/market_cap", closes_at=site.base.now + seconds)
+    site.until("/api/agent/v1/markets", lambda body: any(each["slug"] == slug for each in body["markets"]))
+    return slug
+
+
+@pytest.mark.proves("shared.pages.decision.progress", "shared.pages.decision.reload")
+def test_an_agent_bet_waits_for_the_relayer_across_a_reload(site: Site, visitor: Visitor) -> None:
+    slug = _listed(site, "bnkr-relayer-away")
+    visit = visitor.visit()
+    payments = Payments(visit.page)
+    with relayer_away(site):
+        page = _begin(visit, slug, "2")
+        status, line = page.locator("#a-status"), page.locator("#a-progress")
+        expect(status).to_contain_text("The same bet is asked for again…")
+        expect(line.locator(".done")).to_have_text(["signed"])  # nobody knows of more
+        page.reload()
+        expect(line.locator(".done")).to_have_text(["signed"])
+        expect(page.get_by_role("button", name="Sign and bet")).to_be_disabled()
+    expect(status).to_have_text(re.compile(r"^In: 2\.00 USDC on yes"))
+    expect(line.locator("[aria-current]")).to_have_text(re.compile(r"^in block \d+$"))
+    assert len(payments.sent) == 1
+    site.until(DEMO, lambda _: _stakes(site, slug) == 1)
+    page.reload()
+    expect(status).to_have_text(re.compile(r"^In: 2\.00 USDC on yes"))
+    site.base.mine(FINAL_BLOCKS)
+    expect(line.locator("[aria-current]")).to_have_text("final")
+    expect(line.locator(".done")).to_have_text(["signed", "sent", re.compile(r"^in block \d+$"), "final"])
+    assert len(payments.sent) == 1
+    assert _stakes(site, slug) == 1
+    page.reload()
+    expect(page.get_by_role("button", name="Sign and bet")).to_be_enabled()
+    expect(status).to_have_text("")
+
+
+@pytest.mark.proves("shared.pages.decision.progress")
+def test_an_agent_bet_that_waits_for_its_block_is_called_sent(site: Site, visitor: Visitor) -> None:
+    slug = _listed(site, "bnkr-slow-node")
+    visit = visitor.visit()
+    payments = Payments(visit.page)
+    with no_blocks(site.base, block_seconds=1):
+        page = _begin(visit, slug, "3")
+        status, line = page.locator("#a-status"), page.locator("#a-progress")
+        expect(status).to_have_text("Sent. Waiting for its block…")
+        expect(line.locator(".done")).to_have_text(["signed", "sent"])
+        page.reload()
+        expect(status).to_have_text("Sent. Waiting for its block…")
+    expect(status).to_have_text(re.compile(r"^In: 3\.00 USDC on yes"))
+    assert len(payments.sent) == 1
+    site.until(DEMO, lambda _: _stakes(site, slug) == 1)
+
+
+@pytest.mark.proves("shared.pages.decision.progress", "shared.pages.decision.reload")
+def test_an_agent_bet_that_its_market_did_not_wait_for_takes_nothing(site: Site, visitor: Visitor) -> None:
+    """Signed while the relayer was away, opened again after the market's end: the page says that nothing was taken."""
+    slug = _listed(site, "bnkr-closes-meanwhile", 25)
+    visit = visitor.visit()
+    with relayer_away(site):
+        page = _begin(visit, slug, "4")
+        expect(page.locator("#a-progress .done")).to_have_text(["signed"])
+        site.until(f"/api/agent/v1/markets/{slug}", lambda body: body["market"]["status"] != "open", 60)
+        visit.open(f"/markets/{slug}")
+        expect(page.get_by_role("button", name="Sign and bet")).to_have_count(0)
+        expect(page.locator("#a-progress .done")).to_have_text(["signed"])
+    status = page.locator("#a-status")
+    expect(status).to_have_class(re.compile("bad"))
+    expect(page.locator("#a-progress")).to_be_hidden()
+    assert _stakes(site, slug) == 0
+    page.reload()
+    expect(status).to_have_text("")

@@ -1,0 +1,147 @@
+"""Paper bets while the API is away: the same request is sent again, also after a reload, and counts once."""
+
+from __future__ import annotations
+
+import re
+import time
+
+import pytest
+from playwright.sync_api import Page, Route, expect
+
+from tests.browser.conftest import Visit, Visitor
+from tests.browser.site import Site
+
+
+class Away:
+    """The API as a page finds it: the first answer to `pattern` is lost on its way back, and then there is none until
+    `back`."""
+
+    def __init__(self, page: Page, pattern: str) -> None:
+        self.sent: list[str] = []
+        self.status = 0
+        self._page = page
+        self._is_back = False
+        page.route(pattern, self._answer)
+
+    def _answer(self, route: Route) -> None:
+        self.sent.append(str(route.request.post_data))
+        if self._is_back:
+            route.continue_()
+            return
+        if not self.status:
+            self.status = route.fetch().status
+        route.abort()
+
+    def back(self) -> None:
+        self._is_back = True
+
+    def asked(self, times: int) -> None:
+        deadline = time.monotonic() + 30
+        while len(self.sent) < times:
+            assert time.monotonic() < deadline, f"it was sent {len(self.sent)} times"
+            self._page.wait_for_timeout(100)
+
+
+def _player(visit: Visit, path: str) -> str:
+    """The address of a new key of the browser, with its paper money."""
+    visit.open("/cup")
+    page = visit.page
+    page.get_by_role("button", name="Use a key of this browser").click()
+    page.get_by_role("button", name="Claim 10,000 pUSDC").click()
+    expect(page.locator("#claim-status")).to_have_text("10,000 pUSDC are yours.")
+    address = str(page.locator("#wallet-button").get_attribute("title")).split(":")[0].lower()
+    if path != "/cup":
+        visit.open(path)
+    return address
+
+
+@pytest.mark.proves("shared.pages.decision.reload", "cup.trade.behaviour.idempotent")
+def test_a_paper_trade_goes_on_after_a_reload_and_is_one(site: Site, visitor: Visitor) -> None:
+    site.until("/api/cup/v1/markets", lambda body: body["count"] >= 2)
+    visit = visitor.visit()
+    wallet = _player(visit, "/cup")
+    page = visit.page
+    away = Away(page, "**/api/cup/v1/trade")
+    page.get_by_role("button", name="Sign and trade").click()
+    expect(page.locator("#paper-status")).to_have_text("No connection. The same trade is sent again…")
+    away.asked(2)
+    page.reload()
+    away.asked(3)
+    expect(page.locator("#paper-status")).to_have_text("No connection. The same trade is sent again…")
+    expect(page.get_by_role("button", name="Sign and trade")).to_be_disabled()
+    away.back()
+    expect(page.locator("#paper-status")).to_have_text(re.compile(r"^Done: 25 pUSDC.*Balance 9975\.00 pUSDC"))
+    assert away.status == 200
+    assert len(set(away.sent)) == 1, "another body would be another trade"
+    held = site.get(f"/api/cup/v1/wallet/{wallet}")
+    assert [each["costPaper"] for each in held["positions"]] == [25]
+    page.reload()
+    expect(page.locator("#paper-status")).to_have_text("")
+
+
+@pytest.mark.proves("shared.pages.decision.reload")
+def test_a_roulette_bet_goes_on_after_a_reload_and_is_one(site: Site, visitor: Visitor) -> None:
+    visit = visitor.visit()
+    wallet = _player(visit, "/roulette")
+    live = site.until("/api/cup/v1/roulette", lambda body: body["phase"] == "bet" and body["secondsToClose"] > 25, 70)
+    page = visit.page
+    page.locator('#bet-table input[value="num:7:yes"]').check(force=True)
+    expect(page.locator("#p-paid")).to_have_text(re.compile(r"^\d"))  # what it would be comes by the same path
+    away = Away(page, "**/api/cup/v1/roulette/bet")
+    page.get_by_role("button", name="Sign and bet").click()
+    expect(page.locator("#play-status")).to_have_text(re.compile("^No connection. The same bet is sent again"))
+    away.asked(2)
+    page.reload()
+    away.asked(3)
+    expect(page.get_by_role("button", name="Sign and bet")).to_be_disabled()
+    away.back()
+    placed = re.compile(r"^In: 25 pUSDC on num:7:yes in round \d+\. Balance 9975")
+    expect(page.locator("#play-status")).to_have_text(placed)
+    assert away.status == 200
+    assert len(set(away.sent)) == 1
+    body = site.get(f"/api/cup/v1/roulette?wallet={wallet}")
+    if body["roundNo"] == live["roundNo"]:
+        assert [each["betKey"] for each in body["bets"]] == ["num:7:yes"]
+    page.reload()
+    expect(page.locator("#play-status")).to_have_text("")
+
+
+@pytest.mark.proves("shared.pages.decision.progress")
+def test_a_roulette_bet_that_comes_too_late_is_not_laid_on_the_next_round(site: Site, visitor: Visitor) -> None:
+    """Nothing of it reached the service before its round closed; the page says so and forgets it."""
+    visit = visitor.visit()
+    wallet = _player(visit, "/roulette")
+    live = site.until(
+        "/api/cup/v1/roulette", lambda body: body["phase"] == "bet" and 8 < body["secondsToClose"] < 40, 70
+    )
+    page = visit.page
+    page.route("**/api/cup/v1/roulette/bet", lambda route: route.abort())
+    page.get_by_role("button", name="Sign and bet").click()
+    expect(page.locator("#play-status")).to_have_text(re.compile("^No connection"))
+    site.until("/api/cup/v1/roulette", lambda body: body["roundNo"] > live["roundNo"], 70)
+    page.unroute("**/api/cup/v1/roulette/bet")
+    expect(page.locator("#play-status")).to_have_text(
+        f"It came too late, and nothing was staked: 25 pUSDC on colour:red in round {live['roundNo']}."
+    )
+    assert site.get(f"/api/cup/v1/wallet/{wallet}")["balancePaper"] == 10_000
+
+
+@pytest.mark.parametrize(("path", "field"), [("/cup", "Amount in pUSDC"), ("/roulette", "Stake in pUSDC")])
+def test_paper_quotes_are_asked_for_once_somebody_begins_to_bet(
+    site: Site, visitor: Visitor, path: str, field: str
+) -> None:
+    site.until("/api/cup/v1/roulette", lambda body: body["phase"] == "bet" and body["secondsToClose"] > 10, 70)
+    visit = visitor.visit()
+    asked: list[str] = []
+    quotes = re.compile("/quote|/roulette/bet")
+    visit.page.on("request", lambda request: asked.append(request.url) if quotes.search(request.url) else None)
+    visit.open(path)
+    visit.page.wait_for_timeout(300)
+    assert asked == []
+    visit.page.get_by_label(field).focus()
+    expect(visit.page.locator("#paper-paid, #p-paid")).to_have_text(re.compile(r"^\d"))
+    visit.page.get_by_label(field).blur()
+    visit.page.get_by_label(field).focus()
+    visit.page.wait_for_timeout(300)
+    assert len(asked) == 1
+    visit.clean()
