@@ -45,7 +45,6 @@ log = get_logger(__name__)
 
 POINT_DECIMALS = 2
 _SYMBOL = re.compile(r"\S{1,32}")
-SYMBOL = r"^\$?[!-#%-~]{1,32}$"
 """As it is published: in ASCII. Symbols in other letters are taken too."""
 
 SENTIMENT = """\
@@ -61,8 +60,8 @@ class SentimentQuery(BaseModel):
     # Checked by hand: the refusal is 422, not the 400 of a query that does not fit.
     model_config = ConfigDict(json_schema_extra=required("token"))
 
-    token: Annotated[str, WithJsonSchema({"type": "string", "pattern": SYMBOL})] | None = Field(
-        default=None, description="`$SYM` or `SYM`, in any case."
+    token: Annotated[str, WithJsonSchema({"type": "string", "minLength": 1})] | None = Field(
+        default=None, description="`$SYM` or `SYM`, in any case: 1 to 32 printable characters without a space."
     )
 
 
@@ -225,7 +224,7 @@ class Sentiment:
 def symbol_of(text: str | None) -> str:
     """The symbol in upper case; 422 when there is none."""
     symbol = unicodedata.normalize("NFKC", text or "").strip().removeprefix("$").upper()
-    if not _SYMBOL.fullmatch(symbol):
+    if not (_SYMBOL.fullmatch(symbol) and symbol.isprintable()):
         what = "Give token a symbol such as $BNKR, BNKR or bnkr."
         raise problem("invalid_request", what, status=422, hint=what, issues=[{"field": "token", "problem": what}])
     return symbol

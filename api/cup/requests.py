@@ -48,8 +48,8 @@ def _issued(value: object) -> object:
     return value
 
 
-def _week(value: object) -> object:
-    if isinstance(value, str) and not is_week(value):
+def _week(value: str) -> str:
+    if not is_week(value):
         raise ValueError("write an ISO week like 2026-W47")
     return value
 
@@ -67,6 +67,11 @@ def _at_most(most: int, value: object) -> object:
     return min(value, most) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
+Week = Annotated[
+    str,
+    AfterValidator(_week),
+    WithJsonSchema({"type": "string", "pattern": "^[0-9]{4}-W(0[1-9]|[1-4][0-9]|5[0-3])$", "examples": ["2026-W47"]}),
+]
 Wallet = Annotated[
     str,
     BeforeValidator(_wallet),
@@ -203,11 +208,7 @@ class TradeRequest(Request):
 
 
 class BoardQuery(Request):
-    week: Annotated[
-        str | None,
-        BeforeValidator(_week),
-        Field(description="An ISO week (UTC); left out: all time.", examples=["2026-W47"]),
-    ] = None
+    week: Annotated[Week | None, Field(description="An ISO week (UTC) that its year has; left out: all time.")] = None
     limit: BoardLimit = 50
     wallet: Annotated[Wallet | None, Field(description="Adds this wallet's own rank as `you`.")] = None
 

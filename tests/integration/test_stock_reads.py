@@ -567,6 +567,7 @@ async def test_documents_and_docs(door: Door) -> None:
         "/api/proof",
         "/api/health",
         "/api/relay/enter",
+        "/api/relay/receipt",
         "/api/relay/typed-data",
         "/api/cron/{job}",
         "/api/stock/mcp.json",

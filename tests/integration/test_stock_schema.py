@@ -54,7 +54,7 @@ def test_every_answer_is_documented(service: StockService) -> None:
             "owner": [wallets.DEV[1].address, wallets.DEV[2].address.lower()],
             "from": [wallets.DEV[1].address, chain.deployment.safe.address if chain.deployment.safe else ""],
             "amount": [str(USDG), str(5 * USDG), "1"],
-            "validSeconds": [60, 3600],
+            "validSeconds": [60, 3540],
             "validBefore": [str(chain.now + 600), str(chain.now + 5), str(chain.now + 7200)],
             "before": [2],
             "limit": [1],

@@ -85,7 +85,8 @@ class _Parameter:
     def __init__(self, described: Json) -> None:
         self.wire = described["name"]
         self.place = described["in"]
-        self.required = described["required"]
+        # The client has a wallet of its own to name.
+        self.required = described["required"] and not self.is_own_wallet
         self.schema = described["schema"]
         self.name = _snake(self.wire)
 

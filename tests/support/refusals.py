@@ -17,6 +17,8 @@ TOLD = {
     "stakePaper": "at most 2 decimals",
     "cursor": "one that no answer gave is refused",
     "before": "of the page before",
+    "week": "that its year has",
+    "token": "printable characters without a space",
     "walletAddress": "Needed for a real",
     "url": "an https URL",
     "callbackUrl": "an https URL",

@@ -169,7 +169,7 @@ def test_ways_to_write_a_token() -> None:
         assert symbol_of(text) == "BNKR"
 
 
-@pytest.mark.parametrize("text", [None, "", "  ", "$", "two words", "x" * 33])
+@pytest.mark.parametrize("text", [None, "", "  ", "$", "two words", "x" * 33, "A\x0fB"])
 def test_what_is_no_symbol_is_422(text: str | None) -> None:
     with pytest.raises(Problem) as refusal:
         symbol_of(text)

@@ -58,8 +58,10 @@ class EventsQuery(BaseModel):
 
 
 class EventsHeaders(BaseModel):
-    last_event_id: Annotated[str, WithJsonSchema({"type": "string", "pattern": "^[0-9]{1,15}$"})] | None = Field(
-        default=None, alias="Last-Event-ID", description="The seq of the last event received: resume after it."
+    last_event_id: Annotated[str, WithJsonSchema({"type": "string", "pattern": "^[0-9]{0,15}$"})] | None = Field(
+        default=None,
+        alias="Last-Event-ID",
+        description="The seq of the last event received: resume after it. Empty is as if left out.",
     )
 
 

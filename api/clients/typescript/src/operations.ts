@@ -40,7 +40,7 @@ export abstract class Operations {
   }
 
   /** A wallet's positions, newest first. */
-  positions(query: { wallet: string; limit?: number; cursor?: string }): Promise<AgentPositionsAnswer> {
+  positions(query: { wallet?: string; limit?: number; cursor?: string } = {}): Promise<AgentPositionsAnswer> {
     return this.call("GET", `/positions`, { ...query, wallet: this.own(query.wallet) });
   }
 
@@ -75,12 +75,12 @@ export abstract class Operations {
   }
 
   /** A wallet's events in order. */
-  replay(query: { wallet: string; fromSeq?: number; limit?: number }): Promise<AgentReplayAnswer> {
+  replay(query: { wallet?: string; fromSeq?: number; limit?: number } = {}): Promise<AgentReplayAnswer> {
     return this.call("GET", `/events/replay`, { ...query, wallet: this.own(query.wallet) });
   }
 
   /** How a wallet's markets ended. */
-  resolved(query: { wallet: string; since?: string; limit?: number }): Promise<AgentResolvedAnswer> {
+  resolved(query: { wallet?: string; since?: string; limit?: number } = {}): Promise<AgentResolvedAnswer> {
     return this.call("GET", `/resolved`, { ...query, wallet: this.own(query.wallet) });
   }
 

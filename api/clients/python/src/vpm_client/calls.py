@@ -55,7 +55,9 @@ def quote(
     )
 
 
-def positions(wallet: str, *, limit: int | None = None, cursor: str | None = None) -> Call[models.AgentPositionsAnswer]:
+def positions(
+    *, wallet: str | None = None, limit: int | None = None, cursor: str | None = None
+) -> Call[models.AgentPositionsAnswer]:
     return Call(
         "GET", f"{PREFIX}/positions", models.AgentPositionsAnswer, texts(wallet=wallet, limit=limit, cursor=cursor)
     )
@@ -85,13 +87,17 @@ def getting_started() -> Call[models.AgentGettingStarted]:
     return Call("GET", f"{PREFIX}/getting-started", models.AgentGettingStarted)
 
 
-def replay(wallet: str, *, from_seq: int | None = None, limit: int | None = None) -> Call[models.AgentReplayAnswer]:
+def replay(
+    *, wallet: str | None = None, from_seq: int | None = None, limit: int | None = None
+) -> Call[models.AgentReplayAnswer]:
     return Call(
         "GET", f"{PREFIX}/events/replay", models.AgentReplayAnswer, texts(wallet=wallet, fromSeq=from_seq, limit=limit)
     )
 
 
-def resolved(wallet: str, *, since: str | None = None, limit: int | None = None) -> Call[models.AgentResolvedAnswer]:
+def resolved(
+    *, wallet: str | None = None, since: str | None = None, limit: int | None = None
+) -> Call[models.AgentResolvedAnswer]:
     return Call("GET", f"{PREFIX}/resolved", models.AgentResolvedAnswer, texts(wallet=wallet, since=since, limit=limit))
 
 

@@ -63,10 +63,10 @@ class Operations(ABC):
         return self._call(calls.quote(market_id, side=side, size_usd=size_usd, wallet=self._own(wallet)))
 
     def positions(
-        self, wallet: str, *, limit: int | None = None, cursor: str | None = None
+        self, *, wallet: str | None = None, limit: int | None = None, cursor: str | None = None
     ) -> models.AgentPositionsAnswer:
         """A wallet's positions, newest first."""
-        return self._call(calls.positions(wallet, limit=limit, cursor=cursor))
+        return self._call(calls.positions(wallet=self._own(wallet), limit=limit, cursor=cursor))
 
     def result(self, market_id: str) -> models.AgentResultAnswer:
         """How a market resolved."""
@@ -92,15 +92,17 @@ class Operations(ABC):
         """Onboarding in six steps."""
         return self._call(calls.getting_started())
 
-    def replay(self, wallet: str, *, from_seq: int | None = None, limit: int | None = None) -> models.AgentReplayAnswer:
+    def replay(
+        self, *, wallet: str | None = None, from_seq: int | None = None, limit: int | None = None
+    ) -> models.AgentReplayAnswer:
         """A wallet's events in order."""
-        return self._call(calls.replay(wallet, from_seq=from_seq, limit=limit))
+        return self._call(calls.replay(wallet=self._own(wallet), from_seq=from_seq, limit=limit))
 
     def resolved(
-        self, wallet: str, *, since: str | None = None, limit: int | None = None
+        self, *, wallet: str | None = None, since: str | None = None, limit: int | None = None
     ) -> models.AgentResolvedAnswer:
         """How a wallet's markets ended."""
-        return self._call(calls.resolved(wallet, since=since, limit=limit))
+        return self._call(calls.resolved(wallet=self._own(wallet), since=since, limit=limit))
 
     def webhook(self, id: str) -> models.AgentWebhookAnswer:
         """How a webhook stands."""
@@ -166,10 +168,10 @@ class AsyncOperations(ABC):
         return await self._call(calls.quote(market_id, side=side, size_usd=size_usd, wallet=self._own(wallet)))
 
     async def positions(
-        self, wallet: str, *, limit: int | None = None, cursor: str | None = None
+        self, *, wallet: str | None = None, limit: int | None = None, cursor: str | None = None
     ) -> models.AgentPositionsAnswer:
         """A wallet's positions, newest first."""
-        return await self._call(calls.positions(wallet, limit=limit, cursor=cursor))
+        return await self._call(calls.positions(wallet=self._own(wallet), limit=limit, cursor=cursor))
 
     async def result(self, market_id: str) -> models.AgentResultAnswer:
         """How a market resolved."""
@@ -196,16 +198,16 @@ class AsyncOperations(ABC):
         return await self._call(calls.getting_started())
 
     async def replay(
-        self, wallet: str, *, from_seq: int | None = None, limit: int | None = None
+        self, *, wallet: str | None = None, from_seq: int | None = None, limit: int | None = None
     ) -> models.AgentReplayAnswer:
         """A wallet's events in order."""
-        return await self._call(calls.replay(wallet, from_seq=from_seq, limit=limit))
+        return await self._call(calls.replay(wallet=self._own(wallet), from_seq=from_seq, limit=limit))
 
     async def resolved(
-        self, wallet: str, *, since: str | None = None, limit: int | None = None
+        self, *, wallet: str | None = None, since: str | None = None, limit: int | None = None
     ) -> models.AgentResolvedAnswer:
         """How a wallet's markets ended."""
-        return await self._call(calls.resolved(wallet, since=since, limit=limit))
+        return await self._call(calls.resolved(wallet=self._own(wallet), since=since, limit=limit))
 
     async def webhook(self, id: str) -> models.AgentWebhookAnswer:
         """How a webhook stands."""
