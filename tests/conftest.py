@@ -33,8 +33,9 @@ from core.db.migrate import migrate
 from core.errors import ProcessError
 from core.local import process
 from core.local.anvil import AnvilOptions, start_anvil
+from core.local.ports import free_port
 from core.local.postgres import UNSAFE_BUT_FAST, prepare_postgres, start_postgres
-from core.local.process import RunningProcess, free_port
+from core.local.process import RunningProcess
 from tests.support import nursery
 
 pytest_plugins = ("tests.requirements.plugin", "tests.support.fixtures", "tests.support.order")

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -138,15 +137,6 @@ def spawn_guard(plan: SpawnPlan, output: IO[bytes], parent_pid: int) -> Program:
 
 
 spawn: Callable[[SpawnPlan, IO[bytes], int], Program] = spawn_guard  # the tests fork a warm process instead
-
-
-def free_port(host: str = "127.0.0.1") -> int:
-    """A TCP port nobody listens on now. Another process may take it first: be ready to try again."""
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((host, 0))
-        port: int = listener.getsockname()[1]
-        return port
 
 
 def wait_until(check: object, running: RunningProcess, timeout_seconds: float, what: str) -> None:

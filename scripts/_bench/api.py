@@ -25,8 +25,9 @@ from typing import Any
 import uvloop
 
 from core.db.migrate import migrate
+from core.local.ports import free_port
 from core.local.postgres import UNSAFE_BUT_FAST, prepare_postgres, start_postgres
-from core.local.process import RunningProcess, SpawnPlan, free_port, start_process
+from core.local.process import RunningProcess, SpawnPlan, start_process
 from scripts._bench.http_load import LoadResult, load
 from scripts._stack import wallets
 from tests.support.genesis import chain, genesis

@@ -41,8 +41,8 @@ from core.cup.board import week_of
 from core.cup.listing import listing_of
 from core.db.engine import connect
 from core.db.migrate import migrate
+from core.local.ports import free_port
 from core.local.postgres import prepare_postgres, start_postgres
-from core.local.process import free_port
 from scripts._bench.http_load import LoadResult
 
 WALLETS = 100_000

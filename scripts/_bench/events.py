@@ -25,8 +25,9 @@ from core.agent.notices.kinds import EventType, source_of
 from core.agent.notices.log import Draft
 from core.db.engine import connect
 from core.db.migrate import migrate
+from core.local.ports import free_port
 from core.local.postgres import prepare_postgres, start_postgres
-from core.local.process import SpawnPlan, free_port, start_process
+from core.local.process import SpawnPlan, start_process
 
 ROOT = Path(__file__).resolve().parents[2]
 STREAMS = 2_000

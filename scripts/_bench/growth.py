@@ -32,8 +32,8 @@ from core.contracts.statuses import AgentMarketStatus
 from core.db.engine import conninfo
 from core.db.migrate import migrate
 from core.local.packages import REPOSITORY
+from core.local.ports import free_port
 from core.local.postgres import UNSAFE_BUT_FAST, PostgresServer, prepare_postgres, start_postgres
-from core.local.process import free_port
 from scripts._bench.growth_fill import (
     BASE_CHAIN,
     STOCK_CHAIN,

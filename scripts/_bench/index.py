@@ -36,8 +36,8 @@ from core.db.engine import connect, conninfo
 from core.db.migrate import migrate
 from core.local.anvil import AnvilOptions, start_anvil
 from core.local.packages import REPOSITORY
+from core.local.ports import free_port
 from core.local.postgres import PostgresServer, prepare_postgres, start_postgres
-from core.local.process import free_port
 from scripts._bench.index_child import CHAIN_ID
 from scripts._bench.index_load import (
     LISTER,

@@ -29,8 +29,8 @@ from aiohttp import web
 
 from core.db.engine import make_pool
 from core.db.migrate import migrate
+from core.local.ports import free_port
 from core.local.postgres import prepare_postgres, start_postgres
-from core.local.process import free_port
 from core.outbox import IntentRequest, enqueue
 from tests.support.genesis import genesis
 from tests.support.keeper_rig import Rig, rigged

@@ -27,8 +27,8 @@ from core.chain import ChainClient, ChainProvider, checksum
 from core.db.engine import Pool, make_pool
 from core.db.migrate import migrate
 from core.local.anvil import AnvilOptions, start_anvil
+from core.local.ports import free_port
 from core.local.postgres import prepare_postgres, start_postgres
-from core.local.process import free_port
 from core.outbox import IntentRequest, enqueue_many
 from relayer.fees import FeePolicy
 from relayer.flight import Patience

@@ -28,8 +28,8 @@ import aiohttp
 
 from core.contracts.statuses import Form
 from core.db.migrate import migrate
+from core.local.ports import free_port
 from core.local.postgres import prepare_postgres, start_postgres
-from core.local.process import free_port
 from core.money import USD
 from relayer.signing import Fees, LocalSigner, Unsigned
 from scripts._stack import wallets

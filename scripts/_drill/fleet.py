@@ -29,8 +29,9 @@ from core.contracts.deployments import Deployment, load_deployment
 from core.db.engine import conninfo
 from core.db.migrate import migrate
 from core.local.anvil import AnvilOptions, ask, start_anvil
+from core.local.ports import free_port
 from core.local.postgres import PostgresServer, prepare_postgres, start_postgres
-from core.local.process import RunningProcess, SpawnPlan, free_port, start_process, stop_together
+from core.local.process import RunningProcess, SpawnPlan, start_process, stop_together
 from scripts._drill.guard import require_local
 from scripts._drill.proxy import Mood, MoodyProxy
 from scripts._stack import wallets

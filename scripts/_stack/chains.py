@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from core.contracts.deployments import load_deployment
 from core.local.anvil import AnvilOptions, anvil_answers, anvil_plan, ask
-from scripts._stack.options import StackError, free_port
+from core.local.ports import free_port
+from scripts._stack.options import StackError
 from scripts._stack.plans import child
 from scripts._stack.state import State
 from scripts._stack.supervisor import Supervisor

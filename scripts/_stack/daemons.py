@@ -13,10 +13,11 @@ from typing import Any
 
 from core.contracts.deployments import load_deployment
 from core.db.migrate import migrate
+from core.local.ports import free_port
 from core.outbox import CREDIT, KEEPER, LISTER, OPENER, PUBLISHER, RELAY
 from scripts._stack import wallets
 from scripts._stack.chains import LocalChain
-from scripts._stack.options import Options, free_port
+from scripts._stack.options import Options
 from scripts._stack.screen import step
 from scripts._stack.state import State
 from scripts._stack.supervisor import Child, Supervisor

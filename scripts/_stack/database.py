@@ -8,8 +8,9 @@ import os
 import psycopg
 from psycopg import sql
 
+from core.local.ports import free_port
 from core.local.postgres import postgres_answers, prepare_postgres, remove_stale_lock
-from scripts._stack.options import StackError, free_port
+from scripts._stack.options import StackError
 from scripts._stack.plans import child
 from scripts._stack.state import State
 from scripts._stack.supervisor import Supervisor

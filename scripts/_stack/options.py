@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import socket
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,41 +55,3 @@ def check_port(port: int) -> None:
             probe.bind(("127.0.0.1", port))
         except OSError:
             raise StackError(f"port {port} is taken by another program; choose one with --port N.") from None
-
-
-# The ports this stack has claimed, held until the process ends.
-_claims: list[socket.socket] = []
-
-
-def free_port(preferred: int | None = None) -> int:
-    """A port nobody uses now; the preferred one if it is free, so that a restarted stack keeps its addresses.
-
-    Between this answer and the moment a program listens there, another stack must not be given the same port: the
-    second would find the first one's chain there and take it for its own. So the port stays claimed until we end.
-    """
-    for candidate in (preferred or 0, *[0] * 20):
-        with socket.socket() as probe:
-            # Our own closed connections linger on a port for a while; they do not stop us from listening on it again.
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind(("127.0.0.1", candidate))
-            except OSError:
-                continue
-            port = int(probe.getsockname()[1])
-        if _claim(port):
-            return port
-    raise StackError("no free port on 127.0.0.1.")
-
-
-def _claim(port: int) -> bool:
-    """A name in the kernel's socket namespace, which only one process can hold and which goes away with it."""
-    if not sys.platform.startswith("linux"):
-        return True  # no such namespace; two stacks started in the same second may then collide, and say so
-    claim = socket.socket(socket.AF_UNIX)
-    try:
-        claim.bind(f"\0vpm-port-{port}")
-    except OSError:
-        claim.close()
-        return False
-    _claims.append(claim)
-    return True

@@ -19,7 +19,8 @@ from typing import Any
 
 import aiohttp
 
-from core.local.process import RunningProcess, SpawnPlan, free_port, start_process, stop_together
+from core.local.ports import free_port
+from core.local.process import RunningProcess, SpawnPlan, start_process, stop_together
 from scripts._stack import wallets
 from scripts._stack.wallets import Wallet
 from tests.support.agent_chain import AgentChain

@@ -100,12 +100,12 @@ def test_an_agent_bet_that_waits_for_its_block_is_called_sent(site: Site, visito
 @pytest.mark.proves("shared.pages.decision.progress", "shared.pages.decision.reload")
 def test_an_agent_bet_that_its_market_did_not_wait_for_takes_nothing(site: Site, visitor: Visitor) -> None:
     """Signed while the relayer was away, opened again after the market's end: the page says that nothing was taken."""
-    slug = _listed(site, "bnkr-closes-meanwhile", 25)
+    slug = _listed(site, "bnkr-closes-meanwhile", 45)
     visit = visitor.visit()
     with relayer_away(site):
         page = _begin(visit, slug, "4")
         expect(page.locator("#a-progress .done")).to_have_text(["signed"])
-        site.until(f"/api/agent/v1/markets/{slug}", lambda body: body["market"]["status"] != "open", 60)
+        site.until(f"/api/agent/v1/markets/{slug}", lambda body: body["market"]["status"] != "open", 90)
         visit.open(f"/markets/{slug}")
         expect(page.get_by_role("button", name="Sign and bet")).to_have_count(0)
         expect(page.locator("#a-progress .done")).to_have_text(["signed"])

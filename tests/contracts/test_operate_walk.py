@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from core.local.process import SpawnPlan, free_port, start_process
+from core.local.ports import free_port
+from core.local.process import SpawnPlan, start_process
 from scripts._deploy.handover import OWNER_KEYS_VARIABLE
 from scripts._stack import contracts, wallets
 from scripts._stack.chains import CHAINS, LocalChain

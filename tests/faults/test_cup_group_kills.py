@@ -23,7 +23,7 @@ import aiohttp
 from core.cup.export import lines
 from core.cup.verify import verify
 from core.db.engine import connect
-from core.local.process import free_port
+from core.local.ports import free_port
 from tests.cup_rig import BASE, Cup, Signer, cup_door
 from tests.support.service import ROOT
 

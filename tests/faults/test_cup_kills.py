@@ -30,7 +30,7 @@ import pytest
 
 from core.cup import wheel
 from core.db.engine import conninfo
-from core.local.process import free_port
+from core.local.ports import free_port
 from tests.cup_rig import BASE, Signer, iso
 from tests.support.agent_chain import AgentChain
 from tests.support.agent_service import AgentService, agent_service

@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 import yaml
 
-from core.local.process import free_port
+from core.local.ports import free_port
 
 FILES = Path(__file__).resolve().parents[2] / "deployments" / "prometheus"
 PROGRAMS = ("prometheus", "prometheus-alertmanager")

@@ -18,6 +18,7 @@ import pytest
 from core.config.settings import REPOSITORY
 from core.errors import ProcessError
 from core.local.packages import postgres_package
+from core.local.ports import free_port
 from core.local.postgres import (
     UNPRIVILEGED,
     UNSAFE_BUT_FAST,
@@ -28,7 +29,7 @@ from core.local.postgres import (
     prepare_postgres,
     start_postgres,
 )
-from core.local.process import SpawnPlan, free_port, start_process
+from core.local.process import SpawnPlan, start_process
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from core.agent.book import Book
 from core.agent.document import Metadata, Specification, described, feed_keys
 from core.contracts.abi import abi
 from core.contracts.statuses import AgentMarketStatus, VoidReason
-from core.local.process import free_port
+from core.local.ports import free_port
 from keeper.agent.series import Series
 from keeper.report import RunReport
 from scripts._stack import wallets

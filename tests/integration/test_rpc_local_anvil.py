@@ -9,7 +9,8 @@ import pytest
 
 from core.errors import ProcessError
 from core.local.anvil import AnvilOptions, anvil_answers, anvil_plan, ask, start_anvil
-from core.local.process import free_port, start_process, wait_until
+from core.local.ports import free_port
+from core.local.process import start_process, wait_until
 from tests.conftest import StartAnvil
 
 

@@ -24,8 +24,8 @@ from psycopg import sql
 
 from core.db.engine import conninfo, sqlalchemy_url
 from core.db.migrate import migrate
+from core.local.ports import free_port
 from core.local.postgres import UNSAFE_BUT_FAST, prepare_postgres, start_postgres
-from core.local.process import free_port
 from core.stock.sessions import sessions_around
 from tests.simulator import clock
 from tests.simulator.world import EPOCH, Told, World

@@ -14,8 +14,9 @@ from pathlib import Path
 import psycopg
 
 from core.db.engine import conninfo
+from core.local.ports import free_port
 from core.local.postgres import PostgresServer, forget_postgres, prepare_postgres, start_postgres
-from core.local.process import RunningProcess, free_port
+from core.local.process import RunningProcess
 
 
 @dataclass(frozen=True)

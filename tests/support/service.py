@@ -18,7 +18,8 @@ from typing import Any, Generic, TypeVar
 
 import aiohttp
 
-from core.local.process import RunningProcess, SpawnPlan, free_port, start_process, stop_together
+from core.local.ports import free_port
+from core.local.process import RunningProcess, SpawnPlan, start_process, stop_together
 
 ROOT = Path(__file__).resolve().parents[2]
 READY_SECONDS = 120.0

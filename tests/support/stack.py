@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from core.local.process import free_port
+from core.local.ports import free_port
 from tests.support.genesis import Genesis
 
 ROOT = Path(__file__).resolve().parents[2]

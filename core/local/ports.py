@@ -1,0 +1,71 @@
+"""Ports for the programs that are started here."""
+
+from __future__ import annotations
+
+import atexit
+import random
+import socket
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from core.errors import ProcessError
+
+_OUTGOING = Path("/proc/sys/net/ipv4/ip_local_port_range")
+_LOWEST = 20_000
+_TRIES = 50
+# What this process holds until it ends, by port.
+_claims: dict[int, socket.socket] = {}
+
+
+def free_port(preferred: int | None = None) -> int:
+    """A port of 127.0.0.1 that nobody uses now; the preferred one if it is free, so that a restarted program keeps its
+    address.
+
+    Between this answer and the moment a program listens there, nobody else may take the port: another caller would find
+    the first one's chain there and take it for its own. So it stays claimed until this process ends.
+    """
+    if preferred is not None and _free(preferred) and (preferred in _claims or _claim(preferred)):
+        return preferred
+    for candidate in _candidates():
+        port = _free(candidate)
+        if port and _claim(port):
+            return port
+    raise ProcessError("no free port on 127.0.0.1.")
+
+
+def _candidates() -> Iterator[int]:
+    """Ports below those the system gives to outgoing connections: one of these could come between on any other."""
+    try:
+        end = int(_OUTGOING.read_text().split()[0])
+    except (OSError, ValueError):
+        end = 0
+    for _ in range(_TRIES):
+        yield random.randrange(_LOWEST, end) if end > _LOWEST else 0  # noqa: S311 - not a secret
+
+
+def _free(port: int) -> int | None:
+    """The port when it can be listened on; any such for 0."""
+    with socket.socket() as probe:
+        # Our own closed connections linger on a port for a while; they do not stop us from listening on it again.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return None
+        return int(probe.getsockname()[1])
+
+
+def _claim(port: int) -> bool:
+    """A name in the kernel's socket namespace, which only one process can hold and which goes away with it."""
+    if not sys.platform.startswith("linux"):
+        return True  # no such namespace; two stacks started in the same second may then collide, and say so
+    claim = socket.socket(socket.AF_UNIX)
+    try:
+        claim.bind(f"\0vpm-port-{port}")
+    except OSError:
+        claim.close()
+        return False
+    atexit.register(claim.close)
+    _claims[port] = claim
+    return True
