@@ -7,7 +7,6 @@ status and code of the contract.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from psycopg_pool import PoolTimeout
 from pydantic import BaseModel
 
 from api.cup import guide, render, requests
+from api.cup.boards import Boards
 from api.cup.intake import Intake, SignedTrade
 from api.cup.render import Json
 from api.http.application import unavailable
@@ -29,7 +29,6 @@ from core.batches import Batches
 from core.config import Settings
 from core.cup import betting, board, books, enrolment, ledger, messages, outlook, rounds, trading, wallets
 from core.cup.amounts import number_of
-from core.cup.board import Board
 from core.cup.ledger import Connection, wallet_account
 from core.cup.refusal import Refusal
 from core.cup.trading import Order, PaperReceipt
@@ -42,10 +41,6 @@ WRITES_EACH_WALLET = RateLimitItemPerSecond(30, 10)
 CLAIMS_EACH_CALLER = RateLimitItemPerMinute(6000)
 REPLAYS_EACH_CALLER = RateLimitItemPerMinute(6000)
 
-MAX_ENTRIES = 200
-BOARD_SECONDS = 1.0
-BOARD_OLDEST_SECONDS = 4.0
-"""A board older than the first is read again while it is still given; older than the second it is waited for."""
 HISTORY = 20
 
 _BUSY_PAUSES = (0.01,) * 100 + (0.1,) * 90
@@ -62,46 +57,6 @@ class Route:
     answer: Answering
 
 
-class _Boards:
-    """Boards as last read, by period. An old one is still given while it is read again, so that nobody waits for it;
-    periods that nobody asks for are forgotten first."""
-
-    def __init__(self, read: Callable[[str], Awaitable[Board]], most: int = 64) -> None:
-        self._read = read
-        self._most = most
-        self._held: dict[str, tuple[float, Board]] = {}
-        self._reading: dict[str, asyncio.Task[Board]] = {}
-
-    async def get(self, period: str) -> Board:
-        age, board = float("inf"), None
-        if period in self._held:
-            at, board = self._held[period]
-            age = time.monotonic() - at
-        if board is not None and age < BOARD_SECONDS:
-            return board
-        reading = self._reading.get(period)
-        if reading is None:
-            reading = self._reading[period] = asyncio.create_task(self._refresh(period))
-            reading.add_done_callback(lambda task: self._done(period, task))
-        if board is not None and age < BOARD_OLDEST_SECONDS:
-            return board
-        # Shielded: one client that goes away must not cancel it for the others.
-        return await asyncio.shield(reading)
-
-    async def _refresh(self, period: str) -> Board:
-        read = await self._read(period)
-        self._held.pop(period, None)
-        while len(self._held) >= self._most:
-            del self._held[next(iter(self._held))]
-        self._held[period] = (time.monotonic(), read)
-        return read
-
-    def _done(self, period: str, task: asyncio.Task[Board]) -> None:
-        del self._reading[period]
-        if not task.cancelled():
-            task.exception()  # whoever waited has it
-
-
 def now_utc() -> datetime:
     return datetime.now(UTC)
 
@@ -116,7 +71,7 @@ class Desk:
         self._pool = pool
         self._limits = limits
         self._clock = clock
-        self._boards = _Boards(self._read_board)
+        self._boards = Boards(pool)
         self._intake = Intake(pool)
         self._trades: Batches[None, Order, PaperReceipt] = Batches(self._place_trades)
         self.routes: Mapping[str, Route] = {
@@ -197,17 +152,13 @@ class Desk:
 
     async def board(self, request: requests.BoardQuery, _caller: str) -> Json:
         period = request.week or board.ALL_TIME
-        held = await self._boards.get(period)
-        body = render.board_body(held, request.week, request.limit)
+        shown = await self._boards.get(period)
+        total = shown.board.total
+        body: Json = {"entries": shown.entries[: request.limit], "total": total, "week": request.week}
         if request.wallet is not None:
-            async with self.connection() as connection:
-                own = await board.rank(connection, period, request.wallet, held)
-            body["you"] = {"rank": own, "total": max(held.total, own or 0)}
+            own = await self._boards.rank(period, request.wallet)
+            body["you"] = {"rank": own, "total": max(total, own or 0)}
         return body
-
-    async def _read_board(self, period: str) -> Board:
-        async with self.connection() as connection:
-            return await board.top(connection, period, MAX_ENTRIES)
 
     async def round(self, request: requests.RoundQuery, _caller: str) -> Json:
         async with self.connection() as connection:

@@ -120,15 +120,11 @@ def trade_receipt(receipt: PaperReceipt) -> Json:
     }
 
 
-def board_body(board: Board, week: str | None, limit: int) -> Json:
-    return {
-        "entries": [
-            {"wallet": each.wallet, "score": number_of(each.score_cents), "isAgent": each.is_agent}
-            for each in board.entries[:limit]
-        ],
-        "total": board.total,
-        "week": week,
-    }
+def board_entries(board: Board) -> list[Json]:
+    return [
+        {"wallet": each.wallet, "score": number_of(each.score_cents), "isAgent": each.is_agent}
+        for each in board.entries
+    ]
 
 
 def _wheel_markets(crowd: RoundTotals) -> list[Json]:

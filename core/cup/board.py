@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Final
@@ -16,7 +16,7 @@ from typing import Final
 from core.cup.ledger import Connection
 
 ALL_TIME: Final = "all"
-FENCE_EVERY: Final = 500
+FENCE_EVERY: Final = 200
 _WEEK: Final = re.compile(r"([0-9]{4})-W([0-9]{2})")
 
 
@@ -39,6 +39,11 @@ class Fence:
 
     place: Place
     rank: int
+
+
+_TOP: Final = Fence((-(2**63), datetime.min.replace(tzinfo=UTC), ""), 0)
+_END: Final[Place] = (2**63 - 1, datetime.max.replace(tzinfo=UTC), "")
+"""Before and after every row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,37 +104,48 @@ async def top(connection: Connection, period: str, limit: int) -> Board:
         (period, FENCE_EVERY),
     )
     fences = tuple(Fence((debit, at, wallet), n) for debit, at, wallet, n in await cursor.fetchall())
-    counted, last = (fences[-1].rank, fences[-1].place) if fences else (0, None)
-    return Board(entries, counted + await _count(connection, period, last, None), fences)
+    last = fences[-1] if fences else _TOP
+    (after,) = await _count(connection, period, [(last.place, _END)])
+    return Board(entries, last.rank + after, fences)
 
 
-async def rank(connection: Connection, period: str, wallet: str, board: Board) -> int | None:
-    """From 1; None for a wallet that has realized nothing in the period. Counted from the fence before it, so it is as
-    fresh as `board`, give or take what moved across that fence since."""
+async def ranks(connection: Connection, period: str, wallets: Sequence[str], board: Board) -> dict[str, int]:
+    """From 1, by wallet; a wallet that has realized nothing in the period has none. Counted from the fence before it,
+    so a rank is as fresh as `board`, give or take what moved across that fence since."""
     cursor = await connection.execute(
-        "SELECT debit_cents, reached_at FROM cup_score WHERE period = %s AND wallet = %s", (period, wallet)
+        "SELECT debit_cents, reached_at, wallet FROM cup_score WHERE period = %s AND wallet = ANY(%s)",
+        (period, list(wallets)),
     )
-    row = await cursor.fetchone()
-    if row is None:
-        return None
-    place = (row[0], row[1], wallet)
-    before = bisect_right(board.fences, place, key=lambda fence: fence.place)
-    if before == 0:
-        return 1 + await _count(connection, period, None, place)
-    fence = board.fences[before - 1]
-    if fence.place == place:
-        return fence.rank
-    return fence.rank + 1 + await _count(connection, period, fence.place, place)
+    found: dict[str, int] = {}
+    places: list[Place] = []
+    fences: list[Fence] = []
+    for place in await cursor.fetchall():
+        before = bisect_right(board.fences, place, key=lambda fence: fence.place)
+        fence = board.fences[before - 1] if before else _TOP
+        if fence.place == place:
+            found[place[2]] = fence.rank
+        else:
+            places.append(place)
+            fences.append(fence)
+    between = await _count(
+        connection, period, [(fence.place, place) for fence, place in zip(fences, places, strict=True)]
+    )
+    for fence, place, count in zip(fences, places, between, strict=True):
+        found[place[2]] = fence.rank + 1 + count
+    return found
 
 
-async def _count(connection: Connection, period: str, after: Place | None, before: Place | None) -> int:
-    """How many rows lie strictly between two places of a board."""
-    query = "SELECT count(*) FROM cup_score WHERE period = %s"
-    values: list[object] = [period]
-    for place, sign in ((after, ">"), (before, "<")):
-        if place is not None:
-            query += f" AND (debit_cents, reached_at, wallet) {sign} (%s, %s, %s)"
-            values += place
-    cursor = await connection.execute(query.encode(), values)
-    row = await cursor.fetchone()
-    return int(row[0]) if row else 0
+async def _count(connection: Connection, period: str, between: Sequence[tuple[Place, Place]]) -> list[int]:
+    """How many rows lie strictly between two places of a board, for each two."""
+    if not between:
+        return []
+    columns = [list(column) for column in zip(*(after + before for after, before in between), strict=True)]
+    cursor = await connection.execute(
+        "SELECT (SELECT count(*) FROM cup_score s WHERE s.period = %s"
+        " AND (s.debit_cents, s.reached_at, s.wallet) > (u.debit, u.at, u.wallet)"
+        " AND (s.debit_cents, s.reached_at, s.wallet) < (u.end_debit, u.end_at, u.end_wallet)) "
+        "FROM unnest(%s::bigint[], %s::timestamptz[], %s::text[], %s::bigint[], %s::timestamptz[], %s::text[])"
+        " WITH ORDINALITY AS u(debit, at, wallet, end_debit, end_at, end_wallet, n) ORDER BY u.n",
+        (period, *columns),
+    )
+    return [count for (count,) in await cursor.fetchall()]

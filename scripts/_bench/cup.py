@@ -1,10 +1,11 @@
 """`./vpm bench cup`: the board with 100,000 wallets, and signed trades, through the real door over a real database.
 
-The board: concurrent readers ask for the first 50 entries, for a random wallet's own rank, and for a week; target: p99
-under 20 ms. Beside it: the bare query for the first 50, from as many connections. Trades: a fixed number of signed
-trades from many wallets on several markets, signed beforehand and sent from a process of their own, 64 at once, with
-durable settings. Beside them: the least a double-entry ledger could do, two rows in one durable transaction, from as
-many connections; target: a tenth of their rate or 2,500 a second, whichever is less, and a p99 of 80 ms at most.
+The board: 64 readers in a process of their own ask for the first 50 entries, for a random wallet's own rank, and for
+that of a week. Beside it: the bare query for the first 50, from as many connections; targets: own ranks at half its
+rate, and a p99 of 80 ms at most. Trades: a fixed number of signed trades from many wallets on several markets, signed
+beforehand and sent from a process of their own, 64 at once, with durable settings. Beside them: the least a
+double-entry ledger could do, two rows in one durable transaction, from as many connections; target: a tenth of their
+rate or 2,500 a second, whichever is less, and a p99 of 80 ms at most.
 """
 
 from __future__ import annotations
@@ -24,7 +25,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import aiohttp
 from eth_account import Account
 from eth_account.messages import encode_defunct
 from eth_utils.crypto import keccak
@@ -46,14 +46,14 @@ from core.local.postgres import prepare_postgres, start_postgres
 from scripts._bench.http_load import LoadResult
 
 WALLETS = 100_000
-READS = 4_000
-READERS = 2
+READS = 10_000
 TRADES = 4_000
 WARM_UP = 400
 AT_ONCE = 64
 TRADERS = 200
 MARKETS = 8
-TARGET_MS = 20.0
+TARGET_MS = 80.0
+TARGET_RANKS = 0.5
 TARGET_OF_BARE = 0.10
 TARGET_TRADES = 2_500
 TARGET_TRADES_MS = 80.0
@@ -96,10 +96,9 @@ async def _measure(database_url: str, folder: Path) -> dict[str, Any]:
             open_context(settings, ApiSecrets(), spawn) as context,
             make_app(context, (cup_surface,)) as app,
             serve(app, "127.0.0.1", 0) as port,
-            aiohttp.ClientSession(f"http://127.0.0.1:{port}", connector=aiohttp.TCPConnector(limit=0)) as session,
         ):
-            board = await _board(database_url, session)
-            bare_board = await _bare(database_url, _BARE_BOARD, READS, READERS)
+            board = await _board(database_url, port, folder)
+            bare_board = await _bare(database_url, _BARE_BOARD, READS, AT_ONCE)
             trades = await _trades(database_url, port, folder)
             bare_trades = await _bare(database_url, _BARE_TRADE, TRADES, AT_ONCE)
     finally:
@@ -109,7 +108,7 @@ async def _measure(database_url: str, folder: Path) -> dict[str, Any]:
     return {"board": board, "bare board": bare_board, "trades": trades, "bare trades": bare_trades}
 
 
-async def _board(database_url: str, session: aiohttp.ClientSession) -> dict[str, dict[str, float]]:
+async def _board(database_url: str, port: int, folder: Path) -> dict[str, dict[str, float]]:
     week = week_of(datetime.now(UTC))
     async with await connect(database_url) as connection:
         await connection.execute(_FILL.encode(), (WALLETS, ["all", week]))
@@ -126,13 +125,8 @@ async def _board(database_url: str, session: aiohttp.ClientSession) -> dict[str,
     }
     found = {}
     for name, url in asked.items():
-
-        async def ask(url: Callable[[], str] = url) -> None:
-            async with session.get(url()) as response:
-                response.raise_for_status()
-                await response.read()
-
-        found[name] = await _timed(ask, READS, READERS)
+        await _load(port, [url() for _ in range(WARM_UP)], folder)
+        found[name] = _figures(await _load(port, [url() for _ in range(READS)], folder))
     return found
 
 
@@ -155,18 +149,21 @@ async def _trades(database_url: str, port: int, folder: Path) -> dict[str, float
             slugs.append(listing.slug)
         for account in accounts:
             await wallets.claim(connection, account.address.lower())
-    bodies = [_trade(accounts[n % TRADERS], slugs[n % MARKETS], now) for n in range(WARM_UP + TRADES)]
+    bodies = [json.dumps(_trade(accounts[n % TRADERS], slugs[n % MARKETS], now)) for n in range(WARM_UP + TRADES)]
     stays()
-    await _post(port, bodies[:WARM_UP], folder)
-    found = await _post(port, bodies[WARM_UP:], folder)
+    await _load(port, bodies[:WARM_UP], folder, "/api/cup/v1/trade")
+    return _figures(await _load(port, bodies[WARM_UP:], folder, "/api/cup/v1/trade"))
+
+
+def _figures(found: LoadResult) -> dict[str, float]:
     return {"p50_ms": round(found.p50_ms, 2), "p99_ms": round(found.p99_ms, 2), "per_second": round(found.rate)}
 
 
-async def _post(port: int, bodies: list[dict[str, Any]], folder: Path) -> LoadResult:
+async def _load(port: int, lines: list[str], folder: Path, *path: str) -> LoadResult:
     """From a process of its own, that the server has this one to itself."""
-    file = folder / "trades"
-    file.write_text("\n".join(json.dumps(body) for body in bodies))
-    asked = ("-m", "scripts._bench.http_load", str(port), str(AT_ONCE), "/api/cup/v1/trade", str(file))
+    file = folder / "asked"
+    file.write_text("\n".join(lines))
+    asked = ("-m", "scripts._bench.http_load", str(port), str(AT_ONCE), str(file), *path)
     process = await asyncio.create_subprocess_exec(sys.executable, *asked, stdout=asyncio.subprocess.PIPE)
     printed, _ = await process.communicate()
     assert process.returncode == 0
@@ -256,7 +253,15 @@ def main(json_path: Path | None = None) -> int:
         f"Trades: {trades['per_second']:,} a second, target {least:,.0f}; "
         f"p99 {trades['p99_ms']} ms, target {TARGET_TRADES_MS:g} ms."
     )
-    good = worst < TARGET_MS and trades["per_second"] >= least and trades["p99_ms"] <= TARGET_TRADES_MS
+    slowest = min(found["board"][name]["per_second"] for name in ("own rank", "own rank of the week"))
+    ranks = slowest / found["bare board"]["per_second"]
+    print(f"Own ranks at {ranks:.0%} of the bare query; target {TARGET_RANKS:.0%}.")
+    good = (
+        worst < TARGET_MS
+        and ranks >= TARGET_RANKS
+        and trades["per_second"] >= least
+        and trades["p99_ms"] <= TARGET_TRADES_MS
+    )
     return 0 if good else 1
 
 

@@ -1,8 +1,8 @@
 """HTTP load from one process: many keep-alive connections, each with one request under way, as little work as possible
 per answer, so that the server is what is measured.
 
-`python -m scripts._bench.http_load PORT CONNECTIONS PATH FILE` posts bodies, one a line, each once, and prints what it
-measured: for a server that shares its process with whoever made the bodies.
+`python -m scripts._bench.http_load PORT CONNECTIONS FILE [PATH]` gets the paths of a file, or posts its bodies to PATH,
+one a line, each once, and prints what it measured: for a server that shares its process with whoever made the file.
 """
 
 from __future__ import annotations
@@ -114,6 +114,11 @@ async def load(
     return await _load(port, itertools.repeat(request), requests, connections)
 
 
+async def get_each(port: int, paths: Sequence[bytes], *, connections: int) -> LoadResult:
+    requests = (b"GET %b HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n\r\n" % (path, port) for path in paths)
+    return await _load(port, requests, len(paths), connections)
+
+
 async def post_each(port: int, path: str, bodies: Sequence[bytes], *, connections: int) -> LoadResult:
     """Each body once, as JSON; RuntimeError at the first that is not answered with 200."""
     head = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Type: application/json\r\nContent-Length: "
@@ -147,6 +152,11 @@ async def _load(port: int, requests: Iterator[bytes], count: int, connections: i
 
 
 if __name__ == "__main__":
-    _port, _connections, _path, _file = sys.argv[1:]
-    _bodies = Path(_file).read_bytes().splitlines()
-    print(json.dumps(asdict(asyncio.run(post_each(int(_port), _path, _bodies, connections=int(_connections))))))
+    _port, _connections, _file, *_path = sys.argv[1:]
+    _lines = Path(_file).read_bytes().splitlines()
+    _work = (
+        post_each(int(_port), _path[0], _lines, connections=int(_connections))
+        if _path
+        else get_each(int(_port), _lines, connections=int(_connections))
+    )
+    print(json.dumps(asdict(asyncio.run(_work))))

@@ -1,0 +1,80 @@
+"""The boards the tournament shows, and who stands where on them."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from api.cup import render
+from core.batches import Batches
+from core.cup import board
+from core.cup.board import Board
+from core.db.engine import Pool
+
+MAX_ENTRIES = 200
+BOARD_SECONDS = 1.0
+BOARD_OLDEST_SECONDS = 4.0
+"""A board older than the first is read again while it is still given; older than the second it is waited for."""
+MAX_PERIODS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class ShownBoard:
+    """A board as it was read at a moment, with its entries as they are shown."""
+
+    read_at: float
+    board: Board
+    entries: Sequence[dict[str, Any]]
+
+
+class Boards:
+    """Boards as last read, by period. An old one is still given while it is read again, so that nobody waits for it;
+    periods that nobody asks for are forgotten first."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        self._held: dict[str, ShownBoard] = {}
+        self._reading: dict[str, asyncio.Task[ShownBoard]] = {}
+        self._ranks: Batches[str, str, int | None] = Batches(self._read_ranks)
+
+    async def get(self, period: str) -> ShownBoard:
+        held = self._held.get(period)
+        age = float("inf") if held is None else time.monotonic() - held.read_at
+        if held is not None and age < BOARD_SECONDS:
+            return held
+        reading = self._reading.get(period)
+        if reading is None:
+            reading = self._reading[period] = asyncio.create_task(self._read(period))
+            reading.add_done_callback(lambda task: self._done(period, task))
+        if held is not None and age < BOARD_OLDEST_SECONDS:
+            return held
+        # Shielded: one client that goes away must not cancel it for the others.
+        return await asyncio.shield(reading)
+
+    async def rank(self, period: str, wallet: str) -> int | None:
+        """From 1; None for a wallet that has realized nothing in the period. Those asked for at the same time are read
+        together."""
+        return await self._ranks.ask(period, wallet)
+
+    async def _read_ranks(self, period: str, wallets: Sequence[str]) -> list[int | None]:
+        shown = await self.get(period)
+        async with self._pool.connection() as connection:
+            found = await board.ranks(connection, period, wallets, shown.board)
+        return [found.get(wallet) for wallet in wallets]
+
+    async def _read(self, period: str) -> ShownBoard:
+        async with self._pool.connection() as connection:
+            read = await board.top(connection, period, MAX_ENTRIES)
+        self._held.pop(period, None)
+        while len(self._held) >= MAX_PERIODS:
+            del self._held[next(iter(self._held))]
+        shown = self._held[period] = ShownBoard(time.monotonic(), read, render.board_entries(read))
+        return shown
+
+    def _done(self, period: str, task: asyncio.Task[ShownBoard]) -> None:
+        del self._reading[period]
+        if not task.cancelled():
+            task.exception()  # whoever waited has it
