@@ -331,7 +331,7 @@ class ReceiptPosition(_Body):
     avg_price_cents: float
 
 
-class AgentTradeReceipt(_Projected):
+class AgentTradeReceipt(_Times, _Projected):
     trade_id: str
     market_id: str
     side: str

@@ -66,5 +66,6 @@ receipt, or 500 `internal_error` with `txHash`. 10 a minute for each wallet, a c
 once.
 
 The challenge and the receipt of a real trade are signed too, in the EIP-712 form of the x402 offer-and-receipt
-extension (`extensions["offer-receipt"].info`), by the key whose address `GET /health` gives as `attester`. A receipt
-and a proof can be checked against any node with `vpm verify`."""
+extension (`extensions["offer-receipt"].info`), by the key whose address `GET /health` gives as `attester` and
+`/.well-known/did.json` names for this origin. A receipt and a proof can be checked against any node with `vpm
+verify`."""

@@ -564,6 +564,7 @@ def receipt(market: ListedMarket, stake: Stake, totals: BookTotals, links: Links
         "intentHash": "0x" + stake.bet_hash.hex(),
         "builderCode": stake.builder,
         "position": {"shares": usd(stake.shares), "avgPriceCents": average_cents(stake.net, stake.shares)},
+        **times(market),
         **outlook.of_placed(market, stake, stake.outcome, totals).body(),
         "proofUrl": links.proof(stake.bet_hash),
         "recordedAt": iso(stake.at),

@@ -84,6 +84,10 @@ class SuggestedBet(_Body):
     market_id: str
     slug: str
     short_title: str
+    deadline_at: str
+    start_at: str | None
+    ends_at: str
+    settles_after: str
     side: str
     side_label: Literal["UP", "DOWN", "YES", "NO"]
     implied_cents: int
@@ -256,6 +260,7 @@ def intel(
             "marketId": suggested.market.id,
             "slug": suggested.market.slug,
             "shortTitle": suggested.market.words.short_title,
+            **render.times(suggested.market),
             "side": suggested.market.outcomes[suggested.outcome].key,
             "sideLabel": suggested.label,
             "impliedCents": suggested.cents,

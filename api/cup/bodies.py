@@ -41,7 +41,22 @@ class ClaimBody(Answered):
     minted: bool
 
 
-class PositionBody(Body):
+class MarketTimes(Body):
+    """A market's times, wherever one is shown."""
+
+    deadline_at: Annotated[str, Field(description="Trades end here, as stakes on the listed market do.")]
+    start_at: Annotated[str | None, Field(description="Of an up/down round: what its end is compared with.")]
+    ends_at: Annotated[str, Field(description="The moment that decides.")]
+    settles_after: Annotated[
+        str | None,
+        Field(
+            description="When the listed market's result counts, and this one's with it. null only while the chain, "
+            "reorganized, has the listing no longer."
+        ),
+    ]
+
+
+class PositionBody(MarketTimes):
     market_id: str
     slug: str
     side: str
@@ -68,7 +83,7 @@ class OutcomeBody(Body):
     implied_pct: Number
 
 
-class MarketBody(Body):
+class MarketBody(MarketTimes):
     slug: str
     market_id: str
     question: str
@@ -80,9 +95,6 @@ class MarketBody(Body):
     no_cents: Number
     pool_paper: Paper
     trade_count: int
-    deadline_at: Annotated[str, Field(description="Trades end here, as stakes on the listed market do.")]
-    start_at: Annotated[str | None, Field(description="Of an up/down round: what its end is compared with.")]
-    ends_at: Annotated[str, Field(description="The moment that decides.")]
     settles_after: Annotated[str, Field(description="When the listed market's result counts, and this one's with it.")]
     outcomes: list[OutcomeBody]
 
@@ -93,11 +105,18 @@ class MarketsBody(Answered):
 
 
 class WarningBody(Body):
-    code: Literal["first_on_its_side", "closes_soon"]
+    code: Literal[
+        "first_on_its_side",
+        "closes_soon",
+        "insufficient_funds",
+        "cup_agent_trades_halted",
+        "stake_out_of_bounds",
+        "bet_conflict",
+    ]
     message: str
 
 
-class QuoteBody(Answered):
+class QuoteBody(Answered, MarketTimes):
     slug: str
     market_id: str
     side: str
@@ -110,7 +129,7 @@ class QuoteBody(Answered):
     outcomes: list[OutcomeBody]
 
 
-class TradeReceipt(Body):
+class TradeReceipt(MarketTimes):
     simulated: bool
     trade_id: str | None
     market_id: str
@@ -121,6 +140,10 @@ class TradeReceipt(Body):
     balance_paper: Annotated[Paper | None, Field(description="null only in a simulation without a wallet.")]
     projected_payout_paper: Paper
     pool_paper: Annotated[Paper, Field(description="With this trade in it.")]
+    warnings: Annotated[
+        list[WarningBody],
+        Field(description="Of a simulation: what is unwise about it, and what the wallet would be refused for."),
+    ]
     replay: bool
 
 
@@ -234,6 +257,10 @@ class BetReceiptBody(Body):
     stake_paper: Paper
     balance_paper: Paper | None
     replay: bool
+    warnings: Annotated[
+        list[WarningBody] | None,
+        Field(description="Of a simulation: what the wallet would be refused for now."),
+    ] = None
     true_pct: Number | None = None
     crowd_pct: Number | None = None
     crowd_pct_after: Number | None = None

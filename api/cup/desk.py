@@ -218,9 +218,14 @@ class Desk:
             market = await books.find(connection, request.slug)
             market.outcome(request.side)
             if request.simulate:
-                balance = await _balance(connection, request.wallet_address)
-                receipt = trading.simulate(market, request.side, request.size_paper, balance, self._clock())
-                return {"receipt": render.trade_receipt(receipt)}
+                wallet, size, now = request.wallet_address, request.size_paper, self._clock()
+                balance = await _balance(connection, wallet)
+                receipt = trading.simulate(market, request.side, size, balance, now)
+                warnings = outlook.warnings(market, market.outcome(request.side), now)
+                if wallet is not None:
+                    refusal = await trading.hindrance(connection, wallet, size, balance or 0)
+                    warnings += outlook.of_refusal(refusal)
+                return {"receipt": render.trade_receipt(receipt, warnings)}
         if request.wallet_address is None:
             raise invalid_part("field", "walletAddress", "a real trade names its wallet")
         raise _signature_required("trade", "tradeId, issuedAt and signature")
@@ -284,7 +289,13 @@ class Desk:
                 raise betting.round_closed(request.round_no or live.round_no, live)
             crowd = await betting.crowd(connection, live.round_no)
             balance = await _balance(connection, request.wallet_address)
-        return {"receipt": render.simulated_bet(live, crowd, request.bet_key, request.stake_paper, balance)}
+            warnings = []
+            if request.wallet_address is not None:
+                bet = betting.RouletteBet(
+                    request.wallet_address, live.round_no, request.bet_key, request.stake_paper, "", b""
+                )
+                warnings = outlook.of_refusal(await betting.hindrance(connection, bet, balance or 0))
+        return {"receipt": render.simulated_bet(live, crowd, request.bet_key, request.stake_paper, balance, warnings)}
 
     async def _take_write(self, rule: str, wallet: str) -> None:
         """Only what its wallet signed just now counts against it. Everything it ever signed stands in the export: old

@@ -15,7 +15,7 @@ from core.cup.books import PaperMarket
 from core.cup.outlook import Warning
 from core.cup.rounds import RouletteRound
 from core.cup.trading import PaperReceipt
-from core.cup.wallets import Summary
+from core.cup.wallets import PaperPosition, Summary
 from core.db.types import hex_of
 from core.money import json_number, json_ratio_down, parts_of
 
@@ -24,6 +24,17 @@ Json = dict[str, Any]
 
 def iso(moment: datetime) -> str:
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _times(market: PaperMarket | PaperPosition) -> Json:
+    """When trades end, what is measured when, and when it is settled; wherever a market is shown."""
+    after = market.settles_after
+    return {
+        "deadlineAt": iso(market.closes_at),
+        "startAt": None if market.start_at is None else iso(market.start_at),
+        "endsAt": iso(market.ends_at),
+        "settlesAfter": None if after is None else iso(after),
+    }
 
 
 def wallet_body(wallet: str, summary: Summary) -> Json:
@@ -43,6 +54,7 @@ def wallet_body(wallet: str, summary: Summary) -> Json:
                 "status": each.status,
                 "realizedPnlPaper": number_of(each.realized_cents),
                 "projectedPayoutPaper": number_of(each.projected_cents),
+                **_times(each),
             }
             for each in summary.positions
         ],
@@ -80,10 +92,7 @@ def market_body(market: PaperMarket) -> Json:
         "noCents": json_number(10_000 - yes, 2),
         "poolPaper": number_of(book.net_pool),
         "tradeCount": market.trades,
-        "deadlineAt": iso(market.closes_at),
-        "startAt": None if market.start_at is None else iso(market.start_at),
-        "endsAt": iso(market.ends_at),
-        "settlesAfter": iso(market.settles_after),
+        **_times(market),
         "outcomes": outcomes_body(market),
     }
 
@@ -93,29 +102,32 @@ def quote_body(market: PaperMarket, receipt: PaperReceipt, warnings: Sequence[Wa
     return {
         "slug": market.slug,
         "marketId": market.market_id,
+        **_times(market),
         "side": receipt.side,
         "sizePaper": number_of(receipt.size_cents),
         "shares": number_of(receipt.shares_cents),
         "projectedPayoutPaper": number_of(receipt.projected_cents),
         "projectedPayoutPerSharePaper": json_ratio_down(receipt.projected_cents, receipt.shares_cents, 6),
-        "warnings": [{"code": each.code, "message": each.message} for each in warnings],
+        "warnings": [each.body() for each in warnings],
         "poolPaper": number_of(market.book.net_pool),
         "outcomes": outcomes_body(market),
     }
 
 
-def trade_receipt(receipt: PaperReceipt) -> Json:
+def trade_receipt(receipt: PaperReceipt, warnings: Sequence[Warning] = ()) -> Json:
     return {
         "simulated": receipt.trade_id is None,
         "tradeId": receipt.trade_id,
         "marketId": receipt.market.market_id,
         "slug": receipt.market.slug,
+        **_times(receipt.market),
         "side": receipt.side,
         "sizePaper": number_of(receipt.size_cents),
         "shares": number_of(receipt.shares_cents),
         "balancePaper": None if receipt.balance_cents is None else number_of(receipt.balance_cents),
         "projectedPayoutPaper": number_of(receipt.projected_cents),
         "poolPaper": number_of(receipt.pool_cents),
+        "warnings": [each.body() for each in warnings],
         "replay": receipt.replay,
     }
 
@@ -216,7 +228,12 @@ def bet_receipt(receipt: BetReceipt) -> Json:
 
 
 def simulated_bet(
-    live: RouletteRound, crowd: RoundTotals, bet_key: str, stake_cents: int, balance_cents: int | None
+    live: RouletteRound,
+    crowd: RoundTotals,
+    bet_key: str,
+    stake_cents: int,
+    balance_cents: int | None,
+    warnings: Sequence[Warning],
 ) -> Json:
     """What the pool says of this stake. A win would pay the whole pool, this stake in it, by share of the key."""
     market, outcome = wheel.MARKET_OF_KEY[bet_key], wheel.OUTCOMES[bet_key]
@@ -229,6 +246,7 @@ def simulated_bet(
         "stakePaper": number_of(stake_cents),
         "balancePaper": None if balance_cents is None else number_of(balance_cents),
         "replay": False,
+        "warnings": [each.body() for each in warnings],
         "truePct": json_number(outcome.true_pct_hundredths, 2),
         "crowdPct": percent(on_key, pool),
         "crowdPctAfter": percent(key_after, after),

@@ -34,6 +34,7 @@ from api.web.guide import Guide
 from api.web.history import ChartHistory
 from api.web.home import HomePage
 from api.web.how import HowPage
+from api.web.identity import Identity
 from api.web.lately import LatelyReads
 from api.web.portfolio import PortfolioPage
 from api.web.proof import ProofPage
@@ -117,6 +118,10 @@ async def pages_surface(context: Context, made: Sequence[Surface]) -> AsyncItera
     operations.append(_page("/llms-full.txt", guide.llms_full, "The guide and the errors in one file", TEXT))
     if agent is not None:
         operations.append(_page("/.well-known/x402", guide.paid, "What is paid through x402 here", JSON))
+        if (key := context.secrets.attestation_key) is not None:
+            attester = str(Account.from_key(key.get_secret_value()).address)
+            identity = Identity(origin, attester, base.chain_id)
+            operations.append(_page("/.well-known/did.json", identity.get, "Who signs in this origin's name", JSON))
     yield Surface(
         name="pages",
         title="Pages",

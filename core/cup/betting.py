@@ -159,19 +159,7 @@ async def _place(connection: Connection, bet: RouletteBet, clock: Callable[[], d
     now = clock()
     if found is None or not found.takes_bets(now):
         raise round_closed(bet.round_no, await rounds.latest(connection))
-    await require_may_trade(connection, bet.wallet)
-    cursor = await connection.execute(
-        "SELECT COALESCE(sum(stake_cents), 0)::bigint FROM cup_bet WHERE round_no = %s AND wallet = %s",
-        (bet.round_no, bet.wallet),
-    )
-    row = await cursor.fetchone()
-    already = int(row[0]) if row else 0
-    if already + bet.stake_cents > wheel.MAX_ROUND_CENTS:
-        raise _out_of_bounds(
-            f"A wallet bets at most {text_of(wheel.MAX_ROUND_CENTS)} pUSDC on one round; "
-            f"{text_of(already)} are on it already."
-        )
-    require_funds(held, bet.stake_cents)
+    await _require_allowed(connection, bet, held)
     transaction = await ledger.post(
         connection,
         "bet",
@@ -195,6 +183,32 @@ async def _place(connection: Connection, bet: RouletteBet, clock: Callable[[], d
         ),
     )
     return BetReceipt(bet.round_no, bet.bet_key, bet.stake_cents, left)
+
+
+async def hindrance(connection: Connection, bet: RouletteBet, held: int) -> Refusal | None:
+    """Why a bet on the live round would be refused now to a wallet that holds this; its signature is not looked at."""
+    try:
+        if await replayed(connection, bet) is None:
+            await _require_allowed(connection, bet, held)
+    except Refusal as refusal:
+        return refusal
+    return None
+
+
+async def _require_allowed(connection: Connection, bet: RouletteBet, held: int) -> None:
+    await require_may_trade(connection, bet.wallet)
+    cursor = await connection.execute(
+        "SELECT COALESCE(sum(stake_cents), 0)::bigint FROM cup_bet WHERE round_no = %s AND wallet = %s",
+        (bet.round_no, bet.wallet),
+    )
+    row = await cursor.fetchone()
+    already = int(row[0]) if row else 0
+    if already + bet.stake_cents > wheel.MAX_ROUND_CENTS:
+        raise _out_of_bounds(
+            f"A wallet bets at most {text_of(wheel.MAX_ROUND_CENTS)} pUSDC on one round; "
+            f"{text_of(already)} are on it already."
+        )
+    require_funds(held, bet.stake_cents)
 
 
 def _out_of_bounds(message: str) -> Refusal:

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final, Literal
+from typing import Final, Literal, cast
 
 from core.cup.books import PaperMarket
+from core.cup.refusal import Refusal
 
 CLOSES_SOON: Final = timedelta(seconds=120)
 
-Code = Literal["first_on_its_side", "closes_soon"]
-"""Of the agent surface's codes those that can be: paper pays no fee, so a right trade never gets less than it cost, and
-a quote names no wallet."""
+Code = Literal[
+    "first_on_its_side",
+    "closes_soon",
+    "insufficient_funds",
+    "cup_agent_trades_halted",
+    "stake_out_of_bounds",
+    "bet_conflict",
+]
+"""What is unwise: of the agent surface's codes those that can be, as paper pays no fee and a right trade never gets
+less than it cost. And what the wallet of a simulation would be refused for: the codes of the refusals."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +29,14 @@ class Warning:
 
     code: Code
     message: str
+
+    def body(self) -> dict[str, str]:
+        return {"code": self.code, "message": self.message}
+
+
+def of_refusal(refusal: Refusal | None) -> list[Warning]:
+    """Of what would not be done for real."""
+    return [] if refusal is None else [Warning(cast("Code", refusal.code), refusal.message)]
 
 
 def warnings(market: PaperMarket, outcome: int, now: datetime) -> list[Warning]:

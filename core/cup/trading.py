@@ -55,6 +55,16 @@ def simulate(market: PaperMarket, side: str, size_cents: int, balance_cents: int
     return PaperReceipt(None, market, side, size_cents, quote.shares, balance_cents, projected, book.net_pool)
 
 
+async def hindrance(connection: Connection, wallet: str, size_cents: int, balance_cents: int) -> Refusal | None:
+    """Why a wallet's trade of this size would be refused now, whichever market takes it."""
+    try:
+        await enrolment.require_may_trade(connection, wallet)
+        require_funds(balance_cents, size_cents)
+    except Refusal as refusal:
+        return refusal
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class PlacedTrade:
     """A trade as it was written; the amounts after it are those of its receipt."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 
 from core.cup.amounts import CLAIM_CENTS
 from core.cup.books import paper_book
@@ -22,7 +23,7 @@ class ClaimTerms:
 @dataclass(frozen=True, slots=True)
 class PaperPosition:
     """A wallet's position in a paper market. `projected_cents`: what it would be paid if its side won with the book as
-    it stands; once settled, what it was paid."""
+    it stands; once settled, what it was paid. The times are its market's."""
 
     market_id: str
     slug: str
@@ -33,6 +34,10 @@ class PaperPosition:
     status: str
     realized_cents: int
     projected_cents: int
+    closes_at: datetime
+    start_at: datetime | None
+    ends_at: datetime
+    settles_after: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +73,9 @@ async def summary(connection: Connection, wallet: str) -> Summary:
         score = await cursor.fetchone()
         cursor = await connection.execute(
             "SELECT m.market_id, m.slug, m.outcomes, p.outcome, p.cost_cents, p.shares_cents, p.status, p.paid_cents, "
-            "m.weights_cents, m.net_cents, m.shares_cents FROM cup_position p JOIN cup_market m USING (slug) "
+            "m.weights_cents, m.net_cents, m.shares_cents, m.closes_at, m.start_at, m.ends_at,"
+            " to_timestamp(a.settles_after) FROM cup_position p JOIN cup_market m USING (slug)"
+            " LEFT JOIN agent_market a ON a.market_id = m.market_key "
             "WHERE p.wallet = %s ORDER BY (p.status = 'open') DESC, p.opened_at DESC, p.slug, p.outcome LIMIT %s",
             (wallet, POSITIONS_SHOWN),
         )
@@ -78,7 +85,7 @@ async def summary(connection: Connection, wallet: str) -> Summary:
         )
         opened = await cursor.fetchone()
     positions = []
-    for market_id, slug, outcomes, outcome, cost, shares, status, paid, weights, net, issued in rows:
+    for market_id, slug, outcomes, outcome, cost, shares, status, paid, weights, net, issued, *times in rows:
         is_open = status == "open"
         book = paper_book(weights, net, issued)
         positions.append(
@@ -92,6 +99,7 @@ async def summary(connection: Connection, wallet: str) -> Summary:
                 status,
                 0 if is_open else paid - cost,
                 book.projected(outcome, cost, shares) if is_open else paid,
+                *times,
             )
         )
     return Summary(held or 0, int(score[0]) if score else 0, int(opened[0]) if opened else 0, tuple(positions))

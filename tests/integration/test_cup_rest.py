@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
+from typing import Any
 from urllib.parse import quote
 
 import psycopg
@@ -198,6 +199,11 @@ async def test_a_signed_trade_and_its_replay(cup: Cup) -> None:
     bodies.WalletBody.model_validate(summary)
     assert summary["openCount"] == 1
     assert summary["positions"][0]["costPaper"] == 25.05
+    (market,) = [each for each in (await cup.get("/markets", limit=100)).body["markets"] if each["slug"] == slug]
+    quote = (await cup.get(f"/markets/{slug}/quote", side="yes", sizePaper=1)).body
+    for shown in (quote, dry.body["receipt"], receipt, summary["positions"][0]):
+        times = ("deadlineAt", "startAt", "endsAt", "settlesAfter")
+        assert {name: shown[name] for name in times} == {name: market[name] for name in times}
 
 
 @pytest.mark.proves(
@@ -299,6 +305,35 @@ async def test_trades_end_with_the_stakes_of_the_listed_market(cup: Cup) -> None
         assert (answer.status, answer.body["error"]) == (409, "market_closed")
     assert await cup.value("SELECT status FROM agent_market WHERE slug = %s", slug) == 1
     assert await cup.value("SELECT ends_at > now() FROM cup_market WHERE slug = %s", slug)
+
+
+async def test_a_simulation_warns_of_what_would_be_refused(cup: Cup) -> None:
+    slug, signer = await cup.market(), await cup.claimed()
+    live = await cup.open_round()
+    trade = {"walletAddress": signer.address, "slug": slug, "side": "yes", "sizePaper": 10_000}
+    assert await warned(cup, "/trade", trade) == ["first_on_its_side"]
+    assert await warned(cup, "/trade", {**trade, "sizePaper": 10_000.01}) == ["first_on_its_side", "insufficient_funds"]
+    assert await warned(cup, "/trade", {**trade, "walletAddress": Signer().address, "sizePaper": 1}) == [
+        "first_on_its_side",
+        "insufficient_funds",
+    ]
+    bet = {"walletAddress": signer.address, "betKey": "colour:red", "stakePaper": 500}
+    assert await warned(cup, "/roulette/bet", bet) == []
+    assert await warned(cup, "/roulette/bet", {**bet, "walletAddress": Signer().address}) == ["insufficient_funds"]
+    for key in ("colour:red", "colour:black", "dozen:1", "dozen:2"):
+        assert (await cup.post("/roulette/bet", signer.bet(live.round_no, key, 500_00))).status == 200
+    assert await warned(cup, "/roulette/bet", {**bet, "betKey": "dozen:3"}) == ["stake_out_of_bounds"]
+    assert await warned(cup, "/roulette/bet", {**bet, "stakePaper": 499}) == ["bet_conflict"]
+    assert await warned(cup, "/roulette/bet", bet) == []  # it would be answered by its receipt
+    await cup.finish_round(live.round_no)
+
+
+async def warned(cup: Cup, path: str, body: dict[str, Any]) -> list[str]:
+    """The codes that a simulation of this warns of."""
+    answer = await cup.post(path, {**body, "simulate": True})
+    assert answer.status == 200, answer.body
+    (bodies.TradeBody if path == "/trade" else bodies.BetBody).model_validate(answer.body)
+    return [each["code"] for each in answer.body["receipt"]["warnings"]]
 
 
 async def test_a_right_trade_never_gets_less_than_it_cost(cup: Cup) -> None:
@@ -416,7 +451,8 @@ async def test_a_halt_and_enrolment(cup: Cup) -> None:
             answer = await cup.post(path, wanted)
             assert (answer.status, answer.body["error"]) == (503, "cup_agent_trades_halted")
         assert await cup.balance(signer) == 10_000
-        assert (await cup.post("/trade", {**body, "simulate": True})).status == 200
+        for path, wanted in (("/trade", body), ("/roulette/bet", bet)):
+            assert (await warned(cup, path, wanted))[-1] == "cup_agent_trades_halted"
         stranger = Signer()
         forged = {**stranger.enrolment(), "walletAddress": signer.address}
         assert (await cup.post("/agent/enroll", forged)).status == 401

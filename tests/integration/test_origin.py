@@ -9,6 +9,7 @@ import re
 from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from urllib.parse import urlsplit
 
 import aiohttp
 import pytest
@@ -103,6 +104,19 @@ async def test_every_surface_answers_at_one_origin(door: Door) -> None:
     async with door.session.post(f"{door.url}/api/cup/mcp", json=hello, headers=accept) as response:
         assert response.status == 200
         assert '"serverInfo"' in await response.text()
+
+
+@pytest.mark.proves("agent.trade.payment.decision.did")
+async def test_the_origin_names_who_signs_for_it(door: Door) -> None:
+    """As `did:web` has it, so whoever is shown a signed offer or receipt can hold its signer to the origin."""
+    response, named = await door.get("/.well-known/did.json")
+    assert (response.status, response.content_type) == (200, "application/json")
+    name = "did:web:" + urlsplit((await door.get("/.well-known/x402"))[1]["resources"][0]).netloc.replace(":", "%3A")
+    (method,) = named["verificationMethod"]
+    assert (named["id"], named["assertionMethod"]) == (name, [method["id"]])
+    assert (method["controller"], method["id"]) == (name, f"{name}#attestation")
+    _, health = await door.get(f"{AGENT}/health")
+    assert method["blockchainAccountId"] == f"eip155:8453:{health['health']['attester']}"
 
 
 @pytest.mark.proves("shared.pages.decision.sharing")

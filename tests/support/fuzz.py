@@ -17,7 +17,7 @@ import uuid
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import quote
 
@@ -69,7 +69,8 @@ class Call:
 
 @dataclass
 class Player:
-    """`complaints`: what was found. `asked`: how often each relation could be asked; `statuses`: by call and status."""
+    """`complaints`: what was found. `asked`: how often each relation could be asked; `statuses`: by call and status;
+    `followed`: what positions were projected to be paid when bets had ended."""
 
     origin: str
     seed: int
@@ -78,6 +79,7 @@ class Player:
     asked: dict[str, int] = field(default_factory=dict)
     statuses: Counter[tuple[str, int]] = field(default_factory=Counter)
     codes: Counter[str] = field(default_factory=Counter)
+    followed: dict[str, Any] = field(default_factory=dict)
     known: dict[str, list[Any]] = field(default_factory=lambda: defaultdict(list))
 
     def __post_init__(self) -> None:
@@ -143,9 +145,59 @@ class Player:
             alone = self.send(Call(surface, f"GET {single}", "GET", path))
             if isinstance(alone, dict) and "market" in alone and _markets(self.send(lists)).get(one["id"]) == one:
                 self._hold({"listed": one, "single": alone["market"]}, f"GET {listed} and {path}")
+            if surface == "stock":
+                self._follow_stock(before)
+        self._follow_dollars()
+        self._follow_paper()
         self.send(Call("cup", f"GET {CUP}/markets", "GET", f"{CUP}/markets", {"limit": 100}))
         self.send(Call("cup", f"GET {CUP}/roulette", "GET", f"{CUP}/roulette"))
         self._ledger()
+
+    # Nothing more happens to a book once bets have ended: what a position is projected to be paid then, it is paid.
+
+    def _follow_stock(self, listed: Mapping[str, Any]) -> None:
+        over = [name for name in self.followed if name in listed and listed[name]["phase"] in ("resolved", "void")]
+        frozen = [name for name, each in listed.items() if each["phase"] == "frozen"]
+        for name in frozen + over:
+            path = f"/api/markets/{name}"
+            answer = self.send(Call("stock", "GET /api/markets/{id}", "GET", path))
+            if not (isinstance(answer, dict) and "market" in answer):
+                continue
+            held = {each["id"]: each for each in answer["positions"]}
+            if answer["market"]["phase"] == "frozen":
+                self.followed[name] = {number: each["accrued"] for number, each in held.items()}
+            elif name in over:
+                for number, accrued in self.followed.pop(name).items():
+                    if held[number]["side"] == answer["market"]["winner"]:
+                        self._hold({"projected": accrued, "paid": held[number]["settlement"]["gross"]}, path)
+
+    def _follow_dollars(self) -> None:
+        who, label = self.draw.choice(wallets.DEV).address, f"GET {AGENT}/positions"
+        answer = self.send(Call("agent", label, "GET", f"{AGENT}/positions", {"wallet": who}))
+        if isinstance(answer, dict) and "positions" in answer:
+            at = relations.time(answer["meta"]["freshness"]["blockAt"])
+            for each in answer["positions"]:
+                ended = at >= relations.time(each["deadlineAt"])
+                won = each["status"] == "resolved-won"
+                self._follow(each["tradeId"], each, "Usd", ended=ended, paid=each["payoutUsd"] if won else None)
+
+    def _follow_paper(self) -> None:
+        who = self.draw.choice(wallets.DEV[:4]).address
+        answer = self.send(Call("cup", f"GET {CUP}/wallet/{{address}}", "GET", f"{CUP}/wallet/{who}"))
+        if isinstance(answer, dict) and "positions" in answer:
+            at = relations.time(answer["meta"]["generatedAt"]) - timedelta(seconds=5)  # of one that is being written
+            for each in answer["positions"]:
+                ended = at >= relations.time(each["deadlineAt"])
+                paid = each["projectedPayoutPaper"] if each["status"] == "won" else None
+                self._follow(f"{who} {each['slug']} {each['side']}", each, "Paper", ended=ended, paid=paid)
+
+    def _follow(self, name: str, position: Any, of: str, *, ended: bool, paid: Any) -> None:
+        if position["status"] == "open" and ended:
+            self.followed[name] = position[f"projectedPayout{of}"]
+        elif position["status"] != "open" and name in self.followed:
+            projected = self.followed.pop(name)
+            if paid is not None:
+                self._hold({"projected": projected, "paid": paid}, f"the position {name}")
 
     def _ledger(self) -> None:
         text = self.session.get(f"{self.origin}{CUP}/export", headers=self._caller(), timeout=SECONDS).text

@@ -385,6 +385,40 @@ def a_stock_settlement_adds_up(it: Object) -> bool:
     return gross - fee == net and total <= net + refund
 
 
+@between("settlement", "payout", "paidOut", "offered", "claimed", "refunded")
+def a_stock_position_is_sent_what_it_is_owed(it: Object) -> bool:
+    """By the books, by the transfer that was logged, and what of it is still to come."""
+    due = {name: whole(it["settlement"][name]) for name in ("net", "refund", "total")}
+    unsent = (0 if it["claimed"] else due["net"]) + (0 if it["refunded"] else due["refund"])
+    return (
+        it["payout"] in (None, it["settlement"]["net"])
+        and it["paidOut"] in (None, it["payout"])
+        and due["total"] == unsent
+    )
+
+
+@between("market", "positions", "books")
+def a_settled_stock_market_gives_out_what_was_put_in(it: Object) -> bool:
+    """Payouts, fees and refunds are the deposits; the winners' fractions of a unit stay. A winner is paid what it had
+    accrued, and a void gives everything back."""
+    market, positions = it["market"], it["positions"]
+    if market["phase"] not in ("resolved", "void"):
+        return True
+    void = market["phase"] == "void"
+    winners = [each for each in positions if each["side"] == market["winner"]]
+    given = sum(whole(each["settlement"][name]) for each in positions for name in ("net", "fee", "refund"))
+    kept = sum(whole(each["offered"]) for each in positions) - given
+    return (
+        0 <= kept <= len(winners)
+        and sum(whole(each["paidOut"]) for each in positions) == whole(market["totals"]["paidOut"])
+        and all(
+            whole(each["settlement"]["gross"])
+            == whole(each["accepted" if void else "accrued"]) * (void or each["side"] == market["winner"])
+            for each in positions
+        )
+    )
+
+
 @between("accrued", "accepted", "side")
 def what_is_accrued_is_at_least_the_stake(it: Object) -> bool:
     return whole(it["accrued"]) >= whole(it["accepted"])

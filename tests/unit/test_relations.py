@@ -36,6 +36,37 @@ STOCK = {
     "winner": None, "acceptingBets": True, "headroom": {"up": "1", "down": "2"}, "positions": 1,
     "openedAt": 1, "strikeTime": 2, "finalTime": 3, "voidableAt": 4,
 }  # fmt: skip
+PAID = {
+    "side": "UP",
+    "offered": "12",
+    "accepted": "10",
+    "refused": "2",
+    "finalized": True,
+    "accrued": "15",
+    "payout": "14",
+    "paidOut": "14",
+    "claimed": True,
+    "refunded": False,
+    "settlement": {"gross": "15", "fee": "1", "net": "14", "refund": "2", "total": "2"},
+}
+LOST = {
+    "side": "DOWN",
+    "offered": "5",
+    "accepted": "5",
+    "refused": "0",
+    "finalized": True,
+    "accrued": "9",
+    "payout": "0",
+    "paidOut": None,
+    "claimed": False,
+    "refunded": False,
+    "settlement": {"gross": "0", "fee": "0", "net": "0", "refund": "0", "total": "0"},
+}
+SETTLED: dict[str, Any] = {
+    "market": {"phase": "resolved", "winner": "UP", "totals": {"paidOut": "14"}},
+    "positions": [PAID, LOST],
+    "books": [],
+}
 HELD = {"side": "UP", "offered": "12", "accepted": "10", "refused": "2", "finalized": True, "accrued": "11"}
 WHEEL = {
     "id": "colour", "short": "COLOUR", "poolPaper": 15,
@@ -149,6 +180,8 @@ DOCTORED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"gross": "100", "fee": "2", "net": "98", "refund": "0", "total": "98"},
         {"total": "99"},
     ),
+    "a_stock_position_is_sent_what_it_is_owed": (PAID, {"paidOut": "15"}),
+    "a_settled_stock_market_gives_out_what_was_put_in": (SETTLED, {"positions": [{**PAID, "offered": "14"}, LOST]}),
     "what_is_accrued_is_at_least_the_stake": (HELD, {"accrued": "9"}),
     "an_owners_totals_are_her_positions": (
         {
@@ -232,6 +265,21 @@ def test_a_doctored_answer_is_found(name: str) -> None:
     honest, change = DOCTORED[name]
     assert broken(honest) == set()
     assert name in broken({**honest, **change})
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"market": {**SETTLED["market"], "totals": {"paidOut": "13"}}},
+        {"positions": [{**PAID, "accrued": "16"}, LOST]},
+        {"positions": [{**PAID, "settlement": {**PAID["settlement"], "fee": "3"}}, LOST]},  # type: ignore[dict-item]
+        {"positions": [PAID, {**LOST, "settlement": PAID["settlement"]}]},
+        {"market": {**SETTLED["market"], "phase": "void", "winner": None}},
+    ],
+    ids=["the logged sum", "another promise", "a fee of its own", "a loser's payout", "a void"],
+)
+def test_a_settlement_that_does_not_add_up_is_found(change: dict[str, Any]) -> None:
+    assert "a_settled_stock_market_gives_out_what_was_put_in" in broken({**SETTLED, **change})
 
 
 def test_every_relation_is_tried() -> None:

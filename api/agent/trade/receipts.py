@@ -61,6 +61,7 @@ class Receipts:
                 "shares": render.usd(order.got.shares),
                 "avgPriceCents": render.average_cents(order.got.net, order.got.shares),
             },
+            **render.times(order.market),
             **ahead.body(),
             "proofUrl": None,
             "recordedAt": now_iso(),

@@ -734,6 +734,10 @@ export interface AgentSuggestedBet {
   marketId: string;
   slug: string;
   shortTitle: string;
+  deadlineAt: string;
+  startAt: string | null;
+  endsAt: string;
+  settlesAfter: string;
   side: string;
   sideLabel: Known<"UP" | "DOWN" | "YES" | "NO">;
   impliedCents: number;
@@ -789,6 +793,10 @@ export interface AgentTradeReceipt {
   projectedPayoutUsd: number;
   projectedPayoutPerShareUsd: number | null;
   warnings: AgentBetWarning[];
+  deadlineAt: string;
+  startAt: string | null;
+  endsAt: string;
+  settlesAfter: string;
   tradeId: string;
   marketId: string;
   side: string;

@@ -740,6 +740,10 @@ class AgentSuggestedBet(Body, frozen=True, kw_only=True):
     market_id: str
     slug: str
     short_title: str
+    deadline_at: str
+    start_at: str | None
+    ends_at: str
+    settles_after: str
     side: str
     # UP, DOWN, YES, NO
     side_label: str
@@ -797,6 +801,10 @@ class AgentTradeReceipt(Body, frozen=True, kw_only=True):
     projected_payout_usd: Decimal
     projected_payout_per_share_usd: Decimal | None
     warnings: list[AgentBetWarning]
+    deadline_at: str
+    start_at: str | None
+    ends_at: str
+    settles_after: str
     trade_id: str
     market_id: str
     side: str
