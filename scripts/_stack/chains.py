@@ -36,6 +36,7 @@ class LocalChain:
     url: str
     ws_url: str
     fork: bool
+    today: int | None = None  # when its past ends; None: now
 
 
 CHAINS = (ChainKind("base", 8453), ChainKind("stock", 4663))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +87,7 @@ def _prepare_chain(chain: LocalChain, state: State) -> None:
     token = known.token("USDC" if chain.chain.name == "base" else "USDG").address
     if not chain.fork and chain.chain.name == "base":
         chain_setup.place_base(node, token)
-        _place_pools(node, token, state)
+        _place_pools(node, token, state, int(time.time()) if chain.today is None else chain.today)
     elif not chain.fork:
         feeds = [StockFeed(one.ticker, one.proxy, one.stock_token) for one in known.price_feeds]
         chain_setup.place_stock(node, token, feeds)
@@ -97,20 +98,14 @@ def _prepare_chain(chain: LocalChain, state: State) -> None:
     write_deployment(known.model_copy(update=local), state.deployment(chain.chain.name))
 
 
-def _place_pools(node: LocalNode, usdc: str, state: State) -> None:
-    """Agents' tokens, their pools and a past of swaps up to now; and the feeds that are to be made of them."""
+def _place_pools(node: LocalNode, usdc: str, state: State, until: int) -> None:
+    """Agents' tokens, their pools and a past of swaps up to then; and the feeds that are to be made of them."""
     if state.pools.exists() and agent_pools.stand(node, AgentPools.load(state.pools)):
         return  # an earlier start got this far
-    mined_at_once = node.ask("anvil_getAutomine")
-    node.ask("evm_setAutomine", True)
-    try:
+    with _mined_at_once(node):
         agent_pools.place_weth(node)
         pools = agent_pools.build(node, usdc)
-        agent_pools.lay_past(node, pools, int(time.time()), PAST_SWAPS_SECONDS)
-    finally:
-        if not mined_at_once:
-            node.ask("evm_setAutomine", False)
-            node.ask("evm_setIntervalMining", 1)
+        agent_pools.lay_past(node, pools, until, PAST_SWAPS_SECONDS)
     numbers = {
         "window": POOL_WINDOW_SECONDS,
         "step": POOL_STEP_SECONDS,
@@ -133,10 +128,9 @@ async def _deploy(chain: LocalChain, state: State) -> None:
     async def run(script: str, *arguments: str) -> None:
         await contracts.run_ape(["run", script, *common, *arguments], ape_folder=state.ape, env=signing)
 
-    # Mining on demand while one account sends one transaction after the other takes seconds off the first start.
+    # While one account sends one transaction after the other it takes seconds off the first start.
     node = LocalNode(chain.url)
-    await asyncio.to_thread(node.ask, "evm_setAutomine", True)
-    try:
+    with _mined_at_once(node):
         if chain.chain.name == "stock":
             named = ["--opener", wallets.OPENER.address, "--guardian", wallets.GUARDIAN.address]
             await run("deploy_stock", *safe, *named)
@@ -146,9 +140,19 @@ async def _deploy(chain: LocalChain, state: State) -> None:
                 await run("deploy_pools", "--pools", str(state.pool_feeds))
             await asyncio.to_thread(_first_readings, node, load_deployment(Path(path)))
             await run("allow_feed")
+
+
+@contextmanager
+def _mined_at_once(node: LocalNode) -> Iterator[None]:
+    """A block for each transaction; after it, one a second again, on a chain that had that."""
+    was_so = node.ask("anvil_getAutomine")
+    node.ask("evm_setAutomine", True)
+    try:
+        yield
     finally:
-        await asyncio.to_thread(node.ask, "evm_setAutomine", False)
-        await asyncio.to_thread(node.ask, "evm_setIntervalMining", 1)
+        if not was_so:
+            node.ask("evm_setAutomine", False)
+            node.ask("evm_setIntervalMining", 1)
 
 
 def _base_options(observed: Sequence[str]) -> Sequence[str]:

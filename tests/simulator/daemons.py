@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from api.__main__ import _serving
 from core.config import Settings, load
+from core.errors import EXIT_CONFIG
 from core.service.daemon import Setup, serve
 from indexer.main import setup as indexer_setup
 from keeper.service import setup as keeper_setup
@@ -36,6 +37,7 @@ class Fleet:
     kills: int = 0
     terms: int = 0
     crashes: list[str] = field(default_factory=list)
+    misconfigured: list[str] = field(default_factory=list)
     stopping: bool = False
     _keeping: list[asyncio.Task[None]] = field(default_factory=list)
 
@@ -68,6 +70,8 @@ class Fleet:
             process.kill()  # what an ended process leaves behind is gone with it
             if code:
                 self.crashes.append(f"{name} ended with {code}")
+            if code == EXIT_CONFIG:
+                self.misconfigured.append(name)
 
     def _doom(self, process: Process) -> None:
         if self.kill_every is not None:

@@ -21,6 +21,9 @@ from typing import IO, Any
 
 from tests.simulator.clock import VirtualClock
 
+# Of a world's own time: every story is over in a quarter of it.
+LONGEST_SECONDS = 3_600
+
 
 @dataclass(eq=False)
 class Process:
@@ -124,6 +127,8 @@ class _Jump(selectors.SelectSelector):
         self.before_jump: Callable[[float | None], bool] = lambda _: False
 
     def select(self, timeout: float | None = None) -> list[Any]:
+        if self._clock.elapsed > LONGEST_SECONDS:
+            raise RuntimeError(f"it is not over after {LONGEST_SECONDS} s")
         if timeout == 0 or self.before_jump(timeout):
             return []
         if timeout is None:

@@ -25,6 +25,7 @@ TRUE = "every answer is true at its block"
 PAID = "everything settled is paid"
 AUDIT = "the audit is clean"
 SENTENCES = (LOST, DOUBLED, TRUE, PAID, AUDIT)
+RAN = "the world ran"  # not of the service: of a world that shows nothing
 
 _STANDING = (
     "SELECT e.trade_id FROM agent_event e WHERE e.type = 'bet.placed' AND e.corrects IS NULL AND NOT EXISTS"

@@ -1,4 +1,4 @@
-"""What seeds share: PostgreSQL with a migrated template that knows no time but a world's, and the saved genesis.
+"""What seeds share: PostgreSQL with a migrated template that knows no time but a world's, and the saved origin.
 
 Each seed has a process, a database and a chain of its own: forked from this one, which has everything imported.
 """
@@ -11,6 +11,7 @@ import json
 import os
 import resource
 import secrets
+import signal
 import sys
 import tempfile
 import traceback
@@ -28,21 +29,24 @@ from core.local.ports import free_port
 from core.local.postgres import UNSAFE_BUT_FAST, prepare_postgres, start_postgres
 from core.stock.sessions import sessions_around
 from tests.simulator import clock
+from tests.simulator.origin import origin
 from tests.simulator.world import EPOCH, Told, World
-from tests.support.genesis import Genesis, genesis, started
+from tests.support.genesis import Genesis, started
 
 TEMPLATE = "simulated_template"
+# A seed takes about fifteen seconds of processor time, and a minute on a busy machine.
+LONGEST_PROCESSOR_SECONDS, LONGEST_SECONDS = 120, 600
 # Nothing runs by itself there: when it would, no seed says.
 SETTINGS = {**UNSAFE_BUT_FAST, "autovacuum": "off"}
 
 
 @dataclass
 class Stand:
-    """A server and a genesis that any number of seeds use."""
+    """A server and an origin that any number of seeds use."""
 
     url: str
     folder: Path
-    genesis: Genesis
+    origin: Genesis
 
     def database(self, name: str) -> str:
         return sqlalchemy_url(self.url).set(drivername="postgresql", database=name).render_as_string(False)
@@ -97,13 +101,17 @@ class Stand:
                     sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(sql.Identifier(name), sql.Identifier(TEMPLATE))
                 )
                 _follow_virtual_time(connection, sql.Identifier(name))
-            chain, options = started(self.genesis, "base", log, None, True, ("--order", "fifo"))
+            chain, options = started(self.origin, "base", log, None, True, ("--order", "fifo"))
+            signal.signal(signal.SIGALRM, _too_long)
+            signal.signal(signal.SIGPROF, _too_long)
+            signal.alarm(LONGEST_SECONDS)
+            signal.setitimer(signal.ITIMER_PROF, LONGEST_PROCESSOR_SECONDS)
             world = World(
                 seed,
                 options.url,
                 conninfo(self.database(name)),
                 self.folder / f"clock-{name}",
-                self.genesis.deployments,
+                self.origin.deployments,
             )
             prepare(world)
             told = world.run()
@@ -121,6 +129,14 @@ class Stand:
                 connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
 
 
+class TooLong(KeyboardInterrupt):
+    """The end of a seed that would take for ever: the one kind of exception that an event loop lets through."""
+
+
+def _too_long(_signal: int, _frame: object) -> None:
+    raise TooLong(f"it took {LONGEST_PROCESSOR_SECONDS} s of processor time or {LONGEST_SECONDS} s; it was here")
+
+
 def _follow_virtual_time(connection: psycopg.Connection[Any], name: sql.Identifier) -> None:
     """A database's own settings, which no template hands on."""
     for setting in ("search_path = public, pg_catalog", "deadlock_timeout = '10ms'"):
@@ -136,7 +152,7 @@ def standing() -> Iterator[Stand]:
         server = prepare_postgres(folder / "postgres", free_port(), settings=SETTINGS, max_connections=200)
         running = start_postgres(server, folder / "postgres.log")
         try:
-            stand = Stand(server.url(), folder, genesis())
+            stand = Stand(server.url(), folder, origin())
             stand.make_template()
             sessions_around(int(EPOCH))  # what it imports, and the calendar, every world would need again
             gc.freeze()

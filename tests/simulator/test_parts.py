@@ -22,16 +22,25 @@ def loop(tmp_path: Path) -> Iterator[VirtualLoop]:
     made.close()
 
 
-def test_an_hour_passes_at_once(loop: VirtualLoop) -> None:
+def test_most_of_an_hour_passes_at_once(loop: VirtualLoop) -> None:
     began = REAL_MONOTONIC()
-    loop.run_until_complete(asyncio.sleep(3600))
-    assert loop.clock.elapsed == pytest.approx(3600, abs=0.01)
+    loop.run_until_complete(asyncio.sleep(3500))
+    assert loop.clock.elapsed == pytest.approx(3500, abs=0.01)
     assert REAL_MONOTONIC() - began < 5
 
 
 def test_whoever_waits_for_ever_is_a_fault(loop: VirtualLoop) -> None:
     with pytest.raises(RuntimeError, match="everybody waits for ever"):
         loop.run_until_complete(loop.create_future())
+
+
+def test_a_world_that_never_ends_is_a_fault(loop: VirtualLoop) -> None:
+    async def wait() -> None:
+        while True:
+            await asyncio.sleep(10)
+
+    with pytest.raises(RuntimeError, match="it is not over after"):
+        loop.run_until_complete(wait())
 
 
 @pytest.mark.parametrize("step", range(1, 12))

@@ -27,7 +27,7 @@ from tests.simulator.database import SimulatedDatabase
 from tests.simulator.loop import Process, VirtualLoop, inside
 from tests.simulator.network import Network
 from tests.simulator.node import WELL, SimulatedNode
-from tests.simulator.sentences import Judge, Judgement
+from tests.simulator.sentences import RAN, Judge, Judgement
 
 # The first second of every world. Bets on the first market end 60 s later; it is decided by the readings of 130 and
 # 430 s, and settled from 500 s on.
@@ -130,6 +130,8 @@ class World:
         self.weather = Weather.of(self._dice("weather"))
         self.chain = SimulatedChain(chain_url, self.clock, self._dice("chain"))
         self.network = Network(self.loop, self._dice("network"))
+        for name in [name for name in os.environ if name.startswith("VPM_")]:
+            del os.environ[name]  # no seed says what this machine has set
         os.environ.update(environment(database_url, deployments))
         self.database = SimulatedDatabase(database_url, self.loop, self.clock, self._dice("database"))
         self.fleet = Fleet(self._dice("fleet"), self.weather.kill_every)
@@ -183,7 +185,7 @@ class World:
         await self._in("honest", self.honest.start(CHAIN_PORT))
         self._spawn(self.chain.run())
         if self.tells:
-            self._spawn(self._progress())
+            self.chain.after_block = self._progress  # a task of its own would wake the loop, and change the world
         self.fleet.start(*DAEMONS, *filter(None, (self.weather.spare,)))
         with inside(Process("clients")):
             async with aiohttp.ClientSession() as self.crowd.session:
@@ -204,6 +206,10 @@ class World:
         for node in self.nodes:
             counts.update(node.counts)
         judgement.counts = counts
+        if not self.crowd.bets and not self.fleet.kills and not self.chain.forks:
+            judgement.against(RAN, "nobody bet, though no process died and no block was undone")
+        for each in sorted(set(self.fleet.misconfigured)):
+            judgement.against(RAN, f"{each} refused its settings")
         return judgement
 
     async def _story(self) -> None:
@@ -234,16 +240,16 @@ class World:
         await asyncio.sleep(6)
         await _ended(looking)
 
-    async def _progress(self) -> None:
-        while True:
-            await asyncio.sleep(10)
-            waiting = sum(1 for each in self.crowd.bets if each.told is Outcome.WAITING)
-            print(
-                f"  {self.clock.elapsed:.0f} s: {sum(os.times()[:2]):.1f} s of processor, {self.fleet.kills} kills,"
-                f" {self.chain.forks} forks, {len(self.crowd.bets)} bets, {waiting} waiting",
-                file=sys.stderr,
-                flush=True,
-            )
+    def _progress(self) -> None:
+        if self.chain.head % 5:
+            return
+        waiting = sum(1 for each in self.crowd.bets if each.told is Outcome.WAITING)
+        print(
+            f"  {self.clock.elapsed:.0f} s: {sum(os.times()[:2]):.1f} s of processor, {self.fleet.kills} kills,"
+            f" {self.chain.forks} forks, {len(self.crowd.bets)} bets, {waiting} waiting",
+            file=sys.stderr,
+            flush=True,
+        )
 
     def _is_over(self) -> bool:
         if any(each.told is Outcome.WAITING for each in self.crowd.bets):

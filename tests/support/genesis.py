@@ -12,7 +12,7 @@ import fcntl
 import hashlib
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -58,15 +58,20 @@ class RunningChain:
 
 
 def genesis() -> Genesis:
-    """The genesis for the sources as they stand; builds it when it is not there (one process at a time)."""
+    """The genesis for the sources as they stand."""
+    return built(sources_key(), _build)
+
+
+def built(name: str, build: Callable[[State], Awaitable[None]]) -> Genesis:
+    """The genesis of this name; builds it when it is not there (one process at a time)."""
     CACHE.mkdir(parents=True, exist_ok=True)
     with (CACHE / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        folder = CACHE / _key()
+        folder = CACHE / name
         done = folder / "complete"
         if not done.exists():
             shutil.rmtree(folder, ignore_errors=True)
-            asyncio.run(_build(State(folder)))
+            asyncio.run(_made(State(folder), build))
             done.touch()
         return Genesis(State(folder))
 
@@ -111,11 +116,15 @@ def started(
     raise AssertionError("unreachable")
 
 
-async def _build(state: State) -> None:
+async def _made(state: State, build: Callable[[State], Awaitable[None]]) -> None:
     for folder in (state.logs, state.deployments, state.root / "chains"):
         folder.mkdir(parents=True, exist_ok=True)
     if not contracts.compiled():
         await contracts.compile_all()
+    await build(state)
+
+
+async def _build(state: State) -> None:
     supervisor = Supervisor(state.logs)
     try:
         chains = {one.name: await start_chain(one, FORKS[one.name], state, supervisor) for one in CHAINS}
@@ -124,7 +133,7 @@ async def _build(state: State) -> None:
         await supervisor.stop()
 
 
-def _key() -> str:
+def sources_key() -> str:
     """What the genesis is made of: contracts, deployment facts and scripts, and which chains are forked."""
     digest = hashlib.sha256(contracts.sources_hash().encode() + repr(FORKS).encode())
     for folder in ("deployments", "scripts/_deploy", "scripts/_stack"):
