@@ -79,6 +79,7 @@ class Player:
     asked: dict[str, int] = field(default_factory=dict)
     statuses: Counter[tuple[str, int]] = field(default_factory=Counter)
     codes: Counter[str] = field(default_factory=Counter)
+    played: int = 0
     followed: dict[str, Any] = field(default_factory=dict)
     known: dict[str, list[Any]] = field(default_factory=lambda: defaultdict(list))
 
@@ -107,7 +108,9 @@ class Player:
         self.known["stakePaper"] = [10, 25.5, 500]
 
     def play(self, calls: int) -> None:
-        for number in range(calls):
+        """That many more."""
+        first, self.played = self.played, self.played + calls
+        for number in range(first, self.played):
             self.draw = random.Random(f"{self.seed}/{number}")
             if number % 50 == 0:
                 self.look_around()
