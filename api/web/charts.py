@@ -55,7 +55,8 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """How values are told: `one` of them are one of what is shown, with so many decimals."""
+    """How values are told: `one` of them are one of what is shown, with so many decimals. An `after` that is a word of
+    its own is left out at the axis, which has no room for it on every line: what stands above the chart names it."""
 
     one: int
     decimals: int

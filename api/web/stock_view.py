@@ -164,8 +164,8 @@ def settling(detail: Json, contracts: StockContracts) -> SettlingCall | None:
 
 # ---------------------------------------------------------------- charts
 
-_DOLLARS = Unit(10**8, 2)  # as feeds tell them
-_USDG = Unit(10**6, 2)
+_DOLLARS = Unit(10**8, 2, before="$")  # as feeds tell them
+_USDG = Unit(10**6, 2, after=" USDG")
 
 
 def price_chart(detail: Json, past: MarketPast) -> Chart:
@@ -272,6 +272,7 @@ def accrual_chart(detail: Json, past: MarketPast, position: Json) -> Chart | Non
             Level(accrued, f"now {_two(accrued, 6)}", tone),  # type: ignore[arg-type]
         ],
         floor=0,
+        unit=_USDG,
     )
 
 

@@ -9,6 +9,7 @@ from aiohttp import web
 from api.web.answers import HeldPages, html
 from api.web.charts import Chart, ChartLine, Level, Mark
 from api.web.lately import LatestBet, MarketLately
+from api.web.results import Results, SettledBet, results_chart
 from api.web.stock_view import StakeExample
 from api.web.templating import Pages
 
@@ -36,6 +37,7 @@ class StyleGuide:
                 owner=OWNER,
                 chart=sample_chart().draw("sample"),
                 empty_chart=sample_chart(empty=True).draw("nothing"),
+                results_charts=[chart.draw(f"results-{at}") for at, chart in enumerate(sample_results())],
                 **sample_lately(),
             )
 
@@ -58,6 +60,17 @@ def sample_lately() -> dict[str, Any]:
             LatestBet("agent", NOW - 700, OWNER, "Yes", 5_000_000, "BNKR $100M or more", "#"),
         ],
     }
+
+
+def sample_results() -> list[Chart]:
+    """What a portfolio's settled bets came to: won in one token and lost in the other, and one bet alone."""
+    hour, unit = 3_600, 1_000_000
+    stock = tuple(
+        SettledBet(NOW - 40 * hour, NOW - at * hour, won * unit) for at, won in ((36, 18), (30, -25), (12, 31), (2, 7))
+    )
+    agent = tuple(SettledBet(NOW - 38 * hour, NOW - at * hour, won * unit) for at, won in ((26, -5), (9, -12)))
+    both = (results_chart(Results(stock, agent), NOW), results_chart(Results(stock[:1]), NOW))
+    return [each for each in both if each is not None]
 
 
 def sample_chart(*, empty: bool = False) -> Chart:

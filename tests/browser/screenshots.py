@@ -13,6 +13,7 @@ from tests.browser.kept import LOOKS, keep, take
 from tests.browser.site import Site
 from tests.browser.test_every_page import path_of
 
+ROUND_MS = 120_000  # within which the first round is over
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "pages"
 
 SHOTS: tuple[tuple[str, Size, Scheme], ...] = (
@@ -35,6 +36,8 @@ def test_take(site: Site, visitor: Visitor, name: str, size: Size, scheme: Schem
     visit, _ = visitor.with_wallet(wallets.DEV[0], size, scheme)
     visit.open(path_of(site, name))
     page = visit.page
+    if name == "roulette":
+        page.locator("#lately .ball").first.wait_for(timeout=ROUND_MS)
     if name in ("live", "settled"):
         page.get_by_role("button", name="Connect wallet").click()
         page.locator("#yours .position").first.wait_for()

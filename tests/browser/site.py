@@ -78,6 +78,12 @@ class Site:
         self.until("/api/markets", lambda body: any(each["id"] == str(market) for each in body["markets"]))
         return market
 
+    def open_agent_market(self, name: str, seconds: int = 6 * 3600) -> str:
+        """An agent market that takes bets for so long, once the service knows it."""
+        slug = self.base.list(name, feed="BNKR/market_cap", closes_at=self.base.now + seconds)
+        self.until("/api/agent/v1/markets", lambda body: any(each["slug"] == slug for each in body["markets"]))
+        return slug
+
 
 @contextlib.contextmanager
 def running_site(

@@ -45,15 +45,9 @@ def _begin(visit: Visit, slug: str, amount: str) -> Page:
     return page
 
 
-def _listed(site: Site, name: str, seconds: int = 6 * 3600) -> str:
-    slug = site.base.list(name, feed="BNKR/market_cap", closes_at=site.base.now + seconds)
-    site.until("/api/agent/v1/markets", lambda body: any(each["slug"] == slug for each in body["markets"]))
-    return slug
-
-
 @pytest.mark.proves("shared.pages.decision.progress", "shared.pages.decision.reload")
 def test_an_agent_bet_waits_for_the_relayer_across_a_reload(site: Site, visitor: Visitor) -> None:
-    slug = _listed(site, "bnkr-relayer-away")
+    slug = site.open_agent_market("bnkr-relayer-away")
     visit = visitor.visit()
     payments = Payments(visit.page)
     with relayer_away(site):
@@ -82,7 +76,7 @@ def test_an_agent_bet_waits_for_the_relayer_across_a_reload(site: Site, visitor:
 
 @pytest.mark.proves("shared.pages.decision.progress")
 def test_an_agent_bet_that_waits_for_its_block_is_called_sent(site: Site, visitor: Visitor) -> None:
-    slug = _listed(site, "bnkr-slow-node")
+    slug = site.open_agent_market("bnkr-slow-node")
     visit = visitor.visit()
     payments = Payments(visit.page)
     with no_blocks(site.base, block_seconds=1):
@@ -100,7 +94,7 @@ def test_an_agent_bet_that_waits_for_its_block_is_called_sent(site: Site, visito
 @pytest.mark.proves("shared.pages.decision.progress", "shared.pages.decision.reload")
 def test_an_agent_bet_that_its_market_did_not_wait_for_takes_nothing(site: Site, visitor: Visitor) -> None:
     """Signed while the relayer was away, opened again after the market's end: the page says that nothing was taken."""
-    slug = _listed(site, "bnkr-closes-meanwhile", 45)
+    slug = site.open_agent_market("bnkr-closes-meanwhile", 45)
     visit = visitor.visit()
     with relayer_away(site):
         page = _begin(visit, slug, "4")

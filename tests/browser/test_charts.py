@@ -38,7 +38,6 @@ def test_a_chart_tells_its_values_at_the_crosshair(site: Site, visitor: Visitor,
     for _ in figures["lines"][0]["points"]:
         page.keyboard.press("ArrowLeft")
     expect(tip).to_contain_text(f"{first:,.2f}")
-    page.screenshot(path=f"/tmp/chart-{size}.png")
     visit.clean()
 
 

@@ -28,6 +28,7 @@ def test_a_round_of_roulette_from_bet_to_result(site: Site, visitor: Visitor) ->
     site.until("/api/cup/v1/roulette", lambda body: body["phase"] == "bet" and body["secondsToClose"] > 8, 70)
     visit.open("/roulette")
     page = visit.page
+    expect(page.locator("#bet-table")).to_be_enabled()
     page.locator('#bet-table input[value="colour:black"]').check(force=True)
     page.get_by_label("Stake in pUSDC").fill("12.5")
     expect(page.locator("#p-paid")).to_have_text("12.50")
@@ -38,6 +39,8 @@ def test_a_round_of_roulette_from_bet_to_result(site: Site, visitor: Visitor) ->
     assert text[0] == "Service Cup roulette bet"
     assert text[2:5] == [f"Round: {number}", "Bet: colour:black", "Size: 12.5 pUSDC"]
     expect(page.locator("#balance")).to_have_text("9,987.50")
+    # Nobody is asked to sign what comes too late.
+    expect(page.get_by_role("button", name="Wait for the next round")).to_be_disabled(timeout=ROUND_MS)
     row = page.get_by_role("row").filter(has=page.get_by_role("button", name=f"of round {number}", exact=False))
     expect(row).to_be_visible(timeout=ROUND_MS)
     # Alone in its market, the stake comes back whatever happens: as the winner's pool, or refunded.

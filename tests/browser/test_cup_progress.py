@@ -79,12 +79,40 @@ def test_a_paper_trade_goes_on_after_a_reload_and_is_one(site: Site, visitor: Vi
     expect(page.locator("#paper-status")).to_have_text("")
 
 
+@pytest.mark.proves("shared.pages.decision.progress", "shared.pages.decision.reload")
+def test_a_paper_trade_that_its_market_did_not_wait_for_takes_nothing(site: Site, visitor: Visitor) -> None:
+    """Nothing of it reached the service before trades ended; the page that is loaded again says so and forgets it."""
+    slug = site.open_agent_market("bnkr-paper-closes-meanwhile", 40)
+    paper = site.until("/api/cup/v1/markets", lambda body: any(each["slug"] == slug for each in body["markets"]), 30)
+    assert paper["count"] >= 3
+    visit = visitor.visit("phone", "dark")
+    wallet = _player(visit, "/cup")
+    page = visit.page
+    page.route("**/api/cup/v1/trade", lambda route: route.abort())
+    page.locator("#paper-market").select_option(slug)
+    page.get_by_role("button", name="Sign and trade").click()
+    expect(page.locator("#paper-status")).to_have_text("No connection. The same trade is sent again…")
+    site.until("/api/cup/v1/markets", lambda body: all(each["slug"] != slug for each in body["markets"]), 90)
+    page.reload()
+    expect(page.locator("#paper-status")).to_have_text("No connection. The same trade is sent again…")
+    page.unroute("**/api/cup/v1/trade")
+    expect(page.locator("#paper-status")).to_have_class(re.compile("bad"))
+    expect(page.locator("#paper-status")).to_have_text(
+        "Trades on this market have ended, or not begun. Nothing was traded."
+    )
+    held = site.get(f"/api/cup/v1/wallet/{wallet}")
+    assert (held["balancePaper"], held["positions"]) == (10_000, [])
+    page.reload()
+    expect(page.locator("#paper-status")).to_have_text("")
+
+
 @pytest.mark.proves("shared.pages.decision.reload")
 def test_a_roulette_bet_goes_on_after_a_reload_and_is_one(site: Site, visitor: Visitor) -> None:
     visit = visitor.visit()
     wallet = _player(visit, "/roulette")
     live = site.until("/api/cup/v1/roulette", lambda body: body["phase"] == "bet" and body["secondsToClose"] > 25, 70)
     page = visit.page
+    expect(page.locator("#bet-table")).to_be_enabled()  # an open page hears of a new round a little later
     page.locator('#bet-table input[value="num:7:yes"]').check(force=True)
     expect(page.locator("#p-paid")).to_have_text(re.compile(r"^\d"))  # what it would be comes by the same path
     away = Away(page, "**/api/cup/v1/roulette/bet")

@@ -83,12 +83,15 @@ def test_a_page(site: Site, visitor: Visitor, axe: str, name: str, record_proper
     visit = visitor.visit("phone", "light")
     page = visit.page
     sizes = weigh(visit)
+    quotes: list[str] = []
+    page.on("request", lambda each: quotes.append(each.url) if each.method == "POST" or "/quote" in each.url else None)
     visit.open(path_of(site, name))
     measured = page.evaluate(MEASURE)
     total = sum(sizes)
     record_property("bytes", total)
     record_property("first_contentful_paint_ms", measured["paint"])
     assert 0 < total < MAX_BYTES
+    assert quotes == [], "who only reads asks for nothing that may be refused"
     assert measured["shift"] < MAX_SHIFT
     assert page.locator("h1").count() == 1
     page.evaluate(axe)

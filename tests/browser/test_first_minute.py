@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Page, Route, expect
 
 from scripts._stack import wallets
-from tests.browser.conftest import Visitor
+from tests.browser.conftest import Scheme, Size, Visitor
 from tests.browser.site import Site
 from tests.support.stock_chain import USDG
 
@@ -33,11 +33,16 @@ def _heard(page: Page, calls: list[Any]) -> None:
 
 @pytest.mark.timeout(300)
 @pytest.mark.proves("shared.pages.decision.first_minute", "shared.pages.decision.agent_bet")
-def test_all_four_bets_within_a_minute_of_opening_the_page(site: Site, visitor: Visitor) -> None:
+@pytest.mark.parametrize(("size", "scheme"), [("desktop", "light"), ("phone", "dark")])
+def test_all_four_bets_within_a_minute_of_opening_the_page(
+    site: Site, visitor: Visitor, size: Size, scheme: Scheme
+) -> None:
+    demo = f"/api/agent/v1/positions?wallet={wallets.DEMO.address}"
+    agent_before = site.get(demo)["count"]
     market = site.open_market(ticker="NVDA")
     before = len(site.stock.positions(market))
     site.until("/api/cup/v1/roulette", lambda body: body["phase"] == "bet" and body["secondsToClose"] > 40, 70)
-    visit = visitor.visit()
+    visit = visitor.visit(size, scheme)
     opened = time.monotonic()
     visit.open("/")
     page = visit.page
@@ -74,8 +79,9 @@ def test_all_four_bets_within_a_minute_of_opening_the_page(site: Site, visitor: 
     held = site.stock.read(site.stock.contracts.settler.call("position", positions[-1]))
     assert held["owner"].lower() == wallets.DEMO.address.lower()
     assert held["offered"] == 5 * USDG
-    agent = site.get(f"/api/agent/v1/positions?wallet={wallets.DEMO.address}")["positions"]
-    assert [each["stakedUsd"] for each in agent] == [2.5]
+    agent = site.get(demo)
+    assert agent["count"] == agent_before + 1
+    assert agent["positions"][0]["stakedUsd"] == 2.5
     visit.open("/positions")
     page.wait_for_url(f"**/positions?owner={wallets.DEMO.address}")
     expect(page.locator("#held")).to_contain_text("NVDA")

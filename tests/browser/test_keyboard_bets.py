@@ -7,7 +7,7 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import Visitor
+from tests.browser.conftest import Scheme, Size, Visitor
 from tests.browser.site import Site
 
 MOST_TABS = 120
@@ -27,9 +27,10 @@ def _press(page: Page, selector: str, key: str = "Enter") -> None:
 
 @pytest.mark.timeout(300)
 @pytest.mark.proves("shared.pages.decision.keyboard_bets", "shared.pages.decision.accessible")
-def test_all_four_bets_by_keyboard(site: Site, visitor: Visitor) -> None:
+@pytest.mark.parametrize(("size", "scheme"), [("phone", "light"), ("desktop", "dark")])
+def test_all_four_bets_by_keyboard(site: Site, visitor: Visitor, size: Size, scheme: Scheme) -> None:
     market = site.open_market(ticker="NVDA")
-    visit = visitor.visit("phone", "dark")
+    visit = visitor.visit(size, scheme)
     page = visit.page
     visit.open(f"/m/{market}")
     _press(page, "#demo-wallet")

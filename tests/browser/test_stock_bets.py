@@ -92,7 +92,14 @@ def test_the_accrual_line_rises_when_the_other_side_bets(site: Site, visitor: Vi
     site.stock.enter(other, market, 1, 20 * USDG)
     site.stock.mine()
     expect(yours.locator("dd").last).to_have_text("20.00")  # its stake, and half of what the other side brought
-    expect(yours.locator("svg.chart path.line")).to_have_attribute("d", re.compile("V"))
+    plot = yours.locator(".plot")
+    expect(plot).to_have_attribute("aria-label", re.compile(r"It began at 10 and stands at 20 USDG"))
+    plot.focus()
+    page.keyboard.press("ArrowLeft")
+    expect(yours.locator(".chart-tip")).to_have_text(re.compile(r"20\.00 USDG$"))
+    for _ in range(2):
+        page.keyboard.press("ArrowLeft")
+    expect(yours.locator(".chart-tip")).to_have_text(re.compile(r"10\.00 USDG$"))
     visit.clean()
 
 

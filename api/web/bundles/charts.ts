@@ -56,8 +56,9 @@ function told(figures: Figures, value: number): string {
   return figures.before + value.toLocaleString(undefined, digits) + figures.after;
 }
 
-/** For the axis: as told, but of large values only the first figures. */
+/** For the axis: as told, but of large values only the first figures, and without a unit that is a word of its own. */
 function shortly(figures: Figures, value: number): string {
+  if (figures.after.startsWith(" ")) return shortly({ ...figures, after: "" }, value);
   if (Math.abs(value) < 100_000) return told(figures, value);
   return figures.before + value.toLocaleString("en", { notation: "compact", maximumFractionDigits: 2 }) + figures.after;
 }
@@ -122,10 +123,22 @@ function annotate(figures: Figures): (chart: uPlot) => void {
       const at = Math.max(y - 3 * ratio, above + 13 * ratio);
       above = at;
       ctx.textBaseline = "bottom";
-      ctx.fillText(level.label, left + width - 4 * ratio, at);
+      label(ctx, level.label, left + width - 4 * ratio, at);
     }
     ctx.restore();
   };
+}
+
+/** Words that can be read where a line runs through them. */
+function label(ctx: CanvasRenderingContext2D, text: string, x: number, y: number): void {
+  ctx.save();
+  ctx.strokeStyle = colour("--surface");
+  ctx.lineWidth = 4 * devicePixelRatio;
+  ctx.lineJoin = "round";
+  ctx.setLineDash([]);
+  ctx.strokeText(text, x, y);
+  ctx.restore();
+  ctx.fillText(text, x, y);
 }
 
 function stroke(ctx: CanvasRenderingContext2D, x1: number, y1: number, x2: number, y2: number): void {

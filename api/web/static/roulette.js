@@ -43,6 +43,7 @@ function point(pocket, atOnce, word) {
 const KEPT = "cup.bet";
 let pending = keptPending(KEPT); // a signed bet of which nobody knows yet what became of it
 let asked = 0;
+let busy = false; // a bet is on its way
 
 /** What is chosen on the table; a number may be bet not to come. */
 function betKey() {
@@ -52,9 +53,13 @@ function betKey() {
   return miss.checked && chosen.dataset.miss ? chosen.dataset.miss : chosen.value;
 }
 
-/** Nothing can be laid on the table once the ball rolls. */
+/** Nothing can be laid on the table once the ball rolls; its button says so, and works again with the next round. */
 function openTable() {
-  byId("bet-table").disabled = byId("round").dataset.phase !== "bet";
+  const open = byId("round").dataset.phase === "bet";
+  const button = byId("place");
+  byId("bet-table").disabled = !open;
+  button.disabled = busy || !open;
+  button.textContent = open || busy ? "Sign and bet" : "Wait for the next round";
 }
 
 async function quote() {
@@ -81,9 +86,9 @@ async function quote() {
 /** Signs what the table says, unless a bet is still pending: that one comes first, for a new one might be its double. */
 async function bet() {
   const status = byId("play-status");
-  const button = byId("place");
-  if (button.disabled) return;
-  button.disabled = true;
+  if (busy) return;
+  busy = true;
+  openTable();
   try {
     pending ??= await signed(status);
     if (pending === null) return;
@@ -92,7 +97,8 @@ async function bet() {
   } catch (error) {
     say(status, error instanceof WalletError ? error.message : "The service could not be reached. Nothing was signed; try again.", "bad");
   } finally {
-    button.disabled = false;
+    busy = false;
+    openTable();
   }
 }
 

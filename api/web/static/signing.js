@@ -31,9 +31,10 @@ export async function post(path, fields, amountField, amount) {
   return { retryAfter, ...(await answer.json()), ok: answer.ok, status: answer.status };
 }
 
-/** A signed message is taken for five minutes; what did not arrive by then never will. */
+/** What a refusal means for whoever signed, maybe before a reload. A signed message is taken for five minutes; what did not
+ * arrive by then never will. */
 export function refused(said, what) {
-  return said.reason === "issued_at_out_of_window" ? `It did not arrive within five minutes: nothing was ${what}. Sign it again.` : said.message;
+  return said.reason === "issued_at_out_of_window" ? `It did not arrive within five minutes: nothing was ${what}. Sign it again.` : `${said.message} Nothing was ${what}.`;
 }
 
 export function say(element, text, tone = "") {
