@@ -38,6 +38,7 @@ def test_take(site: Site, visitor: Visitor, name: str, size: Size, scheme: Schem
     page = visit.page
     if name == "roulette":
         page.locator("#lately .ball").first.wait_for(timeout=ROUND_MS)
+        page.locator('#round[data-phase="bet"]').wait_for(timeout=ROUND_MS)
     if name in ("live", "settled"):
         page.get_by_role("button", name="Connect wallet").click()
         page.locator("#yours .position").first.wait_for()
