@@ -26,6 +26,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from hypothesis import HealthCheck, settings
 from psycopg import sql
 
 from core.db.engine import conninfo, sqlalchemy_url
@@ -37,6 +38,10 @@ from core.local.ports import free_port
 from core.local.postgres import UNSAFE_BUT_FAST, prepare_postgres, start_postgres
 from core.local.process import RunningProcess
 from tests.support import nursery
+
+# How long an example takes says nothing about what is right: two cores may be busy with something else.
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")
 
 pytest_plugins = ("tests.requirements.plugin", "tests.support.fixtures", "tests.support.order")
 

@@ -1,4 +1,4 @@
-"""What our contracts compile to, and running our ape scripts against a local chain.
+"""What our contracts compile to.
 
 The build of the sources as they were committed is recorded (`python -m scripts._vpm.bytecode`) and is taken as it is;
 only who changed Solidity waits for the compiler.
@@ -6,31 +6,20 @@ only who changed Solidity waits for the compiler.
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import fcntl
 import gzip
 import hashlib
 import json
 import shutil
-import sys
-from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from eth_account import Account
-
-from scripts._stack import wallets
-from scripts._stack.options import StackError
-from scripts._vpm import bootstrap
+from scripts._stack.ape import alone, ape
 
 ROOT = Path(__file__).resolve().parents[2]
 MANIFEST = ROOT / ".build" / "__local__.json"
 STAMP = ROOT / ".vpm" / "env" / "contracts.stamp"
 RECORDED = ROOT / "scripts" / "_deploy" / "build.json.gz"
 COMPILED_WITH = ("@openzeppelin/contracts", "solady", "solc")
-ACCOUNT = "vpm-local-deployer"
-PASSPHRASE = "public-key-of-a-local-stack"  # noqa: S105 (protects a key anybody can derive)
 
 
 def sources_hash() -> str:
@@ -95,7 +84,8 @@ async def compile_all() -> None:
             MANIFEST.parent.mkdir(exist_ok=True)
             MANIFEST.write_text(json.dumps(recorded))
         else:
-            await _run_ape(["compile", "--force"], ROOT / ".vpm" / "env" / "ape")
+            async with ape(ROOT / ".vpm" / "env" / "ape") as started:
+                await started.run(["compile", "--force"])
         STAMP.write_text(sources)
 
 
@@ -104,65 +94,7 @@ async def compile_anew(copy: Path) -> dict[str, Any]:
     shutil.copytree(ROOT / "contracts", copy / "contracts", ignore=shutil.ignore_patterns(".cache"))
     shutil.copy(ROOT / "ape-config.yaml", copy)
     (copy / "node_modules").symlink_to(ROOT / "node_modules")
-    await _run_ape(["compile", "--force"], copy / "ape", project=copy)
+    async with ape(copy / "ape", project=copy) as started:
+        await started.run(["compile", "--force"])
     built: dict[str, Any] = json.loads((copy / ".build" / MANIFEST.name).read_text())
     return built
-
-
-async def run_ape(arguments: Sequence[str], ape_folder: Path, env: Mapping[str, str] | None = None) -> str:
-    """Run ape in the checkout; its last words become the error when it fails."""
-    async with alone():
-        return await _run_ape(arguments, ape_folder, env)
-
-
-@contextlib.asynccontextmanager
-async def alone() -> AsyncIterator[None]:
-    """Two ape processes would write the same build folder and package cache: one at a time in a checkout."""
-    with (ROOT / ".vpm" / "env" / "ape.lock").open("w") as handle:
-        while True:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                await asyncio.sleep(0.1)
-        yield
-
-
-async def _run_ape(
-    arguments: Sequence[str], ape_folder: Path, env: Mapping[str, str] | None = None, project: Path = ROOT
-) -> str:
-    # ape treats a project inside the temporary folder differently; with one of our own it never is.
-    temporary = ROOT / ".vpm" / "env" / "tmp"
-    temporary.mkdir(parents=True, exist_ok=True)
-    settings = {"APE_DATA_FOLDER": str(ape_folder), "TMPDIR": str(temporary)}
-    process = await asyncio.create_subprocess_exec(
-        str(Path(sys.executable).with_name("ape")),
-        *arguments,
-        cwd=project,
-        env={**bootstrap.environment(), **settings, f"APE_ACCOUNTS_{ACCOUNT}_PASSPHRASE": PASSPHRASE, **(env or {})},
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-    )
-    try:
-        output = (await process.communicate())[0].decode(errors="replace")
-    except asyncio.CancelledError:
-        process.kill()
-        raise
-    if process.returncode != 0:
-        tail = "".join(f"\n    | {line}" for line in output.splitlines()[-15:])
-        raise StackError(f"ape {' '.join(arguments[:2])} failed:{tail}")
-    return output
-
-
-def import_account(ape_folder: Path, alias: str, wallet: wallets.Wallet) -> None:
-    """Give ape a local key as a keystore, as an operator would give it theirs."""
-    path = ape_folder / "accounts" / f"{alias}.json"
-    if path.exists():
-        return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # Few iterations: this keystore hides a key that is public anyway, and every script start decrypts it.
-    keystore = Account.encrypt(
-        bytes.fromhex(wallet.private_key.removeprefix("0x")), PASSPHRASE, kdf="pbkdf2", iterations=1_000
-    )
-    path.write_text(json.dumps({**keystore, "address": wallet.address.removeprefix("0x").lower()}))

@@ -16,8 +16,9 @@ from core.contracts.feeds import AgentFeed
 from core.local.anvil import ask
 from keeper.sources.simulated import first_value
 from scripts._deploy.handover import OWNER_KEYS_VARIABLE
-from scripts._stack import agent_pools, chain_setup, contracts, wallets
+from scripts._stack import agent_pools, chain_setup, wallets
 from scripts._stack.agent_pools import AgentPools
+from scripts._stack.ape import ACCOUNT, Ape, alone, ape, import_account
 from scripts._stack.chain_setup import LocalNode, StockFeed
 from scripts._stack.chains import LocalChain
 from scripts._stack.screen import step
@@ -50,14 +51,16 @@ async def deploy_all(chains: Mapping[str, LocalChain], state: State) -> None:
     missing = [chain for chain in chains.values() if not _stands(chain, state)]
     if not missing:
         return
-    with step("local tokens, feeds, the Safe contracts and funded wallets"):
-        for chain in missing:
-            state.deployment(chain.chain.name).unlink(missing_ok=True)
-            await asyncio.to_thread(_prepare_chain, chain, state)
-    contracts.import_account(state.ape, contracts.ACCOUNT, wallets.DEPLOYER)
-    with step("contracts, through ape"):
-        for chain in missing:  # one after the other: two ape processes would write the same build folder
-            await _deploy(chain, state)
+    import_account(state.ape, ACCOUNT, wallets.DEPLOYER)
+    signing = {OWNER_KEYS_VARIABLE: ",".join(w.private_key for w in wallets.SAFE_OWNERS[: wallets.SAFE_THRESHOLD])}
+    async with ape(state.ape, signing) as started:
+        with step("local tokens, feeds, the Safe contracts and funded wallets"):
+            for chain in missing:
+                state.deployment(chain.chain.name).unlink(missing_ok=True)
+                await asyncio.to_thread(_prepare_chain, chain, state)
+        with step("contracts, through ape"):
+            for chain in missing:
+                await _deploy(chain, state, started)
 
 
 def _stands(chain: LocalChain, state: State) -> bool:
@@ -117,16 +120,16 @@ def _place_pools(node: LocalNode, usdc: str, state: State, until: int) -> None:
     pools.save(state.pools)
 
 
-async def _deploy(chain: LocalChain, state: State) -> None:
+async def _deploy(chain: LocalChain, state: State, started: Ape) -> None:
     path = str(state.deployment(chain.chain.name))
-    common = ["--network", chain.url, "--account", contracts.ACCOUNT, "--facts", path]
+    common = ["--network", chain.url, "--account", ACCOUNT, "--facts", path]
     safe = ["--threshold", str(wallets.SAFE_THRESHOLD)]
     for owner in wallets.SAFE_OWNERS:
         safe += ["--safe-owner", owner.address]
-    signing = {OWNER_KEYS_VARIABLE: ",".join(w.private_key for w in wallets.SAFE_OWNERS[: wallets.SAFE_THRESHOLD])}
 
     async def run(script: str, *arguments: str) -> None:
-        await contracts.run_ape(["run", script, *common, *arguments], ape_folder=state.ape, env=signing)
+        async with alone():
+            await started.run(["run", script, *common, *arguments])
 
     # While one account sends one transaction after the other it takes seconds off the first start.
     node = LocalNode(chain.url)

@@ -68,7 +68,9 @@ def launch(argv: list[str]) -> int:
 
 def environment() -> dict[str, str]:
     """The environment every command of ours runs in: our tools first on PATH, no stray Python settings."""
-    env = {k: v for k, v in os.environ.items() if k not in ("PYTHONHOME", "VIRTUAL_ENV")}
+    # Without its caches Python compiles hundreds of modules of ape's anew at every start: seconds of each command.
+    stray = ("PYTHONHOME", "VIRTUAL_ENV", "PYTHONDONTWRITEBYTECODE")
+    env = {k: v for k, v in os.environ.items() if k not in stray}
     path = [str(VENV / "bin"), *map(str, sorted((ROOT / "node_modules" / "@foundry-rs").glob("*/bin")))]
     if (NODE / "bin").exists():
         path.insert(1, str(NODE / "bin"))

@@ -11,7 +11,7 @@ import pytest
 from core.local.ports import free_port
 from core.local.process import SpawnPlan, start_process
 from scripts._deploy.handover import OWNER_KEYS_VARIABLE
-from scripts._stack import contracts, wallets
+from scripts._stack import ape, wallets
 from scripts._stack.chains import CHAINS, LocalChain
 from scripts._stack.deploying import _prepare_chain
 from scripts._stack.state import State
@@ -58,16 +58,16 @@ def test_a_newcomer_reaches_a_running_deployment_with_the_document_alone(
         chains[chain.name] = node.url
         _prepare_chain(LocalChain(chain, node.url, node.ws_url, fork=False), state)
     for alias, wallet in (("deployer", wallets.DEPLOYER), ("opener", wallets.OPENER)):
-        contracts.import_account(state.ape, alias, wallet)
+        ape.import_account(state.ape, alias, wallet)
     database_url = postgres.create(migrated=False)
     port = free_port()
     relay = wallets.RELAY_LANES[0]
     env = {
         **os.environ,
         **bootstrap.environment(),
-        "TMPDIR": str(ROOT / ".vpm" / "env" / "tmp"),  # see run_ape in scripts/_stack/contracts.py
-        "APE_ACCOUNTS_deployer_PASSPHRASE": contracts.PASSPHRASE,
-        "APE_ACCOUNTS_opener_PASSPHRASE": contracts.PASSPHRASE,
+        "TMPDIR": str(ROOT / ".vpm" / "env" / "tmp"),  # see scripts/_stack/ape.py
+        "APE_ACCOUNTS_deployer_PASSPHRASE": ape.PASSPHRASE,
+        "APE_ACCOUNTS_opener_PASSPHRASE": ape.PASSPHRASE,
         # On a live network the owners sign in their own wallets.
         OWNER_KEYS_VARIABLE: ",".join(each.private_key for each in wallets.SAFE_OWNERS[:2]),
         "STOCK_RPC": chains["stock"],

@@ -16,7 +16,7 @@ from core.local.anvil import ask
 from core.money import USD
 from scripts._deploy import pools
 from scripts._deploy.session import ScriptRefused
-from scripts._stack import agent_pools, contracts
+from scripts._stack import agent_pools, ape, contracts
 from scripts._stack.agent_pools import AgentPools
 from tests.contracts.test_scripts import _ape, ape_folder, facts, live_looking
 from tests.support.genesis import Genesis, RunningChain, chain
@@ -57,7 +57,7 @@ def pooled(local_genesis: Genesis, tmp_path_factory: pytest.TempPathFactory) -> 
 def test_a_pool_feed_is_deployed_allowed_and_checked(pooled: Pooled, facts: Path, ape_folder: Path) -> None:
     url, file = pooled.chain.url, facts / "base.json"
     where = ["--network", url, "--facts", str(file)]
-    sending = [*where, "--account", contracts.ACCOUNT]
+    sending = [*where, "--account", ape.ACCOUNT]
     untouched = file.read_bytes()
 
     # A live network is shown a dry run, and never has so short a window.

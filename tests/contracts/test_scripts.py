@@ -20,7 +20,7 @@ from eth_utils.crypto import keccak
 
 from core.local.anvil import ask
 from scripts._deploy.handover import OWNER_KEYS_VARIABLE
-from scripts._stack import contracts, wallets
+from scripts._stack import ape, wallets
 from scripts._stack.chain_setup import LocalNode, call_data, send_all
 from scripts._vpm import bootstrap
 from tests.support import nursery
@@ -43,9 +43,9 @@ def facts(local_genesis: Genesis, tmp_path_factory: pytest.TempPathFactory) -> P
 @pytest.fixture(scope="module")
 def ape_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("ape")
-    contracts.import_account(folder, contracts.ACCOUNT, wallets.DEPLOYER)
-    contracts.import_account(folder, "opener", wallets.OPENER)
-    contracts.import_account(folder, "guardian", wallets.GUARDIAN)
+    ape.import_account(folder, ape.ACCOUNT, wallets.DEPLOYER)
+    ape.import_account(folder, "opener", wallets.OPENER)
+    ape.import_account(folder, "guardian", wallets.GUARDIAN)
     return folder
 
 
@@ -53,16 +53,16 @@ def _ape(ape_folder: Path, *arguments: str, owners: int = 0) -> subprocess.Compl
     env = {
         **bootstrap.environment(),
         "APE_DATA_FOLDER": str(ape_folder),
-        "TMPDIR": str(ROOT / ".vpm" / "env" / "tmp"),  # see run_ape in scripts/_stack/contracts.py
-        f"APE_ACCOUNTS_{contracts.ACCOUNT}_PASSPHRASE": contracts.PASSPHRASE,
-        "APE_ACCOUNTS_opener_PASSPHRASE": contracts.PASSPHRASE,
-        "APE_ACCOUNTS_guardian_PASSPHRASE": contracts.PASSPHRASE,
+        "TMPDIR": str(ROOT / ".vpm" / "env" / "tmp"),  # see scripts/_stack/ape.py
+        f"APE_ACCOUNTS_{ape.ACCOUNT}_PASSPHRASE": ape.PASSPHRASE,
+        "APE_ACCOUNTS_opener_PASSPHRASE": ape.PASSPHRASE,
+        "APE_ACCOUNTS_guardian_PASSPHRASE": ape.PASSPHRASE,
         OWNER_KEYS_VARIABLE: ",".join(one.private_key for one in wallets.SAFE_OWNERS[:owners]),
     }
     argv = [sys.executable, "-m", "tests.support.ape", "run", *arguments]
 
     async def run() -> subprocess.CompletedProcess[str]:
-        async with contracts.alone():
+        async with ape.alone():
             return await asyncio.to_thread(nursery.run, argv, {**os.environ, **env}, timeout=300)
 
     return asyncio.run(run())
@@ -156,7 +156,7 @@ def test_a_live_network_sees_a_dry_run(stock_chain: RunningChain, tmp_path: Path
         ask(stock_chain.url, "eth_getTransactionCount", wallets.DEPLOYER.address, "latest"),
     )
     with live_looking(stock_chain.url) as url:
-        options = ["--network", url, "--account", contracts.ACCOUNT, "--facts", str(ROOT / "deployments/stock.json")]
+        options = ["--network", url, "--account", ape.ACCOUNT, "--facts", str(ROOT / "deployments/stock.json")]
         owners = [part for each in wallets.SAFE_OWNERS for part in ("--safe-owner", each.address)]
         done = _ape(ape_folder, "deploy_stock", *options, *owners, "--out", str(out))
     assert done.returncode == 0, done.stdout + done.stderr
@@ -168,7 +168,7 @@ def test_a_live_network_sees_a_dry_run(stock_chain: RunningChain, tmp_path: Path
 
 def test_deploying_over_a_deployment_is_refused(stock_chain: RunningChain, facts: Path, ape_folder: Path) -> None:
     before = (facts / "stock.json").read_bytes()
-    options = ["--network", stock_chain.url, "--account", contracts.ACCOUNT, "--facts", str(facts / "stock.json")]
+    options = ["--network", stock_chain.url, "--account", ape.ACCOUNT, "--facts", str(facts / "stock.json")]
     done = _ape(ape_folder, "deploy_stock", *options, "--safe", wallets.DEPLOYER.address)
     assert done.returncode != 0
     assert "not deployed over" in done.stderr
@@ -176,7 +176,7 @@ def test_deploying_over_a_deployment_is_refused(stock_chain: RunningChain, facts
         "--network",
         stock_chain.url,
         "--account",
-        contracts.ACCOUNT,
+        ape.ACCOUNT,
         "--facts",
         str(ROOT / "deployments/stock.json"),
     ]
@@ -193,7 +193,7 @@ def test_deploying_on_another_chain_is_refused(base_chain: RunningChain, tmp_pat
         "--network",
         base_chain.url,
         "--account",
-        contracts.ACCOUNT,
+        ape.ACCOUNT,
         "--facts",
         str(ROOT / "deployments/stock.json"),
     ]
@@ -236,7 +236,7 @@ def test_a_guardian_pauses_at_once_and_only_the_safe_resumes(
 ) -> None:
     chain, view = stock_chain, "0x" + keccak(text="entriesPaused()")[:4].hex()
     where = ["--network", chain.url, "--facts", str(facts / f"{chain.name}.json")]
-    guardian, anybody = [*where, "--account", "guardian"], [*where, "--account", contracts.ACCOUNT]
+    guardian, anybody = [*where, "--account", "guardian"], [*where, "--account", ape.ACCOUNT]
 
     # Anybody else gets what the Safe has to sign, and one of its two signatures is not enough.
     done = _ape(ape_folder, "pause", *anybody)
@@ -267,7 +267,7 @@ def test_the_same_command_pauses_base(base_chain: RunningChain, facts: Path, ape
     where = ["--network", base_chain.url, "--facts", str(facts / "base.json")]
     assert _ape(ape_folder, "pause", *where, "--account", "guardian").returncode == 0
     assert _view(base_chain, "SettlementWallet", view)
-    assert _ape(ape_folder, "pause", *where, "--account", contracts.ACCOUNT, "--resume", owners=2).returncode == 0
+    assert _ape(ape_folder, "pause", *where, "--account", ape.ACCOUNT, "--resume", owners=2).returncode == 0
     assert not _view(base_chain, "SettlementWallet", view)
 
 
@@ -301,7 +301,7 @@ def test_feeds_are_allowed_dropped_and_condemned_by_the_safe(
     base_chain: RunningChain, facts: Path, ape_folder: Path
 ) -> None:
     source = base_chain.deployment.published_feeds[0]
-    options = ["--network", base_chain.url, "--facts", str(facts / "base.json"), "--account", contracts.ACCOUNT]
+    options = ["--network", base_chain.url, "--facts", str(facts / "base.json"), "--account", ape.ACCOUNT]
     wiring = ["check_wiring", "--network", base_chain.url, "--facts", str(facts / "base.json")]
     before = ask(base_chain.url, "evm_snapshot")
     try:
@@ -358,7 +358,7 @@ def _read_anew(chain: RunningChain, feed: str) -> None:
 
 
 def test_hand_over_finds_nothing_left(base_chain: RunningChain, facts: Path, ape_folder: Path) -> None:
-    options = ["--network", base_chain.url, "--facts", str(facts / "base.json"), "--account", contracts.ACCOUNT]
+    options = ["--network", base_chain.url, "--facts", str(facts / "base.json"), "--account", ape.ACCOUNT]
     done = _ape(ape_folder, "hand_over", *options, owners=2)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "nothing to hand over" in done.stdout

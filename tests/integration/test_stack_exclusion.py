@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from core.local.ports import free_port
-from scripts._stack import contracts
+from scripts._stack import ape
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -47,7 +47,7 @@ def test_ape_runs_alone() -> None:
     order: list[str] = []
 
     async def run(name: str) -> None:
-        async with contracts.alone():
+        async with ape.alone():
             order.append(f"{name} begins")
             await asyncio.sleep(0.05)
             order.append(f"{name} ends")
