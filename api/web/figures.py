@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from decimal import Decimal
+from fractions import Fraction
 
 from markupsafe import Markup
 
@@ -131,9 +132,9 @@ def shortened(text: str, start: int = 6, end: int = 4) -> str:
 
 
 def percent(part: int | str, whole: int | str) -> str:
-    """A share with one decimal, rounded down."""
+    """A share with one decimal, rounded to the nearest, and a half to the even one: so two shares make 100.0%."""
     total = int(whole)
-    tenths = int(part) * 1000 // total if total else 0
+    tenths = round(Fraction(int(part) * 1000, total)) if total else 0
     return f"{tenths // 10}.{tenths % 10}%"
 
 

@@ -28,8 +28,9 @@ def test_a_round_of_roulette_from_bet_to_result(site: Site, visitor: Visitor) ->
     site.until("/api/cup/v1/roulette", lambda body: body["phase"] == "bet" and body["secondsToClose"] > 8, 70)
     visit.open("/roulette")
     page = visit.page
-    expect(page.locator("#bet-table")).to_be_enabled()
-    page.locator('#bet-table input[value="colour:black"]').check(force=True)
+    black = page.locator('#bet-table input[value="colour:black"]')
+    expect(black).to_be_enabled()
+    black.check(force=True)
     page.get_by_label("Stake in pUSDC").fill("12.5")
     expect(page.locator("#p-paid")).to_have_text("12.50")
     page.get_by_role("button", name="Sign and bet").click()

@@ -112,8 +112,9 @@ def test_a_roulette_bet_goes_on_after_a_reload_and_is_one(site: Site, visitor: V
     wallet = _player(visit, "/roulette")
     live = site.until("/api/cup/v1/roulette", lambda body: body["phase"] == "bet" and body["secondsToClose"] > 25, 70)
     page = visit.page
-    expect(page.locator("#bet-table")).to_be_enabled()  # an open page hears of a new round a little later
-    page.locator('#bet-table input[value="num:7:yes"]').check(force=True)
+    seven = page.locator('#bet-table input[value="num:7:yes"]')
+    expect(seven).to_be_enabled()  # an open page hears of a new round a little later
+    seven.check(force=True)
     expect(page.locator("#p-paid")).to_have_text(re.compile(r"^\d"))  # what it would be comes by the same path
     away = Away(page, "**/api/cup/v1/roulette/bet")
     page.get_by_role("button", name="Sign and bet").click()
