@@ -231,7 +231,12 @@ class EnrolRequest(Request):
     wallet_address: Wallet
     signature: Signature
     issued_at: IssuedAt
-    note: Annotated[str, StringConstraints(max_length=280), AfterValidator(_storable)] = ""
+    note: Annotated[
+        str,
+        StringConstraints(max_length=280),
+        AfterValidator(_storable),
+        Field(json_schema_extra={"pattern": r"^[^\u0000]*$"}),
+    ] = ""
 
 
 class SimulatedTradeRequest(TradeRequest):

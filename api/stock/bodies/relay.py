@@ -54,9 +54,9 @@ class RelayRequest(BaseModel):
             description="65 bytes r, s, v, in hex: EIP-712 over the token's ReceiveWithAuthorization.",
         ),
     ]
-    chain_id: Annotated[Annotated[int, Field(strict=True), WHOLE] | None, Field(description="Checked when given.")] = (
-        None
-    )
+    chain_id: Annotated[
+        Annotated[int, Field(strict=True, ge=0, le=2**53 - 1), WHOLE] | None, Field(description="Checked when given.")
+    ] = None
     service_vpm: Annotated[
         str | None,
         Field(strict=True, pattern=r"^0[xX][0-9a-fA-F]{40}$", description="The settler's address; checked when given."),
