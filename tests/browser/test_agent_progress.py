@@ -35,13 +35,14 @@ def _stakes(site: Site, slug: str) -> int:
     return sum(each["slug"] == slug for each in held)
 
 
-def _begin(visit: Visit, slug: str, amount: str) -> Page:
-    """Signs a bet with the demo wallet."""
+def _ready(visit: Visit, slug: str, amount: str) -> Page:
+    """A page on which a click signs a bet with the demo wallet. What is to go wrong begins after it: nobody is asked to
+    sign while it is known that nothing can be settled."""
     visit.open(f"/markets/{slug}")
     page = visit.page
     page.get_by_role("button", name="Demo wallet").click()
     page.get_by_label("Amount in USDC").fill(amount)
-    page.get_by_role("button", name="Sign and bet").click()
+    expect(page.locator("#a-paid")).to_have_text(re.compile("USDC"))
     return page
 
 
@@ -50,8 +51,9 @@ def test_an_agent_bet_waits_for_the_relayer_across_a_reload(site: Site, visitor:
     slug = site.open_agent_market("bnkr-relayer-away")
     visit = visitor.visit()
     payments = Payments(visit.page)
+    page = _ready(visit, slug, "2")
     with relayer_away(site):
-        page = _begin(visit, slug, "2")
+        page.get_by_role("button", name="Sign and bet").click()
         status, line = page.locator("#a-status"), page.locator("#a-progress")
         expect(status).to_contain_text("The same bet is asked for again…")
         expect(line.locator(".done")).to_have_text(["signed"])  # nobody knows of more
@@ -79,8 +81,9 @@ def test_an_agent_bet_that_waits_for_its_block_is_called_sent(site: Site, visito
     slug = site.open_agent_market("bnkr-slow-node")
     visit = visitor.visit()
     payments = Payments(visit.page)
+    page = _ready(visit, slug, "3")
     with no_blocks(site.base, block_seconds=1):
-        page = _begin(visit, slug, "3")
+        page.get_by_role("button", name="Sign and bet").click()
         status, line = page.locator("#a-status"), page.locator("#a-progress")
         expect(status).to_have_text("Sent. Waiting for its block…")
         expect(line.locator(".done")).to_have_text(["signed", "sent"])
@@ -96,8 +99,9 @@ def test_an_agent_bet_that_its_market_did_not_wait_for_takes_nothing(site: Site,
     """Signed while the relayer was away, opened again after the market's end: the page says that nothing was taken."""
     slug = site.open_agent_market("bnkr-closes-meanwhile", 45)
     visit = visitor.visit()
+    page = _ready(visit, slug, "4")
     with relayer_away(site):
-        page = _begin(visit, slug, "4")
+        page.get_by_role("button", name="Sign and bet").click()
         expect(page.locator("#a-progress .done")).to_have_text(["signed"])
         site.until(f"/api/agent/v1/markets/{slug}", lambda body: body["market"]["status"] != "open", 90)
         visit.open(f"/markets/{slug}")
