@@ -283,6 +283,20 @@ def test_the_python_package_installs_and_stands_alone(tmp_path: Path) -> None:
     assert done.stdout.strip() == str(place / "vpm_client" / "__init__.py")
 
 
+def test_threads_may_read_their_first_answers_at_once() -> None:
+    """In a process of its own: what went wrong ended the process."""
+    met = subprocess.run(
+        [sys.executable, "-P", str(ROOT / "tests" / "clients" / "threads.py")],
+        env={**environment(), "PYTHONPATH": str(CLIENTS / "python" / "src")},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert met.returncode == 0, met.stderr
+    assert re.fullmatch(r"\d\d met\n", met.stdout), met.stdout
+
+
 async def test_the_reads_are_typed_and_a_wallet_left_out_is_the_clients(service: AgentService, market: str) -> None:
     def read() -> None:
         with strangers() as http:

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from vpm_client import bound, calls
-from vpm_client.call import PREFIX, Amount, Call, Lost, Reply, decimal, decoded, json_body, to_json, units
+from vpm_client.call import PREFIX, Amount, Call, Lost, Reply, decimal, decoded, decoder, json_body, to_json, units
 from vpm_client.errors import (
     ApiError,
     NotFinal,
@@ -101,7 +101,7 @@ class Ticket(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rena
 
     @classmethod
     def from_json(cls, text: bytes | str) -> Ticket:
-        return msgspec.json.decode(text, type=cls)
+        return decoder(cls).decode(text)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -97,10 +98,23 @@ def answer(call: Call[T], reply: Reply) -> T:
     return decoded(call.model, reply.body)
 
 
+_decoders: dict[type[Any], msgspec.json.Decoder[Any]] = {}
+_one_at_a_time = threading.Lock()
+
+
+def decoder(model: type[T]) -> msgspec.json.Decoder[T]:
+    """What makes a `model` of JSON. msgspec reads a type's fields when it first meets it, and a second thread that uses
+    the type meanwhile ends the whole process (seen with 0.22); so every decoder is made by one thread at a time."""
+    with _one_at_a_time:
+        if model not in _decoders:
+            _decoders[model] = msgspec.json.Decoder(model)
+        return _decoders[model]
+
+
 def decoded(model: type[T], body: bytes) -> T:
     """Fields that this library does not know are left out. WrongVersion and UnexpectedAnswer say what does not fit."""
     try:
-        made = msgspec.json.decode(body, type=model)
+        made = decoder(model).decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise UnexpectedAnswer(f"The answer is no {model.__name__}: {error}") from None
     version = getattr(getattr(made, "meta", None), "version", API_VERSION)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-import msgspec
-
-from vpm_client.call import PREFIX
+from vpm_client.call import PREFIX, decoder
 from vpm_client.models import AgentEvent
 
 SILENCE_SECONDS = 40.0
@@ -57,4 +55,4 @@ class Frames:
                 self._data.append(value.removeprefix(" "))
             return None
         text, self._data = "\n".join(self._data), []
-        return msgspec.json.decode(text, type=AgentEvent) if text else None
+        return decoder(AgentEvent).decode(text) if text else None
