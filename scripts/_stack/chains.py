@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
 from core.contracts.deployments import load_deployment
 from core.local.anvil import AnvilOptions, anvil_answers, anvil_plan, ask
@@ -67,6 +69,19 @@ async def start_chain(chain: ChainKind, fork_url: str | None, state: State, supe
     await supervisor.start(plan)
     await asyncio.to_thread(state.remember, **{f"{chain.name}_port": str(options.port)})
     return LocalChain(chain, options.url, options.ws_url, fork_url is not None)
+
+
+async def save_chain(local: LocalChain, state: State) -> None:
+    """Before anything is stored of a chain, what it has become is on the disk. anvil saves it every so often; a stack
+    that was killed before that found its contracts gone, and its database full of them."""
+    await asyncio.to_thread(_write_dump, local.url, state.chain(local.chain.name))
+
+
+def _write_dump(url: str, saved: Path) -> None:
+    dump = gzip.decompress(bytes.fromhex(ask(url, "anvil_dumpState", timeout_seconds=60).removeprefix("0x")))
+    temporary = saved.with_suffix(".new")
+    temporary.write_bytes(dump)
+    temporary.replace(saved)
 
 
 def _was_deployed_on(chain: ChainKind, state: State) -> bool:

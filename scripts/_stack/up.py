@@ -17,7 +17,7 @@ from typing import Any
 
 from core.errors import VpmError
 from scripts._stack import contracts, wallets
-from scripts._stack.chains import CHAINS, LocalChain, start_chain
+from scripts._stack.chains import CHAINS, LocalChain, save_chain, start_chain
 from scripts._stack.daemons import start_daemons
 from scripts._stack.database import start_database
 from scripts._stack.deploying import deploy_all
@@ -89,6 +89,9 @@ async def _bring_up(options: Options, state: State, supervisor: Supervisor) -> N
         with step(f"chain {chain.chain_id} ({chain.name}{', a fork' if fork else ''})"):
             chains[chain.name] = await start_chain(chain, fork, state, supervisor)
     await deploy_all(chains, state)
+    with step("saving the chains"):
+        for local in chains.values():
+            await save_chain(local, state)
     ready = await start_daemons(options, state, database_url, chains, supervisor)
     for told in _told(options, state):
         _write_whole(told, ready)

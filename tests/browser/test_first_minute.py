@@ -86,10 +86,11 @@ def test_all_four_bets_within_a_minute_of_opening_the_page(
     page.wait_for_url(f"**/positions?owner={wallets.DEMO.address}")
     expect(page.locator("#held")).to_contain_text("NVDA")
     expect(page.locator("#agent-held")).to_contain_text("2.50")
-    # The demo wallet has traded as much in the other look, if that came first.
-    (paper,) = site.get(f"/api/cup/v1/wallet/{wallets.DEMO.address}")["positions"]
-    assert paper["costPaper"] in (25, 50)
-    expect(page.locator("#paper-held")).to_contain_text(f"{paper['costPaper']}.00")
+    # The demo wallet has traded as much in the other look, if that came first: in this market or in one that is over.
+    paper = [each["costPaper"] for each in site.get(f"/api/cup/v1/wallet/{wallets.DEMO.address}")["positions"]]
+    assert sum(paper) in (25, 50)
+    for cost in paper:
+        expect(page.locator("#paper-held")).to_contain_text(f"{cost}.00")
     # The challenge of x402 is a 402, which the browser's console names.
     assert [each for each in visit.console if "402 (Payment Required)" not in each] == []
     assert visit.foreign == []

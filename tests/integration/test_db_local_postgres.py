@@ -38,7 +38,8 @@ def state() -> Iterator[Path]:
     folder = Path(tempfile.mkdtemp(prefix="vpm-state-"))
     folder.chmod(0o755)
     yield folder
-    forget_postgres(folder / "closed" / "pg")
+    for kept in ("pg", "closed/pg"):
+        forget_postgres(folder / kept)
     shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -81,7 +82,7 @@ def test_nobody_gets_in_without_the_password(state: Path) -> None:
     try:
         with pytest.raises(psycopg.OperationalError, match="no password supplied"):
             psycopg.connect(f"postgresql://vpm@127.0.0.1:{server.port}/postgres")
-        assert (state / "pg" / "password").stat().st_mode & 0o077 == 0
+        assert (server.data_dir.parent / "password").stat().st_mode & 0o077 == 0
         assert server.password not in repr(server)
     finally:
         running.stop()

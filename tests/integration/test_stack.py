@@ -284,7 +284,7 @@ def test_forks_of_live_chains_get_contracts_and_funded_wallets_and_go_with_their
     _dev_wallets_are_funded(ready)
     family = tree(stack.process.pid)
     assert family
-    stack.process.kill()
+    stack.process.kill()  # as soon as it is ready: what it deployed is on the disk already
     stack.process.wait()
     assert gone(family, 5)
     local = Stack(stack.state, stack.ready_file.parent / "again", port=free_port())
