@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
+
+from playwright.sync_api import Page, Route
 
 from tests.browser.site import Site
 from tests.support.played_chain import PlayedChain
@@ -23,6 +25,26 @@ def relayer_away(site: Site) -> Iterator[None]:
         yield
     finally:
         os.kill(relayer, signal.SIGCONT)
+
+
+@contextmanager
+def relayer_away_once_signed(site: Site, page: Page) -> Iterator[None]:
+    """It goes away between the page's signature and its paid request: nobody is asked to sign while it is known that
+    nothing can be settled, so on a busy machine it must not go any sooner."""
+    bets = "**/api/agent/v1/*"
+    with ExitStack() as away:
+
+        def leave(route: Route) -> None:
+            if "x-payment" in route.request.headers and not gone:
+                away.enter_context(relayer_away(site))
+                gone.append(True)
+            route.continue_()
+
+        gone: list[bool] = []
+        page.route(bets, leave)
+        yield
+        page.unroute(bets)
+        assert gone, "the page sent no payment"
 
 
 @contextmanager

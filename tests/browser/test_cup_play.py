@@ -51,6 +51,28 @@ def test_a_round_of_roulette_from_bet_to_result(site: Site, visitor: Visitor) ->
     visit.clean()
 
 
+def test_a_key_that_is_being_made_is_waited_for(site: Site, visitor: Visitor) -> None:
+    """Who presses the next button before the key is there is not asked for a wallet again."""
+    visit = visitor.visit()
+    slow: list[Route] = []
+
+    def hold(route: Route) -> None:
+        slow.append(route)
+
+    visit.page.route(re.compile(r"/betting\b.*\.js"), hold)
+    visit.open("/cup")
+    page = visit.page
+    page.get_by_role("button", name="Use a key of this browser").click()
+    page.get_by_role("button", name="Claim 10,000 pUSDC").click()
+    page.wait_for_timeout(500)
+    assert slow, "the key was made at once"
+    for each in slow:
+        each.continue_()
+    expect(page.locator("#claim-status")).to_have_text("10,000 pUSDC are yours.")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    visit.clean()
+
+
 @pytest.mark.proves("cup.roulette.decision.browser_check")
 def test_a_forged_spin_is_found_out(site: Site, visitor: Visitor) -> None:
     site.until("/api/cup/v1/roulette", lambda body: len(body["history"]) >= 1, ROUND_MS / 1000)

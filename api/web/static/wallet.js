@@ -12,6 +12,7 @@ const { chains, demo } = JSON.parse(document.body.dataset.wallets);
 const onPaper = "paper" in document.body.dataset;
 let provider = null;
 let account = null;
+let adopting = null; // the wallet that was chosen and has not said its account yet
 
 export const stockChain = chains.stock;
 export const baseChain = chains.base;
@@ -42,7 +43,7 @@ export function start() {
   pressed("wallet-button", () => (account ? disconnect() : connect()));
   pressed("demo-wallet", () => adopt(demoKey(demo)));
   pressed("paper-wallet", async () => {
-    await adopt(await paperKeyMade());
+    await adopt(paperKeyMade());
     offerCopy();
   });
   pressed("paper-copy", async () => {
@@ -62,15 +63,26 @@ function pressed(id, act) {
   });
 }
 
-/** The account to act for; asks which wallet when there are several. */
+/** The account to act for; asks which wallet when there are several and none was chosen yet. */
 export async function connect() {
   if (account) return account;
+  if (adopting) return adopting;
   const chosen = found.length === 1 ? found[0] : await choose();
   if (!chosen) throw new WalletError("No wallet was chosen.");
   return adopt(chosen);
 }
 
-async function adopt(chosen) {
+/** Whoever needs an account meanwhile waits for this one. `choice`: a wallet, or one that is being made. */
+function adopt(choice) {
+  const mine = adopted(choice).finally(() => {
+    if (adopting === mine) adopting = null;
+  });
+  adopting = mine;
+  return mine;
+}
+
+async function adopted(choice) {
+  const chosen = await choice;
   const accounts = await request(chosen.provider, "eth_requestAccounts");
   if (!accounts?.length) throw new WalletError("The wallet gave no account.");
   use(chosen.provider, accounts[0]);
