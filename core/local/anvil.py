@@ -11,12 +11,15 @@ import tempfile
 import urllib.request
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from core.errors import ProcessError
 from core.local.packages import NODE_MODULES, foundry_binary
 from core.local.process import RunningProcess, SpawnPlan, start_process, wait_until
 
+PAST_STATES: Final = 600
+"""Of how many blocks before those in memory a chain can still be read. anvil would keep 3,600, half a megabyte each, in
+the user's home, and leave them there."""
 DEFAULT_MNEMONIC = "test test test test test test test test test test test junk"
 
 
@@ -37,6 +40,7 @@ class AnvilOptions:
     fork_url: str | None = None
     fork_block: int | None = None
     state: Path | None = None  # loaded when it exists, written on exit
+    past: Path | None = None  # where the states of past blocks are kept, by default a folder that goes with the chain
     timestamp: int | None = None
     accounts: int = 10
     balance_ether: int = 10_000
@@ -55,6 +59,7 @@ class AnvilOptions:
 
 def anvil_plan(options: AnvilOptions, *, node_modules: Path = NODE_MODULES) -> SpawnPlan:
     """How to run the chain."""
+    scratch = None if options.past else Path(tempfile.gettempdir(), f"vpm-anvil-{secrets.token_hex(8)}")
     given: dict[str, object | None] = {
         "--host": options.host,
         "--port": options.port,
@@ -69,6 +74,8 @@ def anvil_plan(options: AnvilOptions, *, node_modules: Path = NODE_MODULES) -> S
         "--fork-block-number": options.fork_block,
         "--state": options.state,
         "--timestamp": options.timestamp,
+        "--cache-path": options.past or scratch,
+        "--max-persisted-states": PAST_STATES,
     }
     argv = [str(foundry_binary("anvil", node_modules))]
     for flag, value in given.items():
@@ -76,7 +83,7 @@ def anvil_plan(options: AnvilOptions, *, node_modules: Path = NODE_MODULES) -> S
             argv += [flag, str(value)]
     if options.mine_on_demand:
         argv.append("--no-mining")
-    return SpawnPlan(f"anvil {options.chain_id}", (*argv, *options.extra), env=_environment())
+    return SpawnPlan(f"anvil {options.chain_id}", (*argv, *options.extra), env=_environment(), scratch=scratch)
 
 
 def start_anvil(options: AnvilOptions, log_path: Path, *, timeout_seconds: float = 30.0) -> RunningProcess:

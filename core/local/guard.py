@@ -1,15 +1,17 @@
 """Runs one program and makes sure it ends: when told to, and when the process that wanted it is gone.
 
-    python -S -I guard.py PARENT_PID STOP_SIGNAL USER CWD -- PROGRAM ARGUMENTS...
+    python -S -I guard.py PARENT_PID STOP_SIGNAL USER CWD SCRATCH -- PROGRAM ARGUMENTS...
 
 Standard library only, so that it starts in a few milliseconds. SIGTERM and SIGINT are passed on as STOP_SIGNAL, SIGQUIT
-as SIGKILL. USER is a numeric uid and gid, or -1. Ends with the program's exit code, or 128 + its signal.
+as SIGKILL. USER is a numeric uid and gid, or -1. SCRATCH is a folder that goes with the program, or empty. Ends with
+the program's exit code, or 128 + its signal.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -26,8 +28,17 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
 
 def main() -> int:
     parent_pid, stop_signal, user, cwd = int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
-    argv = sys.argv[6:]
+    scratch, argv = sys.argv[5], sys.argv[7:]
     told = listen()
+    try:
+        return run(argv, cwd, user, told, parent_pid, stop_signal)
+    finally:
+        if scratch:
+            shutil.rmtree(scratch, ignore_errors=True)
+
+
+def run(argv: list[str], cwd: str, user: int, told: list[int], parent_pid: int, stop_signal: int) -> int:
+    """Returns its exit code; 127 when it cannot be run."""
     try:
         if user >= 0:
             program = subprocess.Popen(argv, cwd=cwd, user=user, group=user, extra_groups=[], start_new_session=True)

@@ -27,7 +27,8 @@ class SpawnPlan:
     """How to run one program.
 
     env: the whole environment. user: numeric uid and gid to run as, or None for our own. stop_signal: what makes it
-    end in an orderly way. cwd: always set, since an unprivileged user may not be able to enter ours.
+    end in an orderly way. cwd: always set, since an unprivileged user may not be able to enter ours. scratch: a folder
+    for nothing but this program, which goes with it.
     """
 
     name: str
@@ -36,6 +37,7 @@ class SpawnPlan:
     cwd: str = "/"
     user: int | None = None
     stop_signal: signal.Signals = signal.SIGTERM
+    scratch: Path | None = None
 
 
 class Program(Protocol):
@@ -122,7 +124,8 @@ def start_process(plan: SpawnPlan, log_path: Path, *, parent_pid: int | None = N
 def spawn_guard(plan: SpawnPlan, output: IO[bytes], parent_pid: int) -> Program:
     """A new guard process, which starts the program."""
     command = [sys.executable, "-S", "-I", str(_GUARD), str(parent_pid)]
-    command += [str(int(plan.stop_signal)), str(-1 if plan.user is None else plan.user), plan.cwd, "--", *plan.argv]
+    command += [str(int(plan.stop_signal)), str(-1 if plan.user is None else plan.user), plan.cwd]
+    command += [str(plan.scratch or ""), "--", *plan.argv]
     try:
         return subprocess.Popen(
             command,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import shutil
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,6 +61,7 @@ async def start_chain(chain: ChainKind, fork_url: str | None, state: State, supe
         block_time_seconds=BLOCK_SECONDS,
         fork_url=fork_url,
         state=saved,
+        past=_no_past(state, chain),
         timestamp=int(time.time()) - PAST_SECONDS if has_past else None,
         accounts=1,
         extra=("--state-interval", str(SAVE_EVERY_SECONDS), "--quiet"),
@@ -75,6 +77,14 @@ async def save_chain(local: LocalChain, state: State) -> None:
     """Before anything is stored of a chain, what it has become is on the disk. anvil saves it every so often; a stack
     that was killed before that found its contracts gone, and its database full of them."""
     await asyncio.to_thread(_write_dump, local.url, state.chain(local.chain.name))
+
+
+def _no_past(state: State, chain: ChainKind) -> Path:
+    """An empty folder for the states of past blocks: a chain that starts again has none of its former run."""
+    folder = state.chain(chain.name).with_suffix(".past")
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    return folder
 
 
 def _write_dump(url: str, saved: Path) -> None:

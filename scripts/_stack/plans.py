@@ -26,7 +26,7 @@ def child(plan: SpawnPlan, answers: Callable[[], bool], *, name: str, stop_secon
         # Only Linux kills a child with its parent; elsewhere a small guard process does.
         guard = str(Path(core.local.guard.__file__))
         argv = [sys.executable, "-S", "-I", guard, str(os.getpid()), str(int(plan.stop_signal))]
-        argv += [str(-1 if user is None else user), plan.cwd, "--", *plan.argv]
+        argv += [str(-1 if user is None else user), plan.cwd, str(plan.scratch or ""), "--", *plan.argv]
         user = None
     return Child(
         name=name,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from core.errors import ProcessError
-from core.local.anvil import AnvilOptions, anvil_answers, anvil_plan, ask, start_anvil
+from core.local.anvil import PAST_STATES, AnvilOptions, anvil_answers, anvil_plan, ask, start_anvil
 from core.local.ports import free_port
 from core.local.process import start_process, wait_until
 from tests.conftest import StartAnvil
@@ -87,3 +87,23 @@ def test_a_supervisor_may_own_the_process(tmp_path: Path) -> None:
     finally:
         running.stop()
     assert not running.alive()
+
+
+@pytest.mark.parametrize("killed", [False, True], ids=["stopped", "killed"])
+def test_states_of_past_blocks_are_few_and_go_with_the_chain(tmp_path: Path, killed: bool) -> None:
+    """anvil would write thousands of them into the user's home and leave them there."""
+    options = AnvilOptions(chain_id=31337, port=free_port(), mine_on_demand=True)
+    running = start_anvil(options, tmp_path / "log")
+    try:
+        past = running.plan.scratch
+        assert past is not None
+        ask(options.url, "anvil_mine", hex(2 * PAST_STATES), timeout_seconds=60)
+        kept = [path for path in past.rglob("*") if path.is_file()]
+        assert 0 < len(kept) <= PAST_STATES
+        before = hex(2 * PAST_STATES - PAST_STATES // 2)
+        assert ask(options.url, "eth_getBalance", "0x" + "11" * 20, before) == "0x0"
+    finally:
+        if killed:
+            running.kill_program()
+        running.stop()
+    assert not past.exists()
