@@ -269,7 +269,7 @@ def accrual_chart(detail: Json, past: MarketPast, position: Json) -> Chart | Non
         end=now,
         levels=[
             Level(accepted, f"stake {_two(accepted, 6)}", "quiet"),
-            Level(accrued, f"now {_two(accrued, 6)}", tone),  # type: ignore[arg-type]
+            Level(accrued, f"promised {_two(accrued, 6)}", tone),  # type: ignore[arg-type]
         ],
         floor=0,
         unit=_USDG,

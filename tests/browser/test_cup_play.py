@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
+from typing import Literal
 
 import pytest
 from playwright.sync_api import Route, expect
@@ -49,6 +51,47 @@ def test_a_round_of_roulette_from_bet_to_result(site: Site, visitor: Visitor) ->
     row.get_by_role("button").click()
     expect(page.locator("#check-status")).to_contain_text(f"Round {number} holds")
     visit.clean()
+
+
+SPIN = """([phase, pocket]) => {
+  Object.assign(document.getElementById("round").dataset, { round: "1000000", phase, pocket });
+  document.dispatchEvent(new Event("page:fresh"));
+  return document.getElementById("wheel-turn").getAnimations().map((each) => each.effect.getTiming().iterations);
+}"""
+UNDER_THE_POINTER = """() => {
+  const top = document.querySelector(".pointer").getBoundingClientRect();
+  const near = (each) => {
+    const box = each.getBoundingClientRect();
+    return Math.hypot(box.x + box.width / 2 - top.x - top.width / 2, box.y + box.height / 2 - top.y);
+  };
+  const pockets = [...document.querySelectorAll(".pocket text")];
+  return pockets.sort((one, other) => near(one) - near(other))[0].textContent;
+}"""
+
+
+@pytest.mark.proves("shared.pages.decision.roulette")
+@pytest.mark.parametrize("motion", ["no-preference", "reduce"])
+def test_the_wheel_slows_down_to_its_pocket_and_then_tells_it(
+    site: Site, visitor: Visitor, motion: Literal["no-preference", "reduce"]
+) -> None:
+    visit = visitor.visit(reduced_motion=motion)
+    visit.open("/roulette")
+    page = visit.page
+    page.route("**/*", lambda route: route.abort())  # nothing but this test turns it
+    moves = motion == "no-preference"
+    assert page.evaluate(SPIN, ["spin", ""]) == ([math.inf] if moves else [])  # for as long as it is not known
+    page.wait_for_timeout(300)
+    assert page.evaluate(SPIN, ["spin", "17"]) == ([1] if moves else [])
+    number = page.locator("#wheel-number")
+    if moves:
+        expect(number).not_to_have_text("17", timeout=100)
+        expect(page.locator("#round .when")).to_be_hidden(timeout=1_000)
+    expect(number).to_have_text("17")
+    expect(page.locator("#round .when")).to_be_visible()
+    expect(page.locator(".pocket.hit")).to_have_attribute("data-number", "17")
+    page.wait_for_timeout(200)
+    assert page.evaluate(UNDER_THE_POINTER) == "17"
+    assert page.evaluate("document.getElementById('wheel-turn').getAnimations().length") == 0
 
 
 def test_a_key_that_is_being_made_is_waited_for(site: Site, visitor: Visitor) -> None:

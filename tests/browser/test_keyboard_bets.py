@@ -25,6 +25,10 @@ def _press(page: Page, selector: str, key: str = "Enter") -> None:
     page.keyboard.press(key)
 
 
+def _focused(page: Page) -> str:
+    return str(page.evaluate("document.activeElement.id"))
+
+
 @pytest.mark.timeout(300)
 @pytest.mark.proves("shared.pages.decision.keyboard_bets", "shared.pages.decision.accessible")
 @pytest.mark.parametrize(("size", "scheme"), [("phone", "light"), ("desktop", "dark")])
@@ -42,27 +46,32 @@ def test_all_four_bets_by_keyboard(site: Site, visitor: Visitor, size: Size, sch
     page.keyboard.press("Escape")  # and back, without a mouse
     expect(page.locator("#bet-status")).to_have_text("Cancelled. Nothing was signed.")
     page.keyboard.press("Enter")  # the focus is where it was
+    expect(page.locator("#bet-dialog")).to_be_visible()
     expect(page.locator("#r-side")).to_have_text("DOWN")
     if not page.evaluate("document.activeElement.matches('#r-sign')"):
         _press(page, "#r-sign")
     else:
         page.keyboard.press("Enter")
     expect(page.locator("#bet-status")).to_have_text(re.compile(r"^Confirmed: position #\d+\. 5\.00 USDG on DOWN"))
+    assert _focused(page) == "bet-review", "who bets by keyboard goes on from where the bet was"
 
     visit.open(f"/markets/{site.slugs['binary']}")
     _press(page, "#a-bet")
     expect(page.locator("#a-status")).to_have_text(re.compile(r"^In: 5\.00 USDC"))
+    assert _focused(page) == "a-bet"
 
     visit.open("/cup")
     _press(page, "#claim")
     expect(page.locator("#claim-status")).to_have_class(re.compile("good"))
     _press(page, "#paper-form button[type=submit]")
     expect(page.locator("#paper-status")).to_have_text(re.compile(r"^Done: 25 pUSDC"))
+    assert page.evaluate("document.activeElement.matches('#paper-form button')")
 
     site.until("/api/cup/v1/roulette", lambda body: body["phase"] == "bet" and body["secondsToClose"] > 15, 70)
     visit.open("/roulette")
     _press(page, '#bet-table input[value="colour:red"], #bet-table input[name=bet]', "ArrowRight")
     _press(page, "#place")
     expect(page.locator("#play-status")).to_have_text(re.compile(r"^In: "))
+    assert _focused(page) == "place"
     # The challenge of x402 is a 402, which the browser's console names.
     assert [each for each in visit.console if "402 (Payment Required)" not in each] == []

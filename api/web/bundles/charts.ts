@@ -120,7 +120,9 @@ function annotate(figures: Figures): (chart: uPlot) => void {
       ctx.strokeStyle = ctx.fillStyle = toned(level.tone);
       ctx.setLineDash([2 * ratio, 4 * ratio]);
       stroke(ctx, left, y, left + width, y);
-      const at = Math.max(y - 3 * ratio, above + 13 * ratio);
+      // Over its line, or under it where another one's words are; never where the line would strike them through.
+      const over = y - 3 * ratio;
+      const at = over >= above + 13 * ratio ? over : Math.max(y + 15 * ratio, above + 13 * ratio);
       above = at;
       ctx.textBaseline = "bottom";
       label(ctx, level.label, left + width - 4 * ratio, at);
@@ -154,7 +156,7 @@ function options(figures: Figures, box: HTMLElement, tip: HTMLElement): uPlot.Op
     width: box.clientWidth,
     height: box.clientHeight,
     legend: { show: false },
-    padding: [8, 8, 0, 0],
+    padding: [8, 28, 0, 0], // to the right half of the axis' last time
     cursor: { drag: { x: false, y: false }, points: { size: 7 } },
     scales: {
       x: { time: true, range: () => span(figures) },

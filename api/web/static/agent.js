@@ -1,5 +1,6 @@
 // A bet on an agent market, paid through x402 by the client library: what it would get, one signature, and what became of
 // it. Its ticket is kept in the browser, so a page loaded again goes on with the same bet.
+import { hold, isHeld } from "./held.js";
 import { refresh } from "./live.js";
 import { dropPending, keepPending, pending } from "./pending.js";
 import { reached } from "./progress.js";
@@ -194,7 +195,7 @@ function forget(ticket) {
 
 async function guarded(act) {
   const button = byId("a-bet");
-  if (button) button.disabled = true;
+  if (button) hold(button, true);
   try {
     const library = await import("./betting.js");
     await act(library).catch((error) => {
@@ -205,7 +206,7 @@ async function guarded(act) {
   } catch {
     say(status, "The service could not be reached. Nothing was signed; try again.", "bad");
   } finally {
-    if (button) button.disabled = false;
+    if (button) hold(button, false);
   }
 }
 
@@ -234,7 +235,7 @@ if (form) {
   form.addEventListener("input", quoteSoon);
   form.addEventListener("submit", (event) => {
     event.preventDefault();
-    bet();
+    if (!isHeld(byId("a-bet"))) bet();
   });
   for (const button of form.querySelectorAll("[data-usd]")) {
     button.addEventListener("click", () => {

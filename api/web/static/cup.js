@@ -1,4 +1,5 @@
 // The cup: claiming paper money once, and paper trades signed by the wallet.
+import { hold, isHeld } from "./held.js";
 import { refresh } from "./live.js";
 import { dropPending, keepPending, pending as keptPending } from "./pending.js";
 import { answered } from "./resend.js";
@@ -63,8 +64,8 @@ async function quote() {
 async function trade() {
   const status = byId("paper-status");
   const button = byId("paper-form").querySelector("button");
-  if (button.disabled) return;
-  button.disabled = true;
+  if (isHeld(button)) return;
+  hold(button, true);
   try {
     pending ??= await signed(status);
     if (pending === null) return;
@@ -73,7 +74,7 @@ async function trade() {
   } catch (error) {
     say(status, error instanceof WalletError ? error.message : "That did not work; nothing was sent. Try again.", "bad");
   } finally {
-    button.disabled = false;
+    hold(button, false);
   }
 }
 

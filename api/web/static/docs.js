@@ -1,4 +1,5 @@
 // The reference: forms that ask an operation and show its answer, and bodies that open where a link leads to them.
+import { hold, isHeld } from "./held.js";
 
 const MAX_SHOWN = 20_000;
 
@@ -24,7 +25,7 @@ async function run(form) {
     empty.focus();
     return;
   }
-  button.disabled = true;
+  hold(button, true);
   status.textContent = "Asking…";
   const asked = address(form);
   try {
@@ -39,7 +40,7 @@ async function run(form) {
     shown.textContent = `GET ${asked}`;
   } finally {
     shown.hidden = false;
-    button.disabled = false;
+    hold(button, false);
   }
 }
 
@@ -59,7 +60,7 @@ function reveal() {
 for (const form of document.querySelectorAll("form.try")) {
   form.addEventListener("submit", (event) => {
     event.preventDefault();
-    run(form);
+    if (!isHeld(form.querySelector("button"))) run(form);
   });
 }
 addEventListener("hashchange", reveal);

@@ -1,4 +1,5 @@
 // The wheel: turns to the pocket when it is drawn, takes signed bets, and recomputes a spin from its seed and beacon.
+import { hold, isHeld } from "./held.js";
 import { refresh } from "./live.js";
 import { dropPending, keepPending, pending as keptPending } from "./pending.js";
 import { answered } from "./resend.js";
@@ -6,36 +7,56 @@ import { betMessage, issuedAt, post, refused, say, size } from "./signing.js";
 import { WalletError, connect, current, signText } from "./wallet.js";
 
 const byId = (id) => document.getElementById(id);
+const WHOLE_TURNS = 3;
+const SLOWS_MS = 3500; // as app.css has it
 const FAIR_BELOW = 37 * Math.floor(2 ** 32 / 37);
 let shown = ""; // the round whose pocket the wheel shows
-let turns = 0;
+let turned = 0; // degrees that the wheel has gone since the page was opened
 
 // ---------------------------------------------------------------- the wheel
 
 function turnWheel() {
-  const { round, pocket, last } = byId("round").dataset;
+  const { round, phase, pocket, last } = byId("round").dataset;
   const first = shown === "";
-  if (pocket === "" ? !first : shown === round) return;
-  shown = pocket === "" ? "before" : round;
-  point(pocket || last, first, pocket === "" ? "last round" : `round ${round}`);
+  if (pocket === "" ? first : shown !== round) {
+    shown = pocket === "" ? "before" : round;
+    point(pocket || last, first, pocket === "" ? "last round" : `round ${round}`);
+  }
+  byId("wheel-turn").classList.toggle("rolling", phase === "spin" && pocket === "");
 }
 
-/** Brings a pocket under the pointer: turning, or at once when the page has just been opened. */
+/** Stops a rolling wheel where it is, so that it slows down from there and does not jump. */
+function caught(wheel) {
+  turned += Number.parseFloat(getComputedStyle(wheel).rotate) || 0;
+  wheel.classList.remove("rolling", "turning");
+  wheel.style.transform = `rotate(${turned}deg)`;
+  wheel.getBoundingClientRect(); // the browser has it there before it turns on
+}
+
+/** Brings a pocket under the pointer: turning, or at once when the page has just been opened. What was drawn is told when the
+ * wheel stands still. */
 function point(pocket, atOnce, word) {
   const pockets = [...document.querySelectorAll(".pocket")];
   const place = pockets.findIndex((each) => each.dataset.number === pocket);
   if (place < 0) return;
   const wheel = byId("wheel-turn");
-  turns += atOnce ? 0 : 4;
+  const panel = wheel.closest(".wheel-panel");
+  caught(wheel);
+  const ahead = (((-(place * 360) / 37 - turned) % 360) + 360) % 360;
+  turned += ahead + (atOnce ? 0 : WHOLE_TURNS * 360);
   wheel.classList.toggle("turning", !atOnce);
-  wheel.style.transform = `rotate(${turns * 360 - (place * 360) / 37}deg)`;
+  wheel.style.transform = `rotate(${turned}deg)`;
   const settle = () => {
+    panel.classList.remove("undecided");
     for (const each of pockets) each.classList.toggle("hit", each.dataset.number === pocket);
     byId("wheel-number").textContent = pocket;
     byId("wheel-word").textContent = word;
   };
   if (atOnce || matchMedia("(prefers-reduced-motion: reduce)").matches) settle();
-  else setTimeout(settle, 3500);
+  else {
+    panel.classList.add("undecided");
+    setTimeout(settle, SLOWS_MS);
+  }
 }
 
 // ---------------------------------------------------------------- betting
@@ -58,7 +79,7 @@ function openTable() {
   const open = byId("round").dataset.phase === "bet";
   const button = byId("place");
   byId("bet-table").disabled = !open;
-  button.disabled = busy || !open;
+  hold(button, busy || !open);
   button.textContent = open || busy ? "Sign and bet" : "Wait for the next round";
 }
 
@@ -174,7 +195,7 @@ document.addEventListener("click", (event) => {
 });
 byId("roulette-form").addEventListener("submit", (event) => {
   event.preventDefault();
-  bet();
+  if (!isHeld(byId("place"))) bet();
 });
 byId("roulette-form").addEventListener("input", quote);
 document.addEventListener("page:fresh", () => {

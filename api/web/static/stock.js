@@ -1,4 +1,5 @@
 // The bet panel: what an entry would meet, one signature, and what became of it; and resolving a market by oneself.
+import { hold, isHeld } from "./held.js";
 import { refresh } from "./live.js";
 import { money, percent, units, writeMoney } from "./money.js";
 import { follow, keptBet } from "./relayed.js";
@@ -65,7 +66,7 @@ function show() {
   byId("q-share").textContent = wrong ? "–" : found.share;
   for (const each of form.querySelectorAll("[data-other]")) each.textContent = SIDES[1 - found.side];
   for (const each of form.querySelectorAll("[data-more]")) write(each, () => paidAfter(found, BigInt(each.dataset.more)));
-  byId("bet-review").disabled = wrong || underWay || !found.accepting;
+  hold(byId("bet-review"), wrong || underWay || !found.accepting);
 }
 
 async function review() {
@@ -194,7 +195,7 @@ if (form) {
   form.addEventListener("input", show);
   form.addEventListener("submit", (event) => {
     event.preventDefault();
-    review();
+    if (!isHeld(byId("bet-review"))) review();
   });
   for (const button of form.querySelectorAll("[data-amount]")) {
     button.addEventListener("click", () => {
