@@ -22,11 +22,14 @@ SHOTS: tuple[tuple[str, Size, Scheme], ...] = (
     ("live", "phone", "dark"),
     ("settled", "desktop", "dark"),
     ("binary", "desktop", "light"),
+    ("binary", "phone", "dark"),
     ("roulette", "desktop", "dark"),
+    ("roulette", "phone", "light"),
     ("proof", "desktop", "light"),
     ("how", "phone", "light"),
     ("owner", "phone", "light"),
     ("cup", "desktop", "light"),
+    ("cup", "phone", "dark"),
     ("docs/stock", "desktop", "light"),
 )
 
