@@ -10,6 +10,7 @@ from playwright.sync_api import expect
 
 from tests.browser.conftest import Scheme, Size, Visitor
 from tests.browser.site import Site
+from tests.browser.test_every_page import path_of
 
 
 @pytest.mark.parametrize(("size", "scheme"), [("desktop", "light"), ("phone", "dark")])
@@ -38,6 +39,24 @@ def test_a_chart_tells_its_values_at_the_crosshair(site: Site, visitor: Visitor,
     for _ in figures["lines"][0]["points"]:
         page.keyboard.press("ArrowLeft")
     expect(tip).to_contain_text(f"{first:,.2f}")
+    visit.clean()
+
+
+def test_the_chart_of_a_portfolio_tells_what_was_won(site: Site, visitor: Visitor) -> None:
+    path = path_of(site, "owner")
+    plain = visitor.visit(java_script_enabled=False)
+    plain.open(path)
+    figures = json.loads(plain.page.locator("#results svg.chart").first.get_attribute("data-chart") or "")
+    points = figures["lines"][0]["points"]
+    visit = visitor.visit("phone", "dark")
+    visit.open(path)
+    frame = visit.page.locator("#results .chart-frame").first
+    frame.locator(".plot").focus()
+    visit.page.keyboard.press("ArrowLeft")
+    expect(frame.locator(".chart-tip")).to_contain_text(f"{points[-1][1] / figures['one']:,.2f}")
+    for _ in points:
+        visit.page.keyboard.press("ArrowLeft")
+    expect(frame.locator(".chart-tip")).to_contain_text(f"{points[0][1] / figures['one']:,.2f}")
     visit.clean()
 
 
