@@ -32,6 +32,8 @@ from core.local.process import RunningProcess, SpawnPlan, start_process, wait_un
 
 UNPRIVILEGED = 65534
 SUPERUSER = "vpm"
+MARK = "data-is-elsewhere"
+"""In a state folder whose data had to be kept in another one: that the data there is its own."""
 
 # Nothing here survives a power cut, and nothing in a test needs to.
 UNSAFE_BUT_FAST: Mapping[str, str] = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
@@ -72,6 +74,7 @@ def prepare_postgres(
     note = ""
     if user is not None and not (_reachable(native) and _reachable(state_dir)):
         private = private_dir(state_dir)
+        _disown(private, state_dir / MARK)
         if not _reachable(native):
             native = _copy_binaries(native, private)
         state_dir = private
@@ -193,11 +196,21 @@ def private_dir(state_dir: Path) -> Path:
     return path
 
 
+def _disown(private: Path, mark: Path) -> None:
+    """Deletes data that a state folder of the same name left there, which somebody has removed since: a folder without
+    the mark is new. Its chains would meet a database that is full of others."""
+    if mark.exists():
+        return
+    shutil.rmtree(private / "data", ignore_errors=True)
+    mark.write_text(f"{private}\n")
+
+
 def forget_postgres(state_dir: Path) -> None:
     """Deletes the data of a stopped server for good, wherever it had to be kept."""
     for folder in (state_dir.absolute(), _private_path(state_dir.absolute())):
         shutil.rmtree(folder / "data", ignore_errors=True)
         (folder / "password").unlink(missing_ok=True)
+        (folder / MARK).unlink(missing_ok=True)
     shutil.rmtree(_private_path(state_dir.absolute()), ignore_errors=True)
 
 

@@ -117,6 +117,23 @@ def test_a_folder_closed_to_others_moves_the_data_and_says_so(state: Path) -> No
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root changes its user")
+def test_a_folder_made_anew_does_not_find_the_data_of_one_that_was_removed(state: Path) -> None:
+    """Its chains would begin anew beside a database that is full of the old ones."""
+    (state / "closed").mkdir(mode=0o700)
+    server = prepare_postgres(state / "closed" / "pg", free_port(), settings=UNSAFE_BUT_FAST)
+    old = server.data_dir / "of-the-old-one"
+    old.touch()
+    assert prepare_postgres(state / "closed" / "pg", free_port()).data_dir == server.data_dir
+    assert old.exists()
+    shutil.rmtree(state / "closed" / "pg")
+    try:
+        assert prepare_postgres(state / "closed" / "pg", free_port()).data_dir == server.data_dir
+        assert not old.exists()
+    finally:
+        forget_postgres(state / "closed" / "pg")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root changes its user")
 def test_binaries_closed_to_others_are_copied(state: Path) -> None:
     closed = state / "closed"
     closed.mkdir(mode=0o700)
