@@ -18,6 +18,8 @@ from tests.simulator.planted import PLANTED
 from tests.simulator.stand import Stand, standing
 from tests.simulator.world import Told, World
 
+SHOWN_OF_EACH = 3
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.simulator", description=__doc__)
@@ -82,8 +84,11 @@ def _say(told: Told) -> None:
     bets = told.counts.get("bets", 0)
     print(f"seed {told.seed}: {'FAILED' if told.found else 'ok'} {told.digest} {told.cpu_seconds:.1f} s, {bets} bets, "
           f"{told.counts.get('kills', 0)} kills, {told.counts.get('forks', 0)} forks", flush=True)  # fmt: skip
-    for sentence, what in told.found[:8]:
-        print(f"    not so: {sentence}: {what}")
+    shown = Counter[str]()
+    for sentence, what in told.found:
+        shown[sentence] += 1
+        if shown[sentence] <= SHOWN_OF_EACH:
+            print(f"    not so: {sentence}: {what}")
     for each in told.crashes[:5]:
         print(f"    {each}")
     if told.found:

@@ -10,6 +10,7 @@ from api.agent import reply
 from api.agent.errors import problem
 from api.agent.times import iso
 from api.agent.trade import refusals
+from indexer.fold.agent import AgentFold
 from indexer.proof import Witness
 from keeper.agent import pay_job
 from keeper.agent.paying import payments
@@ -20,8 +21,8 @@ from tests.simulator.sentences import AUDIT, DOUBLED, LOST, PAID, TRUE
 
 @dataclass(frozen=True)
 class Fault:
-    """`breaks`: the sentences of which some seed shows one to be false then; `seed`: one that does,
-    or None as long as none is known."""
+    """`breaks`: the sentences that are false then, no more and no fewer, in the world of `seed`; it is None as long as
+    no seed is known that shows it."""
 
     what: str
     breaks: frozenset[str]
@@ -67,12 +68,22 @@ def _new_nonce_unchecked() -> None:
     vars(following)["nonce_was_taken"] = lambda _flight, **_: True
 
 
+def _a_fee_too_high() -> None:
+    whole = AgentFold._new_stake
+
+    def booked(self: AgentFold, log: Any, event: Any, **fields: Any) -> None:
+        whole(self, log, event, **{**fields, "fee": fields["fee"] + 1})
+
+    AgentFold._new_stake = booked  # type: ignore[method-assign]
+
+
 PLANTED: dict[str, Fault] = {
     "forget": Fault("what a fork undid is not sent again", frozenset({LOST, PAID}), None, _forget_what_a_fork_undid),
     "refuse": Fault("a trade on its way is refused", frozenset({DOUBLED}), 10, _refuse_what_is_on_its_way),
     "head": Fault("answers name the chain's head", frozenset({TRUE}), 25, _name_the_head),
     "skip": Fault("the first of those to be paid is left out", frozenset({PAID}), 25, _skip_a_payout),
     "believe": Fault("one node's logs are taken for all there are", frozenset({AUDIT, TRUE}), None, _believe_one_node),
+    "fee": Fault("a stake's fee is stored a unit too high", frozenset({AUDIT}), 25, _a_fee_too_high),
     "nonce": Fault(
         "a receipt that is late counts as none, and the call gets a new nonce",
         frozenset({DOUBLED}),
