@@ -74,7 +74,7 @@ def _a_fee_too_high() -> None:
     def booked(self: AgentFold, log: Any, event: Any, **fields: Any) -> None:
         whole(self, log, event, **{**fields, "fee": fields["fee"] + 1})
 
-    AgentFold._new_stake = booked  # type: ignore[method-assign]
+    AgentFold._new_stake = booked  # type: ignore[method-assign, assignment]
 
 
 PLANTED: dict[str, Fault] = {
