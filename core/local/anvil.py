@@ -40,7 +40,7 @@ class AnvilOptions:
     fork_url: str | None = None
     fork_block: int | None = None
     state: Path | None = None  # loaded when it exists, written on exit
-    past: Path | None = None  # where the states of past blocks are kept, by default a folder that goes with the chain
+    past: Path | None = None  # for states of past blocks: a folder that goes with the process; else a temporary one
     timestamp: int | None = None
     accounts: int = 10
     balance_ether: int = 10_000
@@ -59,7 +59,7 @@ class AnvilOptions:
 
 def anvil_plan(options: AnvilOptions, *, node_modules: Path = NODE_MODULES) -> SpawnPlan:
     """How to run the chain."""
-    scratch = None if options.past else Path(tempfile.gettempdir(), f"vpm-anvil-{secrets.token_hex(8)}")
+    past = options.past or Path(tempfile.gettempdir(), f"vpm-anvil-{secrets.token_hex(8)}")
     given: dict[str, object | None] = {
         "--host": options.host,
         "--port": options.port,
@@ -74,7 +74,7 @@ def anvil_plan(options: AnvilOptions, *, node_modules: Path = NODE_MODULES) -> S
         "--fork-block-number": options.fork_block,
         "--state": options.state,
         "--timestamp": options.timestamp,
-        "--cache-path": options.past or scratch,
+        "--cache-path": past,
         "--max-persisted-states": PAST_STATES,
     }
     argv = [str(foundry_binary("anvil", node_modules))]
@@ -83,7 +83,7 @@ def anvil_plan(options: AnvilOptions, *, node_modules: Path = NODE_MODULES) -> S
             argv += [flag, str(value)]
     if options.mine_on_demand:
         argv.append("--no-mining")
-    return SpawnPlan(f"anvil {options.chain_id}", (*argv, *options.extra), env=_environment(), scratch=scratch)
+    return SpawnPlan(f"anvil {options.chain_id}", (*argv, *options.extra), env=_environment(), scratch=past)
 
 
 def start_anvil(options: AnvilOptions, log_path: Path, *, timeout_seconds: float = 30.0) -> RunningProcess:

@@ -33,7 +33,8 @@ from core.local.process import RunningProcess, SpawnPlan, start_process, wait_un
 UNPRIVILEGED = 65534
 SUPERUSER = "vpm"
 MARK = "data-is-elsewhere"
-"""In a state folder whose data had to be kept in another one: that the data there is its own."""
+"""In a state folder whose data had to be kept in another one, and part of that one's name: a folder that is removed and
+made again, or copied, does not meet the data of the first."""
 
 # Nothing here survives a power cut, and nothing in a test needs to.
 UNSAFE_BUT_FAST: Mapping[str, str] = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
@@ -74,7 +75,6 @@ def prepare_postgres(
     note = ""
     if user is not None and not (_reachable(native) and _reachable(state_dir)):
         private = private_dir(state_dir)
-        _disown(private, state_dir / MARK)
         if not _reachable(native):
             native = _copy_binaries(native, private)
         state_dir = private
@@ -188,7 +188,10 @@ def hydrate(native: Path) -> None:
 
 def private_dir(state_dir: Path) -> Path:
     """A folder under the system's temporary directory for one state folder, open to the unprivileged user only."""
-    path = _private_path(state_dir)
+    mark = state_dir / MARK
+    if not mark.exists():
+        mark.write_text(secrets.token_hex(16))
+    path = _private_path(state_dir, mark)
     path.mkdir(mode=0o711, exist_ok=True)
     owner = path.lstat()
     if not stat.S_ISDIR(owner.st_mode) or owner.st_uid not in (0, UNPRIVILEGED):
@@ -196,26 +199,19 @@ def private_dir(state_dir: Path) -> Path:
     return path
 
 
-def _disown(private: Path, mark: Path) -> None:
-    """Deletes data that a state folder of the same name left there, which somebody has removed since: a folder without
-    the mark is new. Its chains would meet a database that is full of others."""
-    if mark.exists():
-        return
-    shutil.rmtree(private / "data", ignore_errors=True)
-    mark.write_text(f"{private}\n")
-
-
 def forget_postgres(state_dir: Path) -> None:
     """Deletes the data of a stopped server for good, wherever it had to be kept."""
-    for folder in (state_dir.absolute(), _private_path(state_dir.absolute())):
-        shutil.rmtree(folder / "data", ignore_errors=True)
-        (folder / "password").unlink(missing_ok=True)
-        (folder / MARK).unlink(missing_ok=True)
-    shutil.rmtree(_private_path(state_dir.absolute()), ignore_errors=True)
+    state_dir = state_dir.absolute()
+    mark = state_dir / MARK
+    if mark.exists():
+        shutil.rmtree(_private_path(state_dir, mark), ignore_errors=True)
+        mark.unlink()
+    shutil.rmtree(state_dir / "data", ignore_errors=True)
+    (state_dir / "password").unlink(missing_ok=True)
 
 
-def _private_path(state_dir: Path) -> Path:
-    name = hashlib.sha256(str(state_dir).encode()).hexdigest()[:16]
+def _private_path(state_dir: Path, mark: Path) -> Path:
+    name = hashlib.sha256(f"{state_dir} {mark.read_text()}".encode()).hexdigest()[:16]
     return Path(tempfile.gettempdir()) / f"vpm-postgres-{name}"
 
 

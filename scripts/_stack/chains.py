@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gzip
-import shutil
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +13,7 @@ from core.local.anvil import AnvilOptions, anvil_answers, anvil_plan, ask
 from core.local.ports import free_port
 from scripts._stack.options import StackError
 from scripts._stack.plans import child
-from scripts._stack.state import State
+from scripts._stack.state import State, write_whole
 from scripts._stack.supervisor import Supervisor
 
 SAVE_EVERY_SECONDS = 30
@@ -61,7 +60,7 @@ async def start_chain(chain: ChainKind, fork_url: str | None, state: State, supe
         block_time_seconds=BLOCK_SECONDS,
         fork_url=fork_url,
         state=saved,
-        past=_no_past(state, chain),
+        past=saved.with_suffix(".past"),
         timestamp=int(time.time()) - PAST_SECONDS if has_past else None,
         accounts=1,
         extra=("--state-interval", str(SAVE_EVERY_SECONDS), "--quiet"),
@@ -74,24 +73,14 @@ async def start_chain(chain: ChainKind, fork_url: str | None, state: State, supe
 
 
 async def save_chain(local: LocalChain, state: State) -> None:
-    """Before anything is stored of a chain, what it has become is on the disk. anvil saves it every so often; a stack
-    that was killed before that found its contracts gone, and its database full of them."""
+    """Before anything is stored of a chain's contracts, they are on the disk. anvil saves every so often; a stack that
+    was killed before that found its contracts gone, and its database full of them."""
     await asyncio.to_thread(_write_dump, local.url, state.chain(local.chain.name))
-
-
-def _no_past(state: State, chain: ChainKind) -> Path:
-    """An empty folder for the states of past blocks: a chain that starts again has none of its former run."""
-    folder = state.chain(chain.name).with_suffix(".past")
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    return folder
 
 
 def _write_dump(url: str, saved: Path) -> None:
     dump = gzip.decompress(bytes.fromhex(ask(url, "anvil_dumpState", timeout_seconds=60).removeprefix("0x")))
-    temporary = saved.with_suffix(".new")
-    temporary.write_bytes(dump)
-    temporary.replace(saved)
+    write_whole(saved, dump)
 
 
 def _was_deployed_on(chain: ChainKind, state: State) -> bool:

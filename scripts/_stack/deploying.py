@@ -20,7 +20,7 @@ from scripts._stack import agent_pools, chain_setup, wallets
 from scripts._stack.agent_pools import AgentPools
 from scripts._stack.ape import ACCOUNT, Ape, alone, ape, import_account
 from scripts._stack.chain_setup import LocalNode, StockFeed
-from scripts._stack.chains import LocalChain
+from scripts._stack.chains import LocalChain, save_chain
 from scripts._stack.screen import step
 from scripts._stack.state import State
 
@@ -61,6 +61,9 @@ async def deploy_all(chains: Mapping[str, LocalChain], state: State) -> None:
         with step("contracts, through ape"):
             for chain in missing:
                 await _deploy(chain, state, started)
+    with step("saving the chains"):
+        for chain in missing:
+            await save_chain(chain, state)
 
 
 def _stands(chain: LocalChain, state: State) -> bool:

@@ -35,6 +35,7 @@ def child(plan: SpawnPlan, answers: Callable[[], bool], *, name: str, stop_secon
         whole_env=True,
         cwd=plan.cwd,
         user=user,
+        scratch=plan.scratch,
         stop_signal=plan.stop_signal,
         orphan_signal=signal.SIGQUIT if name == "postgres" else signal.SIGKILL,
         stop_seconds=stop_seconds,

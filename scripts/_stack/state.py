@@ -15,6 +15,16 @@ from pathlib import Path
 from scripts._stack.options import StackError
 
 
+def write_whole(path: Path, content: bytes) -> None:
+    """For the owner alone, and there as a whole or not at all: others poll for it, and a start may be cut off."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(path.name + ".new")
+    temporary.unlink(missing_ok=True)
+    temporary.touch(mode=0o600)
+    temporary.write_bytes(content)
+    temporary.replace(path)
+
+
 @dataclass(frozen=True)
 class State:
     """A stack's folder: postgres/ (data), chains/ (saved chains), deployments/ (generated files), logs/, pools.json
@@ -69,10 +79,8 @@ class State:
             return {}
 
     def remember(self, **values: str) -> None:
-        path = self.root / "remembered.json"
-        temporary = path.with_suffix(".new")
-        temporary.write_text(json.dumps({**self.remembered(), **values}, indent=2) + "\n")
-        temporary.replace(path)
+        known = json.dumps({**self.remembered(), **values}, indent=2)
+        write_whole(self.root / "remembered.json", known.encode() + b"\n")
 
     def cron_secret(self) -> str:
         known = self.remembered().get("cron_secret")

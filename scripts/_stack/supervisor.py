@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import ctypes
 import os
+import shutil
 import signal
 import sys
 import time
@@ -31,6 +32,7 @@ class Child:
     whole_env: bool = False  # `env` is all of the environment, not an addition to ours
     cwd: str | None = None
     user: int | None = None  # run as this uid and gid (PostgreSQL refuses root)
+    scratch: Path | None = None  # a folder of its own, which goes with it
     stop_signal: int = signal.SIGTERM
     orphan_signal: int = signal.SIGKILL  # what the kernel sends if the supervisor dies
     stop_seconds: float = 10.0
@@ -69,6 +71,7 @@ class Supervisor:
     async def start(self, child: Child) -> None:
         """Start a part and wait until it is ready; raises ChildFailed if it ends first."""
         self._log_dir.mkdir(parents=True, exist_ok=True)
+        _sweep(child)  # of one that nobody was left to sweep after
         log = self._log_dir / f"{child.name}.log"
         with log.open("ab") as out:
             out.write(f"\n--- {time.strftime('%Y-%m-%d %H:%M:%S')} start {child.name}\n".encode())
@@ -146,6 +149,7 @@ class Supervisor:
             _kill_group(process.pid)
             with contextlib.suppress(ProcessLookupError):
                 await process.wait()
+            await asyncio.to_thread(_sweep, running.child)
         self._running.clear()
         for watcher in list(self._watchers):
             watcher.cancel()
@@ -164,6 +168,11 @@ def _die_with_parent(orphan_signal: int) -> Callable[[], None] | None:
             os._exit(1)
 
     return in_child
+
+
+def _sweep(child: Child) -> None:
+    if child.scratch is not None:
+        shutil.rmtree(child.scratch, ignore_errors=True)
 
 
 def _kill_group(pid: int) -> None:

@@ -17,13 +17,13 @@ from typing import Any
 
 from core.errors import VpmError
 from scripts._stack import contracts, wallets
-from scripts._stack.chains import CHAINS, LocalChain, save_chain, start_chain
+from scripts._stack.chains import CHAINS, LocalChain, start_chain
 from scripts._stack.daemons import start_daemons
 from scripts._stack.database import start_database
 from scripts._stack.deploying import deploy_all
 from scripts._stack.options import Options, StackError, check_port
 from scripts._stack.screen import box, step
-from scripts._stack.state import State, exclusive
+from scripts._stack.state import State, exclusive, write_whole
 from scripts._stack.supervisor import ChildFailed, Supervisor
 
 
@@ -89,12 +89,9 @@ async def _bring_up(options: Options, state: State, supervisor: Supervisor) -> N
         with step(f"chain {chain.chain_id} ({chain.name}{', a fork' if fork else ''})"):
             chains[chain.name] = await start_chain(chain, fork, state, supervisor)
     await deploy_all(chains, state)
-    with step("saving the chains"):
-        for local in chains.values():
-            await save_chain(local, state)
     ready = await start_daemons(options, state, database_url, chains, supervisor)
     for told in _told(options, state):
-        _write_whole(told, ready)
+        _tell(told, ready)
     print(_screen(ready, supervisor, state, time.monotonic() - began), flush=True)
 
 
@@ -103,15 +100,10 @@ def _told(options: Options, state: State) -> list[Path]:
     return [state.ready, *([options.ready_file] if options.ready_file else [])]
 
 
-def _write_whole(path: Path, ready: dict[str, Any]) -> None:
-    """Readers poll for this file, so it appears complete or not at all."""
+def _tell(path: Path, ready: dict[str, Any]) -> None:
+    """It holds keys and the database's password."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(path.name + ".new")
-        temporary.unlink(missing_ok=True)
-        temporary.touch(mode=0o600)  # it holds keys and the database's password
-        temporary.write_text(json.dumps(ready, indent=2) + "\n")
-        temporary.replace(path)
+        write_whole(path, json.dumps(ready, indent=2).encode() + b"\n")
     except OSError as error:
         raise StackError(f"cannot write the ready file {path}: {error.strerror}.") from None
 

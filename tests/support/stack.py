@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from core.local.ports import free_port
+from core.local.postgres import forget_postgres
 from tests.support.genesis import Genesis
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -71,6 +72,8 @@ class Stack:
             self.process.kill()
             self.process.wait()
         assert gone(family, 10)
+        if self.state.is_dir():
+            forget_postgres(self.state / "postgres")
 
     def children(self) -> list[int]:
         return [pid for pid, parent in parents_of_all().items() if parent == self.process.pid]

@@ -8,7 +8,6 @@ import { WalletError, connect, current, signText } from "./wallet.js";
 
 const byId = (id) => document.getElementById(id);
 const WHOLE_TURNS = 3;
-const SLOWS_MS = 3500; // as app.css has it
 const FAIR_BELOW = 37 * Math.floor(2 ** 32 / 37);
 let shown = ""; // the round whose pocket the wheel shows
 let turned = 0; // degrees that the wheel has gone since the page was opened
@@ -46,17 +45,16 @@ function point(pocket, atOnce, word) {
   turned += ahead + (atOnce ? 0 : WHOLE_TURNS * 360);
   wheel.classList.toggle("turning", !atOnce);
   wheel.style.transform = `rotate(${turned}deg)`;
+  const mine = turned;
   const settle = () => {
+    if (turned !== mine) return; // it turns on to another one
     panel.classList.remove("undecided");
     for (const each of pockets) each.classList.toggle("hit", each.dataset.number === pocket);
     byId("wheel-number").textContent = pocket;
     byId("wheel-word").textContent = word;
   };
-  if (atOnce || matchMedia("(prefers-reduced-motion: reduce)").matches) settle();
-  else {
-    panel.classList.add("undecided");
-    setTimeout(settle, SLOWS_MS);
-  }
+  panel.classList.add("undecided");
+  Promise.allSettled(wheel.getAnimations().map((each) => each.finished)).then(settle); // none where nothing may move
 }
 
 // ---------------------------------------------------------------- betting
