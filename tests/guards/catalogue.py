@@ -485,15 +485,15 @@ SCRIPTS = (
     ),
     Guard(
         "everybody on the machine reads the keys and the database's password in the ready file",
-        "scripts/_stack/up.py",
+        "scripts/_stack/state.py",
         "temporary.touch(mode=0o600)",
         "temporary.touch()",
         ("tests/unit/test_stack_ready_file.py",),
     ),
     Guard(
         "a ready file is written into one that was left behind, which anybody may read",
-        "scripts/_stack/up.py",
-        "        temporary.unlink(missing_ok=True)\n",
+        "scripts/_stack/state.py",
+        "    temporary.unlink(missing_ok=True)\n",
         "",
         ("tests/unit/test_stack_ready_file.py",),
     ),
