@@ -18,6 +18,9 @@ from typing import Any
 from scripts._prove.provers import environment
 from scripts._prove.theorem import PROVED, REFUTED, Outcome, Theorem
 
+# How long Halmos may ask whether a branch can be taken. When it gives up it follows the branch, so that on a busy
+# machine its own millisecond makes it turn a loop that ends, and call the theorem bounded.
+BRANCH_PATIENCE = "2s"
 OUT = ".vpm/build/prove/out"
 _RESULTS = {0: PROVED, 1: REFUTED, 2: "timed out", 3: "stuck", 4: "vacuous: every path reverts", 5: "error"}
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
@@ -51,6 +54,7 @@ def prove(theorems: Sequence[Theorem], project: Path) -> list[Outcome]:
         command += ["--contract", contract, "--match-test", rf"^({names})\(", "--json-output", str(report)]
         command += ["--loop", str(max(theorem.loops for theorem in theorems)), "--solver-threads", "1"]
         command += ["--solver-timeout-assertion", f"{max(theorem.seconds for theorem in theorems)}s"]
+        command += ["--solver-timeout-branching", BRANCH_PATIENCE]
         started = time.monotonic()
         try:
             ran = subprocess.run(
