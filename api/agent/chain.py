@@ -93,7 +93,7 @@ class AgentContracts:
 
 @dataclass(frozen=True, slots=True)
 class PaymentFacts:
-    """What the chain says of a payment, read in one batch at the newest block. `used`: the nonces asked about that the
+    """What the chain says of a payment, all of one block. `used`: the nonces asked about that the
     token calls used or cancelled; `booked`: those that the settlement wallet has booked."""
 
     block: int

@@ -37,7 +37,7 @@ _SEARCH_STEP_BLOCKS = 5_000
 
 @dataclass(frozen=True, slots=True)
 class ChainFacts:
-    """What the chain says of a bet, read in one batch at the newest block. `market` is None for an id that was never
+    """What the chain says of a bet, all of one block. `market` is None for an id that was never
     listed."""
 
     block: int

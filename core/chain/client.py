@@ -85,18 +85,21 @@ class ChainClient(AsyncWeb3[ChainProvider]):
     async def read_newest(
         self, account: str, calls: Sequence[Call], *, timeout_seconds: float | None = None
     ) -> tuple[Block, bytes, list[Any | RpcError]]:
-        """The newest block, the account's code and views, all in one batch; each view its value or its own error."""
+        """The newest block, the account's code and views, all of that block; each view its value or its own error.
+
+        The block is named by its hash. What is asked of "latest" in one batch may be answered from two blocks, and a
+        payment that is mined between them then looks spent and unbooked, or booked and without its stake.
+        """
+        head = await self.head(timeout_seconds=timeout_seconds)
+        where = _block_parameter(head.hash)
         requests: list[tuple[str, list[Any]]] = [
-            _block_request("latest"),
-            ("eth_getCode", [account, "latest"]),
-            *(("eth_call", [call.parameters(), "latest"]) for call in calls),
+            ("eth_getCode", [account, where]),
+            *(("eth_call", [call.parameters(), where]) for call in calls),
         ]
-        shapes: list[Any] = [Block, Data, *(Data for _ in calls)]
-        head, code, *answers = await self.provider.batch(requests, shapes, timeout_seconds=timeout_seconds)
-        first: list[Any] = values([head, code])
+        code, *answers = await self.provider.batch(requests, Data, timeout_seconds=timeout_seconds)
         return (
-            first[0],
-            data_bytes(first[1]),
+            head,
+            data_bytes(values([code])[0]),
             [_decoded(call, answer) for call, answer in zip(calls, answers, strict=True)],
         )
 

@@ -6,12 +6,15 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
+import orjson
 import pytest
+from aiohttp import web
 from eth_account import Account
 from eth_account.signers.local import LocalAccount
 
 from core.chain import Call, ChainClient, ChainProvider, Contract, ContractReverted, Log, RpcError, RpcErrorKind
 from core.chain.wire import data_bytes, quantity
+from scripts._drill.proxy import MoodyProxy
 from tests.conftest import Anvil, StartAnvil
 
 # The mnemonic's first two accounts.
@@ -29,6 +32,27 @@ REVERTER_ABI: list[dict[str, Any]] = [
 ECHO_ABI: list[dict[str, Any]] = [
     {"type": "function", "name": "echo", "inputs": [], "outputs": [{"name": "", "type": "uint256"}]},
 ]
+
+NUMBER = "43" + "600052" + "60206000f3"  # returns the number of the block it runs in
+
+
+class BusyNode(MoodyProxy):
+    """A proxy before a node on which a block is mined between any two answers of a batch."""
+
+    async def _serve(self, request: web.Request) -> web.StreamResponse:
+        asked = orjson.loads(await request.read())
+        answers = []
+        for call in asked if isinstance(asked, list) else [asked]:
+            answers.append(await self._ask(call))
+            await self._ask({"jsonrpc": "2.0", "id": 0, "method": "evm_mine", "params": []})
+        return web.Response(
+            body=orjson.dumps(answers if isinstance(asked, list) else answers[0]), content_type="application/json"
+        )
+
+    async def _ask(self, call: dict[str, Any]) -> Any:
+        assert self._session is not None
+        async with self._session.post(self.target, json=call) as answer:
+            return orjson.loads(await answer.read())
 
 
 def _reverter() -> str:
@@ -225,3 +249,14 @@ async def test_a_node_that_dies_and_returns(anvil: StartAnvil) -> None:
         assert e.value.kind is RpcErrorKind.UNAVAILABLE
         anvil(chain_id=31339, port=chain.options.port)
         assert await client.eth.block_number == 0
+
+
+async def test_what_is_read_together_is_of_one_block(client: ChainClient, chain: Anvil) -> None:
+    """A payment that is mined while its facts are read is unpaid or settled, and not something between."""
+    made = await _mined(client, await _sign(client, data=_creation(NUMBER)))
+    number = Contract(made.contract_address, ECHO_ABI).call("echo")
+    async with BusyNode(chain.url) as node, ChainProvider([node.url], chain_id=chain.chain_id) as rpc:
+        await rpc.start()
+        head, code, answers = await ChainClient(rpc).read_newest(made.contract_address, [number] * 4)
+    assert code == bytes.fromhex(NUMBER)
+    assert answers == [head.number] * 4

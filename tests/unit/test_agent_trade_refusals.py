@@ -48,7 +48,6 @@ SETTLED = [
     trade_refusals.elsewhere(TX),
     trade_refusals.other_amount(1, 5_000_000, TX),
     trade_refusals.other_use("another size.", TX),
-    trade_refusals.has_paid(None),
     trade_refusals.has_paid(stake(0, 1, 0, 1)),
     *(trade_refusals.refunded(stake(None, 1, 0, 0, refund_reason=why)) for why in list(RefundReason)[1:]),
     trade_refusals.refused(intent("NotSignedBy")),

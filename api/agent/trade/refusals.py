@@ -150,15 +150,14 @@ def other_use(why: str, tx: bytes) -> Problem:
     )
 
 
-def has_paid(stake: Stake | None) -> Problem:
-    """It has paid for another trade. `stake`: what it was booked as, if the index shows that."""
-    named: dict[str, Any] = {} if stake is None else {"tradeId": "0x" + stake.bet_hash.hex()}
+def has_paid(stake: Stake) -> Problem:
+    """It has paid for another trade. `stake`: what it was booked as."""
     return problem(
         "payment_invalid",
         "This authorization has already paid for another trade.",
         hint="Nothing to do: GET /positions shows what it was booked as.",
         moneyMoved=True,
-        **named,
+        tradeId="0x" + stake.bet_hash.hex(),
     )
 
 

@@ -154,14 +154,13 @@ class PaymentSettling:
         why it does not pay for this order.
         """
         if payment.nonce in facts.booked:
-            raise trade_refusals.has_paid(await self._booked_as(payment))
+            return await self._booked(order, payment, facts.block)
         if fault is None:
             await self._bring(contracts, order, payment)
         arrival, is_final = await self._arrival(contracts, payment.payer, payment.nonce, facts.block)
         if arrival is not None and arrival.value is not None and payment.form is Form.RECEIVE:
-            # Only the contract takes it in this form, and books it in the same call.
-            stake = await self._booked_as(payment)
-            raise trade_refusals.unseen() if stake is None else trade_refusals.has_paid(stake)
+            # Only the contract takes it in this form, and books it in the same call: in a block after the one read.
+            return await self._booked(order, payment, arrival.block)
         arrived = _arrived(contracts, arrival, is_final)
         if fault is not None:
             raise trade_refusals.other_use(fault, arrived.tx)
@@ -197,9 +196,17 @@ class PaymentSettling:
             final = await read_final_block(connection, contracts.chain_id, self._finality_blocks)
         return arrival, arrival is not None and arrival.block <= final
 
-    async def _booked_as(self, payment: Payment) -> Stake | None:
+    async def _booked(self, order: Order, payment: Payment, block: int) -> web.StreamResponse:
+        """The answer for an authorization that is booked: the receipt when it was booked for this very trade, however
+        late that is noticed. That it paid for another one is said only of a stake that the index shows."""
+        await self._index.reached(block, INDEX_WAIT_SECONDS)
         async with storage("The payment records"), self._engine.connect() as connection:
-            return await read_by_nonce(connection, payment.payer, payment.nonce)
+            stake = await read_by_nonce(connection, payment.payer, payment.nonce)
+        if stake is None:
+            raise trade_refusals.unseen()
+        if stake.idem_hash == order.bet.idem_hash:
+            return await self.settled_soon(order.request, stake.block)
+        raise trade_refusals.has_paid(stake)
 
     async def _bring(self, contracts: AgentContracts, order: Order, payment: Payment) -> None:
         """Keeps what a payment is for, so that it is booked even if its payer never comes back."""
