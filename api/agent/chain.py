@@ -93,8 +93,8 @@ class AgentContracts:
 
 @dataclass(frozen=True, slots=True)
 class PaymentFacts:
-    """What the chain says of a payment, all of one block. `used`: the nonces asked about that the
-    token calls used or cancelled; `booked`: those that the settlement wallet has booked."""
+    """What the chain says of a payment, all of one block. `used`: the nonces asked about that the token calls used or
+    cancelled; `booked`: those that the settlement wallet has booked."""
 
     block: int
     balance: int

@@ -37,8 +37,7 @@ _SEARCH_STEP_BLOCKS = 5_000
 
 @dataclass(frozen=True, slots=True)
 class ChainFacts:
-    """What the chain says of a bet, all of one block. `market` is None for an id that was never
-    listed."""
+    """What the chain says of a bet, all of one block. `market` is None for an id that was never listed."""
 
     block: int
     timestamp: int

@@ -6,16 +6,14 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
-import orjson
 import pytest
-from aiohttp import web
 from eth_account import Account
 from eth_account.signers.local import LocalAccount
 
 from core.chain import Call, ChainClient, ChainProvider, Contract, ContractReverted, Log, RpcError, RpcErrorKind
 from core.chain.wire import data_bytes, quantity
-from scripts._drill.proxy import MoodyProxy
 from tests.conftest import Anvil, StartAnvil
+from tests.support.hazy_node import HazyNode
 
 # The mnemonic's first two accounts.
 ALICE: LocalAccount = Account.from_key("0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80")
@@ -36,23 +34,13 @@ ECHO_ABI: list[dict[str, Any]] = [
 NUMBER = "43" + "600052" + "60206000f3"  # returns the number of the block it runs in
 
 
-class BusyNode(MoodyProxy):
-    """A proxy before a node on which a block is mined between any two answers of a batch."""
+class BusyNode(HazyNode):
+    """A node on which a block is mined between any two answers of a batch."""
 
-    async def _serve(self, request: web.Request) -> web.StreamResponse:
-        asked = orjson.loads(await request.read())
-        answers = []
-        for call in asked if isinstance(asked, list) else [asked]:
-            answers.append(await self._ask(call))
-            await self._ask({"jsonrpc": "2.0", "id": 0, "method": "evm_mine", "params": []})
-        return web.Response(
-            body=orjson.dumps(answers if isinstance(asked, list) else answers[0]), content_type="application/json"
-        )
-
-    async def _ask(self, call: dict[str, Any]) -> Any:
-        assert self._session is not None
-        async with self._session.post(self.target, json=call) as answer:
-            return orjson.loads(await answer.read())
+    async def _answer(self, call: dict[str, Any]) -> dict[str, Any]:
+        answer = await super()._answer(call)
+        await self._ask({"jsonrpc": "2.0", "id": 0, "method": "evm_mine", "params": []})
+        return answer
 
 
 def _reverter() -> str:
@@ -255,7 +243,8 @@ async def test_what_is_read_together_is_of_one_block(client: ChainClient, chain:
     """A payment that is mined while its facts are read is unpaid or settled, and not something between."""
     made = await _mined(client, await _sign(client, data=_creation(NUMBER)))
     number = Contract(made.contract_address, ECHO_ABI).call("echo")
-    async with BusyNode(chain.url) as node, ChainProvider([node.url], chain_id=chain.chain_id) as rpc:
+    async with BusyNode(chain.url, seed=1) as node, ChainProvider([node.url], chain_id=chain.chain_id) as rpc:
+        node.head_seconds = 0
         await rpc.start()
         head, code, answers = await ChainClient(rpc).read_newest(made.contract_address, [number] * 4)
     assert code == bytes.fromhex(NUMBER)
