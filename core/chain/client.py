@@ -17,6 +17,9 @@ from core.chain.wire import Block, BlockTransaction, Data, Log, Receipt, data_by
 # A number, a tag ("latest", "pending", "safe", "finalized", "earliest"), or a block hash of 0x and 64 digits.
 BlockId = int | str
 
+DEPTHS = (1, 2, 5)
+"""How far below the head a block is looked for that whichever node answers has got; deeper is too long ago."""
+
 Topics = Sequence[str | Sequence[str] | None]
 
 
@@ -88,20 +91,35 @@ class ChainClient(AsyncWeb3[ChainProvider]):
         """The newest block, the account's code and views, all of that block; each view its value or its own error.
 
         The block is named by its hash. What is asked of "latest" in one batch may be answered from two blocks, and a
-        payment that is mined between them then looks spent and unbooked, or booked and without its stake.
+        payment that is mined between them then looks spent and unbooked, or booked and without its stake. Where the
+        nodes behind a URL stand apart, the one that answers may not have that block yet: then it is an older one.
         """
-        head = await self.head(timeout_seconds=timeout_seconds)
-        where = _block_parameter(head.hash)
+        newest = block = await self.head(timeout_seconds=timeout_seconds)
+        code, *answers = await self._state_at(block, account, calls, timeout_seconds)
+        for depth in DEPTHS:
+            if not any(_is_unknown_block(each) for each in (code, *answers)):
+                break
+            below = _block_request(max(newest.number - depth, 0))
+            older = await self.provider.optional(*below, Block, timeout_seconds=timeout_seconds)
+            if older is not None:
+                block = older
+                code, *answers = await self._state_at(block, account, calls, timeout_seconds)
+        return (
+            block,
+            data_bytes(values([code])[0]),
+            [_decoded(call, answer) for call, answer in zip(calls, answers, strict=True)],
+        )
+
+    async def _state_at(
+        self, block: Block, account: str, calls: Sequence[Call], timeout_seconds: float | None
+    ) -> list[Any | RpcError]:
+        """The account's code and what the calls return, undecoded, in one batch."""
+        where = _block_parameter(block.hash)
         requests: list[tuple[str, list[Any]]] = [
             ("eth_getCode", [account, where]),
             *(("eth_call", [call.parameters(), where]) for call in calls),
         ]
-        code, *answers = await self.provider.batch(requests, Data, timeout_seconds=timeout_seconds)
-        return (
-            head,
-            data_bytes(values([code])[0]),
-            [_decoded(call, answer) for call, answer in zip(calls, answers, strict=True)],
-        )
+        return await self.provider.batch(requests, Data, timeout_seconds=timeout_seconds)
 
     async def read_many(
         self, calls: Sequence[Call], block: BlockId, *, timeout_seconds: float | None = None
@@ -142,6 +160,10 @@ def _block_request(block: BlockId) -> tuple[str, list[Any]]:
     if isinstance(block, str) and len(block) == 66:
         return "eth_getBlockByHash", [block, False]
     return "eth_getBlockByNumber", [_tag(block), False]
+
+
+def _is_unknown_block(answer: Any | RpcError) -> bool:
+    return isinstance(answer, RpcError) and answer.kind is RpcErrorKind.BLOCK_NOT_FOUND
 
 
 def _block_parameter(block: BlockId) -> Any:

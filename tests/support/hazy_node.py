@@ -44,6 +44,7 @@ class HazyNode(MoodyProxy):
         self.lost = 0
         self._since: dict[str, tuple[float, float]] = {}
         self._head = (0.0, 0)
+        self._numbers: dict[str, int] = {}
 
     def hide(self, number: int) -> None:
         """From now on it does not have this block when asked by number; nor is it the head that it last saw."""
@@ -66,7 +67,7 @@ class HazyNode(MoodyProxy):
             await asyncio.sleep(3600)
         end = await self._end(method, params)
         newest = _STATE.get(method) is not None and params[_STATE[method] :] == ["latest"]
-        refused = self._shifted(method, params, end)
+        refused = await self._unknown(method, params, end) or self._shifted(method, params, end)
         if refused is not None:
             return {"jsonrpc": "2.0", "id": call["id"], **refused}
         answer = await self._ask({**call, "params": params})
@@ -90,6 +91,18 @@ class HazyNode(MoodyProxy):
             self._head = (time.monotonic(), head)
         lag = self.lag_of(method, params)
         return max(0, head - (self._dice.choice(self.views) if lag is None else lag))
+
+    async def _unknown(self, method: str, params: list[Any], end: int) -> dict[str, Any] | None:
+        """An answer when this view has not got the block yet that is named by its hash."""
+        at = _STATE.get(method)
+        if at is None or len(params) <= at or not isinstance(params[at], dict):
+            return None
+        digest = params[at]["blockHash"]
+        if digest not in self._numbers:
+            ask = {"jsonrpc": "2.0", "id": 1, "method": "eth_getBlockByHash", "params": [digest, False]}
+            block = (await self._ask(ask)).get("result")
+            self._numbers[digest] = int(block["number"], 16) if block else 0
+        return {"error": _NOT_THERE} if self._numbers[digest] > end else None
 
     def _shifted(self, method: str, params: list[Any], end: int) -> dict[str, Any] | None:
         """Puts this view's end in the place of "latest"; an answer when the view has no such block."""

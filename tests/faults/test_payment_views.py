@@ -1,0 +1,169 @@
+"""The agents' door on a node whose answers about one payment do not go together.
+
+A bet that is on the chain is never said to be refused, and nobody is asked to pay for it again: what one look at the
+chain missed is found in the next one, or in the index.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import aiohttp
+import pytest
+
+from core.agent.bet import idem_hash
+from core.chain import checksum
+from core.contracts.statuses import Form
+from scripts._stack import wallets
+from tests.support.agent_chain import AgentChain
+from tests.support.agent_service import AgentService, agent_service
+from tests.support.buyer import Buyer, bet, header, sign
+from tests.support.genesis import Genesis, RunningChain
+from tests.support.hazy_node import HazyNode
+
+pytestmark = [pytest.mark.timeout(180), pytest.mark.proves("agent.trade.payment.decision.used_is_its_payers")]
+
+FORMS = pytest.mark.parametrize("form", list(Form), ids=lambda form: form.name.lower())
+
+
+class TornNode(HazyNode):
+    """A node that answers views of one batch far apart, or one of them wrongly.
+
+    held: what the first caller waits for until it is `released`, a method or the selector of a view; `waits` says that
+    it does. empty: the selector of a view that is answered with zero.
+    """
+
+    def __init__(self, target: str, seed: int) -> None:
+        super().__init__(target, seed)
+        self.head_seconds = 0.0
+        self.held: str | bytes | None = None
+        self.empty: bytes | None = None
+        self.waits = asyncio.Event()
+        self.released = asyncio.Event()
+
+    async def _answer(self, call: dict[str, Any]) -> dict[str, Any]:
+        asked = _asked(call)
+        if asked == self.held and not self.waits.is_set():
+            self.waits.set()
+            await self.released.wait()
+        answer = await super()._answer(call)
+        if asked == self.empty:
+            answer["result"] = "0x" + bytes(32).hex()
+            self.told_lies += 1
+        return answer
+
+
+def _asked(call: dict[str, Any]) -> str | bytes:
+    if call["method"] != "eth_call":
+        return str(call["method"])
+    view = call["params"][0]
+    return bytes.fromhex(view.get("data", view.get("input", ""))[2:10])
+
+
+@pytest.fixture(scope="module")
+def service(
+    base_chain: RunningChain, local_genesis: Genesis, database_url: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[AgentService]:
+    chain = AgentChain.on(base_chain.url, base_chain.deployment)
+    folder = tmp_path_factory.mktemp("payment-views")
+    with agent_service(chain, database_url, local_genesis.deployments, folder) as service:
+        service.start("indexer", "relayer")
+        yield service
+
+
+@pytest.fixture
+async def node(service: AgentService) -> AsyncIterator[TornNode]:
+    """What the API alone asks; the indexer and the relayer are at the chain itself."""
+    async with TornNode(service.chain.url, 7) as node:
+        await asyncio.to_thread(service.start, "api", VPM_BASE_RPC_URLS=node.url)
+        yield node
+        node.released.set()
+        await asyncio.to_thread(service.stop, "api")
+
+
+@pytest.fixture
+async def buyer(service: AgentService, node: TornNode) -> AsyncIterator[Buyer]:
+    async with aiohttp.ClientSession() as session:
+        yield Buyer(session, service)
+
+
+async def signed_bet(buyer: Buyer, service: AgentService, form: Form) -> tuple[dict[str, Any], dict[str, str]]:
+    """A bet on a market of its own, and the payment that its payer signs for it."""
+    name = service.chain.list(f"m-{secrets.token_hex(4)}")
+    await buyer.shows(name)
+    who = wallets.wallet(f"payer {secrets.token_hex(4)}")
+    token = service.chain.contracts.token
+    service.chain.send(token.call("transfer", checksum(who.address), 20_000_000), wallets.DEV[0].address)
+    body = bet(name, who, size=4)
+    offer = (await buyer.challenged(body))["accepts"][0]
+    return body, header(sign(offer, who, now=service.chain.now, form=form))
+
+
+def stakes_of(service: AgentService, body: dict[str, Any]) -> int:
+    """How often the payer has paid for it."""
+    contracts = service.chain.contracts
+    left = service.chain.read(contracts.token.call("balanceOf", checksum(body["walletAddress"])))
+    paid, rest = divmod(20_000_000 - left, 4_000_000)
+    assert rest == 0
+    stake = service.chain.read(
+        contracts.settlement.call("stakeOf", checksum(body["walletAddress"]), idem_hash(body["idemKey"]))
+    )
+    assert bool(stake) == bool(paid)
+    return int(paid)
+
+
+@FORMS
+async def test_a_bet_mined_while_it_is_looked_at_has_its_receipt(
+    service: AgentService, node: TornNode, buyer: Buyer, form: Form
+) -> None:
+    """The same call twice at once: between two views of the first one's look the bet of the second one lands."""
+    body, headers = await signed_bet(buyer, service, form)
+    node.held = service.chain.contracts.token.call(
+        "authorizationState", checksum(body["walletAddress"]), bytes(32)
+    ).data[:4]
+    slow = asyncio.create_task(buyer.post(body, headers=headers))
+    await asyncio.wait_for(node.waits.wait(), 20)
+    response, first = await buyer.post(body, headers=headers)
+    assert response.status == 200, first
+    node.released.set()
+    response, second = await slow
+    assert response.status == 200, second
+    assert second["receipt"] == first["receipt"]
+    assert stakes_of(service, body) == 1
+
+
+@FORMS
+async def test_a_look_that_misses_the_stake_of_a_booked_payment_tells_nothing_untrue(
+    service: AgentService, node: TornNode, buyer: Buyer, form: Form
+) -> None:
+    """The first call's look begins when the second one's bet stands, and finds its payment booked, and no stake."""
+    body, headers = await signed_bet(buyer, service, form)
+    settlement = service.chain.contracts.settlement
+    node.held = "eth_getBlockByNumber"
+    node.empty = settlement.call("stakeOf", checksum(body["walletAddress"]), bytes(32)).data[:4]
+    slow = asyncio.create_task(buyer.post(body, headers=headers))
+    await asyncio.wait_for(node.waits.wait(), 20)
+    response, first = await buyer.post(body, headers=headers)
+    assert response.status == 200, first
+    node.released.set()
+    response, second = await slow
+    assert node.told_lies > 0
+    assert response.status == 200, second
+    assert second["receipt"] == first["receipt"]
+    assert stakes_of(service, body) == 1
+
+
+async def test_nodes_that_have_not_got_the_head_yet_are_asked_again(
+    service: AgentService, node: TornNode, buyer: Buyer
+) -> None:
+    """Behind one address, one of two nodes is a block late: every bet has its receipt all the same."""
+    bets = [await signed_bet(buyer, service, form) for form in (*Form, *Form)]
+    node.views = (0, 1)
+    for body, headers in bets:
+        service.chain.mine()
+        response, answer = await buyer.post(body, headers=headers)
+        assert response.status == 200, answer
+        assert stakes_of(service, body) == 1
