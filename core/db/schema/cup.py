@@ -189,6 +189,9 @@ cup_bet = Table(
     CheckConstraint("stake_cents > 0 AND paid_cents >= 0", name="amounts_are_positive"),
     CheckConstraint("status IN ('won', 'refunded') OR paid_cents = 0", name="paid_has_a_reason"),
     Index("ix_cup_bet_wallet", "wallet", "round_no"),
+    # All bets of a round are changed at once when it is settled; with room for a second version of each on its page no
+    # index has to follow.
+    postgresql_with={"fillfactor": 45},
 )
 
 # The boards: `period` is `all` or an ISO week such as `2026-W47`. `debit_cents` is the realized loss, so that rows in

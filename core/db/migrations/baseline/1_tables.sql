@@ -845,7 +845,8 @@ CREATE TABLE cup_bet (
     CONSTRAINT fk_cup_bet_round_no FOREIGN KEY(round_no) REFERENCES cup_round (round_no),
     CONSTRAINT uq_cup_bet_transaction_id UNIQUE (transaction_id),
     CONSTRAINT fk_cup_bet_transaction_id FOREIGN KEY(transaction_id) REFERENCES cup_transaction (id)
-);
+)
+ WITH (fillfactor = 45);
 CREATE INDEX ix_cup_bet_wallet ON cup_bet (wallet, round_no);
 
 CREATE TABLE cup_entry (
