@@ -34,7 +34,7 @@ class AgentMcp:
     def __init__(self, operations: tuple[Operation, ...], error_body: ErrorBody, *, origin: str) -> None:
         self._tools = RestTools(TOOLS, operations, error_body)
         server = Described(NAME, "Agent markets", INSTRUCTIONS, origin, PATH, f"{origin}/agents.txt")
-        self.door = McpDoor(server, self.described(), self._call)
+        self.door = McpDoor(server, self.described, self._call)
 
     def described(self) -> list[types.Tool]:
         """What `trade` gives is a receipt, or what it asks for: clients hold either to what is declared."""

@@ -139,7 +139,7 @@ class Mcp:
         server = Described(
             NAME, "Service Cup", INSTRUCTIONS, origin, "/api/cup/mcp", f"{origin}/api/cup/v1/getting-started"
         )
-        self.door = McpDoor(server, [described(tool) for tool in TOOLS], self._call)
+        self.door = McpDoor(server, lambda: [described(tool) for tool in TOOLS], self._call)
 
     async def _call(self, request: web.Request, params: types.CallToolRequestParams) -> types.CallToolResult:
         tool = _BY_NAME[params.name]

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import orjson
 from aiohttp import web
 
+from api.http.later import Later
 from api.http.openapi import document, with_examples
 from api.http.operation import DocumentedAnswer, Operation, Surface
 from api.http.rendered import Rendered
 
 CACHE = "public, max-age=300"
+
+OpenApi = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,15 +25,15 @@ class ServiceDescription:
     """Surfaces and the one document of them all."""
 
     surfaces: tuple[Surface, ...]
-    whole: Mapping[str, Any]
+    whole: Later[OpenApi]
 
 
 def docs_surface(surfaces: Sequence[Surface], *, title: str, server: str) -> Surface:
     """Describes these surfaces, with examples that work now."""
-    whole = document(surfaces, title=title, server=server)
+    whole = Later[OpenApi](partial(document, surfaces, title=title, server=server))
     operations = [_document("/openapi.json", "All surfaces in one OpenAPI document", whole, surfaces)]
     for surface in surfaces:
-        one = document([surface], title=f"{title}: {surface.title}", server=server)
+        one = Later[OpenApi](partial(document, [surface], title=f"{title}: {surface.title}", server=server))
         operations.append(_document(f"/openapi/{surface.name}.json", f"OpenAPI: {surface.title}", one, [surface]))
     return Surface(
         name="docs",
@@ -42,14 +46,15 @@ def docs_surface(surfaces: Sequence[Surface], *, title: str, server: str) -> Sur
     )
 
 
-def _document(path: str, summary: str, described: Mapping[str, Any], surfaces: Sequence[Surface]) -> Operation:
+def _document(path: str, summary: str, described: Later[OpenApi], surfaces: Sequence[Surface]) -> Operation:
     known: tuple[dict[str, Any], Rendered] | None = None
 
     async def serve(request: web.Request) -> web.StreamResponse:
         nonlocal known
         examples = {name: body for surface in surfaces if surface.examples for name, body in surface.examples().items()}
         if known is None or known[0] != examples:
-            known = examples, await Rendered.make(orjson.dumps(with_examples(described, examples)), CACHE)
+            body = orjson.dumps(with_examples(await described.get(), examples))
+            known = examples, await Rendered.make(body, CACHE)
         return known[1].response(request)
 
     return Operation("GET", path, serve, summary, {200: DocumentedAnswer(summary)}, from_memory=True, hidden=True)

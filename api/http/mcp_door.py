@@ -22,6 +22,7 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.shared.exceptions import MCPError
 
 from api.http.application import NO_STORE, json_response
+from api.http.later import Later
 from api.http.operation import Cors, DocumentedAnswer, Operation
 from api.http.problem import Problem
 from api.http.requests import read_json
@@ -53,13 +54,13 @@ class Described:
 
 
 class McpDoor:
-    """An MCP server, open for as long as requests come: `async with door.running():`. `call` answers a tool's call made
-    by a request."""
+    """An MCP server, open for as long as requests come: `async with door.running():`. `describe` makes its tools, when
+    somebody first asks; `call` answers a tool's call made by a request."""
 
-    def __init__(self, described: Described, tools: Sequence[types.Tool], call: Call) -> None:
+    def __init__(self, described: Described, describe: Callable[[], Sequence[types.Tool]], call: Call) -> None:
         self._described = described
-        self._tools = list(tools)
-        self._names = [tool.name for tool in tools]
+        self._later = Later(describe)
+        self._tools: dict[str, types.Tool] = {}
         self._answer = call
         # Whose call it is: set for the request that is being carried through the SDK.
         self._carried: ContextVar[web.Request] = ContextVar(f"mcp {described.name}")
@@ -72,7 +73,7 @@ class McpDoor:
             on_list_tools=self._list,
             on_call_tool=self._call,
             # Asked for at each call: without it the SDK lists all tools to find one.
-            get_tool_input_schema={tool.name: tool.input_schema for tool in tools}.get,
+            get_tool_input_schema=lambda name: self._tools[name].input_schema if name in self._tools else None,
         )
         self._manager = StreamableHTTPSessionManager(
             server, json_response=True, stateless=True, max_request_body_size=BODY_LIMIT
@@ -142,7 +143,7 @@ class McpDoor:
                     "inputSchema": tool.input_schema,
                     "outputSchema": tool.output_schema,
                 }
-                for tool in self._tools
+                for tool in await self._later.get()
             ],
         }
         return json_response(body, cache_control="public, max-age=60")
@@ -155,6 +156,7 @@ class McpDoor:
                 await read_json(request, limit=BODY_LIMIT)
             except Problem as problem:
                 return _refused(problem)
+        self._tools = self._tools or {tool.name: tool for tool in await self._later.get()}
         token = self._carried.set(request)
         try:
             carried = _Carried(request)
@@ -166,13 +168,13 @@ class McpDoor:
     async def _list(
         self, _context: ServerRequestContext[Any], _params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
-        return types.ListToolsResult(tools=self._tools)
+        return types.ListToolsResult(tools=list(self._tools.values()))
 
     async def _call(
         self, _context: ServerRequestContext[Any], params: types.CallToolRequestParams
     ) -> types.CallToolResult:
-        if params.name not in self._names:
-            names = ", ".join(self._names)
+        if params.name not in self._tools:
+            names = ", ".join(self._tools)
             raise MCPError(types.INVALID_PARAMS, f"There is no tool {params.name[:64]!r}; the tools are {names}.")
         return await self._answer(self._carried.get(), params)
 

@@ -23,4 +23,4 @@ def stock_mcp(settings: Settings, operations: tuple[Operation, ...], error_body:
     tools = RestTools(TOOLS, operations, error_body, kept=(settings.region_header,))
     origin = settings.public_url
     server = Described(NAME, "Stock markets", INSTRUCTIONS, origin, PATH, f"{origin}/agents.txt")
-    return McpDoor(server, tools.described(), tools.call)
+    return McpDoor(server, tools.described, tools.call)

@@ -93,7 +93,7 @@ class Reference:
     ) -> None:
         self._pages = pages
         self._held = held
-        self._whole = described.whole
+        self._described = described
         self._surfaces = described.surfaces
         self._groups = {each.slug: each for each in _groups(described.surfaces)}
         self._stock = stock
@@ -113,61 +113,20 @@ class Reference:
         samples = self._samples(group.surface.name)
 
         async def render() -> bytes:
-            entries = [self._entry(each, samples) for each in group.operations]
+            whole = await self._described.whole.get()
+            entries = [_entry(whole, each, samples) for each in group.operations]
+            schemas: Mapping[str, Json] = whole["components"]["schemas"]
             return self._pages.render(
                 "docs.html",
                 path="/docs",
                 groups=self._groups,
                 here=group,
                 entries=entries,
-                bodies=[_body(name, self._schemas[name]) for name in sorted(self._used(group))],
+                bodies=[_body(name, schemas[name]) for name in sorted(_used(whole, group))],
                 errors=f"/errors.txt#{group.surface.name}",
             )
 
         return html(request, await self._held.get(("docs", group.slug), tuple(samples.items()), render))
-
-    @property
-    def _schemas(self) -> Mapping[str, Json]:
-        schemas: Mapping[str, Json] = self._whole["components"]["schemas"]
-        return schemas
-
-    def _described(self, operation: Operation) -> Json:
-        described: Json = self._whole["paths"][operation.path][operation.method.lower()]
-        return described
-
-    def _entry(self, operation: Operation, samples: Mapping[str, str]) -> Entry:
-        described = self._described(operation)
-        body = described.get("requestBody")
-        answers = tuple(
-            (status, _inline(answer["description"]), _answer_body(answer))
-            for status, answer in described["responses"].items()
-        )
-        success = operation.answers.get(200)
-        return Entry(
-            id=operation.id,
-            method=operation.method,
-            path=operation.path,
-            summary=_inline(operation.summary),
-            text=_text(operation.description),
-            parameters=tuple(_parameter(each, samples) for each in described.get("parameters", ())),
-            body=None if body is None else _type(body["content"][JSON_TYPE]["schema"]),
-            answers=answers,
-            tried=operation.method == "GET"
-            and operation.security is None
-            and success is not None
-            and success.content_type == JSON_TYPE,
-        )
-
-    def _used(self, group: Group) -> set[str]:
-        """The schemas that a group's operations name, and those that these name."""
-        found: set[str] = set()
-        waiting = [name for each in group.operations for name in _named(self._described(each))]
-        while waiting:
-            name = waiting.pop()
-            if name not in found:
-                found.add(name)
-                waiting += _named(self._schemas[name])
-        return found
 
     def _samples(self, surface: str) -> dict[str, str]:
         """What the forms ask about: a market that exists now, by what each surface calls it."""
@@ -186,6 +145,47 @@ class Reference:
             "side": str(example.get("side", "")),
             "token": "BNKR",
         }
+
+
+def _operation(whole: Json, operation: Operation) -> Json:
+    described: Json = whole["paths"][operation.path][operation.method.lower()]
+    return described
+
+
+def _entry(whole: Json, operation: Operation, samples: Mapping[str, str]) -> Entry:
+    described = _operation(whole, operation)
+    body = described.get("requestBody")
+    answers = tuple(
+        (status, _inline(answer["description"]), _answer_body(answer))
+        for status, answer in described["responses"].items()
+    )
+    success = operation.answers.get(200)
+    return Entry(
+        id=operation.id,
+        method=operation.method,
+        path=operation.path,
+        summary=_inline(operation.summary),
+        text=_text(operation.description),
+        parameters=tuple(_parameter(each, samples) for each in described.get("parameters", ())),
+        body=None if body is None else _type(body["content"][JSON_TYPE]["schema"]),
+        answers=answers,
+        tried=operation.method == "GET"
+        and operation.security is None
+        and success is not None
+        and success.content_type == JSON_TYPE,
+    )
+
+
+def _used(whole: Json, group: Group) -> set[str]:
+    """The schemas that a group's operations name, and those that these name."""
+    found: set[str] = set()
+    waiting = [name for each in group.operations for name in _named(_operation(whole, each))]
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found.add(name)
+            waiting += _named(whole["components"]["schemas"][name])
+    return found
 
 
 def _groups(surfaces: tuple[Surface, ...]) -> Iterator[Group]:
