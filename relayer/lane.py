@@ -34,7 +34,8 @@ LOOK_AGAIN_SECONDS = 0.5
 
 
 class Lane:
-    """One lane at work. `run` works until the lease is lost; any other failure starts the lane afresh from its rows.
+    """One lane at work. `run` works until it is cancelled, for the lane is another's then; any failure starts the lane
+    afresh from its rows.
 
     Starting afresh is what makes failures harmless: after a database error nobody knows whether a commit happened, so
     nothing in memory may be believed.
@@ -76,9 +77,9 @@ class Lane:
                 self.lease.check()
                 await self._work()
             except LeaseLost as lost:
+                # Whoever gave us the lease ends this task when the lane is another's. Until then it may still go on: a
+                # process that stood still sees that its time is over, and renews a lease that nobody took meanwhile.
                 log.warning(lost.message, action="relayer.lane_lost", chain=self._feed.name, lane=self.name)
-                if not self.lease.valid:
-                    return  # whoever gave us the lease knows; it gives a new one should the lane be ours again
             except (psycopg.Error, DatabaseError, RpcError) as error:
                 log.warning(
                     f"{type(error).__name__}: {error}",

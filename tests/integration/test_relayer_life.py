@@ -300,6 +300,19 @@ async def test_a_lane_whose_key_cannot_pay_says_so_and_works_once_it_can(rig: Ri
         await rig.reaches(asked, IntentState.MINED)
 
 
+async def test_a_lane_whose_lease_ran_out_unnoticed_goes_on(rig: Rig) -> None:
+    """A process that stood still for longer than its lease, or whose renewal waited as long in the database: the lane
+    sees that its time is over, and then the lease goes on after all, since nobody took it meanwhile."""
+    signer = await rig.new_signer()
+    async with rig.relayer(rig.spec(signer), lease_seconds=30.0) as relayer:
+        await rig.reaches(await rig.ask_for(rig.transfer()), IntentState.FINAL)
+        (lane,) = relayer.lanes()
+        for _ in range(3):
+            lane.lease.valid_until = 0.0
+            await rig.reaches(await rig.ask_for(rig.transfer()), IntentState.FINAL, seconds=20)
+        assert relayer.lanes() == [lane]
+
+
 async def test_gas_spent_within_the_hour_stops_a_lane_from_signing_more(rig: Rig) -> None:
     signer = await rig.new_signer()
     asked = await rig.ask_for_many([rig.transfer() for _ in range(3)])
