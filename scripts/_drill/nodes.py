@@ -98,6 +98,8 @@ async def reorg(fleet: Fleet, load: Load) -> DrillHeld:
 
     async def are_young() -> bool:
         bets[:] = await asyncio.gather(load.stock(), load.agent())
+        # An index that has not come to the last blocks yet has nothing to undo in them.
+        await asyncio.gather(*(fleet.indexed(chain) for chain in CHAIN_IDS))
         young.update({chain: await _young(fleet, chain) for chain in CHAIN_IDS})
         return any(young.values())
 
