@@ -15,8 +15,10 @@ import json
 import os
 import re
 import shutil
+import statistics
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -101,10 +103,28 @@ def main(json_path: Path | None) -> int:
     if json_path:
         rows = [{"row": what, "limit": limit, "measured": gas} for what, _, limit, gas, _ in table]
         rows += [{"row": call, "limit": None, "measured": measured[call][0]} for call in others]
-        json_path.write_text(json.dumps({"bench": "gas", "rows": rows}, indent=2) + "\n")
+        json_path.write_text(json.dumps({"bench": "gas", "rows": rows, "ratios": _ratios(measured)}, indent=2) + "\n")
     for run in failed:
         print(run.stdout[-4000:], file=sys.stderr)
     return 1 if over or failed else 0
+
+
+def _ratios(measured: Mapping[str, tuple[int, int]]) -> dict[str, float]:
+    """Of what the best known takes for the same calls, and of what ours may take at most."""
+    known = [(measured[row.what][0], int(row.known_best.replace(",", ""))) for row in ROWS if _compares(row, measured)]
+    limited = [(measured[row.what][0], row.limit) for row in ROWS if row.what in measured]
+    return {
+        name: statistics.geometric_mean(ours / other for ours, other in pairs)
+        for name, pairs in (
+            ("gas / best known, mean of the calls it has", known),
+            ("gas / the limits, mean of all", limited),
+        )
+        if pairs
+    }
+
+
+def _compares(row: Row, measured: Mapping[str, tuple[int, int]]) -> bool:
+    return row.what in measured and row.known_best.replace(",", "").isdigit()
 
 
 def _forge(tests: str, first_day: int, days: int) -> subprocess.CompletedProcess[str]:

@@ -15,6 +15,7 @@ import json
 import os
 import random
 import secrets
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -294,5 +295,14 @@ def _report(day: Service, years: Service, memory: dict[str, float], json_path: P
         figures: list[dict[str, Any]] = [
             {"what": label, "day": small, "years": large, "met": holds} for label, small, large, holds in rows
         ]
-        json_path.write_text(json.dumps({"bench": "growth", "figures": figures}, indent=2) + "\n")
+        of_day = {label: large / small for label, small, large, _ in rows}
+        ratios = {
+            f"{what}, years / a day": of_day[what]
+            for what in ("memory at the end, MB", "start, s", "block to reader, p99 ms")
+        }
+        ratios["a read, median of the kinds' medians, years / a day"] = statistics.median(
+            b / a for a, b in middles.values()
+        )
+        body = {"bench": "growth", "figures": figures, "ratios": ratios}
+        json_path.write_text(json.dumps(body, indent=2) + "\n")
     return 0 if all(holds for *_, holds in rows) else 1

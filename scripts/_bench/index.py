@@ -335,7 +335,7 @@ def _report(
             "bare_events_per_second": bare_rate,
             "index_events_per_second": index_rate,
             "agent_events_per_second": agent_rate,
-            "ratio": ratio,
+            "ratios": {"indexer, rate / bare loop": ratio},
             "peak_bytes": peak,
             "visible_ms": {"p50": p50, "p99": p99, "blocks": len(ordered)},
         }

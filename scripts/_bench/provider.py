@@ -212,7 +212,10 @@ def main(json_path: Path | None) -> int:
     print(f"Each transaction sent: {sending['calls']:.1f} calls, {sending['units']:.0f} units more.")
     print("Most asked at the default: " + ", ".join(f"{m} {n:.2f}/s" for m, n in list(rows[0]["methods"].items())[:6]))
     if json_path:
-        json_path.write_text(json.dumps({"bench": "provider", "rows": rows, "sending": sending}, indent=2) + "\n")
+        asked, told_of = (next(row["all_calls"] for row in rows if row["told"] is told) for told in (False, True))
+        ratios = {"calls, told of new blocks / asking for them": told_of / asked}
+        body = {"bench": "provider", "rows": rows, "sending": sending, "ratios": ratios}
+        json_path.write_text(json.dumps(body, indent=2) + "\n")
     return 0
 
 

@@ -70,7 +70,7 @@ over an existing deployment file. docs/operate.md has the whole procedure.""",
     "bench": (
         "measure the API, event streams, gas, the indexer, the pages, the relayer and the cup",
         """\
-./vpm bench all|api|cup|events|gas|index|pages|provider|relay|trade [--json FILE] [--long]
+./vpm bench all|api|cup|events|gas|index|pages|provider|relay|trade [--json FILE] [--record] [--long]
 
 api     cached reads against a bare handler that returns the same bytes, p99 and memory (--long: a million requests)
 events  what 2,000 idle event streams cost in memory, and how soon an event has reached all of them
@@ -81,9 +81,11 @@ provider what the daemons ask of a node of a chain with a block each 250 ms, and
 relay   one lane against a bare loop that sends presigned transactions one at a time
 trade   a paid trade from payment to receipt, against a bare send to the same chain
 cup     the leaderboard with 100,000 wallets, and signed trades
-all     each of them in turn, and docs/performance.md written anew
+all     each of them in turn, recorded
 
-Each prints a table and, with --json, writes the figures to a file. Compare ratios, never figures of two runs.""",
+Each prints a table and, with --json, writes the figures to a file. Compare ratios, never figures of two runs: --record
+keeps the ratios of the last ten in docs/performance.json, and writes the benchmark's section of docs/performance.md, in
+which they are lines that can be seen to move.""",
     ),
     "screenshots": (
         "take the pictures in docs/pages again",
