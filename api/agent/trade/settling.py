@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from api.agent.chain import AgentContracts, PaymentFacts, read_facts
 from api.agent.errors import problem
-from api.agent.facts import Arrival, ArrivalState, BookTotals, ListedMarket, Stake
+from api.agent.facts import Arrival, ArrivalState, BookTotals, ListedMarket, Stake, key_of
 from api.agent.index import AgentIndex
 from api.agent.requests import TradeRequest
 from api.agent.rows import read_arrival, read_by_key, read_by_nonce, read_totals
@@ -105,6 +105,40 @@ class PaymentSettling:
                 raise trade_refusals.conflict(wanted.idem_key)
         return PastTrade(known, nonces)
 
+    async def undone(
+        self, client: ChainClient | None, contracts: AgentContracts, wanted: TradeRequest, key_hash: bytes
+    ) -> None:
+        """Raises what became of a trade whose market the chain has no more, since a fork undid its listing; nothing
+        when no payment for it was taken in.
+
+        That it is over is said when the blocks that refuse it are final: before that another fork may bring both back.
+        """
+        wallet, market_key = bytes.fromhex(wanted.wallet[2:]), key_of(wanted.market_id)
+        async with storage("The trade records"), self._pool.connection() as connection:
+            known = await store.find_trade(connection, wallet, key_hash)
+            nonces = await store.nonces_of(connection, wallet, key_hash)
+        if known is None or known.market_key != market_key:
+            return
+        if (wanted.size, wanted.builder or ZERO_ADDRESS) != (known.amount, known.builder):
+            raise trade_refusals.conflict(wanted.idem_key)
+        if not known.is_over:
+            raise trade_refusals.undone_for_now(known.intent)
+        try:
+            if client is None:
+                raise trade_refusals.unavailable("Base cannot be reached")
+            facts = await read_facts(client, contracts, wanted.wallet, key_hash, nonces, self._request_seconds)
+        except RpcError as error:
+            log.warning("an undone trade has no chain", action="agent.no_chain", why=error)
+            raise trade_refusals.unavailable("Base cannot be reached") from None
+        for nonce in nonces:
+            if facts.is_astray(nonce):
+                await self.account_for(contracts, wanted.wallet, wanted.size, nonce, facts.block)
+        async with storage("The trade records"), self._engine.connect() as reading:
+            final = await read_final_block(reading, contracts.chain_id, self._finality_blocks)
+        if facts.settled_stake or (known.intent.block_number or 0) > final:
+            raise trade_refusals.undone_for_now(known.intent)
+        raise trade_refusals.undone(known.intent)
+
     async def repeated(self, wanted: TradeRequest, intent: Intent) -> web.StreamResponse:
         """The answer to a call whose key is already on its way."""
         return await self._outcome(wanted, intent, None, replay=True, seconds=SAME_KEY_WAIT_SECONDS)
@@ -172,18 +206,18 @@ class PaymentSettling:
             return await self._beaten(order, None)
         return await self._outcome(order.request, asked, None, replay=False, seconds=self._wait_seconds)
 
-    async def account_for(self, contracts: AgentContracts, order: Order, nonce: bytes, block: int) -> None:
+    async def account_for(self, contracts: AgentContracts, wallet: str, amount: int, nonce: bytes, block: int) -> None:
         """Raises what became of a payment that was brought under this key before and used since; nothing when it was
         cancelled, so that another may be asked for."""
-        arrival, is_final = await self._arrival(contracts, order.wallet, nonce, block)
+        arrival, is_final = await self._arrival(contracts, wallet, nonce, block)
         if arrival is None:
             raise trade_refusals.unseen()
         if arrival.state is ArrivalState.CANCELED:
             return
         if arrival.value is None:
             raise trade_refusals.unpaired(arrival.tx)
-        if is_final and arrival.value != order.bet.amount:
-            raise trade_refusals.other_amount(arrival.value, order.bet.amount, arrival.tx)
+        if is_final and arrival.value != amount:
+            raise trade_refusals.other_amount(arrival.value, amount, arrival.tx)
         raise trade_refusals.arriving(arrival.value, arrival.tx)
 
     async def _arrival(

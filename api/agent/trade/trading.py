@@ -103,10 +103,11 @@ class TradeDesk:
             await self._rates.unpaid(request, wanted)
         else:
             await self._rates.offered(request, wanted)
-        market = await self._index.market(wanted.market_id)
+        market, key_hash = await self._index.market(wanted.market_id), idem_hash(wanted.idem_key)
         if market is None:
+            if not wanted.simulate:
+                await self._settling.undone(self._client, contracts, wanted, key_hash)
             raise problem("market_not_found", f"There is no market {wanted.market_id!r}.")
-        key_hash = idem_hash(wanted.idem_key)
         past = await self._settling.before(wanted, market, key_hash)
         if isinstance(past, web.Response):
             return past
@@ -171,7 +172,7 @@ class TradeDesk:
             return await self._settling.astray(contracts, order, payment, facts, past.attempt, fault=fault or forged)
         for nonce in past.nonces:
             if facts.is_astray(nonce):
-                await self._settling.account_for(contracts, order, nonce, facts.block)
+                await self._settling.account_for(contracts, order.wallet, order.bet.amount, nonce, facts.block)
         if refusal is not None:
             raise refusal
         now = self._orders.now(venue.now)

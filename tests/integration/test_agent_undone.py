@@ -1,0 +1,113 @@
+"""A fork undoes a market's listing together with a bet on it that was answered 200: what its payer is told."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import aiohttp
+import pytest
+
+from scripts._stack import wallets
+from tests.support.agent_chain import AgentChain
+from tests.support.agent_service import AgentService, agent_service
+from tests.support.buyer import Buyer, bet, header, sign
+from tests.support.genesis import Genesis, chain
+
+DEV = wallets.DEV
+BEYOND_FINALITY = 80
+SECONDS = 30
+
+
+@pytest.fixture(scope="module")
+def service(
+    local_genesis: Genesis, database_url: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[AgentService]:
+    """On a chain of its own, which is taken back."""
+    folder = tmp_path_factory.mktemp("undone")
+    with chain(local_genesis, "base", folder / "chain.log") as running:
+        played = AgentChain.on(running.url, running.deployment)
+        with agent_service(played, database_url, local_genesis.deployments, folder) as made:
+            made.start("indexer", "relayer", "api")
+            yield made
+
+
+@pytest.fixture
+async def buyer(service: AgentService) -> AsyncIterator[Buyer]:
+    async with aiohttp.ClientSession() as session:
+        yield Buyer(session, service)
+
+
+def balance(service: AgentService, owner: str) -> int:
+    played = service.chain
+    return int(played.read(played.contracts.token.call("balanceOf", owner)))
+
+
+async def answered(
+    buyer: Buyer, body: dict[str, Any], paid: dict[str, str], status: int
+) -> tuple[dict[str, Any], set[int]]:
+    """The first answer of this status to the same request, and the status of those before it."""
+    others: set[int] = set()
+    deadline = time.monotonic() + SECONDS
+    while True:
+        response, said = await buyer.post(body, headers=paid)
+        if response.status == status:
+            return said, others
+        others.add(response.status)
+        assert time.monotonic() < deadline, (response.status, said)
+        await asyncio.sleep(2)
+
+
+async def test_a_bet_undone_with_its_market_is_over_and_nobody_was_charged(buyer: Buyer, service: AgentService) -> None:
+    played, payer = service.chain, DEV[3]
+    began, had = played.block, balance(service, payer.address)
+    market = played.list("undone")
+    await buyer.shows(market)
+    body = bet(market, payer)
+    offer = (await buyer.challenged(body))["accepts"][0]
+    paid = header(sign(offer, payer, now=max(played.now, int(time.time()))))
+    response, taken = await buyer.post(body, headers=paid)
+    assert response.status == 200, taken
+
+    played.ask("anvil_rollback", played.block - began)
+    played.mine(4)
+    deadline = time.monotonic() + SECONDS
+    while (await buyer.get(f"/markets/{market}"))[0].status != 404:
+        assert time.monotonic() < deadline, "the listing was not undone"
+        await asyncio.sleep(0.1)
+
+    # Another fork may bring it back: the payer is neither told that it is over nor that there never was such a market.
+    response, said = await buyer.post(body, headers=paid)
+    assert (response.status, said["retriable"], said["error"]) == (429, True, "rate_limited"), said
+    assert "pay nothing more" in said["hint"]
+    response, said = await buyer.post({**body, "sizeUsd": 7}, headers=paid)
+    assert (response.status, said["error"]) == (409, "idem_conflict"), said
+
+    # The bet is refused in the new blocks, and these become final.
+    while not _refused(service):
+        played.mine()
+        assert time.monotonic() < deadline, "the bet was not refused"
+        await asyncio.sleep(0.2)
+    played.mine(BEYOND_FINALITY)
+    said, before = await answered(buyer, body, paid, 409)
+    assert before <= {429}
+    assert (said["error"], said["retriable"], said["moneyMoved"]) == ("market_closed", False, False), said
+    assert balance(service, payer.address) == had
+    response, unpaid = await buyer.post(body)
+    assert (response.status, unpaid["error"]) == (409, "market_closed"), unpaid  # nobody is asked to pay for it
+    _, held = await buyer.get("/positions", wallet=payer.address)
+    assert held["positions"] == []
+    response, _ = await buyer.get(f"/proof/{taken['receipt']['tradeId']}")
+    assert response.status == 404
+
+    # Of a key that nothing was paid under the answer is what it was.
+    response, said = await buyer.post(bet(market, payer))
+    assert (response.status, said["error"]) == (404, "market_not_found")
+    response, said = await buyer.post({**body, "simulate": True})
+    assert (response.status, said["error"]) == (404, "market_not_found")
+
+
+def _refused(service: AgentService) -> bool:
+    return "UnknownMarket" in service.log("relayer")
