@@ -25,7 +25,7 @@ from scripts._stack import wallets
 from scripts._stack.chain_setup import LocalNode
 from scripts._stack.genesis import PlacedContract, compiled_code, creation_code
 from scripts._stack.options import StackError
-from scripts._stack.uniswap import SPACINGS, Actor, Exchange, PoolKey, artifact, grow, pool_abi
+from scripts._stack.uniswap import SPACINGS, Actor, Exchange, PoolKey, artifact, make_room, pool_abi
 
 WETH: Final = "0x4200000000000000000000000000000000000006"
 """Where Base keeps its wrapped ether."""
@@ -208,7 +208,7 @@ def _open(
     middle = tick_at(start) // spacing * spacing
     width = NEAR // spacing * spacing
     exchange.provide(who, place, middle - width, middle + width, *amounts)
-    grow(who, pool.address, CARDINALITY)
+    make_room(who, pool.address, CARDINALITY)
     return pool
 
 

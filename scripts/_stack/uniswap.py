@@ -29,6 +29,7 @@ MAX_UINT128 = 2**128 - 1
 MAX_UINT256 = 2**256 - 1
 _GAS = 30_000_000
 _FOREVER = 2**40  # a deadline that no local chain reaches
+_NEXT_CARDINALITY_BIT = 216  # of the pool's first slot, 16 bits: behind price, tick, index and present cardinality
 
 
 class Artifact(NamedTuple):
@@ -212,3 +213,13 @@ def grow(who: Actor, pool: str, cardinality: int) -> dict[str, Any]:
         reached = min(reached + 1_000, cardinality)
         receipt = who.send(Contract(pool, abi).call("increaseObservationCardinalityNext", reached))
     return receipt
+
+
+def make_room(who: Actor, pool: str, cardinality: int) -> None:
+    """Room for so many observations without a slot written for each: that only makes later swaps cheaper, and anvil
+    goes through every slot of every contract for each block it makes."""
+    word = int(who.node.ask("eth_getStorageAt", pool, "0x0", "latest"), 16)
+    wider = word & ~(0xFFFF << _NEXT_CARDINALITY_BIT) | cardinality << _NEXT_CARDINALITY_BIT
+    who.node.ask("anvil_setStorageAt", pool, f"0x{0:064x}", f"0x{wider:064x}")
+    if int(who.read(Contract(pool, pool_abi()).call("slot0"))[4]) != cardinality:
+        raise StackError(f"The pool {pool} does not keep its cardinality where Uniswap v3 does.")

@@ -19,6 +19,7 @@ from scripts._stack.uniswap import pool_abi
 from tests.conftest import StartAnvil
 
 USDC = "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"
+FIRST_OBSERVATION = 8  # the slot of the pool's first
 PAST = 7_200
 
 
@@ -44,6 +45,9 @@ def test_two_hours_of_swaps_are_in_every_pools_history(chain: tuple[LocalNode, A
         contract = Contract(pool.address, pool_abi())
         _, tick, index, cardinality, following, _, _ = who.read(contract.call("slot0"))
         assert following == cardinality == CARDINALITY
+        # Room is not written slot by slot: anvil goes through every slot for each block.
+        last = node.ask("eth_getStorageAt", pool.address, hex(FIRST_OBSERVATION + CARDINALITY - 1), "latest")
+        assert int(last, 16) == 0
         assert index > 0.75 * blocks  # few steps are so small that they cross no tick
         ago = [PAST - 300, 3_600, 600, 0]
         ticks = who.read(contract.call("observe", ago))[0]
