@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Coroutine
 from typing import Any
 
@@ -31,6 +32,10 @@ MAX_PAUSE_SECONDS = 15.0
 NOOP_GAS_MARGIN_PERCENT = 30
 # While the nodes do not agree on the key's nonces.
 LOOK_AGAIN_SECONDS = 0.5
+# A lane that is held and still does not work after this long is no good lane, whoever holds it.
+START_SECONDS = 60.0
+
+_WELL = (LaneStatus.STARTING, LaneStatus.READY, LaneStatus.FULL)
 
 
 class Lane:
@@ -50,6 +55,8 @@ class Lane:
         self._claims = claims
         self._assigner: Assigner | None = None
         self._flights: Flights | None = None
+        self._idle_since = time.monotonic()
+        self._last_failure = ""
 
     @property
     def status(self) -> LaneStatus:
@@ -57,7 +64,17 @@ class Lane:
 
     @property
     def detail(self) -> str:
-        return "" if self._assigner is None else self._assigner.detail
+        if self._assigner is not None:
+            return self._assigner.detail
+        why = f": {self._last_failure}" if self._last_failure else ""
+        return f"It has been starting for {time.monotonic() - self._idle_since:.0f} s{why}"
+
+    @property
+    def well(self) -> bool:
+        """Whether it carries what is queued, or is about to: a start that takes long is a failure without an end."""
+        if self._assigner is None:
+            return time.monotonic() - self._idle_since < START_SECONDS
+        return self.status in _WELL
 
     @property
     def in_flight(self) -> bool:
@@ -81,18 +98,22 @@ class Lane:
                 # process that stood still sees that its time is over, and renews a lease that nobody took meanwhile.
                 log.warning(lost.message, action="relayer.lane_lost", chain=self._feed.name, lane=self.name)
             except (psycopg.Error, DatabaseError, RpcError) as error:
+                self._last_failure = f"{type(error).__name__}: {error}"
                 log.warning(
-                    f"{type(error).__name__}: {error}",
+                    self._last_failure,
                     action="relayer.lane_failed",
                     chain=self._feed.name,
                     lane=self.name,
                 )
             except Exception as error:
+                self._last_failure = f"a fault, {type(error).__name__}"
                 log.error(
                     "a fault in a lane; it starts afresh", action="relayer.lane_fault", exc=error,
                     chain=self._feed.name, lane=self.name,
                 )  # fmt: skip
             finally:
+                if self._assigner is not None:
+                    self._idle_since = time.monotonic()
                 self._assigner = self._flights = None
                 measures.IN_FLIGHT.labels(self._feed.name, self.name).set(0)
             if asyncio.get_running_loop().time() - started > 4 * MAX_PAUSE_SECONDS:
@@ -105,7 +126,7 @@ class Lane:
             self.lease.check()
             await self._feed.wait(0, 1.0)
         flights, follower, sender, assigner = await self._recover()
-        self._assigner, self._flights = assigner, flights
+        self._assigner, self._flights, self._last_failure = assigner, flights, ""
         log.info(
             "the lane works", action="relayer.lane_started", chain=self._feed.name, lane=self.name,
             next_nonce=flights.next_nonce, in_flight=len(flights.unmined), epoch=self.lease.epoch,

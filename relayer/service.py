@@ -20,7 +20,6 @@ from core.db.engine import Pool, check_database, make_pool
 from core.db.heartbeat import beat_forever
 from core.errors import ConfigError
 from core.log import get_logger
-from core.outbox.lanes import LaneStatus
 from core.service.daemon import Daemon
 from core.service.health import Check
 from relayer.feed import BEHIND_SECONDS, ChainFeed
@@ -202,7 +201,7 @@ async def setup(daemon: Daemon) -> AsyncIterator[None]:
         for name, chain in relayer.chains.items():
             await _greet(name, chain.feed.client.provider)
             daemon.health.add_check(f"chain {name}", _chain_check(chain.feed))
-        daemon.health.add_check("lanes", _lanes_check(relayer))
+        daemon.health.add_check("lanes", lanes_check(relayer))
         for name, work in relayer.works().items():
             daemon.spawn_endless(name, work)
         beat = beat_forever(relayer.pool, "relayer", detail=lambda: {"lanes": len(relayer.lanes())})
@@ -228,13 +227,10 @@ def _chain_check(feed: ChainFeed) -> Check:
     return check
 
 
-def _lanes_check(relayer: Relayer) -> Check:
+def lanes_check(relayer: Relayer) -> Check:
     async def check() -> tuple[bool, str]:
         lanes = relayer.lanes()
-        bad = [f"{lane.name}: {lane.detail}" for lane in lanes if lane.status not in _WELL]
+        bad = [f"{lane.name}: {lane.detail}" for lane in lanes if not lane.well]
         return not bad, "; ".join(bad) or f"{len(lanes)} held"
 
     return check
-
-
-_WELL = (LaneStatus.STARTING, LaneStatus.READY, LaneStatus.FULL)

@@ -24,6 +24,7 @@ from core.outbox import (
     report,
 )
 from relayer.preflight import GAS_CEILINGS
+from relayer.service import lanes_check
 from relayer.signing import LocalSigner
 from tests import waiting
 from tests.conftest import Anvil, StartAnvil
@@ -311,6 +312,28 @@ async def test_a_lane_whose_lease_ran_out_unnoticed_goes_on(rig: Rig) -> None:
             lane.lease.valid_until = 0.0
             await rig.reaches(await rig.ask_for(rig.transfer()), IntentState.FINAL, seconds=20)
         assert relayer.lanes() == [lane]
+
+
+async def test_a_lane_that_is_held_and_does_not_begin_is_told_of(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lane begins by reading its rows. One that cannot, again and again, is held by this
+    process and taken by no other."""
+    monkeypatch.setattr("relayer.lane.START_SECONDS", 1.0)
+    async with rig.pool.connection() as connection:
+        await connection.execute("ALTER TABLE outbox_transaction RENAME TO outbox_transaction_gone")
+    async with rig.relayer(rig.spec(await rig.new_signer())) as relayer:
+        check = lanes_check(relayer)
+        try:
+
+            async def told() -> bool:
+                well, detail = await check()
+                return not well and "starting for" in detail and "outbox_transaction" in detail
+
+            await until(told, what="a check that names the lane")
+        finally:
+            async with rig.pool.connection() as connection:
+                await connection.execute("ALTER TABLE outbox_transaction_gone RENAME TO outbox_transaction")
+        await rig.reaches(await rig.ask_for(rig.transfer()), IntentState.FINAL, seconds=30)
+        assert (await check())[0]
 
 
 async def test_gas_spent_within_the_hour_stops_a_lane_from_signing_more(rig: Rig) -> None:
