@@ -6,24 +6,23 @@ import asyncio
 import json
 import os
 import shlex
-import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import aiohttp
 import pytest
 
 from scripts._stack import wallets
 from tests.evals.scenes import TASKS, Scene, World
+from tests.support import nursery
 from tests.support.agent_chain import AgentChain
 from tests.support.agent_service import AgentService, agent_service
 from tests.support.genesis import Genesis, RunningChain
 from tests.support.mcp_clients import without_proxies
+from tests.support.service import followed
 from tests.support.stock_chain import StockChain
 
-ROOT = Path(__file__).resolve().parents[2]
 SCRIPTED = (sys.executable, "-m", "tests.evals.scripted")
 AGENT = tuple(shlex.split(os.environ.get("VPM_EVAL_AGENT", ""))) or SCRIPTED
 SECONDS = 60 if AGENT == SCRIPTED else 600
@@ -51,7 +50,7 @@ def service(
     stock = StockChain.on(stock_chain.url, stock_chain.deployment)
     first, second = wallets.RELAY_LANES[:2]
     keys = ",".join(f"{name}:relay={one.private_key}" for name, one in (("base", first), ("stock", second)))
-    env = {"VPM_STOCK_RPC_URLS": stock.url, "VPM_STOCK_POLL_INTERVAL_MS": "100", "VPM_RELAYER_KEYS": keys}
+    env = {**followed("STOCK", stock.url), "VPM_RELAYER_KEYS": keys}
     folder = tmp_path_factory.mktemp("evals")
     with agent_service(base, database_url, local_genesis.deployments, folder, **env) as running:
         running.start("indexer", "relayer", "api")
@@ -75,15 +74,7 @@ async def answer_of(program: Sequence[str], world: World, scene: Scene) -> str:
         "wallet": {"address": scene.wallet.address, "privateKey": scene.wallet.private_key},
     }
     done = await asyncio.to_thread(
-        subprocess.run,
-        program,
-        input=json.dumps(told),
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        timeout=SECONDS,
-        env=without_proxies(),
-        check=False,
+        nursery.run, program, without_proxies(), timeout=SECONDS, told=json.dumps(told).encode()
     )
     assert done.returncode == 0, done.stdout + done.stderr
     lines = [line for line in done.stdout.splitlines() if line.strip()]

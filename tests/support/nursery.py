@@ -43,8 +43,9 @@ START_SECONDS = 90.0
 IMPORTS = {
     "api": ("api.app", "api.context", "api.workers", "api.__main__"),
     "indexer": ("indexer.cli",),
-    "keeper": ("keeper.__main__",),
+    "keeper": ("keeper.__main__", "exchange_calendars"),  # which it imports when it first asks for sessions
     "relayer": ("relayer.service",),
+    "tests.evals.scripted": ("tests.evals.scripted",),
     # Not ape itself, which looks for its folders while it is imported: what takes it two seconds.
     "tests.support.ape": ("pandas", "web3", "ethpm_types", "eth_account"),
 }
@@ -117,12 +118,15 @@ class Nurseries:
         """As `core.local.process.spawn_guard`, with a guard and a program that are forked where that is the same."""
         if plan.user is not None or not forkable(plan.argv, plan.env, plan.cwd):
             return process.spawn_guard(plan, output, parent_pid)
-        return self.fork(plan.argv[2:], plan.env, output, output, (parent_pid, int(plan.stop_signal)))
+        with _nothing() as stdin:
+            guarded = (parent_pid, int(plan.stop_signal))
+            return self.fork(plan.argv[2:], plan.env, stdin, output, output, guarded)
 
     def fork(
         self,
         argv: Sequence[str],
         env: Mapping[str, str],
+        stdin: IO[bytes],
         stdout: IO[bytes],
         stderr: IO[bytes],
         guarded: tuple[int, int] | None = None,
@@ -130,7 +134,8 @@ class Nurseries:
         """`guarded`: the process it must not outlive, and the signal that stops it."""
         request = json.dumps({"argv": list(argv), "env": dict(env), "guarded": guarded}).encode()
         nursery = self._nursery(argv[0])
-        socket.send_fds(nursery, [struct.pack("I", len(request))], [stdout.fileno(), stderr.fileno()])
+        files = [each.fileno() for each in (stdin, stdout, stderr)]
+        socket.send_fds(nursery, [struct.pack("I", len(request))], files)
         nursery.sendall(request)
         return Forked(nursery, self._folder / f"{argv[0]}.log")
 
@@ -173,19 +178,32 @@ class Nurseries:
 nurseries: list[Nurseries] = []  # of this run, once a fixture has made them
 
 
-def popen(argv: Sequence[str], env: Mapping[str, str], stdout: IO[bytes], stderr: IO[bytes]) -> Process:
+def popen(
+    argv: Sequence[str], env: Mapping[str, str], stdout: IO[bytes], stderr: IO[bytes], stdin: IO[bytes] | None = None
+) -> Process:
     """As `subprocess.Popen`, in the checkout and in a session of its own, and forked where that is the same."""
-    if nurseries and forkable(argv, env, str(ROOT)):
-        return nurseries[0].fork(argv[2:], env, stdout, stderr)
-    return subprocess.Popen(
-        argv, cwd=ROOT, env=env, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, start_new_session=True
-    )
+    with contextlib.nullcontext(stdin) if stdin else _nothing() as given:
+        if nurseries and forkable(argv, env, str(ROOT)):
+            return nurseries[0].fork(argv[2:], env, given, stdout, stderr)
+        return subprocess.Popen(
+            argv, cwd=ROOT, env=env, stdin=given, stdout=stdout, stderr=stderr, start_new_session=True
+        )
 
 
-def run(argv: Sequence[str], env: Mapping[str, str], timeout: float = 120) -> subprocess.CompletedProcess[str]:
-    """As `subprocess.run` with the output as text, likewise."""
-    with tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
-        code = popen(argv, env, stdout, stderr).wait(timeout)
+def run(
+    argv: Sequence[str], env: Mapping[str, str], timeout: float = 120, told: bytes = b""
+) -> subprocess.CompletedProcess[str]:
+    """As `subprocess.run` with the output as text, likewise. `told`: what it reads from its standard input. It is
+    killed when its time is over."""
+    with tempfile.TemporaryFile() as stdin, tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
+        stdin.write(told)
+        stdin.seek(0)
+        process = popen(argv, env, stdout, stderr, stdin)
+        try:
+            code = process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise
         told = [_read_whole(each) for each in (stdout, stderr)]
     return subprocess.CompletedProcess(argv, code, *told)
 
@@ -193,6 +211,10 @@ def run(argv: Sequence[str], env: Mapping[str, str], timeout: float = 120) -> su
 def _read_whole(file: IO[bytes]) -> str:
     file.seek(0)
     return file.read().decode()
+
+
+def _nothing() -> IO[bytes]:
+    return Path(os.devnull).open("rb")
 
 
 def forkable(argv: Sequence[str], env: Mapping[str, str], cwd: str) -> bool:
@@ -232,7 +254,7 @@ def _connected(path: Path) -> socket.socket:
 
 @dataclass(frozen=True)
 class Request:
-    """A program to run, with files for its output.
+    """A program to run, with files for its input and output.
 
     guarded: the process it must not outlive and the signal that stops it, or None to run without a guard.
     """
@@ -240,6 +262,7 @@ class Request:
     argv: list[str]
     env: dict[str, str]
     guarded: tuple[int, int] | None
+    stdin: int
     stdout: int
     stderr: int
 
@@ -307,8 +330,8 @@ def attend(door: socket.socket, owner_pid: int) -> Request | None:
                         other.close()
                         os.close(descriptor)
                     return request
-                os.close(request.stdout)
-                os.close(request.stderr)
+                for each in (request.stdin, request.stdout, request.stderr):
+                    os.close(each)
                 with contextlib.suppress(OSError):
                     caller.sendall(struct.pack("i", pid))
                 ends = os.pidfd_open(pid)
@@ -318,11 +341,13 @@ def attend(door: socket.socket, owner_pid: int) -> Request | None:
 
 
 def _read(caller: socket.socket) -> Request | None:
-    head, files, _, _ = socket.recv_fds(caller, 4, 2)
+    head, files, _, _ = socket.recv_fds(caller, 4, 3)
     if not head:
         return None
     (size,) = struct.unpack("I", head)
-    return Request(**json.loads(caller.recv(size, socket.MSG_WAITALL)), stdout=files[0], stderr=files[1])
+    return Request(
+        **json.loads(caller.recv(size, socket.MSG_WAITALL)), stdin=files[0], stdout=files[1], stderr=files[2]
+    )
 
 
 def _exists(pid: int) -> bool:
@@ -335,10 +360,9 @@ def _exists(pid: int) -> bool:
 def become(request: Request) -> None:
     """Makes this child the program of the request, under a guard if it asks for one; the guard does not return."""
     os.setsid()
-    os.dup2(request.stdout, 1)
-    os.dup2(request.stderr, 2)
-    os.close(request.stdout)
-    os.close(request.stderr)
+    for number, file in enumerate((request.stdin, request.stdout, request.stderr)):
+        os.dup2(file, number)
+        os.close(file)
     if request.guarded is not None:
         parent_pid, stop_signal = request.guarded
         told = guard.listen()
