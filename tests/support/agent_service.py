@@ -7,7 +7,7 @@ from pathlib import Path
 
 from scripts._stack import wallets
 from tests.support.agent_chain import AgentChain
-from tests.support.service import Service, serving
+from tests.support.service import Service, followed, polled, serving
 
 
 class AgentService(Service[AgentChain]):
@@ -20,8 +20,7 @@ def agent_service(
     chain: AgentChain, database_url: str, deployments: Path, folder: Path, **env: str
 ) -> AbstractContextManager[AgentService]:
     given = {
-        "VPM_BASE_RPC_URLS": chain.url,
-        "VPM_BASE_POLL_INTERVAL_MS": "50",
+        **(polled if "VPM_BASE_RPC_URLS" in env else followed)("BASE", chain.url),
         "VPM_RELAYER_KEYS": ",".join(
             [
                 *(f"base:relay+keeper={each.private_key}" for each in wallets.RELAY_LANES[:2]),

@@ -30,6 +30,7 @@ from keeper.schedule import BY_NAME
 from keeper.service import keeping
 from scripts._stack import wallets
 from tests.support.genesis import Genesis, RunningChain, chain
+from tests.support.service import followed
 
 T = TypeVar("T")
 
@@ -56,8 +57,6 @@ class Rig:
             "HOME": os.environ.get("HOME", "/"),
             "DATABASE_URL": self.database_url,
             "VPM_DEPLOYMENTS_DIR": str(self.folder / "deployments"),
-            "VPM_BASE_POLL_INTERVAL_MS": "100",
-            "VPM_STOCK_POLL_INTERVAL_MS": "100",
             "VPM_STOCK_FINALITY_BLOCKS": "4",
             "VPM_BASE_FINALITY_BLOCKS": "4",
             "VPM_KEEPER_CANARY": "0",
@@ -68,7 +67,7 @@ class Rig:
             "VPM_LOG_FORMAT": "console",
         }
         for name, running in self.chains.items():
-            env["VPM_BASE_RPC_URLS" if name == "base" else "VPM_STOCK_RPC_URLS"] = running.url
+            env |= followed(name.upper(), running.url)
         return env | self.extra
 
     def start(self, *packages: str, **variables: str) -> None:

@@ -107,6 +107,21 @@ def serving(
         service.stop()
 
 
+def followed(chain: str, url: str) -> dict[str, str]:
+    """How daemons follow a local chain: told of each head, as the local stack is. Asking twenty times a second instead
+    took a tenth of a core for every service that a test has, and they stand idle for most of it."""
+    return {
+        f"VPM_{chain}_RPC_URLS": url,
+        f"VPM_{chain}_WS_URLS": url.replace("http", "ws", 1),
+        f"VPM_{chain}_POLL_INTERVAL_MS": "500",
+    }
+
+
+def polled(chain: str, url: str) -> dict[str, str]:
+    """How they follow one through a node that tells them nothing, as those that play an outage do."""
+    return {f"VPM_{chain}_RPC_URLS": url, f"VPM_{chain}_WS_URLS": "", f"VPM_{chain}_POLL_INTERVAL_MS": "100"}
+
+
 class Door:
     """The public door, as a client sees it. Each call comes from `ip`, a new one unless given, so limits stay apart."""
 

@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from scripts._stack import wallets
-from tests.support.service import Service, serving
+from tests.support.service import Service, followed, polled, serving
 from tests.support.stock_chain import StockChain
 
 CRON_SECRET = "a-secret-only-the-scheduler-has"
@@ -19,8 +19,7 @@ def stock_service(
 ) -> AbstractContextManager[StockService]:
     lanes = ",".join(f"stock:relay+keeper={w.private_key}" for w in wallets.RELAY_LANES[:2])
     given = {
-        "VPM_STOCK_RPC_URLS": chain.url,
-        "VPM_STOCK_POLL_INTERVAL_MS": "100",
+        **(polled if "VPM_STOCK_RPC_URLS" in env else followed)("STOCK", chain.url),
         "CRON_SECRET": CRON_SECRET,
         "VPM_RELAYER_KEYS": f"{lanes},stock:opener={wallets.OPENER.private_key}",
     }
