@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,8 +70,12 @@ async def open_context(settings: Settings, secrets: ApiSecrets, spawn: Spawn) ->
         application_name="vpm-api-write",
     )
     try:
-        async with pool, IntentWatch(write_url, pool) as watch, Chains(settings) as chains:
-            limits = RateLimits(settings.limits_storage_url.get_secret_value())
+        async with (
+            pool,
+            IntentWatch(write_url, pool) as watch,
+            Chains(settings) as chains,
+            aclosing(RateLimits(settings.limits_storage_url.get_secret_value())) as limits,
+        ):
             yield Context(settings, secrets, engine, primary, pool, watch, chains, limits, spawn)
     finally:
         await engine.dispose()

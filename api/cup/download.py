@@ -13,7 +13,8 @@ from aiohttp import web
 from limits import RateLimitItemPerMinute
 
 from api.cup.desk import Desk
-from api.http.application import NO_STORE, unavailable
+from api.http.application import unavailable
+from api.http.caching import NO_STORE
 from api.http.caller import caller_ip
 from api.http.limits import RateLimits
 from api.http.problem import Problem

@@ -7,7 +7,8 @@ from pydantic import BaseModel
 
 from api.cup import requests
 from api.cup.desk import Desk
-from api.http.application import NO_STORE, json_response
+from api.http.application import json_response
+from api.http.caching import NO_STORE
 from api.http.caller import caller_ip
 from api.http.requests import read_exact_json, read_path, read_query, validated_body
 from core.config import Settings

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import orjson
 from aiohttp import web
 
+from api.http.caching import NO_STORE
 from api.http.operation import Handler, Operation, Surface
 from api.http.problem import Problem
 from api.http.requests import request_id, too_large
@@ -24,8 +25,6 @@ SECONDS = histogram(
 
 # A body larger than any operation takes is not even read.
 MAX_BODY_BYTES = 1024 * 1024
-
-NO_STORE = "no-store"
 
 
 def application(surfaces: Sequence[Surface]) -> web.Application:

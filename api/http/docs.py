@@ -10,12 +10,13 @@ from typing import Any
 import orjson
 from aiohttp import web
 
+from api.http.caching import shared
 from api.http.later import Later
 from api.http.openapi import document, with_examples
 from api.http.operation import DocumentedAnswer, Operation, Surface
 from api.http.rendered import Rendered
 
-CACHE = "public, max-age=300"
+CACHE = shared(300)
 
 OpenApi = Mapping[str, Any]
 

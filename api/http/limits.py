@@ -10,7 +10,8 @@ import math
 import time
 
 from limits import RateLimitItem
-from limits.aio.storage import MemoryStorage, Storage
+from limits.aio.storage import MemoryStorage, RedisStorage, Storage
+from limits.aio.storage.redis.redispy import RedispyBridge
 from limits.aio.strategies import MovingWindowRateLimiter
 from limits.storage import storage_from_string
 
@@ -51,10 +52,16 @@ class RateLimits:
 
     def __init__(self, url: str) -> None:
         url = url if url.startswith("async+") else f"async+{url}"
-        storage = _InMemory() if url == "async+memory://" else storage_from_string(url)
+        storage = _InMemory() if url == "async+memory://" else storage_from_string(url, implementation="redispy")
         if not isinstance(storage, Storage):
             raise TypeError(f"{type(storage).__name__} is not an async storage")
+        self._storage = storage
         self._limiter = MovingWindowRateLimiter(storage)
+
+    async def aclose(self) -> None:
+        """Ends its connections, where it has any."""
+        if isinstance(self._storage, RedisStorage) and isinstance(self._storage.bridge, RedispyBridge):
+            await self._storage.bridge.storage.aclose()
 
     async def take(self, item: RateLimitItem, rule: str, who: str, message: str) -> None:
         """Counts one request of `who` under `rule`; Problem 429 with Retry-After when there is no room."""

@@ -21,7 +21,8 @@ from mcp.server.lowlevel import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.shared.exceptions import MCPError
 
-from api.http.application import NO_STORE, json_response
+from api.http.application import json_response
+from api.http.caching import NO_STORE
 from api.http.later import Later
 from api.http.operation import Cors, DocumentedAnswer, Operation
 from api.http.problem import Problem

@@ -17,6 +17,7 @@ from aiohttp import web
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from api.http.application import unavailable
+from api.http.caching import shared
 from api.http.rendered import BodySlot, Rendered
 from api.solvency import SolvencyWatch
 from api.stock import words
@@ -48,7 +49,7 @@ from core.log import get_logger
 
 log = get_logger(__name__)
 
-PROOF_CACHE = "public, max-age=60"
+PROOF_CACHE = shared(60)
 PAUSE_SECONDS = 3.0
 # What follows a gathering at the least: the longer the history, the longer it takes, and it is to take a fifth of the
 # time at most.

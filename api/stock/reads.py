@@ -20,6 +20,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from api.archive import READ_AT_ONCE
 from api.http.application import unavailable
+from api.http.caching import own, shared
 from api.http.caller import caller_ip
 from api.http.limits import RateLimits
 from api.http.problem import Problem
@@ -40,11 +41,10 @@ from core.contracts.deployments import Deployment
 from core.stock.vested import finished
 from core.stock.vested_views import OwnerTotals, owner_totals, position_view
 
-PRICES_CACHE = "public, max-age=15"
-MARKETS_CACHE = "public, max-age=15"
-MARKET_CACHE = "public, max-age=5"
-# An owner's list names its address: for the caller's own cache only.
-POSITIONS_CACHE = "private, max-age=5"
+PRICES_CACHE = shared(15)
+MARKETS_CACHE = shared(15)
+MARKET_CACHE = shared(5)
+POSITIONS_CACHE = own(5)
 
 POSITIONS_RATE = parse("30/minute")
 

@@ -357,11 +357,11 @@ async def test_health_of_a_working_venue(door: Door) -> None:
 @pytest.mark.parametrize(
     ("path", "cache"),
     [
-        ("/api/prices", "public, max-age=15"),
-        ("/api/markets", "public, max-age=15"),
-        ("/api/markets/1", "public, max-age=5"),
+        ("/api/prices", "public, max-age=15, s-maxage=5, stale-while-revalidate=10"),
+        ("/api/markets", "public, max-age=15, s-maxage=5, stale-while-revalidate=10"),
+        ("/api/markets/1", "public, max-age=5, s-maxage=1, stale-while-revalidate=4"),
         (f"/api/positions?owner={BETTOR.address}", "private, max-age=5"),
-        ("/api/proof", "public, max-age=60"),
+        ("/api/proof", "public, max-age=60, s-maxage=20, stale-while-revalidate=40"),
     ],
 )
 async def test_caching_etags_and_compression(door: Door, path: str, cache: str) -> None:
