@@ -74,7 +74,7 @@ async def answer_of(program: Sequence[str], world: World, scene: Scene) -> str:
         "wallet": {"address": scene.wallet.address, "privateKey": scene.wallet.private_key},
     }
     done = await asyncio.to_thread(
-        nursery.run, program, without_proxies(), timeout=SECONDS, told=json.dumps(told).encode()
+        nursery.run, program, without_proxies(), timeout=SECONDS, given=json.dumps(told).encode()
     )
     assert done.returncode == 0, done.stdout + done.stderr
     lines = [line for line in done.stdout.splitlines() if line.strip()]

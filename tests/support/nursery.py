@@ -191,12 +191,12 @@ def popen(
 
 
 def run(
-    argv: Sequence[str], env: Mapping[str, str], timeout: float = 120, told: bytes = b""
+    argv: Sequence[str], env: Mapping[str, str], timeout: float = 120, given: bytes = b""
 ) -> subprocess.CompletedProcess[str]:
-    """As `subprocess.run` with the output as text, likewise. `told`: what it reads from its standard input. It is
+    """As `subprocess.run` with the output as text, likewise. `given`: what it reads from its standard input. It is
     killed when its time is over."""
     with tempfile.TemporaryFile() as stdin, tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
-        stdin.write(told)
+        stdin.write(given)
         stdin.seek(0)
         process = popen(argv, env, stdout, stderr, stdin)
         try:
