@@ -6,7 +6,7 @@ import asyncio
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -49,14 +49,16 @@ async def start_daemons(
         await asyncio.to_thread(migrate, database_url)
     env = _environment(options, state, database_url, chains)
     metrics: dict[str, str] = {}
+    children = []
     for daemon in DAEMONS:
         remembered = state.remembered().get(f"{daemon.package}_metrics_port")
         port = free_port(int(remembered) if remembered else None)
         state.remember(**{f"{daemon.package}_metrics_port": str(port)})
         env[daemon.metrics_variable] = str(port)
         metrics[daemon.package] = f"http://127.0.0.1:{port}/metrics"
-        with step(daemon.package):
-            await supervisor.start(_child(daemon, env, port))
+        children.append(_child(daemon, env, port))
+    with step(", ".join(daemon.package for daemon in DAEMONS)):
+        await _start_together(children, supervisor)
     if options.demo:
         base_url = f"http://127.0.0.1:{options.port}"
         demo = [sys.executable, "-m", "scripts._demo", base_url]
@@ -64,6 +66,16 @@ async def start_daemons(
             demo += ["--base-rpc", chains["base"].url, "--pools", str(state.pools)]
         await supervisor.start(Child(name="demo", argv=demo, cwd=str(ROOT)))
     return _ready(options, state, database_url, chains, metrics)
+
+
+async def _start_together(children: Sequence[Child], supervisor: Supervisor) -> None:
+    """None waits for another: they meet in the database. The first that fails ends the start."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            for child in children:
+                group.create_task(supervisor.start(child))
+    except ExceptionGroup as failed:
+        raise failed.exceptions[0] from None
 
 
 def _child(daemon: StackDaemon, env: Mapping[str, str], port: int) -> Child:
@@ -77,6 +89,7 @@ def _child(daemon: StackDaemon, env: Mapping[str, str], port: int) -> Child:
         env=_only_its_keys(daemon.package, env),
         cwd=str(ROOT),
         stop_seconds=15.0,
+        ready_seconds=120.0,  # all start at once, maybe on a busy machine
         ready=ready,
     )
 

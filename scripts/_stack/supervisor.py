@@ -18,6 +18,9 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
+
+from scripts._stack.daemon_host import DaemonHost
 
 PR_SET_PDEATHSIG = 1
 
@@ -44,18 +47,33 @@ class ChildFailed(Exception):
     """A part of the stack ended or never became ready; the message says which, how, and its last words."""
 
 
+class Process(Protocol):
+    """What the supervisor asks of a part, however it was made."""
+
+    @property
+    def pid(self) -> int: ...
+    @property
+    def returncode(self) -> int | None: ...
+    async def wait(self) -> int: ...
+    def send_signal(self, number: int, /) -> None: ...
+
+
 @dataclass
 class _Running:
     child: Child
-    process: asyncio.subprocess.Process
+    process: Process
     log: Path
 
 
 class Supervisor:
-    """The parts of a stack that run, started in order and stopped together when one ends."""
+    """The parts of a stack that run, started in order and stopped together when one ends.
 
-    def __init__(self, log_dir: Path) -> None:
+    host: what forks the programs it has imported; without one each is a new interpreter.
+    """
+
+    def __init__(self, log_dir: Path, host: DaemonHost | None = None) -> None:
         self._log_dir = log_dir
+        self._host = host
         self._running: list[_Running] = []
         self._ended: asyncio.Queue[_Running] = asyncio.Queue()
         self._watchers: set[asyncio.Task[None]] = set()
@@ -64,6 +82,12 @@ class Supervisor:
     @property
     def names(self) -> list[str]:
         return [r.child.name for r in self._running]
+
+    def all_started(self) -> None:
+        """What forked the parts has nothing left to do, and takes as much memory as one of them."""
+        if self._host is not None:
+            self._host.close()
+            self._host = None
 
     def pids(self) -> dict[str, int]:
         return {r.child.name: r.process.pid for r in self._running}
@@ -76,18 +100,7 @@ class Supervisor:
         with log.open("ab") as out:
             out.write(f"\n--- {time.strftime('%Y-%m-%d %H:%M:%S')} start {child.name}\n".encode())
             out.flush()
-            drop = {} if child.user is None else {"user": child.user, "group": child.user, "extra_groups": []}
-            process = await asyncio.create_subprocess_exec(
-                *child.argv,
-                env={**({} if child.whole_env else os.environ), **child.env, "VPM_PARENT_PID": str(os.getpid())},
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=out,
-                stderr=out,
-                cwd=child.cwd,
-                start_new_session=True,
-                preexec_fn=_die_with_parent(child.orphan_signal),
-                **drop,  # type: ignore[arg-type]
-            )
+            process = await self._spawn(child, out.fileno())
         running = _Running(child, process, log)
         self._running.append(running)
         watcher = asyncio.create_task(self._watch(running))
@@ -95,6 +108,23 @@ class Supervisor:
         watcher.add_done_callback(self._watchers.discard)
         if child.ready is not None:
             await self._until_ready(running)
+
+    async def _spawn(self, child: Child, output: int) -> Process:
+        env = {**({} if child.whole_env else os.environ), **child.env, "VPM_PARENT_PID": str(os.getpid())}
+        if self._host is not None and child.user is None and self._host.can(child.argv, env):
+            return await self._host.fork(child.argv, env, output, child.orphan_signal)
+        drop = {} if child.user is None else {"user": child.user, "group": child.user, "extra_groups": []}
+        return await asyncio.create_subprocess_exec(
+            *child.argv,
+            env=env,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            cwd=child.cwd,
+            start_new_session=True,
+            preexec_fn=_die_with_parent(child.orphan_signal),
+            **drop,  # type: ignore[arg-type]
+        )
 
     async def _until_ready(self, running: _Running) -> None:
         assert running.child.ready is not None

@@ -18,6 +18,7 @@ from typing import Any
 from core.errors import VpmError
 from scripts._stack import contracts, wallets
 from scripts._stack.chains import CHAINS, LocalChain, start_chain
+from scripts._stack.daemon_host import DaemonHost
 from scripts._stack.daemons import start_daemons
 from scripts._stack.database import start_database
 from scripts._stack.deploying import deploy_all
@@ -27,7 +28,7 @@ from scripts._stack.state import State, exclusive, write_whole
 from scripts._stack.supervisor import ChildFailed, Supervisor
 
 
-async def run(options: Options) -> int:
+async def run(options: Options, host: DaemonHost | None = None) -> int:
     """Runs until Ctrl-C or SIGTERM (exit code 0), or until a part fails (exit code 1)."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -36,7 +37,7 @@ async def run(options: Options) -> int:
     try:
         check_port(options.port)
         with exclusive(options.state) as state:
-            return await _until_stopped(options, state, stop)
+            return await _until_stopped(options, state, Supervisor(state.logs, host), stop)
     except (StackError, ChildFailed) as error:
         print(f"\nvpm: {error}", file=sys.stderr)
     except VpmError as error:
@@ -44,8 +45,7 @@ async def run(options: Options) -> int:
     return 1
 
 
-async def _until_stopped(options: Options, state: State, stop: asyncio.Event) -> int:
-    supervisor = Supervisor(state.logs)
+async def _until_stopped(options: Options, state: State, supervisor: Supervisor, stop: asyncio.Event) -> int:
     starting = asyncio.create_task(_bring_up(options, state, supervisor))
     stopped = asyncio.create_task(stop.wait())
     ended = asyncio.create_task(supervisor.first_end())
@@ -90,6 +90,7 @@ async def _bring_up(options: Options, state: State, supervisor: Supervisor) -> N
             chains[chain.name] = await start_chain(chain, fork, state, supervisor)
     await deploy_all(chains, state)
     ready = await start_daemons(options, state, database_url, chains, supervisor)
+    supervisor.all_started()
     for told in _told(options, state):
         _tell(told, ready)
     print(_screen(ready, supervisor, state, time.monotonic() - began), flush=True)

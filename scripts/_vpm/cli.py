@@ -18,10 +18,18 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def up(argv: list[str]) -> int:
+    from scripts._stack.daemon_host import DaemonHost, can_host
     from scripts._stack.options import parse
-    from scripts._stack.up import run
 
-    return asyncio.run(run(parse(argv)))
+    options = parse(argv)
+    host = DaemonHost() if can_host() else None  # it imports what daemons need, while we import what we do
+    try:
+        from scripts._stack.up import run
+
+        return asyncio.run(run(options, host))
+    finally:
+        if host is not None:
+            host.close()
 
 
 def test(argv: list[str]) -> int:
