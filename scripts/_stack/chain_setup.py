@@ -47,7 +47,7 @@ def place_base(node: LocalNode, usdc: str) -> None:
     _place(node, [*safe_contracts(), *usdc_contracts(usdc)])
 
 
-def place_stock(node: LocalNode, usdg: str, feeds: Sequence[StockFeed]) -> None:
+def place_stock(node: LocalNode, usdg: str, feeds: Sequence[StockFeed], now: int) -> None:
     """Tokens and feeds with names, and two rounds each, so that a reading exists from the first block on."""
     placed = [*safe_contracts(), PlacedContract("USDG", usdg, compiled_code("LocalUSDG"))]
     feed_code, stock_code = compiled_code("LocalFeed"), compiled_code("LocalStockToken")
@@ -55,7 +55,6 @@ def place_stock(node: LocalNode, usdg: str, feeds: Sequence[StockFeed]) -> None:
         placed.append(PlacedContract(f"{one.ticker} feed", one.feed, feed_code))
         placed.append(PlacedContract(one.ticker, one.stock_token, stock_code))
     _place(node, placed)
-    now = int(time.time())
     calls: list[tuple[str, bytes]] = []
     for one in feeds:
         price = FIRST_PRICES.get(one.ticker, 100_00000000)

@@ -90,13 +90,14 @@ def facts(name: str) -> Deployment:
 def _prepare_chain(chain: LocalChain, state: State) -> None:
     """Place what the live chain has, fund the local wallets, and write the facts the scripts start from."""
     node, known = LocalNode(chain.url), facts(chain.chain.name)
+    today = int(time.time()) if chain.today is None else chain.today
     token = known.token("USDC" if chain.chain.name == "base" else "USDG").address
     if not chain.fork and chain.chain.name == "base":
         chain_setup.place_base(node, token)
-        _place_pools(node, token, state, int(time.time()) if chain.today is None else chain.today)
+        _place_pools(node, token, state, today)
     elif not chain.fork:
         feeds = [StockFeed(one.ticker, one.proxy, one.stock_token) for one in known.price_feeds]
-        chain_setup.place_stock(node, token, feeds)
+        chain_setup.place_stock(node, token, feeds, today)
     chain_setup.fund(node, token, local_token=not chain.fork)
     local: dict[str, Any] = {"kind": "local", "name": f"{known.name} (local)", "explorer_url": None}
     if chain.chain.name == "base":

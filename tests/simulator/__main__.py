@@ -15,6 +15,7 @@ from pathlib import Path
 
 from core import log
 from tests.simulator.planted import PLANTED
+from tests.simulator.sides import SIDES
 from tests.simulator.stand import Stand, standing
 from tests.simulator.world import Told, World
 
@@ -23,6 +24,7 @@ SHOWN_OF_EACH = 3
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.simulator", description=__doc__)
+    parser.add_argument("--surface", choices=sorted(SIDES), default="agent", help="the side of the service; agent")
     parser.add_argument("--seeds", type=int, default=10, metavar="N", help="how many")
     parser.add_argument("--from", type=int, default=1, metavar="S", dest="first", help="the first one")
     parser.add_argument("--jobs", type=int, default=1, metavar="J", help="how many at a time")
@@ -48,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     totals: Counter[str] = Counter()
     failed, began, used = [], time.monotonic(), 0.0
-    with standing() as stand:
+    with standing(options.surface) as stand:
         for told in _in_turn(stand, range(options.first, options.first + options.seeds), prepare, options.jobs):
             if options.twice:
                 _compare(stand, told, again)
@@ -56,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             totals.update(told.counts)
             if told.found:
                 failed.append(told.seed)
-            _say(told)
+            _say(told, options.surface)
     print(f"{options.seeds} seeds, {len(failed)} failed{': ' if failed else ''}{' '.join(map(str, failed))}")
     print(f"{used / options.seeds:.1f} s of processor time a seed, {(time.monotonic() - began) / options.seeds:.1f} s")
     print(", ".join(f"{name} {count}" for name, count in sorted(totals.items())))
@@ -80,7 +82,7 @@ def _compare(stand: Stand, told: Told, prepare: Callable[[World], None]) -> None
         told.found.append(("a seed replays exactly", f"{told.digest} and then {again.digest}"))
 
 
-def _say(told: Told) -> None:
+def _say(told: Told, surface: str) -> None:
     bets = told.counts.get("bets", 0)
     print(f"seed {told.seed}: {'FAILED' if told.found else 'ok'} {told.digest} {told.cpu_seconds:.1f} s, {bets} bets, "
           f"{told.counts.get('kills', 0)} kills, {told.counts.get('forks', 0)} forks", flush=True)  # fmt: skip
@@ -92,7 +94,11 @@ def _say(told: Told) -> None:
     for each in told.crashes[:5]:
         print(f"    {each}")
     if told.found:
-        print(f"    {told.weather}\n    again: python -m tests.simulator --from {told.seed} --seeds 1", flush=True)
+        print(
+            f"    {told.weather}\n"
+            f"    again: python -m tests.simulator --surface {surface} --from {told.seed} --seeds 1",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

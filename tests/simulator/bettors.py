@@ -3,32 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from enum import StrEnum
 from typing import Any
-
-import aiohttp
 
 from core.contracts.statuses import Form
 from core.money import USD
 from scripts._stack.payments import bound_header
 from scripts._stack.wallets import Wallet
-from tests.simulator.clock import VirtualClock
+from tests.simulator.clients import PAUSE_SECONDS, Clients, Outcome, Seen
 
 API = "/api/agent/v1"
-ANSWER_SECONDS = 25.0
-PAUSE_SECONDS = 1.5
 REFUSALS = frozenset({"market_closed", "idem_conflict", "payment_invalid", "insufficient_balance", "bet_mismatch"})
-
-
-class Outcome(StrEnum):
-    WAITING = "waiting"
-    TAKEN = "taken"
-    REFUSED = "refused"
 
 
 @dataclass
@@ -50,46 +37,12 @@ class Bet:
 
 
 @dataclass
-class Seen:
-    """An answer about one market, judged when it came: `true` is empty when it was true at the block it names, a
-    sentence when it was not, and None when a fork undid that block about then."""
+class Crowd(Clients):
+    """The clients of the agent API."""
 
-    market: str
-    true: str | None
-
-
-@dataclass
-class Crowd:
-    """All clients. They sign by the clock; what they were told is kept for the judgement."""
-
-    url: str
-    clock: VirtualClock
-    dice: random.Random
-    wallets: list[Wallet]
     bets: list[Bet] = field(default_factory=list)
-    seen: list[Seen] = field(default_factory=list)
-    unexpected: list[str] = field(default_factory=list)
-    callers: int = 0
-    betting: list[asyncio.Task[None]] = field(default_factory=list)
-    session: aiohttp.ClientSession | None = None
     judge: Callable[[Any, int], str | None] = lambda _market, _block: ""
     judge_receipt: Callable[[str, str, Any], str | None] = lambda _owner, _key, _answer: ""
-
-    async def call(
-        self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None
-    ) -> tuple[int, Any]:
-        """Status and JSON; 0 when there was none."""
-        assert self.session is not None
-        self.callers += 1
-        caller = {"X-Forwarded-For": f"10.{self.callers >> 16 & 255}.{self.callers >> 8 & 255}.{self.callers & 255}"}
-        patience = aiohttp.ClientTimeout(total=ANSWER_SECONDS)
-        try:
-            async with self.session.request(
-                method, self.url + path, json=body, headers={**caller, **(headers or {})}, timeout=patience
-            ) as answer:
-                return answer.status, json.loads(await answer.read() or b"null")
-        except (aiohttp.ClientError, TimeoutError, OSError, ValueError):
-            return 0, None
 
     async def play(self, pace: float) -> None:
         """A bet every `pace` seconds or so, until cancelled; bets that were begun go on."""

@@ -21,17 +21,13 @@ _UNKNOWN_MARKET = "0x" + keccak(b"UnknownMarket(bytes32)")[:4].hex()
 LOOKS_BACK_SECONDS = 40.0  # so long after a fork the service may still tell of the blocks that it undid
 
 
-class Truth:
-    """What the chain says, whatever any node or table says."""
+class ChainTruth:
+    """What a chain says, whatever any node or table says."""
 
-    def __init__(self, chain: SimulatedChain, deployment: Deployment) -> None:
-        found = AgentContracts.of(deployment)
-        assert found is not None
+    def __init__(self, chain: SimulatedChain, deployment: Deployment, token: Contract) -> None:
         self.chain = chain
         self.deployment = deployment
-        self.contracts = found
-        self.wallet: Contract = found.settlement
-        self.token = Contract(deployment.token("USDC").address, abi("LocalUSDC"))
+        self.token = token
 
     def read(self, call: Call, block: int | str = "latest") -> Any:
         at = hex(block) if isinstance(block, int) else block
@@ -39,6 +35,26 @@ class Truth:
 
     def balance(self, owner: str, block: int | str = "latest") -> int:
         return int(self.read(self.token.call("balanceOf", owner), block))
+
+    def mint(self, owners: list[str], amount: int) -> None:
+        """Before the world begins, in one block."""
+        sender = wallets.DEPLOYER.address
+        self.chain.ask("anvil_impersonateAccount", sender)
+        for each in owners:
+            call = self.token.call("mint", each, amount)
+            given = {"from": sender, "to": call.to, "data": "0x" + call.data.hex(), "gas": hex(200_000)}
+            self.chain.ask("eth_sendTransaction", given)
+
+
+class Truth(ChainTruth):
+    """What Base says of the agent markets."""
+
+    def __init__(self, chain: SimulatedChain, deployment: Deployment) -> None:
+        found = AgentContracts.of(deployment)
+        assert found is not None
+        super().__init__(chain, deployment, Contract(deployment.token("USDC").address, abi("LocalUSDC")))
+        self.contracts = found
+        self.wallet: Contract = found.settlement
 
     def market(self, key: bytes, block: int | str = "latest") -> Any:
         return self.read(self.wallet.call("market", key), block)
@@ -79,12 +95,3 @@ class Truth:
 
     def stake(self, identity: int) -> Any:
         return self.read(self.wallet.call("stake", identity))
-
-    def mint(self, owners: list[str], amount: int) -> None:
-        """Before the world begins, in one block."""
-        sender = wallets.DEPLOYER.address
-        self.chain.ask("anvil_impersonateAccount", sender)
-        for each in owners:
-            call = self.token.call("mint", each, amount)
-            given = {"from": sender, "to": call.to, "data": "0x" + call.data.hex(), "gas": hex(200_000)}
-            self.chain.ask("eth_sendTransaction", given)

@@ -7,39 +7,41 @@ transaction, a second after the last one, and none between: nothing in it is of 
 from __future__ import annotations
 
 import asyncio
+import functools
 import shutil
 
 from core.local.anvil import AnvilOptions, ask, start_anvil
 from core.local.ports import free_port
-from scripts._stack.chains import CHAINS, PAST_SECONDS, LocalChain
+from scripts._stack.chains import CHAINS, PAST_SECONDS, ChainKind, LocalChain
 from scripts._stack.deploying import deploy_all
 from scripts._stack.state import State
 from tests.support.genesis import ROOT, Genesis, built, sources_key
 
 TODAY = 1_760_000_000
-_BASE = next(chain for chain in CHAINS if chain.name == "base")
+_CHAINS = {chain.name: chain for chain in CHAINS}
 
 
-def origin() -> Genesis:
-    """Of the sources as they stand; built when it is not there."""
-    return built(f"{sources_key()}-{TODAY}", _build)
+def origin(name: str) -> Genesis:
+    """Of this chain and the sources as they stand; built when it is not there."""
+    return built(f"{sources_key()}-{TODAY}-{name}", functools.partial(_build, _CHAINS[name]))
 
 
-async def _build(state: State) -> None:
+async def _build(chain: ChainKind, state: State) -> None:
     options = AnvilOptions(
-        chain_id=_BASE.chain_id,
+        chain_id=chain.chain_id,
         port=free_port(),
-        timestamp=TODAY - PAST_SECONDS,
+        timestamp=TODAY - PAST_SECONDS if chain.name == "base" else TODAY,  # only pools have a past
         accounts=1,
-        state=state.chain(_BASE.name),
+        state=state.chain(chain.name),
         # The least there is, so that it never changes: anvil tells of a new one some time after its block.
         extra=("--quiet", "--block-base-fee-per-gas", "7"),
     )
-    running = await asyncio.to_thread(start_anvil, options, state.logs / "chain-base.log")
+    running = await asyncio.to_thread(start_anvil, options, state.logs / f"chain-{chain.name}.log")
     try:
         await asyncio.to_thread(ask, options.url, "anvil_setBlockTimestampInterval", 1)
-        await deploy_all({_BASE.name: LocalChain(_BASE, options.url, options.ws_url, fork=False, today=TODAY)}, state)
+        await deploy_all({chain.name: LocalChain(chain, options.url, options.ws_url, fork=False, today=TODAY)}, state)
     finally:
         await asyncio.to_thread(running.stop, 30.0)
-    stock = state.deployment("stock")  # the API reads it; nothing of ours is on that chain
-    shutil.copyfile(ROOT / "deployments" / stock.name, stock)
+    for name in _CHAINS.keys() - {chain.name}:  # the API reads it; nothing of ours is on that chain
+        other = state.deployment(name)
+        shutil.copyfile(ROOT / "deployments" / other.name, other)

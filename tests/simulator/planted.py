@@ -3,31 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from api.agent import reply
 from api.agent.errors import problem
 from api.agent.times import iso
 from api.agent.trade import refusals
+from api.stock import market_view, relay
 from indexer.fold.agent import AgentFold
+from indexer.fold.stock import StockFold
 from indexer.proof import Witness
 from keeper.agent import pay_job
 from keeper.agent.paying import payments
+from keeper.stock import deliver_job
+from keeper.stock.delivering import deliveries
 from relayer import following
 from relayer.following import Follower
-from tests.simulator.sentences import AUDIT, DOUBLED, LOST, PAID, TRUE
+from tests.simulator.judgement import AUDIT, DOUBLED, LOST, PAID, TRUE
 
 
 @dataclass(frozen=True)
 class Fault:
     """`breaks`: the sentences that are false then, no more and no fewer, in the world of `seed`; it is None as long as
-    no seed is known that shows it."""
+    no seed is known that shows it. `surface`: the side of the service that this is a world of."""
 
     what: str
     breaks: frozenset[str]
     seed: int | None
     plant: Callable[[], None]
+    surface: str = "agent"
 
 
 def _forget_what_a_fork_undid() -> None:
@@ -77,6 +82,34 @@ def _a_fee_too_high() -> None:
     AgentFold._new_stake = booked  # type: ignore[method-assign, assignment]
 
 
+def _skip_a_delivery() -> None:
+    whole = deliveries
+    vars(deliver_job)["deliveries"] = lambda ready: whole(ready[1:])
+
+
+def _call_what_is_pending_reverted() -> None:
+    whole = relay._answer
+
+    def answer(bet: Any, tx_hash: str, receipt: str, kit: Any, **more: Any) -> Any:
+        return whole(bet, tx_hash, "reverted" if receipt == "pending" else receipt, kit, **more)
+
+    vars(relay)["_answer"] = answer
+
+
+def _name_the_head_of_a_stock_market() -> None:
+    whole = market_view.head_body
+    vars(market_view)["head_body"] = lambda head: whole(replace(head, number=head.number + head.lag))
+
+
+def _a_delay_too_long() -> None:
+    whole = StockFold._market_created
+
+    def created(self: StockFold, log: Any, event: Any) -> None:
+        whole(self, log, replace(event, void_delay=event.void_delay + 1))
+
+    StockFold._market_created = created  # type: ignore[method-assign, assignment]
+
+
 PLANTED: dict[str, Fault] = {
     "forget": Fault("what a fork undid is not sent again", frozenset({LOST, PAID}), None, _forget_what_a_fork_undid),
     "refuse": Fault("a trade on its way is refused", frozenset({DOUBLED}), 10, _refuse_what_is_on_its_way),
@@ -89,5 +122,20 @@ PLANTED: dict[str, Fault] = {
         frozenset({DOUBLED}),
         None,
         _new_nonce_unchecked,
+    ),
+    "stock-forget": Fault(
+        "what a fork undid is not sent again", frozenset({LOST, TRUE}), None, _forget_what_a_fork_undid, "stock"
+    ),
+    "stock-skip": Fault(
+        "the first of those to be paid is left out", frozenset({PAID}), None, _skip_a_delivery, "stock"
+    ),
+    "stock-refuse": Fault(
+        "a bet on its way is called reverted", frozenset({DOUBLED}), None, _call_what_is_pending_reverted, "stock"
+    ),
+    "stock-head": Fault(
+        "a market's page names the chain's head", frozenset({TRUE}), None, _name_the_head_of_a_stock_market, "stock"
+    ),
+    "stock-delay": Fault(
+        "a market's delay is stored a second too long", frozenset({AUDIT}), None, _a_delay_too_long, "stock"
     ),
 }

@@ -1,4 +1,4 @@
-"""The five sentences that every seed must end with, asked of the chain and the tables when all is over."""
+"""The five sentences of the agent side, asked of the chain and the tables when all is over."""
 
 from __future__ import annotations
 
@@ -9,23 +9,17 @@ from typing import Any
 
 import psycopg
 
-from core.agent.bet import market_key
+from core.agent.bet import idem_hash, market_key
 from core.chain import ChainClient
 from core.chain.provider import ChainProvider
 from core.contracts.statuses import AgentMarketStatus, StakeStatus
 from core.db.engine import make_pool
 from indexer.audit.run import audit
 from indexer.sources import sources_of
-from tests.simulator.bettors import Bet, Crowd, Outcome
+from tests.simulator.bettors import Bet, Crowd
+from tests.simulator.clients import Outcome
 from tests.simulator.contracts import LOOKS_BACK_SECONDS, Truth
-
-LOST = "no money is lost"
-DOUBLED = "none is doubled"
-TRUE = "every answer is true at its block"
-PAID = "everything settled is paid"
-AUDIT = "the audit is clean"
-SENTENCES = (LOST, DOUBLED, TRUE, PAID, AUDIT)
-RAN = "the world ran"  # not of the service: of a world that shows nothing
+from tests.simulator.judgement import AUDIT, DOUBLED, LOST, PAID, TRUE, Judgement
 
 _STANDING = (
     "SELECT e.trade_id FROM agent_event e WHERE e.type = 'bet.placed' AND e.corrects IS NULL AND NOT EXISTS"
@@ -55,17 +49,6 @@ _DOUBLE_ROWS = {
         " FROM agent_event c WHERE c.wallet = e.wallet AND c.corrects = e.source) > 1) x"
     ),
 }
-
-
-@dataclass
-class Judgement:
-    """What was found against each sentence, and how much there was to judge by."""
-
-    found: list[tuple[str, str]] = field(default_factory=list)
-    counts: Counter[str] = field(default_factory=Counter)
-
-    def against(self, sentence: str, what: str) -> None:
-        self.found.append((sentence, what))
 
 
 @dataclass
@@ -115,11 +98,21 @@ class Judge:
 
     def _undone(self, bet: Bet, about: str) -> None:
         """Of a bet that was taken nothing is left: only a fork can do that, when the contract refuses it in the new
-        blocks. Its money is then its bettor's, as the balances show."""
-        if self.truth.chain.forked_since(bet.told_at - LOOKS_BACK_SECONDS):
+        blocks, as the relayer knows. Its money is then its bettor's, as the balances show."""
+        if self.truth.chain.forked_since(bet.told_at - LOOKS_BACK_SECONDS) and self._was_refused(bet):
             self.judgement.counts["taken and undone by a fork"] += 1
         else:
             self.judgement.against(LOST, f"a bet that was taken is not there: {about}")
+
+    def _was_refused(self, bet: Bet) -> bool:
+        with psycopg.connect(self.database_url, autocommit=True) as connection:
+            row = connection.execute(
+                "SELECT i.outcome IS DISTINCT FROM 'succeeded' AND (i.outcome IS NOT NULL OR i.state = 'failed')"
+                " FROM agent_trade t JOIN outbox_intent i ON i.id = t.intent_id"
+                " WHERE t.wallet = %s AND t.idem_hash = %s",
+                (bytes.fromhex(bet.wallet.address[2:]), idem_hash(bet.key)),
+            ).fetchone()
+        return row is not None and bool(row[0])
 
     def _asked_again(self, bet: Bet, stake: Any, about: str) -> None:
         """What the service says of a bet when all is over is what the chain says."""

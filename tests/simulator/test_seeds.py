@@ -9,37 +9,43 @@ from pathlib import Path
 
 import pytest
 
+from tests.simulator.judgement import SENTENCES
 from tests.simulator.planted import PLANTED
-from tests.simulator.sentences import SENTENCES
+from tests.simulator.sides import SIDES
 
 ROOT = Path(__file__).resolve().parents[2]
 LONG = os.environ.get("VPM_TEST_LONG") == "1"
-SEEDS = 200 if LONG else 1
+SEEDS = int(os.environ.get("VPM_TEST_SEEDS", "200")) if LONG else 1
+SHORT = {"agent": "25", "stock": "1"}  # of an ordinary run: nobody is killed there
 
 
-def _simulator(*arguments: str) -> subprocess.CompletedProcess[str]:
+def _simulator(surface: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     """In a process of its own, for it must know how Python hashes."""
-    command = [sys.executable, "-m", "tests.simulator", *arguments]
+    command = [sys.executable, "-m", "tests.simulator", "--surface", surface, *arguments]
     given = {**os.environ, "PYTHONHASHSEED": "0"}
     return subprocess.run(command, cwd=ROOT, env=given, capture_output=True, text=True, check=False)
 
 
-@pytest.mark.timeout(0 if LONG else 300)
-def test_every_seed_ends_with_the_five_sentences() -> None:
-    ended = _simulator("--from", os.environ.get("VPM_TEST_SEED", "25"), "--seeds", str(SEEDS))
+@pytest.mark.timeout(0 if LONG else 900)
+@pytest.mark.parametrize("surface", sorted(SIDES))
+def test_every_seed_ends_with_the_five_sentences(surface: str) -> None:
+    first = os.environ.get("VPM_TEST_SEED", "1" if LONG else SHORT[surface])
+    ended = _simulator(surface, "--from", first, "--seeds", str(SEEDS), "--jobs", "2" if LONG else "1")
     assert ended.returncode == 0, ended.stdout + ended.stderr
 
 
 @pytest.mark.skipif(not LONG, reason="VPM_TEST_LONG=1: a world twice")
-def test_a_seed_replays_exactly() -> None:
-    ended = _simulator("--from", "3", "--seeds", "1", "--twice")
+@pytest.mark.parametrize("surface", sorted(SIDES))
+def test_a_seed_replays_exactly(surface: str) -> None:
+    ended = _simulator(surface, "--from", "3", "--seeds", "1", "--twice")
     assert ended.returncode == 0, ended.stdout + ended.stderr
 
 
 @pytest.mark.skipif(not LONG, reason="VPM_TEST_LONG=1: a world for each fault")
 @pytest.mark.parametrize("name", sorted(name for name, fault in PLANTED.items() if fault.seed is not None))
 def test_a_planted_fault_is_found(name: str) -> None:
-    ended = _simulator("--from", str(PLANTED[name].seed), "--seeds", "1", "--plant", name)
+    fault = PLANTED[name]
+    ended = _simulator(fault.surface, "--from", str(fault.seed), "--seeds", "1", "--plant", name)
     assert ended.returncode == 1
     found = {sentence for sentence in SENTENCES if f"not so: {sentence}" in ended.stdout}
-    assert found == PLANTED[name].breaks, ended.stdout
+    assert found == fault.breaks, ended.stdout

@@ -1,0 +1,12 @@
+"""The sides of the service that a world can be of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tests.simulator.agent_side import AgentSide
+from tests.simulator.stock_side import StockSide
+from tests.simulator.stories import Side
+
+SIDES: Mapping[str, type[Side]] = {"agent": AgentSide, "stock": StockSide}
+CHAINS = {"agent": "base", "stock": "stock"}

@@ -1,0 +1,129 @@
+"""The stock side as a world: signed bets on short markets, from the listing to the payout."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from core.contracts.deployments import load_deployment
+from core.money import USD
+from core.outbox import KEEPER, OPENER, RELAY
+from scripts._stack import wallets
+from scripts._stack.wallets import wallet
+from tests.simulator.clients import Outcome
+from tests.simulator.judgement import Judgement
+from tests.simulator.stock_bettors import StockCrowd
+from tests.simulator.stock_contracts import StockTruth
+from tests.simulator.stock_sentences import StockJudge
+from tests.simulator.stories import NODE_URLS, Story, ended
+
+# A short market is listed within seconds, strikes two minutes later and ends five minutes after that; the next ticker's
+# follows after 45 s.
+BETTING_SECONDS = 75
+STRIKES = (120, 170)
+ENDS = 415
+FINALITY_BLOCKS = 12
+BEGAN_WITH = 10_000 * USD
+# What is always on its way, and no bettor's.
+_BUSY = ("price", "open", "approve")
+
+
+class StockSide:
+    """One world's bettors of the stock side, and how it is judged."""
+
+    def __init__(self, world: Story, deployments: Path, database_url: str) -> None:
+        self.world = world
+        self.truth = StockTruth(world.chain, load_deployment(deployments / "stock.json"))
+        self._database_url = database_url
+        self._dice = world.dice("withdrawals")
+        self.crowd = StockCrowd(
+            world.url,
+            world.clock,
+            world.dice("crowd"),
+            [wallet(f"simulated bettor {n}") for n in range(8)],
+            judge=self.truth.answer,
+            judge_receipt=self.truth.receipt,
+            lean=world.dice("lean").choice((0.3, 0.5, 0.8, 0.95)),
+        )
+
+    def environment(self) -> dict[str, str]:
+        keys = {
+            f"stock:{RELAY}+{KEEPER}": wallets.RELAY_LANES[0],
+            f"stock:{RELAY}": wallets.RELAY_LANES[1],
+            f"stock:{OPENER}": wallets.OPENER,
+        }
+        return {
+            "VPM_STOCK_RPC_URLS": NODE_URLS,
+            "VPM_STOCK_FINALITY_BLOCKS": str(FINALITY_BLOCKS),
+            "VPM_RELAYER_KEYS": ",".join(f"{lane}={one.private_key}" for lane, one in keys.items()),
+        }
+
+    def begin(self) -> None:
+        self.truth.mint([each.address for each in self.crowd.wallets], BEGAN_WITH)
+
+    async def story(self) -> None:
+        """The first market is listed; bets are made while everything goes wrong; calm, and some of what was refused is
+        withdrawn by its owners; the readings at the strikes; the ends, settlement and payouts, rough again; calm until
+        all is done."""
+        world = self.world
+        while not world.database.ask("SELECT 1 FROM stock_market WHERE family = 2") and world.clock.elapsed < 40:
+            await asyncio.sleep(0.5)
+        world.storm()
+        betting = asyncio.create_task(self.crowd.play(world.weather.pace))
+        looking = asyncio.create_task(self.crowd.look(2.0))
+        await world.until(BETTING_SECONDS)
+        await ended(betting)
+        self._withdraw()
+        world.calm()
+        while any(each.told is Outcome.WAITING for each in self.crowd.bets) and world.clock.elapsed < STRIKES[0] - 5:
+            await asyncio.sleep(2)
+        for strike in STRIKES:
+            await world.sleep_until(strike - 5)
+            await world.until(strike + 15)
+        await world.sleep_until(ENDS)
+        world.storm()
+        await world.until(ENDS + 60)
+        world.calm()
+        for _ in range(120):
+            await asyncio.sleep(2)
+            if self._is_over():
+                break
+        await asyncio.sleep(6)
+        await ended(looking)
+
+    def _withdraw(self) -> None:
+        for each in self.crowd.bets:
+            if each.position is not None and self._dice.random() < 0.3:
+                try:
+                    refused = self.truth.refund(each.position)
+                except ValueError:  # a fork undid it
+                    continue
+                if refused:
+                    self.truth.withdraw(each.wallet.address, each.position)
+
+    def _is_over(self) -> bool:
+        """Every bet is answered, every market of a bet that can have ended has, and nothing but new markets and prices
+        is on its way."""
+        if any(each.told is Outcome.WAITING for each in self.crowd.bets):
+            return False
+        for each in self.crowd.betting:
+            if each.done():
+                each.result()
+        markets = sorted({each.market for each in self.crowd.bets} & set(self.truth.markets()))  # others a fork undid
+        now = int(self.world.clock.now)
+        rows = self.world.database.ask(
+            "SELECT (SELECT count(*) FROM outbox_intent WHERE state IN ('queued', 'signed', 'sent')"
+            "  AND kind <> ALL(%s)),"
+            " (SELECT count(*) FROM stock_market WHERE market_id = ANY(%s) AND closed_tx IS NULL AND family = 2),"
+            " (SELECT count(*) FROM stock_market WHERE closed_tx IS NULL AND final_time < %s),"
+            " (SELECT max(number) FROM chain_cursor)",
+            list(_BUSY),
+            markets,
+            now,
+        )
+        if rows[0][:3] != (0, 0, 0) or rows[0][3] is None or rows[0][3] < self.world.chain.head - 1:
+            return False
+        return not any(self.truth.due(each) for market in markets for each in self.truth.positions_of(market))
+
+    async def judge(self, chain_url: str) -> Judgement:
+        return await StockJudge(self.truth, self.crowd, self._database_url, BEGAN_WITH).all(chain_url)

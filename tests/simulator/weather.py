@@ -1,0 +1,31 @@
+"""How rough a world is."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+SPARES = ("indexer-1", "relayer-1", "keeper-1")  # some seeds have one of these as well
+
+
+@dataclass
+class Weather:
+    """How rough a seed is: drawn from it, so that some are calm and some are not."""
+
+    roughness: float  # share of a node's moods that are bad
+    kill_every: int | None  # steps of a process between deaths
+    fork_rate: float  # per block
+    break_rate: float  # per connection
+    pace: float  # seconds between bets
+    spare: str | None  # a second process of a daemon
+
+    @classmethod
+    def of(cls, dice: random.Random) -> Weather:
+        return cls(
+            dice.choice((0.0, 0.3, 0.6, 0.9)),
+            dice.choice((None, 2_000, 5_000, 15_000)),
+            dice.choice((0.0, 0.02, 0.08)),
+            dice.choice((0.0, 0.0, 0.02, 0.1)),
+            dice.choice((1.0, 2.0, 4.0)),
+            dice.choice((None, None, None, *SPARES)),
+        )
