@@ -252,7 +252,8 @@ class Relay:
     async def _follow_up(
         self, bet: StockBet, known: KnownBet, kit: dict[str, Any], visit: _Visit
     ) -> web.StreamResponse:
-        if known.told:
+        # A fork may have undone the block that its bettor was told of: then it is on its way again, and not used up.
+        if known.told and (known.intent is None or known.intent.succeeded):
             raise await self._used(bet, known, kit)
         if known.intent is None:
             assert known.tx_hash is not None

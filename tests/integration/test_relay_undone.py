@@ -1,0 +1,69 @@
+"""A fork undoes the block of a bet whose bettor was told that it is booked: what the same body is answered then."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+
+import aiohttp
+import pytest
+
+from scripts._stack import wallets
+from tests.support.genesis import Genesis, chain
+from tests.support.service import Door
+from tests.support.stock_chain import FLAT_PRICE, USDG, StockChain
+from tests.support.stock_service import StockService, stock_service
+
+BETTOR = wallets.DEV[3]
+SECONDS = 60
+
+
+@pytest.fixture(scope="module")
+def service(
+    local_genesis: Genesis, database_url: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[StockService]:
+    """On a chain of its own, which is taken back."""
+    folder = tmp_path_factory.mktemp("undone")
+    with chain(local_genesis, "stock", folder / "chain.log") as running:
+        played = StockChain.on(running.url, running.deployment)
+        with stock_service(played, database_url, local_genesis.deployments, folder) as made:
+            played.push(FLAT_PRICE)
+            made.start("indexer", "relayer", "api")
+            yield made
+
+
+async def test_a_booked_bet_that_is_on_its_way_again_is_pending_and_no_new_one_is_asked_for(
+    service: StockService,
+) -> None:
+    played = service.chain
+    market = played.open_market(seed=USDG)
+    body = played.signed(BETTOR, played.bet(BETTOR, market))
+    async with aiohttp.ClientSession() as session:
+        door = Door(session, service.url)
+        await door.until(f"/api/markets/{market}", lambda _: True, seconds=SECONDS)
+        before = played.block
+        response, said = await door.post("/api/relay/enter", body)
+        assert (response.status, said["receipt"]) == (200, "confirmed"), said
+
+        played.ask("evm_setAutomine", False)
+        played.ask("anvil_rollback", played.block - before)
+        played.mine(4)
+        deadline = time.monotonic() + SECONDS
+        while "relayer.dropped" not in service.log("relayer"):
+            assert time.monotonic() < deadline, "the relayer did not see the fork"
+            await asyncio.sleep(0.1)
+        response, said = await door.post("/api/relay/enter", body)
+        assert (response.status, said["receipt"]) == (200, "pending"), said
+
+        played.ask("evm_setAutomine", True)
+        played.ask("evm_mine")
+        while said["receipt"] != "confirmed":
+            assert time.monotonic() < deadline, said
+            response, said = await door.post("/api/relay/enter", body)
+            await asyncio.sleep(1)
+        assert response.status in (200, 409), said  # 409: its bettor was told once already
+        owners = [
+            played.read(played.contracts.settler.call("position", each))["owner"] for each in played.positions(market)
+        ]
+        assert owners.count(BETTOR.address.lower()) == 1
