@@ -51,7 +51,8 @@ class FollowedIndex(Generic[V]):
 
     `venue` is None until the index was read once. `tick` grows with every publication, `generation` whenever all of
     it was read anew: a rebuild changes rows and leaves their blocks, so whatever is kept by an earlier generation is to
-    be read again, even if the venue is the same.
+    be read again, even if the venue is the same. `stirred` is set at the next notice of news or publication, and
+    is another one then: to be taken before reading.
 
     name: whose it is, for the log. url: of the primary, which notifies. engine: where it is read. read: called within
     one snapshot. pause_seconds: at most so often is anything read, however fast blocks come. is_stale: whether this
@@ -89,6 +90,7 @@ class FollowedIndex(Generic[V]):
         self._all_again = False
         self._all_again_until = 0.0
         self._warned = False
+        self.stirred = asyncio.Event()
         self._published = asyncio.Condition()
         self._reading = asyncio.Lock()
         self._readings_begun = 0
@@ -144,6 +146,7 @@ class FollowedIndex(Generic[V]):
             self.generation += all_again
         self.stale = self._is_stale(self.venue)
         if (self.venue, self.stale, self.generation) != before:
+            self._stir()
             async with self._published:
                 self.tick += 1
                 self._published.notify_all()
@@ -159,7 +162,12 @@ class FollowedIndex(Generic[V]):
             async with asyncio.timeout(timeout_seconds), self._published:
                 await self._published.wait_for(holds)
 
+    def _stir(self) -> None:
+        self.stirred.set()
+        self.stirred = asyncio.Event()
+
     def _hear(self, notice: Notification) -> None:
+        self._stir()
         news = orjson.loads(notice.payload) if notice.payload else {}
         # Without a list of what changed (a rebuild, or very much at once), and when such a notice may have been missed,
         # every market is read again.

@@ -24,6 +24,7 @@ class Head:
     """Chain time between the last indexed block and the node's newest."""
     l1_number: int = 0
     """`block.number` as contracts see it."""
+    hash: str | None = None
 
     @property
     def moment(self) -> Moment:
@@ -49,4 +50,5 @@ def head_of(row: Any) -> Head:
         lag=max(0, (row.head_number or row.number) - row.number),
         lag_seconds=max(0, (row.head_time or row.block_time) - row.block_time),
         l1_number=row.number if row.l1_block_number is None else row.l1_block_number,
+        hash=None if row.hash is None else "0x" + row.hash.hex(),
     )

@@ -62,13 +62,14 @@ class LaneStore:
     async def _fenced(self) -> AsyncIterator[tuple[Connection, int | None]]:
         """A transaction that holds the lane's row; gives the lane's next nonce. LeaseLost when it is not ours."""
         async with self._pool.connection() as connection:
-            cursor = await connection.execute(
-                "SELECT next_nonce, set_config('idle_in_transaction_session_timeout', %s, true) FROM outbox_lane "
-                "WHERE id = %s AND epoch = %s AND lease_until > clock_timestamp() FOR UPDATE",
-                (str(IDLE_IN_TRANSACTION_MS), self.lease.lane_id, self.lease.epoch),
-                prepare=True,
-            )
-            row = await cursor.fetchone()
+            async with connection.pipeline():  # with the BEGIN before it, in one way there and back
+                cursor = await connection.execute(
+                    "SELECT next_nonce, set_config('idle_in_transaction_session_timeout', %s, true) FROM outbox_lane "
+                    "WHERE id = %s AND epoch = %s AND lease_until > clock_timestamp() FOR UPDATE",
+                    (str(IDLE_IN_TRANSACTION_MS), self.lease.lane_id, self.lease.epoch),
+                    prepare=True,
+                )
+                row = await cursor.fetchone()
             if row is None:
                 raise LeaseLost(f"Lane {self.lease.lane_id} is no longer ours (epoch {self.lease.epoch}).")
             yield connection, row[0]
@@ -219,9 +220,10 @@ class LaneStore:
             if ready is not None:
                 await self._end_claims(connection, [each.candidate.intent_id for each in prepared])
             if flights:
-                await self._store_signed(connection, flights)
-                await self._store_attempts(connection, [(each, each.newest) for each in flights])
-                await self._set_next(connection, next_nonce + len(flights))
+                async with connection.pipeline():
+                    await self._store_signed(connection, flights)
+                    await self._store_attempts(connection, [(each, each.newest) for each in flights])
+                    await self._set_next(connection, next_nonce + len(flights))
                 await self._tell(connection, flights)
         return flights
 
@@ -234,7 +236,7 @@ class LaneStore:
         ]
         if notices:
             try:
-                async with connection.transaction():
+                async with connection.transaction(), connection.pipeline():
                     await submitted.tell(connection, self.lease.chain_id, notices)
             except Exception as error:
                 log.error("a submission could not be told", action="relay.untold", exc=error)

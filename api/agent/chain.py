@@ -115,8 +115,9 @@ async def read_facts(
     idem_hash: bytes,
     nonces: Sequence[bytes],
     timeout_seconds: float,
+    guess: str | None = None,
 ) -> PaymentFacts:
-    """RpcError when the chain cannot be asked."""
+    """RpcError when the chain cannot be asked. `guess`: the hash of what is probably the newest block."""
     owner = checksum(wallet)
     calls = [
         contracts.token.call("balanceOf", owner),
@@ -124,7 +125,7 @@ async def read_facts(
         *(contracts.token.call("authorizationState", owner, nonce) for nonce in nonces),
         *(contracts.settlement.call("booked", owner, nonce) for nonce in nonces),
     ]
-    head, code, answers = await client.read_newest(owner, calls, timeout_seconds=timeout_seconds)
+    head, code, answers = await client.read_newest(owner, calls, guess=guess, timeout_seconds=timeout_seconds)
     balance, stake, *flags = values(answers)
     used, booked = flags[: len(nonces)], flags[len(nonces) :]
     return PaymentFacts(

@@ -44,7 +44,7 @@ class AgentIndex(FollowedIndex[Venue]):
             raise problem("internal_error", "The markets could not be read yet; try again shortly.")
         return self.venue
 
-    async def reached(self, block: int, timeout_seconds: float) -> None:
+    async def reached(self, block: int, timeout_seconds: float | None) -> None:
         """Waits until the index holds this block, or until time is up."""
         await self._until(lambda: self.venue is not None and self.venue.head.number >= block, timeout_seconds)
 

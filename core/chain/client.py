@@ -86,16 +86,25 @@ class ChainClient(AsyncWeb3[ChainProvider]):
             raise _with_reason(error, call) from None
 
     async def read_newest(
-        self, account: str, calls: Sequence[Call], *, timeout_seconds: float | None = None
+        self, account: str, calls: Sequence[Call], *, guess: str | None = None, timeout_seconds: float | None = None
     ) -> tuple[Block, bytes, list[Any | RpcError]]:
         """The newest block, the account's code and views, all of that block; each view its value or its own error.
 
         The block is named by its hash. What is asked of "latest" in one batch may be answered from two blocks, and a
         payment that is mined between them then looks spent and unbooked, or booked and without its stake. Where the
         nodes behind a URL stand apart, the one that answers may not have that block yet: then it is an older one.
+
+        guess: the hash of what is probably the newest block. It is asked of together with which block that is, and if
+        it was right nothing is asked twice.
         """
-        newest = block = await self.head(timeout_seconds=timeout_seconds)
-        code, *answers = await self._state_at(block, account, calls, timeout_seconds)
+        if guess is None:
+            newest = block = await self.head(timeout_seconds=timeout_seconds)
+            code, *answers = await self._state_at(block.hash, account, calls, timeout_seconds)
+        else:
+            newest, code, answers = await self._guessed(guess, account, calls, timeout_seconds)
+            block = newest
+            if newest.hash != guess:
+                code, *answers = await self._state_at(block.hash, account, calls, timeout_seconds)
         for depth in DEPTHS:
             if not any(_is_unknown_block(each) for each in (code, *answers)):
                 break
@@ -103,7 +112,7 @@ class ChainClient(AsyncWeb3[ChainProvider]):
             older = await self.provider.optional(*below, Block, timeout_seconds=timeout_seconds)
             if older is not None:
                 block = older
-                code, *answers = await self._state_at(block, account, calls, timeout_seconds)
+                code, *answers = await self._state_at(block.hash, account, calls, timeout_seconds)
         return (
             block,
             data_bytes(values([code])[0]),
@@ -111,15 +120,20 @@ class ChainClient(AsyncWeb3[ChainProvider]):
         )
 
     async def _state_at(
-        self, block: Block, account: str, calls: Sequence[Call], timeout_seconds: float | None
+        self, block_hash: str, account: str, calls: Sequence[Call], timeout_seconds: float | None
     ) -> list[Any | RpcError]:
         """The account's code and what the calls return, undecoded, in one batch."""
-        where = _block_parameter(block.hash)
-        requests: list[tuple[str, list[Any]]] = [
-            ("eth_getCode", [account, where]),
-            *(("eth_call", [call.parameters(), where]) for call in calls),
-        ]
+        requests = _state_requests(block_hash, account, calls)
         return await self.provider.batch(requests, Data, timeout_seconds=timeout_seconds)
+
+    async def _guessed(
+        self, guess: str, account: str, calls: Sequence[Call], timeout_seconds: float | None
+    ) -> tuple[Block, Any | RpcError, list[Any | RpcError]]:
+        """The newest block, and in the same batch the account's code and what the calls return in the guessed one."""
+        requests = [_block_request("latest"), *_state_requests(guess, account, calls)]
+        shapes: list[Any] = [Block, *[Data] * (len(requests) - 1)]
+        said: list[Any] = await self.provider.batch(requests, shapes, timeout_seconds=timeout_seconds)
+        return values(said[:1])[0], said[1], said[2:]
 
     async def read_many(
         self, calls: Sequence[Call], block: BlockId, *, timeout_seconds: float | None = None
@@ -160,6 +174,14 @@ def _block_request(block: BlockId) -> tuple[str, list[Any]]:
     if isinstance(block, str) and len(block) == 66:
         return "eth_getBlockByHash", [block, False]
     return "eth_getBlockByNumber", [_tag(block), False]
+
+
+def _state_requests(block_hash: str, account: str, calls: Sequence[Call]) -> list[tuple[str, list[Any]]]:
+    where = _block_parameter(block_hash)
+    return [
+        ("eth_getCode", [account, where]),
+        *(("eth_call", [call.parameters(), where]) for call in calls),
+    ]
 
 
 def _is_unknown_block(answer: Any | RpcError) -> bool:

@@ -371,3 +371,18 @@ async def test_history_and_signed_bytes_are_never_changed_and_impossible_steps_a
 
 def test_the_helper_contract_reverts_as_meant() -> None:
     assert keccak(text="EntryTooSmall(uint256)")[:4] in TOO_SMALL
+
+
+async def test_what_cannot_be_told_to_wallets_is_sent_all_the_same(rig: Rig) -> None:
+    """The telling is in the transaction that stores the bytes: its fault undoes the telling and nothing else."""
+    signer = await rig.new_signer()
+    async with rig.pool.connection() as connection:
+        await connection.execute("ALTER TABLE agent_trade RENAME TO agent_trade_away")
+    try:
+        asked = await rig.ask_for(replace(rig.transfer(), kind="settle"))
+        async with rig.relayer(rig.spec(signer)):
+            done = await rig.reaches(asked, IntentState.MINED, IntentState.FINAL)
+    finally:
+        async with rig.pool.connection() as connection:
+            await connection.execute("ALTER TABLE agent_trade_away RENAME TO agent_trade")
+    assert (done.nonce, done.outcome) == (0, MinedOutcome.SUCCEEDED)

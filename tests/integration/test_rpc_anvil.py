@@ -249,3 +249,18 @@ async def test_what_is_read_together_is_of_one_block(client: ChainClient, chain:
         head, code, answers = await ChainClient(rpc).read_newest(made.contract_address, [number] * 4)
     assert code == bytes.fromhex(NUMBER)
     assert answers == [head.number] * 4
+
+
+async def test_a_guess_of_the_newest_block_is_never_the_answer_when_it_is_wrong(
+    client: ChainClient, chain: Anvil
+) -> None:
+    """A right one spares the question for the head; a wrong one, or one of a block that never was, spares nothing."""
+    made = await _mined(client, await _sign(client, data=_creation(NUMBER)))
+    number = Contract(made.contract_address, ECHO_ABI).call("echo")
+    old = await client.head()
+    await client.provider.call("anvil_mine", ["0x2"], object)
+    newest = await client.head()
+    assert newest.number == old.number + 2
+    for guess in (newest.hash, old.hash, "0x" + "ab" * 32):
+        block, code, answers = await client.read_newest(made.contract_address, [number], guess=guess)
+        assert (block.hash, code, answers) == (newest.hash, bytes.fromhex(NUMBER), [newest.number])

@@ -91,19 +91,28 @@ class PaymentSettling:
 
     async def before(self, wanted: TradeRequest, market: ListedMarket, key_hash: bytes) -> web.Response | PastTrade:
         """What the idempotency key did before: the answer when it settled, else what was paid under it."""
-        async with storage("The trade records"), self._engine.connect() as connection:
-            placed = await _placed(connection, wanted.wallet, key_hash)
-        if placed is not None:
-            return await self._shown(wanted, placed, replay=True, kit=None, named=market)
-        wallet = bytes.fromhex(wanted.wallet[2:])
-        async with storage("The trade records"), self._pool.connection() as write:
-            known = await store.find_trade(write, wallet, key_hash)
-            nonces = await store.nonces_of(write, wallet, key_hash)
-        if known is not None:
+        paid = asyncio.create_task(self._paid_under(wanted, key_hash))  # most keys are new: both are read
+        try:
+            async with storage("The trade records"), self._engine.connect() as connection:
+                placed = await _placed(connection, wanted.wallet, key_hash)
+            if placed is not None:
+                return await self._shown(wanted, placed, replay=True, kit=None, named=market)
+            past = await paid
+        finally:
+            paid.cancel()
+            await asyncio.gather(paid, return_exceptions=True)
+        if past.trade is not None:
+            known = past.trade
             same = (market.key, market.outcome(wanted.side), wanted.size, wanted.builder or ZERO_ADDRESS)
             if same != (known.market_key, known.outcome, known.amount, known.builder):
                 raise trade_refusals.conflict(wanted.idem_key)
-        return PastTrade(known, nonces)
+        return past
+
+    async def _paid_under(self, wanted: TradeRequest, key_hash: bytes) -> PastTrade:
+        wallet = bytes.fromhex(wanted.wallet[2:])
+        async with storage("The trade records"), self._pool.connection() as connection:
+            known = await store.find_trade(connection, wallet, key_hash)
+            return PastTrade(known, await store.nonces_of(connection, wallet, key_hash))
 
     async def undone(
         self, client: ChainClient | None, contracts: AgentContracts, wanted: TradeRequest, key_hash: bytes
@@ -276,6 +285,7 @@ class PaymentSettling:
             async with (
                 asyncio.timeout(TAKE_IN_SECONDS),
                 self._pool.connection() as connection,
+                connection.pipeline(),  # its statements share their ways to the database and back
                 connection.transaction(),
             ):
                 asked = await store.take_in(
@@ -345,16 +355,19 @@ class PaymentSettling:
             await asyncio.gather(told, seen, return_exceptions=True)
 
     async def _staked(self, wanted: TradeRequest) -> LandedBet:
-        """Asks again at every change of the index, as long as it takes."""
+        """Asks again at every news of the index, as long as it takes. The stake is read while the markets are, and
+        told of when they are there: who has it then finds it in every other answer, too."""
         key_hash = idem_hash(wanted.idem_key)
         while True:
-            tick = self._index.tick
+            stirred = self._index.stirred
             with contextlib.suppress(*UNREADABLE):
                 async with self._engine.connect() as connection:
                     placed = await _placed(connection, wanted.wallet, key_hash)
-                if placed is not None and await self._index.markets((placed.stake.market_key,)):
-                    return placed
-            await self._index.changed(tick)
+                if placed is not None:
+                    await self._index.reached(placed.stake.block, None)
+                    if await self._index.markets((placed.stake.market_key,)):
+                        return placed
+            await stirred.wait()
 
     async def _outcome(
         self, wanted: TradeRequest, intent: Intent, kit: dict[str, Any] | None, *, replay: bool, seconds: float

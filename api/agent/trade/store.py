@@ -209,10 +209,10 @@ async def take_in(
     if quote_id is not None and not has_paid:
         cursor = await connection.execute(
             "UPDATE agent_quote SET wallet = %s, idem_hash = %s WHERE quote_id = %s "
-            "AND (wallet IS NULL OR (wallet = %s AND idem_hash = %s))",
+            "AND (wallet IS NULL OR (wallet = %s AND idem_hash = %s)) RETURNING quote_id",
             (wallet, trade.idem_hash, quote_id, wallet, trade.idem_hash),
         )
-        if cursor.rowcount != 1:
+        if await cursor.fetchone() is None:
             raise LockTaken
     asked = await enqueue(connection, wanted)
     builder = None if trade.builder == ZERO_ADDRESS else bytes.fromhex(trade.builder[2:])

@@ -6,8 +6,10 @@ and an authorization once. After a broadcast no answer asks for another payment.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from aiohttp import web
@@ -37,12 +39,21 @@ from core.db.engine import Pool
 from core.log import get_logger
 from core.metrics import counter
 from core.money import decimal_text
-from core.outbox import RELAY, report
+from core.outbox import RELAY, GroupReport, report
 from core.signatures import signer_of
 
 log = get_logger(__name__)
 
 ANSWERS = counter("vpm_agent_trade_answers", "What POST /trade answered", ("answer",))
+
+
+@dataclass(frozen=True, slots=True)
+class OurFacts:
+    """What our own records say before a payment is taken in. `brought_for`: the hash of the bet it was first brought
+    for."""
+
+    lanes: GroupReport
+    brought_for: bytes | None
 
 
 class TradeDesk:
@@ -155,10 +166,33 @@ class TradeDesk:
         was paid under this key, of which nothing is booked."""
         offered = () if payment is None else (payment.nonce,)
         nonces = tuple(dict.fromkeys((*offered, *past.nonces)))
+        # Read while the chain is asked, and looked at only once its facts are known.
+        ours = asyncio.create_task(self._our_facts(payment, order, contracts))
+        try:
+            return await self._with_facts(
+                order, refusal, payment, rejected, past, contracts, client, venue, nonces, ours
+            )
+        finally:
+            ours.cancel()
+            await asyncio.gather(ours, return_exceptions=True)
+
+    async def _with_facts(
+        self,
+        order: Order,
+        refusal: Problem | None,
+        payment: Payment | None,
+        rejected: str | None,
+        past: PastTrade,
+        contracts: AgentContracts,
+        client: ChainClient,
+        venue: Venue,
+        nonces: tuple[bytes, ...],
+        ours: asyncio.Task[OurFacts],
+    ) -> web.StreamResponse:
         fault, forged = None if payment is None else _fault(payment, order), None
         try:
             facts = await read_facts(
-                client, contracts, order.wallet, order.bet.idem_hash, nonces, self._request_seconds
+                client, contracts, order.wallet, order.bet.idem_hash, nonces, self._request_seconds, venue.head.hash
             )
             if payment is not None:
                 forged = await self._why_forged(payment, order, facts, client, contracts)
@@ -180,14 +214,14 @@ class TradeDesk:
             fault = fault or _outside_its_window(payment, order, now) or forged
         if payment is None or fault is not None:
             await self._check_twin(order)
-            await self._check_lanes(contracts, None)  # nobody is asked to sign what cannot be settled
+            _check_lanes(await ours, None)  # nobody is asked to sign what cannot be settled
             return self._challenge(order, fault or rejected, contracts, now)
         # Anybody may have read such a payment off the chain: it is counted with its caller and not with the wallet.
-        if await self._is_spoken_for(payment, order):
+        if (await ours).brought_for not in (None, order.hash):
             raise trade_refusals.spoken_for()
         await self._rates.paid(order.request)
         kit = _escape_kit(order, payment, contracts)
-        await self._check_lanes(contracts, kit)
+        _check_lanes(await ours, kit)
         _check_balance(order, facts)
         return await self._settling.settle(client, contracts, order, payment, past.attempt, kit)
 
@@ -208,11 +242,14 @@ class TradeDesk:
             return paying.wrong_form(payment.form)
         return "The signature is not walletAddress's over this authorization."
 
-    async def _check_lanes(self, contracts: AgentContracts, kit: dict[str, Any] | None) -> None:
+    async def _our_facts(self, payment: Payment | None, order: Order, contracts: AgentContracts) -> OurFacts:
+        """What the database says; which trade a payment was brought for is asked again when it is taken in."""
         async with storage("The state of the relayer"), self._pool.connection() as connection:
             lanes = await report(connection, contracts.chain_id, RELAY)
-        if not lanes.works:
-            raise trade_refusals.unavailable("the relayer is down or out of gas", kit)
+            first = None
+            if payment is not None:
+                first = await store.brought_for(connection, bytes.fromhex(order.wallet[2:]), payment.nonce)
+        return OurFacts(lanes, first)
 
     async def _check_twin(self, order: Order) -> None:
         """Asked before anything is signed, and again when the payment is taken in."""
@@ -220,12 +257,6 @@ class TradeDesk:
             twin = await store.find_twin(connection, order.bet)
         if twin is not None:
             raise trade_refusals.twin(twin)
-
-    async def _is_spoken_for(self, payment: Payment, order: Order) -> bool:
-        """Whether the authorization was brought for another trade; asked again when the payment is taken in."""
-        async with storage("The payment records"), self._pool.connection() as connection:
-            first = await store.brought_for(connection, bytes.fromhex(order.wallet[2:]), payment.nonce)
-        return first not in (None, order.hash)
 
     def _challenge(self, order: Order, error: str | None, contracts: AgentContracts, now: int) -> web.Response:
         """`now`: the chain's clock; nothing that is signed is good for longer than stakes are taken."""
@@ -290,6 +321,11 @@ def _outside_its_window(payment: Payment, order: Order, now: int) -> str | None:
     except PaymentRejected as why:
         return str(why)
     return None
+
+
+def _check_lanes(ours: OurFacts, kit: dict[str, Any] | None) -> None:
+    if not ours.lanes.works:
+        raise trade_refusals.unavailable("the relayer is down or out of gas", kit)
 
 
 def _check_balance(order: Order, facts: PaymentFacts) -> None:
