@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from api.context import Context
+from api.stock.bodies.proof import SolvencyProof
 from core.chain import ChainClient, Contract, RpcError
 from core.config import ChainName
 from core.contracts.abi import abi
@@ -77,18 +78,18 @@ class SolvencyWatch:
         # SettlementWallet tells open stakes, what is unpaid and fees apart; VestedMarkets tells their sum.
         return Solvency(balance, sum(owed) if isinstance(owed, tuple) else owed, block)
 
-    def body(self, name: str) -> dict[str, Any] | None:
+    def body(self, name: str) -> SolvencyProof | None:
         if self.latest is None:
             return None
-        return {
-            "contract": name,
-            "chain": self._chain,
-            "token": self._symbol,
-            "address": self._contract.address,
-            "balance": str(self.latest.balance),
-            "liabilities": str(self.latest.liabilities),
-            "block": str(self.latest.block),
-        }
+        return SolvencyProof(
+            contract=name,
+            chain=self._chain,
+            token=self._symbol,
+            address=self._contract.address,
+            balance=str(self.latest.balance),
+            liabilities=str(self.latest.liabilities),
+            block=str(self.latest.block),
+        )
 
 
 async def solvency_watches(context: Context) -> dict[str, SolvencyWatch]:

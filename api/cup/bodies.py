@@ -5,14 +5,32 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
-
-from api.http.body import Body
+from pydantic.alias_generators import to_camel
 
 Number = int | float
 Paper = Annotated[Number, Field(description="pUSDC.")]
 
 
-class Meta(Body):
+def _further_fields(schema: dict[str, Any]) -> None:
+    """Published, an answer may have more fields: they are added, and whoever holds one to its schema must not be thrown
+    by them."""
+    schema.pop("additionalProperties", None)
+
+
+class _Body(BaseModel):
+    """An answer's body, or a part of one, with names in camel case on the wire."""
+
+    model_config = ConfigDict(
+        alias_generator=to_camel,
+        validate_by_alias=True,
+        validate_by_name=True,
+        extra="forbid",  # by the tests, which hold every answer to these
+        strict=True,
+        json_schema_extra=_further_fields,
+    )
+
+
+class Meta(_Body):
     name: str
     version: Literal["service-cup-api-v1"]
     currency: Literal["pUSDC"]
@@ -31,7 +49,7 @@ class CupError(BaseModel):
     message: str
 
 
-class Answered(Body):
+class Answered(_Body):
     meta: Meta
 
 
@@ -41,7 +59,7 @@ class ClaimBody(Answered):
     minted: bool
 
 
-class MarketTimes(Body):
+class MarketTimes(_Body):
     """A market's times, wherever one is shown."""
 
     deadline_at: Annotated[str, Field(description="Trades end here, as stakes on the listed market do.")]
@@ -76,7 +94,7 @@ class WalletBody(Answered):
     positions: list[PositionBody]
 
 
-class OutcomeBody(Body):
+class OutcomeBody(_Body):
     key: str
     label: str
     short_label: str
@@ -104,7 +122,7 @@ class MarketsBody(Answered):
     markets: list[MarketBody]
 
 
-class WarningBody(Body):
+class WarningBody(_Body):
     code: Literal[
         "first_on_its_side",
         "closes_soon",
@@ -151,13 +169,13 @@ class TradeBody(Answered):
     receipt: TradeReceipt
 
 
-class BoardEntry(Body):
+class BoardEntry(_Body):
     wallet: str
     score: Paper
     is_agent: bool
 
 
-class You(Body):
+class You(_Body):
     rank: Annotated[int | None, Field(description="From 1; null for a wallet that has realized nothing yet.")]
     total: int
 
@@ -169,7 +187,7 @@ class BoardBody(Answered):
     you: You | None = None
 
 
-class GuideStep(Body):
+class GuideStep(_Body):
     step: int
     title: str
     text: str
@@ -189,13 +207,13 @@ class GuideBody(Answered):
     roulette: dict[str, Any]
 
 
-class BoundsBody(Body):
+class BoundsBody(_Body):
     min_bet: Paper
     max_bet: Paper
     max_round_total: Paper
 
 
-class WheelOutcomeBody(Body):
+class WheelOutcomeBody(_Body):
     key: str
     label: str
     true_pct: Number
@@ -203,7 +221,7 @@ class WheelOutcomeBody(Body):
     crowd_pct: Number
 
 
-class WheelMarketBody(Body):
+class WheelMarketBody(_Body):
     id: str
     question: str
     short: str
@@ -211,7 +229,7 @@ class WheelMarketBody(Body):
     outcomes: list[WheelOutcomeBody]
 
 
-class SpinBody(Body):
+class SpinBody(_Body):
     round_no: int
     pocket: int
     commitment: str
@@ -221,7 +239,7 @@ class SpinBody(Body):
     settled_at: str
 
 
-class PlacedBetBody(Body):
+class PlacedBetBody(_Body):
     bet_key: str
     stake_paper: Paper
     status: Literal["open", "won", "lost", "refunded"]
@@ -250,7 +268,7 @@ class RouletteRoundBody(Answered):
     bets: Annotated[list[PlacedBetBody] | None, Field(description="Present when a wallet was passed.")] = None
 
 
-class BetReceiptBody(Body):
+class BetReceiptBody(_Body):
     simulated: bool
     round_no: int
     bet_key: str

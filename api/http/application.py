@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import orjson
 from aiohttp import web
 
+from api.http.body import Body, encode
 from api.http.caching import NO_STORE
 from api.http.operation import Handler, Operation, Surface
 from api.http.problem import Problem
@@ -61,9 +62,8 @@ def json_response(
 ) -> web.Response:
     """A JSON answer rendered for this request alone."""
     given = {"Cache-Control": cache_control, "X-Content-Type-Options": "nosniff", **(headers or {})}
-    return web.Response(
-        body=orjson.dumps(body), status=status, headers=given, content_type="application/json", charset="utf-8"
-    )
+    text = encode(body) if isinstance(body, Body) else orjson.dumps(body)
+    return web.Response(body=text, status=status, headers=given, content_type="application/json", charset="utf-8")
 
 
 def unavailable(message: str = "The service cannot answer this now; try again shortly.") -> Problem:

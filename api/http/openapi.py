@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, cast
 
 from pydantic import BaseModel
 from pydantic.json_schema import CoreModeRef, CoreRef, DefsRef, GenerateJsonSchema, JsonSchemaMode, models_json_schema
 
+from api.http.body import AnswerModel, Body, is_body, schemas_of
 from api.http.operation import DocumentedAnswer, Operation, Surface
 
 VERSION = "1.0.0"
@@ -67,21 +69,33 @@ def schema_name(surface: str, name: str) -> str:
     return name if name.startswith(owner) else owner + name
 
 
+def _reference(surface: str, name: str) -> str:
+    return _REF.format(model=schema_name(surface, name))
+
+
 def document(surfaces: Sequence[Surface], *, title: str, server: str) -> dict[str, Any]:
     """One document for these surfaces, each operation tagged by its surface."""
     models: dict[tuple[type[BaseModel], JsonSchemaMode], None] = {}
+    definitions: dict[str, Any] = {}
+    names: dict[tuple[AnswerModel, JsonSchemaMode], dict[str, Any]] = {}
     for surface in surfaces:
+        bodies: dict[type[Body], None] = {}
         for operation in _shown(surface):
             for model in (operation.query, operation.path_parameters, operation.headers, operation.body):
                 if model is not None:
                     models[model, "validation"] = None
             for answer in operation.answers.values():
-                if answer.model is not None:
-                    models[answer.model, "serialization"] = None
+                if answer.model is not None and is_body(answer.model):
+                    bodies[answer.model] = None
+                elif answer.model is not None:
+                    models[cast("type[BaseModel]", answer.model), "serialization"] = None
+        reference = partial(_reference, surface.name)
+        definitions |= {schema_name(surface.name, name): made for name, made in schemas_of(bodies, reference).items()}
+        names |= {(body, "serialization"): {"$ref": reference(body.__name__)} for body in bodies}
     models[CommonError, "serialization"] = None
     made, schemas = models_json_schema(list(models), ref_template=_REF, schema_generator=_Naming)
-    names = cast("Names", made)
-    definitions = schemas.get("$defs", {})
+    names |= cast("Names", made)
+    definitions |= schemas.get("$defs", {})
     paths: dict[str, dict[str, Any]] = {}
     security: dict[str, Any] = {}
     for surface in surfaces:
@@ -103,7 +117,7 @@ def document(surfaces: Sequence[Surface], *, title: str, server: str) -> dict[st
     }
 
 
-Names = Mapping[tuple[type[BaseModel], JsonSchemaMode], dict[str, Any]]
+Names = Mapping[tuple[AnswerModel, JsonSchemaMode], dict[str, Any]]
 
 
 def _shown(surface: Surface) -> Iterable[Operation]:

@@ -9,6 +9,7 @@ from typing import Any
 from aiohttp import web
 from pydantic import BaseModel
 
+from api.http.body import AnswerModel
 from api.http.problem import Problem
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -21,7 +22,7 @@ class DocumentedAnswer:
     """One documented answer. `model` describes its JSON body; None means it has none, or is not JSON."""
 
     description: str
-    model: type[BaseModel] | None = None
+    model: AnswerModel | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     content_type: str = "application/json"
 

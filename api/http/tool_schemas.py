@@ -4,9 +4,11 @@ and for every client to read."""
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, cast
 
 from pydantic import BaseModel
+
+from api.http.body import AnswerModel, is_body, schemas_of
 
 Schema = dict[str, Any]
 
@@ -23,10 +25,15 @@ def takes(models: Iterable[type[BaseModel]]) -> Schema:
     return {**plain, "required": required} if required else plain
 
 
-def gives(model: type[BaseModel]) -> Schema:
+def gives(model: AnswerModel) -> Schema:
     """What an answer holds; it may hold more."""
-    made: Schema = _untitled(model.model_json_schema(by_alias=True, mode="serialization"))
-    return made
+    if is_body(model):
+        definitions = schemas_of([model], lambda name: f"#/$defs/{name}")
+        made = {**definitions.pop(model.__name__), "$defs": definitions}
+    else:
+        made = cast("type[BaseModel]", model).model_json_schema(by_alias=True, mode="serialization")
+    untitled: Schema = _untitled(made)
+    return untitled
 
 
 def gives_either(*schemas: Schema) -> Schema:

@@ -13,12 +13,14 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+import msgspec
 import psycopg
 from aiohttp import web
 from pydantic import SecretStr
 
 from api.http.application import json_response
 from api.http.problem import Problem, not_found
+from api.stock.bodies.cron import CronReport
 from core.db.channels import Channel, listen
 from core.db.engine import Pool
 from core.errors import DatabaseError
@@ -106,16 +108,10 @@ class Cron:
                 del self._waiting[job_id]
 
 
-def _in_seconds(report: Mapping[str, Any]) -> dict[str, Any]:
+def _in_seconds(report: Mapping[str, Any]) -> CronReport:
     """The keeper writes its times as text; on this surface times are Unix seconds."""
-    times = {name: report.get(name) for name in ("startedAt", "finishedAt")}
-    return {
-        **report,
-        **{
-            name: int(datetime.fromisoformat(value).timestamp()) if isinstance(value, str) else value
-            for name, value in times.items()
-        },
-    }
+    times = {name: int(datetime.fromisoformat(report[name]).timestamp()) for name in ("startedAt", "finishedAt")}
+    return msgspec.convert({**report, **times}, CronReport)
 
 
 def _no_keeper(message: str) -> Problem:

@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Final, Literal
 
 from api.head import Head
+from api.stock.bodies.parts import Family, Side
 from core.feeds.rounds import Round, Spec
 from core.stock.vested import Position, VestedMarket, Vintage
 
-FAMILIES = ("daily", "weekly", "drill")
-SIDES = ("UP", "DOWN")
+FAMILIES: Final[tuple[Family, ...]] = ("daily", "weekly", "drill")
+SIDES: Final[tuple[Side, Side]] = ("UP", "DOWN")
 
 
 class Phase(StrEnum):
@@ -110,7 +112,7 @@ class EntryReceipt:
     position: HeldPosition | None = None
 
     @property
-    def state(self) -> str:
+    def state(self) -> Literal["pending", "confirmed", "final"]:
         if self.block is None:
             return "pending"
         return "final" if self.block <= self.final_block else "confirmed"

@@ -11,6 +11,7 @@ from aiohttp import web
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from api.http.application import json_response
+from api.stock.bodies.health import CheckBody, HealthBody
 from api.stock.chain import StockContracts
 from api.stock.facts import ListedMarket, Venue
 from api.stock.index import StockIndex
@@ -57,27 +58,22 @@ class Health:
     def __init__(self, sources: HealthSources, *, clock: Callable[[], float] = time.time) -> None:
         self._of = sources
         self._clock = clock
-        self._asking: asyncio.Task[list[tuple[str, bool, str]]] | None = None
+        self._asking: asyncio.Task[list[CheckBody]] | None = None
         self._delivered: dict[int, tuple[int, tuple[int, int]]] = {}
 
     async def get(self, request: web.Request) -> web.StreamResponse:
         if self._asking is None:  # whoever asks meanwhile gets the same answers
             self._asking = asyncio.create_task(self._ask())
             self._asking.add_done_callback(self._asked)
-        results = await asyncio.shield(self._asking)
-        ok = all(holds for _, holds, _ in results)
-        body = {
-            "ok": ok,
-            "deployed": self._of.index is not None,
-            "nowSec": int(self._clock()),
-            "checks": [{"name": name, "ok": holds, "detail": detail} for name, holds, detail in results],
-        }
+        checks = await asyncio.shield(self._asking)
+        ok = all(each.ok for each in checks)
+        body = HealthBody(ok=ok, deployed=self._of.index is not None, now_sec=int(self._clock()), checks=checks)
         return json_response(body, 200 if ok else 503)
 
-    def _asked(self, _task: asyncio.Task[list[tuple[str, bool, str]]]) -> None:
+    def _asked(self, _task: asyncio.Task[list[CheckBody]]) -> None:
         self._asking = None
 
-    async def _ask(self) -> list[tuple[str, bool, str]]:
+    async def _ask(self) -> list[CheckBody]:
         checks: dict[str, Callable[[], Awaitable[Finding]]] = {
             "rpc-head": self._rpc_head,
             "settlement": self._settlement,
@@ -92,21 +88,18 @@ class Health:
         }
         return list(await asyncio.gather(*(self._run(name, check) for name, check in checks.items())))
 
-    async def _run(self, name: str, check: Callable[[], Awaitable[Finding]]) -> tuple[str, bool, str]:
+    async def _run(self, name: str, check: Callable[[], Awaitable[Finding]]) -> CheckBody:
         if self._of.contracts is None and name != "rpc-head":
-            return name, True, "not deployed yet"
+            return CheckBody(name=name, ok=True, detail="not deployed yet")
         try:
             async with asyncio.timeout(CHECK_SECONDS):
                 holds, detail = await check()
         except TimeoutError:
-            return name, False, f"no answer within {CHECK_SECONDS:g} s"
+            holds, detail = False, f"no answer within {CHECK_SECONDS:g} s"
         except (*UNREADABLE, RpcError) as error:
-            return (
-                name,
-                False,
-                redact_text(f"cannot be read: {str(error).splitlines()[0] if str(error) else 'no answer'}"),
-            )
-        return name, holds, detail
+            said = str(error).splitlines()[0] if str(error) else "no answer"
+            holds, detail = False, redact_text(f"cannot be read: {said}")
+        return CheckBody(name=name, ok=holds, detail=detail)
 
     # ------------------------------------------------------------ the chain and the index
 

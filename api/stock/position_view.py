@@ -3,29 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+
+from msgspec import structs
 
 from api.stock import words
+from api.stock.bodies.positions import OwnedPositionBody, OwnerTotalsBody, PositionBody, SettlementBody
 from api.stock.facts import SIDES, HeldPosition, ListedMarket
 from core.stock.vested import Moment
 from core.stock.vested_views import OwnerTotals, PositionView, position_view
 
 
-def position_body(market: ListedMarket, entry: HeldPosition, now: Moment) -> dict[str, Any]:
+def position_body(market: ListedMarket, entry: HeldPosition, now: Moment) -> PositionBody:
     return _body(market, entry, position_view(market.market, entry.position, entry.vintage, now))
 
 
-def owner_body(
-    owner: str,
-    positions: Sequence[HeldPosition],
-    markets: Mapping[int, ListedMarket],
-    totals: OwnerTotals,
-    now: Moment,
-    *,
-    read_at: int,
-    stale: bool,
-) -> dict[str, Any]:
-    """An address's positions with its totals; those of a market not known yet wait for it."""
+def owned_bodies(
+    positions: Sequence[HeldPosition], markets: Mapping[int, ListedMarket], now: Moment
+) -> list[OwnedPositionBody]:
+    """An address's positions; those of a market not known yet wait for it."""
     rows = []
     for entry in positions:
         market = markets.get(entry.position.market_id)
@@ -35,67 +30,64 @@ def owner_body(
         phase = market.phase(now.timestamp)
         winner = market.market.winner
         rows.append(
-            {
-                **_body(market, entry, view),
-                "question": words.question(market),
-                "ticker": market.ticker,
-                "href": market.href,
-                "phase": phase.value,
-                "status": words.status(phase, winner),
-                "winner": None if winner is None else SIDES[winner],
-                "finalTime": market.final_time,
-                "open": view.open,
-            }
+            OwnedPositionBody(
+                **structs.asdict(_body(market, entry, view)),
+                question=words.question(market),
+                ticker=market.ticker,
+                href=market.href,
+                phase=phase.value,
+                status=words.status(phase, winner),
+                winner=None if winner is None else SIDES[winner],
+                final_time=market.final_time,
+                open=view.open,
+            )
         )
-    return {
-        "owner": owner,
-        "deployed": True,
-        "positions": rows,
-        "totals": {
-            "staked": str(totals.staked),
-            "accrued": str(totals.accrued),
-            "paid": str(totals.paid),
-            "accepted": str(totals.accepted),
-            "deliverable": str(totals.deliverable),
-            "open": totals.open,
-        },
-        "readAt": read_at,
-        "stale": stale,
-    }
+    return rows
 
 
-def _body(market: ListedMarket, entry: HeldPosition, view: PositionView) -> dict[str, Any]:
+def totals_body(totals: OwnerTotals) -> OwnerTotalsBody:
+    return OwnerTotalsBody(
+        staked=str(totals.staked),
+        accrued=str(totals.accrued),
+        paid=str(totals.paid),
+        accepted=str(totals.accepted),
+        deliverable=str(totals.deliverable),
+        open=totals.open,
+    )
+
+
+def _body(market: ListedMarket, entry: HeldPosition, view: PositionView) -> PositionBody:
     position, due = entry.position, view.settlement
-    return {
-        "id": str(position.position_id),
-        "marketId": str(position.market_id),
-        "owner": entry.owner,
-        "side": SIDES[position.outcome],
-        "offered": str(view.offered),
-        "accepted": _text(view.accepted),
-        "refused": str(view.refused),
-        "accrued": str(view.accrued),
-        "payout": _text(view.payout),
-        "classicPayout": _text(view.classic_payout),
-        "seed": position.seed,
-        "opener": entry.owner == market.opener,
-        "finalized": view.accepted is not None,
-        "refunded": position.refunded,
-        "claimed": position.claimed,
-        "vintage": str(position.vintage),
-        "settlement": {
-            "gross": str(due.gross),
-            "fee": str(due.fee),
-            "net": str(due.net),
-            "refund": str(due.refund),
-            "total": str(due.total),
-            "deliverable": due.deliverable,
-        },
-        "paidOut": _text(view.paid_out),
-        "enteredAt": entry.entered_at,
-        "entryTx": entry.entry_tx,
-        "payoutTx": entry.payout_tx,
-    }
+    return PositionBody(
+        id=str(position.position_id),
+        market_id=str(position.market_id),
+        owner=entry.owner,
+        side=SIDES[position.outcome],
+        offered=str(view.offered),
+        accepted=_text(view.accepted),
+        refused=str(view.refused),
+        accrued=str(view.accrued),
+        payout=_text(view.payout),
+        classic_payout=_text(view.classic_payout),
+        seed=position.seed,
+        opener=entry.owner == market.opener,
+        finalized=view.accepted is not None,
+        refunded=position.refunded,
+        claimed=position.claimed,
+        vintage=str(position.vintage),
+        settlement=SettlementBody(
+            gross=str(due.gross),
+            fee=str(due.fee),
+            net=str(due.net),
+            refund=str(due.refund),
+            total=str(due.total),
+            deliverable=due.deliverable,
+        ),
+        paid_out=_text(view.paid_out),
+        entered_at=entry.entered_at,
+        entry_tx=entry.entry_tx,
+        payout_tx=entry.payout_tx,
+    )
 
 
 def _text(value: int | None) -> str | None:

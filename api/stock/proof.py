@@ -12,25 +12,36 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import orjson
 from aiohttp import web
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from api.http.application import unavailable
+from api.http.body import encode
 from api.http.caching import shared
 from api.http.rendered import BodySlot, Rendered
 from api.solvency import SolvencyWatch
 from api.stock import words
+from api.stock.bodies.proof import (
+    AuditProof,
+    BettorsProof,
+    ContractProof,
+    CounterProof,
+    FeedProof,
+    FeeSweepProof,
+    ProofBody,
+    RefundDrillProof,
+    RefundProof,
+    SafeProof,
+    SettledProof,
+    UsdgProof,
+)
 from api.stock.chain import STOCK_TOKEN_SYMBOL, StockContracts
 from api.stock.facts import ListedMarket, Venue
 from api.stock.index import StockIndex
 from api.stock.market_view import outcome_name, round_body
 from api.stock.oracle import OracleWatch
 from api.stock.proof_rows import (
-    Audit,
     Betting,
-    Refund,
-    Sweep,
     Totals,
     read_audit,
     read_betting,
@@ -63,15 +74,6 @@ CHAIN_SECTIONS = ("safe",)
 
 
 @dataclass(frozen=True, slots=True)
-class SafeState:
-    """What the multi-signature wallet's own contract answers."""
-
-    address: str
-    threshold: int
-    owners: int
-
-
-@dataclass(frozen=True, slots=True)
 class Gathered:
     """The facts of the proof page; None or empty until read once. `version` grows with every change."""
 
@@ -80,11 +82,11 @@ class Gathered:
     settled: tuple[ListedMarket, ...] = ()
     drill: ListedMarket | None = None
     openers: tuple[str, ...] = ()
-    sweeps: tuple[Sweep, ...] = ()
-    refunds: tuple[Refund, ...] = ()
+    sweeps: tuple[FeeSweepProof, ...] = ()
+    refunds: tuple[RefundProof, ...] = ()
     drill_owes: bool = True
-    audit: Audit | None = None
-    safe: SafeState | None = None
+    audit: AuditProof | None = None
+    safe: SafeProof | None = None
     logs_missing: bool = True
     chain_missing: bool = True
     venue: Venue | None = field(default=None, compare=False)
@@ -121,6 +123,7 @@ class Proof:
         self._clock = clock
         self._gathered = Gathered()
         self._version = 0
+        self._shown: ProofBody | None = None
         self._slot = BodySlot(self._stamp, self._render, PROOF_CACHE)
 
     async def get(self, request: web.Request) -> web.StreamResponse:
@@ -128,6 +131,12 @@ class Proof:
 
     async def rendered(self) -> Rendered:
         return await self._slot.get()
+
+    async def shown(self) -> tuple[ProofBody, str]:
+        """The proof as the pages show it, no older than the tag, which changes with what is in it."""
+        tag = (await self._slot.get()).tag
+        assert self._shown is not None
+        return self._shown, tag
 
     async def run(self) -> None:
         while True:
@@ -207,7 +216,11 @@ class Proof:
             if not gathered.chain_missing:
                 log.warning("the proof cannot read the chain", action="proof.chain_unreadable", why=error)
             return replace(gathered, chain_missing=True)
-        return replace(gathered, chain_missing=False, safe=SafeState(safe.address, answers[0], len(answers[1])))
+        return replace(
+            gathered,
+            chain_missing=False,
+            safe=SafeProof(address=safe.address, threshold=answers[0], owners=len(answers[1])),
+        )
 
     def _operators(self, openers: list[str] | tuple[str, ...]) -> list[str]:
         """The operator's own wallets: those the deployment names, its Safe, and whoever may or might list markets."""
@@ -228,9 +241,10 @@ class Proof:
         )
 
     def _render(self) -> bytes:
-        return orjson.dumps(self._body())
+        self._shown = self._body()
+        return encode(self._shown)
 
-    def _body(self) -> dict[str, Any]:
+    def _body(self) -> ProofBody:
         gathered = self._gathered
         deployed = self._index is not None
         venue = gathered.venue
@@ -243,79 +257,65 @@ class Proof:
         if deployed and (not self._solvency or any(each.missing for each in self._solvency.values())):
             missing.append("solvency")
         drill = gathered.drill
-        return {
-            "status": "deployed" if deployed else "not-deployed",
-            "contracts": [
-                {
-                    "name": name,
-                    "role": contract.role,
-                    "address": contract.address,
-                    "deployTx": contract.deploy_tx,
-                    "verified": contract.verified,
-                }
+        return ProofBody(
+            status="deployed" if deployed else "not-deployed",
+            contracts=[
+                ContractProof(
+                    name=name,
+                    role=contract.role,
+                    address=contract.address,
+                    deploy_tx=contract.deploy_tx,
+                    verified=contract.verified,
+                )
                 for name, contract in self._deployment.contracts.items()
             ],
-            "feeds": self._feeds(),
-            "safe": None
-            if gathered.safe is None
-            else {
-                "address": gathered.safe.address,
-                "threshold": gathered.safe.threshold,
-                "owners": gathered.safe.owners,
-            },
-            "counters": self._counters(gathered),
-            "settled": _settled(gathered.settled),
-            "refundDrill": None if drill is None else self._refund_drill(drill, gathered),
-            "feeSweeps": [{"tx": each.tx, "amount": str(each.amount), "at": each.at} for each in gathered.sweeps],
-            "bettors": {
-                "distinct": 0 if gathered.betting is None else gathered.betting.distinct,
-                "excluded": self._operators(gathered.openers),
-                "operatorBets": 0 if gathered.betting is None else gathered.betting.operator_bets,
-                "bets": 0 if gathered.betting is None else gathered.betting.bets,
-            },
-            "usdg": _usdg(gathered),
-            "solvency": [body for name, each in self._solvency.items() if (body := each.body(name)) is not None],
-            "audit": None
-            if gathered.audit is None
-            else {
-                "at": gathered.audit.at,
-                "block": str(gathered.audit.block),
-                "compared": gathered.audit.compared,
-                "mismatches": gathered.audit.mismatches,
-            },
-            "attester": self._attester,
-            "missing": missing,
-            "readAt": 0 if self._index is None else self._index.read_at,
-            "stale": self._index is not None and (self._index.stale or bool(missing)),
-        }
+            feeds=self._feeds(),
+            safe=gathered.safe,
+            counters=self._counters(gathered),
+            settled=_settled(gathered.settled),
+            refund_drill=None if drill is None else self._refund_drill(drill, gathered),
+            fee_sweeps=list(gathered.sweeps),
+            bettors=BettorsProof(
+                distinct=0 if gathered.betting is None else gathered.betting.distinct,
+                excluded=self._operators(gathered.openers),
+                operator_bets=0 if gathered.betting is None else gathered.betting.operator_bets,
+                bets=0 if gathered.betting is None else gathered.betting.bets,
+            ),
+            usdg=_usdg(gathered),
+            solvency=[body for name, each in self._solvency.items() if (body := each.body(name)) is not None],
+            audit=gathered.audit,
+            attester=self._attester,
+            missing=missing,
+            read_at=0 if self._index is None else self._index.read_at,
+            stale=self._index is not None and (self._index.stale or bool(missing)),
+        )
 
-    def _feeds(self) -> list[dict[str, Any]]:
+    def _feeds(self) -> list[FeedProof]:
         latest = {} if self._oracle is None else self._oracle.oracle.latest
         return [
-            {
-                "name": f"{feed.name} ({feed.ticker} / USD)",
-                "address": feed.proxy,
-                "ticker": feed.ticker,
-                "stockToken": feed.stock_token,
-                "decimals": feed.decimals,
-                "heartbeatSeconds": feed.heartbeat_seconds,
-                "deviationBps": feed.deviation_bps,
-                "answer": None if feed.proxy not in latest else str(latest[feed.proxy].answer),
-                "updatedAt": None if feed.proxy not in latest else latest[feed.proxy].updated_at,
-            }
+            FeedProof(
+                name=f"{feed.name} ({feed.ticker} / USD)",
+                address=feed.proxy,
+                ticker=feed.ticker,
+                stock_token=feed.stock_token,
+                decimals=feed.decimals,
+                heartbeat_seconds=feed.heartbeat_seconds,
+                deviation_bps=feed.deviation_bps,
+                answer=None if feed.proxy not in latest else str(latest[feed.proxy].answer),
+                updated_at=None if feed.proxy not in latest else latest[feed.proxy].updated_at,
+            )
             for feed in self._deployment.price_feeds
         ]
 
-    def _counters(self, gathered: Gathered) -> list[dict[str, Any]]:
+    def _counters(self, gathered: Gathered) -> list[CounterProof]:
         totals, betting = gathered.totals, gathered.betting
         if totals is None or betting is None or self._contracts is None:
             return []
         settler = self._link(self._contracts.settler.address)
         usdg = _usdg(gathered)
 
-        def counter(label: str, value: int | str, unit: str, call: str, note: str | None = None) -> dict[str, Any]:
-            row = {"label": label, "value": str(value), "unit": unit, "source": settler, "sourceLabel": call}
-            return {**row, "note": note}
+        def counter(label: str, value: int | str, unit: str, call: str, note: str | None = None) -> CounterProof:
+            return CounterProof(label=label, value=str(value), unit=unit, source=settler, source_label=call, note=note)
 
         return [
             counter("Markets listed", totals.markets, "markets", "VestedMarkets.marketCount()"),
@@ -330,30 +330,26 @@ class Proof:
                 "Bets", betting.bets, "bets", "VestedMarkets Entered events", "without the seed and the operator's own"
             ),
             counter("Distinct bettors", betting.distinct, "wallets", "VestedMarkets Entered events"),
-            counter("Staked", usdg["staked"], STOCK_TOKEN_SYMBOL, "VestedMarkets.position(id).offered"),
-            counter("Accepted", usdg["accepted"], STOCK_TOKEN_SYMBOL, "VestedMarkets.market(id).pool"),
-            counter("Paid out", usdg["paidOut"], STOCK_TOKEN_SYMBOL, "VestedMarkets Delivered events", "after fees"),
-            counter("Fees taken", usdg["feesTaken"], STOCK_TOKEN_SYMBOL, "VestedMarkets Delivered events"),
+            counter("Staked", usdg.staked, STOCK_TOKEN_SYMBOL, "VestedMarkets.position(id).offered"),
+            counter("Accepted", usdg.accepted, STOCK_TOKEN_SYMBOL, "VestedMarkets.market(id).pool"),
+            counter("Paid out", usdg.paid_out, STOCK_TOKEN_SYMBOL, "VestedMarkets Delivered events", "after fees"),
+            counter("Fees taken", usdg.fees_taken, STOCK_TOKEN_SYMBOL, "VestedMarkets Delivered events"),
         ]
 
-    def _refund_drill(self, market: ListedMarket, gathered: Gathered) -> dict[str, Any]:
+    def _refund_drill(self, market: ListedMarket, gathered: Gathered) -> RefundDrillProof:
         done = market.market.voided and not gathered.drill_owes
         settled = market.settlement
         reason = None
         if settled is not None and market.market.voided:
             reasons = {1: "flat", 2: "stale", 3: "paused", 4: "stale"}
             reason = "timeout" if settled.reason is None else reasons.get(settled.reason)
-        return {
-            "id": str(market.id),
-            "status": "refunded" if done else "listed",
-            "reason": reason,
-            "voidTxUrl": None if settled is None or not market.market.voided else self._tx_link(settled.tx),
-            "refunds": [
-                {"positionId": str(each.position_id), "owner": each.owner, "amount": str(each.amount), "tx": each.tx}
-                for each in gathered.refunds
-                if market.market.voided
-            ],
-        }
+        return RefundDrillProof(
+            id=str(market.id),
+            status="refunded" if done else "listed",
+            reason=reason,
+            void_tx_url=None if settled is None or not market.market.voided else self._tx_link(settled.tx),
+            refunds=list(gathered.refunds) if market.market.voided else [],
+        )
 
     def _link(self, address: str) -> str:
         explorer = self._deployment.explorer_url
@@ -369,35 +365,35 @@ async def _owes(connection: AsyncConnection, venue: Venue, market: ListedMarket)
     return bool(await read_owing(connection, [market], venue.head.moment, at_most=500, refused_too=True))
 
 
-def _settled(newest: Sequence[ListedMarket]) -> list[dict[str, Any]]:
+def _settled(newest: Sequence[ListedMarket]) -> list[SettledProof]:
     return [
-        {
-            "id": str(market.id),
-            "question": words.question(market),
-            "outcome": outcome_name(market),
-            "strike": round_body(market.settlement.strike),
-            "final": round_body(market.settlement.final),
-            "resolveTx": market.settlement.tx,
-            "positions": market.positions,
-            "totalPaid": str(market.market.paid),
-        }
+        SettledProof(
+            id=str(market.id),
+            question=words.question(market),
+            outcome=outcome_name(market, market.settlement),
+            strike=round_body(market.settlement.strike),
+            final=round_body(market.settlement.final),
+            resolve_tx=market.settlement.tx,
+            positions=market.positions,
+            total_paid=str(market.market.paid),
+        )
         for market in newest
         if market.settlement is not None
     ]
 
 
-def _usdg(gathered: Gathered) -> dict[str, str]:
+def _usdg(gathered: Gathered) -> UsdgProof:
     """In token units. `accepted` counts a finished batch as matched and leaves the seed out."""
     venue, betting = gathered.venue, gathered.betting
     totals = Totals(0, 0, 0, 0, 0, 0, 0) if gathered.totals is None else gathered.totals
     swept = 0 if venue is None else venue.fees_swept
-    return {
-        "staked": str(0 if betting is None else betting.staked),
-        "accepted": str(totals.pool - totals.seeded),
-        "seeded": str(totals.seeded),
-        "paidToBettors": str(0 if betting is None else betting.paid_to_bettors),
-        "paidOut": str(totals.paid),
-        "feesTaken": str(totals.fees),
-        "feesAccrued": str(totals.fees - swept),
-        "feesSwept": str(swept),
-    }
+    return UsdgProof(
+        staked=str(0 if betting is None else betting.staked),
+        accepted=str(totals.pool - totals.seeded),
+        seeded=str(totals.seeded),
+        paid_to_bettors=str(0 if betting is None else betting.paid_to_bettors),
+        paid_out=str(totals.paid),
+        fees_taken=str(totals.fees),
+        fees_accrued=str(totals.fees - swept),
+        fees_swept=str(swept),
+    )

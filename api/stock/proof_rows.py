@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from sqlalchemy import BigInteger, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from api.stock.bodies.proof import AuditProof, FeeSweepProof, RefundProof
 from core.chain import checksum
 from core.db.schema.index import chain_audit
 from core.db.schema.index_stock import stock_fee_sweep, stock_market, stock_opener, stock_position
@@ -43,29 +44,6 @@ class Totals:
     pool: int
     fees: int
     paid: int
-
-
-@dataclass(frozen=True, slots=True)
-class Sweep:
-    tx: str
-    amount: int
-    at: int
-
-
-@dataclass(frozen=True, slots=True)
-class Refund:
-    position_id: int
-    owner: str
-    amount: int
-    tx: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Audit:
-    at: int
-    block: int
-    compared: int
-    mismatches: int
 
 
 async def read_openers(connection: AsyncConnection) -> list[str]:
@@ -106,17 +84,19 @@ async def read_totals(connection: AsyncConnection, now: Moment) -> Totals:
     return Totals(markets, settled, resolved, seeded, principal, fees, paid)
 
 
-async def read_sweeps(connection: AsyncConnection) -> list[Sweep]:
+async def read_sweeps(connection: AsyncConnection) -> list[FeeSweepProof]:
     """The newest sweeps of fees to the treasury, the newest first."""
     query = (
         select(stock_fee_sweep)
         .order_by(stock_fee_sweep.c.block_number.desc(), stock_fee_sweep.c.log_index.desc())
         .limit(MAX_SWEEPS)
     )
-    return [Sweep(hex_of(row.tx), row.amount, row.at) for row in await connection.execute(query)]
+    return [
+        FeeSweepProof(tx=hex_of(row.tx), amount=str(row.amount), at=row.at) for row in await connection.execute(query)
+    ]
 
 
-async def read_refunds(connection: AsyncConnection, market_id: int) -> list[Refund]:
+async def read_refunds(connection: AsyncConnection, market_id: int) -> list[RefundProof]:
     """What a void market gave back, position by position in the order of entry."""
     query = (
         select(stock_position)
@@ -124,17 +104,17 @@ async def read_refunds(connection: AsyncConnection, market_id: int) -> list[Refu
         .order_by(stock_position.c.ordinal)
     )
     return [
-        Refund(
-            row.position_id,
-            checksum(row.owner),
-            row.payout + row.refund,
-            None if row.payout_tx is None else hex_of(row.payout_tx),
+        RefundProof(
+            position_id=str(row.position_id),
+            owner=checksum(row.owner),
+            amount=str(row.payout + row.refund),
+            tx=None if row.payout_tx is None else hex_of(row.payout_tx),
         )
         for row in await connection.execute(query)
     ]
 
 
-async def read_audit(connection: AsyncConnection, chain_id: int) -> Audit | None:
+async def read_audit(connection: AsyncConnection, chain_id: int) -> AuditProof | None:
     at = func.extract("epoch", chain_audit.c.at).cast(BigInteger)
     query = (
         select(at, chain_audit.c.block_number, chain_audit.c.compared, chain_audit.c.mismatches)
@@ -143,4 +123,6 @@ async def read_audit(connection: AsyncConnection, chain_id: int) -> Audit | None
         .limit(1)
     )
     row = (await connection.execute(query)).one_or_none()
-    return None if row is None else Audit(int(row[0]), row[1], row[2], row[3])
+    if row is None:
+        return None
+    return AuditProof(at=int(row[0]), block=str(row[1]), compared=row[2], mismatches=row[3])

@@ -10,16 +10,16 @@ import asyncio
 import heapq
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, TypeVar
 
-import orjson
 from aiohttp import web
 from limits import parse
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from api.archive import READ_AT_ONCE
 from api.http.application import unavailable
+from api.http.body import encode
 from api.http.caching import own, shared
 from api.http.caller import caller_ip
 from api.http.limits import RateLimits
@@ -27,12 +27,14 @@ from api.http.problem import Problem
 from api.http.rendered import BodySlot, Rendered
 from api.http.requests import read_query
 from api.stock import market_view
-from api.stock.bodies.markets import MarketsQuery
-from api.stock.bodies.positions import POSITIONS_LISTED, OwnerQuery
-from api.stock.facts import HeldPosition, ListedMarket, Venue
+from api.stock.bodies.markets import MarketBody, MarketDetailBody, MarketsBody
+from api.stock.bodies.positions import OwnerBody, PositionBody
+from api.stock.bodies.prices import PriceReading, PricesBody
+from api.stock.facts import HeldPosition, ListedMarket, Oracle, Venue
 from api.stock.index import StockIndex
 from api.stock.oracle import OracleWatch
-from api.stock.position_view import owner_body, position_body
+from api.stock.position_view import owned_bodies, position_body, totals_body
+from api.stock.requests import POSITIONS_LISTED, MarketsQuery, OwnerQuery
 from api.stock.rows import MAX_SETTLED, read_owner, read_positions, read_version
 from api.unreadable import UNREADABLE
 from core.chain import checksum
@@ -55,8 +57,8 @@ MARKETS_HELD = 512
 OWNERS_HELD = 1_024
 POSITIONS_HELD = 20_000
 """Of all markets held, and of all owners, whichever these are."""
-# Beyond so many positions they are rendered aside, so that other requests do not wait.
-RENDER_ASIDE = 200
+# Beyond so many positions their bodies are made aside, so that other requests do not wait.
+MADE_ASIDE = 200
 
 
 V = TypeVar("V")
@@ -64,13 +66,13 @@ V = TypeVar("V")
 
 @dataclass(frozen=True, slots=True)
 class _Page:
-    """A market's positions as of one version of it, read under one generation of the index, and their rendering."""
+    """A market's positions as of one version of it, read under one generation of the index, and their bodies."""
 
     version: tuple[int, int]
     generation: int
     positions: tuple[HeldPosition, ...]
-    fragment_key: Hashable = None
-    fragment: orjson.Fragment | None = None
+    shown_key: Hashable = None
+    shown: list[PositionBody] = field(default_factory=list)
 
 
 class StockReads:
@@ -94,8 +96,9 @@ class StockReads:
         self._limits = limits
         self._prices = BodySlot(self._prices_stamp, self._render_prices, PRICES_CACHE)
         self._markets = BodySlot(self._stamp, self._render_markets, MARKETS_CACHE)
-        self._listed: OrderedDict[int, tuple[Hashable, orjson.Fragment]] = OrderedDict()
+        self._listed: OrderedDict[int, tuple[Hashable, MarketBody]] = OrderedDict()
         self._slots: OrderedDict[int, BodySlot] = OrderedDict()
+        self._details: dict[int, MarketDetailBody] = {}
         self._pages: OrderedDict[int, _Page] = OrderedDict()
         self._owners: OrderedDict[bytes, tuple[Hashable, tuple[HeldPosition, ...]]] = OrderedDict()
 
@@ -109,7 +112,7 @@ class StockReads:
             return (await self._markets.get()).answer(request)
         query = read_query(request, MarketsQuery)
         body = await self._markets_body(query.limit, query.before)
-        return (await Rendered.make(orjson.dumps(body), MARKETS_CACHE)).response(request)
+        return (await Rendered.make(encode(body), MARKETS_CACHE)).response(request)
 
     async def market(self, request: web.Request) -> web.StreamResponse:
         return (await self.one_market(request.match_info["id"])).answer(request)
@@ -129,6 +132,7 @@ class StockReads:
             while len(self._slots) > MARKETS_HELD:
                 dropped, _ = self._slots.popitem(last=False)
                 self._pages.pop(dropped, None)
+                self._details.pop(dropped, None)
         else:
             self._slots.move_to_end(market_id)
         return await slot.get()
@@ -142,32 +146,47 @@ class StockReads:
         )
         query = read_query(request, OwnerQuery)
         body = await self.one_owner(query.owner, query.limit, query.before)
-        return (await Rendered.make(orjson.dumps(body), POSITIONS_CACHE)).response(request)
+        return (await Rendered.make(encode(body), POSITIONS_CACHE)).response(request)
 
-    async def one_owner(self, given: str, limit: int = POSITIONS_LISTED, before: int | None = None) -> dict[str, Any]:
+    async def shown(self, text: str) -> tuple[MarketDetailBody, str]:
+        """A market's detail as the pages show it, no older than the tag, which changes with what is in it."""
+        rendered = await self.one_market(text)
+        return self._details[int(text)], rendered.tag
+
+    async def one_owner(self, given: str, limit: int = POSITIONS_LISTED, before: int | None = None) -> OwnerBody:
         """A page of an address's positions, and the totals of all it has; the address in any case."""
         owner = checksum(given.lower())
-        return _nobody(owner) if self._index is None else await self._owner_body(owner, limit, before)
-
-    def overview(self, settled: int) -> dict[str, Any]:
-        """As `/api/markets`, with only the newest `settled` of the markets that are over, and with the head."""
-        body = {**self._markets_frame(), "markets": []}
         if self._index is None:
-            return {**body, "head": None}
+            return OwnerBody(
+                owner=owner,
+                deployed=False,
+                positions=[],
+                totals=totals_body(OwnerTotals()),
+                read_at=0,
+                stale=False,
+                next_before=None,
+            )
+        return await self._owner_body(owner, limit, before)
+
+    def overview(self, settled: int) -> tuple[MarketsBody, int | None]:
+        """As `/api/markets`, with only the newest `settled` of the markets that are over; and the chain's time."""
+        if self._index is None:
+            return self._listing([], None), None
         venue = self._venue()
         newest = sorted(venue.markets.values(), key=lambda each: each.id, reverse=True)
         over = [each for each in newest if each.market.settled][:settled]
         shown = [each for each in newest if not each.market.settled] + over
-        oracle = self._oracle.oracle if self._oracle is not None else market_view.NOTHING_READ
-        return {
-            **body,
-            "markets": [market_view.listed_body(each, venue, oracle) for each in shown],
-            "head": {"blockNumber": venue.head.number, "timestamp": venue.head.timestamp},
-        }
+        bodies = [market_view.listed_body(each, venue, self._read) for each in shown]
+        return self._listing(bodies, None), venue.head.timestamp
 
     async def listed(self, numbers: Iterable[int]) -> dict[int, ListedMarket]:
         """Those of these markets that the index has, of whatever age."""
         return {} if self._index is None else await self._index.markets(numbers)
+
+    @property
+    def _read(self) -> Oracle:
+        """What was read of the feeds."""
+        return market_view.NOTHING_READ if self._oracle is None else self._oracle.oracle
 
     # ------------------------------------------------------------ freshness
 
@@ -213,35 +232,34 @@ class StockReads:
         return self._oracle.oracle.version, self._oracle.oracle.read_at, self._oracle.stale
 
     def _render_prices(self) -> bytes:
-        watch = self._oracle
-        latest = {} if watch is None else watch.oracle.latest
+        watch, latest = self._oracle, self._read.latest
         readings = [
-            {
-                "ticker": feed.ticker,
-                "name": feed.name,
-                "feed": feed.proxy,
-                "answer": str(found.answer),
-                "roundId": str(found.id),
-                "updatedAt": found.updated_at,
-            }
+            PriceReading(
+                ticker=feed.ticker,
+                name=feed.name,
+                feed=feed.proxy,
+                answer=str(found.answer),
+                round_id=str(found.id),
+                updated_at=found.updated_at,
+            )
             for feed in self._deployment.price_feeds
             if (found := latest.get(feed.proxy)) is not None
         ]
-        fallback = "stale-cache" if readings else "unavailable"
-        status = "live" if watch is not None and not watch.stale else fallback
-        read_at = 0 if watch is None else watch.oracle.read_at
-        return orjson.dumps({"status": status, "readAt": read_at, "readings": readings})
+        status: Literal["live", "stale-cache", "unavailable"] = "stale-cache" if readings else "unavailable"
+        if watch is not None and not watch.stale:
+            status = "live"
+        return encode(PricesBody(status=status, read_at=self._read.read_at, readings=readings))
 
     # ------------------------------------------------------------ markets
 
     async def _render_markets(self) -> bytes:
-        return orjson.dumps(await self._markets_body(None, None))
+        return encode(await self._markets_body(None, None))
 
-    async def _markets_body(self, limit: int | None, before: int | None) -> dict[str, Any]:
+    async def _markets_body(self, limit: int | None, before: int | None) -> MarketsBody:
         """Newest first. Without a limit and a start: all that are unsettled and the newest settled, whose lowest id is
         where the next page begins."""
         if self._index is None:
-            return {**self._markets_frame(), "markets": [], "nextBefore": None}
+            return self._listing([], None)
         venue = self._venue()
         if before is None and (limit is None or limit <= MAX_SETTLED):  # in memory, so also while the database is away
             settled = heapq.nlargest(MAX_SETTLED, (each.id for each in venue.markets.values() if each.market.settled))
@@ -257,40 +275,28 @@ class StockReads:
             listed = await self._index.page(before, wanted + 1)
             more, listed = len(listed) > wanted, listed[:wanted]
             lowest = listed[-1].id if listed else 0
-        return {
-            **self._markets_frame(),
-            "markets": [self._listed_body(each, venue) for each in listed],
-            "nextBefore": str(lowest) if more else None,
-        }
+        return self._listing([self._listed_body(each, venue) for each in listed], str(lowest) if more else None)
 
-    def _markets_frame(self) -> dict[str, Any]:
-        """What a list says beside the markets."""
-        if self._index is None:
-            return {
-                "deployed": False,
-                "status": "not-deployed",
-                "entriesPaused": False,
-                "readAt": self.read_at,
-                "stale": False,
-            }
-        return {
-            "deployed": True,
-            "status": "deployed",
-            "entriesPaused": self._venue().entries_paused,
-            "readAt": self.read_at,
-            "stale": self.stale,
-        }
+    def _listing(self, markets: list[MarketBody], next_before: str | None) -> MarketsBody:
+        deployed = self._index is not None
+        return MarketsBody(
+            deployed=deployed,
+            status="deployed" if deployed else "not-deployed",
+            entries_paused=deployed and self._venue().entries_paused,
+            read_at=self.read_at,
+            stale=self.stale,
+            markets=markets,
+            next_before=next_before,
+        )
 
-    def _listed_body(self, market: ListedMarket, venue: Venue) -> object:
-        """Rendered once for a market settled by its rounds, which only deliveries change from then on."""
-        oracle = self._oracle.oracle if self._oracle is not None else market_view.NOTHING_READ
+    def _listed_body(self, market: ListedMarket, venue: Venue) -> MarketBody:
+        """Made once for a market settled by its rounds, which only deliveries change from then on."""
         if market.settlement is None or market.settlement.strike is None:
-            return market_view.listed_body(market, venue, oracle)
+            return market_view.listed_body(market, venue, self._read)
         listed = self._listed.get(market.id)
         version = (self.generation, market.version)
         if listed is None or listed[0] != version:
-            body = orjson.dumps(market_view.listed_body(market, venue, oracle))
-            listed = self._listed[market.id] = (version, orjson.Fragment(body))
+            listed = self._listed[market.id] = (version, market_view.listed_body(market, venue, self._read))
             while len(self._listed) > LISTED_HELD:
                 self._listed.popitem(last=False)
         else:
@@ -303,11 +309,11 @@ class StockReads:
         venue, market, positions = await self._positions_of(market_id)
         if self._oracle is not None and market_id not in venue.markets:
             self._oracle.ask_besides(market)
-        oracle = self._oracle.oracle if self._oracle is not None else market_view.NOTHING_READ
-        body = market_view.detail_body(market, venue, oracle, positions, read_at=self.read_at, stale=self.stale)
-        return orjson.dumps(body)
+        body = market_view.detail_body(market, venue, self._read, positions, read_at=self.read_at, stale=self.stale)
+        self._details[market_id] = body
+        return encode(body)
 
-    async def _positions_of(self, market_id: int) -> tuple[Venue, ListedMarket, orjson.Fragment]:
+    async def _positions_of(self, market_id: int) -> tuple[Venue, ListedMarket, list[PositionBody]]:
         """The market with its positions, all of the same block."""
         for _ in range(5):
             venue = self._venue()
@@ -321,8 +327,7 @@ class StockReads:
                 if page.version != market.version:  # the index has moved on: read what it says now
                     await self._index.refresh()
                     continue
-            fragment = await self._fragment(market, page, venue)
-            return venue, market, fragment
+            return venue, market, await self._position_bodies(market, page, venue)
         raise unavailable()
 
     async def _load(self, market_id: int) -> _Page:
@@ -339,24 +344,23 @@ class StockReads:
         _bound(self._pages, MARKETS_HELD, lambda kept: len(kept.positions))
         return page
 
-    async def _fragment(self, market: ListedMarket, page: _Page, venue: Venue) -> orjson.Fragment:
+    async def _position_bodies(self, market: ListedMarket, page: _Page, venue: Venue) -> list[PositionBody]:
         # Time alone changes a position only by finishing its batch.
         key = (page.generation, page.version, finished(market.market, venue.head.moment))
-        if page.fragment is not None and page.fragment_key == key:
-            return page.fragment
+        if page.shown_key == key:
+            return page.shown
         now = venue.head.moment
 
-        def render() -> bytes:
-            return orjson.dumps([position_body(market, position, now) for position in page.positions])
+        def make() -> list[PositionBody]:
+            return [position_body(market, position, now) for position in page.positions]
 
-        body = render() if len(page.positions) <= RENDER_ASIDE else await asyncio.to_thread(render)
-        fragment = orjson.Fragment(body)
-        self._pages[market.id] = replace(page, fragment_key=key, fragment=fragment)
-        return fragment
+        shown = make() if len(page.positions) <= MADE_ASIDE else await asyncio.to_thread(make)
+        self._pages[market.id] = replace(page, shown_key=key, shown=shown)
+        return shown
 
     # ------------------------------------------------------------ one owner
 
-    async def _owner_body(self, owner: str, limit: int, before: int | None) -> dict[str, Any]:
+    async def _owner_body(self, owner: str, limit: int, before: int | None) -> OwnerBody:
         venue, positions = await self._owned(bytes.fromhex(owner[2:]))
         start_at = 0 if before is None else _behind(positions, before)
         now, totals = venue.head.moment, OwnerTotals()
@@ -371,11 +375,16 @@ class StockReads:
             totals += owner_totals(views)
             await asyncio.sleep(0)
         page = positions[start_at : start_at + limit]
-        body = owner_body(
-            owner, page, await self._markets_of(page), totals, now, read_at=self.read_at, stale=self.stale
-        )
         more = len(positions) > start_at + limit
-        return {**body, "nextBefore": str(page[-1].position.position_id) if more else None}
+        return OwnerBody(
+            owner=owner,
+            deployed=True,
+            positions=owned_bodies(page, await self._markets_of(page), now),
+            totals=totals_body(totals),
+            read_at=self.read_at,
+            stale=self.stale,
+            next_before=str(page[-1].position.position_id) if more else None,
+        )
 
     async def _markets_of(self, positions: Sequence[HeldPosition]) -> dict[int, ListedMarket]:
         assert self._index is not None
@@ -426,16 +435,3 @@ def _bound(kept: OrderedDict[Any, V], most: int, size: Callable[[V], int]) -> No
 
 def _never_listed() -> Problem:
     return Problem(404, "market_not_found", "No market with this id was ever listed.")
-
-
-def _nobody(owner: str) -> dict[str, Any]:
-    totals = {"staked": "0", "accrued": "0", "paid": "0", "accepted": "0", "deliverable": "0", "open": 0}
-    return {
-        "owner": owner,
-        "deployed": False,
-        "positions": [],
-        "totals": totals,
-        "readAt": 0,
-        "stale": False,
-        "nextBefore": None,
-    }

@@ -13,11 +13,12 @@ from api.http.caller import caller_ip
 from api.http.limits import RateLimits
 from api.http.problem import Problem
 from api.http.requests import read_query
-from api.stock.bodies.relay import ReceiptQuery
+from api.stock.bodies.relay import ReceiptBody
 from api.stock.chain import StockContracts
 from api.stock.index import StockIndex
 from api.stock.market_view import head_body
 from api.stock.position_view import position_body
+from api.stock.requests import ReceiptQuery
 from api.stock.rows import read_receipt
 from api.unreadable import UNREADABLE
 from core.config import Settings
@@ -63,14 +64,14 @@ class BetReceipts:
         held = found.position
         market = None if held is None else await self._index.market(held.position.market_id)
         return json_response(
-            {
-                "receipt": found.state,
-                "txHash": found.tx,
-                "blockNumber": None if found.block is None else str(found.block),
-                "position": None if held is None or market is None else position_body(market, held, found.head.moment),
-                "head": head_body(found.head),
-                "finalBlock": str(max(0, found.final_block)),
-                "readAt": self._index.read_at,
-                "stale": self._index.stale or not self._index.readable,
-            }
+            ReceiptBody(
+                receipt=found.state,
+                tx_hash=found.tx,
+                block_number=None if found.block is None else str(found.block),
+                position=None if held is None or market is None else position_body(market, held, found.head.moment),
+                head=head_body(found.head),
+                final_block=str(max(0, found.final_block)),
+                read_at=self._index.read_at,
+                stale=self._index.stale or not self._index.readable,
+            )
         )

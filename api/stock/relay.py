@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from aiohttp import web
 from eth_utils.crypto import keccak
 from limits import parse
+from msgspec import to_builtins
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from api.http.application import json_response
@@ -27,9 +28,10 @@ from api.stock import bets
 from api.stock.authorization import StockBet
 from api.stock.bet_bounds import MAX_BET, MIN_BET, check_amount
 from api.stock.bets import BetKey, KnownBet
-from api.stock.bodies.relay import RelayRequest
+from api.stock.bodies.relay import EscapeKit, RelayBody
 from api.stock.chain import STOCK_TOKEN_SYMBOL, StockContracts
 from api.stock.landing import ChainFacts, landing_of, position_in, read_facts
+from api.stock.requests import RelayRequest
 from api.unreadable import UNREADABLE
 from core.chain import Call, ChainClient, ContractReverted, RpcError, checksum
 from core.config import Settings
@@ -180,7 +182,7 @@ class Relay:
                 "contract_signer",
                 "The signing wallet is a smart contract; gasless bets need a regular wallet's signature. Send the call "
                 "in escapeKit yourself: the token asks your wallet to confirm the signature (ERC-1271).",
-                extra={"escapeKit": kit},
+                extra=_with(kit),
             )
         self._check_domain(bet, body, contracts)
         if not matches:
@@ -207,7 +209,7 @@ class Relay:
         return await self._send(bet, signature, known, kit, contracts, visit)
 
     @contextlib.contextmanager
-    def _checking(self, kit: Mapping[str, Any]) -> Iterator[None]:
+    def _checking(self, kit: EscapeKit) -> Iterator[None]:
         """Room for one more bet to be checked. Without a bound a crowd would wait for the database until each of them
         gave up, and nobody would be served."""
         if self._in_hand >= MAX_IN_HAND:
@@ -249,9 +251,7 @@ class Relay:
         async with asyncio.timeout(3), self._pool.connection() as connection:
             return await bets.find(connection, _key(bet))
 
-    async def _follow_up(
-        self, bet: StockBet, known: KnownBet, kit: dict[str, Any], visit: _Visit
-    ) -> web.StreamResponse:
+    async def _follow_up(self, bet: StockBet, known: KnownBet, kit: EscapeKit, visit: _Visit) -> web.StreamResponse:
         # A fork may have undone the block that its bettor was told of: then it is on its way again, and not used up.
         if known.told and (known.intent is None or known.intent.succeeded):
             raise await self._used(bet, known, kit)
@@ -260,7 +260,7 @@ class Relay:
             return await self._confirmed(bet, "0x" + known.tx_hash.hex(), None, kit, visit)
         return await self._outcome(bet, known.intent, kit, visit)
 
-    async def _used(self, bet: StockBet, known: KnownBet, kit: Mapping[str, Any]) -> Problem:
+    async def _used(self, bet: StockBet, known: KnownBet, kit: EscapeKit) -> Problem:
         extra: dict[str, Any] = {"nonce": "0x" + bet.nonce.hex()}
         tx = known.tx_hash if known.intent is None else known.intent.tx_hash
         if tx is None:
@@ -281,7 +281,7 @@ class Relay:
     async def _booked(
         self,
         bet: StockBet,
-        kit: dict[str, Any],
+        kit: EscapeKit,
         visit: _Visit,
         *,
         seen: int = 0,
@@ -308,7 +308,7 @@ class Relay:
 
     # ------------------------------------------------------------ sending
 
-    async def _simulate(self, call: Call, client: ChainClient, kit: dict[str, Any]) -> None:
+    async def _simulate(self, call: Call, client: ChainClient, kit: EscapeKit) -> None:
         try:
             await client.simulate(call, timeout_seconds=self._settings.rpc_request_path_timeout_seconds)
         except ContractReverted as reverted:
@@ -327,7 +327,7 @@ class Relay:
         bet: StockBet,
         signature: bytes,
         known: KnownBet | None,
-        kit: dict[str, Any],
+        kit: EscapeKit,
         contracts: StockContracts,
         visit: _Visit,
     ) -> web.StreamResponse:
@@ -367,7 +367,7 @@ class Relay:
             )
         return await self._follow_up(bet, known, kit, visit)
 
-    async def _outcome(self, bet: StockBet, intent: Intent, kit: dict[str, Any], visit: _Visit) -> web.StreamResponse:
+    async def _outcome(self, bet: StockBet, intent: Intent, kit: EscapeKit, visit: _Visit) -> web.StreamResponse:
         """Waits for the receipt as long as there is time, and says what is known then."""
         visit.room.close()
         left = self._wait_seconds - (asyncio.get_running_loop().time() - visit.started)
@@ -409,7 +409,7 @@ class Relay:
         return True
 
     async def _confirmed(
-        self, bet: StockBet, tx_hash: str, block: int | None, kit: Mapping[str, Any], visit: _Visit
+        self, bet: StockBet, tx_hash: str, block: int | None, kit: EscapeKit, visit: _Visit
     ) -> web.StreamResponse:
         position = await self._position(bet, tx_hash)
         visit.booked = _key(bet)
@@ -434,14 +434,14 @@ class Relay:
         found = None if receipt is None else position_in(receipt, self._contracts, bet)
         return None if found is None else str(found)
 
-    def _escape_kit(self, bet: StockBet, signature: bytes, contracts: StockContracts) -> dict[str, Any]:
+    def _escape_kit(self, bet: StockBet, signature: bytes, contracts: StockContracts) -> EscapeKit:
         call = bet.call(contracts.settler, signature)
-        return {
-            "to": call.to,
-            "data": "0x" + call.data.hex(),
-            "chainId": bet.chain_id,
-            "expiresAt": min(bet.valid_before, 2**53 - 1),
-        }
+        return EscapeKit(
+            to=call.to,
+            data="0x" + call.data.hex(),
+            chain_id=bet.chain_id,
+            expires_at=min(bet.valid_before, 2**53 - 1),
+        )
 
 
 async def _written(request: web.Request, response: web.StreamResponse) -> bool:
@@ -458,13 +458,13 @@ def _key(bet: StockBet) -> BetKey:
     return BetKey(bet.chain_id, bytes.fromhex(bet.signer[2:]), bet.nonce)
 
 
-def _body_hash(kit: Mapping[str, Any]) -> bytes:
-    return keccak(hexstr=kit["data"])
+def _body_hash(kit: EscapeKit) -> bytes:
+    return keccak(hexstr=kit.data)
 
 
-def _call(kit: Mapping[str, Any], contracts: StockContracts) -> Call:
+def _call(kit: EscapeKit, contracts: StockContracts) -> Call:
     """The call of an escape kit."""
-    return Call(kit["to"], bytes_of(kit["data"]), contracts.settler.abi.function("enterWithAuthorization"))
+    return Call(kit.to, bytes_of(kit.data), contracts.settler.abi.function("enterWithAuthorization"))
 
 
 def _check_balance(bet: StockBet, facts: ChainFacts) -> None:
@@ -507,24 +507,28 @@ def _check_market(bet: StockBet, facts: ChainFacts, now: int) -> None:
 def _answer(
     bet: StockBet,
     tx_hash: str,
-    receipt: str,
-    kit: Mapping[str, Any],
+    receipt: Literal["confirmed", "pending", "reverted"],
+    kit: EscapeKit,
     *,
     block: int | None = None,
     position: str | None = None,
 ) -> web.Response:
     ANSWERS.labels(receipt).inc()
     return json_response(
-        {
-            "ok": receipt != "reverted",
-            "txHash": tx_hash,
-            "nonce": "0x" + bet.nonce.hex(),
-            "receipt": receipt,
-            "positionId": position,
-            "blockNumber": None if block is None else str(block),
-            "escapeKit": kit,
-        }
+        RelayBody(
+            ok=receipt != "reverted",
+            tx_hash=tx_hash,
+            nonce="0x" + bet.nonce.hex(),
+            receipt=receipt,
+            position_id=position,
+            block_number=None if block is None else str(block),
+            escape_kit=kit,
+        )
     )
+
+
+def _with(kit: EscapeKit) -> dict[str, Any]:
+    return {"escapeKit": to_builtins(kit)}
 
 
 def _expired(message: str) -> Problem:
@@ -539,27 +543,27 @@ def _closed(message: str) -> Problem:
     return Problem(409, "market_closed", f"{message} It takes no bets.")
 
 
-def _off(kit: Mapping[str, Any]) -> Problem:
+def _off(kit: EscapeKit) -> Problem:
     return Problem(
         503,
         "relay_unavailable",
         "The relayer is off or out of gas. Send the call in escapeKit yourself, or try again later.",
         headers={"Retry-After": "30"},
-        extra={"escapeKit": dict(kit)},
+        extra=_with(kit),
     )
 
 
-def _failed(kit: Mapping[str, Any]) -> Problem:
+def _failed(kit: EscapeKit) -> Problem:
     return Problem(
         502,
         "relay_failed",
         "The send could not be confirmed; it may have landed. Send the same body again: a signature is accepted once, "
         "so this never bets twice.",
-        extra={"escapeKit": dict(kit)},
+        extra=_with(kit),
     )
 
 
-def _busy(waiting: int, kit: Mapping[str, Any]) -> Problem:
+def _busy(waiting: int, kit: EscapeKit) -> Problem:
     # About a second for every fifty bets ahead, and never longer than a few Ethereum blocks.
     seconds = min(30, 2 + waiting // 50)
     return Problem(
@@ -567,5 +571,5 @@ def _busy(waiting: int, kit: Mapping[str, Any]) -> Problem:
         "busy",
         f"Many bets are on their way. Send the same body again in {seconds} s.",
         headers={"Retry-After": str(seconds)},
-        extra={"retryAfter": seconds, "escapeKit": dict(kit)},
+        extra={"retryAfter": seconds, **_with(kit)},
     )

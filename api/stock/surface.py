@@ -13,21 +13,14 @@ from api.http.mcp_door import CORS
 from api.http.operation import DocumentedAnswer, Operation, Surface
 from api.http.problem import Problem
 from api.solvency import solvency_watches
-from api.stock.bodies.cron import CronPath, CronReport
+from api.stock.bodies.cron import CronReport
 from api.stock.bodies.health import HealthBody
-from api.stock.bodies.markets import MarketDetailBody, MarketPath, MarketsBody, MarketsQuery
+from api.stock.bodies.markets import MarketDetailBody, MarketsBody
 from api.stock.bodies.parts import ErrorBody
-from api.stock.bodies.positions import OwnerBody, OwnerQuery
+from api.stock.bodies.positions import OwnerBody
 from api.stock.bodies.prices import PricesBody
 from api.stock.bodies.proof import ProofBody
-from api.stock.bodies.relay import (
-    ReceiptBody,
-    ReceiptQuery,
-    RelayBody,
-    RelayRequest,
-    TypedDataBody,
-    TypedDataQuery,
-)
+from api.stock.bodies.relay import ReceiptBody, RelayBody, TypedDataBody
 from api.stock.chain import StockContracts
 from api.stock.cron import Cron
 from api.stock.describe import DESCRIPTION, RELAY_DESCRIPTION
@@ -39,6 +32,15 @@ from api.stock.proof import Proof
 from api.stock.reads import StockReads
 from api.stock.receipt import BetReceipts
 from api.stock.relay import BODY_LIMIT, Relay
+from api.stock.requests import (
+    CronPath,
+    MarketPath,
+    MarketsQuery,
+    OwnerQuery,
+    ReceiptQuery,
+    RelayRequest,
+    TypedDataQuery,
+)
 from api.stock.typed_data import TypedData
 from core.contracts.deployments import load_deployment
 from core.log import get_logger

@@ -6,6 +6,7 @@ import secrets
 import time
 from collections.abc import Callable
 
+import msgspec
 from aiohttp import web
 
 from api.http.application import json_response, unavailable
@@ -13,11 +14,12 @@ from api.http.problem import Problem
 from api.http.requests import read_query
 from api.stock.authorization import NONCE_FORMULA, StockBet
 from api.stock.bet_bounds import MAX_BET, MIN_BET, check_amount
-from api.stock.bodies.relay import TypedDataQuery
+from api.stock.bodies.relay import TypedDataBody
 from api.stock.chain import STOCK_TOKEN_SYMBOL, StockContracts
 from api.stock.facts import Phase
 from api.stock.index import StockIndex
 from api.stock.relay import CLOCK_SLACK_SECONDS
+from api.stock.requests import TypedDataQuery
 from core.chain import checksum
 from core.contracts.deployments import Deployment
 from core.db.types import bytes_of
@@ -68,21 +70,20 @@ class TypedData:
             valid_before=now + query.valid_seconds,
             salt=bytes_of(query.salt, 32) if query.salt else secrets.token_bytes(32),
         )
-        return json_response(
-            {
-                **bet.typed_data(self._deployment.token(STOCK_TOKEN_SYMBOL)),
-                "nonce": "0x" + bet.nonce.hex(),
-                "nonceFormula": NONCE_FORMULA,
-                "request": {
-                    "from": bet.signer,
-                    "marketId": str(bet.market_id),
-                    "outcome": bet.outcome,
-                    "amount": str(bet.amount),
-                    "validAfter": str(bet.valid_after),
-                    "validBefore": str(bet.valid_before),
-                    "salt": "0x" + bet.salt.hex(),
-                    "chainId": bet.chain_id,
-                    "serviceVpm": bet.settler,
-                },
-            }
-        )
+        body = {
+            **bet.typed_data(self._deployment.token(STOCK_TOKEN_SYMBOL)),
+            "nonce": "0x" + bet.nonce.hex(),
+            "nonceFormula": NONCE_FORMULA,
+            "request": {
+                "from": bet.signer,
+                "marketId": str(bet.market_id),
+                "outcome": bet.outcome,
+                "amount": str(bet.amount),
+                "validAfter": str(bet.valid_after),
+                "validBefore": str(bet.valid_before),
+                "salt": "0x" + bet.salt.hex(),
+                "chainId": bet.chain_id,
+                "serviceVpm": bet.settler,
+            },
+        }
+        return json_response(msgspec.convert(body, TypedDataBody))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
 
+from api.stock.bodies.markets import PreviewName, RulesBody, RuleSegment
 from api.stock.facts import FAMILIES, SIDES, ListedMarket, Phase
 from core.contracts.statuses import PreviewStatus, RoundProblem
 from core.feeds.rounds import MAX_PHASES, TOO_HIGH
@@ -12,7 +12,7 @@ from core.money import decimal_text
 
 PRICE_DECIMALS = 8
 
-PREVIEW_NAMES = {
+PREVIEW_NAMES: dict[PreviewStatus, PreviewName] = {
     PreviewStatus.NOT_READY: "NOT READY",
     PreviewStatus.UP: "UP",
     PreviewStatus.DOWN: "DOWN",
@@ -94,7 +94,7 @@ def change_text(bps: int, difference: int) -> str:
     return f"{percent} ({sign}{price(abs(difference))})"
 
 
-def rules(market: ListedMarket) -> dict[str, Any]:
+def rules(market: ListedMarket) -> RulesBody:
     """How this market is decided and paid, in parts and as one text."""
     terms = market.market.terms
     segments = [
@@ -126,9 +126,8 @@ def rules(market: ListedMarket) -> dict[str, Any]:
             f"stays paused for 24 hours after the bell, or if nobody settled by {utc(market.voidable_at)}.",
         ),
     ]
-    heading = f"Rules of this {FAMILIES[market.family]} {market.ticker} market"
-    return {
-        "heading": heading,
-        "segments": [{"title": title, "text": text} for title, text in segments],
-        "text": "\n".join(f"{title}: {text}" for title, text in segments),
-    }
+    return RulesBody(
+        heading=f"Rules of this {FAMILIES[market.family]} {market.ticker} market",
+        segments=[RuleSegment(title=title, text=text) for title, text in segments],
+        text="\n".join(f"{title}: {text}" for title, text in segments),
+    )

@@ -83,7 +83,7 @@ class Crawlers:
         """Every page worth finding: those of markets as long as they can be read."""
         found = list(self._pages)
         if self._stock is not None and (stock := or_none(partial(self._stock.overview, MAX_SETTLED))):
-            found += [each["href"] for each in stock["markets"]]
+            found += [each.href for each in stock[0].markets]
         if self._agent is not None and (agent := or_none(partial(self._agent.overview, MAX_SETTLED))):
             found += [f"/markets/{each['slug']}" for each in (*agent["open"], *agent["closed"])]
         return found

@@ -7,10 +7,11 @@ from functools import partial
 
 import orjson
 from aiohttp import web
+from msgspec import structs
 
 from api.agent.reads import Reads
 from api.http.problem import Problem
-from api.http.rendered import Rendered
+from api.stock.bodies.proof import ProofBody
 from api.stock.proof import Proof
 from api.stock.reads import StockReads
 from api.web import figures
@@ -54,35 +55,34 @@ class HomePage:
         async def render() -> bytes:
             return await self._render(proof, read)
 
-        return html(request, await self._held.get("home", (read, None if proof is None else proof.tag), render))
+        return html(request, await self._held.get("home", (read, None if proof is None else proof[1]), render))
 
-    async def _proven(self) -> Rendered | None:
+    async def _proven(self) -> tuple[ProofBody, str] | None:
         try:
-            return await self._proof.rendered() if self._proof is not None else None
+            return await self._proof.shown() if self._proof is not None else None
         except Problem:
             return None
 
-    async def _render(self, proof: Rendered | None, stamp: Hashable) -> bytes:
+    async def _render(self, proof: tuple[ProofBody, str] | None, stamp: Hashable) -> bytes:
         stock = None if self._stock is None else or_none(partial(self._stock.overview, SETTLED_SHOWN))
         agent = None if self._agent is None else or_none(partial(self._agent.overview, CLOSED_SHOWN))
-        if stock is not None:
-            markets = [readable(each) for each in stock["markets"]]
-            stock = {**stock, "markets": [{**each, "examples": example_of_each(each)} for each in markets]}
+        listed, stock_now = (None, None) if stock is None else stock
+        markets = [] if listed is None else [readable(each) for each in listed.markets]
         agent_exact = None if agent is None else loads(orjson.dumps(agent))
         lately = await self._lately.read(
             stamp,
-            () if stock is None else (each["id"] for each in stock["markets"] if each["phase"] in OPEN_PHASES),
+            (each.id for each in markets if each.phase in OPEN_PHASES),
             () if agent_exact is None else (each["settlement"]["marketKey"] for each in agent_exact["open"]),
         )
-        proven = None if proof is None else orjson.loads(proof.body)
         # Countdowns follow the stock chain's clock where there is one.
         agent_now = None if agent_exact is None else figures.unix(agent_exact["freshness"]["blockAt"])
-        now = agent_now if stock is None or stock["head"] is None else stock["head"]["timestamp"]
+        now = agent_now if stock_now is None else stock_now
         return self._pages.render(
             "home.html",
             path="/",
-            stock=stock,
-            proof=proven,
+            stock=None if listed is None else structs.replace(listed, markets=markets),
+            examples={each.id: example_of_each(each) for each in markets},
+            proof=None if proof is None else proof[0],
             agent=agent_exact,
             agent_now=agent_now,
             lately=lately,

@@ -7,16 +7,17 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-import orjson
 from aiohttp import web
 from limits import parse
 
 from api.agent.reads import Reads
 from api.cup import requests
 from api.cup.desk import Desk
+from api.http.body import encode
 from api.http.caller import caller_ip
 from api.http.limits import RateLimits
 from api.http.problem import Problem
+from api.stock.bodies.positions import OwnerBody
 from api.stock.reads import StockReads
 from api.web import cup
 from api.web.answers import PRIVATE, HeldPages, html
@@ -67,7 +68,7 @@ class PortfolioPage:
 
         async def render() -> bytes:
             results = results_of(stock, agent)
-            chart = results_chart(results, 0 if stock is None else stock["readAt"])
+            chart = results_chart(results, 0 if stock is None else stock.read_at)
             return self._pages.render(
                 "positions.html",
                 path="/positions",
@@ -79,7 +80,7 @@ class PortfolioPage:
                 **found,
             )
 
-        stamp = orjson.dumps(found, default=str)
+        stamp = encode(found)
         return html(request, await self._held.get(("positions", owner, older), stamp, render, PRIVATE))
 
     async def _asking(self, wrong: str | None) -> Any:
@@ -88,7 +89,7 @@ class PortfolioPage:
 
         return await self._held.get(("positions", wrong), None, render, PRIVATE)
 
-    async def _stock_positions(self, owner: str, before: int | None) -> Json | None:
+    async def _stock_positions(self, owner: str, before: int | None) -> OwnerBody | None:
         return None if self._stock is None else await self._stock.one_owner(owner, before=before)
 
     async def _agent_bets(self, owner: str) -> Json | None:

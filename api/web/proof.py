@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import orjson
 from aiohttp import web
 
 from api.stock.proof import Proof
@@ -87,11 +86,9 @@ class ProofPage:
         self._base = base
 
     async def get(self, request: web.Request) -> web.StreamResponse:
-        proof = await self._proof.rendered()
+        proof, tag = await self._proof.shown()
 
         async def render() -> bytes:
-            return self._pages.render(
-                "proof.html", path="/proof", proof=orjson.loads(proof.body), powers=POWERS, base=self._base
-            )
+            return self._pages.render("proof.html", path="/proof", proof=proof, powers=POWERS, base=self._base)
 
-        return html(request, await self._held.get("proof", proof.tag, render))
+        return html(request, await self._held.get("proof", tag, render))

@@ -133,7 +133,7 @@ class Reference:
         samples = {"owner": NOBODY, "wallet": NOBODY, "address": NOBODY}
         if surface == "stock":
             overview = None if self._stock is None else or_none(partial(self._stock.overview, 1))
-            market = {"id": str(overview["markets"][0]["id"])} if overview and overview["markets"] else {}
+            market = {"id": overview[0].markets[0].id} if overview and overview[0].markets else {}
             return {**samples, **market, "marketId": market.get("id", ""), "outcome": "0", "amount": "5000000"}
         example = (None if self._agent is None else or_none(self._agent.example)) or {}
         market_id = str(example.get("marketId", ""))

@@ -9,6 +9,7 @@ from decimal import Decimal
 from itertools import accumulate
 from typing import Any, Literal
 
+from api.stock.bodies.positions import OwnerBody
 from api.web import figures
 from api.web.charts import Chart, ChartLine, Level, Unit
 from core.money import USD
@@ -41,15 +42,15 @@ class Results:
         return sum(each.won for each in self.agent)
 
 
-def results_of(stock: Json | None, agent: Json | None) -> Results:
+def results_of(stock: OwnerBody | None, agent: Json | None) -> Results:
     """Of the bodies of an address's positions. A refund of what was never accepted is neither won nor lost."""
-    held = [] if stock is None else stock["positions"]
+    held = [] if stock is None else stock.positions
     bets = [] if agent is None else agent["positions"]
     return Results(
         _in_order(
-            SettledBet(each["enteredAt"], each["finalTime"], int(each["settlement"]["net"]) - int(each["accepted"]))
+            SettledBet(each.entered_at or 0, each.final_time, int(each.settlement.net) - int(each.accepted))
             for each in held
-            if not each["open"] and each["accepted"] is not None
+            if not each.open and each.accepted is not None
         ),
         _in_order(
             SettledBet(figures.unix(each["filledAt"]), figures.unix(each["endsAt"]), int(Decimal(each["pnlUsd"]) * USD))

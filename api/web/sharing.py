@@ -18,6 +18,7 @@ from aiohttp import web
 from api.agent.reads import Reads
 from api.http.problem import Problem
 from api.http.rendered import Rendered
+from api.stock.bodies.markets import MarketDetailBody
 from api.stock.reads import StockReads
 from api.web import figures
 from api.web.pictures import ShareCard, draw_card, draw_icon
@@ -58,10 +59,10 @@ class SharePictures:
     async def stock_market(self, request: web.Request) -> web.StreamResponse:
         reads, name = self._stock, request.match_info["id"]
         assert reads is not None, "routed only where stock markets are served"
-        body = await reads.one_market(name)  # 404 before anything is kept under this name
+        detail, _ = await reads.shown(name)  # 404 before anything is kept under this name
 
         async def card() -> ShareCard:
-            return stock_card(orjson.loads(body.body))
+            return stock_card(detail)
 
         return (await self._picture(f"/m/{name}", card)).response(request)
 
@@ -105,18 +106,18 @@ class SharePictures:
         return kept[1] if kept is not None and self._clock() - kept[0] < FRESH_SECONDS else None
 
 
-def stock_card(detail: Json) -> ShareCard:
+def stock_card(detail: MarketDetailBody) -> ShareCard:
     """What the body of `GET /api/markets/{id}` says in a picture."""
-    market = detail["market"]
-    pools = [int(book["principal"]) for book in detail["books"]]
+    market = detail.market
+    pools = [int(book.principal) for book in detail.books]
     up = pools[0] * 1000 // sum(pools) if any(pools) else 500
-    if market["winner"]:
-        foot = f"Settled: {market['winner']}"
-    elif market["phase"] == "void":
+    if market.winner:
+        foot = f"Settled: {market.winner}"
+    elif market.phase == "void":
         foot = STATES["void"]
     else:
-        foot = f"Bets end {figures.moment(market['finalTime'])}"
-    return ShareCard(market["question"], (("UP", up), ("DOWN", 1000 - up)), foot)
+        foot = f"Bets end {figures.moment(market.final_time)}"
+    return ShareCard(market.question, (("UP", up), ("DOWN", 1000 - up)), foot)
 
 
 def agent_card(market: Json, result: Json) -> ShareCard:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
-import orjson
 from aiohttp import web
+from msgspec import structs
 
+from api.http.body import encode
+from api.stock.bodies.markets import MarketDetailBody
 from api.stock.chain import StockContracts
 from api.stock.reads import StockReads
 from api.web import stock_view
@@ -36,38 +37,36 @@ class StockPages:
         self._contracts = StockContracts.of(deployment)
 
     async def market(self, request: web.Request) -> web.StreamResponse:
-        body = await self._reads.one_market(request.match_info["id"])
+        found, tag = await self._reads.shown(request.match_info["id"])
         owner = owner_of(request)
         whole = request.query.get("positions") == "all"
 
         async def render() -> bytes:
-            detail = orjson.loads(body.body)
-            market = detail["market"] = stock_view.readable(detail["market"])
-            start, _ = stock_view.window(market, detail["head"]["timestamp"])
-            stamp = (market["live"], market["totals"], len(detail["positions"]), detail["resolution"] is not None)
-            past = await self._history.of(
-                market["id"], market["feed"], start, market["finalTime"], orjson.dumps([*stamp, start])
-            )
+            market = stock_view.readable(found.market)
+            detail = structs.replace(found, market=market)
+            start, _ = stock_view.window(market, detail.head.timestamp)
+            stamp = (market.live, market.totals, len(detail.positions), detail.resolution is not None)
+            past = await self._history.of(market.id, market.feed, start, market.final_time, encode([*stamp, start]))
             return self._pages.render("stock.html", path="/", **self._facts(detail, past, owner, whole))
 
         page = ("market", request.match_info["id"], owner, whole)
         cache = REVALIDATE if owner is None else PRIVATE
-        return html(request, await self._held.get(page, body.tag, render, cache))
+        return html(request, await self._held.get(page, tag, render, cache))
 
-    def _facts(self, detail: Mapping[str, Any], past: MarketPast, owner: str | None, whole: bool) -> dict[str, Any]:
-        market = detail["market"]
+    def _facts(self, detail: MarketDetailBody, past: MarketPast, owner: str | None, whole: bool) -> dict[str, Any]:
+        market = detail.market
         both = stock_view.sides(detail)
-        positions = detail["positions"]
-        mine = [each for each in positions if owner is not None and each["owner"].lower() == owner]
+        positions = detail.positions
+        mine = [each for each in positions if owner is not None and each.owner.lower() == owner]
         shown = positions if whole else positions[:2] + positions[2:][-stock_view.POSITIONS_SHOWN :]
         book = stock_view.book_chart(detail, past)
-        charts = {each["id"]: stock_view.accrual_chart(detail, past, each) for each in mine[-6:]}
+        charts = {each.id: stock_view.accrual_chart(detail, past, each) for each in mine[-6:]}
         return {
             "detail": detail,
             "market": market,
-            "now": detail["head"]["timestamp"],
+            "now": detail.head.timestamp,
             "sides": both,
-            "examples": stock_view.examples(both, int(market["limits"]["maxEntry"])) if market["acceptingBets"] else [],
+            "examples": stock_view.examples(both, int(market.limits.max_entry)) if market.accepting_bets else [],
             "price_chart": stock_view.price_chart(detail, past).draw("price"),
             "book_chart": None if book is None else book.draw("book"),
             "owner": owner,

@@ -6,17 +6,19 @@ against nobody: they are the contract's own numbers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from msgspec import structs
+
+from api.stock.bodies.markets import MarketBody, MarketDetailBody
+from api.stock.bodies.positions import PositionBody
 from api.stock.chain import StockContracts
 from api.web import figures
 from api.web.charts import Chart, ChartLine, Level, Mark, Unit
 from api.web.history import Batch, MarketPast
 from core.chain import Call
 
-Json = Mapping[str, Any]
 S = 10**18
 SIDES = ("UP", "DOWN")
 EXAMPLE_STAKES = (1_000_000, 10_000_000, 100_000_000)
@@ -62,28 +64,25 @@ class SettlingCall:
         return "" if self.call is None else str(self.call.parameters()["data"])
 
 
-def readable(market: dict[str, Any]) -> dict[str, Any]:
+def readable(market: MarketBody) -> MarketBody:
     """The market with readings that are not there as None; the API has zeros for them once the strike has passed."""
-    readings = {name: market[name] for name in ("strike", "live")}
-    return {
-        **market,
-        **{name: None if each is None or each["answer"] == "0" else each for name, each in readings.items()},
-    }
+    strike, live = (None if each is None or each.answer == "0" else each for each in (market.strike, market.live))
+    return structs.replace(market, strike=strike, live=live)
 
 
-def sides(detail: Json) -> tuple[BookSide, BookSide]:
-    pool = sum(int(book["principal"]) for book in detail["books"])
+def sides(detail: MarketDetailBody) -> tuple[BookSide, BookSide]:
+    pool = sum(int(book.principal) for book in detail.books)
     up, down = (
         BookSide(
             name=SIDES[at],
-            principal=int(book["principal"]),
-            vested=int(book["vested"]),
-            capacity=int(book["capacity"]),
-            room=int(detail["headroom"]["up" if at == 0 else "down"]),
-            demand=int(book["demand"]),
+            principal=int(book.principal),
+            vested=int(book.vested),
+            capacity=int(book.capacity),
+            room=int(detail.headroom.up if at == 0 else detail.headroom.down),
+            demand=int(book.demand),
             collects=pool,
         )
-        for at, book in enumerate(detail["books"])
+        for at, book in enumerate(detail.books)
     )
     return up, down
 
@@ -93,13 +92,16 @@ def examples(both: Sequence[BookSide], most: int) -> list[StakeExample]:
     return [_example(side.name, side.principal, side.room, stake) for stake in stakes for side in both]
 
 
-def example_of_each(market: Json) -> list[StakeExample]:
+def example_of_each(market: MarketBody) -> list[StakeExample]:
     """What `CARD_STAKE` entered now on either side of a listed market would meet; nothing where it cannot be."""
-    limits = market["limits"]
-    if not market["acceptingBets"] or not int(limits["minEntry"]) <= CARD_STAKE <= int(limits["maxEntry"]):
+    limits = market.limits
+    if not market.accepting_bets or not int(limits.min_entry) <= CARD_STAKE <= int(limits.max_entry):
         return []
-    pool, room = market["pool"], market["headroom"]
-    return [_example(name, int(pool[name.lower()]), int(room[name.lower()]), CARD_STAKE) for name in SIDES]
+    pool, room = market.pool, market.headroom
+    return [
+        _example("UP", int(pool.up), int(room.up), CARD_STAKE),
+        _example("DOWN", int(pool.down), int(room.down), CARD_STAKE),
+    ]
 
 
 def _example(side: str, principal: int, room: int, stake: int) -> StakeExample:
@@ -109,25 +111,25 @@ def _example(side: str, principal: int, room: int, stake: int) -> StakeExample:
     )
 
 
-def settling(detail: Json, contracts: StockContracts) -> SettlingCall | None:
+def settling(detail: MarketDetailBody, contracts: StockContracts) -> SettlingCall | None:
     """None before the bell and once settled."""
-    market, now = detail["market"], detail["head"]["timestamp"]
-    if detail["resolution"] is not None or now <= market["finalTime"]:
+    market, now = detail.market, detail.head.timestamp
+    preview, finder = detail.preview, detail.finder
+    if detail.resolution is not None or preview is None or finder is None:
         return None
-    number = int(market["id"])
+    number = int(market.id)
     resolver, settler = contracts.resolver, contracts.settler
-    preview, finder = detail["preview"], detail["finder"]
-    rounds = (number, int(finder["strikeRound"] or 0), int(finder["finalRound"] or 0))
-    if now >= market["voidableAt"]:
+    rounds = (number, int(finder.strike_round or 0), int(finder.final_round or 0))
+    if now >= market.voidable_at:
         return SettlingCall(
             "Nobody settled it in time. Anyone can void it now, and every stake is given back.",
             f"VestedMarkets.voidMarket({number})",
             settler.call("voidMarket", number),
         )
-    match preview["name"]:
+    match preview.name:
         case "UP" | "DOWN":
             return SettlingCall(
-                f"The two proven rounds say {preview['name']}. Anyone can settle the market with them now; the contract"
+                f"The two proven rounds say {preview.name}. Anyone can settle the market with them now; the contract"
                 " finds and proves both rounds itself.",
                 f"RoundResolver.resolve({number})",
                 resolver.call("resolve", number),
@@ -156,7 +158,7 @@ def settling(detail: Json, contracts: StockContracts) -> SettlingCall | None:
                 "The stock's oracle is paused. It may be resumed; if it is still paused 24 hours after the bell, "
                 "anyone can void the market and every stake is given back.",
                 f"RoundResolver.voidPaused({number})",
-                resolver.call("voidPaused", number) if now >= market["finalTime"] + 86_400 else None,
+                resolver.call("voidPaused", number) if now >= market.final_time + 86_400 else None,
             )
         case _:
             return SettlingCall("The readings of both bells are not available yet.", "", None)
@@ -168,29 +170,29 @@ _DOLLARS = Unit(10**8, 2, before="$")  # as feeds tell them
 _USDG = Unit(10**6, 2, after=" USDG")
 
 
-def price_chart(detail: Json, past: MarketPast) -> Chart:
+def price_chart(detail: MarketDetailBody, past: MarketPast) -> Chart:
     """The readings since a little before the strike, with both bells."""
-    market, now = detail["market"], detail["head"]["timestamp"]
-    strike_at, final_at = market["strikeTime"], market["finalTime"]
+    market, now = detail.market, detail.head.timestamp
+    strike_at, final_at = market.strike_time, market.final_time
     start, end = window(market, now)
     seen = min(now, end)
     points = [(max(at, start), answer) for at, answer in past.readings if at <= seen]
     if points:
         points.append((seen, points[-1][1]))
     levels = []
-    strike, live = market["strike"], market["live"]
-    tone = {"UP": "up", "DOWN": "down"}.get((market["change"] or {}).get("direction", ""), "main")
-    decided = now >= strike_at and strike is not None and int(strike["answer"]) > 0
-    if decided:
-        levels.append(Level(int(strike["answer"]), f"strike {_two(strike['answer'])}", "quiet"))
+    strike, live, change = market.strike, market.live, market.change
+    tone = {"UP": "up", "DOWN": "down"}.get("" if change is None else change.direction, "main")
+    decided = None
+    if now >= strike_at and strike is not None and change is not None and int(strike.answer) > 0:
+        decided = f", {change.text} since the strike at {_two(strike.answer)}."
+        levels.append(Level(int(strike.answer), f"strike {_two(strike.answer)}", "quiet"))
     if points:
         levels.append(Level(points[-1][1], f"{'final' if now > end else 'now'} {_two(points[-1][1])}", tone))  # type: ignore[arg-type]
-    said = f"{market['ticker']}: no reading yet."
+    said = f"{market.ticker}: no reading yet."
     if points and live is not None:
-        said = f"{market['ticker']} reads {_two(live['answer'])} dollars"
-        said += f", {market['change']['text']} since the strike at {_two(strike['answer'])}." if decided else "."
+        said = f"{market.ticker} reads {_two(live.answer)} dollars{decided or '.'}"
     return Chart(
-        title=f"{market['ticker']} since {'the strike' if decided else 'the listing'}",
+        title=f"{market.ticker} since {'the strike' if decided else 'the listing'}",
         said=said,
         lines=[ChartLine(points, tone if decided else "main", fill=False)],  # type: ignore[arg-type]
         start=start,
@@ -201,23 +203,23 @@ def price_chart(detail: Json, past: MarketPast) -> Chart:
     )
 
 
-def window(market: Json, now: int) -> tuple[int, int]:
+def window(market: MarketBody, now: int) -> tuple[int, int]:
     """What the price chart shows: from a little before the strike to the bell; while the strike is far ahead, the time
     since the listing."""
-    strike_at, final_at = market["strikeTime"], market["finalTime"]
+    strike_at, final_at = market.strike_time, market.final_time
     length = final_at - strike_at
     if now < strike_at - length:
-        return max(market["openedAt"], now - 2 * length), now
-    return max(market["openedAt"], strike_at - max(60, length // 4)), final_at
+        return max(market.opened_at, now - 2 * length), now
+    return max(market.opened_at, strike_at - max(60, length // 4)), final_at
 
 
-def book_chart(detail: Json, past: MarketPast) -> Chart | None:
+def book_chart(detail: MarketDetailBody, past: MarketPast) -> Chart | None:
     """What each side had accepted after each batch."""
     batches = past.batches
     if len(batches) < 2:
         return None
-    market, now = detail["market"], min(detail["head"]["timestamp"], detail["market"]["finalTime"])
-    opened = market["openedAt"]
+    market, now = detail.market, min(detail.head.timestamp, detail.market.final_time)
+    opened = market.opened_at
     up = down = 0
     lines: tuple[list[tuple[int, int]], list[tuple[int, int]]] = ([], [])
     for batch in batches:
@@ -226,7 +228,7 @@ def book_chart(detail: Json, past: MarketPast) -> Chart | None:
         lines[0].append((at, up))
         lines[1].append((at, down))
     now = max(now, lines[0][-1][0])
-    present = (int(detail["books"][0]["principal"]), int(detail["books"][1]["principal"]))
+    present = (int(detail.books[0].principal), int(detail.books[1].principal))
     for line, value in zip(lines, present, strict=True):
         line.append((now, value))
     return Chart(
@@ -245,24 +247,24 @@ def book_chart(detail: Json, past: MarketPast) -> Chart | None:
     )
 
 
-def accrual_chart(detail: Json, past: MarketPast, position: Json) -> Chart | None:
+def accrual_chart(detail: MarketDetailBody, past: MarketPast, position: PositionBody) -> Chart | None:
     """What one position would be paid if its side won, after each batch since its own: it only rises."""
-    if position["accepted"] is None:
+    if position.accepted is None:
         return None
-    market = detail["market"]
-    side = SIDES.index(position["side"])
-    accepted, vintage = int(position["accepted"]), int(position["vintage"])
+    market = detail.market
+    side = SIDES.index(position.side)
+    accepted, vintage = int(position.accepted), int(position.vintage)
     mine = [each for each in past.batches if each.vintage >= vintage]
     if not mine:
         return None
-    entry = 0 if position["seed"] else mine[0].acc[side]
+    entry = 0 if position.seed else mine[0].acc[side]
     points = [(_at(each, market), accepted * (S + each.acc[side] - entry) // S) for each in mine]
-    now = max(min(detail["head"]["timestamp"], market["finalTime"]), points[-1][0])
-    accrued = int(position["accrued"])
+    now = max(min(detail.head.timestamp, market.final_time), points[-1][0])
+    accrued = int(position.accrued)
     points.append((now, max(accrued, points[-1][1])))
     tone = "up" if side == 0 else "down"
     return Chart(
-        title=f"Position {figures.ordinal_text(position['id'])}: paid if {position['side']} wins, before the fee",
+        title=f"Position {figures.ordinal_text(position.id)}: paid if {position.side} wins, before the fee",
         said=f"It began at {figures.plain(accepted)} and stands at {figures.plain(accrued)} USDG.",
         lines=[ChartLine(points, tone, fill=True)],  # type: ignore[arg-type]
         start=points[0][0],
@@ -276,8 +278,8 @@ def accrual_chart(detail: Json, past: MarketPast, position: Json) -> Chart | Non
     )
 
 
-def _at(batch: Batch, market: Json) -> int:
-    return int(market["openedAt"]) if batch.vintage == 0 else batch.at
+def _at(batch: Batch, market: MarketBody) -> int:
+    return int(market.opened_at) if batch.vintage == 0 else batch.at
 
 
 def _two(value: int | str, decimals: int = 8) -> str:

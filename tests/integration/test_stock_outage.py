@@ -16,6 +16,7 @@ from api.stock.bodies.prices import PricesBody
 from api.stock.bodies.proof import ProofBody
 from core.db.engine import sqlalchemy_url
 from scripts._stack import wallets
+from tests.support.bodies import hold
 from tests.support.cut import Cut, cuttable
 from tests.support.genesis import Genesis, RunningChain
 from tests.support.service import Door
@@ -86,7 +87,7 @@ async def every_read(door: Door, *, stale: bool, but: tuple[str, ...] = (), seco
             if not stale and time.monotonic() < deadline and response.status == 503:
                 continue  # just started
             assert response.status == 200, (path, body)
-            model.model_validate(body)
+            hold(model, body)
             said = body["status"] == "stale-cache" if model is PricesBody else body["stale"]
             if said == stale:
                 left.pop(path, None)

@@ -27,6 +27,7 @@ from core.db.engine import conninfo
 from core.service import jobs
 from scripts._stack import wallets
 from tests.support import nursery
+from tests.support.bodies import hold
 from tests.support.genesis import Genesis, RunningChain
 from tests.support.service import Door
 from tests.support.stock_bodies import hold_market, hold_position
@@ -96,7 +97,7 @@ async def door(service: StockService) -> AsyncIterator[Door]:
 )
 async def test_prices_are_the_feeds_latest_rounds(door: Door, chain: StockChain) -> None:
     _, body = await door.get("/api/prices")
-    PricesBody.model_validate(body)
+    hold(PricesBody, body)
     assert body["status"] == "live"
     assert [reading["ticker"] for reading in body["readings"]] == [feed.ticker for feed in chain.deployment.price_feeds]
     for reading, feed in zip(body["readings"], chain.deployment.price_feeds, strict=True):
@@ -129,7 +130,7 @@ async def test_prices_are_the_feeds_latest_rounds(door: Door, chain: StockChain)
 async def test_every_market_newest_first_as_view_calls_say(door: Door, chain: StockChain) -> None:
     count = chain.read(chain.contracts.settler.call("marketCount"))
     body = await door.until("/api/markets", lambda b: len(b["markets"]) == count)
-    MarketsBody.model_validate(body)
+    hold(MarketsBody, body)
     assert (body["deployed"], body["status"], body["stale"]) == (True, "deployed", False)
     assert [int(market["id"]) for market in body["markets"]] == list(range(count, 0, -1))
     for market in body["markets"]:
@@ -172,7 +173,7 @@ async def test_an_id_that_was_never_listed(door: Door, market_id: str) -> None:
 async def test_an_owners_positions_and_totals(door: Door, chain: StockChain) -> None:
     owner = BETTOR.address
     _, body = await door.get(f"/api/positions?owner={owner.lower()}")
-    OwnerBody.model_validate(body)
+    hold(OwnerBody, body)
     assert (body["owner"], body["deployed"], body["stale"]) == (owner, True, False)
     views = {}
     for market_id in range(1, chain.read(chain.contracts.settler.call("marketCount")) + 1):
@@ -257,7 +258,7 @@ async def test_the_address_asked_about_is_in_no_log_and_no_metric(service: Stock
 )
 async def test_the_proof_adds_up_on_the_chain(door: Door, chain: StockChain) -> None:
     body = await door.until("/api/proof", lambda b: b["counters"] and b["solvency"] and b["safe"] and not b["missing"])
-    ProofBody.model_validate(body)
+    hold(ProofBody, body)
     settler, token = chain.contracts.settler, chain.contracts.token
     assert (body["status"], body["stale"]) == ("deployed", False)
     assert {each["name"]: each["address"] for each in body["contracts"]} == {
@@ -323,7 +324,7 @@ async def test_the_proof_adds_up_on_the_chain(door: Door, chain: StockChain) -> 
 )
 async def test_health_of_a_working_venue(door: Door) -> None:
     body = await door.until("/api/health", lambda b: b["ok"], seconds=30)
-    HealthBody.model_validate(body)
+    hold(HealthBody, body)
     assert body["deployed"] is True
     assert [check["name"] for check in body["checks"]] == [
         "rpc-head",
@@ -491,7 +492,7 @@ async def test_cron_returns_the_report_of_whoever_runs_the_job(door: Door, datab
         answers = await asyncio.gather(*asking)
     for response, body in answers:
         assert (response.status, response.headers["Cache-Control"]) == (200, "no-store")
-        CronReport.model_validate(body)
+        hold(CronReport, body)
         assert body == report | {"startedAt": 1_795_262_400, "finishedAt": 1_795_262_402}
 
 

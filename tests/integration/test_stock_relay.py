@@ -17,6 +17,7 @@ from api.stock.authorization import TYPES, StockBet
 from api.stock.bodies.parts import ErrorBody
 from api.stock.bodies.relay import ReceiptBody, RelayBody, TypedDataBody
 from scripts._stack import wallets
+from tests.support.bodies import hold
 from tests.support.genesis import Genesis, RunningChain
 from tests.support.service import Door
 from tests.support.stock_chain import FLAT_PRICE, USDG, StockChain, body_of
@@ -50,7 +51,7 @@ async def test_a_wallet_without_eth_bets_through_the_door(service: StockService,
     bet = chain.bet(wallet, market, amount=5 * USDG)
     response, body = await door.post("/api/relay/enter", chain.signed(wallet, bet))
     assert response.status == 200, body
-    RelayBody.model_validate(body)
+    hold(RelayBody, body)
     assert body["ok"] is True
     assert body["receipt"] == "confirmed"
     assert body["nonce"] == "0x" + bet.nonce.hex()
@@ -75,7 +76,7 @@ async def test_a_receipt_goes_on_from_its_block_to_the_final_one(service: StockS
     _, sent = await door.post("/api/relay/enter", signed)
     chain.mine()  # its batch ends
     body = await door.until(where, lambda b: b["position"] is not None and b["position"]["accepted"] is not None)
-    ReceiptBody.model_validate(body)
+    hold(ReceiptBody, body)
     assert (body["receipt"], body["txHash"], body["blockNumber"]) == ("confirmed", sent["txHash"], sent["blockNumber"])
     assert (body["position"]["id"], body["position"]["accepted"]) == (sent["positionId"], str(5 * USDG))
     chain.mine(600)
@@ -443,7 +444,7 @@ async def test_typed_data_is_ready_to_sign(service: StockService, door: Door, ma
     await door.until("/api/markets", lambda b: str(market) in [each["id"] for each in b["markets"]])
     response, given = await door.get(f"/api/relay/typed-data?{query}")
     assert response.status == 200
-    TypedDataBody.model_validate(given)
+    hold(TypedDataBody, given)
     nonce = chain.read(
         chain.contracts.settler.call("entryNonce", market, 1, 3 * USDG, bytes.fromhex(given["request"]["salt"][2:]))
     )

@@ -13,6 +13,7 @@ import pytest
 from api.stock.bodies.parts import ErrorBody
 from api.stock.bodies.relay import RelayBody
 from scripts._stack import wallets
+from tests.support.bodies import hold
 from tests.support.genesis import Genesis, chain
 from tests.support.service import Door
 from tests.support.stock_chain import FLAT_PRICE, USDG, StockChain
@@ -88,7 +89,7 @@ async def test_a_slow_block_is_pending_then_confirmed(service: StockService, doo
     response, pending = await posting
     assert 9 <= time.monotonic() - started <= 14
     assert (response.status, pending["ok"], pending["receipt"]) == (200, True, "pending")
-    RelayBody.model_validate(pending)
+    hold(RelayBody, pending)
     assert pending["positionId"] is None
 
     again = asyncio.create_task(door.post("/api/relay/enter", body))
@@ -148,7 +149,7 @@ async def test_a_bet_mined_after_the_bell_is_reverted(service: StockService, doo
     chain.warp_to(spec["finalTime"] + 1)
     response, answer = await mine_until(service, posting)
     assert (response.status, answer["ok"], answer["receipt"]) == (200, False, "reverted"), answer
-    RelayBody.model_validate(answer)
+    hold(RelayBody, answer)
     assert chain.ask("eth_getTransactionReceipt", answer["txHash"])["status"] == "0x0"
     # It can never land now, so the same body is judged afresh.
     response, answer = await door.post("/api/relay/enter", body)

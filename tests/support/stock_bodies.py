@@ -7,6 +7,7 @@ from typing import Any
 from api.stock.bodies.markets import MarketBody, MarketDetailBody
 from api.stock.bodies.positions import PositionBody
 from api.stock.facts import SIDES
+from tests.support.bodies import hold
 from tests.support.stock_chain import StockChain
 
 STATUS_OPEN, STATUS_UP, STATUS_DOWN, STATUS_VOID = 1, 2, 3, 4
@@ -14,7 +15,7 @@ STATUS_OPEN, STATUS_UP, STATUS_DOWN, STATUS_VOID = 1, 2, 3, 4
 
 def hold_detail(chain: StockChain, body: dict[str, Any]) -> None:
     """Every number of a market's body that a view call shows, at the body's own block."""
-    MarketDetailBody.model_validate(body)
+    hold(MarketDetailBody, body)
     block = int(body["head"]["blockNumber"])
     settler, market = chain.contracts.settler, body["market"]
     market_id = int(market["id"])
@@ -49,7 +50,7 @@ def hold_detail(chain: StockChain, body: dict[str, Any]) -> None:
 
 
 def hold_market(chain: StockChain, market: dict[str, Any], block: int) -> None:
-    MarketBody.model_validate(market)
+    hold(MarketBody, market)
     if market["phase"] != "opens":
         assert None not in (market["strike"], market["live"], market["change"])
     settler, market_id = chain.contracts.settler, int(market["id"])
@@ -86,7 +87,7 @@ def hold_market(chain: StockChain, market: dict[str, Any], block: int) -> None:
 
 
 def hold_position(chain: StockChain, body: dict[str, Any], block: int, *, settled: bool) -> None:
-    PositionBody.model_validate({name: body[name] for name in PositionBody.model_json_schema()["properties"]})
+    hold(PositionBody, {name: body[name] for name in PositionBody.__struct_encode_fields__})
     assert (body["enteredAt"] is None) == (body["entryTx"] is None)
     settler, position_id = chain.contracts.settler, int(body["id"])
     view = chain.read(settler.call("position", position_id), block)

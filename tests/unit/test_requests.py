@@ -15,7 +15,7 @@ from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 import api.agent.notices.models
 import api.agent.requests
 import api.cup.requests
-import api.stock.bodies.relay
+import api.stock.requests
 from api.agent.requests import MarketsQuery
 from api.http.application import application
 from api.http.operation import Operation, Surface
@@ -62,7 +62,7 @@ def _of(metadata: Any) -> Iterator[str]:
 
 
 def test_every_pattern_of_a_request_has_its_words() -> None:
-    modules = (api.agent.requests, api.agent.notices.models, api.cup.requests, api.stock.bodies.relay)
+    modules = (api.agent.requests, api.agent.notices.models, api.cup.requests, api.stock.requests)
     found = {pattern for module in modules for pattern in patterns(module)}
     assert len(found) >= 8
     assert found <= FORMS.keys()

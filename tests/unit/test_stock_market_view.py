@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from api.head import Head
@@ -10,6 +11,7 @@ from api.stock.facts import ListedMarket, MarketReadings, MarketResult, Oracle, 
 from api.stock.market_view import NOTHING_READ, listed_body
 from core.feeds.rounds import Round
 from core.stock.vested import Book, Terms, VestedMarket
+from tests.support.bodies import hold
 
 USDG = 10**6
 STRIKE, FINAL, DAY = 1_000_000, 1_003_600, 86_400
@@ -76,13 +78,12 @@ def test_strike_live_and_change_are_null_only_before_the_strike(now: int, phase:
     if phase is Phase.VOID:  # by the timeout, which needs no round
         settlement = MarketResult(None, None, None, None, "0x" + "66" * 32, now)
     venue = Venue(Head(1, now, now, l1_number=1), entries_paused=False, fees_swept=0, reorgs=0, markets={})
-    body = listed_body(listed(market, settlement), venue, oracle)
-    MarketBody.model_validate(body)
-    assert body["phase"] == phase
+    body = hold(MarketBody, msgspec.to_builtins(listed_body(listed(market, settlement), venue, oracle)))
+    assert body.phase == phase
     known = FEED in oracle.latest
     if phase is Phase.OPENS:
-        assert [body[name] is None for name in ("strike", "live")] == [not known] * 2
-        assert known or body["strikeProblem"]
+        assert [each is None for each in (body.strike, body.live)] == [not known] * 2
+        assert known or body.strike_problem
     else:
-        assert None not in (body["strike"], body["live"], body["change"])
-        assert body["strikeProblem"]
+        assert None not in (body.strike, body.live, body.change)
+        assert body.strike_problem

@@ -5,13 +5,59 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
+from api.stock.bodies.positions import OwnedPositionBody, OwnerBody, OwnerTotalsBody, SettlementBody
 from api.web import figures
 from api.web.results import Results, SettledBet, results_chart, results_of
 
+OWNER = "0x" + "11" * 20
 
-def position(net: int, accepted: int | None, ends: int, *, is_open: bool = False) -> dict[str, Any]:
-    kept = {"enteredAt": 50, "finalTime": ends, "open": is_open}
-    return {**kept, "accepted": None if accepted is None else str(accepted), "settlement": {"net": str(net)}}
+
+def position(net: int, accepted: int | None, ends: int, *, is_open: bool = False) -> OwnedPositionBody:
+    due = SettlementBody(gross="0", fee="0", net=str(net), refund="0", total="0", deliverable=False)
+    return OwnedPositionBody(
+        id="1",
+        market_id="1",
+        owner=OWNER,
+        side="UP",
+        offered="9",
+        accepted=None if accepted is None else str(accepted),
+        refused="0",
+        accrued="0",
+        payout=None,
+        classic_payout=None,
+        seed=False,
+        opener=False,
+        finalized=accepted is not None,
+        refunded=False,
+        claimed=False,
+        vintage="1",
+        settlement=due,
+        paid_out=None,
+        entered_at=50,
+        entry_tx=None,
+        payout_tx=None,
+        question="Higher?",
+        ticker="TSLA",
+        href="/m/1",
+        phase="live" if is_open else "resolved",
+        status="",
+        winner=None,
+        final_time=ends,
+        open=is_open,
+    )
+
+
+def owned(*positions: OwnedPositionBody) -> OwnerBody:
+    totals = OwnerTotalsBody(staked="0", accrued="0", paid="0", accepted="0", deliverable="0", open=0)
+    return OwnerBody(
+        owner=OWNER,
+        deployed=True,
+        positions=list(positions),
+        totals=totals,
+        read_at=0,
+        stale=False,
+        next_before=None,
+    )
 
 
 def bet(pnl: str, status: str) -> dict[str, Any]:
@@ -20,7 +66,7 @@ def bet(pnl: str, status: str) -> dict[str, Any]:
 
 
 def test_settled_bets_are_added_up_in_the_order_of_their_ends() -> None:
-    stock = {"positions": [position(0, 5, 300), position(9, 4, 200), position(0, 7, 400, is_open=True)]}
+    stock = owned(position(0, 5, 300), position(9, 4, 200), position(0, 7, 400, is_open=True))
     agent = {"positions": [bet("-2.5", "resolved-lost"), bet("1", "open"), bet("0", "resolved-refunded")]}
     found = results_of(stock, agent)
     assert found == Results(
@@ -28,7 +74,7 @@ def test_settled_bets_are_added_up_in_the_order_of_their_ends() -> None:
     )
     assert (found.stock_won, found.agent_won) == (0, -2_500_000)
     assert results_of(None, None) == Results()
-    assert results_of({"positions": [position(0, None, 300)]}, None) == Results(), "nothing of it was accepted"
+    assert results_of(owned(position(0, None, 300)), None) == Results(), "nothing of it was accepted"
 
 
 def test_the_line_steps_at_each_end_and_says_what_it_comes_to() -> None:

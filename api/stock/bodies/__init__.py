@@ -1,2 +1,1 @@
-"""The bodies of the stock surface, by endpoint. Requests are validated by these models; answers are documented by them,
-and the tests hold every answer to them, field by field."""
+"""The bodies of the stock surface, by endpoint: every answer is one of these, and is described by it."""

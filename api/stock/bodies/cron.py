@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
-
-from pydantic import BaseModel, Field
+from typing import Literal
 
 from api.http.body import Body
 from api.stock.bodies.parts import Hash, Seconds
-
-
-class CronPath(BaseModel):
-    job: Annotated[Literal["open", "resolve", "deliver"], Field(description="The keeper's job.")]
 
 
 class CronAction(Body):

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, Field
+from msgspec import Meta
 
 from api.http.body import Body
 from api.stock.bodies.parts import (
     Address,
     Amount,
     Answer8,
+    Family,
     Hash,
     Integer,
+    OutcomeName,
+    PhaseName,
     ReadAt,
     RoundBody,
     RoundId,
@@ -22,10 +25,13 @@ from api.stock.bodies.parts import (
 )
 from api.stock.bodies.positions import PositionBody
 
+VoidReason = Literal["flat", "stale", "paused", "timeout"]
+PreviewName = Literal["NOT READY", "UP", "DOWN", "FLAT", "STALE", "BAD PROOF", "PAUSED", "BAD ANSWER"]
+
 
 class ChangeBody(Body):
-    direction: Annotated[Literal["UP", "DOWN", "FLAT"], Field(description="Where `live` stands against `strike`.")]
-    bps: Annotated[int, Field(description="Basis points, rounded towards zero.")]
+    direction: Annotated[Literal["UP", "DOWN", "FLAT"], Meta(description="Where `live` stands against `strike`.")]
+    bps: Annotated[int, Meta(description="Basis points, rounded towards zero.")]
     text: str
 
 
@@ -38,9 +44,9 @@ class TotalsBody(Body):
     pool: Amount
     up: Amount
     down: Amount
-    pending_up: Annotated[Amount, Field(description="Offered in the batch that is not matched yet.")]
+    pending_up: Annotated[Amount, Meta(description="Offered in the batch that is not matched yet.")]
     pending_down: Amount
-    paid_out: Annotated[Amount, Field(description="Settlement payouts sent, after fees.")]
+    paid_out: Annotated[Amount, Meta(description="Settlement payouts sent, after fees.")]
 
 
 class LimitsBody(Body):
@@ -66,11 +72,11 @@ class MarketBody(Body):
     id: str
     href: str
     ticker: str
-    family: Literal["daily", "weekly", "drill"]
+    family: Family
     question: str
     phase: Annotated[
-        Literal["opens", "live", "frozen", "resolved", "void"],
-        Field(description="By the time of the chain's newest block. Bets are taken in `opens` and `live`."),
+        PhaseName,
+        Meta(description="By the time of the chain's newest block. Bets are taken in `opens` and `live`."),
     ]
     status: str
     winner: Side | None
@@ -78,19 +84,19 @@ class MarketBody(Body):
     final_time: Seconds
     strike: Annotated[
         RoundBody | None,
-        Field(description="The round in effect at the strike time; before it, the latest. Zeros when there is none."),
+        Meta(description="The round in effect at the strike time; before it, the latest. Zeros when there is none."),
     ]
     strike_problem: str | None
     live: RoundBody | None
     change: ChangeBody | None
-    pool: Annotated[UpDown, Field(description="Accepted amounts, seed included.")]
+    pool: Annotated[UpDown, Meta(description="Accepted amounts, seed included.")]
     totals: TotalsBody
-    headroom: Annotated[UpDown, Field(description="What each side would still accept in this block.")]
+    headroom: Annotated[UpDown, Meta(description="What each side would still accept in this block.")]
     limits: LimitsBody
     accepting_bets: bool
     max_strike_age: int
     max_final_age: int
-    voidable_at: Annotated[int, Field(description="From then on anyone can void it, if it is still unsettled.")]
+    voidable_at: Annotated[int, Meta(description="From then on anyone can void it, if it is still unsettled.")]
     seed_per_leg: Amount
     opener: Address
     opened_at: Seconds
@@ -98,7 +104,7 @@ class MarketBody(Body):
     spec_id: Hash
     feed: Address
     stock_token: Address
-    positions: Annotated[int, Field(description="How many there are, the seed's two counted.")]
+    positions: Annotated[int, Meta(description="How many there are, the seed's two counted.")]
     rules: RulesBody
 
 
@@ -111,15 +117,15 @@ class MarketsBody(Body):
     read_at: ReadAt
     stale: Stale
     markets: list[MarketBody]
-    next_before: Annotated[str | None, Field(description="`before` of the older markets; null on the last page.")]
+    next_before: Annotated[str | None, Meta(description="`before` of the older markets; null on the last page.")]
 
 
 class ResolutionBody(Body):
     """How a market was resolved. `strikeRound` and `finalRound` are null where no round was needed (an oracle that
     stayed paused, the timeout)."""
 
-    outcome: Literal["UP", "DOWN", "FLAT", "VOID"]
-    reason: Literal["flat", "stale", "paused", "timeout"] | None
+    outcome: OutcomeName
+    reason: VoidReason | None
     detail: str
     strike_round: RoundId | None
     final_round: RoundId | None
@@ -131,7 +137,7 @@ class ResolutionBody(Body):
 
 class HeadBody(Body):
     block_number: Integer
-    l1_block_number: Annotated[Integer, Field(alias="l1BlockNumber")]
+    l1_block_number: Integer
     timestamp: Seconds
 
 
@@ -155,15 +161,15 @@ class FinderBody(Body):
     final_round: RoundId | None
     strike: RoundBody | None
     final: RoundBody | None
-    expected: Literal["UP", "DOWN", "FLAT", "VOID"] | None
+    expected: OutcomeName | None
     problem: str | None
 
 
 class PreviewBody(Body):
     """The resolver's preview; zeros where it has no reading."""
 
-    status: Annotated[int, Field(ge=0, le=7)]
-    name: Literal["NOT READY", "UP", "DOWN", "FLAT", "STALE", "BAD PROOF", "PAUSED", "BAD ANSWER"]
+    status: Annotated[int, Meta(ge=0, le=7)]
+    name: PreviewName
     strike_round: RoundId
     strike_answer: Answer8
     strike_at: int
@@ -178,25 +184,14 @@ class MarketDetailBody(Body):
     market: MarketBody
     headroom: UpDown
     positions: list[PositionBody]
-    resolution: Annotated[ResolutionBody | None, Field(description="Null until settled.")]
+    resolution: Annotated[ResolutionBody | None, Meta(description="Null until settled.")]
     head: HeadBody
     entries_paused: bool
-    vintage_block: Annotated[str | None, Field(description="The open batch's Ethereum block.")]
+    vintage_block: Annotated[str | None, Meta(description="The open batch's Ethereum block.")]
     kappa: Integer
-    books: Annotated[list[BookBody], Field(min_length=2, max_length=2, description="UP, then DOWN.")]
-    finder: Annotated[FinderBody | None, Field(description="Null until after the bell.")]
-    preview: Annotated[PreviewBody | None, Field(description="Null until after the bell.")]
-    activity: Annotated[bool, Field(description="Entry times and links were read from logs.")]
+    books: Annotated[list[BookBody], Meta(min_length=2, max_length=2, description="UP, then DOWN.")]
+    finder: Annotated[FinderBody | None, Meta(description="Null until after the bell.")]
+    preview: Annotated[PreviewBody | None, Meta(description="Null until after the bell.")]
+    activity: Annotated[bool, Meta(description="Entry times and links were read from logs.")]
     read_at: ReadAt
     stale: Stale
-
-
-class MarketPath(BaseModel):
-    id: Annotated[str, Field(description="The market's id.", examples=["1"])]
-
-
-class MarketsQuery(BaseModel):
-    limit: Annotated[int | None, Field(ge=1, le=500, description="At most so many; 200 where `before` is given.")] = (
-        None
-    )
-    before: Annotated[int | None, Field(ge=1, le=2**63 - 1, description="Only markets with a lower id.")] = None

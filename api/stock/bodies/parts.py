@@ -4,28 +4,32 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
+from msgspec import Meta
 from pydantic import BaseModel, ConfigDict, Field
 
 from api.http.body import Body
 
 Amount = Annotated[
     str,
-    Field(pattern=r"^(0|[1-9][0-9]*)$", description="USDG in its smallest unit (6 decimals).", examples=["5000000"]),
+    Meta(pattern=r"^(0|[1-9][0-9]*)$", description="USDG in its smallest unit (6 decimals).", examples=["5000000"]),
 ]
-Integer = Annotated[str, Field(pattern=r"^(0|[1-9][0-9]*)$", description="An integer.", examples=["0"])]
+Integer = Annotated[str, Meta(pattern=r"^(0|[1-9][0-9]*)$", description="An integer.", examples=["0"])]
 Answer8 = Annotated[
-    str, Field(pattern=r"^-?(0|[1-9][0-9]*)$", description="An oracle answer (8 decimals).", examples=["18740000000"])
+    str, Meta(pattern=r"^-?(0|[1-9][0-9]*)$", description="An oracle answer (8 decimals).", examples=["18740000000"])
 ]
 RoundId = Annotated[
-    str, Field(pattern=r"^(0|[1-9][0-9]*)$", description="`phase << 64 | number`.", examples=["18446744073709551617"])
+    str, Meta(pattern=r"^(0|[1-9][0-9]*)$", description="`phase << 64 | number`.", examples=["18446744073709551617"])
 ]
-Address = Annotated[str, Field(pattern=r"^0x[0-9a-fA-F]{40}$", description="A checksummed address.")]
-Hash = Annotated[str, Field(pattern=r"^0x[0-9a-f]{64}$")]
-Seconds = Annotated[int, Field(ge=0, description="Unix seconds.")]
+Address = Annotated[str, Meta(pattern=r"^0x[0-9a-fA-F]{40}$", description="A checksummed address.")]
+Hash = Annotated[str, Meta(pattern=r"^0x[0-9a-f]{64}$")]
+Seconds = Annotated[int, Meta(ge=0, description="Unix seconds.")]
 Side = Literal["UP", "DOWN"]
-ReadAt = Annotated[int, Field(ge=0, description="When the chain was last read, in Unix seconds; 0 if never.")]
+Family = Literal["daily", "weekly", "drill"]
+PhaseName = Literal["opens", "live", "frozen", "resolved", "void"]
+OutcomeName = Literal["UP", "DOWN", "FLAT", "VOID"]
+ReadAt = Annotated[int, Meta(ge=0, description="When the chain was last read, in Unix seconds; 0 if never.")]
 Stale = Annotated[
-    bool, Field(description="True when the chain could not be read lately and the last good read is served.")
+    bool, Meta(description="True when the chain could not be read lately and the last good read is served.")
 ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from msgspec import Meta
 
 from api.http.body import Body
 from api.stock.bodies.parts import Address, Answer8, ReadAt, RoundId
@@ -16,7 +16,7 @@ class PriceReading(Body):
     feed: Address
     answer: Answer8
     round_id: RoundId
-    updated_at: Annotated[int, Field(description="The round's update time, in Unix seconds.")]
+    updated_at: Annotated[int, Meta(description="The round's update time, in Unix seconds.")]
 
 
 class PricesBody(Body):
@@ -24,7 +24,7 @@ class PricesBody(Body):
 
     status: Annotated[
         Literal["live", "stale-cache", "unavailable"],
-        Field(description="`stale-cache`: the chain cannot be read, these are the last good readings."),
+        Meta(description="`stale-cache`: the chain cannot be read, these are the last good readings."),
     ]
     read_at: ReadAt
     readings: list[PriceReading]

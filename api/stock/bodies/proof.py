@@ -4,10 +4,21 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from msgspec import Meta
 
 from api.http.body import Body
-from api.stock.bodies.parts import Address, Amount, Answer8, Hash, Integer, ReadAt, RoundBody, Seconds, Stale
+from api.stock.bodies.parts import (
+    Address,
+    Amount,
+    Answer8,
+    Hash,
+    Integer,
+    OutcomeName,
+    ReadAt,
+    RoundBody,
+    Seconds,
+    Stale,
+)
 
 
 class ContractProof(Body):
@@ -42,15 +53,15 @@ class CounterProof(Body):
     label: str
     value: str
     unit: str
-    source: Annotated[str, Field(description="A link to where the same can be read.")]
-    source_label: Annotated[str, Field(description="The call that shows the same.")]
+    source: Annotated[str, Meta(description="A link to where the same can be read.")]
+    source_label: Annotated[str, Meta(description="The call that shows the same.")]
     note: str | None
 
 
 class SettledProof(Body):
     id: str
     question: str
-    outcome: Literal["UP", "DOWN", "FLAT", "VOID"]
+    outcome: OutcomeName
     strike: RoundBody | None
     final: RoundBody | None
     resolve_tx: Hash
@@ -134,8 +145,8 @@ class ProofBody(Body):
     solvency: list[SolvencyProof]
     audit: AuditProof | None
     attester: Annotated[
-        Address | None, Field(description="Whose key signs offers and receipts of the agent API; null without one.")
+        Address | None, Meta(description="Whose key signs offers and receipts of the agent API; null without one.")
     ]
-    missing: Annotated[list[str], Field(description="Sections that cannot be read right now.")]
+    missing: Annotated[list[str], Meta(description="Sections that cannot be read right now.")]
     read_at: ReadAt
     stale: Stale

@@ -1,0 +1,127 @@
+"""What the stock surface is asked: the models that validate its requests."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic.alias_generators import to_camel
+
+from api.http.requests import WHOLE
+
+UINT256_MAX = 2**256 - 1
+Uint256Text = Annotated[
+    str,
+    Field(pattern=r"^(0|[1-9][0-9]{0,77})$", description="A decimal integer below 2^256."),
+]
+POSITIONS_LISTED = 200
+
+
+class MarketPath(BaseModel):
+    id: Annotated[str, Field(description="The market's id.", examples=["1"])]
+
+
+class MarketsQuery(BaseModel):
+    limit: Annotated[int | None, Field(ge=1, le=500, description="At most so many; 200 where `before` is given.")] = (
+        None
+    )
+    before: Annotated[int | None, Field(ge=1, le=2**63 - 1, description="Only markets with a lower id.")] = None
+
+
+class OwnerQuery(BaseModel):
+    owner: Annotated[
+        str,
+        Field(pattern=r"^0[xX][0-9a-fA-F]{40}$", description="An address, in any case."),
+    ]
+    limit: Annotated[int, Field(ge=1, le=500, description="At most so many positions.")] = POSITIONS_LISTED
+    before: Annotated[
+        int | None,
+        Field(
+            ge=1,
+            le=2**63 - 1,
+            description="Only what was entered before this position of the address: `nextBefore` of the page before.",
+        ),
+    ] = None
+
+
+class CronPath(BaseModel):
+    job: Annotated[Literal["open", "resolve", "deliver"], Field(description="The keeper's job.")]
+
+
+class RelayRequest(BaseModel):
+    """A signed bet. Sign the token's ReceiveWithAuthorization; `GET /api/relay/typed-data` gives it ready to sign."""
+
+    model_config = ConfigDict(alias_generator=to_camel, validate_by_alias=True, extra="ignore")
+
+    from_: Annotated[
+        str,
+        Field(
+            alias="from",
+            strict=True,
+            pattern=r"^0[xX][0-9a-fA-F]{40}$",
+            description="The signer's address; becomes the position's owner.",
+        ),
+    ]
+    market_id: Annotated[
+        str, Field(strict=True, pattern=r"^[1-9][0-9]{0,18}$", description="The market's id.", examples=["1"])
+    ]
+    outcome: Annotated[int, Field(strict=True, ge=0, le=1, description="0 = UP, 1 = DOWN."), WHOLE]
+    amount: Annotated[Uint256Text, Field(strict=True, description="USDG units (6 decimals).", examples=["5000000"])]
+    valid_after: Annotated[Uint256Text, Field(strict=True, description="Unix seconds; 0 is fine.", examples=["0"])]
+    valid_before: Annotated[
+        Uint256Text, Field(strict=True, description="Unix seconds, from 30 s to 1 hour ahead of the chain's clock.")
+    ]
+    salt: Annotated[
+        str, Field(strict=True, pattern=r"^(0[xX])?[0-9a-fA-F]{64}$", description="32 random bytes, in hex.")
+    ]
+    signature: Annotated[
+        str,
+        Field(
+            strict=True,
+            pattern=r"^(0[xX])?([0-9a-fA-F]{2}){1,2048}$",
+            description="65 bytes r, s, v, in hex: EIP-712 over the token's ReceiveWithAuthorization.",
+        ),
+    ]
+    chain_id: Annotated[
+        Annotated[int, Field(strict=True, ge=0, le=2**53 - 1), WHOLE] | None, Field(description="Checked when given.")
+    ] = None
+    service_vpm: Annotated[
+        str | None,
+        Field(strict=True, pattern=r"^0[xX][0-9a-fA-F]{40}$", description="The settler's address; checked when given."),
+    ] = None
+
+    @field_validator("amount", "valid_after", "valid_before")
+    @classmethod
+    def _fits(cls, text: str) -> str:
+        if int(text) > UINT256_MAX:
+            raise ValueError("it does not fit 256 bits")
+        return text
+
+
+class ReceiptQuery(BaseModel):
+    model_config = ConfigDict(alias_generator=to_camel, validate_by_alias=True)
+
+    from_: Annotated[str, Field(alias="from", pattern=r"^0[xX][0-9a-fA-F]{40}$", description="Who signed the bet.")]
+    nonce: Annotated[
+        str,
+        Field(pattern=r"^(0[xX])?[0-9a-fA-F]{64}$", description="The authorization's nonce, as typed-data gave it."),
+    ]
+
+
+class TypedDataQuery(BaseModel):
+    model_config = ConfigDict(alias_generator=to_camel, validate_by_alias=True)
+
+    market_id: Annotated[str, Field(pattern=r"^[1-9][0-9]{0,18}$", description="The market's id.", examples=["1"])]
+    outcome: Annotated[int, Field(ge=0, le=1, description="0 = UP, 1 = DOWN.")]
+    amount: Annotated[
+        str, Field(pattern=r"^[1-9][0-9]{0,77}$", description="USDG units (6 decimals).", examples=["5000000"])
+    ]
+    from_: Annotated[
+        str | None,
+        Field(alias="from", pattern=r"^0[xX][0-9a-fA-F]{40}$", description="The signer; the zero address otherwise."),
+    ] = None
+    salt: Annotated[
+        str | None,
+        Field(pattern=r"^(0[xX])?[0-9a-fA-F]{64}$", description="32 bytes in hex; random ones otherwise."),
+    ] = None
+    valid_seconds: Annotated[int, Field(ge=60, le=3540, description="How long the bet may be entered.")] = 600

@@ -1,0 +1,18 @@
+"""Holding an answer to the struct that describes it."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import msgspec
+
+from api.http.body import Body
+
+B = TypeVar("B", bound=Body)
+
+
+def hold(model: type[B], answer: Any) -> B:
+    """The answer as the struct: of its types and patterns, with no field missing and none that it does not know."""
+    held = msgspec.convert(answer, model)
+    assert msgspec.to_builtins(held) == answer
+    return held
