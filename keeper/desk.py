@@ -22,7 +22,7 @@ from core.db.engine import Pool
 from core.db.schema.index import chain_cursor
 from core.log import get_logger
 from core.outbox import report as lane_report
-from keeper import errands, metrics
+from keeper import errands, metrics, sightings
 from keeper.errands import Also, Errand, RetryWaits, Want
 from keeper.report import Action, RunReport
 
@@ -30,6 +30,8 @@ log = get_logger(__name__)
 
 INDEX_LAG_SECONDS = 60
 """How far, on the chain's clock, the index may trail the head before nothing new is listed on its word."""
+
+SWEEP_REST = RetryWaits(after_success=3600.0)
 
 ROUTINE = ("price", "observe", "record")
 """Asked for all the time: they would drown the rest of the log."""
@@ -156,6 +158,32 @@ class JobRun:
         say = log.debug if want.kind in ROUTINE else log.info
         say(want.detail, action="keeper.asked", job=self.report.job, kind=want.kind, target=want.target)
         return action
+
+    async def sweep(self, fees: int, call: Call) -> None:
+        """Brings the fees of this chain's contract to the treasury, once there are enough of them."""
+        least = self.keeper.how.sweep_from_units
+        if fees < least:
+            self.report.skip("fees", f"{fees} units are ready, swept from {least} on")
+            return
+        want = Want(
+            kind="sweep",
+            subjects=("fees:sweep",),
+            target="fees",
+            detail=f"bring {fees} units of fees to the treasury",
+            to=call.to,
+            data=call.data,
+            priority=-10,
+        )
+        await self.ask(want, SWEEP_REST)
+
+    async def agreed(self, subject: str, what: str) -> bool:
+        """Whether a read some time ago said the same of it. Remembers this one, except in a dry run."""
+        async with self.keeper.pool.connection() as connection:
+            if self.dry_run:
+                seen = await sightings.recall(connection, self.desk.chain_id, subject)
+            else:
+                seen = await sightings.note(connection, self.desk.chain_id, subject, what, self.now, self.head)
+        return seen is not None and seen.agreed(what, self.now)
 
     async def lanes_problem(self, group: str) -> str | None:
         """Why what is asked of this group would only pile up, or None. Unknown lanes are told, not waited for."""

@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 
-from core.outbox import Intent, IntentConflict, IntentRequest, MinedOutcome, enqueue, read
+from core.outbox import KEEPER, Intent, IntentConflict, IntentRequest, MinedOutcome, enqueue, read
 
 Connection = AsyncConnection[TupleRow]
 
@@ -66,10 +66,9 @@ class Want:
     subjects: tuple[str, ...]
     target: str
     detail: str
-    group: str
     to: str
     data: bytes
-    gas_limit: int | None = None
+    group: str = KEEPER
     not_after: int | None = None
     depends_on: int | None = None
     priority: int = 0
@@ -143,7 +142,6 @@ async def ask(
         kind=want.kind,
         to=want.to,
         data=want.data,
-        gas_limit=want.gas_limit,
         not_after=want.not_after,
         depends_on=want.depends_on,
         priority=want.priority,

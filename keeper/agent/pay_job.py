@@ -15,7 +15,6 @@ from core.chain import Contract, RpcError
 from core.contracts.statuses import AgentMarketStatus, StakeStatus
 from core.db.schema.index_agent import agent_market, agent_outcome, agent_stake
 from core.log import get_logger
-from core.outbox import KEEPER
 from keeper import metrics
 from keeper.agent.paying import Counters, DueStake, UnpaidStake, dues, has_lost, lost_ids, payments
 from keeper.desk import JobRun, index_state
@@ -24,7 +23,6 @@ from keeper.errands import RetryWaits, Want, after_refusals
 log = get_logger(__name__)
 
 REST = RetryWaits(after_success=120.0, after_failure=20.0, longest=3600.0)
-SWEEP_REST = RetryWaits(after_success=3600.0)
 MAX_ROWS = 1_000
 """Stakes of one market looked at in one run."""
 
@@ -117,7 +115,6 @@ async def _pay(run: JobRun, market_id: bytes, name: str, owed: list[DueStake]) -
             subjects=tuple(_subject(due) for due in batch),
             target=f"{len(batch)} stakes of {name}",
             detail=f"send {sum(due.amount for due in batch)} units to their wallets",
-            group=KEEPER,
             to=call.to,
             data=call.data,
             priority=3,
@@ -196,19 +193,4 @@ async def _sweep(run: JobRun) -> None:
     wallet = run.desk.contract("SettlementWallet")
     answers: list[Any] = await run.read_all([wallet.call("liabilities")])
     _, _, fees = answers[0]
-    least = run.keeper.how.sweep_from_units
-    if fees < least:
-        run.report.skip("fees", f"{fees} units are ready, swept from {least} on")
-        return
-    call = wallet.call("sweepFees")
-    want = Want(
-        kind="sweep",
-        subjects=("agent:sweep",),
-        target="fees",
-        detail=f"bring {fees} units of fees to the treasury",
-        group=KEEPER,
-        to=call.to,
-        data=call.data,
-        priority=-10,
-    )
-    await run.ask(want, SWEEP_REST)
+    await run.sweep(fees, wallet.call("sweepFees"))

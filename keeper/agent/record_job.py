@@ -139,7 +139,6 @@ async def _record(run: JobRun, standing: RecordingState) -> None:
             subjects=tuple(subject(feed, at) for at in times),
             target=feed.key,
             detail=f"record {_told(times)}",
-            group=KEEPER,
             to=call.to,
             data=call.data,
             priority=5,
@@ -197,7 +196,6 @@ async def _grow(run: JobRun, feeds: Iterable[PoolFeed]) -> None:
             subjects=(f"agent:grow:{address}",),
             target=pool.name,
             detail=f"make room for {min(room + GROW_BY, needed)} of {needed} observations",
-            group=KEEPER,
             to=call.to,
             data=call.data,
         )

@@ -14,8 +14,7 @@ from core.contracts.statuses import AgentMarketStatus, MarketKind, RoundProblem
 from core.db.schema.index_agent import agent_feed, agent_market
 from core.db.schema.index_shared import oracle_round
 from core.feeds import rounds
-from core.outbox import KEEPER
-from keeper import metrics, sightings
+from keeper import metrics
 from keeper.agent.settling import BY_FINDING, RESOLVE, Facts, InEffect, Wait, claim, decide_market
 from keeper.desk import JobRun
 from keeper.errands import RetryWaits, Want
@@ -47,7 +46,6 @@ async def resolve_markets(run: JobRun) -> None:
             subjects=(f"agent:resolve:0x{row.market_id.hex()}",),
             target=name,
             detail=decision.why,
-            group=KEEPER,
             to=call.to,
             data=call.data,
             priority=5,
@@ -202,13 +200,7 @@ async def _agreement(run: JobRun, row: Any, facts: Facts) -> Facts:
     what = claim(facts) if facts.is_open and facts.crossing is None else None
     if what is None:
         return facts
-    subject = f"agent:stale:0x{row.market_id.hex()}"
-    async with run.keeper.pool.connection() as connection:
-        if run.dry_run:
-            seen = await sightings.recall(connection, run.desk.chain_id, subject)
-        else:
-            seen = await sightings.note(connection, run.desk.chain_id, subject, what, run.now, run.head)
-    if seen is None or not seen.agreed(what, run.now):
+    if not await run.agreed(f"agent:stale:0x{row.market_id.hex()}", what):
         return facts
     opinions = await ask_each(run.desk.opinions, lambda client: _opinion(client, run, row, facts, what))
     return replace(facts, agreed=True, opinions=opinions)

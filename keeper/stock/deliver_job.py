@@ -7,7 +7,6 @@ from typing import Any
 from sqlalchemy import and_, func, select, tuple_
 
 from core.db.schema.index_stock import stock_market, stock_position, stock_vintage
-from core.outbox import KEEPER
 from core.stock.projection import market_of, may_be_owed, position_of, vintage_of
 from core.stock.vested import Moment
 from keeper import metrics
@@ -16,7 +15,6 @@ from keeper.errands import RetryWaits, Want, after_refusals
 from keeper.stock.delivering import DuePosition, Holding, deliveries, dues, poke, residue_due
 
 REST = RetryWaits(after_success=120.0, after_failure=20.0, longest=3600.0)
-SWEEP_REST = RetryWaits(after_success=3600.0)
 MAX_ROWS = 1_000
 """Positions sent in one run, and read at once; the rest is for the next."""
 
@@ -44,7 +42,6 @@ async def _pay(run: JobRun, now: Moment) -> None:
             subjects=tuple(due.subject for due in batch),
             target=f"{len(batch)} positions of market {', '.join(f'#{each}' for each in markets[:5])}",
             detail=f"send {sum(due.amount for due in batch)} units to their owners",
-            group=KEEPER,
             to=call.to,
             data=call.data,
         )
@@ -139,7 +136,6 @@ async def _poke(run: JobRun, now: Moment) -> None:
             subjects=(f"stock:poke:{row.market_id}:{row.pending_vintage}",),
             target=f"{row.ticker or 'market'} #{row.market_id}",
             detail=reason,
-            group=KEEPER,
             to=call.to,
             data=call.data,
             priority=-5,
@@ -162,7 +158,6 @@ async def _residue(run: JobRun) -> None:
             subjects=(f"stock:residue:{row.market_id}",),
             target=f"{row.ticker or 'market'} #{row.market_id}",
             detail=f"bring {amount} units of rounding dust to the treasury",
-            group=KEEPER,
             to=call.to,
             data=call.data,
             priority=-10,
@@ -173,19 +168,4 @@ async def _residue(run: JobRun) -> None:
 async def _sweep(run: JobRun) -> None:
     settler = run.desk.contract("VestedMarkets")
     fees = int(str(await run.read(settler.call("feesAccrued"))))
-    least = run.keeper.how.sweep_from_units
-    if fees < least:
-        run.report.skip("fees", f"{fees} units have accrued, swept from {least} on")
-        return
-    call = settler.call("sweepFees")
-    want = Want(
-        kind="sweep",
-        subjects=("stock:sweep",),
-        target="fees",
-        detail=f"bring {fees} units of fees to the treasury",
-        group=KEEPER,
-        to=call.to,
-        data=call.data,
-        priority=-10,
-    )
-    await run.ask(want, SWEEP_REST)
+    await run.sweep(fees, settler.call("sweepFees"))

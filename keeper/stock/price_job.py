@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from core.chain import Call, RpcError
-from core.outbox import KEEPER
 from keeper import metrics
 from keeper.desk import JobRun
 from keeper.errands import RetryWaits, Want
@@ -43,7 +42,6 @@ async def _push(run: JobRun, ticker: str, call: Call, value: int) -> None:
         subjects=(f"local:price:{ticker}",),
         target=ticker,
         detail=f"write ${dollars(value)} to its simulated feed",
-        group=KEEPER,
         to=call.to,
         data=call.data,
         not_after=run.now + LATE_SECONDS,

@@ -10,8 +10,7 @@ from sqlalchemy import select
 from core.chain import Call, ChainClient, RpcError
 from core.contracts.statuses import PreviewStatus, RoundProblem, StockMarketStatus
 from core.db.schema.index_stock import stock_market
-from core.outbox import KEEPER
-from keeper import metrics, sightings
+from keeper import metrics
 from keeper.desk import JobRun
 from keeper.errands import RetryWaits, Want
 from keeper.opinions import Word, ask_each
@@ -37,7 +36,6 @@ async def resolve_markets(run: JobRun) -> None:
             subjects=(f"stock:resolve:{row.market_id}",),
             target=name,
             detail=f"{decision.function}: {decision.why}",
-            group=KEEPER,
             to=call.to,
             data=call.data,
             priority=5,
@@ -104,13 +102,7 @@ async def _agreement(run: JobRun, facts: Facts) -> Facts:
     if facts.status is not PreviewStatus.STALE or not facts.is_open:
         return facts
     what = f"STALE {facts.strike_round} {facts.final_round}"
-    subject = f"stock:stale:{facts.market_id}"
-    async with run.keeper.pool.connection() as connection:
-        if run.dry_run:
-            seen = await sightings.recall(connection, run.desk.chain_id, subject)
-        else:
-            seen = await sightings.note(connection, run.desk.chain_id, subject, what, run.now, run.head)
-    if seen is None or not seen.agreed(what, run.now):
+    if not await run.agreed(f"stock:stale:{facts.market_id}", what):
         return facts
     call = run.desk.contract("RoundResolver").call("preview", facts.market_id)
     opinions = await ask_each(run.desk.opinions, lambda client: _opinion(client, call, facts))

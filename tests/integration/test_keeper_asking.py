@@ -31,7 +31,7 @@ async def pool(fresh_database_url: str) -> AsyncIterator[Pool]:
 
 
 def want(*subjects: str, data: bytes = b"\x01") -> Want:
-    return Want("deliver", subjects, "t", "d", "keeper", TO, data)
+    return Want("deliver", subjects, "t", "d", TO, data)
 
 
 async def rows(pool: Pool, query: str) -> list[tuple[Any, ...]]:
