@@ -15,6 +15,9 @@ from indexer.logs import Page
 # Measured: larger pages are slower and take more memory, smaller ones pay for each transaction.
 LOGS_PER_PAGE = 4_000
 IN_FLIGHT = 3
+THIN_LOGS = LOGS_PER_PAGE // 20
+THIN_IN_FLIGHT = 10
+"""While pages hold few logs it is the node's distance that takes time, and what is held at once costs no memory."""
 WIDEST_BLOCKS = 10_000
 
 TOO_MUCH = (RpcErrorKind.RANGE_TOO_WIDE, RpcErrorKind.TIMEOUT)
@@ -24,21 +27,26 @@ TOO_MUCH = (RpcErrorKind.RANGE_TOO_WIDE, RpcErrorKind.TIMEOUT)
 @dataclass(slots=True)
 class Width:
     """The width of the next page, in blocks: it grows while pages come back thin, shrinks when they are thick or
-    refused. `ceiling` is what a node was last seen to accept at most. A refusal may have been a node's bad minute:
-    pages that come back from the ceiling raise it again, an eighth at a time."""
+    refused. `in_flight`: how many are asked for at once. `ceiling` is what a node was last seen to accept at most. A
+    refusal may have been a node's bad minute: pages that come back from the ceiling raise it again, an eighth at a
+    time. `widest`: what is never exceeded."""
 
     blocks: int = 64
     ceiling: int = WIDEST_BLOCKS
+    in_flight: int = IN_FLIGHT
+    widest: int = WIDEST_BLOCKS
 
     def came_back(self, blocks: int, logs: int) -> None:
         """A page of `blocks` held `logs`; aims the next ones at LOGS_PER_PAGE, at most doubling at a time."""
         if blocks >= self.ceiling:
-            self.ceiling = min(WIDEST_BLOCKS, blocks + max(1, blocks // 8))
+            self.ceiling = min(self.widest, blocks + max(1, blocks // 8))
+        self.in_flight = THIN_IN_FLIGHT if logs <= THIN_LOGS else IN_FLIGHT
         fitting = blocks * LOGS_PER_PAGE // logs if logs else blocks * 2
         self.blocks = max(1, min(fitting, blocks * 2, self.ceiling))
 
     def refused(self, blocks: int) -> None:
         """A page of `blocks` was too much for the node."""
+        self.in_flight = IN_FLIGHT
         self.ceiling = max(1, min(self.ceiling, blocks - 1, blocks // 2))
         self.blocks = min(self.blocks, self.ceiling)
 
@@ -49,7 +57,7 @@ async def pages(fetcher: Fetcher, first: int, last: int, width: Width) -> AsyncG
     following = first
     try:
         while following <= last or flying:
-            while following <= last and len(flying) < IN_FLIGHT:
+            while following <= last and len(flying) < width.in_flight:
                 until = min(last, following + width.blocks - 1)
                 flying.append(asyncio.create_task(_page(fetcher, following, until, width)))
                 following = until + 1

@@ -47,7 +47,7 @@ MAX_LINKED_GAP = 2_048
 
 RECHECK_SECONDS = 15.0
 RECHECK_BLOCKS = 2_000
-"""Of history, each time."""
+"""Of history, each time, at most: fewer where they hold more logs than a page should."""
 RECHECK_AFTER = 4
 """So many blocks later a node's search has what it lacked at the head."""
 
@@ -59,7 +59,7 @@ class Recheck:
     looked_at: float = field(default_factory=time.monotonic)
     recent_until: int | None = None
     history_until: int | None = None
-    width: int = RECHECK_BLOCKS
+    width: Width = field(default_factory=lambda: Width(ceiling=RECHECK_BLOCKS, widest=RECHECK_BLOCKS))
 
     def recent(self, cursor: int, lowest: int) -> tuple[int, int] | None:
         """The next of the newest blocks; what was left behind further than one look reaches is history."""
@@ -71,7 +71,7 @@ class Recheck:
     def history(self, newest: int, lowest: int) -> tuple[int, int] | None:
         """The next page up to `newest`, beginning again at the lowest block once through."""
         first = lowest if self.history_until is None or self.history_until >= newest else self.history_until + 1
-        return None if first > newest else (first, min(newest, first + self.width - 1))
+        return None if first > newest else (first, min(newest, first + self.width.blocks - 1))
 
 
 @dataclass(slots=True)
@@ -239,11 +239,13 @@ class ChainFollower:
                 await self._put_in_missing(await self._fetcher.linked(*recent, None, self.head))
                 self._recheck.recent_until = recent[1]
             if history is not None:
-                await self._put_in_missing(await self._fetcher.settled(*history))
+                page = await self._fetcher.settled(*history)
+                self._recheck.width.came_back(history[1] - history[0] + 1, len(page.logs))
+                await self._put_in_missing(page)
                 self._recheck.history_until = history[1]
         except (RpcError, NodeFault, Contradiction) as error:  # the tables are no worse than before
-            if isinstance(error, RpcError) and error.kind in TOO_MUCH:
-                self._recheck.width = max(1, self._recheck.width // 2)
+            if isinstance(error, RpcError) and error.kind in TOO_MUCH and history is not None:
+                self._recheck.width.refused(history[1] - history[0] + 1)
             log.info(error.message, action="index.not_compared", chain=self.sources.name)
 
     async def _put_in_missing(self, page: Page) -> None:

@@ -6,6 +6,7 @@ their logs are numbered through, so one that is missing between two others shows
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -99,19 +100,17 @@ class Witness:
 
     async def sample(self, filters: Sequence[Filter], logs: Sequence[WireLog]) -> None:
         """Compares a few blocks of a page with their receipts. NodeFault when one has more: from then on all are."""
-        by_block: dict[str, list[WireLog]] = {}
-        for log in logs:
-            by_block.setdefault(log.block_hash, []).append(log)
-        chosen = self._chance.sample(sorted(by_block), min(SAMPLED_BLOCKS, len(by_block)))
-        for block_hash in chosen:
-            receipts = await self.receipts(block_hash)
+        hashes = sorted({log.block_hash for log in logs})
+        chosen = self._chance.sample(hashes, min(SAMPLED_BLOCKS, len(hashes)))
+        found = await asyncio.gather(*(self.receipts(block_hash) for block_hash in chosen))
+        for block_hash, receipts in zip(chosen, found, strict=True):
+            given = [log for log in logs if log.block_hash == block_hash]
             wanted = [log for log in receipts or () if any(chosen_by(log, each) for each in filters)]
-            if {_place(log) for log in wanted} - {_place(log) for log in by_block[block_hash]}:
+            if {_place(log) for log in wanted} - {_place(log) for log in given}:
                 metrics.SHORT_ANSWERS.labels(self.chain).inc()
                 self.distrusts = True
                 raise NodeFault(
-                    f"A node left out logs of block {by_block[block_hash][0].block_number}; its history is now read"
-                    " block by block."
+                    f"A node left out logs of block {given[0].block_number}; its history is now read block by block."
                 )
 
 

@@ -104,8 +104,8 @@ class StockFold:
 
     @staticmethod
     def needed_positions(logs: Iterable[LogRecord]) -> list[int]:
-        kinds = (ev.Delivered, ev.DeliveryFailed, ev.PositionTransferred)
-        return list({log.event.position_id for log in logs if isinstance(log.event, kinds)})
+        kinds = {ev.Delivered, ev.DeliveryFailed, ev.PositionTransferred}
+        return list({log.event.position_id for log in logs if type(log.event) in kinds})
 
     def give_market(self, row: Any) -> None:
         self._markets[row.market_id] = _MarketState(row)

@@ -11,6 +11,7 @@ from indexer.errors import CursorMoved, OtherSources
 from indexer.fold.shared import FeedRounds
 from indexer.logs import BlockInfo
 from indexer.sources import Sources
+from indexer.store.log_ranges import make_ranges
 from indexer.store.tables import Connection
 
 
@@ -64,6 +65,7 @@ async def open_cursor(connection: Connection, sources: Sources) -> Cursor:
                 f"The database holds what chain {sources.chain_id} ({sources.name}) said of other contracts than those"
                 " in its deployment file."
             )
+        await make_ranges(connection, sources.chain_id, start_block, number + 1)
     return Cursor(sources.chain_id, start_block, number, digest, finalized)
 
 

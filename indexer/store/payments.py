@@ -17,8 +17,8 @@ log = get_logger(__name__)
 # `settle` announces the stake before it pulls the payment, `credit` comes after it: so the pair is in the stake's own
 # transaction, or before it.
 _UNPAID = b"""
-SELECT k.stake_id FROM unnest(%(ids)s::int8[], %(wallets)s::bytea[], %(nonces)s::bytea[], %(amounts)s::numeric[],
-  %(blocks)s::int8[], %(indexes)s::int4[], %(txs)s::bytea[])
+SELECT k.stake_id FROM unnest(%(ids)b::int8[], %(wallets)b::bytea[], %(nonces)b::bytea[], %(amounts)b::numeric[],
+  %(blocks)b::int8[], %(indexes)b::int4[], %(txs)b::bytea[])
   AS k (stake_id, wallet, nonce, amount, block_number, log_index, tx)
 WHERE NOT EXISTS (SELECT FROM token_authorization a WHERE a.chain_id = %(chain)s AND a.authorizer = k.wallet
     AND a.nonce = k.nonce AND a.state = 'paid' AND a.recipient = %(recipient)s AND a.value = k.amount
@@ -31,8 +31,10 @@ ORDER BY k.stake_id
 async def unpaid_stakes(connection: Connection, sources: Sources, logs: Sequence[LogRecord]) -> list[int]:
     """Those of the stakes and refunds that some logs, whose rows are stored, booked for a payment which no pair of the
     token's logs makes: of another payer, amount or nonce, or one that paid for another stake already."""
-    booked = [each for each in logs if isinstance(each.event, Staked | RefundBooked)]
-    if not booked or Role.WALLET not in sources.contracts:
+    if Role.WALLET not in sources.contracts:
+        return []
+    booked = [each for each in logs if isinstance(each.event, (Staked, RefundBooked))]
+    if not booked:
         return []
     rows = await connection.execute(
         _UNPAID,

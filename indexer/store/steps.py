@@ -13,7 +13,7 @@ from core.addresses import address_text
 from core.agent.notices.log import undo_above
 from core.contracts.events import Role, layouts_of
 from core.db.channels import PAYLOAD_MAX_BYTES, Channel, notify
-from core.db.schema.index import chain_block, chain_log
+from core.db.schema.index import chain_block
 from indexer import notices
 from indexer.errors import CursorMoved
 from indexer.fold.shared import APPENDED
@@ -21,7 +21,9 @@ from indexer.logs import BlockInfo, LogRecord, Page
 from indexer.sources import Sources
 from indexer.store.cursor import Cursor, advance, keep, retreat
 from indexer.store.folding import Changed, Folding, fold_logs, forget
+from indexer.store.log_ranges import enters_range, make_ranges
 from indexer.store.payments import warn_of_unpaid
+from indexer.store.raw_logs import write_logs
 from indexer.store.tables import Connection, begin_writing, copy_rows
 
 """Notified in every step's transaction; see `payload`."""
@@ -38,11 +40,13 @@ async def append(
     async with connection.transaction():
         await begin_writing(connection, durable=durable)
         moved = await advance(connection, cursor, page.end)
+        if enters_range(page.first, page.end.number):
+            await make_ranges(connection, sources.chain_id, page.first, page.end.number)
         await _write_blocks(connection, sources.chain_id, page.blocks)
         folding = Folding(sources.chain_id, sources.feeds, page.logs)
         await folding.load(connection)
         # The database takes in the raw logs while we compute what becomes of them.
-        writing = asyncio.create_task(_write_logs(connection, sources.chain_id, page.logs))
+        writing = asyncio.create_task(write_logs(connection, sources.chain_id, page.logs))
         try:
             await folding.run()
         except BaseException:
@@ -96,7 +100,7 @@ async def mend(
         for block in page.blocks:
             if block.number in numbers:
                 await _remember(connection, chain_id, block)
-        await _write_logs(connection, chain_id, list(missing))
+        await write_logs(connection, chain_id, missing)
         entities = sorted({log.entity for log in missing if log.entity is not None})
         await forget(connection, chain_id, entities)
         changed = await refold(connection, sources, entities)
@@ -201,15 +205,6 @@ async def _write_blocks(connection: Connection, chain_id: int, blocks: Sequence[
             connection,
             chain_block,
             ((chain_id, each.number, each.hash, each.timestamp, each.l1_number) for each in blocks),
-        )
-
-
-async def _write_logs(connection: Connection, chain_id: int, logs: list[LogRecord]) -> None:
-    if logs:
-        await copy_rows(
-            connection,
-            chain_log,
-            ((chain_id, log.block, log.index, log.tx, log.address, log.topics, log.data, log.entity) for log in logs),
         )
 
 

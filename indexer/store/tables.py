@@ -67,7 +67,7 @@ async def copy_rows(
     async with connection.cursor() as cursor:
         # Of several dumpers for bytes the one that is chosen by default is not the fast one.
         cursor.adapters.register_dumper(bytes, BytesBinaryDumper)
-        async with cursor.copy(_copy_statement(table, into or table.name)) as copy:
+        async with cursor.copy(copy_statement(table, into or table.name)) as copy:
             copy.set_types(column_types(table))
             write_row = copy.write_row
             for row in rows:
@@ -127,8 +127,8 @@ def _select(kind: RowKind) -> Composed:
 
 
 def _keys(table: sa.Table, columns: tuple[str, ...]) -> Composed:
-    """`unnest(%s::type[], ...) AS k (a, b) WHERE t.a = k.a AND t.b = k.b`"""
-    arrays = SQL(", ").join(SQL("%s::") + SQL(_type_name(table.columns[name].type)) + SQL("[]") for name in columns)
+    """`unnest(%b::type[], ...) AS k (a, b) WHERE t.a = k.a AND t.b = k.b`"""
+    arrays = SQL(", ").join(SQL("%b::") + SQL(_type_name(table.columns[name].type)) + SQL("[]") for name in columns)
     names = SQL(", ").join(Identifier(name) for name in columns)
     equal = SQL(" AND ").join(SQL("t.{0} = k.{0}").format(Identifier(name)) for name in columns)
     return SQL("unnest({}) AS k ({}) WHERE {}").format(arrays, names, equal)
@@ -139,7 +139,7 @@ def _arrays(columns: tuple[str, ...], values: Sequence[tuple[Any, ...]]) -> list
 
 
 @cache
-def _copy_statement(table: sa.Table, into: str) -> bytes:
+def copy_statement(table: sa.Table, into: str) -> bytes:
     columns = SQL(", ").join(Identifier(column.name) for column in table.columns)
     return SQL("COPY {} ({}) FROM STDIN (FORMAT BINARY)").format(Identifier(into), columns).as_bytes()
 

@@ -5,6 +5,9 @@ same chain and database server; the indexer writes raw logs, blocks, projections
 of the bare loop's rate, less than 300 MB of memory. Then a quarter as many events of agent markets, each stake with its
 payment: the token's logs are paired, and every market is joined from three contracts.
 
+Sparse: ten million blocks with 20,000 events behind a node that answers after 100 ms and gives 10,000 blocks at most.
+Beside it: the logs of each range asked for one after the other, and nothing kept. Target: indexed within five minutes.
+
 Head: the daemon itself, as production runs it, while 50 events a second arrive. Measured from the moment the node
 announces a block until a reader's query, made at the notification, finds it. Target: 300 ms at the 99th percentile.
 """
@@ -54,6 +57,8 @@ from scripts._bench.index_load import (
 
 EVENTS = int(os.environ.get("VPM_BENCH_EVENTS", "200000"))
 AGENT_EVENTS = EVENTS // 4
+SPARSE_BLOCKS = int(os.environ.get("VPM_BENCH_SPARSE_BLOCKS", "10000000"))
+SPARSE_EVENTS = SPARSE_BLOCKS // 500
 ROUNDS = 3
 HEAD_SECONDS = float(os.environ.get("VPM_BENCH_HEAD_SECONDS", "45"))
 HEAD_BLOCK_SECONDS = 0.25
@@ -62,6 +67,7 @@ HEAD_EVENTS_PER_SECOND = 50
 TARGET_RATIO = 0.30
 TARGET_BYTES = 300 * 10**6
 TARGET_P99_MS = 300.0
+TARGET_SPARSE_SECONDS = 300.0
 
 
 @dataclass(frozen=True)
@@ -70,6 +76,8 @@ class IndexRun:
 
     events: int
     seconds: float
+    processor_seconds: float
+    """Of this process alone, without the node's and the database's."""
     peak_bytes: int
 
     @property
@@ -85,10 +93,11 @@ def main(json_path: Path | None) -> int:
         try:
             bare, index = asyncio.run(_history(server, Path(folder)))
             agent = asyncio.run(_agent_history(server, Path(folder)))
+            asked, sparse = _sparse_history(server)
             latencies = asyncio.run(_head(server, Path(folder)))
         finally:
             running.stop()
-    return _report(bare, index, agent, latencies, json_path)
+    return _report(bare, index, agent, (asked, sparse), latencies, json_path)
 
 
 # ---------------------------------------------------------------- history
@@ -133,6 +142,39 @@ async def _agent_history(server: PostgresServer, folder: Path) -> list[IndexRun]
             if runs[-1].events != made:
                 raise RuntimeError(f"the indexer saw {runs[-1].events} of {made} events of agent markets")
     return runs
+
+
+def _sparse_history(server: PostgresServer) -> tuple[IndexRun, IndexRun]:
+    """The bare questions, and the indexer, over a long chain far away."""
+    print(f"{SPARSE_EVENTS:,} events in {SPARSE_BLOCKS:,} blocks of a node far away ...", flush=True)
+    port = free_port()
+    command = [sys.executable, "-m", "scripts._bench.index_sparse", str(port), str(SPARSE_BLOCKS), str(SPARSE_EVENTS)]
+    node = subprocess.Popen(command, cwd=REPOSITORY)
+    try:
+        asyncio.run(_until_listening(port))
+        url = f"http://127.0.0.1:{port}"
+        with _database(server) as database:
+            asked = _child("asked", url, database)
+        with _database(server) as database:
+            sparse = _child("index", url, database)
+    finally:
+        node.terminate()
+        node.wait(30)
+    if sparse.events != asked.events or asked.events < SPARSE_EVENTS:
+        raise RuntimeError(f"the indexer saw {sparse.events} events of a sparse chain, its node gave {asked.events}")
+    return asked, sparse
+
+
+async def _until_listening(port: int) -> None:
+    async with asyncio.timeout(60):
+        while True:
+            try:
+                _, writer = await asyncio.open_connection("127.0.0.1", port)
+            except OSError:
+                await asyncio.sleep(0.1)
+            else:
+                writer.close()
+                return
 
 
 def _child(what: str, rpc_url: str, database_url: str) -> IndexRun:
@@ -307,20 +349,40 @@ def _database(server: PostgresServer) -> Iterator[str]:
 
 
 def _report(
-    bare: list[IndexRun], index: list[IndexRun], agent: list[IndexRun], latencies: list[float], json_path: Path | None
+    bare: list[IndexRun],
+    index: list[IndexRun],
+    agent: list[IndexRun],
+    far: tuple[IndexRun, IndexRun],
+    latencies: list[float],
+    json_path: Path | None,
 ) -> int:
     bare_rate = statistics.median(run.rate for run in bare)
     index_rate = statistics.median(run.rate for run in index)
     # Each pair ran one after the other, so a machine that slows down meanwhile weighs on both.
     ratio = statistics.median(ours.rate / theirs.rate for ours, theirs in zip(index, bare, strict=True))
     agent_rate = statistics.median(run.rate for run in agent)
-    peak = max(run.peak_bytes for run in index + agent)
+    processor = [statistics.median(run.processor_seconds / run.events for run in runs) for runs in (bare, index, agent)]
+    peak = max(run.peak_bytes for run in [*index, *agent, far[1]])
+    asked, sparse = far
     ordered = sorted(each * 1000 for each in latencies)
     p50, p99 = (ordered[min(len(ordered) - 1, int(len(ordered) * share))] for share in (0.5, 0.99))
     rows = [
         ("bare loop, events/s", f"{bare_rate:,.0f}", "", True),
         ("indexer, everything written, events/s", f"{index_rate:,.0f}", "", True),
         ("indexer, agent markets, events/s", f"{agent_rate:,.0f}", "", True),
+        (
+            "processor time an event: bare, stock, agent, us",
+            "/".join(f"{each * 1e6:.0f}" for each in processor),
+            "",
+            True,
+        ),
+        ("sparse chain, asking alone, s", f"{asked.seconds:.0f}", "", True),
+        (
+            "sparse chain, indexed, s",
+            f"{sparse.seconds:.0f}",
+            f"<= {TARGET_SPARSE_SECONDS:.0f}",
+            sparse.seconds <= TARGET_SPARSE_SECONDS,
+        ),
         ("indexer / bare loop", f"{ratio:.0%}", f">= {TARGET_RATIO:.0%}", ratio >= TARGET_RATIO),
         ("peak memory, MB", f"{peak / 1e6:.0f}", f"< {TARGET_BYTES / 1e6:.0f}", peak < TARGET_BYTES),
         (f"new block to reader, ms, median of {len(ordered)}", f"{p50:.0f}", "", True),
@@ -335,7 +397,14 @@ def _report(
             "bare_events_per_second": bare_rate,
             "index_events_per_second": index_rate,
             "agent_events_per_second": agent_rate,
-            "ratios": {"indexer, rate / bare loop": ratio},
+            "ratios": {
+                "indexer, rate / bare loop": ratio,
+                "sparse chain, indexed / asked alone": sparse.seconds / asked.seconds,
+            },
+            "processor_microseconds": {
+                what: each * 1e6 for what, each in zip(("bare", "stock", "agent"), processor, strict=True)
+            },
+            "sparse_seconds": {"asked": asked.seconds, "indexed": sparse.seconds},
             "peak_bytes": peak,
             "visible_ms": {"p50": p50, "p99": p99, "blocks": len(ordered)},
         }

@@ -1,5 +1,5 @@
-"""One measured run in a process of its own, so that its memory is its own too: `bare`, `index` (stock markets) or
-`agent`. Prints JSON.
+"""One measured run in a process of its own, so that its memory is its own too: `bare`, `index` (stock markets), `agent`
+or `asked`. Prints JSON.
 
 `bare` is the yardstick: pages of logs, two in flight, typed decoding, words sliced by hand, binary COPY into one table,
 one transaction a page. No block hashes, no cursor, no projections, no checks.
@@ -30,6 +30,7 @@ from scripts._bench.index_load import LISTER, RESOLVER, SETTLER, TOKEN, WALLET
 CHAIN_ID = 31337
 PAGE_BLOCKS = 50
 IN_FLIGHT = 2
+SPARSE_RANGE = 10_000
 
 
 STOCK = Sources("stock", CHAIN_ID, 1, "op-stack", {Role.SETTLER: bytes.fromhex(SETTLER[2:])}, None)
@@ -59,6 +60,19 @@ async def index(rpc_url: str, database_url: str, sources: Sources = STOCK) -> tu
             row = await (await connection.execute("SELECT count(*) FROM chain_log")).fetchone()
     assert row is not None
     return row[0], seconds
+
+
+async def asked(rpc_url: str) -> tuple[int, float]:
+    """The yardstick of a sparse chain: the logs of every range, asked for one after the other, and nothing kept."""
+    chosen = {"address": SETTLER}
+    async with ChainProvider((rpc_url,), chain_id=CHAIN_ID) as rpc:
+        head = int((await rpc.call("eth_getBlockByNumber", ["latest", False], dict[str, str]))["number"], 16)
+        started, events = time.perf_counter(), 0
+        for first in range(1, head + 1, SPARSE_RANGE):
+            last = min(head, first + SPARSE_RANGE - 1)
+            within = {**chosen, "fromBlock": hex(first), "toBlock": hex(last)}
+            events += len(await rpc.call("eth_getLogs", [within], list[BareLog]))
+        return events, time.perf_counter() - started
 
 
 class BareLog(msgspec.Struct, rename="camel", gc=False):
@@ -153,14 +167,25 @@ def peak_memory_bytes() -> int:
 
 def main() -> int:
     parser = argparse.ArgumentParser()
-    parser.add_argument("what", choices=("bare", "index", "agent"))
+    parser.add_argument("what", choices=("bare", "index", "agent", "asked"))
     parser.add_argument("rpc_url")
     parser.add_argument("database_url")
     options = parser.parse_args()
     where = (options.rpc_url, options.database_url)
-    work = bare(*where) if options.what == "bare" else index(*where, AGENT if options.what == "agent" else STOCK)
+    match options.what:
+        case "bare":
+            work = bare(*where)
+        case "asked":
+            work = asked(options.rpc_url)
+        case "agent":
+            work = index(*where, AGENT)
+        case _:
+            work = index(*where)
+    before = time.process_time()
     events, seconds = uvloop.run(work)
-    print(json.dumps({"events": events, "seconds": seconds, "peak_bytes": peak_memory_bytes()}))
+    processor = time.process_time() - before
+    figures = {"events": events, "seconds": seconds, "processor_seconds": processor, "peak_bytes": peak_memory_bytes()}
+    print(json.dumps(figures))
     return 0
 
 

@@ -141,8 +141,9 @@ stock_position = Table(
     Index("ix_stock_position_owner", "owner"),
     # The bets entered last; the seed is no bet.
     Index("ix_stock_position_bet", "entered_at", "position_id", postgresql_where=text("vintage > 0")),
-    # Most positions are changed once, when they are paid; with room on the page no index has to follow.
-    postgresql_with={"fillfactor": 80},
+    # Most positions are changed once, when they are paid, all of a market together; with room on the page for a second
+    # version of each no index has to follow.
+    postgresql_with={"fillfactor": 50},
 )
 
 stock_fee_sweep = Table(

@@ -1,0 +1,122 @@
+"""Raw logs lie in ranges of blocks that the indexer makes ahead, and a reorganization may reach over their border."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from core.contracts.events import Role, layouts_of
+from core.contracts.events.pauser import PAUSER
+from core.db.engine import connect
+from core.db.migrate import migrate
+from indexer.logs import BlockInfo, LogRecord, Page
+from indexer.sources import Sources
+from indexer.store.cursor import open_cursor
+from indexer.store.log_ranges import BLOCKS, range_name
+from indexer.store.steps import append, rewind
+from indexer.store.tables import Connection
+
+CHAIN = 8453
+START = BLOCKS - 10
+SOURCES = Sources("base", CHAIN, START, "op-stack", {Role.PAUSER: b"\x01" * 20}, None)
+
+
+def _block(number: int) -> BlockInfo:
+    return BlockInfo(number, number.to_bytes(32), 1_600_000_000 + number, number)
+
+
+PAUSED = next(each for each in layouts_of(Role.PAUSER).values() if each.name == "PausedBy")
+
+
+def _log(number: int) -> LogRecord:
+    topics = PAUSED.topic + bytes(PAUSED.topics_bytes - 32)
+    data = bytes(PAUSED.data_bytes or 0)
+    return LogRecord(number, 0, 1, b"\x02" * 32, b"\x01" * 20, topics, data, PAUSER, PAUSED.decode(topics, data))
+
+
+def _page(first: int, last: int) -> Page:
+    blocks = tuple(_block(number) for number in range(first, last + 1))
+    return Page(first, blocks[-1], blocks, [_log(number) for number in range(first, last + 1)])
+
+
+async def _ranges(connection: Connection) -> list[str]:
+    rows = await connection.execute(
+        "SELECT c.relname FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid"
+        " WHERE i.inhparent = 'chain_log'::regclass ORDER BY 1"
+    )
+    return [name for (name,) in await rows.fetchall()]
+
+
+async def _blocks_of(connection: Connection, table: str) -> list[int]:
+    rows = await connection.execute(f"SELECT block_number FROM {table} ORDER BY 1".encode())
+    return [number for (number,) in await rows.fetchall()]
+
+
+async def test_the_next_range_is_there_before_the_cursor_is(fresh_database_url: str) -> None:
+    migrate(fresh_database_url)
+    async with await connect(fresh_database_url) as connection:
+        cursor = await open_cursor(connection, SOURCES)
+        assert await _ranges(connection) == [range_name(CHAIN, 0), range_name(CHAIN, 1)]
+        cursor = await append(connection, SOURCES, cursor, _page(START, BLOCKS - 1))
+        assert len(await _ranges(connection)) == 2
+        await append(connection, SOURCES, cursor, _page(BLOCKS, BLOCKS + 1))
+        assert await _ranges(connection) == [range_name(CHAIN, number) for number in range(3)]
+        assert await _blocks_of(connection, range_name(CHAIN, 1)) == [BLOCKS, BLOCKS + 1]
+
+
+async def test_opening_again_makes_no_range_twice(fresh_database_url: str) -> None:
+    migrate(fresh_database_url)
+    async with await connect(fresh_database_url) as connection:
+        for _ in range(3):
+            await open_cursor(connection, SOURCES)
+        assert len(await _ranges(connection)) == 2
+
+
+async def test_a_range_is_made_while_somebody_reads_the_logs(fresh_database_url: str) -> None:
+    """An audit reads them for hours; a new block does not wait for it."""
+    migrate(fresh_database_url)
+    async with await connect(fresh_database_url) as connection, await connect(fresh_database_url) as reader:
+        cursor = await open_cursor(connection, SOURCES)
+        await connection.execute("SET lock_timeout = '5s'")
+        async with reader.transaction():
+            await reader.execute("SELECT count(*) FROM chain_log")
+            await append(connection, SOURCES, cursor, _page(START, BLOCKS + 1))
+            assert len(await _ranges(connection)) == 3
+
+
+async def test_a_reorganization_takes_back_logs_on_both_sides_of_a_border(fresh_database_url: str) -> None:
+    migrate(fresh_database_url)
+    async with await connect(fresh_database_url) as connection:
+        cursor = await open_cursor(connection, SOURCES)
+        cursor = await append(connection, SOURCES, cursor, _page(START, BLOCKS + 5))
+        cursor = await rewind(connection, SOURCES, cursor, _block(BLOCKS - 3))
+        assert await _blocks_of(connection, "chain_log") == list(range(START, BLOCKS - 2))
+        assert await _blocks_of(connection, "chain_log_removed") == list(range(BLOCKS - 2, BLOCKS + 6))
+        await append(connection, SOURCES, cursor, _page(BLOCKS - 2, BLOCKS + 1))
+        assert await _blocks_of(connection, "chain_log") == list(range(START, BLOCKS + 2))
+
+
+async def test_a_question_for_blocks_reads_only_their_range(fresh_database_url: str) -> None:
+    migrate(fresh_database_url)
+    async with await connect(fresh_database_url) as connection:
+        cursor = await open_cursor(connection, SOURCES)
+        await append(connection, SOURCES, cursor, _page(START, BLOCKS + 5))
+        for query in (
+            f"SELECT FROM chain_log WHERE chain_id = {CHAIN} AND block_number BETWEEN {BLOCKS + 1} AND {BLOCKS + 3}",
+            f"DELETE FROM chain_log WHERE chain_id = {CHAIN} AND block_number BETWEEN {BLOCKS + 1} AND {BLOCKS + 3}",
+        ):
+            rows = await connection.execute(f"EXPLAIN (FORMAT JSON) {query}".encode())
+            row = await rows.fetchone()
+            assert row is not None
+            read = _relations(row[0] if not isinstance(row[0], str) else json.loads(row[0]))
+            assert {each for each in read if each != "chain_log"} == {range_name(CHAIN, 1)}
+
+
+def _relations(plan: Any) -> set[str]:
+    """The tables that a plan reads."""
+    if isinstance(plan, list):
+        return set().union(*(_relations(each) for each in plan))
+    if not isinstance(plan, dict):
+        return set()
+    found = set().union(*(_relations(each) for each in plan.values() if isinstance(each, list | dict)), set())
+    return found | ({plan["Relation Name"]} if "Relation Name" in plan else set())

@@ -1,0 +1,51 @@
+"""How wide pages of history are asked for, and how many at once."""
+
+from __future__ import annotations
+
+from indexer.backfill import IN_FLIGHT, LOGS_PER_PAGE, THIN_IN_FLIGHT, WIDEST_BLOCKS, Width
+from indexer.chain import RECHECK_BLOCKS, Recheck
+
+
+def test_thin_pages_are_asked_for_many_at_once_and_thick_ones_are_not() -> None:
+    width = Width()
+    width.came_back(width.blocks, 3)
+    assert width.in_flight == THIN_IN_FLIGHT > IN_FLIGHT
+    width.came_back(width.blocks, LOGS_PER_PAGE)
+    assert width.in_flight == IN_FLIGHT
+
+
+def test_a_node_that_refuses_a_page_is_asked_less_at_once() -> None:
+    width = Width()
+    width.came_back(width.blocks, 0)
+    width.refused(width.blocks)
+    assert width.in_flight == IN_FLIGHT
+
+
+def test_thin_pages_grow_to_the_widest_and_no_further() -> None:
+    width = Width()
+    for _ in range(20):
+        width.came_back(width.blocks, 1)
+    assert width.blocks == WIDEST_BLOCKS
+
+
+def test_committed_history_is_compared_in_pages_of_as_many_logs_as_history_is_read_in() -> None:
+    """A dense chain's 2,000 blocks are hundreds of thousands of logs, which would be held at once."""
+    recheck, logs_a_block = Recheck(), 100
+    for _ in range(20):
+        found = recheck.history(1_000_000, 1)
+        assert found is not None
+        first, last = found
+        blocks = last - first + 1
+        assert blocks * logs_a_block <= 2 * LOGS_PER_PAGE
+        recheck.width.came_back(blocks, blocks * logs_a_block)
+        recheck.history_until = last
+
+
+def test_committed_history_that_holds_few_logs_is_compared_by_thousands_of_blocks() -> None:
+    recheck = Recheck()
+    for _ in range(20):
+        found = recheck.history(1_000_000, 1)
+        assert found is not None
+        recheck.width.came_back(found[1] - found[0] + 1, 2)
+        recheck.history_until = found[1]
+    assert recheck.width.blocks == RECHECK_BLOCKS
