@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 from api.agent import reply
 from api.agent.errors import problem
@@ -90,7 +90,9 @@ def _skip_a_delivery() -> None:
 def _call_what_is_pending_reverted() -> None:
     whole = relay._answer
 
-    def answer(bet: Any, tx_hash: str, receipt: str, kit: Any, **more: Any) -> Any:
+    def answer(
+        bet: Any, tx_hash: str, receipt: Literal["confirmed", "pending", "reverted"], kit: Any, **more: Any
+    ) -> Any:
         return whole(bet, tx_hash, "reverted" if receipt == "pending" else receipt, kit, **more)
 
     vars(relay)["_answer"] = answer
