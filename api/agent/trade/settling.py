@@ -122,11 +122,9 @@ class PaymentSettling:
 
         That it is over is said when the blocks that refuse it are final: before that another fork may bring both back.
         """
-        wallet, market_key = bytes.fromhex(wanted.wallet[2:]), key_of(wanted.market_id)
-        async with storage("The trade records"), self._pool.connection() as connection:
-            known = await store.find_trade(connection, wallet, key_hash)
-            nonces = await store.nonces_of(connection, wallet, key_hash)
-        if known is None or known.market_key != market_key:
+        past = await self._paid_under(wanted, key_hash)
+        known, nonces = past.trade, past.nonces
+        if known is None or known.market_key != key_of(wanted.market_id):
             return
         if (wanted.size, wanted.builder or ZERO_ADDRESS) != (known.amount, known.builder):
             raise trade_refusals.conflict(wanted.idem_key)
