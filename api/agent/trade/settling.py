@@ -25,6 +25,7 @@ from api.agent.trade import store
 from api.agent.trade.orders import SIMPLE_MAX, Order
 from api.agent.trade.payment import Payment
 from api.agent.trade.receipts import Receipts
+from api.beside import beside
 from api.finality import read_final_block
 from api.unreadable import UNREADABLE
 from core.agent.bet import ZERO_ADDRESS, idem_hash
@@ -91,16 +92,12 @@ class PaymentSettling:
 
     async def before(self, wanted: TradeRequest, market: ListedMarket, key_hash: bytes) -> web.Response | PastTrade:
         """What the idempotency key did before: the answer when it settled, else what was paid under it."""
-        paid = asyncio.create_task(self._paid_under(wanted, key_hash))  # most keys are new: both are read
-        try:
+        async with beside(self._paid_under(wanted, key_hash)) as paid:  # most keys are new: both are read
             async with storage("The trade records"), self._engine.connect() as connection:
                 placed = await _placed(connection, wanted.wallet, key_hash)
             if placed is not None:
                 return await self._shown(wanted, placed, replay=True, kit=None, named=market)
             past = await paid
-        finally:
-            paid.cancel()
-            await asyncio.gather(paid, return_exceptions=True)
         if past.trade is not None:
             known = past.trade
             same = (market.key, market.outcome(wanted.side), wanted.size, wanted.builder or ZERO_ADDRESS)

@@ -6,7 +6,6 @@ and an authorization once. After a broadcast no answer asks for another payment.
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -31,6 +30,7 @@ from api.agent.trade.payment import Payment, PaymentRejected
 from api.agent.trade.rates import TradeRates
 from api.agent.trade.receipts import Receipts
 from api.agent.trade.settling import PastTrade, PaymentSettling
+from api.beside import beside
 from api.http.problem import Problem
 from core.agent.bet import idem_hash
 from core.chain import ChainClient, RpcError, checksum
@@ -167,63 +167,44 @@ class TradeDesk:
         offered = () if payment is None else (payment.nonce,)
         nonces = tuple(dict.fromkeys((*offered, *past.nonces)))
         # Read while the chain is asked, and looked at only once its facts are known.
-        ours = asyncio.create_task(self._our_facts(payment, order, contracts))
-        try:
-            return await self._with_facts(
-                order, refusal, payment, rejected, past, contracts, client, venue, nonces, ours
-            )
-        finally:
-            ours.cancel()
-            await asyncio.gather(ours, return_exceptions=True)
-
-    async def _with_facts(
-        self,
-        order: Order,
-        refusal: Problem | None,
-        payment: Payment | None,
-        rejected: str | None,
-        past: PastTrade,
-        contracts: AgentContracts,
-        client: ChainClient,
-        venue: Venue,
-        nonces: tuple[bytes, ...],
-        ours: asyncio.Task[OurFacts],
-    ) -> web.StreamResponse:
-        fault, forged = None if payment is None else _fault(payment, order), None
-        try:
-            facts = await read_facts(
-                client, contracts, order.wallet, order.bet.idem_hash, nonces, self._request_seconds, venue.head.hash
-            )
+        async with beside(self._our_facts(payment, order, contracts)) as ours:
+            fault, forged = None if payment is None else _fault(payment, order), None
+            try:
+                facts = await read_facts(
+                    client, contracts, order.wallet, order.bet.idem_hash, nonces, self._request_seconds, venue.head.hash
+                )
+                if payment is not None:
+                    forged = await self._why_forged(payment, order, facts, client, contracts)
+            except RpcError as error:
+                log.warning("a trade has no chain", action="agent.no_chain", why=error)
+                raise trade_refusals.unavailable("Base cannot be reached") from None
+            if facts.settled_stake:  # settled, and the index has not shown it yet
+                return await self._settling.settled_soon(order.request, facts.block)
+            # Whatever else is wrong: who has paid is told what became of it, and not asked for more.
+            if payment is not None and payment.nonce in facts.used:
+                return await self._settling.astray(
+                    contracts, order, payment, facts, past.attempt, fault=fault or forged
+                )
+            for nonce in past.nonces:
+                if facts.is_astray(nonce):
+                    await self._settling.account_for(contracts, order.wallet, order.bet.amount, nonce, facts.block)
+            if refusal is not None:
+                raise refusal
+            now = self._orders.now(venue.now)
             if payment is not None:
-                forged = await self._why_forged(payment, order, facts, client, contracts)
-        except RpcError as error:
-            log.warning("a trade has no chain", action="agent.no_chain", why=error)
-            raise trade_refusals.unavailable("Base cannot be reached") from None
-        if facts.settled_stake:  # settled, and the index has not shown it yet
-            return await self._settling.settled_soon(order.request, facts.block)
-        # Whatever else is wrong: who has paid is told what became of it, and not asked for more.
-        if payment is not None and payment.nonce in facts.used:
-            return await self._settling.astray(contracts, order, payment, facts, past.attempt, fault=fault or forged)
-        for nonce in past.nonces:
-            if facts.is_astray(nonce):
-                await self._settling.account_for(contracts, order.wallet, order.bet.amount, nonce, facts.block)
-        if refusal is not None:
-            raise refusal
-        now = self._orders.now(venue.now)
-        if payment is not None:
-            fault = fault or _outside_its_window(payment, order, now) or forged
-        if payment is None or fault is not None:
-            await self._check_twin(order)
-            _check_lanes(await ours, None)  # nobody is asked to sign what cannot be settled
-            return self._challenge(order, fault or rejected, contracts, now)
-        # Anybody may have read such a payment off the chain: it is counted with its caller and not with the wallet.
-        if (await ours).brought_for not in (None, order.hash):
-            raise trade_refusals.spoken_for()
-        await self._rates.paid(order.request)
-        kit = _escape_kit(order, payment, contracts)
-        _check_lanes(await ours, kit)
-        _check_balance(order, facts)
-        return await self._settling.settle(client, contracts, order, payment, past.attempt, kit)
+                fault = fault or _outside_its_window(payment, order, now) or forged
+            if payment is None or fault is not None:
+                await self._check_twin(order)
+                _check_lanes(await ours, None)  # nobody is asked to sign what cannot be settled
+                return self._challenge(order, fault or rejected, contracts, now)
+            # Anybody may have read such a payment off the chain: it is counted with its caller and not with the wallet.
+            if (await ours).brought_for not in (None, order.hash):
+                raise trade_refusals.spoken_for()
+            await self._rates.paid(order.request)
+            kit = _escape_kit(order, payment, contracts)
+            _check_lanes(await ours, kit)
+            _check_balance(order, facts)
+            return await self._settling.settle(client, contracts, order, payment, past.attempt, kit)
 
     async def _why_forged(
         self, payment: Payment, order: Order, facts: PaymentFacts, client: ChainClient, contracts: AgentContracts
