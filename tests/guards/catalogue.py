@@ -622,9 +622,9 @@ POOL_FEEDS = (
     Guard(
         "who asks what a bet costs is refused for what the wallet holds",
         "api/agent/trade/trading.py",
-        "        if payment is None or fault is not None:\n            await self._check_twin(order)\n",
-        "        if payment is None or fault is not None:\n            _check_balance(order, facts)\n"
-        "            await self._check_twin(order)\n",
+        "            if payment is None or fault is not None:\n                await self._check_twin(order)\n",
+        "            if payment is None or fault is not None:\n                _check_balance(order, facts)\n"
+        "                await self._check_twin(order)\n",
         ("tests/integration/test_agent_refusals.py::test_the_balance_is_looked_at_only_when_a_payment_is_offered",),
     ),
     Guard(
