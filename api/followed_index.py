@@ -11,7 +11,6 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 import orjson
@@ -20,6 +19,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from api.unreadable import UNREADABLE
 from core.db.channels import Channel, News, Notification
 from core.log import get_logger
+from core.pace import Pace
 
 log = get_logger(__name__)
 
@@ -28,18 +28,14 @@ READ_SECONDS = 5.0
 MAX_LAG_SECONDS = 10.0
 """A replica further behind is read every POLL_SECONDS only, and says by its head's age that it is stale."""
 
+READINGS_AT_ONCE = 4
+"""So many readings may follow one another after a quiet time. A bet in one block is not to wait for the pause after the
+block before it."""
+
 V = TypeVar("V")
 
 # Reads the present state, of the state held only what changed since; None while not one block of the chain is indexed.
 Read = Callable[[AsyncConnection, V | None], Awaitable[V | None]]
-
-
-@dataclass(frozen=True, slots=True)
-class Replica(Generic[V]):
-    """A replica that the index is read from: which chain's notices tell of news, and up to which block a state goes."""
-
-    chain_id: int
-    block_of: Callable[[V], int]
 
 
 def _never(_venue: object) -> bool:
@@ -54,22 +50,23 @@ class FollowedIndex(Generic[V]):
     be read again, even if the venue is the same. `stirred` is set at the next notice of news or publication, and
     is another one then: to be taken before reading.
 
-    name: whose it is, for the log. url: of the primary, which notifies. engine: where it is read. read: called within
-    one snapshot. pause_seconds: at most so often is anything read, however fast blocks come. is_stale: whether this
-    state is too old to be called the present one; that is published too when it changes. replica: if that is what the
-    engine leads to.
+    name: whose it is, for the log. chain_id: whose notices are news. url: of the primary, which notifies. engine: where
+    it is read. read: called within one snapshot. pause_seconds: so often is it read for long, however fast blocks come.
+    is_stale: whether this state is too old to be called the present one; that is published too when it changes.
+    replica_block: where the engine leads to a replica, up to which block a state goes.
     """
 
     def __init__(
         self,
         name: str,
+        chain_id: int,
         url: str,
         engine: AsyncEngine,
         read: Read[V],
         *,
         pause_seconds: float,
         is_stale: Callable[[V | None], bool] = _never,
-        replica: Replica[V] | None = None,
+        replica_block: Callable[[V], int] | None = None,
     ) -> None:
         self.venue: V | None = None
         self.tick = 0
@@ -77,12 +74,13 @@ class FollowedIndex(Generic[V]):
         self.stale = is_stale(None)
         self.readable = False
         self._name = name
+        self._chain_id = chain_id
         self._url = url
         self._engine = engine
         self._read = read
-        self._replica = replica
-        self._lag_seconds = MAX_LAG_SECONDS if replica else 0.0
-        self._pause_seconds = pause_seconds
+        self._replica_block = replica_block
+        self._lag_seconds = MAX_LAG_SECONDS if replica_block else 0.0
+        self._pace = Pace(pause_seconds, READINGS_AT_ONCE)
         self._is_stale = is_stale
         self._news = News()
         self._told_block: int | None = None
@@ -100,17 +98,17 @@ class FollowedIndex(Generic[V]):
             while True:
                 self._news.forget()
                 await self.refresh()
-                await asyncio.sleep(self._pause_seconds)
+                await asyncio.sleep(self._pace.pause())
                 if not self._behind():
                     await self._news.wait(POLL_SECONDS)
 
     def _behind(self) -> bool:
         """Whether the replica may be about to show the block that the primary told of."""
-        if self._replica is None or self._told_block is None:
+        if self._replica_block is None or self._told_block is None:
             return False
         if time.monotonic() - self._told_at >= self._lag_seconds:
             return False
-        return self.venue is None or self._replica.block_of(self.venue) != self._told_block
+        return self.venue is None or self._replica_block(self.venue) != self._told_block
 
     async def refresh(self) -> None:
         """Publishes what a reading begun after this call found, when anything a body shows is different.
@@ -166,12 +164,15 @@ class FollowedIndex(Generic[V]):
         self.stirred.set()
         self.stirred = asyncio.Event()
 
-    def _hear(self, notice: Notification) -> None:
-        self._stir()
+    def _hear(self, notice: Notification) -> bool:
         news = orjson.loads(notice.payload) if notice.payload else {}
+        if not notice.missed and news.get("chainId") != self._chain_id:
+            return False
+        self._stir()
         # Without a list of what changed (a rebuild, or very much at once), and when such a notice may have been missed,
         # every market is read again.
         if notice.missed or news.get("all"):
             self._all_again, self._all_again_until = True, time.monotonic() + self._lag_seconds
-        if self._replica is not None and news.get("chainId") == self._replica.chain_id:
+        if not notice.missed:
             self._told_block, self._told_at = news["block"], time.monotonic()
+        return True

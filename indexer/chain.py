@@ -6,9 +6,12 @@ transaction of its rows. Killed anywhere, or doubled, it continues from the last
 
 from __future__ import annotations
 
+import asyncio
 import time
+from collections.abc import Coroutine
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from typing import Any
 
 from core.chain.errors import RpcError
 from core.db.engine import Pool
@@ -93,6 +96,7 @@ class ChainFollower:
         self.sources = sources
         self.cursor: Cursor | None = None
         self.head: Header | None = None
+        self._unnoted: Header | None = None
         self._pool = pool
         self._finality_blocks = finality_blocks
         self._bloom = BloomTest(sources)
@@ -119,9 +123,10 @@ class ChainFollower:
     async def catch_up(self) -> None:
         """Until the tables are at the head the node names now. RpcError, NodeFault, Contradiction, BeyondFinality and
         psycopg.Error leave the tables at the last commit."""
-        head = self.head = await self.node.head()
-        await self._note(head)
+        head = self.head = self._unnoted = await self.node.head()
         cursor = self._at()
+        if head.number <= cursor.number:
+            await self._note()
         if head.number < cursor.number and not self.sources.any_depth:
             # One node that is behind is no reorganization; the chain will pass the cursor, or the node will.
             return
@@ -150,6 +155,7 @@ class ChainFollower:
         cursor = self._at()
         settled = self._settled_below(head.number)
         if settled - cursor.number > LINKED_AT_ONCE:
+            await self._note()
             await self._still_there(cursor)
             await self._in_state("backfill")
             await self._backfill(cursor.number + 1, settled)
@@ -157,7 +163,7 @@ class ChainFollower:
         started = time.perf_counter()
         first, last = cursor.number + 1, min(head.number, cursor.number + self._linked_at_once)
         try:
-            page = await self._fetcher.linked(first, last, cursor.hash, head)
+            page = await self._noting(self._fetcher.linked(first, last, cursor.hash, head))
         except RpcError as error:
             if error.kind not in TOO_MUCH or first == last:
                 raise
@@ -349,7 +355,20 @@ class ChainFollower:
         async with self._pool.connection() as connection:
             await note_state(connection, self.sources.chain_id, state)
 
-    async def _note(self, head: Header) -> None:
+    async def _noting(self, reading: Coroutine[Any, Any, Page]) -> Page:
+        """What is missing is read while it is written down how far the chain is. Whichever fails, both are over."""
+        read, noted = await asyncio.gather(reading, self._note(), return_exceptions=True)
+        for each in (noted, read):
+            if isinstance(each, BaseException):
+                raise each
+        assert isinstance(read, Page)
+        return read
+
+    async def _note(self) -> None:
+        """Writes down how far the chain is, once for each time its head was asked for."""
+        head, self._unnoted = self._unnoted, None
+        if head is None:
+            return
         now = time.monotonic()
         if now - self._finalized_asked >= FINALIZED_SECONDS:
             self._finalized_asked = now

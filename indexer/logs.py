@@ -42,3 +42,8 @@ class Page:
     end: BlockInfo
     blocks: tuple[BlockInfo, ...]
     logs: list[LogRecord]
+
+    @property
+    def hashes(self) -> dict[int, bytes]:
+        """Of the blocks by their numbers; those of the logs are among them."""
+        return {each.number: each.hash for each in self.blocks}

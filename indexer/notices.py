@@ -39,13 +39,14 @@ class _Stake:
     bet_hash: bytes
 
 
-async def tell(connection: Connection, sources: Sources, logs: Sequence[LogRecord]) -> None:
-    """Adds the events of some logs, in chain order, whose projections are stored."""
+async def tell(
+    connection: Connection, sources: Sources, logs: Sequence[LogRecord], hashes: Mapping[int, bytes]
+) -> None:
+    """Adds the events of some logs, in chain order, whose projections are stored. `hashes`: of their blocks."""
     told = [each for each in logs if isinstance(each.event, TOLD)]
     if not told:
         return
     markets = await named(connection, {each.event.market_id for each in told})
-    hashes = await _hashes(connection, sources.chain_id, {each.block for each in told})
     ended = [each.event.market_id for each in told if isinstance(each.event, ev.MarketDecided)]
     stakes = await _stakes_of(connection, ended)
     paid = await _stakes(
@@ -158,12 +159,6 @@ async def _stakes(connection: Connection, ids: Sequence[int]) -> dict[int, _Stak
         return {}
     rows = await (await connection.execute(f"{_STAKE} WHERE stake_id = ANY(%s)".encode(), (list(ids),))).fetchall()
     return {row[0]: _stake(row) for row in rows}
-
-
-async def _hashes(connection: Connection, chain_id: int, blocks: set[int]) -> dict[int, bytes]:
-    query = "SELECT number, hash FROM chain_block WHERE chain_id = %s AND number = ANY(%s)"
-    rows = await (await connection.execute(query, (chain_id, list(blocks)))).fetchall()
-    return {number: bytes(digest) for number, digest in rows}
 
 
 def _stake(row: tuple[Any, ...]) -> _Stake:

@@ -26,6 +26,7 @@ from indexer.logs import BlockInfo
 from indexer.sources import Sources
 from indexer.store.cursor import known_feeds
 from indexer.store.folding import Changed, fold_logs
+from indexer.store.lookup import hashes_of
 from indexer.store.steps import payload, stored_batches
 from indexer.store.tables import Connection, begin_writing, remove
 
@@ -63,7 +64,8 @@ async def rebuild(
         async with aclosing(stored_batches(connection, sources)) as batches:
             async for batch in batches:
                 await fold_logs(connection, sources.chain_id, sources.feeds, batch)
-                await notices.tell(connection, sources, batch)
+                hashes = await hashes_of(connection, sources.chain_id, {each.block for each in batch})
+                await notices.tell(connection, sources, batch, hashes)
                 folded += len(batch)
                 progress(folded)
         end = BlockInfo(row[0], row[1] or b"", row[2], row[3])

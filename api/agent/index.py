@@ -13,12 +13,12 @@ from api.agent.facts import ListedMarket, Venue, is_called, key_of
 from api.agent.rows import read_settled, read_settled_page, read_venue
 from api.agent.storage import storage
 from api.archive import Archive
-from api.followed_index import FollowedIndex, Replica
+from api.followed_index import FollowedIndex
 from core.agent.words import FeedSubject
 from core.contracts.statuses import MarketKind
 from core.feeds.words import FeedWords
 
-PAUSE_SECONDS = 0.05
+PAUSE_SECONDS = 0.025
 
 
 class AgentIndex(FollowedIndex[Venue]):
@@ -30,8 +30,15 @@ class AgentIndex(FollowedIndex[Venue]):
         self._feeds = feeds
         self._archive: Archive[bytes, ListedMarket] = Archive(engine, partial(read_settled, feeds))
         read = partial(read_venue, chain_id, feeds, self._archive)
-        from_replica = Replica(chain_id, _block_of) if replica else None
-        super().__init__("agent", url, engine, read, pause_seconds=PAUSE_SECONDS, replica=from_replica)
+        super().__init__(
+            "agent",
+            chain_id,
+            url,
+            engine,
+            read,
+            pause_seconds=PAUSE_SECONDS,
+            replica_block=_block_of if replica else None,
+        )
 
     @property
     def feeds(self) -> Iterable[bytes]:

@@ -163,22 +163,22 @@ async def _read_where(
 
 
 async def _read_latest(connection: AsyncConnection, chain_id: int, feeds: set[str]) -> dict[str, FeedRound]:
-    latest: dict[str, FeedRound] = {}
-    for feed in feeds:  # a handful, each one index lookup
-        query = (
-            select(oracle_round.c.answer, oracle_round.c.updated_at, oracle_round.c.tx)
-            .where(
-                oracle_round.c.chain_id == chain_id,
-                oracle_round.c.feed == bytes.fromhex(feed[2:]),
-                oracle_round.c.answer > 0,  # of a bad reading no value follows
-            )
-            .order_by(oracle_round.c.updated_at.desc(), oracle_round.c.round_id.desc())
-            .limit(1)
+    if not feeds:
+        return {}
+    asked = values(column("feed", Address), name="asked").data([(bytes.fromhex(feed[2:]),) for feed in feeds])
+    newest = (  # of each feed one index lookup
+        select(oracle_round.c.answer, oracle_round.c.updated_at, oracle_round.c.tx)
+        .where(
+            oracle_round.c.chain_id == chain_id,
+            oracle_round.c.feed == asked.c.feed,
+            oracle_round.c.answer > 0,  # of a bad reading no value follows
         )
-        row = (await connection.execute(query)).one_or_none()
-        if row is not None:
-            latest[feed] = FeedRound(row.answer, row.updated_at, row.tx)
-    return latest
+        .order_by(oracle_round.c.updated_at.desc(), oracle_round.c.round_id.desc())
+        .limit(1)
+        .lateral("newest")
+    )
+    rows = await connection.execute(select(asked.c.feed, newest).select_from(asked.join(newest, true())))
+    return {_feed_text(row.feed): FeedRound(row.answer, row.updated_at, row.tx) for row in rows}
 
 
 async def _read_volumes(connection: AsyncConnection, since: int) -> dict[bytes, int]:

@@ -14,7 +14,7 @@ from functools import partial
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from api.archive import Archive
-from api.followed_index import FollowedIndex, Replica
+from api.followed_index import FollowedIndex
 from api.http.application import unavailable
 from api.stock.facts import ListedMarket, Venue
 from api.stock.rows import read_settled, read_settled_page, read_venue
@@ -33,15 +33,15 @@ class StockIndex(FollowedIndex[Venue]):
     def __init__(self, url: str, engine: AsyncEngine, chain_id: int, *, replica: bool = False) -> None:
         self._archive: Archive[int, ListedMarket] = Archive(engine, partial(read_settled, chain_id))
         read = partial(read_venue, chain_id, self._archive)
-        from_replica = Replica(chain_id, _block_of) if replica else None
         super().__init__(
             "stock",
+            chain_id,
             url,
             engine,
             read,
             pause_seconds=PAUSE_SECONDS,
             is_stale=_is_stale,
-            replica=from_replica,
+            replica_block=_block_of if replica else None,
         )
 
     @property

@@ -117,9 +117,9 @@ class News:
 
     @contextlib.asynccontextmanager
     async def of(
-        self, url: str, channel: str, hear: Callable[[Notification], None] = lambda _notice: None
+        self, url: str, channel: str, hear: Callable[[Notification], bool] = lambda _notice: True
     ) -> AsyncIterator[None]:
-        """Listens meanwhile; `hear` is given each notice before it counts as told."""
+        """Listens meanwhile; `hear` says of each notice whether it is told, or somebody else's news."""
         self._listening = asyncio.create_task(self._listen(url, channel, hear), name=f"news of {channel}")
         try:
             yield
@@ -127,11 +127,11 @@ class News:
             self._listening.cancel()
             await asyncio.gather(self._listening, return_exceptions=True)
 
-    async def _listen(self, url: str, channel: str, hear: Callable[[Notification], None]) -> None:
+    async def _listen(self, url: str, channel: str, hear: Callable[[Notification], bool]) -> None:
         async with contextlib.aclosing(listen(url, [channel])) as notices:
             async for notice in notices:
-                hear(notice)
-                self.tell()
+                if hear(notice):
+                    self.tell()
 
 
 async def notify(connection: AsyncConnection[TupleRow], channel: str, payload: str = "") -> None:

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 from psycopg.sql import SQL, Composed, Identifier
+from psycopg.types.json import Jsonb
 from psycopg.types.numeric import IntLoader
 from psycopg.types.string import BytesBinaryDumper
 from sqlalchemy.dialects.postgresql import JSONB
@@ -17,6 +18,8 @@ from sqlalchemy.dialects.postgresql import JSONB
 from indexer.fold.rows import Removal, RowKind, Write
 
 Connection = AsyncConnection[TupleRow]
+
+FEW_ROWS = 16
 
 _POSTGRES_TYPES: tuple[tuple[type[Any], LiteralString], ...] = (
     (JSONB, "jsonb"),
@@ -75,18 +78,31 @@ async def copy_rows(
 
 
 async def store(connection: Connection, write: Write) -> None:
-    """Adds new rows to a table and changes those that are there.
+    """Adds new rows to a table and changes those that are there, in place: most changes touch no indexed column, and
+    such a row stays on its page.
 
-    Changes go through a temporary table, so that one statement changes them all in place: most touch no indexed column,
-    and such a row stays on its page.
+    A block at the head changes a few rows, which are sent one by one on one way to the database. More go through a
+    temporary table, to be changed by one statement.
     """
     if write.added:
         await copy_rows(connection, write.table, write.added)
-    if write.changed:
+    if 0 < len(write.changed) <= FEW_ROWS:
+        async with connection.cursor() as cursor:
+            await cursor.executemany(_change_row_statement(write.table), _parameters(write.table, write.changed))
+    elif write.changed:
         staged = f"staged_{write.table.name}"
         await connection.execute(_stage_statement(write.table))
         await copy_rows(connection, write.table, write.changed, into=staged)
         await connection.execute(_change_statement(write.table))
+
+
+def _parameters(table: sa.Table, rows: Iterable[Sequence[Any]]) -> list[list[Any]]:
+    """Rows as a statement takes them, which is told the types of plain values by themselves."""
+    documents = {position for position, kind in enumerate(column_types(table)) if kind == "jsonb"}
+    return [
+        [Jsonb(value) if position in documents and value is not None else value for position, value in enumerate(row)]
+        for row in rows
+    ]
 
 
 async def remove(connection: Connection, removal: Removal) -> None:
@@ -153,6 +169,22 @@ def _stage_statement(table: sa.Table) -> bytes:
     return (
         SQL("CREATE TEMPORARY TABLE IF NOT EXISTS {staged} (LIKE {table}) ON COMMIT DELETE ROWS; TRUNCATE {staged}")
         .format(staged=Identifier(f"staged_{table.name}"), table=Identifier(table.name))
+        .as_bytes()
+    )
+
+
+@cache
+def _change_row_statement(table: sa.Table) -> bytes:
+    """For one whole row, whose values are in the order of the table's columns."""
+    key = {column.name for column in table.primary_key.columns}
+    names, types = [column.name for column in table.columns], column_types(table)
+    values = SQL(", ").join(SQL("%b::") + SQL(kind) for kind in types)
+    changes = SQL(", ").join(SQL("{0} = s.{0}").format(Identifier(name)) for name in names if name not in key)
+    same = SQL(" AND ").join(SQL("t.{0} = s.{0}").format(Identifier(name)) for name in sorted(key))
+    columns = SQL(", ").join(map(Identifier, names))
+    return (
+        SQL("UPDATE {} AS t SET {} FROM (VALUES ({})) AS s ({}) WHERE {}")
+        .format(Identifier(table.name), changes, values, columns, same)
         .as_bytes()
     )
 

@@ -18,7 +18,8 @@ from core.db.channels import Channel
 from core.db.engine import conninfo, make_engine
 from tests.waiting import until
 
-REBUILT = '{"chain":"stock","block":9,"all":true}'
+CHAIN = 42161
+REBUILT = '{"chain":"stock","chainId":42161,"block":9,"all":true}'
 
 
 @dataclass
@@ -60,7 +61,7 @@ def shown(fresh_database_url: str) -> Shown:
 async def followed(shown: Shown) -> AsyncIterator[FollowedIndex[int]]:
     engine = make_engine(shown.url)
     yield FollowedIndex(
-        "test", shown.url, engine, shown.read, pause_seconds=0.01, is_stale=lambda value: value in (None, 3)
+        "test", CHAIN, shown.url, engine, shown.read, pause_seconds=0.01, is_stale=lambda value: value in (None, 3)
     )
     await engine.dispose()
 
@@ -153,6 +154,17 @@ async def test_a_reading_begun_earlier_never_publishes_over_a_later_one(shown: S
         await asyncio.gather(early, *(index.refresh() for _ in range(20)))
         assert index.venue == 2
         assert len(shown.held) == 3  # one reading served all who asked before it began
+
+
+async def test_what_another_chain_has_is_no_news(shown: Shown) -> None:
+    async with followed(shown) as index, running(index):
+        await until(lambda: len(shown.held) > 2 and shown.held[-1] == 1, 10)
+        seen = len(shown.held)
+        shown.tell('{"chain":"base","chainId":8453,"block":7,"all":true}')  # to read everything of its own again
+        shown.do("UPDATE shown SET value = 2")
+        shown.tell('{"chain":"stock","chainId":42161,"block":10}')
+        await until(lambda: index.venue == 2, 10)
+        assert None not in shown.held[seen:]
 
 
 async def test_after_a_lost_connection_everything_is_read(shown: Shown) -> None:

@@ -25,10 +25,10 @@ from api.agent.trade import store
 from api.agent.trade.orders import SIMPLE_MAX, Order
 from api.agent.trade.payment import Payment
 from api.agent.trade.receipts import Receipts
-from api.beside import beside
 from api.finality import read_final_block
 from api.unreadable import UNREADABLE
 from core.agent.bet import ZERO_ADDRESS, idem_hash
+from core.beside import beside
 from core.chain import ChainClient, RpcError
 from core.contracts.statuses import Form, RefundReason
 from core.db.engine import Pool
@@ -149,7 +149,8 @@ class PaymentSettling:
 
     async def settled_soon(self, wanted: TradeRequest, block: int) -> web.StreamResponse:
         """The receipt of what is on chain, which the index is about to show."""
-        return await self._settled_soon(wanted, block, None)
+        await self._index.reached(block, INDEX_WAIT_SECONDS)
+        return await self._landed(wanted, None)
 
     # ------------------------------------------------------------ sending
 
@@ -329,20 +330,22 @@ class PaymentSettling:
     async def _first_news(
         self, wanted: TradeRequest, intent: Intent, seconds: float
     ) -> tuple[Intent, LandedBet | None]:
-        """The intent once the relayer knows what became of it, or the stake once the index shows it: the first of both.
+        """The stake once the index shows it, or the intent once the relayer knows that there will be none.
 
-        The index usually is, by the relayer's look at the chain and its write. What was known before stands when
-        neither can be read.
+        Of a success both are news, and the receipt is made of the stake: who hears it of the relayer first waits for
+        the index. What was known before stands when neither can be read.
         """
         told = asyncio.create_task(self._watch.wait(intent.id, HAS_RESULT, timeout_seconds=seconds))
         seen = asyncio.create_task(self._staked(wanted))
         try:
             await asyncio.wait((told, seen), timeout=seconds + 1, return_when=asyncio.FIRST_COMPLETED)
-            if seen.done() and seen.exception() is None:
-                return intent, seen.result()
-            if told.done():
+            if told.done() and not seen.done():
                 with contextlib.suppress(*UNREADABLE):
                     intent = told.result()
+                if intent.succeeded:
+                    await asyncio.wait((seen,), timeout=INDEX_WAIT_SECONDS)
+            if seen.done() and seen.exception() is None:
+                return intent, seen.result()
             return intent, None
         finally:
             for task in (told, seen):
@@ -373,26 +376,17 @@ class PaymentSettling:
             if placed is not None:
                 return await self._shown(wanted, placed, replay=replay, kit=kit)
         if intent.succeeded:
-            return await self._settled_soon(
-                wanted, intent.block_number or 0, intent.tx_hash_hex, replay=replay, kit=kit
-            )
+            return await self._landed(wanted, intent.tx_hash_hex, replay=replay, kit=kit)
         if intent.refused or intent.outcome in (MinedOutcome.REVERTED, MinedOutcome.CANCELLED) or intent.state.ended:
             raise trade_refusals.refused(intent)
         if intent.tx_hash_hex is not None:
             raise trade_refusals.unknown(intent.tx_hash_hex, kit)
         raise trade_refusals.settling(kit)
 
-    async def _settled_soon(
-        self,
-        wanted: TradeRequest,
-        block: int,
-        tx_hash: str | None,
-        *,
-        replay: bool = True,
-        kit: dict[str, Any] | None = None,
+    async def _landed(
+        self, wanted: TradeRequest, tx_hash: str | None, *, replay: bool = True, kit: dict[str, Any] | None = None
     ) -> web.StreamResponse:
-        """The receipt, once the index holds the block."""
-        await self._index.reached(block, INDEX_WAIT_SECONDS)
+        """The receipt of what is on chain, if the index shows it."""
         placed = None
         try:
             async with asyncio.timeout(INDEX_WAIT_SECONDS), self._engine.connect() as connection:

@@ -30,9 +30,9 @@ from api.agent.trade.payment import Payment, PaymentRejected
 from api.agent.trade.rates import TradeRates
 from api.agent.trade.receipts import Receipts
 from api.agent.trade.settling import PastTrade, PaymentSettling
-from api.beside import beside
 from api.http.problem import Problem
 from core.agent.bet import idem_hash
+from core.beside import beside
 from core.chain import ChainClient, RpcError, checksum
 from core.contracts.statuses import Form
 from core.db.engine import Pool

@@ -1,4 +1,4 @@
-"""Work that goes on beside a request, and ends with it."""
+"""Work that goes on beside other work, and ends with it."""
 
 from __future__ import annotations
 
