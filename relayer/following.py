@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from core.chain import ChainClient, Receipt, RpcError, RpcErrorKind, checksum, values
@@ -30,6 +30,9 @@ LOOK_AGAIN_SECONDS = 1.0
 # Rows in one database transaction, and replacements signed at one look.
 ROWS = 500
 REPLACEMENTS = 200
+# So many transactions of ours in a block, and its receipts are asked for together: a node reads the whole block for
+# each of them alone.
+MANY_IN_A_BLOCK = 64
 # Takers of nonces looked for at one look; each costs about ten questions.
 SEARCHES = 10
 
@@ -127,8 +130,10 @@ class Follower:
     async def _take_receipts(self, latest: int) -> None:
         """Finds what became of nonces the chain has used."""
         used = [flight for nonce, flight in self._flights.unmined.items() if nonce < latest]
+        of_blocks = await self._receipts_of_blocks(used)
         for part in _parts(used, ROWS):
-            receipts = await self._receipts(part)
+            receipts = _chosen(part, of_blocks)
+            receipts |= await self._receipts([each for each in part if each.nonce not in receipts])
             for node in self._nodes()[1:]:
                 late = [each for each in part if each.nonce not in receipts and each.used_since is not None]
                 if late:
@@ -147,11 +152,26 @@ class Follower:
             sum(1 for each in unproven if each.taker is None and not each.landed)
         )
 
+    async def _receipts_of_blocks(self, used: Sequence[Flight]) -> dict[bytes, Receipt]:
+        """By hash, the receipts of the blocks that hold very many of these, which are in the order of their nonces."""
+        if len(used) < MANY_IN_A_BLOCK:
+            return {}
+        ends = await self._receipts([used[0], used[-1]])
+        if len(ends) < 2:
+            return {}
+        first, last = (ends[each.nonce][1].block_number for each in (used[0], used[-1]))
+        if (last - first + 1) * MANY_IN_A_BLOCK > len(used):
+            return {}
+        receipts = await self._client.block_receipts(range(first, last + 1))
+        return {bytes.fromhex(each.transaction_hash[2:]): each for each in receipts}
+
     async def _receipts(
         self, flights: Sequence[Flight], client: ChainClient | None = None
     ) -> dict[int, tuple[Attempt, Receipt]]:
         """By nonce, the attempt that was mined."""
         asked = [(flight, attempt) for flight in flights for attempt in flight.attempts]
+        if not asked:
+            return {}
         receipts = await (client or self._client).receipts(["0x" + attempt.hash.hex() for _, attempt in asked])
         return {
             flight.nonce: (attempt, receipt)
@@ -493,6 +513,16 @@ class Follower:
                 attempt=len(flight.attempts),
             )
         self._sender.push([flight for flight, _ in replaced])
+
+
+def _chosen(flights: Sequence[Flight], receipts: Mapping[bytes, Receipt]) -> dict[int, tuple[Attempt, Receipt]]:
+    """By nonce, the attempt that one of these receipts is of."""
+    return {
+        flight.nonce: (attempt, receipts[attempt.hash])
+        for flight in flights
+        for attempt in flight.attempts
+        if attempt.hash in receipts
+    }
 
 
 def _parts(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:

@@ -166,6 +166,12 @@ class ChainClient(AsyncWeb3[ChainProvider]):
         shape: Any = Receipt | None
         return values(await self.provider.batch([("eth_getTransactionReceipt", [each]) for each in hashes], shape))
 
+    async def block_receipts(self, numbers: Sequence[int]) -> list[Receipt]:
+        """All receipts of these blocks that the node gives: some do not have the method, or not yet the block."""
+        shape: Any = list[Receipt] | None
+        answers = await self.provider.batch([("eth_getBlockReceipts", [hex(each)]) for each in numbers], shape)
+        return [receipt for each in answers if isinstance(each, list) for receipt in each]
+
     async def transaction(self, transaction_hash: str) -> BlockTransaction | None:
         return await self.provider.optional("eth_getTransactionByHash", [transaction_hash], BlockTransaction)
 

@@ -1,9 +1,10 @@
 """`./vpm bench relay`: one lane of the relayer against a bare loop of presigned sends, same chain, same run.
 
 The bare loop signs everything beforehand and then sends one transaction per request, waiting for each answer; it stores
-nothing and follows nothing. The relayer starts from intents queued in PostgreSQL (with its durable settings) and ends
-when every receipt is recorded: it takes, signs, stores, sends and follows. Blocks come every second. Target: at least a
-quarter of the bare loop's rate.
+nothing and follows nothing. The relayer starts from intents queued in PostgreSQL (with its durable settings, and after
+a round that is not counted, which makes the server's files) and ends when every receipt is recorded: it takes, signs,
+stores, sends and follows. A block comes each 250 ms, as on the chain of the stock markets; anvil looks at the whole
+block for each receipt of it, so larger blocks measure anvil. Target: 70% of the bare loop's rate.
 """
 
 from __future__ import annotations
@@ -37,9 +38,12 @@ from relayer.policy import LanePolicy
 from relayer.service import ChainPlan, relaying
 from relayer.signing import Fees, LocalSigner, Unsigned
 
-TRANSACTIONS = 6_000
+TRANSACTIONS = 20_000
 ROUNDS = 3
-TARGET = 0.25
+TARGET = 0.70
+BLOCK_SECONDS = 0.25
+# One for all: anvil remembers every account of every block.
+PAYEE = b"\x09" * 20
 GWEI = 10**9
 CHAIN_ID = 31337
 
@@ -95,7 +99,7 @@ class RelayBench:
                 chain_id=CHAIN_ID,
                 group=group,
                 kind="bench",
-                to="0x" + secrets.token_hex(20),
+                to="0x" + PAYEE.hex(),
                 value_wei=1,
                 gas_limit=21_000,
                 simulate=simulate,
@@ -110,7 +114,7 @@ class RelayBench:
         async with relaying(self.database_url, [plan], [spec], lease_seconds=15.0) as relayer:
             tasks = {name: asyncio.create_task(work) for name, work in relayer.works().items()}
             started = time.perf_counter()
-            while await self._recorded(group) < count:
+            while await self._waits(group):
                 for task in tasks.values():
                     if task.done():
                         task.result()
@@ -121,13 +125,17 @@ class RelayBench:
                 await asyncio.gather(tasks[name], return_exceptions=True)
         return rate
 
-    async def _recorded(self, group: str) -> int:
+    async def _waits(self, group: str) -> bool:
+        """Whether anything is not recorded yet; asked through the indexes, for what is measured is the relayer."""
         async with self.pool.connection() as connection:
             cursor = await connection.execute(
-                "SELECT count(*) FROM outbox_intent WHERE lane_group = %s AND outcome = 'succeeded'", (group,)
+                "SELECT EXISTS (SELECT FROM outbox_intent WHERE state = 'queued' AND chain_id = %(chain)s"
+                " AND lane_group = %(group)s) OR EXISTS (SELECT FROM outbox_intent i JOIN outbox_lane l"
+                " ON l.id = i.lane_id WHERE i.state IN ('signed', 'sent') AND l.groups = ARRAY[%(group)s])",
+                {"chain": CHAIN_ID, "group": group},
             )
             row = await cursor.fetchone()
-        return row[0] if row else 0
+        return row is not None and row[0]
 
     async def _mined(self, signer: LocalSigner, count: int) -> None:
         while await self.client.eth.get_transaction_count(checksum(signer.address)) < count:
@@ -135,8 +143,7 @@ class RelayBench:
 
 
 def _transfer(signer: LocalSigner, nonce: int) -> bytes:
-    to = secrets.token_bytes(20)
-    return signer.sign(Unsigned(CHAIN_ID, nonce, Fees(200 * GWEI, GWEI), 21_000, to, value_wei=1, data=b"")).raw
+    return signer.sign(Unsigned(CHAIN_ID, nonce, Fees(200 * GWEI, GWEI), 21_000, PAYEE, value_wei=1, data=b"")).raw
 
 
 @asynccontextmanager
@@ -144,7 +151,9 @@ async def _running(folder: Path) -> AsyncIterator[RelayBench]:
     server = prepare_postgres(folder / "postgres", free_port())
     database = start_postgres(server, folder / "postgres.log")
     try:
-        options = AnvilOptions(chain_id=CHAIN_ID, port=free_port(), block_time_seconds=1, gas_limit=500_000_000)
+        options = AnvilOptions(
+            chain_id=CHAIN_ID, port=free_port(), block_time_seconds=BLOCK_SECONDS, gas_limit=500_000_000
+        )
         chain = start_anvil(options, folder / "anvil.log")
         try:
             url = server.url()
@@ -166,6 +175,7 @@ async def measure(count: int, rounds: int) -> dict[str, list[float]]:
     with tempfile.TemporaryDirectory(prefix="vpm-bench-relay-") as folder:
         os.chmod(folder, 0o755)  # noqa: S103 - PostgreSQL may run as another user
         async with _running(Path(folder)) as bench:
+            await bench.lane(count, simulate=False)
             for _ in range(rounds):
                 rates["bare loop"].append(await bench.bare_loop(count))
                 rates["one lane"].append(await bench.lane(count, simulate=False))

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 
 import psycopg
 import pytest
 from eth_utils.crypto import keccak
 
+from core.chain import ChainClient, Receipt
 from core.chain.contract import Abi
 from core.outbox import (
     HAS_RESULT,
@@ -136,6 +137,42 @@ async def test_many_at_once_are_mined_once_each_in_the_order_of_their_priority(r
     assert await rig.balances([each.to for each in requests]) == [1] * 300
     by_nonce = sorted(zip(done, requests, strict=True), key=lambda pair: pair[0].nonce or 0)
     assert [request.priority for _, request in by_nonce] == sorted((r.priority for r in requests), reverse=True)
+
+
+@pytest.mark.parametrize("given", ["all", "every third left out", "none"])
+async def test_receipts_of_a_full_block_are_asked_for_together_and_the_missing_ones_alone(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, given: str
+) -> None:
+    whole, alone = ChainClient.block_receipts, ChainClient.receipts
+    in_blocks: set[str] = set()
+    by_hash: set[str] = set()
+
+    async def block_receipts(self: ChainClient, numbers: Sequence[int]) -> list[Receipt]:
+        receipts = [] if given == "none" else await whole(self, numbers)  # a node without the method gives none
+        receipts = [each for at, each in enumerate(receipts) if given == "all" or at % 3 > 0]
+        in_blocks.update(each.transaction_hash for each in receipts)
+        return receipts
+
+    async def receipts(self: ChainClient, hashes: Sequence[str]) -> list[Receipt | None]:
+        by_hash.update(hashes)
+        return await alone(self, hashes)
+
+    monkeypatch.setattr(ChainClient, "block_receipts", block_receipts)
+    monkeypatch.setattr(ChainClient, "receipts", receipts)
+    signer = await rig.new_signer()
+    asked = await rig.ask_for_many([rig.transfer() for _ in range(300)])
+    async with rig.relayer(rig.spec(signer)):
+        done = [await rig.reaches(each, IntentState.MINED, IntentState.FINAL) for each in asked]
+    for each in done:
+        receipt = await rig.client.receipt(each.tx_hash_hex or "")
+        assert receipt is not None
+        assert receipt.block_number == each.block_number
+        assert (each.outcome, each.fee_wei) == (MinedOutcome.SUCCEEDED, receipt.fee_wei)
+    hashes = {each.tx_hash_hex for each in done}
+    assert hashes <= in_blocks | by_hash
+    assert bool(in_blocks) == (given != "none")
+    if given == "all":
+        assert len(by_hash & hashes) < 100  # the ends of each look, and what was too little for a block
 
 
 async def test_gas_is_estimated_when_not_given(rig: Rig) -> None:
