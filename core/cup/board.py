@@ -16,7 +16,7 @@ from typing import Final
 from core.cup.ledger import Connection
 
 ALL_TIME: Final = "all"
-FENCE_EVERY: Final = 200
+FENCE_EVERY: Final = 50
 _WEEK: Final = re.compile(r"([0-9]{4})-W([0-9]{2})")
 
 
