@@ -2,14 +2,14 @@
 
 A stage passes or fails; nothing is skipped silently. In CI (CI=true) a stage that cannot run here is a failure.
 
-Stages of two kinds run side by side. The tests of all chosen stages are one run of pytest (browsers have one of their
-own, before it), with one process more than there are cores where tests wait for blocks and timeouts; each takes a
-file at a time, the longest first. Beside them the other programs run one after another and give way to the tests; what
-each says is shown when it has ended. Every failed test is still a failure of its own stage.
+Three lines run side by side. The tests of all chosen stages are one run of pytest, with more processes than there are
+cores where tests wait for blocks and timeouts; each takes a file at a time, the longest first. The tests in browsers
+are another run. The other programs run one after another and give way to the tests. What the second and third line say
+is shown as each of their parts ends. Every failed test is still a failure of its own stage.
 
 Tests with real processes share two cores with their neighbours and wait for real clocks. When only a few of a stage
-fail, those are run once more, alone: a defect fails again, a want of processor time does not. What needed that is named
-in the summary, so it is mended rather than forgotten (docs/decisions/0006).
+fail, those are run once more when all else has ended, alone: a defect fails again, a want of processor time does not.
+What needed that is named in the summary, so it is mended rather than forgotten (docs/decisions/0006).
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -39,6 +40,7 @@ GENERATED_FIRST = "tests/contracts/forge/{history/Histories.t.sol,agent/Vectors.
 
 QUICK = ("lint", "types", "imports", "unit")  # what needs no chain, database or compiler
 
+CHROMIUM = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 FEW = 3  # more failures of a stage than this are not a matter of luck
 CORES = os.cpu_count() or 1
 REPORTS = ROOT / ".vpm" / "build" / "pytest"
@@ -70,6 +72,20 @@ class StageResult:
     stage: Stage
     code: int
     seconds: float
+
+
+@dataclass
+class Look:
+    """What one run of pytest said of its stages, and the stages that cannot run here.
+
+    code: pytest's. failed: the tests that did. seconds: how long the tests of each file took.
+    """
+
+    stages: list[Stage]
+    left_out: list[Stage]
+    code: int = 0
+    failed: list[str] = field(default_factory=list)
+    seconds: dict[str, float] = field(default_factory=dict)
 
 
 def main(argv: list[str]) -> int:
@@ -105,19 +121,25 @@ def main(argv: list[str]) -> int:
 
 
 def _run(chosen: Sequence[Stage], extra: Sequence[str]) -> list[StageResult]:
-    """Programs in one line, tests in the other; the results in the order of the stages."""
+    """Programs in one line, tests in the others; the results in the order of the stages."""
     programs = [stage for stage in chosen if stage.run is not None]
     tests = [stage for stage in chosen if stage.run is None]
-    results: list[StageResult] = []
     if not tests:
-        results = [_program(stage) for stage in programs]
-    else:
-        beside = threading.Thread(target=lambda: results.extend(_aside(stage) for stage in programs))
-        beside.start()
-        runs = [*([stage] for stage in tests if stage.apart), [stage for stage in tests if not stage.apart]]
-        of_tests = [one for group in runs for one in run_tests(group, extra)]
-        beside.join()
-        results += of_tests
+        return [_program(stage) for stage in programs]
+    results: list[StageResult] = []
+    looks: list[Look] = []
+    alone = [stage for stage in tests if stage.apart]
+    together = [stage for stage in tests if not stage.apart]
+    lines = [lambda: results.extend(_aside(stage) for stage in programs)]
+    if together:
+        lines += [lambda: looks.extend(_look_aside(stage, extra) for stage in alone)]
+    beside = [threading.Thread(target=line) for line in lines]
+    for line in beside:
+        line.start()
+    own = [first_look(together, extra)] if together else [first_look([stage], extra) for stage in alone]
+    for line in beside:
+        line.join()
+    results += [one for look in (*own, *looks) for one in second_look(look, extra)]
     return sorted(results, key=lambda one: chosen.index(one.stage))
 
 
@@ -133,16 +155,30 @@ def _aside(stage: Stage) -> StageResult:
     """Runs it while something else has the screen, and then shows what it said."""
     assert stage.run is not None
     start = time.monotonic()
+    with _elsewhere_for(stage, GIVING_WAY):
+        code = stage.run()
+    return StageResult(stage, code, time.monotonic() - start)
+
+
+def _look_aside(stage: Stage, extra: Sequence[str]) -> Look:
+    with _elsewhere_for(stage, ()):
+        return first_look([stage], extra)
+
+
+@contextmanager
+def _elsewhere_for(stage: Stage, before: Sequence[str]) -> Iterator[None]:
+    """What programs of this thread say meanwhile is shown at the end; `before` begins each command."""
+    start = time.monotonic()
     with TemporaryFile("w+") as output:
-        _elsewhere.output = output
+        _elsewhere.output, _elsewhere.before = output, before
         try:
-            code = stage.run()
+            yield
         finally:
             _elsewhere.output = None
-        output.seek(0)
-        took = time.monotonic() - start
-        print(f"\n=== {stage.name}: {stage.what}\n{output.read()}=== {stage.name} took {took:.1f} s", flush=True)
-    return StageResult(stage, code, took)
+            output.seek(0)
+            took = time.monotonic() - start
+            said = f"\n=== {stage.name}: {stage.what}\n{output.read()}=== {stage.name} took {took:.1f} s"
+            print(said, flush=True)
 
 
 def _just(paths: Sequence[Path], extra: Sequence[str]) -> int:
@@ -158,7 +194,7 @@ def _just(paths: Sequence[Path], extra: Sequence[str]) -> int:
 def _call(*argv: str | Path, env: dict[str, str] | None = None) -> int:
     output = getattr(_elsewhere, "output", None)
     return subprocess.run(
-        [*(GIVING_WAY if output else ()), *map(str, argv)],
+        [*(_elsewhere.before if output else ()), *map(str, argv)],
         cwd=ROOT,
         check=False,
         env={**os.environ, **(env or {})},
@@ -209,45 +245,62 @@ def _gas() -> int:
 
 def run_tests(stages: Sequence[Stage], extra: Sequence[str]) -> list[StageResult]:
     """One run of all their tests; then, alone, the few of a steadied stage that failed."""
-    left_out = [StageResult(stage, 1 if os.environ.get("CI") else 0, 0.0) for stage in stages if not _can_run(stage)]
-    stages = [stage for stage in stages if stage not in [one.stage for one in left_out]]
-    if not stages:
-        return left_out
-    report, memory = REPORTS / f"{stages[0].name}.xml", REPORTS / "cache"
+    return second_look(first_look(stages, extra), extra)
+
+
+def first_look(stages: Sequence[Stage], extra: Sequence[str]) -> Look:
+    """One run of all their tests."""
+    can_run = [stage for stage in stages if _can_run(stage)]
+    look = Look(can_run, [stage for stage in stages if stage not in can_run])
+    if not look.stages:
+        return look
+    name = look.stages[0].name
+    report, memory = REPORTS / f"{name}.xml", REPORTS / f"{name}-cache"
     shutil.rmtree(memory, ignore_errors=True)
     report.unlink(missing_ok=True)
-    folders = [folder for stage in stages for folder in stage.folders]
-    print(f"\n=== {', '.join(stage.name for stage in stages)}", flush=True)
-    spread = ("-n", str(workers(stages)), "--dist", "loadfile", "--no-loadscope-reorder", "--durations", "12")
+    folders = [folder for stage in look.stages for folder in stage.folders]
+    if not getattr(_elsewhere, "output", None):
+        print(f"\n=== {', '.join(stage.name for stage in look.stages)}", flush=True)
+    spread = ("-n", str(workers(look.stages)), "--dist", "loadfile", "--no-loadscope-reorder", "--durations", "12")
     kept = ("-o", f"cache_dir={memory}", f"--junitxml={report}", "-o", "junit_logging=no")
-    code = _call(sys.executable, "-m", "pytest", *spread, *kept, *folders, *extra)
-    seconds = seconds_of_files(report)
-    failed: list[str] = []
-    if code == 1:  # tests failed; anything but 0 and 1 is no verdict on a test
-        failed = sorted(json.loads((memory / "v" / "cache" / "lastfailed").read_text()))
-    codes = {stage.name: 0 if code in (0, 1) else code for stage in stages}
+    look.code = _call(sys.executable, "-m", "pytest", *spread, *kept, *folders, *extra)
+    look.seconds = seconds_of_files(report)
+    if look.code == 1:  # tests failed; anything but 0 and 1 is no verdict on a test
+        look.failed = sorted(json.loads((memory / "v" / "cache" / "lastfailed").read_text()))
+    return look
+
+
+def second_look(look: Look, extra: Sequence[str]) -> list[StageResult]:
+    """How its stages ended, once the few tests of a steadied stage that failed have been run again, alone."""
+    codes = {stage.name: 0 if look.code in (0, 1) else look.code for stage in look.stages}
     again: list[str] = []
-    for stage in stages:
-        of_it = [test for test in failed if _of(stage, test)]
+    for stage in look.stages:
+        of_it = [test for test in look.failed if _of(stage, test)]
         codes[stage.name] = codes[stage.name] or int(bool(of_it))
         if stage.steadied and len(of_it) <= FEW:
             again += of_it
-    if code == 1 and not any(codes.values()):
+    if look.code == 1 and not any(codes.values()):
         codes = dict.fromkeys(codes, 1)  # it failed, and no test says why
     if again:
         print(f"\n--- once more, alone: {', '.join(again)}", flush=True)
         if _call(sys.executable, "-m", "pytest", *again, *extra) == 0:
             unsteady.extend(again)
-            for stage in stages:
-                if all(test in again for test in failed if _of(stage, test)):
+            for stage in look.stages:
+                if all(test in again for test in look.failed if _of(stage, test)):
                     codes[stage.name] = 0
-    took = {stage.name: sum(spent for file, spent in seconds.items() if _of(stage, file)) for stage in stages}
-    return [*left_out, *(StageResult(stage, codes[stage.name], took[stage.name]) for stage in stages)]
+    took = {stage.name: sum(spent for file, spent in look.seconds.items() if _of(stage, file)) for stage in look.stages}
+    without = 1 if os.environ.get("CI") else 0
+    return [
+        *(StageResult(stage, without, 0.0) for stage in look.left_out),
+        *(StageResult(stage, codes[stage.name], took[stage.name]) for stage in look.stages),
+    ]
 
 
 def workers(stages: Sequence[Stage]) -> int:
-    """One more than can run where some wait for blocks and timeouts."""
-    return CORES + 1 if any(stage.steadied for stage in stages) else CORES
+    """As many as can run; where most of a test is waiting for blocks and timeouts, as many as fill that time."""
+    if all(stage.apart for stage in stages):
+        return CORES  # each has a browser, and a service of its own
+    return 2 * CORES + 1 if any(stage.steadied for stage in stages) else CORES
 
 
 def _of(stage: Stage, test: str) -> bool:
@@ -265,7 +318,7 @@ def seconds_of_files(report: Path) -> dict[str, float]:
 
 
 def _can_run(stage: Stage) -> bool:
-    if stage.name != "browser" or any(map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))):
+    if stage.name != "browser" or any(map(shutil.which, CHROMIUM)):
         return True
     print("no Chromium on this machine: the browser tests did not run")
     return False

@@ -15,7 +15,7 @@ from core.local.packages import foundry_binary
 ROOT = Path(__file__).resolve().parents[2]
 BUILDS = ROOT / ".vpm" / "build"  # the only place where Solidity tests may read
 LOCK = BUILDS / "forge-quick.lock"
-GIVING_WAY = ("nice", "-n", "10")
+GIVING_WAY = ("nice", "-n", "5")
 """For programs beside tests, which have real clocks to keep: they take what the tests leave."""
 PROFILE = {"FOUNDRY_PROFILE": "long" if os.environ.get("VPM_TEST_LONG") else "quick"}
 

@@ -18,7 +18,8 @@ from tests.browser.wallet import PageWallet
 from tests.conftest import TestPostgres
 from tests.support.genesis import Genesis, chain
 
-CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
+# The first has no windows to draw, which takes a fifth less of the processor's time.
+CHROMIUM = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 SIZES = {"phone": {"width": 375, "height": 800}, "desktop": {"width": 1280, "height": 900}}
 # What is waited for comes at once on an idle machine; a busy one is no fault of a page.
 WAIT_MS = 30_000

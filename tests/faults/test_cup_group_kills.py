@@ -25,7 +25,7 @@ from core.cup.verify import verify
 from core.db.engine import connect
 from core.local.ports import free_port
 from tests.cup_rig import BASE, Cup, Signer, cup_door
-from tests.support.service import ROOT
+from tests.support import nursery
 
 CLIENTS = 60
 KILLS = 2
@@ -41,21 +41,19 @@ class Victims:
         self.port = free_port()
         self._argv = (sys.executable, "-m", "tests.faults.cup_victim", database_url, str(self.port))
         self._log = log
-        self.running: list[asyncio.subprocess.Process] = []
+        self.running: list[nursery.Process] = []
         self.answered = asyncio.Event()
         self._armed = False
 
-    async def start(self) -> None:
+    def start(self) -> None:
         with self._log.open("ab") as log:
-            env = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)}
-            one = await asyncio.create_subprocess_exec(*self._argv, cwd=ROOT, env=env, stdout=log, stderr=log)
-        self.running.append(one)
+            env = {"PATH": os.environ["PATH"], "PYTHONPATH": os.environ["PYTHONPATH"]}
+            self.running.append(nursery.popen(self._argv, env, log, log))
 
-    async def kill(self) -> None:
+    def kill(self) -> None:
         one = self.running.pop(0)
-        with contextlib.suppress(ProcessLookupError):
-            one.kill()
-        await one.wait()
+        one.kill()
+        one.wait()
 
     def on_answer(self) -> None:
         """Not one step of the loop later."""
@@ -70,7 +68,7 @@ class Victims:
         self._armed = True
         await self.answered.wait()
         for _ in range(SERVERS):
-            await self.kill()
+            self.kill()
 
 
 @contextlib.asynccontextmanager
@@ -78,11 +76,11 @@ async def victims(database_url: str, log: Path) -> AsyncIterator[Victims]:
     made = Victims(database_url, log)
     try:
         for _ in range(SERVERS):
-            await made.start()
+            made.start()
         yield made
     finally:
         while made.running:
-            await made.kill()
+            made.kill()
 
 
 async def test_kills_in_the_middle_of_groups_lose_and_double_nothing(fresh_database_url: str, tmp_path: Path) -> None:
@@ -116,11 +114,11 @@ async def test_kills_in_the_middle_of_groups_lose_and_double_nothing(fresh_datab
                 await _acknowledge(acknowledged, playing)
                 await asyncio.sleep(chance.uniform(0, 0.5))
                 await doors.kill_on_answer()
-                await doors.start()
-                await doors.start()
+                doors.start()
+                doors.start()
                 await _acknowledge(acknowledged, playing)
-                await doors.kill()
-                await doors.start()
+                doors.kill()
+                doors.start()
             await _acknowledge(acknowledged, playing)
             over.set()
             await playing

@@ -98,3 +98,23 @@ def test_without_a_browser_nothing_else_is_run_in_its_place(elsewhere: Path, mon
     monkeypatch.setenv("CI", "true")
     (browser,) = checks.run_tests([each for each in checks.STAGES if each.apart], ())
     assert browser.code == 1
+
+
+def test_browsers_beside_the_others_and_each_failure_once_more_when_all_have_ended(
+    elsewhere: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A test of each run fails while the other run goes on, and passes alone."""
+    for name in ("test_browser", "test_other"):
+        (elsewhere / name).mkdir()
+        (elsewhere / name / f"{name}.py").write_text(CROWDED)
+    made = [
+        checks.Stage(name, "", folders=(name,), steadied=True, apart=name == "test_browser")
+        for name in ("test_other", "test_browser")
+    ]
+    assert [(one.stage.name, one.code) for one in checks._run(made, ())] == [("test_other", 0), ("test_browser", 0)]
+    assert sorted(checks.unsteady) == [
+        "test_browser/test_browser.py::test_passes_the_second_time",
+        "test_other/test_other.py::test_passes_the_second_time",
+    ]
+    said = capfd.readouterr().out
+    assert said.index("=== test_browser took") < said.index("--- once more, alone")

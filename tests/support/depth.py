@@ -4,4 +4,4 @@ from __future__ import annotations
 
 import os
 
-EXAMPLES = 5_000 if os.environ.get("VPM_TEST_LONG") == "1" else 150
+EXAMPLES = 5_000 if os.environ.get("VPM_TEST_LONG") == "1" else 60

@@ -46,10 +46,13 @@ IMPORTS = {
     "keeper": ("keeper.__main__", "exchange_calendars"),  # which it imports when it first asks for sessions
     "relayer": ("relayer.service",),
     "tests.evals.scripted": ("tests.evals.scripted",),
+    "tests.faults.cup_victim": ("tests.faults.cup_victim",),
     # Not ape itself, which looks for its folders while it is imported: what takes it two seconds.
     "tests.support.ape": ("pandas", "web3", "ethpm_types", "eth_account"),
 }
 """What each program imports; a `__main__` that runs only when it is the program may stand here itself."""
+GROUP = "VPM_TEST_GROUP"
+"""The control group a program is to be in, where the processor's time is measured: tests/support/processor.py."""
 READ_AT_START = ("PYTHON", "PROMETHEUS_MULTIPROC_DIR", "LD_", "TZ", "LC_", "LANG")
 
 
@@ -359,6 +362,8 @@ def _exists(pid: int) -> bool:
 
 def become(request: Request) -> None:
     """Makes this child the program of the request, under a guard if it asks for one; the guard does not return."""
+    if group := request.env.pop(GROUP, ""):
+        Path(group, "cgroup.procs").write_text("0")
     os.setsid()
     for number, file in enumerate((request.stdin, request.stdout, request.stderr)):
         os.dup2(file, number)

@@ -24,6 +24,7 @@ contract HistoriesTest is Trader {
         feed = new PoolFeed(config(token, usdc, 1e24, pool, WINDOW, STEP));
     }
 
+    /// forge-config: quick.fuzz.runs = 64
     function testFuzz_theRingIsReadAsObserveReadsIt(uint256 seed) public {
         seed %= 1 << 128;
         uint256 read;

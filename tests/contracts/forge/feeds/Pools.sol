@@ -26,6 +26,7 @@ interface IPool is IObservedPool {
 interface VmArtifacts {
     function getCode(string calldata artifact) external view returns (bytes memory);
     function pauseGasMetering() external;
+    function envOr(string calldata name, uint256 defaultValue) external view returns (uint256);
 }
 
 contract Coin is ERC20 {

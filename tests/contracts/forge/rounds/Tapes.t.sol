@@ -21,7 +21,7 @@ contract TapesTest is Base {
     RoundResolver private resolver = new RoundResolver(address(settler), address(this));
 
     /// forge-config: default.fuzz.runs = 20000
-    /// forge-config: quick.fuzz.runs = 500
+    /// forge-config: quick.fuzz.runs = 150
     /// forge-config: long.fuzz.runs = 20000
     function testFuzz_finder_and_proof_equal_the_scan(uint256 seed) external {
         Tapes.Tape memory tape = Tapes.draw(seed);
@@ -34,7 +34,7 @@ contract TapesTest is Base {
     }
 
     /// forge-config: default.fuzz.runs = 20000
-    /// forge-config: quick.fuzz.runs = 500
+    /// forge-config: quick.fuzz.runs = 150
     /// forge-config: long.fuzz.runs = 20000
     function testFuzz_resolver_equals_the_scan(uint256 seed) external {
         Tapes.Tape memory tape = Tapes.draw(seed);
