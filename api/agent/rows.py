@@ -12,14 +12,12 @@ from sqlalchemy import (
     ColumnElement,
     SmallInteger,
     and_,
-    column,
     func,
     literal,
     literal_column,
     select,
     true,
     tuple_,
-    values,
 )
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -31,6 +29,7 @@ from core.agent.book import Book
 from core.agent.document import Metadata, Specification, described
 from core.chain import checksum
 from core.contracts.statuses import AgentMarketStatus, RefundReason
+from core.db.given import given
 from core.db.schema.index import chain_cursor, chain_reorg
 from core.db.schema.index_agent import agent_market, agent_outcome, agent_stake, agent_venue
 from core.db.schema.index_shared import oracle_round, token_authorization
@@ -124,8 +123,9 @@ async def read_settled_page(
     """
     columns = agent_market.c
     place = (columns.closes_at, columns.listed_block, columns.listed_log_index)
-    asked = values(column("feed", Address), column("kind", SmallInteger), name="asked").data(
-        list(product(feeds, kinds))
+    wanted = list(product(feeds, kinds))
+    asked = given(
+        "asked", feed=(Address, [feed for feed, _ in wanted]), kind=(SmallInteger, [kind for _, kind in wanted])
     )
     page = (
         select(columns.market_id, *place)
@@ -165,7 +165,7 @@ async def _read_where(
 async def _read_latest(connection: AsyncConnection, chain_id: int, feeds: set[str]) -> dict[str, FeedRound]:
     if not feeds:
         return {}
-    asked = values(column("feed", Address), name="asked").data([(bytes.fromhex(feed[2:]),) for feed in feeds])
+    asked = given("asked", feed=(Address, [bytes.fromhex(feed[2:]) for feed in feeds]))
     newest = (  # of each feed one index lookup
         select(oracle_round.c.answer, oracle_round.c.updated_at, oracle_round.c.tx)
         .where(

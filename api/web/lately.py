@@ -13,7 +13,7 @@ from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from sqlalchemy import BigInteger, Select, column, func, literal_column, select, true, values
+from sqlalchemy import BigInteger, Select, func, literal_column, select, true
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from api.agent.facts import ListedMarket as AgentMarket
@@ -25,6 +25,7 @@ from api.stock.reads import StockReads
 from api.unreadable import UNREADABLE
 from core.chain import checksum
 from core.contracts.statuses import MarketKind
+from core.db.given import given
 from core.db.schema.index_agent import agent_stake
 from core.db.schema.index_stock import stock_position, stock_vintage
 from core.db.types import Hash32
@@ -237,7 +238,7 @@ def newest_agent_bets(limit: int) -> Select[Any]:
 def last_batches(numbers: Iterable[int], each: int) -> Select[Any]:
     """Of each market what its last finished batches accepted, newest first."""
     columns = stock_vintage.c
-    asked = values(column("market_id", BigInteger), name="asked").data([(number,) for number in numbers])
+    asked = given("asked", market_id=(BigInteger, numbers))
     last = (
         select(columns.vintage, columns.accepted_up, columns.accepted_down)
         .where(columns.market_id == asked.c.market_id, columns.vintage > 0, columns.accepted_up.is_not(None))
@@ -252,7 +253,7 @@ def last_batches(numbers: Iterable[int], each: int) -> Select[Any]:
 def last_bettors(numbers: Iterable[int], each: int) -> Select[Any]:
     """Of each market how many made its last bets; the seed's two positions are none."""
     columns = stock_position.c
-    asked = values(column("market_id", BigInteger), name="asked").data([(number,) for number in numbers])
+    asked = given("asked", market_id=(BigInteger, numbers))
     last = (
         select(columns.owner)
         .where(columns.market_id == asked.c.market_id, columns.ordinal > 1)
@@ -274,7 +275,7 @@ def last_bettors(numbers: Iterable[int], each: int) -> Select[Any]:
 def last_stakes(keys: Iterable[bytes], each: int) -> Select[Any]:
     """Of each market its last stakes in the book, newest first."""
     columns = agent_stake.c
-    asked = values(column("market_id", Hash32), name="asked").data([(key,) for key in keys])
+    asked = given("asked", market_id=(Hash32, keys))
     last = (
         select(columns.ordinal, columns.wallet, columns.outcome, columns.price_before, columns.price_after)
         .where(columns.market_id == asked.c.market_id, columns.outcome.is_not(None))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from eth_abi.codec import ABICodec
@@ -143,8 +144,10 @@ class Contract:
         return Call(self.address, function.encode(*arguments), function, self.errors, sender)
 
 
+@lru_cache(maxsize=16_384)
 def checksum(address: str | bytes) -> ChecksumAddress:
-    """The EIP-55 form of an address given as text or 20 bytes."""
+    """The EIP-55 form of an address given as text or 20 bytes. Kept, since each costs a hash, and a page shows the same
+    contracts and wallets again and again."""
     return to_checksum_address(address)
 
 
