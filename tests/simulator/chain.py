@@ -23,7 +23,8 @@ class _Line:
 
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
-        self._socket = socket.create_connection((str(parts.hostname), parts.port), timeout=30)
+        # Without an end of its own: an answer that comes after it would be taken for that of the next question.
+        self._socket = socket.create_connection((str(parts.hostname), parts.port))
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def post(self, body: bytes) -> bytes:

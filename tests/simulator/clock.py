@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import gc
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, tzinfo
 from pathlib import Path
-from types import BuiltinFunctionType, ModuleType
+from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
 import psycopg
@@ -20,6 +23,7 @@ REAL_SLEEP = time.sleep
 _PACKAGES = ("core", "api", "indexer", "keeper", "relayer", "apscheduler")
 
 # Named before pg_catalog in the search path, so `now()` means this one; SQL that is defined after it follows it too.
+# And whoever sets a time for PostgreSQL to end something after would set it by the machine's clock.
 SQL = """
 CREATE FUNCTION public.clock_timestamp() RETURNS timestamptz LANGUAGE plpgsql VOLATILE PARALLEL SAFE AS $$ BEGIN
     RETURN to_timestamp(pg_read_file('{folder}/clock-' || current_database())::float8);
@@ -27,6 +31,7 @@ END $$;
 CREATE FUNCTION public.now() RETURNS timestamptz LANGUAGE plpgsql STABLE PARALLEL SAFE AS $$ BEGIN
     RETURN to_timestamp(pg_read_file('{folder}/clock-' || current_database())::float8);
 END $$;
+CREATE FUNCTION public.set_config(text, text, boolean) RETURNS text LANGUAGE sql VOLATILE AS $$ SELECT $2 $$;
 """
 
 
@@ -49,6 +54,10 @@ class VirtualClock:
     def now(self) -> float:
         """Seconds since 1970."""
         return (self._epoch_us + self._us - self._began_us) / 1e6
+
+    @property
+    def elapsed_us(self) -> int:
+        return self._us - self._began_us
 
     @property
     def elapsed(self) -> float:
@@ -84,6 +93,8 @@ def install(clock: VirtualClock) -> None:
         "perf_counter": lambda: clock.monotonic,
     }
     real = {getattr(time, name): told for name, told in virtual.items()}
+    for function in that_keep_a_clock():
+        _put(function, real)
     for name, module in list(sys.modules.items()):
         if name == __name__:
             continue
@@ -92,6 +103,39 @@ def install(clock: VirtualClock) -> None:
                 setattr(module, known, real[value])
     for module in _that_ask():
         module.datetime = VirtualDatetime  # type: ignore[attr-defined]
+
+
+@functools.cache
+def that_keep_a_clock() -> list[FunctionType]:
+    """The functions of loaded modules that have one of the machine's clocks as a default of a parameter or of a field:
+    bound when they were defined, so no module's name leads there. Found once, before the collector is told to forget
+    what there is."""
+    clocks = {time.time, time.time_ns, time.monotonic, time.perf_counter}
+
+    def keeps(function: FunctionType) -> bool:
+        held = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values(), *_enclosed(function)]
+        return any(isinstance(each, BuiltinFunctionType) and each in clocks for each in held)
+
+    return [each for each in gc.get_objects() if isinstance(each, FunctionType) and keeps(each)]
+
+
+def _enclosed(function: FunctionType) -> Iterator[Any]:
+    for cell in function.__closure__ or ():
+        with contextlib.suppress(ValueError):  # it is empty
+            yield cell.cell_contents
+
+
+def _put(function: FunctionType, real: Mapping[Any, Any]) -> None:
+    def told(value: Any) -> Any:
+        return real.get(value, value) if isinstance(value, BuiltinFunctionType) else value
+
+    if function.__defaults__:
+        function.__defaults__ = tuple(map(told, function.__defaults__))
+    if function.__kwdefaults__:
+        function.__kwdefaults__ = {name: told(value) for name, value in function.__kwdefaults__.items()}
+    for cell in function.__closure__ or ():
+        with contextlib.suppress(ValueError):
+            cell.cell_contents = told(cell.cell_contents)
 
 
 class _AnyDatetime(type):

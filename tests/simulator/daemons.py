@@ -12,6 +12,8 @@ from core.config import Settings, load
 from core.errors import EXIT_CONFIG
 from core.service.daemon import Setup, serve
 from indexer.main import setup as indexer_setup
+from keeper import service as keeper_service
+from keeper.schedule import JOBS
 from keeper.service import setup as keeper_setup
 from relayer.service import setup as relayer_setup
 from tests.simulator.loop import Process, inside
@@ -23,6 +25,8 @@ SETUPS: dict[str, Callable[[], Setup]] = {
     "api": lambda: _serving(reuse_port=False),
 }
 RESTART_SECONDS = (0.2, 5.0)
+# The cup is left out, and so is what a keeper does for it: most of its runs, otherwise.
+vars(keeper_service)["JOBS"] = tuple(each for each in JOBS if not each.name.startswith("cup-"))
 
 
 @dataclass
@@ -76,6 +80,12 @@ class Fleet:
     def _doom(self, process: Process) -> None:
         if self.kill_every is not None:
             process.kill_at = process.steps + 1 + int(self.dice.expovariate(1 / self.kill_every))
+
+    def restart(self, daemon: str) -> None:
+        """As for new settings: they are told to stop, and start again."""
+        for name, process in self.running.items():
+            if name.partition("-")[0] == daemon and not process.dead:
+                (process.stop or process.kill)()
 
     def redraw(self) -> None:
         """When those that run now will die."""

@@ -1,8 +1,13 @@
 """PostgreSQL, real, and yet in virtual time.
 
 A statement is sent and answered while the loop stands still, so that only one runs at a time and its answer never
-races anything; the time it takes, before and after, is drawn. One that waits for another's lock is parked until it is
-granted. Notifications are collected from every listener at one point, between two moments, behind a last one of ours.
+races anything; the time it takes before is drawn, and where it ended a transaction also the time until that is known.
+(Within one nothing has happened yet: whoever dies then might as well have died before.) One that waits for another's
+lock is parked; when a transaction has ended, those that it let go are waited for before anything else goes on.
+Notifications are collected from every listener at one point, between two moments, behind a last one of ours.
+
+PostgreSQL ends nothing by the machine's clock, which is no clock of a world: how long a statement or a lock is waited
+for is counted here.
 """
 
 from __future__ import annotations
@@ -10,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import random
 import select
+from collections.abc import Iterable
 from typing import Any
 
 import psycopg
@@ -17,13 +23,18 @@ from psycopg import errors, waiting
 from psycopg.pq import TransactionStatus
 from psycopg.pq.abc import PGresult
 
+from core.agent.notices import submitted
+from core.db.engine import STATEMENT_TIMEOUT_MS
 from tests.simulator.clock import REAL_SLEEP, VirtualClock
 from tests.simulator.loop import PROCESS, Process, VirtualLoop
 
 WAIT_R, WAIT_W = 1, 2
-LOCK_LOOK_SECONDS = 0.02
+LOCK_LOOK_SECONDS = 0.005
 NOTICE_GRID_SECONDS = 0.004
 _BARRIER = b"simulated_barrier"
+_NOTHING = ("", ";")  # what a pool asks to see whether a connection is alive
+_ENDS = frozenset({"_commit_gen", "_rollback_gen", "_fetch_gen", "_enter_gen", "_exit_gen"})  # of what was said before
+_LOCK_TIMEOUT = "SET LOCAL lock_timeout = "
 
 
 class _Link:
@@ -34,10 +45,16 @@ class _Link:
         self.process = process
         self.inbox: list[Any] = []
         self.news: asyncio.Event | None = None
+        self.granted: asyncio.Event | None = None  # while it is parked
+        self.lock_seconds: float | None = None  # how long this transaction waits for a lock
+        self.may_notify = False  # what this transaction did may have told somebody something
+        self.is_cancelled = False  # PostgreSQL was told to give its statement up
+        self.waited_too_long = False  # for a lock
         process.on_kill.append(self.cut)
 
     def cut(self) -> None:
         """The process is gone: so is its socket. A server that works for it notices, and rolls back."""
+        self.granted = None
         if not self.connection.closed:
             pid = self.connection.pgconn.backend_pid
             self.connection.pgconn.finish()
@@ -62,6 +79,8 @@ class SimulatedDatabase:
         self._looked_at = b""  # which transactions were over then
         self._barriers = 0
         self._collected_at = 0.0
+        self._lock_seconds = submitted._LOCK_TIMEOUT_MS / 1000
+        submitted._LOCK_TIMEOUT_MS = 0  # PostgreSQL's word for never
         DATABASE[:] = [self]
         waiting.wait_async = self._wait  # type: ignore[assignment]
         waiting.wait_conn_async = self._wait_connection
@@ -73,6 +92,8 @@ class SimulatedDatabase:
     async def _wait_connection(self, gen: Any, interval: float = 0.0, timeout: float | None = None) -> Any:  # noqa: ASYNC109
         await asyncio.sleep(self._delay())
         self.clock.write()
+        if getattr(gen, "__name__", "") == "_cancel_gen":
+            self._links[gen.gi_frame.f_locals["self"].fileno()].is_cancelled = True
         try:
             file, state = next(gen)
             while True:
@@ -80,6 +101,7 @@ class SimulatedDatabase:
         except StopIteration as end:
             connection = end.value
         if connection is not None:  # None: a statement's cancellation was sent
+            connection.pgconn.exec_(b"SET statement_timeout = 0")
             self._links[connection.fileno()] = _Link(connection, PROCESS.get())
         return connection
 
@@ -89,42 +111,99 @@ class SimulatedDatabase:
         link = self._links.get(file)
         if link is not None and _says_nothing(gen, link.connection):
             return _run_dry(gen)
-        await asyncio.sleep(self._delay())
+        query = _query(gen)
+        if query not in _NOTHING:
+            await asyncio.sleep(self._delay())
         if link is not None and link.news is not None and self._dirty:
             self._collect()
         self.clock.write()
         self.statements += 1
-        self.loop.note(PROCESS.get().name, "sql")
+        said = query or str(getattr(gen, "__name__", ""))
+        self.loop.note(PROCESS.get().name, f"sql {said[:60]!r}")
+        if link is not None:
+            link.may_notify |= _may_notify(gen, query)
         try:
             state = next(gen)
             while True:
                 ready = _poll(file, state, LOCK_LOOK_SECONDS)
                 while not ready:
-                    if link is not None and self._waits_for_lock(link):
-                        self.parked += 1
-                        await asyncio.sleep(0.01)
-                        ready = _poll(file, state, 0)
-                    else:
-                        ready = _poll(file, state, LOCK_LOOK_SECONDS)
+                    if link is not None and not link.is_cancelled and self._waits_for_lock(link):
+                        await self._park(link)
+                    ready = _poll(file, state, LOCK_LOOK_SECONDS)
                 state = gen.send(ready)
         except StopIteration as end:
             result: Any = end.value
+        except errors.QueryCanceled as error:
+            if link is not None and link.waited_too_long:
+                raise errors.LockNotAvailable("canceling statement due to lock timeout") from error
+            raise
         except OSError as error:
             raise errors.OperationalError("connection socket closed") from error
         finally:
-            if link is None or link.connection.pgconn.transaction_status == TransactionStatus.IDLE:
-                self._dirty = True
-        await asyncio.sleep(self._delay())
+            status = TransactionStatus.IDLE if link is None else link.connection.pgconn.transaction_status
+            if link is not None:
+                link.is_cancelled = link.waited_too_long = False
+            if status in (TransactionStatus.IDLE, TransactionStatus.UNKNOWN):
+                self._ended(link)
+        if link is not None and query is not None and query.startswith(_LOCK_TIMEOUT):
+            link.lock_seconds = None if query.endswith("DEFAULT") else self._lock_seconds
+        if status != TransactionStatus.INTRANS and query not in _NOTHING:
+            await asyncio.sleep(self._delay())
         return result
 
+    def _ended(self, link: _Link | None) -> None:
+        """A transaction may be over: those whom it let go on do."""
+        if link is None or link.may_notify:
+            self._dirty = True
+        if link is not None:
+            link.may_notify, link.lock_seconds = False, None
+        self._settle()
+
+    def _settle(self) -> None:
+        """Waits until each that is parked is done or waits again, so that none of them goes on beside the loop."""
+        for link in [each for each in self._links.values() if each.granted is not None]:
+            if not link.granted.is_set() and not self._still_waits(link):  # type: ignore[union-attr]
+                self._dirty |= link.may_notify
+                link.granted.set()  # type: ignore[union-attr]
+
+    def _still_waits(self, link: _Link) -> bool:
+        while not _poll(link.connection.fileno(), WAIT_R, 0):
+            if self._waits_for_lock(link):
+                return True
+            _poll(link.connection.fileno(), WAIT_R, LOCK_LOOK_SECONDS)
+        return False
+
+    async def _park(self, link: _Link) -> None:
+        """Until what it waits for is its own; or the time is over that it may wait."""
+        self.parked += 1
+        self.loop.note(link.process.name, "parked")
+        link.granted = asyncio.Event()
+        try:
+            await asyncio.wait_for(link.granted.wait(), link.lock_seconds or STATEMENT_TIMEOUT_MS / 1000)
+        except TimeoutError:
+            link.is_cancelled, link.waited_too_long = True, link.lock_seconds is not None
+            self._monitor.execute("SELECT pg_cancel_backend(%s)", (link.connection.pgconn.backend_pid,))
+        finally:
+            link.granted = None
+
     def _waits_for_lock(self, link: _Link) -> bool:
-        found = self._monitor.execute(
-            "SELECT EXISTS (SELECT FROM pg_locks WHERE pid = %s AND NOT granted)", (link.connection.pgconn.backend_pid,)
-        ).fetchone()
-        if not found or not found[0]:
-            return False
-        REAL_SLEEP(0.03)  # longer than deadlock_timeout: two that wait for each other are told so
-        return not _poll(link.connection.fileno(), WAIT_R, 0)
+        """Whether it will not go on before somebody else ends. Of two that wait for each other the last one is told so
+        by PostgreSQL, after a moment."""
+        pid = link.connection.pgconn.backend_pid
+        blocking = self._blocking(pid)
+        seen, ahead = set[int](), list(blocking)
+        while ahead:
+            each = ahead.pop()
+            if each == pid:
+                return False
+            if each not in seen:
+                seen.add(each)
+                ahead += self._blocking(each)
+        return bool(blocking)
+
+    def _blocking(self, pid: int) -> Iterable[int]:
+        found = self._monitor.execute("SELECT pg_blocking_pids(%s)", (pid,)).fetchone()
+        return found[0] if found else ()
 
     async def _listen(self, gen: Any, file: int, seconds: float | None) -> Any:
         link = self._links[file]
@@ -197,7 +276,23 @@ class SimulatedDatabase:
         self._monitor.execute("SELECT pg_terminate_backend(%s, 5000)", (pid,))
         while self._monitor.execute("SELECT 1 FROM pg_stat_activity WHERE pid = %s", (pid,)).fetchone():
             REAL_SLEEP(0.001)
-        self._dirty = True
+        self._settle()
+
+
+def _query(gen: Any) -> str | None:
+    """What it is about to ask, where that is text."""
+    frame = getattr(gen, "gi_frame", None)
+    query = frame.f_locals.get("query") if frame is not None else None
+    if isinstance(query, bytes):
+        return query.decode()
+    return query if isinstance(query, str) else None
+
+
+def _may_notify(gen: Any, query: str | None) -> bool:
+    """Whether somebody may be told something when it is committed."""
+    if query is None:
+        return getattr(gen, "__name__", "") not in _ENDS
+    return query not in _NOTHING and (not query.startswith(("SELECT ", "SET ")) or "pg_notify(" in query)
 
 
 def _says_nothing(gen: Any, connection: Any) -> bool:

@@ -158,6 +158,7 @@ def standing(surface: str) -> Iterator[Stand]:
             stand = Stand(server.url(), folder, surface, origin(CHAINS[surface]))
             stand.make_template()
             sessions_around(int(EPOCH))  # what it imports, and the calendar, every world would need again
+            clock.that_keep_a_clock()
             gc.freeze()
             yield stand
         finally:

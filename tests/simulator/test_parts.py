@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import random
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,8 @@ import pytest
 from tests.simulator.clock import REAL_MONOTONIC, VirtualClock
 from tests.simulator.loop import Process, VirtualLoop, inside
 from tests.simulator.network import Network
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
@@ -27,6 +31,32 @@ def test_most_of_an_hour_passes_at_once(loop: VirtualLoop) -> None:
     loop.run_until_complete(asyncio.sleep(3500))
     assert loop.clock.elapsed == pytest.approx(3500, abs=0.01)
     assert REAL_MONOTONIC() - began < 5
+
+
+_CLOCKS = """
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from tests.simulator.clock import VirtualClock, install
+
+def default(clock=time.time): return clock()
+def keyword(*, clock=time.monotonic): return clock()
+
+@dataclass
+class Made:
+    at: float = field(default_factory=time.monotonic)
+
+clock = VirtualClock(1_900_000_000, Path("{path}"))
+install(clock)
+clock.advance(5)
+assert default() == time.time() == clock.now, default()
+assert keyword() == time.monotonic() == clock.monotonic, keyword()
+assert Made().at == clock.monotonic, Made()
+"""
+
+
+def test_a_clock_that_is_a_default_is_virtual_too(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-c", _CLOCKS.format(path=tmp_path / "clock")], check=True, cwd=ROOT)
 
 
 def test_whoever_waits_for_ever_is_a_fault(loop: VirtualLoop) -> None:
@@ -95,6 +125,7 @@ def test_the_same_seed_takes_the_same_steps(tmp_path: Path) -> None:
             await asyncio.gather(*walks)
 
         loop.run_until_complete(world())
+        loop.write_trace()
         loop.close()
         return loop.trace.hexdigest()
 

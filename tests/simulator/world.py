@@ -116,6 +116,7 @@ class World:
         self.chain.begin()
         asyncio.set_event_loop(self.loop)
         judgement = self.loop.run_until_complete(self._live())
+        self.loop.write_trace()
         if self.loop.trace_file is not None:
             self.loop.trace_file.close()
         digest = hashlib.sha256(self.loop.trace.digest() + repr(judgement.found).encode()).hexdigest()[:16]
@@ -186,6 +187,11 @@ class World:
             task.cancel()
         for node in self.nodes:
             node.mood = WELL
+
+    def restart(self, daemon: str, **settings: str) -> None:
+        """With other settings."""
+        os.environ.update(settings)
+        self.fleet.restart(daemon)
 
     async def until(self, second: float) -> None:
         await asyncio.sleep(max(0.0, second - self.clock.elapsed))
