@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 from core.contracts.deployments import load_deployment
@@ -11,11 +10,10 @@ from core.outbox import CREDIT, KEEPER, LISTER, PUBLISHER, RELAY
 from scripts._stack import wallets
 from scripts._stack.wallets import wallet
 from tests.simulator.bettors import Crowd
-from tests.simulator.clients import Outcome
 from tests.simulator.contracts import Truth
 from tests.simulator.judgement import Judgement
-from tests.simulator.sentences import Judge
-from tests.simulator.stories import NODE_URLS, Story, ended
+from tests.simulator.sentences import AgentJudge
+from tests.simulator.stories import NODE_URLS, Side, Story
 
 # Bets on the first market end 60 s after the world began; it is decided by the readings of 130 and 430 s, and settled
 # from 500 s on.
@@ -24,7 +22,7 @@ FINALITY_BLOCKS = 12
 BEGAN_WITH = 10_000 * USD
 
 
-class AgentSide:
+class AgentSide(Side):
     """One world's bettors of the agent API, and how it is judged."""
 
     def __init__(self, world: Story, deployments: Path, database_url: str) -> None:
@@ -63,50 +61,29 @@ class AgentSide:
     async def story(self) -> None:
         """The first market is listed; bets are made while everything goes wrong; calm; the round's readings;
         settlement and payouts, rough again; calm until all is done."""
-        while (
-            not self.world.database.ask("SELECT 1 FROM agent_market") and self.world.clock.elapsed < BETTING_SECONDS / 2
-        ):
-            await asyncio.sleep(0.5)
-        self.world.storm()
-        betting = asyncio.create_task(self.crowd.play(self.world.weather.pace))
-        looking = asyncio.create_task(self.crowd.look(2.0))
-        await self.world.until(BETTING_SECONDS + 5)
-        await ended(betting)
-        self.world.calm()
-        while (
-            any(each.told is Outcome.WAITING for each in self.crowd.bets)
-            and self.world.clock.elapsed < MEASURED_FROM - 10
-        ):
-            await asyncio.sleep(2)
-        await self.world.sleep_until(MEASURED_FROM - 6)
-        await self.world.until(MEASURED_FROM + 5)
-        await self.world.sleep_until(MEASURED_UNTIL - 3)
-        await self.world.until(MEASURED_UNTIL + 5)
-        await self.world.sleep_until(SETTLES_AFTER - 2)
-        self.world.storm()
-        await self.world.until(SETTLES_AFTER + 20)
-        self.world.calm()
-        for _ in range(60):
-            await asyncio.sleep(2)
-            if self._is_over():
-                break
-        await asyncio.sleep(6)
-        await ended(looking)
+        world = self.world
+        await self.listed("SELECT 1 FROM agent_market", BETTING_SECONDS / 2)
+        await self.bets_until(BETTING_SECONDS + 5)
+        world.calm()
+        await self.answers_until(MEASURED_FROM - 10)
+        await world.sleep_until(MEASURED_FROM - 6)
+        await world.until(MEASURED_FROM + 5)
+        await world.sleep_until(MEASURED_UNTIL - 3)
+        await world.until(MEASURED_UNTIL + 5)
+        await world.sleep_until(SETTLES_AFTER - 2)
+        world.storm()
+        await world.until(SETTLES_AFTER + 20)
+        world.calm()
+        await self.the_end(120)
 
-    def _is_over(self) -> bool:
-        if any(each.told is Outcome.WAITING for each in self.crowd.bets):
-            return False
-        rows = self.world.database.ask(
+    def is_over(self) -> bool:
+        (found,) = self.world.database.ask(
             "SELECT (SELECT count(*) FROM outbox_intent WHERE state IN ('queued', 'signed', 'sent')),"
             " (SELECT count(*) FROM agent_market WHERE unpaid > 0),"
-            " (SELECT count(*) FROM agent_market WHERE status = 1 AND stakes > 0 AND settles_after < %s),"
-            " (SELECT max(number) FROM chain_cursor)",
+            " (SELECT count(*) FROM agent_market WHERE status = 1 AND stakes > 0 AND settles_after < %s)",
             int(self.world.clock.now),
         )
-        for each in self.crowd.betting:
-            if each.done():
-                each.result()
-        return bool(rows[0][:3] == (0, 0, 0) and rows[0][3] is not None and rows[0][3] >= self.world.chain.head - 1)
+        return found == (0, 0, 0)
 
     async def judge(self, chain_url: str) -> Judgement:
-        return await Judge(self.truth, self.crowd, self._database_url, BEGAN_WITH).all(chain_url)
+        return await AgentJudge(self.truth, self.crowd, self._database_url, BEGAN_WITH).all(chain_url)

@@ -1,14 +1,15 @@
-"""What all clients have in common: how they call, and what they were told."""
+"""What all clients have in common: how they call, insist on an answer, and what they were told."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import random
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import aiohttp
 
@@ -17,6 +18,7 @@ from tests.simulator.clock import VirtualClock
 
 ANSWER_SECONDS = 25.0
 PAUSE_SECONDS = 1.5
+TIMES_AGAIN = 20
 
 
 class Outcome(StrEnum):
@@ -34,8 +36,24 @@ class Seen:
     true: str | None
 
 
+@dataclass(kw_only=True)
+class Bet:
+    """One bet, and what its bettor was told."""
+
+    wallet: Wallet
+    amount: int
+    told: Outcome = Outcome.WAITING
+    told_at: float = 0.0
+    faults: list[str] = field(default_factory=list)  # what was wrong with a receipt when it came
+    last: tuple[int, Any] = (0, None)  # the answer to the same request when all is over
+    answers: list[str] = field(default_factory=list)
+
+
+B = TypeVar("B", bound=Bet)
+
+
 @dataclass
-class Clients:
+class Clients(ABC, Generic[B]):
     """All clients of a world. They sign by the clock; what they were told is kept for the judgement."""
 
     url: str
@@ -43,9 +61,74 @@ class Clients:
     dice: random.Random
     wallets: list[Wallet]
     seen: list[Seen] = field(default_factory=list)
+    bets: list[B] = field(default_factory=list)
     callers: int = 0
     betting: list[asyncio.Task[None]] = field(default_factory=list)
     session: aiohttp.ClientSession | None = None
+
+    @abstractmethod
+    async def bet(self) -> None:
+        """Chooses, pays or signs, and places a bet."""
+
+    @abstractmethod
+    async def look_once(self) -> None:
+        """Reads markets, and remembers what was seen."""
+
+    @abstractmethod
+    async def send(self, bet: B) -> tuple[int, Any]:
+        """The request of a bet, always the same."""
+
+    @abstractmethod
+    def learn(self, bet: B, status: int, said: Mapping[str, Any]) -> None:
+        """What its bettor knows by this answer."""
+
+    @abstractmethod
+    def is_definite(self, status: int, said: Mapping[str, Any]) -> bool:
+        """Whether an answer long after says what became of the bet."""
+
+    async def play(self, pace: float) -> None:
+        """A bet every `pace` seconds or so, until cancelled; bets that were begun go on."""
+        while True:
+            await asyncio.sleep(self.dice.expovariate(1 / pace))
+            self.betting.append(asyncio.create_task(self.bet()))
+
+    async def look(self, pace: float) -> None:
+        """Reads markets all the while."""
+        while True:
+            await asyncio.sleep(self.dice.expovariate(1 / pace))
+            await self.look_once()
+
+    async def place(self, bet: B) -> None:
+        self.bets.append(bet)
+        if self.dice.random() < 0.2:  # in a hurry: the same request twice at once
+            await asyncio.gather(self.insist(bet), self.insist(bet))
+        else:
+            await self.insist(bet)
+
+    async def insist(self, bet: B) -> None:
+        """The same request until the answer is definite; who asked twice at once goes by the first that is."""
+        while bet.told is Outcome.WAITING:
+            status, answer = await self.send(bet)
+            said = answer if isinstance(answer, dict) else {}
+            word = str(said.get("error") or said.get("receipt", ""))
+            bet.answers.append(f"{self.clock.elapsed:.1f} {status} {word:.60}")
+            if bet.told is Outcome.WAITING:
+                self.learn(bet, status, said)
+            if bet.told is Outcome.WAITING:
+                wait = max(PAUSE_SECONDS, min(float(said.get("retryAfter") or 0), 10.0))
+                await asyncio.sleep(wait * self.dice.uniform(0.8, 1.2))
+
+    async def ask_again(self, bet: B) -> None:
+        """The same request once more, long after; again while the answer says nothing of the bet."""
+        for _ in range(TIMES_AGAIN):
+            bet.last = status, answer = await self.send(bet)
+            if self.is_definite(status, answer if isinstance(answer, dict) else {}):
+                return
+            await asyncio.sleep(PAUSE_SECONDS)
+
+    @property
+    def somebody_waits(self) -> bool:
+        return any(each.told is Outcome.WAITING for each in self.bets)
 
     async def call(
         self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from eth_account import Account
 from eth_account.messages import encode_typed_data
 
 from core.money import USD
-from scripts._stack.wallets import Wallet
-from tests.simulator.clients import PAUSE_SECONDS, Clients, Outcome, Seen
+from tests.simulator.clients import PAUSE_SECONDS, TIMES_AGAIN, Bet, Clients, Outcome, Seen
 
 REFUSALS = frozenset(
     {
@@ -30,23 +29,16 @@ LARGEST = 40 * USD
 NUMBERS = ("value", "validAfter", "validBefore")
 
 
-@dataclass
-class RelayedBet:
-    """One bet that was signed, and what its bettor was told."""
+@dataclass(kw_only=True)
+class RelayedBet(Bet):
+    """One bet that was signed."""
 
-    wallet: Wallet
     market: int
     outcome: int
-    amount: int
     nonce: str
     body: dict[str, Any]
-    told: Outcome = Outcome.WAITING
-    told_at: float = 0.0
     position: int | None = None  # as the receipt says
-    faults: list[str] = field(default_factory=list)  # what was wrong with a receipt when it came
-    last: tuple[int, Any] = (0, None)  # the answer to the same body when all is over
-    looked_up: tuple[int, Any] = (0, None)  # and to a question for its receipt
-    answers: list[str] = field(default_factory=list)
+    looked_up: tuple[int, Any] = (0, None)  # what was said of its receipt when all is over
 
 
 def _is_booked(status: int, answer: Any) -> bool:
@@ -55,30 +47,20 @@ def _is_booked(status: int, answer: Any) -> bool:
 
 
 @dataclass
-class StockCrowd(Clients):
+class StockCrowd(Clients[RelayedBet]):
     """The clients of the stock side. `lean`: the share of them that bets on UP."""
 
-    bets: list[RelayedBet] = field(default_factory=list)
     lean: float = 0.5
     judge: Callable[[Any], str | None] = lambda _body: ""
     judge_receipt: Callable[[str, int, int, Any], str | None] = lambda *_: ""
 
-    async def play(self, pace: float) -> None:
-        """A bet every `pace` seconds or so, until cancelled; bets that were begun go on."""
-        while True:
-            await asyncio.sleep(self.dice.expovariate(1 / pace))
-            self.betting.append(asyncio.create_task(self.bet()))
-
-    async def look(self, pace: float) -> None:
-        """Reads markets all the while."""
-        while True:
-            await asyncio.sleep(self.dice.expovariate(1 / pace))
-            status, listed = await self.call("GET", "/api/markets")
-            if status == 200 and listed["markets"]:
-                chosen = self.dice.choice(listed["markets"][:6])["id"]
-                status, body = await self.call("GET", f"/api/markets/{chosen}")
-                if status == 200:
-                    self.seen.append(Seen(chosen, self.judge(body)))
+    async def look_once(self) -> None:
+        status, listed = await self.call("GET", "/api/markets")
+        if status == 200 and listed["markets"]:
+            chosen = self.dice.choice(listed["markets"][:6])["id"]
+            status, body = await self.call("GET", f"/api/markets/{chosen}")
+            if status == 200:
+                self.seen.append(Seen(chosen, self.judge(body)))
 
     async def bet(self) -> None:
         wallet = self.dice.choice(self.wallets)
@@ -105,28 +87,20 @@ class StockCrowd(Clients):
         whole = {**{name: typed[name] for name in ("domain", "types", "primaryType")}, "message": message}
         signature = Account.sign_message(encode_typed_data(full_message=whole), wallet.private_key).signature
         body = {**typed["request"], "from": wallet.address, "signature": "0x" + bytes(signature).hex()}
-        bet = RelayedBet(wallet, int(chosen["id"]), outcome, amount, typed["nonce"], body)
-        self.bets.append(bet)
-        if self.dice.random() < 0.2:  # in a hurry: the same body twice at once
-            await asyncio.gather(self.insist(bet), self.insist(bet))
-        else:
-            await self.insist(bet)
+        bet = RelayedBet(
+            wallet=wallet,
+            amount=amount,
+            market=int(chosen["id"]),
+            outcome=outcome,
+            nonce=typed["nonce"],
+            body=body,
+        )
+        await self.place(bet)
 
-    async def insist(self, bet: RelayedBet) -> None:
-        """The same body until the answer is definite."""
-        while bet.told is Outcome.WAITING:
-            status, answer = await self.call("POST", "/api/relay/enter", bet.body)
-            said = answer if isinstance(answer, dict) else {}
-            word = str(said.get("error") or said.get("receipt", ""))
-            bet.answers.append(f"{self.clock.elapsed:.1f} {status} {word}")
-            if not self._told(bet, status, said):
-                wait = max(PAUSE_SECONDS, min(float(said.get("retryAfter") or 0), 10.0))
-                await asyncio.sleep(wait * self.dice.uniform(0.8, 1.2))
+    async def send(self, bet: RelayedBet) -> tuple[int, Any]:
+        return await self.call("POST", "/api/relay/enter", bet.body)
 
-    def _told(self, bet: RelayedBet, status: int, said: Any) -> bool:
-        """Whether the bettor knows now; who asked twice at once goes by the first definite answer."""
-        if bet.told is not Outcome.WAITING:
-            return True
+    def learn(self, bet: RelayedBet, status: int, said: Mapping[str, Any]) -> None:
         if _is_booked(status, said):
             bet.told, bet.told_at = Outcome.TAKEN, self.clock.now
             bet.position = int(said["positionId"]) if said.get("positionId") else None
@@ -134,17 +108,14 @@ class StockCrowd(Clients):
             bet.faults += [fault] if fault else []
         elif said.get("error") in REFUSALS or said.get("receipt") == "reverted":
             bet.told = Outcome.REFUSED
-        return bet.told is not Outcome.WAITING
+
+    def is_definite(self, status: int, said: Mapping[str, Any]) -> bool:
+        return said.get("receipt") in ("confirmed", "reverted") or said.get("error") in REFUSALS
 
     async def ask_again(self, bet: RelayedBet) -> None:
-        """The same body once more, long after, and for its receipt; again while the answer says nothing of the bet."""
-        for _ in range(20):
-            bet.last = status, answer = await self.call("POST", "/api/relay/enter", bet.body)
-            said = answer if isinstance(answer, dict) else {}
-            if said.get("receipt") in ("confirmed", "reverted") or said.get("error") in REFUSALS:
-                break
-            await asyncio.sleep(PAUSE_SECONDS)
-        for _ in range(20):
+        """And for its receipt."""
+        await super().ask_again(bet)
+        for _ in range(TIMES_AGAIN):
             path = f"/api/relay/receipt?from={bet.wallet.address}&nonce={bet.nonce}"
             bet.looked_up = status, answer = await self.call("GET", path)
             if status == 200 and not answer["stale"]:

@@ -2,66 +2,36 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
-from dataclasses import dataclass, field
 
-import psycopg
-
-from core.chain import ChainClient
-from core.chain.provider import ChainProvider
 from core.contracts.statuses import StockMarketStatus
-from core.db.engine import make_pool
-from indexer.audit.run import audit
-from indexer.sources import sources_of
 from tests.simulator.clients import Outcome
-from tests.simulator.contracts import LOOKS_BACK_SECONDS
-from tests.simulator.judgement import AUDIT, DOUBLED, LOST, PAID, TRUE, Judgement
+from tests.simulator.judge import REFUSED, Judge
+from tests.simulator.judgement import DOUBLED, LOST, PAID, TRUE
 from tests.simulator.stock_bettors import RelayedBet, StockCrowd
 from tests.simulator.stock_contracts import Entry, Ledger, StockTruth
 
 SETTLES_WITHIN_SECONDS = 60
 
 
-@dataclass
-class StockJudge:
-    """Asks the chain itself, past every node, and the database past every cache."""
+class StockJudge(Judge[StockTruth, RelayedBet]):
+    """Asks what the stock chain and the tables have of its markets."""
 
-    truth: StockTruth
-    crowd: StockCrowd
-    database_url: str
-    began_with: int
-    judgement: Judgement = field(default_factory=Judgement)
+    chain = "stock"
 
-    async def all(self, chain_url: str) -> Judgement:
-        for each in self.crowd.bets:
-            await self.crowd.ask_again(each)
+    def money(self) -> None:
         ledger = self.truth.ledger()
         for each in self.crowd.bets:
             self._bet(each, ledger)
         self._balances(ledger)
         self._payouts(ledger)
-        self._answers()
-        self._settled()
-        self._outbox()
-        await self._audit(chain_url)
-        counts = self.judgement.counts
-        counts["bets"] = len(self.crowd.bets)
-        for told in Outcome:
-            counts[told] = sum(1 for each in self.crowd.bets if each.told is told)
-        return self.judgement
-
-    # ------------------------------------------------------------ money
 
     def _bet(self, bet: RelayedBet, ledger: Ledger) -> None:
         """A bet that was taken is there, once, as it was signed; one that was refused is not."""
         about = f"{bet.nonce} of {bet.wallet.address} for {bet.amount}: {'; '.join(bet.answers[-6:])}"
         owner = bet.wallet.address.lower()
         entries = ledger.by_authorization.get((owner, bet.nonce), [])
-        if bet.told is Outcome.WAITING:
-            self.judgement.against(PAID, f"a bet has no definite answer: {about}")
-        if bet.told is Outcome.TAKEN and not entries:
-            self._undone(bet, about)
+        self.told(bet, bool(entries), about)
         if bet.told is Outcome.REFUSED and entries:
             self.judgement.against(DOUBLED, f"a bet that was refused is there: {about}")
         if len(entries) > 1:
@@ -70,30 +40,19 @@ class StockJudge:
         for each in entries:
             if (each.market, each.owner, each.outcome, each.offered) != signed:
                 self.judgement.against(LOST, f"a bet is there as {each}: {about}")
-        for fault in bet.faults:
-            self.judgement.against(TRUE, f"{fault}: {about}")
         self._asked_again(bet, entries, about)
 
-    def _undone(self, bet: RelayedBet, about: str) -> None:
-        """Of a bet that was taken nothing is left: only a fork can do that, when the contract refuses it in the new
-        blocks, as the relayer knows."""
-        if self.truth.chain.forked_since(bet.told_at - LOOKS_BACK_SECONDS) and self._was_refused(bet):
-            self.judgement.counts["taken and undone by a fork"] += 1
-        else:
-            self.judgement.against(LOST, f"a bet that was taken is not there: {about}")
-
-    def _was_refused(self, bet: RelayedBet) -> bool:
-        with psycopg.connect(self.database_url, autocommit=True) as connection:
-            row = connection.execute(
-                "SELECT i.outcome IS DISTINCT FROM 'succeeded' AND (i.outcome IS NOT NULL OR i.state = 'failed')"
-                " FROM relay_bet b JOIN outbox_intent i ON i.id = b.intent_id WHERE b.signer = %s AND b.nonce = %s",
-                (bytes.fromhex(bet.wallet.address[2:]), bytes.fromhex(bet.nonce[2:])),
-            ).fetchone()
-        return row is not None and bool(row[0])
+    def was_refused(self, bet: RelayedBet) -> bool:
+        rows = self.ask(
+            f"SELECT {REFUSED} FROM relay_bet b JOIN outbox_intent i ON i.id = b.intent_id"
+            " WHERE b.signer = %s AND b.nonce = %s",
+            (bytes.fromhex(bet.wallet.address[2:]), bytes.fromhex(bet.nonce[2:])),
+        )
+        return bool(rows and rows[0][0])
 
     def _asked_again(self, bet: RelayedBet, entries: list[Entry], about: str) -> None:
         """What the service says of a bet when all is over is what the chain says."""
-        relay, receipt = self.crowd.says_booked(bet)
+        relay, receipt = StockCrowd.says_booked(bet)
         there = bool(entries)
         if relay != there:
             self.judgement.against(TRUE, f"asked at the end the relay says {bet.last}, there: {there}: {about}")
@@ -134,20 +93,7 @@ class StockJudge:
             self.judgement.counts["refused parts sent"] += sum(1 for each in sent if each.refund)
             self.judgement.counts["positions paid"] += sum(1 for each in sent if each.payout)
 
-    # ------------------------------------------------------------ answers
-
-    def _answers(self) -> None:
-        for seen in self.crowd.seen:
-            if seen.true is None:
-                self.judgement.counts["answers of an undone block"] += 1
-                continue
-            self.judgement.counts["answers judged"] += 1
-            if seen.true:
-                self.judgement.against(TRUE, seen.true)
-
-    # ------------------------------------------------------------ the end
-
-    def _settled(self) -> None:
+    def settled(self) -> None:
         """Also of markets that nobody bet on, and of those still open: a refused part is owed at once."""
         for market in self.truth.markets():
             held = self.truth.read(self.truth.call("market", market))
@@ -161,20 +107,3 @@ class StockJudge:
                 due = self.truth.due(position)
                 if due:
                     self.judgement.against(PAID, f"position {position} of market {market} is owed {due}")
-
-    def _outbox(self) -> None:
-        with psycopg.connect(self.database_url, autocommit=True) as connection:
-            waiting = connection.execute(
-                "SELECT kind, state, count(*) FROM outbox_intent WHERE state IN ('queued', 'signed', 'sent')"
-                " AND created_at < now() - interval '60 s' GROUP BY 1, 2"
-            ).fetchall()
-        for kind, state, count in waiting:
-            self.judgement.against(PAID, f"{count} {kind} are still {state} after a minute")
-
-    async def _audit(self, chain_url: str) -> None:
-        provider = ChainProvider((chain_url,), chain_id=self.truth.deployment.chain_id, timeout_seconds=5)
-        async with provider as rpc, make_pool(os.environ["DATABASE_URL"], size=2) as pool:
-            _, comparison = await audit(pool, ChainClient(rpc), sources_of(self.truth.deployment, "stock"))
-        self.judgement.counts["facts audited"] = comparison.compared
-        if comparison.mismatches:
-            self.judgement.against(AUDIT, f"{comparison.mismatches} mismatches: {comparison.detail}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 from core.contracts.deployments import load_deployment
@@ -10,12 +9,11 @@ from core.money import USD
 from core.outbox import KEEPER, OPENER, RELAY
 from scripts._stack import wallets
 from scripts._stack.wallets import wallet
-from tests.simulator.clients import Outcome
 from tests.simulator.judgement import Judgement
 from tests.simulator.stock_bettors import StockCrowd
 from tests.simulator.stock_contracts import StockTruth
 from tests.simulator.stock_sentences import StockJudge
-from tests.simulator.stories import NODE_URLS, Story, ended
+from tests.simulator.stories import NODE_URLS, Side, Story
 
 # A short market is listed within seconds, strikes two minutes later and ends five minutes after that; the next ticker's
 # follows after 45 s.
@@ -28,7 +26,7 @@ BEGAN_WITH = 10_000 * USD
 _BUSY = ("price", "open", "approve")
 
 
-class StockSide:
+class StockSide(Side):
     """One world's bettors of the stock side, and how it is judged."""
 
     def __init__(self, world: Story, deployments: Path, database_url: str) -> None:
@@ -62,21 +60,17 @@ class StockSide:
         self.truth.mint([each.address for each in self.crowd.wallets], BEGAN_WITH)
 
     async def story(self) -> None:
-        """The first market is listed; bets are made while everything goes wrong; calm, and some of what was refused is
-        withdrawn by its owners; the readings at the strikes; the ends, settlement and payouts, rough again; calm until
-        all is done."""
+        """The first market is listed; bets are made while everything goes wrong; calm, some of what was refused is
+        withdrawn by its owners, and no more markets are listed; the readings at the strikes; the ends, settlement and
+        payouts, rough again; calm until all is done."""
         world = self.world
-        while not world.database.ask("SELECT 1 FROM stock_market WHERE family = 2") and world.clock.elapsed < 40:
-            await asyncio.sleep(0.5)
-        world.storm()
-        betting = asyncio.create_task(self.crowd.play(world.weather.pace))
-        looking = asyncio.create_task(self.crowd.look(2.0))
-        await world.until(BETTING_SECONDS)
-        await ended(betting)
+        await self.listed("SELECT 1 FROM stock_market WHERE family = 2", 40)
+        await self.bets_until(BETTING_SECONDS)
         self._withdraw()
         world.calm()
-        while any(each.told is Outcome.WAITING for each in self.crowd.bets) and world.clock.elapsed < STRIKES[0] - 5:
-            await asyncio.sleep(2)
+        # No new short markets: one would always be about to end, and all would hardly ever be done.
+        world.restart("keeper", VPM_KEEPER_LOCAL_DRILLS="0")
+        await self.answers_until(STRIKES[0] - 5)
         for strike in STRIKES:
             await world.sleep_until(strike - 5)
             await world.until(strike + 15)
@@ -84,12 +78,7 @@ class StockSide:
         world.storm()
         await world.until(ENDS + 60)
         world.calm()
-        for _ in range(120):
-            await asyncio.sleep(2)
-            if self._is_over():
-                break
-        await asyncio.sleep(6)
-        await ended(looking)
+        await self.the_end(240)
 
     def _withdraw(self) -> None:
         for each in self.crowd.bets:
@@ -101,29 +90,21 @@ class StockSide:
                 if refused:
                     self.truth.withdraw(each.wallet.address, each.position)
 
-    def _is_over(self) -> bool:
-        """Every bet is answered, every market of a bet that can have ended has, and nothing but new markets and prices
-        is on its way."""
-        if any(each.told is Outcome.WAITING for each in self.crowd.bets):
-            return False
-        for each in self.crowd.betting:
-            if each.done():
-                each.result()
+    def is_over(self) -> bool:
+        """Every market of a bet that can have ended has, and nothing but new markets and prices is on its way."""
         markets = sorted({each.market for each in self.crowd.bets} & set(self.truth.markets()))  # others a fork undid
-        now = int(self.world.clock.now)
-        rows = self.world.database.ask(
+        (found,) = self.world.database.ask(
             "SELECT (SELECT count(*) FROM outbox_intent WHERE state IN ('queued', 'signed', 'sent')"
             "  AND kind <> ALL(%s)),"
             " (SELECT count(*) FROM stock_market WHERE market_id = ANY(%s) AND closed_tx IS NULL AND family = 2),"
-            " (SELECT count(*) FROM stock_market WHERE closed_tx IS NULL AND final_time < %s),"
-            " (SELECT max(number) FROM chain_cursor)",
+            " (SELECT count(*) FROM stock_market WHERE closed_tx IS NULL AND final_time < %s)",
             list(_BUSY),
             markets,
-            now,
+            int(self.world.clock.now),
         )
-        if rows[0][:3] != (0, 0, 0) or rows[0][3] is None or rows[0][3] < self.world.chain.head - 1:
-            return False
-        return not any(self.truth.due(each) for market in markets for each in self.truth.positions_of(market))
+        return found == (0, 0, 0) and not any(
+            self.truth.due(each) for market in markets for each in self.truth.positions_of(market)
+        )
 
     async def judge(self, chain_url: str) -> Judgement:
         return await StockJudge(self.truth, self.crowd, self._database_url, BEGAN_WITH).all(chain_url)

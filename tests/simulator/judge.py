@@ -1,0 +1,111 @@
+"""The judge of either side: what is asked of both when all is over, and in which order."""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, ClassVar, Generic, TypeVar
+
+import psycopg
+
+from core.chain import ChainClient
+from core.chain.provider import ChainProvider
+from core.db.engine import make_pool
+from indexer.audit.run import audit
+from indexer.sources import sources_of
+from tests.simulator.clients import Bet, Clients, Outcome
+from tests.simulator.contracts import LOOKS_BACK_SECONDS, ChainTruth
+from tests.simulator.judgement import AUDIT, LOST, PAID, TRUE, Judgement
+
+B = TypeVar("B", bound=Bet)
+T = TypeVar("T", bound=ChainTruth)
+
+_WAITING = (
+    "SELECT kind, state, count(*) FROM outbox_intent WHERE state IN ('queued', 'signed', 'sent')"
+    " AND created_at < now() - interval '60 s' GROUP BY 1, 2"
+)
+# Of an intent `i`: it did not do what it was for, and never will.
+REFUSED = "i.outcome IS DISTINCT FROM 'succeeded' AND (i.outcome IS NOT NULL OR i.state = 'failed')"
+
+
+class Judge(ABC, Generic[T, B]):
+    """Asks the chain itself, past every node, and the database past every cache."""
+
+    chain: ClassVar[str]  # by name
+
+    def __init__(self, truth: T, crowd: Clients[B], database_url: str, began_with: int) -> None:
+        self.truth = truth
+        self.crowd = crowd
+        self.began_with = began_with
+        self.judgement = Judgement()
+        self._database_url = database_url
+
+    async def all(self, chain_url: str) -> Judgement:
+        for each in self.crowd.bets:
+            await self.crowd.ask_again(each)
+        self.money()
+        self._answers()
+        self.settled()
+        self._outbox()
+        await self._audit(chain_url)
+        self.judgement.counts["bets"] = len(self.crowd.bets)
+        for told in Outcome:
+            self.judgement.counts[told] = sum(1 for each in self.crowd.bets if each.told is told)
+        return self.judgement
+
+    @abstractmethod
+    def money(self) -> None:
+        """Every bet, every balance, and the tables that tell of them."""
+
+    @abstractmethod
+    def settled(self) -> None:
+        """Whether everything that could be settled is, and is paid."""
+
+    @abstractmethod
+    def was_refused(self, bet: B) -> bool:
+        """Whether the relayer wrote down that the contract refuses it."""
+
+    def ask(self, query: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        with psycopg.connect(self._database_url, autocommit=True) as connection:
+            return connection.execute(query.encode(), values).fetchall()
+
+    def told(self, bet: B, there: bool, about: str) -> None:
+        """A bet has an answer; one that was taken is there, unless a fork undid it; its receipt was true."""
+        if bet.told is Outcome.WAITING:
+            self.judgement.against(PAID, f"a bet has no definite answer: {about}")
+        if bet.told is Outcome.TAKEN and not there:
+            self._undone(bet, about)
+        for fault in bet.faults:
+            self.judgement.against(TRUE, f"{fault}: {about}")
+
+    def _undone(self, bet: B, about: str) -> None:
+        """Of a bet that was taken nothing is left: only a fork can do that, when the contract refuses it in the new
+        blocks, as the relayer knows. Its money is then its bettor's, as the balances show."""
+        if self.truth.chain.forked_since(bet.told_at - LOOKS_BACK_SECONDS) and self.was_refused(bet):
+            self.judgement.counts["taken and undone by a fork"] += 1
+        else:
+            self.judgement.against(LOST, f"a bet that was taken is not there: {about}")
+
+    def _answers(self) -> None:
+        """What a market's answers say is the contract's at the very block that they name, while that block stood."""
+        for seen in self.crowd.seen:
+            if seen.true is None:
+                self.judgement.counts["answers of an undone block"] += 1
+                continue
+            self.judgement.counts["answers judged"] += 1
+            if seen.true:
+                self.judgement.against(TRUE, seen.true)
+
+    def _outbox(self) -> None:
+        for kind, state, count in self.ask(_WAITING):
+            self.judgement.against(PAID, f"{count} {kind} are still {state} after a minute")
+
+    async def _audit(self, chain_url: str) -> None:
+        deployment = self.truth.deployment
+        provider = ChainProvider((chain_url,), chain_id=deployment.chain_id, timeout_seconds=5)
+        async with provider as rpc, make_pool(os.environ["DATABASE_URL"], size=2) as pool:
+            _, comparison = await audit(pool, ChainClient(rpc), sources_of(deployment, self.chain))
+        self.judgement.counts["facts audited"] = comparison.compared
+        if comparison.mismatches:
+            self.judgement.against(AUDIT, f"{comparison.mismatches} mismatches: {comparison.detail}")
