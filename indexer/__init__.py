@@ -2,7 +2,7 @@
 
 Per chain one leader follows the head and writes, in one transaction a step, the blocks, the raw logs, the projections
 folded from them and the cursor. `python -m indexer` runs the daemon, `python -m indexer rebuild` folds the projections
-again from the raw logs, `python -m indexer audit` compares them with the contracts' views at one block.
+again from the raw logs, `python -m indexer audit` compares them with the contracts' views.
 
     sources   which addresses and topics are followed, from the deployment file
     node      questions to one or several nodes; the only part that talks to a chain

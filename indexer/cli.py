@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import sys
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from core import log as logging
 from core.chain import ChainClient
@@ -16,7 +17,7 @@ from core.contracts.deployments import load_deployment
 from core.db.engine import Pool, check_database, make_pool
 from core.errors import ConfigError, VpmError
 from indexer import main as daemon
-from indexer.audit.run import audit
+from indexer.audit.run import Progress, audit
 from indexer.rebuild import rebuild
 from indexer.sources import Sources, sources_of
 
@@ -38,10 +39,12 @@ def main(arguments: list[str] | None = None) -> int:
     ):
         command = commands.add_parser(name, help=what)
         command.add_argument("--chain", choices=CHAIN_NAMES, help="only this chain")
+        if name == "audit":
+            command.add_argument("--anew", action="store_true", help="do not go on with one that was stopped")
     options = parser.parse_args(arguments)
     if options.command in (None, "run"):
         return daemon.serve()
-    work: ChainWork = _rebuild if options.command == "rebuild" else _audit
+    work: ChainWork = _rebuild if options.command == "rebuild" else partial(_audit, anew=options.anew)
     try:
         settings = load(Settings)
         logging.configure(settings.log_level, settings.log_format)
@@ -82,12 +85,25 @@ async def _rebuild(pool: Pool, _settings: Settings, chain: ChainSettings, source
     return True
 
 
-async def _audit(pool: Pool, settings: Settings, chain: ChainSettings, sources: Sources) -> bool:
+async def _audit(pool: Pool, settings: Settings, chain: ChainSettings, sources: Sources, *, anew: bool) -> bool:
+    def going_on(known: Progress) -> None:
+        print(f"{chain.name}: going on with the audit that began {known.began_at:%Y-%m-%d %H:%M} UTC, {_far(known)}")
+
+    def progress(known: Progress) -> None:
+        print(f"\r{chain.name}: {_far(known)}", end="", flush=True)
+
     async with ChainProvider(
         chain.rpc_urls, chain_id=sources.chain_id, timeout_seconds=settings.rpc_timeout_seconds
     ) as rpc:
-        block, found = await audit(pool, ChainClient(rpc), sources)
-    print(f"{chain.name}: {found.compared:,} numbers compared at block {block}, {found.mismatches} mismatches")
+        done = await audit(pool, ChainClient(rpc), sources, anew=anew, going_on=going_on, progress=progress)
+    found, one = done.found, done.first_block == done.last_block
+    blocks = f"block {done.last_block}" if one else f"blocks {done.first_block} to {done.last_block}"
+    print(f"\r{chain.name}: {found.compared:,} numbers compared at {blocks}, {found.mismatches} mismatches")
     for each in found.detail[:20]:
-        print(f"  {each['what']} {each['key']} {each['field']}: table {each['ours']}, chain {each['chain']}")
+        where = f"{each['what']} {each['key']} {each['field']}"
+        print(f"  {where}: table {each['ours']}, chain {each['chain']} at block {each['block']}")
     return found.mismatches == 0
+
+
+def _far(known: Progress) -> str:
+    return f"{known.comparison.compared:,} numbers compared, at {known.stage} from {known.place or 'the first'} on"

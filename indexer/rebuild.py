@@ -59,6 +59,8 @@ async def rebuild(
             raise CursorMoved(f"Chain {sources.chain_id} was never indexed: there is nothing to rebuild.")
         # Logs of feeds that are no longer followed are still history.
         sources = replace(sources, feeds={**await known_feeds(connection, sources.chain_id), **sources.feeds})
+        # What an audit compared so far were other rows.
+        await connection.execute("DELETE FROM chain_audit_progress WHERE chain_id = %s", (sources.chain_id,))
         for removal in _everything(sources):
             await remove(connection, removal)
         async with aclosing(stored_batches(connection, sources)) as batches:

@@ -6,28 +6,31 @@ found like one that is wrong.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import aclosing
 from typing import Any
 
 from core.addresses import address_text
 from core.agent.bet import is_marked
 from core.agent.book import Book
-from core.chain import ChainClient, Contract
 from core.chain.errors import RpcError
 from core.contracts.events import Role
 from core.contracts.statuses import AgentMarketStatus, StakeStatus
-from indexer.audit.compare import Comparison
+from indexer.audit.pages import Place, Scene, Stage, whole
 from indexer.fold import agent
 from indexer.fold.agent import book_of
 from indexer.fold.payments import PAID
 from indexer.fold.venues import AGENT_FEED, AGENT_ROLE, AGENT_VENUE, LISTER
-from indexer.sources import Sources
-from indexer.store.tables import Connection, all_rows, rows_by_key
+from indexer.store.tables import all_rows, rows_after, rows_by_key
 
 MARKETS_AT_ONCE = 50
 STAKES_AT_ONCE = 300
+BOOKS_AT_ONCE = 1_000
 
+_STAKES_OF_MARKETS = f"""
+SELECT k.market_id, count(s.stake_id), count(s.outcome),
+  coalesce(sum(s.amount) FILTER (WHERE s.outcome IS NOT NULL), 0),
+  coalesce(sum(s.paid_amount) FILTER (WHERE s.status = {StakeStatus.REFUNDED:d}), 0)
+FROM unnest(%s::bytea[]) AS k (market_id) LEFT JOIN agent_stake s ON s.market_id = k.market_id GROUP BY k.market_id
+""".encode()  # noqa: S608
 # The contract keeps a key with the first payment booked under it.
 _FIRST_OF_KEY = b"""
 SELECT DISTINCT ON (k.wallet, k.idem_hash) k.wallet, k.idem_hash, s.stake_id
@@ -54,23 +57,40 @@ AND a.recipient = %s AND NOT EXISTS (SELECT FROM agent_stake s WHERE s.wallet = 
 """
 
 
-async def audit_agent(
-    connection: Connection,
-    client: ChainClient,
-    contracts: Mapping[Role, Contract],
-    sources: Sources,
-    block: str,
-    comparison: Comparison,
-) -> None:
-    """`block` is the cursor's hash."""
-    audited = _Audit(connection, client, contracts, sources, block, comparison)
-    owed = _Owed()
-    async with aclosing(audited.markets()) as markets:
-        async for row, book in markets:
-            await audited.market(row, book)
-            owed.add(row, book)
-    await audited.liabilities(owed)
-    await audited.permissions()
+def stages() -> list[Stage]:
+    return [
+        whole("agent permissions", _permissions),
+        Stage("agent markets", _markets_page),
+        Stage("agent stakes", _stakes_page),
+        whole("agent liabilities", _liabilities),
+    ]
+
+
+# ---------------------------------------------------------------- what belongs to no market
+
+
+async def _liabilities(scene: Scene) -> None:
+    """What is owed, by our sums and by the contract's; and that what nobody booked is still there.
+
+    The node is asked first: it may have let go of the block by the time the tables are summed.
+    """
+    wallet = scene.contracts[Role.WALLET]
+    calls = [wallet.call("liabilities"), wallet.call("paused")]
+    if Role.TOKEN in scene.contracts:
+        calls.append(scene.contracts[Role.TOKEN].call("balanceOf", wallet.address))
+    stated, paused_there, *more = await scene.read(*calls)
+    owed = await _owed_of_markets(scene)
+    late, given_back, swept, paused = await scene.row(_LIABILITIES)
+    # What was given back of stakes in books leaves `unpaid`, as does every late payment that was sent back.
+    ours = (owed.open_stakes, owed.unpaid + int(late) - int(given_back), owed.fees - int(swept))
+    scene.comparison.value("wallet", "", "liabilities", ours, stated)
+    scene.comparison.value("wallet", "", "paused", paused, paused_there)
+    if more and not isinstance(stated, RpcError) and not isinstance(more[0], RpcError):
+        values = (scene.sources.chain_id, scene.sources.contracts[Role.WALLET])
+        (unbooked,) = await scene.row(_UNBOOKED, values)
+        # Whoever sends the contract money in another way adds to what is there.
+        left = more[0] - sum(stated)
+        scene.comparison.value("wallet", "", "unbooked money is there", left >= int(unbooked), True)
 
 
 class _Owed:
@@ -94,237 +114,243 @@ class _Owed:
                 self.unpaid += row.net_pool - row.paid_out
 
 
-class _Audit:
-    """One audit of the agent tables at one block."""
+async def _owed_of_markets(scene: Scene) -> _Owed:
+    """All of them in one snapshot, a few at a time. Those that lack outcomes are told of where markets are compared."""
+    owed, after = _Owed(), None
+    while rows := await rows_after(scene.connection, agent.MARKET, ("index",), after, BOOKS_AT_ONCE):
+        books = await _books(scene, rows)
+        for row in rows:
+            if (book := books.get(row.market_id)) is not None:
+                owed.add(row, book)
+        after = [rows[-1].index]
+    return owed
 
-    def __init__(
-        self,
-        connection: Connection,
-        client: ChainClient,
-        contracts: Mapping[Role, Contract],
-        sources: Sources,
-        block: str,
-        comparison: Comparison,
-    ) -> None:
-        self._connection = connection
-        self._client = client
-        self._contracts = contracts
-        self._wallet = contracts[Role.WALLET]
-        self._sources = sources
-        self._block = block
-        self._comparison = comparison
 
-    # ---------------------------------------------------------------- markets
-
-    async def markets(self) -> AsyncGenerator[tuple[Any, Book]]:
-        """Every market of the tables with its book, in opening order; markets and outcomes that are missing or too
-        many are told of."""
-        count = await self._client.read(self._wallet.call("marketCount"), self._block)
-        row = await (await self._connection.execute("SELECT count(*) FROM agent_market")).fetchone()
-        assert row is not None
-        self._comparison.value("wallet", "", "marketCount", row[0], count)
-        for at in range(0, count, MARKETS_AT_ONCE):
-            some = range(at, min(at + MARKETS_AT_ONCE, count))
-            calls = [self._wallet.call("marketIdAt", position) for position in some]
-            ids = [each for each in await self._client.read_many(calls, self._block) if not isinstance(each, RpcError)]
-            keys = [(each,) for each in ids]
-            rows = await rows_by_key(self._connection, agent.MARKET, ("market_id",), keys)
-            self._comparison.keys(
-                "agent market", ((each.index, each.market_id) for each in rows), enumerate(ids, at + 1)
-            )
-            outcomes: dict[bytes, list[Any]] = {}
-            for outcome in await rows_by_key(self._connection, agent.OUTCOME, ("market_id",), keys):
-                outcomes.setdefault(outcome.market_id, []).append(outcome)
-            for market in sorted(rows, key=lambda each: each.index):
-                its = sorted(outcomes.get(market.market_id, []), key=lambda each: each.outcome)
-                expected = [(market.market_id, outcome) for outcome in range(market.outcomes)]
-                ours = [(each.market_id, each.outcome) for each in its]
-                self._comparison.keys("outcome", ours, expected)
-                if ours == expected:
-                    yield market, book_of(market, its)
-
-    async def market(self, row: Any, book: Book) -> None:
-        """One market, its outcomes and its stakes."""
-        calls = [self._wallet.call("market", row.market_id)]
-        calls += [self._wallet.call("outcomeBook", row.market_id, outcome) for outcome in range(row.outcomes)]
-        if Role.AGENT_RESOLVER in self._contracts:
-            calls.append(self._contracts[Role.AGENT_RESOLVER].call("terms", row.market_id))
-        answer, *more = await self._client.read_many(calls, self._block)
-        key = "0x" + row.market_id.hex()
+async def _permissions(scene: Scene) -> None:
+    """Roles, feeds and bounds. That none is missing, `indexer.audit.shared` sees."""
+    wallet, lister = scene.contracts[Role.WALLET], scene.contracts.get(Role.AGENT_LISTER)
+    roles = await all_rows(scene.connection, AGENT_ROLE)
+    by_lister = [row for row in roles if row.role == LISTER]
+    by_wallet = [row for row in roles if row.role != LISTER]
+    calls = [wallet.call("hasRole", row.role, address_text(row.account)) for row in by_wallet]
+    if lister is not None:
+        calls += [lister.call("isLister", address_text(row.account)) for row in by_lister]
+    answers = await scene.read(*calls)
+    for row, answer in zip(by_wallet + by_lister, answers, strict=lister is not None):
+        scene.comparison.value("role", (row.role, row.account), "allowed", row.allowed, answer)
+    if lister is None:
+        return
+    feeds = await all_rows(scene.connection, AGENT_FEED)
+    venues = await all_rows(scene.connection, AGENT_VENUE)
+    bounds, *answers = await scene.read(
+        lister.call("bounds"), *(lister.call("feed", address_text(row.feed)) for row in feeds)
+    )
+    for row in venues:
         ours = {
-            "index": row.index,
-            "status": row.status,
-            "outcomes": row.outcomes,
-            "winner": row.winner or 0,
-            "refunding": row.status != AgentMarketStatus.OPEN and book.refunds(row.winner),
-            "opensAt": row.opens_at,
-            "closesAt": row.closes_at,
             "feeBps": row.fee_bps,
-            "potCap": row.pot_cap,
-            "weights": [int(each) for each in row.weights],
-            "stakes": row.stakes + row.late_payments,
-            "staked": row.staked,
-            "netPool": row.net_pool,
-            "paidShares": row.paid_shares,
-            "paidOut": row.paid_out,
+            "minWeight": row.min_weight,
+            "maxWeight": row.max_weight,
+            "disputeWindow": row.dispute_window,
+            "voidDelay": row.void_delay,
         }
-        self._comparison.fields("agent market", key, ours, answer)
-        for outcome in range(row.outcomes):
-            ours_book = {
-                "net": book.net[outcome],
-                "shares": book.shares[outcome],
-                "excess": book.excess[outcome],
-                "weight": book.weight(outcome),
-                "price": book.price(outcome),
-            }
-            self._comparison.fields("outcome book", f"{key}/{outcome}", ours_book, more[outcome])
-        if Role.AGENT_RESOLVER in self._contracts:
-            terms = {
-                "kind": row.kind,
-                "feed": address_text(row.feed),
-                "earlyResolvable": row.early_resolvable,
-                "published": row.published,
-                "maxAge": row.max_age,
-                "startAt": row.start_at,
-                "endsAt": row.ends_at,
-                "earlyFrom": row.early_from,
-                "settlesAfter": row.settles_after,
-                "voidsAfter": row.voids_after,
-                "target": row.target,
-                "bounds": [int(bound) for bound in row.bounds],
-            }
-            self._comparison.fields("agent terms", key, terms, more[-1])
-        if not isinstance(answer, RpcError):
-            await self._stakes(row, book, answer["stakes"])
+        scene.comparison.fields("bounds", "", ours, bounds)
+    for row, answer in zip(feeds, answers, strict=True):
+        ours = {
+            "allowed": row.allowed,
+            "condemned": row.condemned,
+            "published": row.published,
+            "memory_": row.memory,
+            "maxAge": row.max_age,
+            "lag": row.lag,
+            "potCap": row.pot_cap,
+            "step": row.step,
+        }
+        scene.comparison.fields("agent feed", row.feed, ours, answer)
 
-    # ---------------------------------------------------------------- stakes
 
-    async def _stakes(self, market: Any, book: Book, count: int) -> None:
-        """Every id the contract gave out, against its row."""
-        rows = await rows_by_key(self._connection, agent.STAKE, ("market_id",), [(market.market_id,)])
-        rows.sort(key=lambda row: row.stake_id)
-        stated = [market.index << 32 | n for n in range(count)]
-        self._comparison.keys("stake", (row.stake_id for row in rows), stated)
-        key = "0x" + market.market_id.hex()
-        in_book = [row for row in rows if row.outcome is not None]
-        self._comparison.value("agent market", key, "stakes in the book", market.stakes, len(in_book))
-        self._comparison.value("agent market", key, "sum of stakes", market.staked, sum(row.amount for row in in_book))
-        given_back = sum(row.paid_amount for row in rows if row.status == StakeStatus.REFUNDED)
-        self._comparison.value("agent market", key, "sum of refunds", market.given_back, given_back)
-        for at in range(0, len(rows), STAKES_AT_ONCE):
-            some = rows[at : at + STAKES_AT_ONCE]
-            await self._views(market, book, some)
-            await self._payments(some)
+# ---------------------------------------------------------------- markets
 
-    async def _views(self, market: Any, book: Book, rows: list[Any]) -> None:
-        calls = []
-        for row in rows:
-            owner = address_text(row.wallet)
-            calls += [
-                self._wallet.call("stake", row.stake_id),
-                self._wallet.call("stakeOf", owner, row.idem_hash),
-                self._wallet.call("booked", owner, row.nonce),
-            ]
-        answers = await self._client.read_many(calls, self._block)
-        cursor = await self._connection.execute(
-            _FIRST_OF_KEY, ([row.wallet for row in rows], [row.idem_hash for row in rows])
-        )
-        first = {(bytes(wallet), bytes(idem)): stake_id for wallet, idem, stake_id in await cursor.fetchall()}
-        for position, row in enumerate(rows):
-            stated, under_key, booked = answers[3 * position : 3 * position + 3]
-            payable = row.amount if row.status == StakeStatus.OWED_BACK else 0
-            if row.status == StakeStatus.IN_BOOK and market.status != AgentMarketStatus.OPEN:
-                payable = book.owed(market.winner, row.outcome, row.amount, row.shares)
-            ours = {
-                "marketId": row.market_id,
-                "wallet": address_text(row.wallet),
-                "status": row.status,
-                "amount": row.amount,
-                "fee": row.fee,
-                "shares": row.shares,
-                "payable_": payable,
-            }
-            if row.outcome is not None:
-                ours["outcome"] = row.outcome
-            self._comparison.fields("stake", row.stake_id, ours, stated)
-            self._comparison.value("stake", row.stake_id, "stakeOf", first[row.wallet, row.idem_hash], under_key)
-            # The receive form needs no record: nothing but the contract itself can take such a payment.
-            self._comparison.value("stake", row.stake_id, "booked", not is_marked(row.nonce), booked)
 
-    async def _payments(self, rows: list[Any]) -> None:
-        """Each stake against the very authorization that paid for it, which `audit_shared` checks."""
-        ids = [row.stake_id for row in rows]
-        cursor = await self._connection.execute(_PAYMENTS, (self._sources.chain_id, ids))
-        payments = {stake_id: tuple(rest) for stake_id, *rest in await cursor.fetchall()}
-        recipient = self._sources.contracts[Role.WALLET]
-        for row in rows:
-            state, value, paid_to, in_time, stakes = payments[row.stake_id]
-            ours = (PAID, row.amount, recipient, True, 1)
-            brought = None if value is None else int(value)
-            stated = (state, brought, None if paid_to is None else bytes(paid_to), in_time, stakes)
-            self._comparison.value("stake", row.stake_id, "payment", ours, stated)
+async def _markets_page(scene: Scene, after: Place | None) -> Place | None:
+    """The contract's markets from a place in its list on, with their outcomes; those that are missing or too many are
+    told of."""
+    wallet = scene.contracts[Role.WALLET]
+    count = await scene.client.read(wallet.call("marketCount"), scene.block)
+    at = 0 if after is None else after[0]
+    if at == 0:
+        (ours,) = await scene.row(b"SELECT count(*) FROM agent_market")
+        scene.comparison.value("wallet", "", "marketCount", ours, count)
+    if at >= count:
+        return None
+    until = min(at + MARKETS_AT_ONCE, count)
+    answers = await scene.read(*(wallet.call("marketIdAt", position) for position in range(at, until)))
+    ids = [each for each in answers if not isinstance(each, RpcError)]
+    keys = [(each,) for each in ids]
+    rows = await rows_by_key(scene.connection, agent.MARKET, ("market_id",), keys)
+    scene.comparison.keys("agent market", ((each.index, each.market_id) for each in rows), enumerate(ids, at + 1))
+    outcomes = await _outcomes(scene, rows)
+    counted = {bytes(key): rest for key, *rest in await scene.rows(_STAKES_OF_MARKETS, (ids,))}
+    for row in sorted(rows, key=lambda each: each.index):
+        its = outcomes.get(row.market_id, [])
+        expected = [(row.market_id, outcome) for outcome in range(row.outcomes)]
+        scene.comparison.keys("outcome", [(each.market_id, each.outcome) for each in its], expected)
+        if len(its) == row.outcomes:
+            await _market(scene, row, book_of(row, its), counted[row.market_id])
+    return [until]
 
-    # ---------------------------------------------------------------- what belongs to no market
 
-    async def liabilities(self, owed: _Owed) -> None:
-        """What is owed, by our sums and by the contract's; and that what nobody booked is still there."""
-        # What was given back of stakes in books leaves `unpaid`, as does every late payment that was sent back.
-        row = await (await self._connection.execute(_LIABILITIES)).fetchone()
-        assert row is not None
-        late, given_back, swept, paused = row
-        ours = (owed.open_stakes, owed.unpaid + int(late) - int(given_back), owed.fees - int(swept))
-        calls = [self._wallet.call("liabilities"), self._wallet.call("paused")]
-        if Role.TOKEN in self._contracts:
-            calls.append(self._contracts[Role.TOKEN].call("balanceOf", self._wallet.address))
-        stated, paused_there, *more = await self._client.read_many(calls, self._block)
-        self._comparison.value("wallet", "", "liabilities", ours, stated)
-        self._comparison.value("wallet", "", "paused", paused, paused_there)
-        if more and not isinstance(stated, RpcError) and not isinstance(more[0], RpcError):
-            values = (self._sources.chain_id, self._sources.contracts[Role.WALLET])
-            unbooked = await (await self._connection.execute(_UNBOOKED, values)).fetchone()
-            assert unbooked is not None
-            # Whoever sends the contract money in another way adds to what is there.
-            left = more[0] - sum(stated)
-            self._comparison.value("wallet", "", "unbooked money is there", left >= int(unbooked[0]), True)
+async def _outcomes(scene: Scene, markets: list[Any]) -> dict[bytes, list[Any]]:
+    """Each market's, in order."""
+    keys = [(each.market_id,) for each in markets]
+    rows = await rows_by_key(scene.connection, agent.OUTCOME, ("market_id",), keys)
+    found: dict[bytes, list[Any]] = {}
+    for row in sorted(rows, key=lambda each: each.outcome):
+        found.setdefault(row.market_id, []).append(row)
+    return found
 
-    async def permissions(self) -> None:
-        """Roles, feeds and bounds. That none is missing, `audit_shared` sees."""
-        lister = self._contracts.get(Role.AGENT_LISTER)
-        roles = await all_rows(self._connection, AGENT_ROLE)
-        by_lister = [row for row in roles if row.role == LISTER]
-        by_wallet = [row for row in roles if row.role != LISTER]
-        calls = [self._wallet.call("hasRole", row.role, address_text(row.account)) for row in by_wallet]
-        if lister is not None:
-            calls += [lister.call("isLister", address_text(row.account)) for row in by_lister]
-        answers = await self._client.read_many(calls, self._block)
-        for row, answer in zip(by_wallet + by_lister, answers, strict=lister is not None):
-            self._comparison.value("role", (row.role, row.account), "allowed", row.allowed, answer)
-        if lister is not None:
-            await self._listing(lister)
 
-    async def _listing(self, lister: Contract) -> None:
-        feeds = await all_rows(self._connection, AGENT_FEED)
-        venues = await all_rows(self._connection, AGENT_VENUE)
-        calls = [lister.call("bounds"), *(lister.call("feed", address_text(row.feed)) for row in feeds)]
-        bounds, *answers = await self._client.read_many(calls, self._block)
-        for row in venues:
-            ours = {
-                "feeBps": row.fee_bps,
-                "minWeight": row.min_weight,
-                "maxWeight": row.max_weight,
-                "disputeWindow": row.dispute_window,
-                "voidDelay": row.void_delay,
-            }
-            self._comparison.fields("bounds", "", ours, bounds)
-        for row, answer in zip(feeds, answers, strict=True):
-            ours = {
-                "allowed": row.allowed,
-                "condemned": row.condemned,
-                "published": row.published,
-                "memory_": row.memory,
-                "maxAge": row.max_age,
-                "lag": row.lag,
-                "potCap": row.pot_cap,
-                "step": row.step,
-            }
-            self._comparison.fields("agent feed", row.feed, ours, answer)
+async def _books(scene: Scene, markets: list[Any]) -> dict[bytes, Book]:
+    """The books of those that have all their outcomes."""
+    outcomes = await _outcomes(scene, markets)
+    whole_ones = [row for row in markets if len(outcomes.get(row.market_id, [])) == row.outcomes]
+    return {row.market_id: book_of(row, outcomes[row.market_id]) for row in whole_ones}
+
+
+async def _market(scene: Scene, row: Any, book: Book, counted: list[Any]) -> None:
+    """One market and its outcomes, and the sums of its stakes."""
+    wallet, resolver = scene.contracts[Role.WALLET], scene.contracts.get(Role.AGENT_RESOLVER)
+    calls = [wallet.call("market", row.market_id)]
+    calls += [wallet.call("outcomeBook", row.market_id, outcome) for outcome in range(row.outcomes)]
+    if resolver is not None:
+        calls.append(resolver.call("terms", row.market_id))
+    answer, *more = await scene.read(*calls)
+    comparison, key = scene.comparison, "0x" + row.market_id.hex()
+    ours = {
+        "index": row.index,
+        "status": row.status,
+        "outcomes": row.outcomes,
+        "winner": row.winner or 0,
+        "refunding": row.status != AgentMarketStatus.OPEN and book.refunds(row.winner),
+        "opensAt": row.opens_at,
+        "closesAt": row.closes_at,
+        "feeBps": row.fee_bps,
+        "potCap": row.pot_cap,
+        "weights": [int(each) for each in row.weights],
+        "stakes": row.stakes + row.late_payments,
+        "staked": row.staked,
+        "netPool": row.net_pool,
+        "paidShares": row.paid_shares,
+        "paidOut": row.paid_out,
+    }
+    comparison.fields("agent market", key, ours, answer)
+    for outcome in range(row.outcomes):
+        ours_book = {
+            "net": book.net[outcome],
+            "shares": book.shares[outcome],
+            "excess": book.excess[outcome],
+            "weight": book.weight(outcome),
+            "price": book.price(outcome),
+        }
+        comparison.fields("outcome book", f"{key}/{outcome}", ours_book, more[outcome])
+    if resolver is not None:
+        terms = {
+            "kind": row.kind,
+            "feed": address_text(row.feed),
+            "earlyResolvable": row.early_resolvable,
+            "published": row.published,
+            "maxAge": row.max_age,
+            "startAt": row.start_at,
+            "endsAt": row.ends_at,
+            "earlyFrom": row.early_from,
+            "settlesAfter": row.settles_after,
+            "voidsAfter": row.voids_after,
+            "target": row.target,
+            "bounds": [int(bound) for bound in row.bounds],
+        }
+        comparison.fields("agent terms", key, terms, more[-1])
+    stakes, in_book, staked, given_back = counted
+    # `answer` holds the counters to the contract's.
+    comparison.value("agent market", key, "stake rows", stakes, row.stakes + row.late_payments)
+    comparison.value("agent market", key, "stakes in the book", row.stakes, in_book)
+    comparison.value("agent market", key, "sum of stakes", row.staked, int(staked))
+    comparison.value("agent market", key, "sum of refunds", row.given_back, int(given_back))
+
+
+# ---------------------------------------------------------------- stakes
+
+
+async def _stakes_page(scene: Scene, after: Place | None) -> Place | None:
+    """Stakes by id, of whatever market: the contract gives ids out by market and order of payment."""
+    rows = await rows_after(scene.connection, agent.STAKE, ("stake_id",), after, STAKES_AT_ONCE)
+    if not rows:
+        return None
+    ids = sorted({row.market_id for row in rows})
+    found = await rows_by_key(scene.connection, agent.MARKET, ("market_id",), [(each,) for each in ids])
+    markets = {row.market_id: row for row in found}
+    books = await _books(scene, found)
+    scene.comparison.keys("agent market", books, ids)
+    _check_ids(scene, markets, rows, after)
+    there = [row for row in rows if row.market_id in books]
+    await _views(scene, markets, books, there)
+    await _payments(scene, there)
+    return [rows[-1].stake_id]
+
+
+def _check_ids(scene: Scene, markets: dict[bytes, Any], rows: list[Any], after: Place | None) -> None:
+    """No id is left out before any of these; that none is after the last of a market, `stake rows` tells."""
+    before = -1 if after is None else after[0]
+    for row in rows:
+        if (market := markets.get(row.market_id)) is not None:
+            before = max(before, (market.index << 32) - 1)
+        scene.comparison.value("stake", row.stake_id, "id before it", row.stake_id - 1, before)
+        before = row.stake_id
+
+
+async def _views(scene: Scene, markets: dict[bytes, Any], books: dict[bytes, Book], rows: list[Any]) -> None:
+    wallet, comparison = scene.contracts[Role.WALLET], scene.comparison
+    calls = []
+    for row in rows:
+        owner = address_text(row.wallet)
+        calls += [
+            wallet.call("stake", row.stake_id),
+            wallet.call("stakeOf", owner, row.idem_hash),
+            wallet.call("booked", owner, row.nonce),
+        ]
+    answers = await scene.read(*calls)
+    keys = ([row.wallet for row in rows], [row.idem_hash for row in rows])
+    first = {(bytes(of), bytes(idem)): stake_id for of, idem, stake_id in await scene.rows(_FIRST_OF_KEY, keys)}
+    for at, row in enumerate(rows):
+        stated, under_key, booked = answers[3 * at : 3 * at + 3]
+        market, book = markets[row.market_id], books[row.market_id]
+        payable = row.amount if row.status == StakeStatus.OWED_BACK else 0
+        if row.status == StakeStatus.IN_BOOK and market.status != AgentMarketStatus.OPEN:
+            payable = book.owed(market.winner, row.outcome, row.amount, row.shares)
+        ours = {
+            "marketId": row.market_id,
+            "wallet": address_text(row.wallet),
+            "status": row.status,
+            "amount": row.amount,
+            "fee": row.fee,
+            "shares": row.shares,
+            "payable_": payable,
+        }
+        if row.outcome is not None:
+            ours["outcome"] = row.outcome
+        comparison.fields("stake", row.stake_id, ours, stated)
+        comparison.value("stake", row.stake_id, "stakeOf", first[row.wallet, row.idem_hash], under_key)
+        # The receive form needs no record: nothing but the contract itself can take such a payment.
+        comparison.value("stake", row.stake_id, "booked", not is_marked(row.nonce), booked)
+
+
+async def _payments(scene: Scene, rows: list[Any]) -> None:
+    """Each stake against the very authorization that paid for it, which `indexer.audit.shared` checks."""
+    ids = [row.stake_id for row in rows]
+    found = await scene.rows(_PAYMENTS, (scene.sources.chain_id, ids))
+    payments = {stake_id: tuple(rest) for stake_id, *rest in found}
+    recipient = scene.sources.contracts[Role.WALLET]
+    for row in rows:
+        state, value, paid_to, in_time, stakes = payments[row.stake_id]
+        ours = (PAID, row.amount, recipient, True, 1)
+        brought = None if value is None else int(value)
+        stated = (state, brought, None if paid_to is None else bytes(paid_to), in_time, stakes)
+        scene.comparison.value("stake", row.stake_id, "payment", ours, stated)

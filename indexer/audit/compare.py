@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from core.chain.errors import RpcError
+from core.chain.errors import RpcError, RpcErrorKind
 
 KEPT = 100
 """Mismatches told in full; the rest are only counted."""
@@ -14,15 +14,19 @@ KEPT = 100
 
 @dataclass(slots=True)
 class Comparison:
-    """What was compared, and what did not agree; `compared` counts numbers, not rows."""
+    """What was compared, and what did not agree; `compared` counts numbers, not rows. `block`: where it looks now."""
 
     compared: int = 0
     mismatches: int = 0
     detail: list[dict[str, str]] = field(default_factory=list)
+    block: int = 0
 
     def fields(self, what: str, key: object, ours: Mapping[str, Any], chain: Mapping[str, Any] | RpcError) -> None:
-        """Every field of `ours` against the chain's of the same name. A view that failed is one mismatch."""
+        """Every field of `ours` against the chain's of the same name. A view that reverted is one mismatch; a node that
+        did not answer is no answer."""
         if isinstance(chain, RpcError):
+            if chain.kind is not RpcErrorKind.REVERTED:
+                raise chain
             self.compared += 1
             self._differs(what, key, "view", "a row", chain.message)
             return
@@ -45,9 +49,8 @@ class Comparison:
     def _differs(self, what: str, key: object, name: str, ours: Any, chain: Any) -> None:
         self.mismatches += 1
         if len(self.detail) < KEPT:
-            self.detail.append(
-                {"what": what, "key": _text(key), "field": name, "ours": _text(ours), "chain": _text(chain)}
-            )
+            found = {"what": what, "key": key, "field": name, "ours": ours, "chain": chain, "block": self.block}
+            self.detail.append({word: _text(value) for word, value in found.items()})
 
 
 def _text(value: Any) -> str:

@@ -1,6 +1,15 @@
-"""One audit of one chain: a snapshot of the tables against views at the snapshot's block."""
+"""One audit of one chain: page after page, each a snapshot of the tables against views at the snapshot's block.
+
+How far it got is a row of `chain_audit_progress`, written with each page, so an audit that was stopped goes on there.
+"""
 
 from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 
 import psycopg
 from psycopg.types.json import Jsonb
@@ -10,12 +19,12 @@ from core.chain.errors import RpcError, RpcErrorKind
 from core.contracts.abi import abi
 from core.contracts.events import Role
 from core.db.engine import Pool
+from core.db.leader import lock_key
 from core.stock.vested import Moment
-from indexer.audit.agent import audit_agent
+from indexer.audit import agent, feeds, shared, stock
 from indexer.audit.compare import Comparison
-from indexer.audit.shared import audit_shared
-from indexer.audit.stock import audit_stock
-from indexer.errors import NodeFault
+from indexer.audit.pages import Place, Scene, Stage
+from indexer.errors import AuditRuns, NodeFault
 from indexer.sources import Sources
 from indexer.store.tables import Connection
 
@@ -29,44 +38,192 @@ ABIS = {
     Role.PAUSER: "Pauser",
     Role.TOKEN: "IERC3009",
 }
+PAGE_TRIES = 3
+"""A page whose block a reorganization took is compared again, at another."""
+RETRY_SECONDS = 1.0
+GOES_ON_FOR = timedelta(days=7)
+"""What an audit compared longer ago than this says little of today: it is begun anew."""
+
+_FORGET = """
+DELETE FROM chain_audit_progress WHERE chain_id = %(chain)s AND (%(anew)s OR began_at < now() - %(old)s)
+"""
+_START = """
+INSERT INTO chain_audit_progress (chain_id, stage, first_block, compared, mismatches, detail)
+VALUES (%s, %s, %s, 0, 0, '[]')
+"""
+_READ = """
+SELECT stage, place, first_block, compared, mismatches, detail, began_at FROM chain_audit_progress WHERE chain_id = %s
+"""
+_KEEP = """
+UPDATE chain_audit_progress SET stage = %s, place = %s, compared = %s, mismatches = %s, detail = %s, paged_at = now()
+WHERE chain_id = %s
+"""
+_FINISH = """
+INSERT INTO chain_audit (chain_id, began_at, first_block, block_number, block_hash, compared, mismatches, detail)
+VALUES (%s, %s, %s, %s, %s, %s, %s, %s)
+"""
 
 
-async def audit(pool: Pool, client: ChainClient, sources: Sources) -> tuple[int, Comparison]:
-    """The block compared at and what was found; the outcome is also kept in `chain_audit`."""
-    async with pool.connection() as connection:
-        await connection.set_isolation_level(psycopg.IsolationLevel.REPEATABLE_READ)
-        try:
-            async with connection.transaction():
-                number, digest, comparison = await compare(connection, client, sources)
-        finally:
-            await connection.set_isolation_level(None)
-        await connection.execute(
-            "INSERT INTO chain_audit (chain_id, block_number, block_hash, compared, mismatches, detail)"
-            " VALUES (%s, %s, %s, %s, %s, %s)",
-            (sources.chain_id, number, digest, comparison.compared, comparison.mismatches, Jsonb(comparison.detail)),
-        )
-    return number, comparison
+@dataclass(frozen=True, slots=True)
+class AuditReport:
+    """A finished audit: between which blocks its pages lay, and what they found."""
+
+    began_at: datetime
+    first_block: int
+    last_block: int
+    found: Comparison
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far an audit is, between two pages."""
+
+    stage: str
+    place: Place | None
+    first_block: int
+    comparison: Comparison
+    began_at: datetime
+
+
+def stages_of(sources: Sources) -> list[Stage]:
+    """In the order they are gone through. Names and places are kept between processes: a stage whose places change
+    their meaning needs another name."""
+    stages = stock.stages() if Role.SETTLER in sources.contracts else []
+    stages += agent.stages() if Role.WALLET in sources.contracts else []
+    return [*stages, *shared.stages(), *feeds.stages()]
+
+
+async def audit(
+    pool: Pool,
+    client: ChainClient,
+    sources: Sources,
+    *,
+    anew: bool = False,
+    going_on: Callable[[Progress], None] = lambda _known: None,
+    progress: Callable[[Progress], None] = lambda _known: None,
+) -> AuditReport:
+    """Goes on with the audit that was stopped last, of which `going_on` is told, or begins one; `progress` is told how
+    far it is after each page. What was found is kept in `chain_audit`."""
+    async with pool.connection() as connection, _transaction_each(connection), _alone(connection, sources):
+        await connection.execute(_FORGET, {"chain": sources.chain_id, "anew": anew, "old": GOES_ON_FOR})
+        if known := await _progress(connection, sources, [stage.name for stage in stages_of(sources)]):
+            going_on(known)
+        tries = 0
+        while True:
+            try:
+                done = await _next_page(connection, client, sources, progress)
+            except (NodeFault, RpcError, psycopg.errors.SerializationFailure):
+                tries += 1
+                if tries == PAGE_TRIES:
+                    raise
+                await asyncio.sleep(RETRY_SECONDS)
+                continue
+            if done is not None:
+                return done
+            tries = 0
 
 
 async def compare(connection: Connection, client: ChainClient, sources: Sources) -> tuple[int, bytes, Comparison]:
     """The tables as the caller's transaction sees them against the chain at their cursor's block, which is named."""
-    comparison = Comparison()
+    scene = await _scene(connection, client, sources, Comparison())
+    for stage in stages_of(sources):
+        place = await stage.page(scene, None)
+        while place is not None:
+            place = await stage.page(scene, place)
+    return scene.number, scene.digest, scene.comparison
+
+
+# ---------------------------------------------------------------- a page
+
+
+async def _next_page(
+    connection: Connection, client: ChainClient, sources: Sources, tell: Callable[[Progress], None]
+) -> AuditReport | None:
+    """Compares a page and keeps how far that is, or neither; the report after the last one."""
+    stages = {stage.name: stage for stage in stages_of(sources)}
+    names = list(stages)
+    async with connection.transaction():
+        await connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        known = await _progress(connection, sources, names)
+        scene = await _scene(connection, client, sources, known.comparison if known else Comparison())
+        if known is None:
+            await connection.execute("DELETE FROM chain_audit_progress WHERE chain_id = %s", (sources.chain_id,))
+            await connection.execute(_START, (sources.chain_id, names[0], scene.number))
+            known = await _progress(connection, sources, names)
+            assert known is not None
+        place = await stages[known.stage].page(scene, known.place)
+        now_at = known.stage
+        if place is None:
+            following = names[names.index(known.stage) + 1 :]
+            if not following:
+                return await _finish(scene, known)
+            now_at = following[0]
+        found = scene.comparison
+        kept = (Jsonb(place), found.compared, found.mismatches, Jsonb(found.detail))
+        await connection.execute(_KEEP, (now_at, *kept, sources.chain_id))
+    tell(Progress(now_at, place, known.first_block, found, known.began_at))
+    return None
+
+
+async def _progress(connection: Connection, sources: Sources, stages: list[str]) -> Progress | None:
+    """How far the audit is that is under way, if one is, in stages we know."""
+    row = await (await connection.execute(_READ, (sources.chain_id,))).fetchone()
+    if row is None:
+        return None
+    stage, place, first_block, compared, mismatches, detail, began_at = row
+    if stage not in stages:
+        return None
+    return Progress(stage, place, first_block, Comparison(compared, mismatches, detail), began_at)
+
+
+async def _finish(scene: Scene, known: Progress) -> AuditReport:
+    found, chain_id = scene.comparison, scene.sources.chain_id
+    values = (chain_id, known.began_at, known.first_block, scene.number, scene.digest)
+    await scene.connection.execute(_FINISH, (*values, found.compared, found.mismatches, Jsonb(found.detail)))
+    await scene.connection.execute("DELETE FROM chain_audit_progress WHERE chain_id = %s", (chain_id,))
+    return AuditReport(known.began_at, known.first_block, scene.number, found)
+
+
+@asynccontextmanager
+async def _transaction_each(connection: Connection) -> AsyncIterator[None]:
+    """Nothing outside a page's transaction opens one."""
+    before = connection.autocommit
+    await connection.set_autocommit(True)
+    try:
+        yield
+    finally:
+        if not connection.closed:
+            await connection.set_autocommit(before)
+
+
+@asynccontextmanager
+async def _alone(connection: Connection, sources: Sources) -> AsyncIterator[None]:
+    """Two would each undo what the other wrote of how far it is."""
+    key = lock_key(f"audit:{sources.name}")
+    row = await (await connection.execute("SELECT pg_try_advisory_lock(%s)", (key,))).fetchone()
+    assert row is not None
+    if not row[0]:
+        raise AuditRuns(f"Another audit of the {sources.name} chain is running on this database.")
+    try:
+        yield
+    finally:
+        if not connection.closed:
+            await connection.execute("SELECT pg_advisory_unlock(%s)", (key,))
+
+
+async def _scene(connection: Connection, client: ChainClient, sources: Sources, comparison: Comparison) -> Scene:
     await connection.execute("SET LOCAL statement_timeout = 0")
     number, digest, now = await _moment(connection, sources)
-    block = "0x" + digest.hex()
-    await _check_node(client, number, block)
+    comparison.block = number
     addresses = dict(sources.contracts)
     if sources.token is not None:
         addresses[Role.TOKEN] = sources.token
     contracts = {
         role: Contract("0x" + addresses[role].hex(), abi(name)) for role, name in ABIS.items() if role in addresses
     }
-    if Role.SETTLER in contracts:
-        await audit_stock(connection, client, contracts, sources, block, now, comparison)
-    if Role.WALLET in contracts:
-        await audit_agent(connection, client, contracts, sources, block, comparison)
-    await audit_shared(connection, client, contracts, sources, block, comparison)
-    return number, digest, comparison
+    scene = Scene(connection, client, sources, contracts, number, digest, now, comparison)
+    await _check_node(client, number, scene.block)
+    return scene
 
 
 async def _moment(connection: Connection, sources: Sources) -> tuple[int, bytes, Moment]:

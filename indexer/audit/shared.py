@@ -7,61 +7,68 @@ authorizations are counted by nobody, so there the raw logs say it. Rounds: see 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import aclosing
 from typing import Any
 
 from core.addresses import address_text
-from core.chain import ChainClient, Contract, Receipt
+from core.chain import Receipt
 from core.contracts.events import Role
 from core.contracts.events.agent import AGENT_VENUE
+from core.contracts.events.feed import FEED_EVENTS
 from core.contracts.events.pauser import PAUSER
 from core.contracts.events.stock import STOCK_VENUE
 from core.contracts.events.token import AUTHORIZATION_CANCELED, AUTHORIZATION_USED, TRANSFER
 from core.db.schema.index_agent import agent_fee_sweep, agent_venue
+from core.db.schema.index_shared import oracle_measure, oracle_round, token_authorization
 from core.db.schema.index_stock import stock_fee_sweep, stock_venue
-from indexer.audit.compare import Comparison
-from indexer.audit.feeds import audit_feeds
+from indexer.audit.pages import Place, Scene, Stage, whole
 from indexer.fold.payments import AUTHORIZATION, CANCELED, PAID, UNPAIRED
 from indexer.fold.rows import RowKind
 from indexer.fold.venues import GUARDIAN, VENUE_KINDS, VenueFold
 from indexer.sources import Sources
 from indexer.store.steps import stored_logs
-from indexer.store.tables import Connection, all_rows, rows_by_key
+from indexer.store.tables import all_rows, rows_after
 
 AUTHORIZATIONS_AT_ONCE = 200
+LOGS_AT_ONCE = 20_000
 
-_MISSING_AUTHORIZATIONS = """
-SELECT l.block_number, l.log_index FROM chain_log l WHERE l.chain_id = %(chain)s
-AND substring(l.topics FROM 1 FOR 32) = ANY(%(topics)s) AND NOT EXISTS (SELECT FROM token_authorization a
-  WHERE a.chain_id = l.chain_id AND a.block_number = l.block_number AND a.log_index = l.log_index)
+_LAST_OF_LOGS = b"""
+SELECT block_number, log_index FROM chain_log WHERE chain_id = %(chain)s
+AND (block_number, log_index) > (%(block)s, %(index)s) ORDER BY block_number, log_index OFFSET %(some)s - 1 LIMIT 1
 """
+_BETWEEN = """
+{0}.chain_id = %(chain)s AND ({0}.block_number, {0}.log_index) > (%(block)s, %(index)s)
+AND ({0}.block_number, {0}.log_index) <= (%(last_block)s, %(last_index)s)
+"""
+_MISSING = """
+SELECT l.block_number, l.log_index FROM chain_log l WHERE {of_logs}
+AND substring(l.topics FROM 1 FOR 32) = ANY(%(topics)s)
+AND NOT EXISTS (SELECT FROM {table} r WHERE {of_rows}
+  AND r.block_number = l.block_number AND r.log_index = l.log_index)
+"""
+_BASELESS = """
+SELECT r.block_number, r.log_index FROM {table} r WHERE {of_rows} AND NOT EXISTS (SELECT FROM chain_log l
+  WHERE {of_logs} AND r.block_number = l.block_number AND r.log_index = l.log_index)
+"""
+_AFTER_ALL = (2**63 - 1, 2**31 - 1)
 
 
-async def audit_shared(
-    connection: Connection,
-    client: ChainClient,
-    contracts: Mapping[Role, Contract],
-    sources: Sources,
-    block: str,
-    comparison: Comparison,
-) -> None:
-    """`block` is the cursor's hash."""
-    await _venues(connection, sources, comparison)
-    await audit_feeds(connection, client, sources, block, comparison)
-    if Role.PAUSER in contracts:
-        await _guardians(connection, client, contracts[Role.PAUSER], sources, block, comparison)
-    if Role.TOKEN in contracts:
-        values = {"chain": sources.chain_id, "topics": [AUTHORIZATION_USED.topic, AUTHORIZATION_CANCELED.topic]}
-        comparison.keys("authorization", [], await _places(connection, _MISSING_AUTHORIZATIONS, values))
-        await _authorizations(connection, client, contracts[Role.TOKEN], sources, block, comparison)
+def stages() -> list[Stage]:
+    return [
+        whole("venues", _venues),
+        whole("guardians", _guardians),
+        Stage("raw logs", _logs_page),
+        Stage("authorizations", _authorizations_page),
+    ]
 
 
 # ---------------------------------------------------------------- rows that follow from raw logs
 
 
-async def _venues(connection: Connection, sources: Sources, comparison: Comparison) -> None:
+async def _venues(scene: Scene) -> None:
     """Roles, feeds, bounds, guardians, sweeps: few enough to be folded again whole, and every row is held to it."""
+    connection, sources, comparison = scene.connection, scene.sources, scene.comparison
     entities = [STOCK_VENUE] if Role.SETTLER in sources.contracts else []
     entities += [AGENT_VENUE] if Role.WALLET in sources.contracts else []
     entities += [PAUSER] if Role.PAUSER in sources.contracts else []
@@ -77,8 +84,8 @@ async def _venues(connection: Connection, sources: Sources, comparison: Comparis
         for key in ours.keys() & expected.keys():
             comparison.fields(kind.table.name, key, ours[key], expected[key])
     for sweeps, venue in ((stock_fee_sweep, stock_venue), (agent_fee_sweep, agent_venue)):
-        swept = await _number(connection, f"SELECT coalesce(sum(amount), 0) FROM {sweeps.name}")  # noqa: S608
-        total = await _number(connection, f"SELECT coalesce(sum(fees_swept), 0) FROM {venue.name}")  # noqa: S608
+        (swept,) = await scene.row(f"SELECT coalesce(sum(amount), 0) FROM {sweeps.name}".encode())  # noqa: S608
+        (total,) = await scene.row(f"SELECT coalesce(sum(fees_swept), 0) FROM {venue.name}".encode())  # noqa: S608
         comparison.value(sweeps.name, "", "sum", swept, total)
 
 
@@ -88,38 +95,68 @@ def _by_key(kind: RowKind, rows: Sequence[tuple[Any, ...]], chain_id: int) -> di
     return {tuple(row[name] for name in kind.key): row for row in ours}
 
 
-async def _guardians(
-    connection: Connection, client: ChainClient, pauser: Contract, sources: Sources, block: str, comparison: Comparison
-) -> None:
-    rows = [row for row in await all_rows(connection, GUARDIAN) if row.chain_id == sources.chain_id]
-    answers = await client.read_many([pauser.call("isGuardian", address_text(row.account)) for row in rows], block)
+async def _guardians(scene: Scene) -> None:
+    pauser = scene.contracts.get(Role.PAUSER)
+    if pauser is None:
+        return
+    rows = [row for row in await all_rows(scene.connection, GUARDIAN) if row.chain_id == scene.sources.chain_id]
+    answers = await scene.read(*(pauser.call("isGuardian", address_text(row.account)) for row in rows))
     for row, answer in zip(rows, answers, strict=True):
-        comparison.value("guardian", row.account, "allowed", row.allowed, answer)
+        scene.comparison.value("guardian", row.account, "allowed", row.allowed, answer)
+
+
+async def _logs_page(scene: Scene, after: Place | None) -> Place | None:
+    """Logs that call for an authorization, a round or a measure, and rounds and measures without a log. The last page
+    has no end: a row may stand behind the last log."""
+    block, index = after or (-1, -1)
+    values: dict[str, Any] = {"chain": scene.sources.chain_id, "block": block, "index": index, "some": LOGS_AT_ONCE}
+    found = await scene.rows(_LAST_OF_LOGS, values)
+    last = tuple(found[0]) if found else _AFTER_ALL
+    values |= {"last_block": last[0], "last_index": last[1]}
+    if Role.TOKEN in scene.contracts:
+        topics = [AUTHORIZATION_USED.topic, AUTHORIZATION_CANCELED.topic]
+        missing = await scene.rows(_in_range(_MISSING, token_authorization.name), {**values, "topics": topics})
+        scene.comparison.keys("authorization", [], missing)
+    for topic, layout in FEED_EVENTS.items():
+        what, table = _TABLES_OF_FEEDS[layout.name]
+        missing = await scene.rows(_in_range(_MISSING, table), {**values, "topics": [topic]})
+        scene.comparison.keys(what, [], missing)
+        scene.comparison.keys(what, await scene.rows(_in_range(_BASELESS, table), values), [])
+    return list(last) if found else None
+
+
+_TABLES_OF_FEEDS = {"AnswerUpdated": ("round", oracle_round.name), "ReadingMeasured": ("measure", oracle_measure.name)}
+
+
+def _in_range(query: str, table: str) -> bytes:
+    """The range is said of both tables, so that none is read beyond it."""
+    return query.format(table=table, of_logs=_BETWEEN.format("l"), of_rows=_BETWEEN.format("r")).encode()
 
 
 # ---------------------------------------------------------------- payments
 
 
-async def _authorizations(
-    connection: Connection, client: ChainClient, token: Contract, sources: Sources, block: str, comparison: Comparison
-) -> None:
+async def _authorizations_page(scene: Scene, after: Place | None) -> Place | None:
     """Every row against what the token itself says in the transaction that the row names."""
-    query = (
-        "SELECT chain_id, authorizer, nonce FROM token_authorization WHERE chain_id = %s"
-        " ORDER BY block_number, log_index"
+    token, chain_id = scene.contracts.get(Role.TOKEN), scene.sources.chain_id
+    if token is None:
+        return None
+    key = ("chain_id", "block_number", "log_index")
+    place = [chain_id, *(after or (-1, -1))]
+    found = await rows_after(scene.connection, AUTHORIZATION, key, place, AUTHORIZATIONS_AT_ONCE)
+    rows = [row for row in found if row.chain_id == chain_id]
+    if not rows:
+        return None
+    spent = await scene.read(
+        *(token.call("authorizationState", address_text(row.authorizer), row.nonce) for row in rows)
     )
-    keys = await (await connection.execute(query, (sources.chain_id,))).fetchall()
-    for at in range(0, len(keys), AUTHORIZATIONS_AT_ONCE):
-        some = keys[at : at + AUTHORIZATIONS_AT_ONCE]
-        rows = await rows_by_key(connection, AUTHORIZATION, AUTHORIZATION.key, some)
-        calls = [token.call("authorizationState", address_text(row.authorizer), row.nonce) for row in rows]
-        spent = await client.read_many(calls, block)
-        receipts = await client.receipts([_hex(row.tx) for row in rows])
-        for row, state, receipt in zip(rows, spent, receipts, strict=True):
-            key = (row.authorizer, row.nonce)
-            comparison.value("authorization", key, "spent", True, state)
-            ours = (row.state, row.value, row.recipient, row.block_number, row.log_index)
-            comparison.value("authorization", key, "payment", ours, _said(row, receipt, sources))
+    receipts = await scene.client.receipts([_hex(row.tx) for row in rows])
+    for row, state, receipt in zip(rows, spent, receipts, strict=True):
+        one = (row.authorizer, row.nonce)
+        scene.comparison.value("authorization", one, "spent", True, state)
+        ours = (row.state, row.value, row.recipient, row.block_number, row.log_index)
+        scene.comparison.value("authorization", one, "payment", ours, _said(row, receipt, scene.sources))
+    return [rows[-1].block_number, rows[-1].log_index]
 
 
 def _said(row: Any, receipt: Receipt | None, sources: Sources) -> tuple[Any, ...]:
@@ -147,13 +184,3 @@ def _hex(value: bytes) -> str:
 
 def _topic(address: bytes) -> str:
     return "0x" + bytes(12).hex() + address.hex()
-
-
-async def _places(connection: Connection, query: str, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
-    return await (await connection.execute(query.encode(), values)).fetchall()
-
-
-async def _number(connection: Connection, query: str) -> int:
-    row = await (await connection.execute(query.encode())).fetchone()
-    assert row is not None
-    return int(row[0])

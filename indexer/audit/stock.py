@@ -5,82 +5,74 @@ from __future__ import annotations
 from typing import Any
 
 from core.addresses import address_text
-from core.chain import ChainClient, Contract
 from core.contracts.events import Role
 from core.stock.projection import market_of, position_of, vintage_of
-from core.stock.vested import SEED, Moment, Position, VestedMarket, Vintage
+from core.stock.vested import SEED, Position, VestedMarket, Vintage
 from core.stock.vested_views import market_view, position_view
-from indexer.audit.compare import Comparison
+from indexer.audit.pages import Place, Scene, Stage, whole
 from indexer.fold import stock
 from indexer.fold.venues import STOCK_FEED, STOCK_OPENER
-from indexer.sources import Sources
-from indexer.store.tables import Connection, all_rows, rows_by_key
+from indexer.store.tables import all_rows, rows_after, rows_by_key
 
 MARKETS_AT_ONCE = 50
 POSITIONS_AT_ONCE = 500
-NOBODY = address_text(bytes(20))
+
+_VENUE = b"""
+SELECT (SELECT count(*) FROM stock_market),
+  (SELECT coalesce(bool_or(entries_paused), false) FROM stock_venue),
+  (SELECT coalesce(sum(fees), 0) FROM stock_market) - (SELECT coalesce(sum(fees_swept), 0) FROM stock_venue),
+  -- all that came in, less all that went out
+  (SELECT coalesce(sum(offered), 0) FROM stock_position)
+    - (SELECT coalesce(sum(paid + refunded + residue_claimed), 0) FROM stock_market)
+    - (SELECT coalesce(sum(fees_swept), 0) FROM stock_venue)
+"""
+_ROWS_OF_MARKETS = b"""
+SELECT k.market_id, (SELECT count(*) FROM stock_vintage v WHERE v.market_id = k.market_id),
+  (SELECT count(*) FROM stock_position p WHERE p.market_id = k.market_id) FROM unnest(%s::bigint[]) AS k (market_id)
+"""
+_AHEAD = b"""
+SELECT vintage, outcome, sum(offered) FROM stock_position WHERE position_id >= %s AND position_id < %s
+AND market_id = %s AND vintage = ANY(%s) GROUP BY vintage, outcome
+"""
 
 
-async def audit_stock(
-    connection: Connection,
-    client: ChainClient,
-    contracts: dict[Role, Contract],
-    sources: Sources,
-    block: str,
-    now: Moment,
-    comparison: Comparison,
-) -> None:
-    """`block` is the cursor's hash, `now` what contracts see in it."""
-    settler = contracts[Role.SETTLER]
-    await _venue(connection, client, settler, block, comparison)
-    ids = await (await connection.execute("SELECT market_id FROM stock_market ORDER BY market_id")).fetchall()
-    for at in range(0, len(ids), MARKETS_AT_ONCE):
-        rows = await rows_by_key(connection, stock.MARKET, ("market_id",), ids[at : at + MARKETS_AT_ONCE])
-        await _markets(client, settler, rows, block, now, comparison)
-        if Role.RESOLVER in contracts:
-            await _specs(client, contracts[Role.RESOLVER], rows, block, comparison)
-        for row in rows:
-            await _positions(connection, client, settler, row, block, now, comparison)
-    if Role.LISTER in contracts:
-        await _listing(connection, client, contracts[Role.LISTER], block, comparison)
+def stages() -> list[Stage]:
+    return [
+        whole("stock venue", _venue),
+        whole("stock lister", _listing),
+        Stage("stock markets", _markets_page),
+        Stage("stock positions", _positions_page),
+    ]
 
 
-async def _venue(
-    connection: Connection, client: ChainClient, settler: Contract, block: str, comparison: Comparison
-) -> None:
-    markets = await _number(connection, "SELECT count(*) FROM stock_market")
-    paused = await _number(connection, "SELECT count(*) FROM stock_venue WHERE entries_paused")
-    swept = await _number(connection, "SELECT coalesce(sum(fees_swept), 0) FROM stock_venue")
-    fees = await _number(connection, "SELECT coalesce(sum(fees), 0) FROM stock_market")
-    # All that came in, less all that went out.
-    came = await _number(connection, "SELECT coalesce(sum(offered), 0) FROM stock_position")
-    went = await _number(connection, "SELECT coalesce(sum(paid + refunded + residue_claimed), 0) FROM stock_market")
-    ours = {
-        "marketCount": markets,
-        "entriesPaused": bool(paused),
-        "feesAccrued": fees - swept,
-        "liabilities": came - went - swept,
-    }
-    answers = await client.read_many([settler.call(name) for name in ours], block)
-    for (name, value), answer in zip(ours.items(), answers, strict=True):
-        comparison.value("venue", "", name, value, answer)
+# ---------------------------------------------------------------- the venue
 
 
-async def _listing(
-    connection: Connection, client: ChainClient, lister: Contract, block: str, comparison: Comparison
-) -> None:
+async def _venue(scene: Scene) -> None:
+    """The node is asked first: it may have let go of the block by the time the tables are summed."""
+    settler = scene.contracts[Role.SETTLER]
+    names = ("marketCount", "entriesPaused", "feesAccrued", "liabilities")
+    answers = await scene.read(*(settler.call(name) for name in names))
+    for name, value, answer in zip(names, await scene.row(_VENUE), answers, strict=True):
+        scene.comparison.value("venue", "", name, value, answer)
+
+
+async def _listing(scene: Scene) -> None:
     """What the lister counts, and what it says of openers and feeds. That none of those is missing, `audit_shared`
     sees."""
-    listed = await _number(connection, "SELECT count(*) FROM stock_market WHERE ticker IS NOT NULL")
-    openers = await all_rows(connection, STOCK_OPENER)
-    feeds = await all_rows(connection, STOCK_FEED)
+    lister = scene.contracts.get(Role.LISTER)
+    if lister is None:
+        return
+    openers = await all_rows(scene.connection, STOCK_OPENER)
+    feeds = await all_rows(scene.connection, STOCK_FEED)
     calls = [lister.call("listingCount")]
     calls += [lister.call("isOpener", address_text(row.opener)) for row in openers]
     calls += [lister.call("feed", address_text(row.feed)) for row in feeds]
-    count, *answers = await client.read_many(calls, block)
-    comparison.value("lister", "", "listingCount", listed, count)
+    count, *answers = await scene.read(*calls)
+    (listed,) = await scene.row(b"SELECT count(*) FROM stock_market WHERE ticker IS NOT NULL")
+    scene.comparison.value("lister", "", "listingCount", listed, count)
     for row, answer in zip(openers, answers[: len(openers)], strict=True):
-        comparison.value("opener", row.opener, "allowed", row.allowed, answer)
+        scene.comparison.value("opener", row.opener, "allowed", row.allowed, answer)
     for row, answer in zip(feeds, answers[len(openers) :], strict=True):
         ours = {
             "stockToken": address_text(row.stock_token),
@@ -89,20 +81,38 @@ async def _listing(
             "maxFinalAge": row.max_final_age,
             "allowed": row.allowed,
         }
-        comparison.fields("stock feed", row.feed, ours, answer)
+        scene.comparison.fields("stock feed", row.feed, ours, answer)
 
 
-async def _markets(
-    client: ChainClient, settler: Contract, rows: list[Any], block: str, now: Moment, comparison: Comparison
-) -> None:
-    calls = [settler.call(name, row.market_id) for row in rows for name in ("market", "books", "headroom")]
-    answers = await client.read_many(calls, block)
-    for position, row in enumerate(rows):
-        market_answer, books_answer, headroom_answer = answers[3 * position : 3 * position + 3]
+# ---------------------------------------------------------------- markets
+
+
+async def _markets_page(scene: Scene, after: Place | None) -> Place | None:
+    rows = await rows_after(scene.connection, stock.MARKET, ("market_id",), after, MARKETS_AT_ONCE)
+    if not rows:
+        return None
+    await _markets(scene, rows)
+    await _specs(scene, rows)
+    # `_markets` holds both counters to the contract's.
+    counted = await scene.rows(_ROWS_OF_MARKETS, ([row.market_id for row in rows],))
+    there = {market_id: (vintages, positions) for market_id, vintages, positions in counted}
+    for row in rows:
+        vintages, positions = there[row.market_id]
+        scene.comparison.value("market", row.market_id, "vintage rows", vintages, row.vintages + 1)
+        scene.comparison.value("market", row.market_id, "position rows", positions, row.positions)
+    return [rows[-1].market_id]
+
+
+async def _markets(scene: Scene, rows: list[Any]) -> None:
+    settler = scene.contracts[Role.SETTLER]
+    names = ("market", "books", "headroom")
+    answers = await scene.read(*(settler.call(name, row.market_id) for row in rows for name in names))
+    for at, row in enumerate(rows):
+        market_answer, books_answer, headroom_answer = answers[3 * at : 3 * at + 3]
         market = market_of(row)
-        view = market_view(market, now)
+        view = market_view(market, scene.now)
         terms = market.terms
-        comparison.fields(
+        scene.comparison.fields(
             "market",
             row.market_id,
             {
@@ -128,15 +138,18 @@ async def _markets(
         for side, book in enumerate(view.books):
             ours = {name: getattr(book, name) for name in ("principal", "acc", "capacity", "vested", "demand", "live")}
             answer = books_answer[side] if isinstance(books_answer, list | tuple) else books_answer
-            comparison.fields("book", f"{row.market_id}/{side}", ours, answer)
-        comparison.value("headroom", row.market_id, "both", view.headroom, headroom_answer)
+            scene.comparison.fields("book", f"{row.market_id}/{side}", ours, answer)
+        scene.comparison.value("headroom", row.market_id, "both", view.headroom, headroom_answer)
 
 
-async def _specs(client: ChainClient, resolver: Contract, rows: list[Any], block: str, comparison: Comparison) -> None:
+async def _specs(scene: Scene, rows: list[Any]) -> None:
+    resolver = scene.contracts.get(Role.RESOLVER)
+    if resolver is None:
+        return
     registered = [row for row in rows if row.stock_token is not None]
-    answers = await client.read_many([resolver.call("spec", row.market_id) for row in registered], block)
+    answers = await scene.read(*(resolver.call("spec", row.market_id) for row in registered))
     for row, answer in zip(registered, answers, strict=True):
-        comparison.fields(
+        scene.comparison.fields(
             "spec",
             row.market_id,
             {
@@ -152,52 +165,64 @@ async def _specs(client: ChainClient, resolver: Contract, rows: list[Any], block
         )
 
 
-async def _positions(
-    connection: Connection,
-    client: ChainClient,
-    settler: Contract,
-    market_row: Any,
-    block: str,
-    now: Moment,
-    comparison: Comparison,
-) -> None:
-    market, key = market_of(market_row), [(market_row.market_id,)]
-    vintages = {
-        row.vintage: vintage_of(row) for row in await rows_by_key(connection, stock.VINTAGE, ("market_id",), key)
-    }
-    rows = await rows_by_key(connection, stock.POSITION, ("market_id",), key)
-    # `_markets` holds both counters to the contract's.
-    comparison.value("market", market_row.market_id, "vintage rows", len(vintages), market_row.vintages + 1)
-    comparison.value("market", market_row.market_id, "position rows", len(rows), market_row.positions)
-    _check_order(rows, comparison)
-    needed = {row.vintage for row in rows}
-    comparison.keys("vintage", vintages.keys() & needed, needed)
-    rows = [row for row in rows if row.vintage in vintages]
-    for at in range(0, len(rows), POSITIONS_AT_ONCE):
-        some = rows[at : at + POSITIONS_AT_ONCE]
-        calls = [settler.call(name, row.position_id) for row in some for name in ("position", "accrued", "settlement")]
-        answers = await client.read_many(calls, block)
-        for index, row in enumerate(some):
-            position = position_of(row)
-            _position(market, position, vintages[position.vintage], now, answers[3 * index : 3 * index + 3], comparison)
+def _status(market: VestedMarket) -> int:
+    """0 none, 1 open, 2 UP, 3 DOWN, 4 void."""
+    if market.voided:
+        return 4
+    return 1 if market.winner is None else 2 + market.winner
 
 
-def _check_order(rows: list[Any], comparison: Comparison) -> None:
+# ---------------------------------------------------------------- positions
+
+
+async def _positions_page(scene: Scene, after: Place | None) -> Place | None:
+    """Positions by id, of whatever market: ids go by market and order of entry. That none is missing, the count
+    of each market's shows."""
+    rows = await rows_after(scene.connection, stock.POSITION, ("position_id",), after, POSITIONS_AT_ONCE)
+    if not rows:
+        return None
+    await _check_order(scene, rows)
+    ids = sorted({row.market_id for row in rows})
+    found = await rows_by_key(scene.connection, stock.MARKET, ("market_id",), [(each,) for each in ids])
+    markets = {row.market_id: market_of(row) for row in found}
+    needed = {(row.market_id, row.vintage) for row in rows}
+    found = await rows_by_key(scene.connection, stock.VINTAGE, ("market_id", "vintage"), sorted(needed))
+    vintages = {(row.market_id, row.vintage): vintage_of(row) for row in found}
+    scene.comparison.keys("market", markets, ids)
+    scene.comparison.keys("vintage", vintages, needed)
+    whole_rows = [row for row in rows if row.market_id in markets and (row.market_id, row.vintage) in vintages]
+    settler = scene.contracts[Role.SETTLER]
+    names = ("position", "accrued", "settlement")
+    answers = await scene.read(*(settler.call(name, row.position_id) for row in whole_rows for name in names))
+    for at, row in enumerate(whole_rows):
+        vintage = vintages[row.market_id, row.vintage]
+        _position(scene, markets[row.market_id], position_of(row), vintage, answers[3 * at : 3 * at + 3])
+    return [rows[-1].position_id]
+
+
+async def _check_order(scene: Scene, rows: list[Any]) -> None:
     """What was offered ahead of a position shows in no view unless its vintage was rationed, but follows from the ids,
     which count the positions of a side."""
-    ahead: dict[tuple[int, int], int] = {}
-    for row in sorted(rows, key=lambda row: row.position_id):
-        side = row.vintage, row.outcome
+    ahead = await _ahead_of(scene, rows)
+    for row in rows:
+        side = row.market_id, row.vintage, row.outcome
         before = 0 if row.vintage == SEED else ahead.get(side, 0)
-        comparison.value("position", row.position_id, "offered_before", row.offered_before, before)
+        scene.comparison.value("position", row.position_id, "offered_before", row.offered_before, before)
         ahead[side] = before + row.offered
 
 
-def _position(
-    market: VestedMarket, position: Position, vintage: Vintage, now: Moment, answers: list[Any], comparison: Comparison
-) -> None:
+async def _ahead_of(scene: Scene, rows: list[Any]) -> dict[tuple[int, int, int], int]:
+    """What earlier pages held of the vintages that this one goes on with, in the market that it begins in."""
+    first = rows[0]
+    market = first.position_id >> 32
+    vintages = list({row.vintage for row in rows if row.position_id >> 32 == market})
+    found = await scene.rows(_AHEAD, (market << 32, first.position_id, first.market_id, vintages))
+    return {(first.market_id, vintage, outcome): int(offered) for vintage, outcome, offered in found}
+
+
+def _position(scene: Scene, market: VestedMarket, position: Position, vintage: Vintage, answers: list[Any]) -> None:
     stated, accrued, settled = answers
-    view = position_view(market, position, vintage, now)
+    view = position_view(market, position, vintage, scene.now)
     due = view.settlement
     ours = {
         "owner": address_text(position.owner),
@@ -216,20 +241,7 @@ def _position(
         ours["claimed"] = position.claimed
     if due.refund:
         ours["refunded"] = position.refunded
-    comparison.fields("position", position.position_id, ours, stated)
-    comparison.value("accrued", position.position_id, "accrued", view.accrued, accrued)
+    scene.comparison.fields("position", position.position_id, ours, stated)
+    scene.comparison.value("accrued", position.position_id, "accrued", view.accrued, accrued)
     ours_due = (due.gross, due.fee, due.net, due.refund, due.total, due.deliverable)
-    comparison.value("settlement", position.position_id, "all", ours_due, settled)
-
-
-def _status(market: VestedMarket) -> int:
-    """0 none, 1 open, 2 UP, 3 DOWN, 4 void."""
-    if market.voided:
-        return 4
-    return 1 if market.winner is None else 2 + market.winner
-
-
-async def _number(connection: Connection, query: str) -> int:
-    row = await (await connection.execute(query.encode())).fetchone()
-    assert row is not None
-    return int(row[0])
+    scene.comparison.value("settlement", position.position_id, "all", ours_due, settled)

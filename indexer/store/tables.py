@@ -126,6 +126,19 @@ async def rows_by_key(
     return await _fetch(connection, kind, query, _arrays(columns, values))
 
 
+async def rows_after(
+    connection: Connection, kind: RowKind, key: tuple[str, ...], after: Sequence[Any] | None, limit: int
+) -> list[Any]:
+    """The first rows by a key that has an index, from the one after `after` on; None begins with the first."""
+    names = SQL(", ").join(SQL("t.") + Identifier(name) for name in key)
+    query, values = _select(kind) + SQL(" AS t"), []
+    if after is not None:
+        places = SQL(", ").join(SQL("%b::") + SQL(_type_name(kind.table.columns[name].type)) for name in key)
+        query += SQL(" WHERE ({}) > ({})").format(names, places)
+        values = list(after)
+    return await _fetch(connection, kind, query + SQL(" ORDER BY {} LIMIT %b").format(names), [*values, limit])
+
+
 async def all_rows(connection: Connection, kind: RowKind) -> list[Any]:
     return await _fetch(connection, kind, _select(kind) + SQL(" AS t"), [])
 

@@ -24,6 +24,7 @@ SHARED = (
     "chain_log_removed",
     "chain_block",
     "chain_reorg",
+    "chain_audit_progress",
     "oracle_round",
     "oracle_measure",
     "token_authorization",

@@ -20,6 +20,7 @@ from indexer.rebuild import rebuild
 from indexer.sources import Sources, sources_of
 from indexer.store import steps
 from tests.conftest import TestPostgres
+from tests.support.audit_pages import audit_in_pages_of
 from tests.support.genesis import Genesis, RunningChain, chain, genesis
 from tests.support.index_activity import AgentPlayers, Players, StockPlayers
 from tests.support.index_tables import contents, differences, fresh_index, wipe
@@ -29,8 +30,9 @@ STEPS = 150
 
 @pytest.fixture(autouse=True)
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that a rebuild takes many batches in its one transaction, as those of long histories do."""
+    """So that a rebuild takes many batches in its one transaction, and an audit many pages, as of long histories."""
     monkeypatch.setattr(steps, "REFOLD_BATCH", 50)
+    audit_in_pages_of(20, monkeypatch)
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +58,7 @@ async def indexed(url: str, running: RunningChain) -> AsyncIterator[tuple[ChainP
 
 
 async def check(pool: Pool, rpc: ChainProvider, sources: Sources) -> Comparison:
-    _, found = await audit(pool, ChainClient(rpc), sources)
+    found = (await audit(pool, ChainClient(rpc), sources)).found
     assert found.mismatches == 0, found.detail
     return found
 

@@ -49,7 +49,7 @@ async def contents(connection: AsyncConnection[TupleRow]) -> Tables:
 
 async def wipe(connection: AsyncConnection[TupleRow]) -> None:
     names = [table.name for table in CONTENTS]
-    names += ["chain_block", "chain_cursor", "chain_log_removed", "chain_reorg", "chain_audit"]
+    names += ["chain_block", "chain_cursor", "chain_log_removed", "chain_reorg", "chain_audit", "chain_audit_progress"]
     await connection.execute(f"TRUNCATE {', '.join(names)}".encode())
 
 

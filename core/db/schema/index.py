@@ -114,17 +114,36 @@ chain_reorg = Table(
     CheckConstraint("from_number > ancestor_number", name="goes_back"),
 )
 
-# Every audit: how many numbers were compared with the contracts' own views at one block, and which differed.
+# Every audit: how many numbers were compared with the contracts' own views, each at the block the tables were at, from
+# `first_block` to the one named last; and which differed.
 chain_audit = Table(
     "chain_audit",
     metadata,
     Column("id", BigInteger, Identity(always=True), primary_key=True),
     Column("chain_id", BigInteger, nullable=False),
     Column("at", UtcDateTime, nullable=False, server_default=func.now()),
+    Column("began_at", UtcDateTime, nullable=False),
+    Column("first_block", BlockNumber, nullable=False),
     Column("block_number", BlockNumber, nullable=False),
     Column("block_hash", Hash32, nullable=False),
-    Column("compared", Integer, nullable=False),
-    Column("mismatches", Integer, nullable=False),
-    Column("detail", JSONB, nullable=False),  # the first mismatches: [{what, key, field, ours, chain}]
+    Column("compared", BigInteger, nullable=False),
+    Column("mismatches", BigInteger, nullable=False),
+    Column("detail", JSONB, nullable=False),  # the first mismatches: [{what, key, field, ours, chain, block}]
     Index("ix_chain_audit_chain_id", "chain_id", "id"),
+)
+
+# The audit that is under way on a chain, or was stopped: the stage it is in, where its last page ended (NULL: before
+# the stage's first), and what it found so far. Written with each page, gone when it has ended.
+chain_audit_progress = Table(
+    "chain_audit_progress",
+    metadata,
+    Column("chain_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("began_at", UtcDateTime, nullable=False, server_default=func.now()),
+    Column("paged_at", UtcDateTime, nullable=False, server_default=func.now()),
+    Column("first_block", BlockNumber, nullable=False),
+    Column("stage", Text, nullable=False),
+    Column("place", JSONB),
+    Column("compared", BigInteger, nullable=False),
+    Column("mismatches", BigInteger, nullable=False),
+    Column("detail", JSONB, nullable=False),
 )

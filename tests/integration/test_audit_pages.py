@@ -1,0 +1,263 @@
+"""An audit goes on where it was stopped, holds a page at a time, and says at which block it found what."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from core.chain import ChainClient
+from core.chain.provider import ChainProvider
+from core.db.engine import Pool, conninfo, make_pool
+from indexer.audit import run
+from indexer.audit.run import AuditReport, Progress, audit, stages_of
+from indexer.chain import ChainFollower
+from indexer.errors import AuditRuns
+from indexer.node import RpcNode
+from indexer.rebuild import rebuild
+from indexer.sources import Sources, sources_of
+from tests.support.audit_pages import audit_in_pages_of
+from tests.support.genesis import Genesis, RunningChain, chain, genesis
+from tests.support.index_activity import AgentPlayers
+
+ROOT = Path(__file__).resolve().parents[2]
+STEPS = 40
+A_MARKET = "UPDATE agent_market SET pot_cap = pot_cap + 1 WHERE index = 1"
+LAST_STAKE = "UPDATE agent_stake SET fee = fee + 1 WHERE stake_id = (SELECT max(stake_id) FROM agent_stake)"
+AN_AUTHORIZATION = (
+    "UPDATE token_authorization SET value = value + 1 WHERE nonce ="
+    " (SELECT nonce FROM token_authorization WHERE state = 'paid' ORDER BY block_number DESC LIMIT 1)"
+)
+
+
+@dataclass(frozen=True)
+class History:
+    """A chain that agents bet on, and the index of it."""
+
+    url: str
+    known: Genesis
+    running: RunningChain
+    rpc: ChainProvider
+    pool: Pool
+    sources: Sources
+    follower: ChainFollower
+
+    async def goes_on(self) -> None:
+        await self.rpc.call("anvil_mine", [3], object)
+        await self.follower.catch_up()
+
+    async def execute(self, statement: str) -> None:
+        async with self.pool.connection() as connection:
+            assert (await connection.execute(statement.encode())).rowcount == 1, statement
+
+    async def rows(self, query: str) -> list[tuple[Any, ...]]:
+        async with self.pool.connection() as connection:
+            return await (await connection.execute(query.encode())).fetchall()
+
+    async def audit(self, **how: Any) -> AuditReport:
+        return await audit(self.pool, ChainClient(self.rpc), self.sources, **how)
+
+    def command(self, *arguments: str) -> subprocess.Popen[str]:
+        argv = [sys.executable, "-m", "indexer", "audit", "--chain", "base", *arguments]
+        env = {
+            "PATH": os.environ["PATH"],
+            "DATABASE_URL": self.url,
+            "VPM_BASE_RPC_URLS": self.running.url,
+            "VPM_DEPLOYMENTS_DIR": str(self.known.deployments),
+        }
+        return subprocess.Popen(argv, env=env, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+
+
+@pytest.fixture(scope="module")
+def known() -> Genesis:
+    return genesis()
+
+
+@pytest.fixture(scope="module")
+def played(known: Genesis, database_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningChain]:
+    """The chain, played and indexed once."""
+    log = tmp_path_factory.mktemp("audit") / "anvil.log"
+    with chain(known, "base", log, mine_on_demand=True) as running:
+        asyncio.run(_play(running, database_url))
+        yield running
+
+
+async def _play(running: RunningChain, url: str) -> None:
+    sources = sources_of(running.deployment, running.name)
+    async with ChainProvider((running.url,), chain_id=sources.chain_id) as rpc, make_pool(url, size=1) as pool:
+        follower = ChainFollower(RpcNode(rpc), sources, pool, finality_blocks=64)
+        await follower.open()
+        players = AgentPlayers(rpc, running.deployment, "pages")
+        await players.prepare()
+        for _ in range(STEPS):
+            await players.step()
+        await follower.catch_up()
+
+
+@pytest.fixture
+async def history(known: Genesis, played: RunningChain, database_url: str) -> AsyncIterator[History]:
+    """As it was before any test changed a row."""
+    sources = sources_of(played.deployment, played.name)
+    async with (
+        ChainProvider((played.url,), chain_id=sources.chain_id) as rpc,
+        make_pool(database_url, size=3) as pool,
+    ):
+        async with pool.connection() as connection:
+            await rebuild(connection, sources)
+            await connection.execute("TRUNCATE chain_audit, chain_audit_progress")
+        follower = ChainFollower(RpcNode(rpc), sources, pool, finality_blocks=64)
+        await follower.open()
+        yield History(database_url, known, played, rpc, pool, sources, follower)
+
+
+@contextmanager
+def held(url: str, table: str) -> Iterator[psycopg.Connection[Any]]:
+    """Whoever reads the table waits, for as long as this does."""
+    with psycopg.connect(conninfo(url)) as connection:
+        connection.execute(f"LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE".encode())
+        yield connection
+
+
+def wait_for_a_reader(holder: psycopg.Connection[Any], table: str) -> None:
+    query = "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = %s::regclass"
+    deadline = time.monotonic() + 60
+    while holder.execute(query, (table,)).fetchone() == (0,):
+        assert time.monotonic() < deadline, "nobody came to read the table"
+        time.sleep(0.02)
+
+
+async def test_a_killed_audit_goes_on_and_finds_what_lies_before_and_after(history: History) -> None:
+    await history.execute(A_MARKET)
+    with held(history.url, "token_authorization") as holder:
+        killed = history.command()
+        wait_for_a_reader(holder, "token_authorization")  # for the stakes' payments, behind the markets
+        killed.send_signal(signal.SIGKILL)
+        killed.communicate()
+    ((stage, first_block, mismatches),) = await history.rows(
+        "SELECT stage, first_block, mismatches FROM chain_audit_progress"
+    )
+    assert mismatches > 0, "what lies before is not remembered"
+    assert await history.rows("SELECT * FROM chain_audit") == []
+    await history.goes_on()  # the chain does not wait for whoever starts it again
+    await history.execute(LAST_STAKE)
+    await history.execute(AN_AUTHORIZATION)
+
+    again = history.command()
+    said, _ = again.communicate(timeout=120)
+    assert again.returncode == 1, said
+    assert "going on with the audit" in said
+    assert stage in said.split("\n")[0]
+    ((began, last, detail),) = await history.rows("SELECT first_block, block_number, detail FROM chain_audit")
+    assert began == first_block < last
+    blocks = {(each["what"], each["field"]): int(each["block"]) for each in detail}
+    assert blocks["agent market", "potCap"] == first_block
+    assert blocks["stake", "fee"] == blocks["authorization", "payment"] == last
+    assert f"blocks {first_block} to {last}" in said
+    assert await history.rows("SELECT * FROM chain_audit_progress") == []
+
+
+async def test_pages_of_two_rows_find_what_one_page_finds(history: History, monkeypatch: pytest.MonkeyPatch) -> None:
+    for statement in (A_MARKET, LAST_STAKE, AN_AUTHORIZATION):
+        await history.execute(statement)
+    await history.execute("DELETE FROM agent_stake WHERE stake_id = (SELECT min(stake_id) FROM agent_stake)")
+    large = await history.audit()
+    audit_in_pages_of(2, monkeypatch)
+    pages: list[str] = []
+    small = await history.audit(progress=lambda known: pages.append(known.stage))
+    assert small.found.detail == large.found.detail
+    assert large.found.mismatches == small.found.mismatches > 5
+    ((stakes, authorizations),) = await history.rows(
+        "SELECT (SELECT count(*) FROM agent_stake), (SELECT count(*) FROM token_authorization)"
+    )
+    assert pages.count("agent stakes") >= stakes // 2 > 5
+    assert pages.count("authorizations") >= authorizations // 2 > 5
+
+
+class Stopped(Exception):
+    """What ends an audit in the middle."""
+
+
+async def stop_in(history: History, stage: str, **how: Any) -> None:
+    def stop(known: Progress) -> None:
+        if known.stage == stage:
+            raise Stopped
+
+    with pytest.raises(Stopped):
+        await history.audit(progress=stop, **how)
+
+
+async def test_what_is_stopped_too_long_ago_or_rebuilt_or_unwanted_begins_anew(
+    history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = await history.audit()
+    resumed: list[str] = []
+
+    async def finish(**how: Any) -> AuditReport:
+        resumed.clear()
+        done = await history.audit(going_on=lambda known: resumed.append(known.stage), **how)
+        assert done.found.compared == whole.found.compared
+        assert done.found.mismatches == 0, done.found.detail
+        return done
+
+    await stop_in(history, "authorizations")
+    await finish()
+    assert resumed == ["authorizations"]
+
+    await stop_in(history, "authorizations")
+    await finish(anew=True)
+    assert resumed == []
+
+    await stop_in(history, "authorizations")
+    async with history.pool.connection() as connection:
+        await rebuild(connection, history.sources)
+    await finish()
+    assert resumed == []
+
+    await stop_in(history, "authorizations")
+    await history.execute("UPDATE chain_audit_progress SET began_at = began_at - interval '8 days'")
+    await finish()
+    assert resumed == []
+
+    await stop_in(history, "authorizations")
+    later = [each for each in stages_of(history.sources) if each.name != "authorizations"]
+    monkeypatch.setattr(run, "stages_of", lambda _sources: later)  # a version that knows no such stage
+    resumed.clear()
+    assert (await history.audit(going_on=lambda known: resumed.append(known.stage))).found.mismatches == 0
+    assert resumed == []
+
+
+async def test_two_at_once_are_refused(history: History) -> None:
+    with held(history.url, "token_authorization") as holder:
+        first = history.command()
+        wait_for_a_reader(holder, "token_authorization")
+        with pytest.raises(AuditRuns):
+            await history.audit()
+    said, _ = first.communicate(timeout=120)
+    assert first.returncode == 0, said
+
+
+async def test_a_block_that_is_taken_back_meanwhile_is_no_mismatch(
+    history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The page is compared again, at the block that took its place once that is indexed."""
+    monkeypatch.setattr(run, "PAGE_TRIES", 10_000)
+    monkeypatch.setattr(run, "RETRY_SECONDS", 0.01)
+    audit_in_pages_of(2, monkeypatch)
+    await stop_in(history, "agent stakes")
+    await history.rpc.call("anvil_reorg", [2, []], object)
+    going_on = asyncio.create_task(history.audit())
+    await asyncio.sleep(0)
+    await history.follower.catch_up()
+    done = await going_on
+    assert done.found.mismatches == 0, done.found.detail
