@@ -30,17 +30,19 @@ class Ape:
 
     def __init__(self, host: Process) -> None:
         self._host = host
+        self._turn = asyncio.Lock()
 
     async def run(self, arguments: Sequence[str]) -> str:
         """What the command printed; its last words become the error when it fails. Whoever runs one is `alone`."""
         assert self._host.stdin is not None
         assert self._host.stdout is not None
-        self._host.stdin.write(json.dumps(list(arguments)).encode() + b"\n")
-        answer = await self._host.stdout.readline()
-        try:
-            told = json.loads(answer)
-        except ValueError:  # it could not even begin
-            told = {"code": 1, "printed": (answer + await self._host.stdout.read()).decode(errors="replace")}
+        async with self._turn:
+            self._host.stdin.write(json.dumps(list(arguments)).encode() + b"\n")
+            answer = await self._host.stdout.readline()
+            try:
+                told = json.loads(answer)
+            except ValueError:  # it could not even begin
+                told = {"code": 1, "printed": (answer + await self._host.stdout.read()).decode(errors="replace")}
         if told["code"] != 0:
             tail = "".join(f"\n    | {line}" for line in told["printed"].splitlines()[-15:])
             raise StackError(f"ape {' '.join(arguments[:2])} failed:{tail}")

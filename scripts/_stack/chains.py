@@ -45,8 +45,6 @@ CHAINS = (ChainKind("base", 8453), ChainKind("stock", 4663))
 
 
 async def start_chain(chain: ChainKind, fork_url: str | None, state: State, supervisor: Supervisor) -> LocalChain:
-    if fork_url:
-        await asyncio.to_thread(_check_fork, chain, fork_url)
     saved = state.chain(chain.name)
     if fork_url is None and not _was_deployed_on(chain, state):
         saved.unlink(missing_ok=True)  # a first start that was interrupted begins anew: a past cannot be laid later
@@ -68,7 +66,7 @@ async def start_chain(chain: ChainKind, fork_url: str | None, state: State, supe
     # Writing the state of a long-lived chain takes a while; it must not be cut short.
     plan = child(anvil_plan(options), lambda: anvil_answers(options), name=f"chain-{chain.name}", stop_seconds=30)
     await supervisor.start(plan)
-    await asyncio.to_thread(state.remember, **{f"{chain.name}_port": str(options.port)})
+    state.remember(**{f"{chain.name}_port": str(options.port)})  # not in a thread: another part may be remembering
     return LocalChain(chain, options.url, options.ws_url, fork_url is not None)
 
 
@@ -88,7 +86,7 @@ def _was_deployed_on(chain: ChainKind, state: State) -> bool:
     return path.exists() and load_deployment(path).is_deployed
 
 
-def _check_fork(chain: ChainKind, url: str) -> None:
+def check_fork(chain: ChainKind, url: str) -> None:
     """anvil would give a fork any chain id it is told to; ours must be of the right chain."""
     option = f"--fork-{chain.name}"
     try:

@@ -19,6 +19,7 @@ import importlib
 import json
 import os
 import runpy
+import select
 import signal
 import socket
 import struct
@@ -35,11 +36,12 @@ PR_SET_PDEATHSIG, PR_SET_NAME, PR_SET_CHILD_SUBREAPER = 1, 15, 36
 IMPORTS = {
     "indexer": "indexer.cli",
     "relayer": "relayer.service",
-    "api": "api.__main__",
     "keeper": "keeper.__main__",
+    "api": "api.__main__",
     "scripts._demo": "scripts._demo.__main__",
 }
-"""What each program imports before it runs."""
+"""What each program imports before it runs. The API's own are half of all, and nobody else's: whoever is forked before
+them starts meanwhile, and does not carry them."""
 STARTED_WITH = ("PYTHON", "LD_", "TZ", "LC_", "LANG")
 """Read by an interpreter or a library as it starts: too late for a fork."""
 
@@ -130,14 +132,16 @@ class ForkRequest:
 def main() -> None:
     door = socket.socket(fileno=os.dup(0))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the supervisor, whose end is ours
-    for module in IMPORTS.values():
-        importlib.import_module(module)
-    for package in IMPORTS:
-        sys.modules.pop(f"{package}.__main__", None)  # it is to run as the program
-    assert threading.active_count() == 1, "an import starts threads, which a fork would not have"
-    gc.collect()
-    gc.freeze()  # a collection in a daemon need not write to what it shares with the others
-    while (request := _read(door)) is not None:
+    missing = list(IMPORTS)
+    while True:
+        while missing and not select.select([door], [], [], 0)[0]:
+            _import(missing.pop(0))
+        request = _read(door)
+        if request is None:
+            return
+        if (package := request.argv[0]) in missing:
+            missing.remove(package)
+            _import(package)
         reads, writes = os.pipe()
         between = os.fork()
         if between == 0:
@@ -147,6 +151,14 @@ def main() -> None:
         os.waitpid(between, 0)
         with os.fdopen(reads, "rb") as told:
             door.sendall(told.read(4))
+
+
+def _import(package: str) -> None:
+    importlib.import_module(IMPORTS[package])
+    sys.modules.pop(f"{package}.__main__", None)  # it is to run as the program
+    assert threading.active_count() == 1, "an import starts threads, which a fork would not have"
+    gc.collect()
+    gc.freeze()  # a collection in a daemon need not write to what it shares with the others
 
 
 def _read(door: socket.socket) -> ForkRequest | None:

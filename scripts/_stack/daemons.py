@@ -1,4 +1,4 @@
-"""Migrations, then the daemons that exist, each as `python -m <package>`; and what the ready file tells."""
+"""The daemons that exist, each as `python -m <package>`; and what the ready file tells."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ import asyncio
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from core.contracts.deployments import load_deployment
-from core.db.migrate import migrate
 from core.local.ports import free_port
 from core.outbox import CREDIT, KEEPER, LISTER, OPENER, PUBLISHER, RELAY
 from scripts._stack import wallets
@@ -20,7 +19,7 @@ from scripts._stack.chains import LocalChain
 from scripts._stack.options import Options
 from scripts._stack.screen import step
 from scripts._stack.state import State
-from scripts._stack.supervisor import Child, Supervisor
+from scripts._stack.supervisor import Child, Supervisor, together
 
 ROOT = Path(__file__).resolve().parents[2]
 CUP_WINDOW = ("2026-01-01T00:00:00Z", "2036-01-01T00:00:00Z")  # the local tournament is always open
@@ -37,16 +36,14 @@ class StackDaemon:
 DAEMONS = (
     StackDaemon("indexer", "VPM_INDEXER_METRICS_PORT"),
     StackDaemon("relayer", "VPM_RELAYER_METRICS_PORT"),
-    StackDaemon("api", "VPM_API_METRICS_PORT"),
     StackDaemon("keeper", "VPM_KEEPER_METRICS_PORT"),
+    StackDaemon("api", "VPM_API_METRICS_PORT"),
 )
 
 
 async def start_daemons(
     options: Options, state: State, database_url: str, chains: Mapping[str, LocalChain], supervisor: Supervisor
 ) -> dict[str, Any]:
-    with step("database schema"):
-        await asyncio.to_thread(migrate, database_url)
     env = _environment(options, state, database_url, chains)
     metrics: dict[str, str] = {}
     children = []
@@ -58,7 +55,7 @@ async def start_daemons(
         metrics[daemon.package] = f"http://127.0.0.1:{port}/metrics"
         children.append(_child(daemon, env, port))
     with step(", ".join(daemon.package for daemon in DAEMONS)):
-        await _start_together(children, supervisor)
+        await together(*map(supervisor.start, children))  # they meet in the database
     if options.demo:
         base_url = f"http://127.0.0.1:{options.port}"
         demo = [sys.executable, "-m", "scripts._demo", base_url]
@@ -66,16 +63,6 @@ async def start_daemons(
             demo += ["--base-rpc", chains["base"].url, "--pools", str(state.pools)]
         await supervisor.start(Child(name="demo", argv=demo, cwd=str(ROOT)))
     return _ready(options, state, database_url, chains, metrics)
-
-
-async def _start_together(children: Sequence[Child], supervisor: Supervisor) -> None:
-    """None waits for another: they meet in the database. The first that fails ends the start."""
-    try:
-        async with asyncio.TaskGroup() as group:
-            for child in children:
-                group.create_task(supervisor.start(child))
-    except ExceptionGroup as failed:
-        raise failed.exceptions[0] from None
 
 
 def _child(daemon: StackDaemon, env: Mapping[str, str], port: int) -> Child:

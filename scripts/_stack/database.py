@@ -22,7 +22,6 @@ async def start_database(state: State, supervisor: Supervisor) -> tuple[str, str
     """Returns the URL, and a sentence for the screen if there is something to know."""
     given = os.environ.get("DATABASE_URL")
     if given:
-        await asyncio.to_thread(_check_given, given)
         return given, ""
     remembered = state.remembered().get("postgres_port")
     port = free_port(int(remembered) if remembered else None)
@@ -40,7 +39,11 @@ def _make_database(admin_url: str) -> None:
             connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(DATABASE)))
 
 
-def _check_given(url: str) -> None:
+def check_database_given() -> None:
+    """Whether the database in DATABASE_URL, if there is one, can be used."""
+    url = os.environ.get("DATABASE_URL")
+    if not url:
+        return
     try:
         with psycopg.connect(url, connect_timeout=5):
             return

@@ -23,6 +23,7 @@ from scripts._stack.chain_setup import LocalNode, StockFeed
 from scripts._stack.chains import LocalChain, save_chain
 from scripts._stack.screen import step
 from scripts._stack.state import State
+from scripts._stack.supervisor import together
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -54,16 +55,18 @@ async def deploy_all(chains: Mapping[str, LocalChain], state: State) -> None:
     import_account(state.ape, ACCOUNT, wallets.DEPLOYER)
     signing = {OWNER_KEYS_VARIABLE: ",".join(w.private_key for w in wallets.SAFE_OWNERS[: wallets.SAFE_THRESHOLD])}
     async with ape(state.ape, signing) as started:
-        with step("local tokens, feeds, the Safe contracts and funded wallets"):
-            for chain in missing:
-                state.deployment(chain.chain.name).unlink(missing_ok=True)
-                await asyncio.to_thread(_prepare_chain, chain, state)
-        with step("contracts, through ape"):
-            for chain in missing:
-                await _deploy(chain, state, started)
-    with step("saving the chains"):
-        for chain in missing:
-            await save_chain(chain, state)
+        await together(*(_make(chain, state, started) for chain in missing))
+
+
+async def _make(chain: LocalChain, state: State, started: Ape) -> None:
+    """What one chain holds, and saves it. ape works for one at a time; whatever else there is to do goes on."""
+    state.deployment(chain.chain.name).unlink(missing_ok=True)
+    with step(f"{chain.chain.name}: local tokens, feeds, the Safe contracts and funded wallets"):
+        await asyncio.to_thread(_prepare_chain, chain, state)
+    with step(f"{chain.chain.name}: contracts, through ape"):
+        await _deploy(chain, state, started)
+    with step(f"{chain.chain.name}: saving the chain"):
+        await save_chain(chain, state)
 
 
 def _stands(chain: LocalChain, state: State) -> bool:

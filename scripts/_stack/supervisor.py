@@ -15,10 +15,10 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from scripts._stack.daemon_host import DaemonHost
 
@@ -41,6 +41,16 @@ class Child:
     stop_seconds: float = 10.0
     ready: Callable[[], Awaitable[None]] | None = None  # returns once the part answers
     ready_seconds: float = 60.0
+
+
+async def together(*parts: Coroutine[Any, Any, Any]) -> list[Any]:
+    """None waits for another; the first that fails ends the others, and its error is raised."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(part) for part in parts]
+    except ExceptionGroup as failed:
+        raise failed.exceptions[0] from None
+    return [task.result() for task in tasks]
 
 
 class ChildFailed(Exception):

