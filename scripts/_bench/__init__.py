@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from scripts._bench import api, cup, events, gas, growth, index, pages, provider, relay, report, trade
+from scripts._bench import api, cup, events, gas, growth, index, pages, provider, relay, report, scale, start, trade
 
 BENCHES: dict[str, Callable[[Path | None], int]] = {
     "all": report.main,
@@ -19,6 +19,8 @@ BENCHES: dict[str, Callable[[Path | None], int]] = {
     "pages": pages.main,
     "provider": provider.main,
     "relay": relay.main,
+    "scale": scale.main,
+    "start": start.main,
     "trade": trade.main,
 }
 

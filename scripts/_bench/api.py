@@ -17,7 +17,7 @@ import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ from core.local.ports import free_port
 from core.local.postgres import UNSAFE_BUT_FAST, prepare_postgres, start_postgres
 from core.local.process import RunningProcess, SpawnPlan, start_process
 from scripts._bench.http_load import LoadResult, load
+from scripts._bench.processes import own_processor_seconds
 from scripts._stack import wallets
 from tests.support.genesis import chain, genesis
 from tests.support.stock_chain import FLAT_PRICE, USDG, StockChain
@@ -51,7 +52,7 @@ PATHS = ("/api/markets", "/api/markets/1", "/api/prices")
 def main(json_path: Path | None, *, memory_requests: int = MILLION // 10) -> int:
     with (
         tempfile.TemporaryDirectory(prefix="vpm-bench-api-") as folder,
-        _service(Path(folder)) as service,
+        busy_service(Path(folder)) as service,
         asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
     ):
         figures = runner.run(_measure(service, Path(folder), memory_requests))
@@ -68,20 +69,20 @@ async def _measure(service: StockService, folder: Path, memory_requests: int) ->
 
 
 async def _compare(service: StockService, path: str, folder: Path) -> dict[str, Any]:
-    body = await asyncio.to_thread(_get, f"{service.url}{path}")
+    body = await asyncio.to_thread(get, f"{service.url}{path}")
     (folder / "body").write_bytes(body)
     ours: list[LoadResult] = []
     bare: list[LoadResult] = []
-    with _bare(folder) as (port, bare_pid):
+    with bare_handler(folder) as (port, bare_pid):
         await load(port, "/", 2_000, connections=CONNECTIONS)
         await load(service.port, path, 2_000, connections=CONNECTIONS)
         used = {"bare": 0.0, "ours": 0.0}
         pids = {"bare": bare_pid, "ours": _program_of(service.running["api"])}
         for _ in range(ROUNDS):
             for name, loads, at, what in (("bare", bare, port, "/"), ("ours", ours, service.port, path)):
-                before = _processor_seconds(pids[name])
+                before = own_processor_seconds(pids[name])
                 loads.append(await load(at, what, REQUESTS, connections=CONNECTIONS))
-                used[name] += _processor_seconds(pids[name]) - before
+                used[name] += own_processor_seconds(pids[name]) - before
     zipped = await load(service.port, path, REQUESTS, connections=CONNECTIONS, headers=("Accept-Encoding: gzip",))
     return {
         "path": path,
@@ -141,7 +142,8 @@ def _print(figures: dict[str, Any]) -> bool:
 
 
 @contextmanager
-def _service(folder: Path) -> Iterator[StockService]:
+def busy_service(folder: Path) -> Iterator[StockService]:
+    """The stock surface with a dozen markets and some hundred bets; indexer and API run."""
     known = genesis()
     server = prepare_postgres(folder / "postgres", free_port(), settings=UNSAFE_BUT_FAST)
     postgres = start_postgres(server, folder / "postgres.log")
@@ -154,7 +156,7 @@ def _service(folder: Path) -> Iterator[StockService]:
             env = {"VPM_TRUST_PROXY": "0"}
             with stock_service(stock, server.url(), known.deployments, folder, **env) as service:
                 service.start("indexer", "api")
-                _wait(service)
+                wait_for_markets(service.url)
                 yield service
     finally:
         postgres.stop()
@@ -168,29 +170,30 @@ def _live(stock: StockChain) -> None:
             stock.enter(wallets.DEV[each % len(wallets.DEV)], market, each % 2, (1 + each % 5) * USDG)
 
 
-def _wait(service: StockService) -> None:
+def wait_for_markets(url: str) -> None:
     deadline = time.monotonic() + 60
     while True:
-        body = json.loads(_get(f"{service.url}/api/markets"))
-        if len(body["markets"]) == 12 and not body["stale"]:
-            return
+        with suppress(OSError):  # it does not listen yet, or has not read the index
+            body = json.loads(get(f"{url}/api/markets"))
+            if len(body["markets"]) == 12 and not body["stale"]:
+                return
         if time.monotonic() > deadline:
             raise TimeoutError("the index did not come up")
         time.sleep(0.2)
 
 
 @contextmanager
-def _bare(folder: Path) -> Iterator[tuple[int, int]]:
+def bare_handler(folder: Path) -> Iterator[tuple[int, int]]:
     """Its port and the id of its process."""
     port = free_port()
     argv = (sys.executable, "-m", "scripts._bench.bare", str(port), str(folder / "body"))
     plan = SpawnPlan("bare", argv, env={"PATH": os.environ["PATH"]}, cwd=str(ROOT))
     running = start_process(plan, folder / "bare.log")
     try:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 120
         while True:
             try:
-                _get(f"http://127.0.0.1:{port}/")
+                get(f"http://127.0.0.1:{port}/")
                 break
             except OSError:
                 if time.monotonic() > deadline:
@@ -201,7 +204,7 @@ def _bare(folder: Path) -> Iterator[tuple[int, int]]:
         running.stop()
 
 
-def _get(url: str) -> bytes:
+def get(url: str) -> bytes:
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     with opener.open(url, timeout=10) as response:
         return bytes(response.read())
@@ -210,12 +213,6 @@ def _get(url: str) -> bytes:
 def _program_of(running: RunningProcess) -> int:
     """The program's own process, which is the child of its guard."""
     return int(Path(f"/proc/{running.pid}/task/{running.pid}/children").read_text().split()[0])
-
-
-def _processor_seconds(pid: int) -> float:
-    """What the process has used so far, in user and system."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _resident_mb(pid: int) -> float:

@@ -1,5 +1,5 @@
-"""One measured run in a process of its own, so that its memory is its own too: `bare`, `index` (stock markets), `agent`
-or `asked`. Prints JSON.
+"""One measured run in a process of its own, so that its memory is its own: `bare`, `index` (stock markets), `agent`,
+`rebuild` of what `index` wrote, or `asked`. Prints JSON.
 
 `bare` is the yardstick: pages of logs, two in flight, typed decoding, words sliced by hand, binary COPY into one table,
 one transaction a page. No block hashes, no cursor, no projections, no checks.
@@ -24,6 +24,7 @@ from core.contracts.events.stock import ENTERED
 from core.db.engine import connect, make_pool
 from indexer.chain import ChainFollower
 from indexer.node import RpcNode
+from indexer.rebuild import rebuild
 from indexer.sources import Sources
 from scripts._bench.index_load import LISTER, RESOLVER, SETTLER, TOKEN, WALLET
 
@@ -60,6 +61,13 @@ async def index(rpc_url: str, database_url: str, sources: Sources = STOCK) -> tu
             row = await (await connection.execute("SELECT count(*) FROM chain_log")).fetchone()
     assert row is not None
     return row[0], seconds
+
+
+async def rebuilt(database_url: str) -> tuple[int, float]:
+    """Every projection of the stock markets, folded again from the raw logs."""
+    async with make_pool(database_url, size=1) as pool, pool.connection() as connection:
+        done = await rebuild(connection, STOCK)
+    return done.logs, done.seconds
 
 
 async def asked(rpc_url: str) -> tuple[int, float]:
@@ -167,7 +175,7 @@ def peak_memory_bytes() -> int:
 
 def main() -> int:
     parser = argparse.ArgumentParser()
-    parser.add_argument("what", choices=("bare", "index", "agent", "asked"))
+    parser.add_argument("what", choices=("bare", "index", "agent", "rebuild", "asked"))
     parser.add_argument("rpc_url")
     parser.add_argument("database_url")
     options = parser.parse_args()
@@ -177,6 +185,8 @@ def main() -> int:
             work = bare(*where)
         case "asked":
             work = asked(options.rpc_url)
+        case "rebuild":
+            work = rebuilt(options.database_url)
         case "agent":
             work = index(*where, AGENT)
         case _:

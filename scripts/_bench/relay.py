@@ -17,7 +17,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,7 +36,7 @@ from relayer.flight import Patience
 from relayer.leases import LaneSpec
 from relayer.policy import LanePolicy
 from relayer.service import ChainPlan, relaying
-from relayer.signing import Fees, LocalSigner, Unsigned
+from relayer.signing import Fees, LocalSigner, Signer, Unsigned
 
 TRANSACTIONS = 20_000
 ROUNDS = 3
@@ -65,9 +65,10 @@ class RelayBench:
     database_url: str
     client: ChainClient
     pool: Pool
+    pids: Mapping[str, int]
 
-    async def funded(self) -> LocalSigner:
-        signer = LocalSigner(secrets.token_bytes(32))
+    async def funded(self, secret: bytes | None = None) -> LocalSigner:
+        signer = LocalSigner(secret or secrets.token_bytes(32))
         await self.client.provider.call("anvil_setBalance", ["0x" + signer.address.hex(), hex(10**24)], object)
         return signer
 
@@ -92,7 +93,14 @@ class RelayBench:
     async def lane(self, count: int, *, simulate: bool) -> float:
         """Transactions a second from queued to mined and recorded, on one lane."""
         signer = await self.funded()
-        group = f"bench-{secrets.token_hex(4)}"
+        group = new_group()
+        await self.queue(count, group, simulate=simulate)
+        async with lanes_at_work(self.rpc_url, self.database_url, group, [signer]) as tasks:
+            started = time.perf_counter()
+            await self.recorded(group, tasks)
+            return count / (time.perf_counter() - started)
+
+    async def queue(self, count: int, group: str, *, simulate: bool = False) -> None:
         requests = [
             IntentRequest(
                 key=secrets.token_hex(16),
@@ -109,21 +117,14 @@ class RelayBench:
         async with self.pool.connection() as connection:
             for start in range(0, count, 1000):
                 await enqueue_many(connection, requests[start : start + 1000])
-        plan = ChainPlan("bench", CHAIN_ID, (self.rpc_url,), 64, 0.2, POLICY)
-        spec = LaneSpec("bench", CHAIN_ID, (group,), signer)
-        async with relaying(self.database_url, [plan], [spec], lease_seconds=15.0) as relayer:
-            tasks = {name: asyncio.create_task(work) for name, work in relayer.works().items()}
-            started = time.perf_counter()
-            while await self._waits(group):
-                for task in tasks.values():
-                    if task.done():
-                        task.result()
-                await asyncio.sleep(0.05)
-            rate = count / (time.perf_counter() - started)
-            for name in ("leases", *tasks):
-                tasks[name].cancel()
-                await asyncio.gather(tasks[name], return_exceptions=True)
-        return rate
+
+    async def recorded(self, group: str, tasks: Sequence[asyncio.Task[None]] = ()) -> None:
+        """Waits until all of the group are mined and recorded, for as long as the tasks run."""
+        while await self._waits(group):
+            for task in tasks:
+                if task.done():
+                    task.result()
+            await asyncio.sleep(0.05)
 
     async def _waits(self, group: str) -> bool:
         """Whether anything is not recorded yet; asked through the indexes, for what is measured is the relayer."""
@@ -142,12 +143,33 @@ class RelayBench:
             await asyncio.sleep(0.1)
 
 
+def new_group() -> str:
+    return f"bench-{secrets.token_hex(4)}"
+
+
+@asynccontextmanager
+async def lanes_at_work(
+    rpc_url: str, database_url: str, group: str, signers: Sequence[Signer]
+) -> AsyncIterator[Sequence[asyncio.Task[None]]]:
+    """A relayer with a lane for each key; its tasks."""
+    plan = ChainPlan("bench", CHAIN_ID, (rpc_url,), 64, 0.2, POLICY)
+    specs = [LaneSpec("bench", CHAIN_ID, (group,), signer) for signer in signers]
+    async with relaying(database_url, [plan], specs, lease_seconds=15.0) as relayer:
+        tasks = {name: asyncio.create_task(work) for name, work in relayer.works().items()}
+        try:
+            yield list(tasks.values())
+        finally:
+            for name in ("leases", *tasks):
+                tasks[name].cancel()
+                await asyncio.gather(tasks[name], return_exceptions=True)
+
+
 def _transfer(signer: LocalSigner, nonce: int) -> bytes:
     return signer.sign(Unsigned(CHAIN_ID, nonce, Fees(200 * GWEI, GWEI), 21_000, PAYEE, value_wei=1, data=b"")).raw
 
 
 @asynccontextmanager
-async def _running(folder: Path) -> AsyncIterator[RelayBench]:
+async def rig(folder: Path) -> AsyncIterator[RelayBench]:
     server = prepare_postgres(folder / "postgres", free_port())
     database = start_postgres(server, folder / "postgres.log")
     try:
@@ -162,7 +184,9 @@ async def _running(folder: Path) -> AsyncIterator[RelayBench]:
                 ChainProvider([options.url], chain_id=CHAIN_ID) as rpc,
                 make_pool(url, size=2, autocommit=True) as pool,
             ):
-                yield RelayBench(options.url, url, ChainClient(rpc), pool)
+                yield RelayBench(
+                    options.url, url, ChainClient(rpc), pool, {"database": database.pid, "node": chain.pid}
+                )
         finally:
             chain.stop()
     finally:
@@ -174,7 +198,7 @@ async def measure(count: int, rounds: int) -> dict[str, list[float]]:
     rates: dict[str, list[float]] = {"bare loop": [], "one lane": [], "one lane, simulating each": []}
     with tempfile.TemporaryDirectory(prefix="vpm-bench-relay-") as folder:
         os.chmod(folder, 0o755)  # noqa: S103 - PostgreSQL may run as another user
-        async with _running(Path(folder)) as bench:
+        async with rig(Path(folder)) as bench:
             await bench.lane(count, simulate=False)
             for _ in range(rounds):
                 rates["bare loop"].append(await bench.bare_loop(count))

@@ -68,17 +68,20 @@ Runs scripts/deploy_stock.py or scripts/deploy_base.py through ape: a dry run by
 over an existing deployment file. docs/operate.md has the whole procedure.""",
     ),
     "bench": (
-        "measure the API, event streams, gas, the indexer, the pages, the relayer and the cup",
+        "measure the API, event streams, gas, the indexer, the pages, the relayer, the cup, growth and the start",
         """\
-./vpm bench all|api|cup|events|gas|index|pages|provider|relay|trade [--json FILE] [--record] [--long]
+./vpm bench all|api|cup|events|gas|growth|index|pages|provider|relay|scale|start|trade [--json FILE] [--record] [--long]
 
 api     cached reads against a bare handler that returns the same bytes, p99 and memory (--long: a million requests)
 events  what 2,000 idle event streams cost in memory, and how soon an event has reached all of them
 gas     the execution gas of every call in the gas tables, beside the best known figure; fails when a row is over
+growth  pages, jobs and the index on ten years of history, against a tenth of it
 index   the indexer over 200,000 events against a bare fetch-decode-copy loop, and how soon readers see a block
 pages   what each page weighs and how soon it paints in a new Chromium; fails from 100 kB or one second on
 provider what the daemons ask of a node of a chain with a block each 250 ms, and what a month of it costs
 relay   one lane against a bare loop that sends presigned transactions one at a time
+scale   1, 2 and 4 API processes behind one port; one lane, four, and four that two relayers share
+start   from a fresh clone to the first screen, a second start, and the memory of all that runs
 trade   a paid trade from payment to receipt, against a bare send to the same chain
 cup     the leaderboard with 100,000 wallets, and signed trades
 all     each of them in turn, recorded
@@ -108,7 +111,18 @@ which they are lines that can be seen to move.""",
     ),
     "audit": (
         "compare every market and position with the contracts",
-        "./vpm audit\n\nAsks the contracts' views at one block; exit code 1 and a list when anything differs." + _HERE,
+        """\
+./vpm audit [--chain base|stock] [--anew]
+
+Asks the contracts' views, a page of rows at a time, each page at the block the tables are at then; whatever differs is
+listed with its block. An audit that was stopped goes on after its last page when it is started again within a week, and
+remembers what it had found. ./vpm rebuild and ./vpm reindex begin it anew.
+
+  --chain NAME  only this chain
+  --anew        do not go on with one that was stopped
+
+Exit code 0: nothing differs; 1: something does."""
+        + _HERE,
     ),
     "status": (
         "one look at everything that runs",
