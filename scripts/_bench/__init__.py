@@ -25,4 +25,7 @@ BENCHES: dict[str, Callable[[Path | None], int]] = {
 }
 
 # What `--long` runs instead: the same with figures that take many minutes.
-LONG: dict[str, Callable[[Path | None], int]] = {"api": partial(api.main, memory_requests=api.MILLION)}
+LONG: dict[str, Callable[[Path | None], int]] = {
+    "api": partial(api.main, memory_requests=api.MILLION),
+    "growth": partial(growth.main, size=growth.TEN_YEARS, soak_hours=growth.SOAK_HOURS),
+}
