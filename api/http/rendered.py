@@ -76,6 +76,11 @@ class Rendered:
         self._ready_encoded_unchanged = self._ready_unchanged if encoded is None else _Ready(304, self._encoded_headers)
 
     @property
+    def size(self) -> int:
+        """How many bytes it holds."""
+        return len(self.body) + len(self.encoded or b"")
+
+    @property
     def tag(self) -> str:
         """The ETag of the plain body: equal for equal bytes."""
         return self._tag

@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 import heapq
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, TypeVar
+from typing import Literal
 
 from aiohttp import web
 from limits import parse
@@ -26,6 +26,7 @@ from api.http.limits import RateLimits
 from api.http.problem import Problem
 from api.http.rendered import BodySlot, Rendered
 from api.http.requests import read_query
+from api.kept import Kept
 from api.stock import market_view
 from api.stock.bodies.markets import MarketBody, MarketDetailBody, MarketsBody
 from api.stock.bodies.positions import OwnerBody, PositionBody
@@ -53,15 +54,12 @@ POSITIONS_RATE = parse("30/minute")
 MARKETS_LISTED = 200
 """Of a page without a limit."""
 LISTED_HELD = 1_000
-MARKETS_HELD = 512
+MARKETS_HELD, MARKETS_BYTES = 512, 4_000_000
 OWNERS_HELD = 1_024
-POSITIONS_HELD = 20_000
+POSITIONS_HELD = 10_000
 """Of all markets held, and of all owners, whichever these are."""
 # Beyond so many positions their bodies are made aside, so that other requests do not wait.
 MADE_ASIDE = 200
-
-
-V = TypeVar("V")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +95,10 @@ class StockReads:
         self._prices = BodySlot(self._prices_stamp, self._render_prices, PRICES_CACHE)
         self._markets = BodySlot(self._stamp, self._render_markets, MARKETS_CACHE)
         self._listed: OrderedDict[int, tuple[Hashable, MarketBody]] = OrderedDict()
-        self._slots: OrderedDict[int, BodySlot] = OrderedDict()
+        self._slots: Kept[int, BodySlot] = Kept(MARKETS_HELD, MARKETS_BYTES)
         self._details: dict[int, MarketDetailBody] = {}
-        self._pages: OrderedDict[int, _Page] = OrderedDict()
-        self._owners: OrderedDict[bytes, tuple[Hashable, tuple[HeldPosition, ...]]] = OrderedDict()
+        self._pages: Kept[int, _Page] = Kept(MARKETS_HELD, POSITIONS_HELD)
+        self._owners: Kept[bytes, tuple[Hashable, tuple[HeldPosition, ...]]] = Kept(OWNERS_HELD, POSITIONS_HELD)
 
     # ------------------------------------------------------------ handlers
 
@@ -128,14 +126,16 @@ class StockReads:
             raise _never_listed()
         slot = self._slots.get(market_id)
         if slot is None:
-            slot = self._slots[market_id] = BodySlot(self._stamp, lambda: self._render_market(market_id), MARKET_CACHE)
-            while len(self._slots) > MARKETS_HELD:
-                dropped, _ = self._slots.popitem(last=False)
-                self._pages.pop(dropped, None)
-                self._details.pop(dropped, None)
-        else:
-            self._slots.move_to_end(market_id)
-        return await slot.get()
+            slot = BodySlot(self._stamp, lambda: self._render_market(market_id), MARKET_CACHE)
+            self._keep(market_id, slot, 0)  # who comes meanwhile waits for the same rendering
+        rendered = await slot.get()
+        self._keep(market_id, slot, rendered.size)
+        return rendered
+
+    def _keep(self, market_id: int, slot: BodySlot, size: int) -> None:
+        for forgotten in self._slots.put(market_id, slot, size):
+            self._pages.drop(forgotten)
+            self._details.pop(forgotten, None)
 
     async def positions(self, request: web.Request) -> web.StreamResponse:
         await self._limits.take(
@@ -339,9 +339,8 @@ class StockReads:
                 positions = await read_positions(connection, market_id)
         except UNREADABLE as error:
             raise unavailable("This market's positions cannot be read now; try again shortly.") from error
-        page = self._pages[market_id] = _Page(version, generation, positions)
-        self._pages.move_to_end(market_id)
-        _bound(self._pages, MARKETS_HELD, lambda kept: len(kept.positions))
+        page = _Page(version, generation, positions)
+        self._pages.put(market_id, page, len(positions))
         return page
 
     async def _position_bodies(self, market: ListedMarket, page: _Page, venue: Venue) -> list[PositionBody]:
@@ -355,7 +354,7 @@ class StockReads:
             return [position_body(market, position, now) for position in page.positions]
 
         shown = make() if len(page.positions) <= MADE_ASIDE else await asyncio.to_thread(make)
-        self._pages[market.id] = replace(page, shown_key=key, shown=shown)
+        self._pages.put(market.id, replace(page, shown_key=key, shown=shown), len(shown))
         return shown
 
     # ------------------------------------------------------------ one owner
@@ -397,7 +396,6 @@ class StockReads:
             owned = self._owners.get(owner)
             block = (self.generation, venue.reorgs, venue.head.number)
             if owned is not None and owned[0] == block:
-                self._owners.move_to_end(owner)
                 return venue, owned[1]
             try:
                 async with asyncio.timeout(5), self._engine.connect() as connection:
@@ -411,9 +409,7 @@ class StockReads:
                 assert self._index is not None
                 await self._index.refresh()
                 continue
-            self._owners[owner] = (block, positions)
-            self._owners.move_to_end(owner)
-            _bound(self._owners, OWNERS_HELD, lambda kept: len(kept[1]))
+            self._owners.put(owner, (block, positions), len(positions))
             return venue, positions
         raise AssertionError("unreachable")
 
@@ -424,13 +420,6 @@ def _behind(positions: Sequence[HeldPosition], before: int) -> int:
         if each.position.position_id == before:
             return at + 1
     raise Problem(400, "invalid_request", "The query parameter before is wrong: this address has no such position.")
-
-
-def _bound(kept: OrderedDict[Any, V], most: int, size: Callable[[V], int]) -> None:
-    """Forgets what was asked for least lately: beyond so many, or while all together hold too many positions."""
-    positions = sum(map(size, kept.values()))
-    while len(kept) > 1 and (len(kept) > most or positions > POSITIONS_HELD):
-        positions -= size(kept.popitem(last=False)[1])
 
 
 def _never_listed() -> Problem:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable
 from typing import TypeVar
 
@@ -10,6 +9,7 @@ from aiohttp import web
 
 from api.http.problem import Problem
 from api.http.rendered import Rendered
+from api.kept import Kept
 
 HTML = "text/html; charset=utf-8"
 TEXT = "text/plain; charset=utf-8"
@@ -17,7 +17,7 @@ TEXT = "text/plain; charset=utf-8"
 REVALIDATE = "no-cache"
 # What names an address is for the caller's own cache only.
 PRIVATE = "private, no-cache"
-HELD = 512
+HELD, HELD_BYTES = 512, 12_000_000
 
 SECURITY = {
     "Content-Security-Policy": (
@@ -35,7 +35,7 @@ class HeldPages:
     """The last rendering of each page, by its address; rendered again when its stamp differs."""
 
     def __init__(self) -> None:
-        self._pages: OrderedDict[Hashable, tuple[Hashable, Rendered]] = OrderedDict()
+        self._pages: Kept[Hashable, tuple[Hashable, Rendered]] = Kept(HELD, HELD_BYTES)
 
     async def get(
         self,
@@ -47,12 +47,9 @@ class HeldPages:
     ) -> Rendered:
         kept = self._pages.get(page)
         if kept is not None and kept[0] == stamp:
-            self._pages.move_to_end(page)
             return kept[1]
         rendered = await Rendered.make(await render(), cache, content_type=content_type)
-        self._pages[page] = (stamp, rendered)
-        while len(self._pages) > HELD:
-            self._pages.popitem(last=False)
+        self._pages.put(page, (stamp, rendered), rendered.size)
         return rendered
 
 

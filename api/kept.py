@@ -1,0 +1,49 @@
+"""What was made once and may be asked for again, within bounds."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable
+from typing import Generic, TypeVar
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class Kept(Generic[K, V]):
+    """Values by key: at most so many, and together no larger than the room there is, whatever one of them takes. What
+    was asked for least lately is forgotten first, the newest never."""
+
+    def __init__(self, most: int, room: int) -> None:
+        self._most = most
+        self._room = room
+        self._taken = 0
+        self._kept: OrderedDict[K, tuple[V, int]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def __contains__(self, key: K) -> bool:
+        return key in self._kept
+
+    def get(self, key: K) -> V | None:
+        found = self._kept.get(key)
+        if found is None:
+            return None
+        self._kept.move_to_end(key)
+        return found[0]
+
+    def put(self, key: K, value: V, size: int) -> list[K]:
+        """Returns the keys that were forgotten for it."""
+        self.drop(key)
+        self._kept[key] = (value, size)
+        self._taken += size
+        forgotten: list[K] = []
+        while len(self._kept) > 1 and (len(self._kept) > self._most or self._taken > self._room):
+            oldest, (_, freed) = self._kept.popitem(last=False)
+            self._taken -= freed
+            forgotten.append(oldest)
+        return forgotten
+
+    def drop(self, key: K) -> None:
+        self._taken -= self._kept.pop(key, (None, 0))[1]
