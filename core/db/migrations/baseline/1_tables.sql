@@ -294,14 +294,29 @@ CREATE TABLE chain_audit (
     id BIGINT GENERATED ALWAYS AS IDENTITY,
     chain_id BIGINT NOT NULL,
     at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+    began_at TIMESTAMP WITH TIME ZONE NOT NULL,
+    first_block BIGINT NOT NULL,
     block_number BIGINT NOT NULL,
     block_hash BYTEA NOT NULL,
-    compared INTEGER NOT NULL,
-    mismatches INTEGER NOT NULL,
+    compared BIGINT NOT NULL,
+    mismatches BIGINT NOT NULL,
     detail JSONB NOT NULL,
     CONSTRAINT pk_chain_audit PRIMARY KEY (id)
 );
 CREATE INDEX ix_chain_audit_chain_id ON chain_audit (chain_id, id);
+
+CREATE TABLE chain_audit_progress (
+    chain_id BIGINT NOT NULL,
+    began_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+    paged_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+    first_block BIGINT NOT NULL,
+    stage TEXT NOT NULL,
+    place JSONB,
+    compared BIGINT NOT NULL,
+    mismatches BIGINT NOT NULL,
+    detail JSONB NOT NULL,
+    CONSTRAINT pk_chain_audit_progress PRIMARY KEY (chain_id)
+);
 
 CREATE TABLE chain_block (
     chain_id BIGINT NOT NULL,
@@ -345,8 +360,9 @@ CREATE TABLE chain_log (
     data BYTEA NOT NULL,
     entity BYTEA,
     CONSTRAINT pk_chain_log PRIMARY KEY (chain_id, block_number, log_index)
-);
-CREATE INDEX ix_chain_log_entity ON chain_log (chain_id, entity, block_number, log_index) WHERE entity IS NOT NULL;
+)
+ PARTITION BY RANGE (chain_id, block_number);
+CREATE INDEX ix_chain_log_entity ON chain_log (chain_id, entity) WHERE entity IS NOT NULL;
 
 CREATE TABLE chain_log_removed (
     id BIGINT GENERATED ALWAYS AS IDENTITY,
@@ -759,7 +775,8 @@ CREATE TABLE stock_position (
     CONSTRAINT pk_stock_position PRIMARY KEY (position_id),
     CONSTRAINT ck_stock_position_outcome_is_a_side CHECK (outcome IN (0, 1))
 )
- WITH (fillfactor = 80);
+ WITH (fillfactor = 50);
+CREATE INDEX ix_stock_position_bet ON stock_position (entered_at, position_id) WHERE vintage > 0;
 CREATE UNIQUE INDEX ix_stock_position_market_id_ordinal ON stock_position (market_id, ordinal);
 CREATE INDEX ix_stock_position_owner ON stock_position (owner);
 
