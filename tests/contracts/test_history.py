@@ -1,7 +1,8 @@
 """The contract against the independent model, over thousands of random market histories, every number to the unit.
 
-`VPM_TEST_HISTORIES` overrides how many (10,000), `VPM_TEST_SEED` which ones. A failure names the history's number and
-step; `tests.contracts.model.encoding.history(seed, number)` makes it again.
+2,500 in an ordinary run and 10,000 with `VPM_TEST_LONG=1`; `VPM_TEST_HISTORIES` overrides how many, `VPM_TEST_SEED`
+which. A failure names the history's number and step; `tests.contracts.model.encoding.history(seed, number)` makes it
+again.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ from tests.contracts.model.histories import (
 )
 from tests.contracts.model.narrator import Narrator
 
-COUNT = int(os.environ.get("VPM_TEST_HISTORIES", "10000"))
+LONG = os.environ.get("VPM_TEST_LONG") == "1"
+COUNT = int(os.environ.get("VPM_TEST_HISTORIES", "10000" if LONG else "2500"))
 SEED = os.environ.get("VPM_TEST_SEED", "vested")
 
 

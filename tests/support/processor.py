@@ -13,7 +13,6 @@ import contextlib
 import json
 import os
 import subprocess
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -30,8 +29,8 @@ class Groups:
     """The control groups of one run: a folder of files of tests, each with a folder for each kind of process."""
 
     def __init__(self, run: str) -> None:
-        mount = next(each for each in MOUNTS if (each / "cgroup.procs").exists())
-        self.folder = mount / run
+        self._mount = next(each for each in MOUNTS if (each / "cgroup.procs").exists())
+        self.folder = self._mount / run
         self.file = WHOLE_RUN
 
     def of(self, kind: str, file: str | None = None) -> Path:
@@ -51,15 +50,14 @@ class Groups:
         return found
 
     def remove(self) -> None:
-        """Once nothing is left in them."""
-        for folder in (*self.folder.glob("*/*"), *self.folder.glob("*"), self.folder):
-            if not folder.is_dir():
-                continue
-            for _ in range(40):
+        """What is still in them, this process and nurseries that end after it, goes where it came from."""
+        for group in self.folder.glob("*/*/cgroup.procs"):
+            for pid in group.read_text().split():
                 with contextlib.suppress(OSError):
-                    folder.rmdir()
-                    break
-                time.sleep(0.05)
+                    (self._mount / "cgroup.procs").write_text(pid)
+        for folder in (*self.folder.glob("*/*/"), *self.folder.glob("*/"), self.folder):
+            with contextlib.suppress(OSError):  # a process of a test has outlived it
+                folder.rmdir()
 
 
 def kind_of(argv: Sequence[Any]) -> str:
