@@ -45,7 +45,6 @@ class _Link:
         self.process = process
         self.inbox: list[Any] = []
         self.news: asyncio.Event | None = None
-        self.granted: asyncio.Event | None = None  # while it is parked
         self.lock_seconds: float | None = None  # how long this transaction waits for a lock
         self.may_notify = False  # what this transaction did may have told somebody something
         self.is_cancelled = False  # PostgreSQL was told to give its statement up
@@ -54,7 +53,7 @@ class _Link:
 
     def cut(self) -> None:
         """The process is gone: so is its socket. A server that works for it notices, and rolls back."""
-        self.granted = None
+        DATABASE[0].forget(self)
         if not self.connection.closed:
             pid = self.connection.pgconn.backend_pid
             self.connection.pgconn.finish()
@@ -73,7 +72,8 @@ class SimulatedDatabase:
         self.dice = dice
         self.statements = 0
         self.parked = 0
-        self._links: dict[int, _Link] = {}
+        self._links: dict[int, _Link] = {}  # in the order in which they were made, as whoever is told something is
+        self._parked: dict[_Link, asyncio.Event] = {}  # in the order in which they began to wait
         self._monitor = psycopg.connect(url, autocommit=True)
         self._dirty = False  # something may have been committed since we looked
         self._looked_at = b""  # which transactions were over then
@@ -102,6 +102,7 @@ class SimulatedDatabase:
             connection = end.value
         if connection is not None:  # None: a statement's cancellation was sent
             connection.pgconn.exec_(b"SET statement_timeout = 0")
+            self._links.pop(connection.fileno(), None)
             self._links[connection.fileno()] = _Link(connection, PROCESS.get())
         return connection
 
@@ -160,11 +161,17 @@ class SimulatedDatabase:
         self._settle()
 
     def _settle(self) -> None:
-        """Waits until each that is parked is done or waits again, so that none of them goes on beside the loop."""
-        for link in [each for each in self._links.values() if each.granted is not None]:
-            if not link.granted.is_set() and not self._still_waits(link):  # type: ignore[union-attr]
+        """Waits until each that is parked is done or waits again, so that none of them goes on beside the loop. One
+        that is done may have let go others; all are told in the order in which they came, whichever was the first."""
+        waiting, free = list(self._parked), []
+        while found := [link for link in waiting if not self._still_waits(link)]:
+            free += found
+            waiting = [link for link in waiting if link not in found]
+        for link, granted in self._parked.items():
+            if link in free:
                 self._dirty |= link.may_notify
-                link.granted.set()  # type: ignore[union-attr]
+                granted.set()
+        self._parked = {link: granted for link, granted in self._parked.items() if link not in free}
 
     def _still_waits(self, link: _Link) -> bool:
         while not _poll(link.connection.fileno(), WAIT_R, 0):
@@ -177,14 +184,14 @@ class SimulatedDatabase:
         """Until what it waits for is its own; or the time is over that it may wait."""
         self.parked += 1
         self.loop.note(link.process.name, "parked")
-        link.granted = asyncio.Event()
+        self._parked[link] = granted = asyncio.Event()
         try:
-            await asyncio.wait_for(link.granted.wait(), link.lock_seconds or STATEMENT_TIMEOUT_MS / 1000)
+            await asyncio.wait_for(granted.wait(), link.lock_seconds or STATEMENT_TIMEOUT_MS / 1000)
         except TimeoutError:
             link.is_cancelled, link.waited_too_long = True, link.lock_seconds is not None
             self._monitor.execute("SELECT pg_cancel_backend(%s)", (link.connection.pgconn.backend_pid,))
         finally:
-            link.granted = None
+            self._parked.pop(link, None)
 
     def _waits_for_lock(self, link: _Link) -> bool:
         """Whether it will not go on before somebody else ends. Of two that wait for each other the last one is told so
@@ -270,6 +277,10 @@ class SimulatedDatabase:
         """By the world itself, past the clock and the dice."""
         self.clock.write()
         return self._monitor.execute(query.encode(), values).fetchall()
+
+    def forget(self, link: _Link) -> None:
+        """Nobody waits for its answer any more."""
+        self._parked.pop(link, None)
 
     def gone(self, pid: int) -> None:
         """Returns when the backend has ended, so that its locks are free at a moment that is always the same."""
