@@ -124,16 +124,10 @@ class SimulatedDatabase:
         if link is not None:
             link.may_notify |= _may_notify(gen, query)
         try:
-            state = next(gen)
-            while True:
-                ready = _poll(file, state, LOCK_LOOK_SECONDS)
-                while not ready:
-                    if link is not None and not link.is_cancelled and self._waits_for_lock(link):
-                        await self._park(link)
-                    ready = _poll(file, state, LOCK_LOOK_SECONDS)
-                state = gen.send(ready)
-        except StopIteration as end:
-            result: Any = end.value
+            result = await self._asked(gen, file, link)
+            if link is not None and link.connection.pgconn.pipeline_status and query is not None:
+                # PostgreSQL is at it as soon as it is sent: what comes of it is not left to be seen later.
+                await self._asked(link.connection._pipeline._fetch_gen(flush=True), file, link)
         except errors.QueryCanceled as error:
             if link is not None and link.waited_too_long:
                 raise errors.LockNotAvailable("canceling statement due to lock timeout") from error
@@ -151,6 +145,20 @@ class SimulatedDatabase:
         if status != TransactionStatus.INTRANS and query not in _NOTHING:
             await asyncio.sleep(self._delay())
         return result
+
+    async def _asked(self, gen: Any, file: int, link: _Link | None) -> Any:
+        """Sends, and waits for the answer, while nobody else does anything unless it waits for a lock."""
+        try:
+            state = next(gen)
+            while True:
+                ready = _poll(file, state, LOCK_LOOK_SECONDS)
+                while not ready:
+                    if link is not None and not link.is_cancelled and self._waits_for_lock(link):
+                        await self._park(link)
+                    ready = _poll(file, state, LOCK_LOOK_SECONDS)
+                state = gen.send(ready)
+        except StopIteration as end:
+            return end.value
 
     def _ended(self, link: _Link | None) -> None:
         """A transaction may be over: those whom it let go on do."""

@@ -83,6 +83,18 @@ def test_who_is_let_go_is_done_before_anybody_else_goes_on(run: Run, fresh_datab
     run(world())
 
 
+def test_what_is_sent_in_a_pipeline_is_done_before_anybody_else_goes_on(run: Run, fresh_database_url: str) -> None:
+    async def world() -> None:
+        url = fresh_database_url
+        async with _connected(url) as sender, _connected(url) as other, sender.transaction():
+            async with sender.pipeline():
+                await sender.execute("SELECT pg_sleep(0.3), pg_advisory_xact_lock(1)")
+                found = await (await other.execute("SELECT pg_try_advisory_xact_lock(1)")).fetchone()
+            assert found == (False,)
+
+    run(world())
+
+
 def test_a_lock_is_waited_for_by_the_clock_of_the_world(run: Run, fresh_database_url: str) -> None:
     async def world() -> None:
         url = fresh_database_url
