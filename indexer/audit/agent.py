@@ -14,7 +14,7 @@ from core.agent.book import Book
 from core.chain.errors import RpcError
 from core.contracts.events import Role
 from core.contracts.statuses import AgentMarketStatus, StakeStatus
-from indexer.audit.pages import Place, Scene, Stage, whole
+from indexer.audit.pages import AuditStage, Place, Scene, whole
 from indexer.fold import agent
 from indexer.fold.agent import book_of
 from indexer.fold.payments import PAID
@@ -57,11 +57,11 @@ AND a.recipient = %s AND NOT EXISTS (SELECT FROM agent_stake s WHERE s.wallet = 
 """
 
 
-def stages() -> list[Stage]:
+def stages() -> list[AuditStage]:
     return [
         whole("agent permissions", _permissions),
-        Stage("agent markets", _markets_page),
-        Stage("agent stakes", _stakes_page),
+        AuditStage("agent markets", _markets_page),
+        AuditStage("agent stakes", _stakes_page),
         whole("agent liabilities", _liabilities),
     ]
 

@@ -14,7 +14,7 @@ from core.chain import Contract, RpcError, RpcErrorKind
 from core.contracts.abi import abi
 from core.contracts.events.feed import FEED_EVENTS, AnswerUpdated, ReadingMeasured
 from core.feeds.grid import grid_time
-from indexer.audit.pages import Place, Scene, Stage
+from indexer.audit.pages import AuditStage, Place, Scene
 
 READINGS_AT_ONCE = 500
 MARKETS_AT_ONCE = 500
@@ -36,8 +36,8 @@ SELECT index, feed, start_at, ends_at FROM agent_market WHERE index > %s ORDER B
 _KNOWN = b"SELECT updated_at FROM oracle_round WHERE chain_id = %s AND feed = %s AND updated_at = ANY(%s)"
 
 
-def stages() -> list[Stage]:
-    return [Stage("pool feeds", _feeds_page), Stage("moments of pool feeds", _moments_page)]
+def stages() -> list[AuditStage]:
+    return [AuditStage("pool feeds", _feeds_page), AuditStage("moments of pool feeds", _moments_page)]
 
 
 async def _feeds_page(scene: Scene, after: Place | None) -> Place | None:

@@ -54,7 +54,7 @@ class Scene:
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class AuditStage:
     """One kind of comparison. `page` compares what follows a place (None: from the start), and returns where it ended,
     None when nothing is left."""
 
@@ -62,10 +62,10 @@ class Stage:
     page: Callable[[Scene, Place | None], Awaitable[Place | None]]
 
 
-def whole(name: str, compare: Callable[[Scene], Awaitable[None]]) -> Stage:
+def whole(name: str, compare: Callable[[Scene], Awaitable[None]]) -> AuditStage:
     """A stage that is one page."""
 
     async def page(scene: Scene, _after: Place | None) -> None:
         await compare(scene)
 
-    return Stage(name, page)
+    return AuditStage(name, page)

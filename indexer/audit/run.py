@@ -23,7 +23,7 @@ from core.db.leader import lock_key
 from core.stock.vested import Moment
 from indexer.audit import agent, feeds, shared, stock
 from indexer.audit.compare import Comparison
-from indexer.audit.pages import Place, Scene, Stage
+from indexer.audit.pages import AuditStage, Place, Scene
 from indexer.errors import AuditRuns, NodeFault
 from indexer.sources import Sources
 from indexer.store.tables import Connection
@@ -85,7 +85,7 @@ class Progress:
     began_at: datetime
 
 
-def stages_of(sources: Sources) -> list[Stage]:
+def stages_of(sources: Sources) -> list[AuditStage]:
     """In the order they are gone through. Names and places are kept between processes: a stage whose places change
     their meaning needs another name."""
     stages = stock.stages() if Role.SETTLER in sources.contracts else []

@@ -22,7 +22,7 @@ from core.contracts.events.token import AUTHORIZATION_CANCELED, AUTHORIZATION_US
 from core.db.schema.index_agent import agent_fee_sweep, agent_venue
 from core.db.schema.index_shared import oracle_measure, oracle_round, token_authorization
 from core.db.schema.index_stock import stock_fee_sweep, stock_venue
-from indexer.audit.pages import Place, Scene, Stage, whole
+from indexer.audit.pages import AuditStage, Place, Scene, whole
 from indexer.fold.payments import AUTHORIZATION, CANCELED, PAID, UNPAIRED
 from indexer.fold.rows import RowKind
 from indexer.fold.venues import GUARDIAN, VENUE_KINDS, VenueFold
@@ -54,12 +54,12 @@ SELECT r.block_number, r.log_index FROM {table} r WHERE {of_rows} AND NOT EXISTS
 _AFTER_ALL = (2**63 - 1, 2**31 - 1)
 
 
-def stages() -> list[Stage]:
+def stages() -> list[AuditStage]:
     return [
         whole("venues", _venues),
         whole("guardians", _guardians),
-        Stage("raw logs", _logs_page),
-        Stage("authorizations", _authorizations_page),
+        AuditStage("raw logs", _logs_page),
+        AuditStage("authorizations", _authorizations_page),
     ]
 
 

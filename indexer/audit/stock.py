@@ -9,7 +9,7 @@ from core.contracts.events import Role
 from core.stock.projection import market_of, position_of, vintage_of
 from core.stock.vested import SEED, Position, VestedMarket, Vintage
 from core.stock.vested_views import market_view, position_view
-from indexer.audit.pages import Place, Scene, Stage, whole
+from indexer.audit.pages import AuditStage, Place, Scene, whole
 from indexer.fold import stock
 from indexer.fold.venues import STOCK_FEED, STOCK_OPENER
 from indexer.store.tables import all_rows, rows_after, rows_by_key
@@ -36,12 +36,12 @@ AND market_id = %s AND vintage = ANY(%s) GROUP BY vintage, outcome
 """
 
 
-def stages() -> list[Stage]:
+def stages() -> list[AuditStage]:
     return [
         whole("stock venue", _venue),
         whole("stock lister", _listing),
-        Stage("stock markets", _markets_page),
-        Stage("stock positions", _positions_page),
+        AuditStage("stock markets", _markets_page),
+        AuditStage("stock positions", _positions_page),
     ]
 
 
