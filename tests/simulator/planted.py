@@ -103,13 +103,13 @@ def _name_the_head_of_a_stock_market() -> None:
     vars(market_view)["head_body"] = lambda head: whole(replace(head, number=head.number + head.lag))
 
 
-def _a_delay_too_long() -> None:
-    whole = StockFold._market_created
+def _another_token() -> None:
+    whole = StockFold._spec_registered
 
-    def created(self: StockFold, log: Any, event: Any) -> None:
-        whole(self, log, replace(event, void_delay=event.void_delay + 1))
+    def registered(self: StockFold, log: Any, event: Any) -> None:
+        whole(self, log, replace(event, stock_token=event.feed))
 
-    StockFold._market_created = created  # type: ignore[method-assign, assignment]
+    StockFold._spec_registered = registered  # type: ignore[method-assign, assignment]
 
 
 PLANTED: dict[str, Fault] = {
@@ -128,16 +128,12 @@ PLANTED: dict[str, Fault] = {
     "stock-forget": Fault(
         "what a fork undid is not sent again", frozenset({LOST, TRUE}), None, _forget_what_a_fork_undid, "stock"
     ),
-    "stock-skip": Fault(
-        "the first of those to be paid is left out", frozenset({PAID}), None, _skip_a_delivery, "stock"
-    ),
+    "stock-skip": Fault("the first of those to be paid is left out", frozenset({PAID}), 1, _skip_a_delivery, "stock"),
     "stock-refuse": Fault(
         "a bet on its way is called reverted", frozenset({DOUBLED}), None, _call_what_is_pending_reverted, "stock"
     ),
     "stock-head": Fault(
         "a market's page names the chain's head", frozenset({TRUE}), None, _name_the_head_of_a_stock_market, "stock"
     ),
-    "stock-delay": Fault(
-        "a market's delay is stored a second too long", frozenset({AUDIT}), None, _a_delay_too_long, "stock"
-    ),
+    "stock-token": Fault("a market's stock is stored as its feed", frozenset({AUDIT}), None, _another_token, "stock"),
 }
