@@ -185,5 +185,5 @@ async def test_what_every_view_refuses_is_refused(
             if (response.status, answer.get("error")) == (422, "simulation_failed"):
                 break
             assert (response.status, answer["error"]) == (502, "relay_failed"), answer
-            chain.mine()  # until the views that lag have seen the freeze, too
+            chain.mine(BEHIND)  # until the views that lag have seen the freeze, too
     chain.send(token.call("unfreeze", wallet.address), deployer)

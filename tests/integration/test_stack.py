@@ -297,7 +297,7 @@ def test_a_fork_of_another_chain_is_one_sentence(new_stack: Callable[..., Stack]
 
 
 def _refused(stack: Stack, *parts: str) -> None:
-    assert stack.process.wait(20) == 1
+    assert stack.process.wait(60) == 1
     sentence = stack.output.strip().splitlines()[-1]
     assert sentence.startswith("vpm: ")
     for part in parts:
