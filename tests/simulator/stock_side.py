@@ -91,7 +91,8 @@ class StockSide(Side):
                     self.truth.withdraw(each.wallet.address, each.position)
 
     def is_over(self) -> bool:
-        """Every market of a bet that can have ended has, and nothing but new markets and prices is on its way."""
+        """Every market of a bet that can have ended has, nothing but new markets and prices is on its way, and nobody
+        is owed anything, in markets without a bet neither."""
         markets = sorted({each.market for each in self.crowd.bets} & set(self.truth.markets()))  # others a fork undid
         (found,) = self.world.database.ask(
             "SELECT (SELECT count(*) FROM outbox_intent WHERE state IN ('queued', 'signed', 'sent')"
@@ -103,7 +104,7 @@ class StockSide(Side):
             int(self.world.clock.now),
         )
         return found == (0, 0, 0) and not any(
-            self.truth.due(each) for market in markets for each in self.truth.positions_of(market)
+            self.truth.due(each) for market in self.truth.markets() for each in self.truth.positions_of(market)
         )
 
     async def judge(self, chain_url: str) -> Judgement:
