@@ -15,4 +15,4 @@ def given(name: str, **columns: tuple[type[TypeEngine[Any]], Iterable[Any]]) -> 
     however many rows there are, and SQLAlchemy and PostgreSQL prepare it once. VALUES is compiled anew each time."""
     arrays = [literal(list(values), ARRAY(kind)) for kind, values in columns.values()]
     names = [column(each, kind) for each, (kind, _) in columns.items()]
-    return func.unnest(*arrays).table_valued(*names, name=name).render_derived()
+    return func.unnest(*arrays).table_valued(*names).render_derived(name=name)
