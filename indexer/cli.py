@@ -79,8 +79,7 @@ async def _rebuild(pool: Pool, _settings: Settings, chain: ChainSettings, source
     def progress(logs: int) -> None:
         print(f"\r{chain.name}: {logs:,} logs folded", end="", flush=True)
 
-    async with pool.connection() as connection:
-        done = await rebuild(connection, sources, progress)
+    done = await rebuild(pool, sources, progress)
     print(f"\r{chain.name}: {done.logs:,} logs folded up to block {done.block} in {done.seconds:.1f} s")
     return True
 

@@ -2,13 +2,14 @@
 
 Readers see the old rows until the commit. The cursor's row is locked meanwhile, so a running indexer waits and then
 goes on; logs are not read from any node. The agent event log is no projection: what it tells stays, what it lacks is
-added.
+added. While the database takes in the rows of one run of logs, the next is read and decoded by a second connection.
 """
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 
@@ -17,18 +18,19 @@ from core.contracts.events.agent import AGENT_VENUE
 from core.contracts.events.pauser import PAUSER
 from core.contracts.events.stock import STOCK_VENUE
 from core.db.channels import Channel, notify
+from core.db.engine import Pool
 from indexer import notices
 from indexer.errors import CursorMoved
 from indexer.fold import agent, shared, stock
 from indexer.fold.rows import Removal
 from indexer.fold.venues import VenueFold
-from indexer.logs import BlockInfo
+from indexer.logs import BlockInfo, LogRecord
 from indexer.sources import Sources
 from indexer.store.cursor import known_feeds
 from indexer.store.folding import Changed, fold_logs
 from indexer.store.lookup import hashes_of
 from indexer.store.steps import payload, stored_batches
-from indexer.store.tables import Connection, begin_writing, remove
+from indexer.store.tables import begin_writing, look_up_by_key, remove
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +42,11 @@ class Rebuilt:
     seconds: float
 
 
-async def rebuild(
-    connection: Connection, sources: Sources, progress: Callable[[int], None] = lambda _logs: None
-) -> Rebuilt:
-    """`progress` is told how many logs are folded so far."""
+async def rebuild(pool: Pool, sources: Sources, progress: Callable[[int], None] = lambda _logs: None) -> Rebuilt:
+    """`progress` is told how many logs are folded so far. Takes two of the pool's connections."""
     started = time.monotonic()
     folded = 0
-    async with connection.transaction():
+    async with pool.connection() as connection, pool.connection() as reader, connection.transaction():
         await begin_writing(connection)
         await connection.execute("SET LOCAL statement_timeout = 0")
         found = await connection.execute(
@@ -63,7 +63,9 @@ async def rebuild(
         await connection.execute("DELETE FROM chain_audit_progress WHERE chain_id = %s", (sources.chain_id,))
         for removal in _everything(sources):
             await remove(connection, removal)
-        async with aclosing(stored_batches(connection, sources)) as batches:
+        # Nobody adds or takes back logs while the cursor's row is ours, so a transaction begun now reads all of them.
+        await look_up_by_key(reader)
+        async with aclosing(_one_ahead(stored_batches(reader, sources))) as batches:
             async for batch in batches:
                 await fold_logs(connection, sources.chain_id, sources.feeds, batch)
                 hashes = await hashes_of(connection, sources.chain_id, {each.block for each in batch})
@@ -73,6 +75,19 @@ async def rebuild(
         end = BlockInfo(row[0], row[1] or b"", row[2], row[3])
         await notify(connection, Channel.CHAIN_INDEXED, payload(sources, end, Changed(), reorg=True, everything=True))
     return Rebuilt(row[0], folded, time.monotonic() - started)
+
+
+async def _one_ahead(batches: AsyncGenerator[list[LogRecord]]) -> AsyncGenerator[list[LogRecord]]:
+    """The same, each read while the one before it is worked on."""
+    async with aclosing(batches):
+        following = asyncio.ensure_future(anext(batches, None))
+        try:
+            while (batch := await following) is not None:
+                following = asyncio.ensure_future(anext(batches, None))
+                yield batch
+        finally:
+            following.cancel()
+            await asyncio.gather(following, return_exceptions=True)  # whoever awaited it has its error
 
 
 def _everything(sources: Sources) -> list[Removal]:

@@ -49,18 +49,21 @@ def _type_name(kind: Any) -> LiteralString:
 
 
 _BY_KEY = (
-    "SET LOCAL enable_seqscan = off; SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off;"
-    " SET LOCAL jit = off; SET LOCAL synchronous_commit = %s"
+    b"SET LOCAL enable_seqscan = off; SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off;"
+    b" SET LOCAL jit = off"
 )
 
 
-async def begin_writing(connection: Connection, *, durable: bool = True) -> None:
-    """Settings of a transaction that writes a step.
+async def look_up_by_key(connection: Connection) -> None:
+    """Every join in this transaction looks up keys, of tables that grow faster than their statistics: the planner is
+    told to use the indexes."""
+    await connection.execute(_BY_KEY)
 
-    Every join in it looks up keys, of tables that grow faster than their statistics: the planner is told to use the
-    indexes. Not durable means that a crash of the database itself may lose the commit, never tear it.
-    """
-    await connection.execute((_BY_KEY % ("on" if durable else "off")).encode())
+
+async def begin_writing(connection: Connection, *, durable: bool = True) -> None:
+    """Settings of a transaction that writes a step. Not durable means that a crash of the database itself may lose the
+    commit, never tear it."""
+    await connection.execute(_BY_KEY + b"; SET LOCAL synchronous_commit = " + (b"on" if durable else b"off"))
 
 
 async def copy_rows(

@@ -2,30 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
+from importlib import import_module
 from pathlib import Path
 
-from scripts._bench import api, cup, events, gas, growth, index, pages, provider, relay, report, scale, start, trade
+NAMES = ("index", "relay", "api", "scale", "growth", "trade", "events", "cup", "pages", "start", "provider", "gas")
+LONG = ("api", "growth")
+"""Those of which `--long` runs more, for many minutes."""
 
-BENCHES: dict[str, Callable[[Path | None], int]] = {
-    "all": report.main,
-    "api": api.main,
-    "cup": cup.main,
-    "events": events.main,
-    "gas": gas.main,
-    "growth": growth.main,
-    "index": index.main,
-    "pages": pages.main,
-    "provider": provider.main,
-    "relay": relay.main,
-    "scale": scale.main,
-    "start": start.main,
-    "trade": trade.main,
-}
 
-# What `--long` runs instead: the same with figures that take many minutes.
-LONG: dict[str, Callable[[Path | None], int]] = {
-    "api": partial(api.main, memory_requests=api.MILLION),
-    "growth": partial(growth.main, size=growth.TEN_YEARS, soak_hours=growth.SOAK_HOURS),
-}
+def run(name: str, json_path: Path | None, *, long: bool = False) -> int:
+    """None is imported before it is run: a process that measures its own memory would count what the others need."""
+    bench = import_module(f"scripts._bench.{name}")
+    measured: int = bench.main(json_path, **(bench.LONG if long else {}))
+    return measured

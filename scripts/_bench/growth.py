@@ -58,6 +58,7 @@ YEARS = HistorySize(stock=20_000, agent=100_000, stakes=10, positions=5, wallets
 TEN_YEARS = HistorySize(stock=20_000, agent=300_000, stakes=60, positions=100, wallets=360_000)
 ROUNDS, READS = 4, 50
 SOAK_HOURS, SETTLED_IN_HOURS = 12, 4
+LONG = {"size": TEN_YEARS, "soak_hours": SOAK_HOURS}
 BLOCKS = 60
 BLOCK_SECONDS = 1.0
 

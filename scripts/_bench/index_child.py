@@ -65,8 +65,8 @@ async def index(rpc_url: str, database_url: str, sources: Sources = STOCK) -> tu
 
 async def rebuilt(database_url: str) -> tuple[int, float]:
     """Every projection of the stock markets, folded again from the raw logs."""
-    async with make_pool(database_url, size=1) as pool, pool.connection() as connection:
-        done = await rebuild(connection, STOCK)
+    async with make_pool(database_url, size=2) as pool:
+        done = await rebuild(pool, STOCK)
     return done.logs, done.seconds
 
 

@@ -19,13 +19,12 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from scripts._bench import ratios
+from scripts._bench import NAMES, ratios
 from scripts._bench.ratios import RecordedRun
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "performance.md"
 RECORD = ROOT / "docs" / "performance.json"
-NAMES = ("index", "relay", "api", "scale", "growth", "trade", "events", "cup", "pages", "start", "provider", "gas")
 PASSED, MISSED = "every target was met", "**a target was missed**"
 REMARKS = "<!-- Remarks: what stands below is written by hand, and stays. -->"
 

@@ -51,10 +51,10 @@ def deploy(argv: list[str]) -> int:
 
 
 def bench(argv: list[str]) -> int:
-    from scripts._bench import BENCHES, LONG, report
+    from scripts._bench import LONG, NAMES, report, run
 
     parser = argparse.ArgumentParser(prog="vpm bench")
-    parser.add_argument("what", choices=sorted(BENCHES))
+    parser.add_argument("what", choices=["all", *sorted(NAMES)])
     parser.add_argument("--json", type=Path, help="write the result here too")
     parser.add_argument("--long", action="store_true", help=f"take many minutes more ({', '.join(LONG)})")
     parser.add_argument(
@@ -63,11 +63,11 @@ def bench(argv: list[str]) -> int:
     args = parser.parse_args(argv)
     if args.record and args.long:
         parser.error("what is recorded is the usual run; leave --long out")
-    if args.record and args.what != "all":
-        return report.main(args.json, names=(args.what,))
     if args.long and args.what not in LONG:
         parser.error(f"there is no long {args.what}; leave --long out")
-    return (LONG if args.long else BENCHES)[args.what](args.json)
+    if args.record or args.what == "all":
+        return report.main(args.json, names=NAMES if args.what == "all" else (args.what,))
+    return run(args.what, args.json, long=args.long)
 
 
 def screenshots(argv: list[str]) -> int:

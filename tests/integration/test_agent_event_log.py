@@ -113,8 +113,7 @@ async def test_reorganizations_only_ever_add(postgres: TestPostgres, database_ur
                 moments = [row.at_micros for row in each]
                 assert all(earlier < later for earlier, later in itertools.pairwise(moments))
             # Folding everything again tells nothing anew.
-            async with pool.connection() as connection:
-                await rebuild(connection, world_sources())
+            await rebuild(pool, world_sources())
             assert await _rows(pool) == rows
     finally:
         postgres.drop(fresh_url)

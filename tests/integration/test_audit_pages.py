@@ -113,8 +113,8 @@ async def history(known: Genesis, played: RunningChain, database_url: str) -> As
         ChainProvider((played.url,), chain_id=sources.chain_id) as rpc,
         make_pool(database_url, size=3) as pool,
     ):
+        await rebuild(pool, sources)
         async with pool.connection() as connection:
-            await rebuild(connection, sources)
             await connection.execute("TRUNCATE chain_audit, chain_audit_progress")
         follower = ChainFollower(RpcNode(rpc), sources, pool, finality_blocks=64)
         await follower.open()
@@ -219,8 +219,7 @@ async def test_what_is_stopped_too_long_ago_or_rebuilt_or_unwanted_begins_anew(
     assert resumed == []
 
     await stop_in(history, "authorizations")
-    async with history.pool.connection() as connection:
-        await rebuild(connection, history.sources)
+    await rebuild(history.pool, history.sources)
     await finish()
     assert resumed == []
 

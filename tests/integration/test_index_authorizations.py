@@ -73,7 +73,8 @@ async def indexed(database_url: str) -> AsyncIterator[Indexed]:
 async def same_as_fresh(indexed: Indexed, postgres: TestPostgres) -> None:
     async with indexed.pool.connection() as connection:
         ours = await contents(connection)
-        await rebuild(connection, indexed.sources)
+    await rebuild(indexed.pool, indexed.sources)
+    async with indexed.pool.connection() as connection:
         assert not differences(await contents(connection), ours)
     other = postgres.create()
     try:

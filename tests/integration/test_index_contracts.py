@@ -95,7 +95,8 @@ async def _busy_history(side: str, database_url: str, running: RunningChain) -> 
         assert found.compared > 1_000
         async with pool.connection() as connection:
             before = await contents(connection)
-            done = await rebuild(connection, sources)
+        done = await rebuild(pool, sources)
+        async with pool.connection() as connection:
             assert done.logs == len(before["chain_log"])
             assert not differences(await contents(connection), before)
         await check(pool, rpc, sources)

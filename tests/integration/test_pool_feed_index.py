@@ -109,8 +109,9 @@ async def test_readings_audit_clean_are_rebuilt_and_undone_and_tampering_is_seen
         assert await audited(pool, rpc, sources) == []
         async with pool.connection() as connection:
             after = await contents(connection)
-            assert differences(before, after)
-            await rebuild(connection, sources)
+        assert differences(before, after)
+        await rebuild(pool, sources)
+        async with pool.connection() as connection:
             assert not differences(after, await contents(connection))
 
 

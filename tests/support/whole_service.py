@@ -200,8 +200,7 @@ async def assert_index_equals_the_contracts(rig: Rig) -> None:
     ):
         first = (await audit(pool, ChainClient(rpc), sources)).found
         assert first.mismatches == 0, first.detail[:5]
-        async with pool.connection() as connection:
-            await rebuild(connection, sources)
+        await rebuild(pool, sources)
         second = (await audit(pool, ChainClient(rpc), sources)).found
         assert (second.mismatches, second.compared) == (0, first.compared), second.detail[:5]
         print(f"{first.compared} numbers compared with the contracts, before and after a rebuild: 0 mismatches")
