@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from api.context import Context
 from api.stock.bodies.proof import SolvencyProof
-from core.chain import ChainClient, Contract, RpcError
+from core.chain import ChainClient, Contract, RpcError, values
 from core.config import ChainName
 from core.contracts.abi import abi
 from core.contracts.deployments import load_deployment
@@ -70,11 +70,7 @@ class SolvencyWatch:
         """Both numbers at the newest block."""
         block = (await self._client.head(timeout_seconds=CHAIN_TIMEOUT_SECONDS)).number
         calls = [self._token.call("balanceOf", self._contract.address), self._contract.call("liabilities")]
-        answers: list[Any] = await self._client.read_many(calls, block, timeout_seconds=CHAIN_TIMEOUT_SECONDS)
-        for answer in answers:
-            if isinstance(answer, RpcError):
-                raise answer
-        balance, owed = answers
+        balance, owed = values(await self._client.read_many(calls, block, timeout_seconds=CHAIN_TIMEOUT_SECONDS))
         # SettlementWallet tells open stakes, what is unpaid and fees apart; VestedMarkets tells their sum.
         return Solvency(balance, sum(owed) if isinstance(owed, tuple) else owed, block)
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from core.chain.errors import RpcError, RpcErrorKind
-from core.chain.provider import ChainProvider
+from core.chain.provider import ChainProvider, values
 from indexer.sources import Filter
 from indexer.wire import Header, ReceiptLogs, WireLog
 
@@ -76,12 +76,7 @@ class RpcNode:
             one = await self._rpc.optional("eth_getBlockByNumber", [hex(numbers[0]), False], Header)
             return [one]
         requests = [("eth_getBlockByNumber", [hex(number), False]) for number in numbers]
-        found: list[Header | None] = []
-        for answer in await self._rpc.batch(requests, _MAYBE_HEADER):
-            if isinstance(answer, RpcError):
-                raise answer
-            found.append(answer)
-        return found
+        return values(await self._rpc.batch(requests, _MAYBE_HEADER))
 
     async def logs(self, chosen: Filter, first: int, last: int) -> list[WireLog]:
         found: list[WireLog] = await self._rpc.call(

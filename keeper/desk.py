@@ -199,7 +199,7 @@ class JobRun:
 
     async def read_all(self, calls: Sequence[Call]) -> list[object | RpcError]:
         """Views at this run's head; each its value or its own error. A node's failure fails the run."""
-        answers = await self.desk.client.read_many(calls, self.head) if calls else []
+        answers = await self.desk.client.read_many(calls, self.head)
         for answer in answers:
             if isinstance(answer, RpcError) and answer.kind is not RpcErrorKind.REVERTED:
                 raise answer

@@ -114,7 +114,7 @@ async def landing_of(
                 state = contracts.token.call("authorizationState", bet.signer, bet.nonce)
                 asked = [state] if refused is None else [state, refused]
                 is_spent, *again = await client.read_many(asked, block, timeout_seconds=timeout_seconds)
-                if not _answered(is_spent):
+                if not values([is_spent])[0]:
                     return _ABSENT if all(map(_is_refusal, again)) else _UNKNOWN
             return await _by_logs(client, contracts, bet, block)
     except (RpcError, TimeoutError):
@@ -177,12 +177,6 @@ def position_in(receipt: Receipt, contracts: StockContracts, bet: StockBet) -> i
         ):
             return int(entered.position_id)
     return None
-
-
-def _answered(answer: Any) -> Any:
-    if isinstance(answer, RpcError):
-        raise answer
-    return answer
 
 
 def _topic(address: str) -> str:

@@ -20,7 +20,7 @@ from api.stock.facts import ListedMarket, MarketReadings, Oracle, ResolverPrevie
 from api.stock.index import StockIndex
 from api.stock.rows import read_latest_rounds
 from api.unreadable import UNREADABLE
-from core.chain import Call, ChainClient, RpcError
+from core.chain import Call, ChainClient, RpcError, values
 from core.contracts.deployments import Deployment
 from core.contracts.statuses import RoundProblem
 from core.feeds.rounds import Round
@@ -198,11 +198,7 @@ class OracleWatch:
         }
 
     async def _read_all(self, calls: list[Call], block: int) -> list[Any]:
-        answers = await self._client.read_many(calls, block, timeout_seconds=TIMEOUT_SECONDS) if calls else []
-        for answer in answers:
-            if isinstance(answer, RpcError):
-                raise answer
-        return answers
+        return values(await self._client.read_many(calls, block, timeout_seconds=TIMEOUT_SECONDS))
 
     async def _recall(self) -> None:
         """Until the chain could be asked once: the rounds its logs told of, which the index keeps."""

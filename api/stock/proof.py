@@ -10,7 +10,6 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from aiohttp import web
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
@@ -52,7 +51,7 @@ from api.stock.proof_rows import (
 )
 from api.stock.rows import read_drill, read_newest_settled, read_owing
 from api.unreadable import UNREADABLE
-from core.chain import ChainClient, Contract, RpcError
+from core.chain import ChainClient, Contract, RpcError, values
 from core.config import Settings
 from core.contracts.abi import abi
 from core.contracts.deployments import Deployment
@@ -208,10 +207,8 @@ class Proof:
                 block = (await client.head(timeout_seconds=CHAIN_TIMEOUT_SECONDS)).number
                 wallet = Contract(safe.address, abi("Safe"))
                 calls = [wallet.call("getThreshold"), wallet.call("getOwners")]
-                answers: list[Any] = await client.read_many(calls, block, timeout_seconds=CHAIN_TIMEOUT_SECONDS)
-            for answer in answers:
-                if isinstance(answer, RpcError):
-                    raise answer
+                answers = await client.read_many(calls, block, timeout_seconds=CHAIN_TIMEOUT_SECONDS)
+            threshold, owners = values(answers)
         except (RpcError, TimeoutError) as error:
             if not gathered.chain_missing:
                 log.warning("the proof cannot read the chain", action="proof.chain_unreadable", why=error)
@@ -219,7 +216,7 @@ class Proof:
         return replace(
             gathered,
             chain_missing=False,
-            safe=SafeProof(address=safe.address, threshold=answers[0], owners=len(answers[1])),
+            safe=SafeProof(address=safe.address, threshold=threshold, owners=len(owners)),
         )
 
     def _operators(self, openers: list[str] | tuple[str, ...]) -> list[str]:

@@ -1,9 +1,9 @@
 """Talking to a chain: web3 over several URLs, contracts by their ABI, and errors a program can act on."""
 
-from core.chain.client import BlockId, ChainClient, values
+from core.chain.client import BlockId, ChainClient
 from core.chain.contract import Abi, Call, Contract, checksum
 from core.chain.errors import ContractReverted, RpcError, RpcErrorKind
-from core.chain.provider import ChainProvider
+from core.chain.provider import ChainProvider, values
 from core.chain.wire import Block, BlockTransaction, Log, Receipt
 
 __all__ = [

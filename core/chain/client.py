@@ -10,7 +10,7 @@ from web3.eth import AsyncEth
 
 from core.chain.contract import Call
 from core.chain.errors import RpcError, RpcErrorKind
-from core.chain.provider import ChainProvider
+from core.chain.provider import ChainProvider, values
 from core.chain.reverts import explain
 from core.chain.wire import Block, BlockTransaction, Data, Log, Receipt, data_bytes
 
@@ -222,11 +222,3 @@ def _decoded(call: Call, answer: str | RpcError) -> Any | RpcError:
         return call.function.decode(data_bytes(answer))
     except RpcError as error:
         return error
-
-
-def values(items: Sequence[Any | RpcError]) -> list[Any]:
-    """Answers of a batch none of which may be missing: the first error is raised."""
-    for item in items:
-        if isinstance(item, RpcError):
-            raise item
-    return list(items)

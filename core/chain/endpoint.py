@@ -119,7 +119,7 @@ class Endpoint:
         try:
             actual = int(found, 16)
         except ValueError:
-            raise self._bad_answer("eth_chainId", f"chain id {found[:40]!r}") from None
+            raise bad_answer(self.label, "eth_chainId", f"chain id {found[:40]!r}") from None
         if actual != self.chain_id:
             raise ChainIdMismatch(
                 f"{redact_url(self.url)} serves chain {actual}, but chain {self.chain_id} is configured.",
@@ -185,7 +185,7 @@ class Endpoint:
         async for part in response.content.iter_any():
             size += len(part)
             if size > MAX_ANSWER_BYTES:
-                raise self._bad_answer(method, f"more than {MAX_ANSWER_BYTES} bytes")
+                raise bad_answer(self.label, method, f"more than {MAX_ANSWER_BYTES} bytes")
             parts.append(part)
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
@@ -212,10 +212,12 @@ class Endpoint:
             retry_after_seconds=_retry_after(response.headers.get("Retry-After")),
         )
 
-    def _bad_answer(self, method: str, what: str) -> RpcError:
-        return RpcError(
-            RpcErrorKind.BAD_ANSWER, f"{self.label} answered {method} with {what}.", method=method, maybe_delivered=True
-        )
+
+def bad_answer(label: str, method: str, what: str) -> RpcError:
+    """The node took the request, and what it answered is none."""
+    return RpcError(
+        RpcErrorKind.BAD_ANSWER, f"{label} answered {method} with {what}.", method=method, maybe_delivered=True
+    )
 
 
 def decode_answer(answer: bytes, shape: type[T], method: str, label: str) -> T:
@@ -230,21 +232,11 @@ def decode_answer(answer: bytes, shape: type[T], method: str, label: str) -> T:
             error = None
         if error is not None:
             raise from_error_object(error, method, label) from None
-        raise RpcError(
-            RpcErrorKind.BAD_ANSWER,
-            f"{label} answered {method} with something else than its result: {problem}.",
-            method=method,
-            maybe_delivered=True,
-        ) from None
+        raise bad_answer(label, method, f"something else than its result: {problem}") from None
     if decoded.error is not None:
         raise from_error_object(decoded.error, method, label)
     if decoded.result is msgspec.UNSET:
-        raise RpcError(
-            RpcErrorKind.BAD_ANSWER,
-            f"{label} answered {method} with neither result nor error.",
-            method=method,
-            maybe_delivered=True,
-        )
+        raise bad_answer(label, method, "neither result nor error")
     result: T = decoded.result
     return result
 

@@ -8,107 +8,53 @@ from __future__ import annotations
 
 import re
 from enum import StrEnum
-from typing import assert_never
+from typing import Self
 
 from core.errors import VpmError
 
 
 class RpcErrorKind(StrEnum):
-    """What a node's refusal means, whatever words the node has for it."""
+    """What a node's refusal means, whatever words the node has for it.
+
+    Each says of itself whether it blames the node: another one may well answer the same request, so such an error fails
+    over and trips the breaker; and whether it is retriable: the very same request may succeed later, at the same node
+    or another.
+    """
+
+    blames_node: bool
+    retriable: bool
+
+    def __new__(cls, value: str, blames_node: bool, retriable: bool) -> Self:
+        made = str.__new__(cls, value)
+        made._value_ = value
+        made.blames_node, made.retriable = blames_node, retriable
+        return made
 
     # The transaction, or its sender
-    NONCE_TOO_LOW = "nonce_too_low"  # the nonce is mined: this transaction or another of the same key
-    NONCE_TOO_HIGH = "nonce_too_high"  # a gap before it; some nodes refuse rather than queue
-    ALREADY_KNOWN = "already_known"  # this very transaction is in the pool
-    REPLACEMENT_UNDERPRICED = "replacement_underpriced"  # the same nonce is pooled and the bump is too small
-    FEE_TOO_LOW = "fee_too_low"  # below the block's base fee or the pool's minimum
-    INSUFFICIENT_FUNDS = "insufficient_funds"  # the sender cannot pay value plus gas
-    GAS_LIMIT = "gas_limit"  # too little gas for the call, or more than a block holds
-    POOL_FULL = "pool_full"  # the node's transaction pool or the sender's share of it is full
-    TX_INVALID = "tx_invalid"  # malformed, wrong chain id, bad signature: the bytes can never be mined
-    REVERTED = "reverted"  # the EVM reverted the call
+    NONCE_TOO_LOW = "nonce_too_low", False, False  # the nonce is mined: this transaction or another of the same key
+    NONCE_TOO_HIGH = "nonce_too_high", False, True  # a gap before it; some nodes refuse rather than queue
+    ALREADY_KNOWN = "already_known", False, False  # this very transaction is in the pool
+    REPLACEMENT_UNDERPRICED = "replacement_underpriced", False, False  # the nonce is pooled and the bump is too small
+    FEE_TOO_LOW = "fee_too_low", False, True  # below the block's base fee or the pool's minimum
+    INSUFFICIENT_FUNDS = "insufficient_funds", False, False  # the sender cannot pay value plus gas
+    GAS_LIMIT = "gas_limit", False, False  # too little gas for the call, or more than a block holds
+    POOL_FULL = "pool_full", True, True  # the node's transaction pool or the sender's share of it is full
+    TX_INVALID = "tx_invalid", False, False  # malformed, wrong chain id, bad signature: it can never be mined
+    REVERTED = "reverted", False, False  # the EVM reverted the call
     # The read
-    RANGE_TOO_WIDE = "range_too_wide"  # eth_getLogs over too many blocks or with too many results: ask for less
-    BLOCK_NOT_FOUND = "block_not_found"  # the node does not know the block yet, or lags
-    PRUNED = "pruned"  # the node no longer has that state or history
+    RANGE_TOO_WIDE = "range_too_wide", False, False  # eth_getLogs over too many blocks or results: ask for less
+    BLOCK_NOT_FOUND = "block_not_found", True, True  # the node does not know the block yet, or lags
+    PRUNED = "pruned", True, False  # the node no longer has that state or history
     # The node
-    RATE_LIMITED = "rate_limited"
-    TIMEOUT = "timeout"
-    UNAVAILABLE = "unavailable"  # connection refused or lost, 5xx, circuit open
-    UNAUTHORIZED = "unauthorized"  # the URL's key is wrong
-    BAD_ANSWER = "bad_answer"  # not JSON, not JSON-RPC, or not of the promised shape
-    WRONG_CHAIN = "wrong_chain"  # this URL serves another chain
-    METHOD_MISSING = "method_missing"
-    INVALID_PARAMS = "invalid_params"
-    UNKNOWN = "unknown"
-
-    @property
-    def blames_node(self) -> bool:
-        """True when another node may well answer the same request: such an error fails over and trips the breaker."""
-        match self:
-            case (
-                RpcErrorKind.RATE_LIMITED
-                | RpcErrorKind.TIMEOUT
-                | RpcErrorKind.UNAVAILABLE
-                | RpcErrorKind.UNAUTHORIZED
-                | RpcErrorKind.BAD_ANSWER
-                | RpcErrorKind.WRONG_CHAIN
-                | RpcErrorKind.METHOD_MISSING
-                | RpcErrorKind.BLOCK_NOT_FOUND
-                | RpcErrorKind.PRUNED
-                | RpcErrorKind.POOL_FULL
-                | RpcErrorKind.UNKNOWN
-            ):
-                return True
-            case (
-                RpcErrorKind.NONCE_TOO_LOW
-                | RpcErrorKind.NONCE_TOO_HIGH
-                | RpcErrorKind.ALREADY_KNOWN
-                | RpcErrorKind.REPLACEMENT_UNDERPRICED
-                | RpcErrorKind.FEE_TOO_LOW
-                | RpcErrorKind.INSUFFICIENT_FUNDS
-                | RpcErrorKind.GAS_LIMIT
-                | RpcErrorKind.TX_INVALID
-                | RpcErrorKind.REVERTED
-                | RpcErrorKind.RANGE_TOO_WIDE
-                | RpcErrorKind.INVALID_PARAMS
-            ):
-                return False
-        assert_never(self)
-
-    @property
-    def retriable(self) -> bool:
-        """True when the very same request may succeed later, at the same node or another."""
-        match self:
-            case (
-                RpcErrorKind.RATE_LIMITED
-                | RpcErrorKind.TIMEOUT
-                | RpcErrorKind.UNAVAILABLE
-                | RpcErrorKind.BAD_ANSWER
-                | RpcErrorKind.BLOCK_NOT_FOUND
-                | RpcErrorKind.POOL_FULL
-                | RpcErrorKind.NONCE_TOO_HIGH
-                | RpcErrorKind.FEE_TOO_LOW
-                | RpcErrorKind.UNKNOWN
-            ):
-                return True
-            case (
-                RpcErrorKind.NONCE_TOO_LOW
-                | RpcErrorKind.ALREADY_KNOWN
-                | RpcErrorKind.REPLACEMENT_UNDERPRICED
-                | RpcErrorKind.INSUFFICIENT_FUNDS
-                | RpcErrorKind.GAS_LIMIT
-                | RpcErrorKind.TX_INVALID
-                | RpcErrorKind.REVERTED
-                | RpcErrorKind.RANGE_TOO_WIDE
-                | RpcErrorKind.PRUNED
-                | RpcErrorKind.UNAUTHORIZED
-                | RpcErrorKind.WRONG_CHAIN
-                | RpcErrorKind.METHOD_MISSING
-                | RpcErrorKind.INVALID_PARAMS
-            ):
-                return False
-        assert_never(self)
+    RATE_LIMITED = "rate_limited", True, True
+    TIMEOUT = "timeout", True, True
+    UNAVAILABLE = "unavailable", True, True  # connection refused or lost, 5xx, circuit open
+    UNAUTHORIZED = "unauthorized", True, False  # the URL's key is wrong
+    BAD_ANSWER = "bad_answer", True, True  # not JSON, not JSON-RPC, or not of the promised shape
+    WRONG_CHAIN = "wrong_chain", True, False  # this URL serves another chain
+    METHOD_MISSING = "method_missing", True, False
+    INVALID_PARAMS = "invalid_params", False, False
+    UNKNOWN = "unknown", True, True
 
 
 # Order matters: a rate limit may speak of a range, a refused replacement of its nonce, and so on.

@@ -20,7 +20,7 @@ import msgspec
 from web3.providers.async_base import AsyncJSONBaseProvider
 from web3.types import RPCEndpoint, RPCResponse
 
-from core.chain.endpoint import Endpoint, batch_decoder, decode_answer, from_error_object, result_decoder
+from core.chain.endpoint import Endpoint, bad_answer, batch_decoder, decode_answer, from_error_object, result_decoder
 from core.chain.errors import RpcError, RpcErrorKind
 from core.chain.wire import SHAPES
 from core.errors import ConfigError
@@ -136,10 +136,7 @@ class ChainProvider(AsyncJSONBaseProvider):
     async def make_batch_request(self, requests: list[tuple[RPCEndpoint, Any]]) -> list[RPCResponse]:
         """A batch of web3's, which is answered as a whole: the first error is raised."""
         answers: list[Any] = await self.batch(requests)
-        for answer in answers:
-            if isinstance(answer, RpcError):
-                raise answer
-        return [_response(answer) for answer in answers]
+        return [_response(answer) for answer in values(answers)]
 
     async def call(
         self,
@@ -289,12 +286,8 @@ class ChainProvider(AsyncJSONBaseProvider):
             # A node that refuses the batch as a whole answers with one error object.
             try:
                 decode_answer(answer, object, method, endpoint.label)
-                whole = RpcError(
-                    RpcErrorKind.BAD_ANSWER,
-                    f"{endpoint.label} answered a batch with one item.",
-                    method=method,
-                    maybe_delivered=True,
-                )
+                whole = bad_answer(endpoint.label, "a batch", "one item")
+                whole.method = method
             except RpcError as error:
                 whole = error
             endpoint.failed(whole)
@@ -305,16 +298,17 @@ class ChainProvider(AsyncJSONBaseProvider):
             item = by_id.get(index)
             name = requests[index][0]
             if item is None:
-                results.append(_missing(endpoint, name, "nothing"))
+                results.append(bad_answer(endpoint.label, name, "nothing"))
             elif item.error is not None:
                 results.append(from_error_object(item.error, name, endpoint.label))
             elif isinstance(item.result, msgspec.UnsetType):
-                results.append(_missing(endpoint, name, "neither result nor error"))
+                results.append(bad_answer(endpoint.label, name, "neither result nor error"))
             else:
                 try:
                     results.append(result_decoder(shapes[index]).decode(item.result))
                 except msgspec.DecodeError as problem:
-                    results.append(_missing(endpoint, name, f"something else than its result: {problem}"))
+                    what = f"something else than its result: {problem}"
+                    results.append(bad_answer(endpoint.label, name, what))
         if all(isinstance(result, RpcError) and result.kind is RpcErrorKind.RATE_LIMITED for result in results):
             first = results[0]
             assert isinstance(first, RpcError)
@@ -369,18 +363,17 @@ class _Allowed:
                 return endpoint
 
 
+def values(items: Sequence[Any | RpcError]) -> list[Any]:
+    """Answers of a batch none of which may be missing: the first error is raised."""
+    for item in items:
+        if isinstance(item, RpcError):
+            raise item
+    return list(items)
+
+
 def _response(result: Any) -> RPCResponse:
     return {"jsonrpc": "2.0", "id": 0, "result": result}
 
 
 def _encode(request_id: int, method: str, params: Sequence[Any]) -> bytes:
     return msgspec.json.encode({"jsonrpc": "2.0", "id": request_id, "method": method, "params": list(params)})
-
-
-def _missing(endpoint: Endpoint, method: str, what: str) -> RpcError:
-    return RpcError(
-        RpcErrorKind.BAD_ANSWER,
-        f"{endpoint.label} answered {method} with {what}.",
-        method=method,
-        maybe_delivered=True,
-    )

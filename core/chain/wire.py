@@ -140,7 +140,3 @@ def quantity(text: str) -> int:
 def data_bytes(text: str) -> bytes:
     """JSON-RPC data ("0x00ff") as bytes."""
     return bytes.fromhex(text[2:] if text[:2] in ("0x", "0X") else text)
-
-
-def to_hex(value: bytes | bytearray | memoryview) -> str:
-    return "0x" + bytes(value).hex()

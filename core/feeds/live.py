@@ -7,11 +7,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Final
+from typing import Final
 
 from eth_typing import ABIComponent, ABIFunction
 
-from core.chain import Abi, Block, ChainClient, Contract, RpcError, checksum
+from core.chain import Abi, Block, ChainClient, Contract, RpcError, checksum, values
 from core.errors import VpmError
 from core.feeds.cost import REACH_TICKS
 from core.feeds.uniswap import Observation, ObservationRing, Pool
@@ -87,7 +87,7 @@ async def read_pool(client: ChainClient, address: str, head: Block) -> LivePool:
     names = ("slot0", "liquidity", "fee", "tickSpacing", "token0", "token1")
     answers = await client.read_many([contract.call(name) for name in names], at)
     try:
-        slot0, liquidity, fee, spacing, token0, token1 = _all(answers)
+        slot0, liquidity, fee, spacing, token0, token1 = values(answers)
     except RpcError as error:
         raise NoPool(
             f"{checksum(address)} does not answer as a pool with the interface of Uniswap v3: {error.sentence()}",
@@ -123,7 +123,7 @@ async def _ends(
 ) -> tuple[Observation, Observation]:
     """The oldest observation of the ring and the newest."""
     places = ((index + 1) % cardinality, 0, index)
-    following, first, newest = _all(await client.read_many([contract.call("observations", n) for n in places], at))
+    following, first, newest = values(await client.read_many([contract.call("observations", n) for n in places], at))
     oldest = following if following[3] else first
     return Observation(*oldest[:3]), Observation(*newest[:3])
 
@@ -132,14 +132,14 @@ async def _read_ticks(client: ChainClient, contract: Contract, pool: Pool, at: i
     spacing = pool.spacing
     low, high = (pool.tick - REACH_TICKS) // spacing // WORD, (pool.tick + REACH_TICKS) // spacing // WORD
     words = range(low, high + 1)
-    maps = _all(await client.read_many([contract.call("tickBitmap", word) for word in words], at))
+    maps = values(await client.read_many([contract.call("tickBitmap", word) for word in words], at))
     marked = [
         (word * WORD + bit) * spacing
         for word, bits in zip(words, maps, strict=True)
         for bit in range(WORD)
         if bits >> bit & 1
     ]
-    found = _all(await client.read_many([contract.call("ticks", tick) for tick in marked], at))
+    found = values(await client.read_many([contract.call("ticks", tick) for tick in marked], at))
     pool.initialized = marked
     pool.ticks = {tick: Tick(gross, net) for tick, (gross, net) in zip(marked, found, strict=True)}
 
@@ -151,10 +151,3 @@ async def _token(client: ChainClient, address: str, at: int) -> TokenFacts:
         raise NoPool(f"The pool's token {checksum(address)} does not say its decimals: {decimals.sentence()}")
     shown = symbol if isinstance(symbol, str) else checksum(address)  # a few old tokens answer with bytes32
     return TokenFacts(checksum(address), shown, decimals)
-
-
-def _all(answers: Sequence[Any]) -> list[Any]:
-    for each in answers:
-        if isinstance(each, RpcError):
-            raise each
-    return list(answers)

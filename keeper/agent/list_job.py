@@ -11,7 +11,7 @@ from core.agent.bet import market_key
 from core.agent.book import FeedTerms, ListingBounds
 from core.agent.document import Metadata, feed_keys
 from core.agent.prior import VOLATILITY
-from core.chain import RpcError
+from core.chain import values
 from core.db.schema.index_agent import agent_market
 from core.outbox import LISTER
 from keeper.agent.listing import Listing, Priors, SeriesPlan, decide, round_plans, standing_plans
@@ -62,11 +62,9 @@ async def _feeds(run: JobRun) -> list[Feed]:
     """Those of the deployment file that the Safe allows, with its numbers."""
     lister = run.desk.contract("AgentLister")
     sources = run.desk.deployment.agent_feeds
-    answers: list[Any] = await run.read_all([lister.call("feed", each.address) for each in sources])
+    answers = values(await run.read_all([lister.call("feed", each.address) for each in sources]))
     feeds = []
     for source, answer in zip(sources, answers, strict=True):
-        if isinstance(answer, RpcError):
-            raise answer
         if answer["condemned"] or not answer["allowed"]:
             why = "the Safe has condemned its feed" if answer["condemned"] else "the Safe does not allow its feed"
             run.report.skip(source.key, why)

@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import and_, exists, or_, select
 
 from core.agent.book import Book
-from core.chain import Contract, RpcError
+from core.chain import Call, Contract, values
 from core.contracts.statuses import AgentMarketStatus, StakeStatus
 from core.db.schema.index_agent import agent_market, agent_outcome, agent_stake
 from core.log import get_logger
@@ -151,8 +151,8 @@ async def _pay_what_the_index_lost(run: JobRun, known: int) -> None:
     count = int(await run.desk.client.read(wallet.call("marketCount"), block))
     for start in range(0, count, MAX_ROWS):
         positions = range(start, min(count, start + MAX_ROWS))
-        ids: list[Any] = await _views(run, [wallet.call("marketIdAt", each) for each in positions])
-        views: list[Any] = await _views(run, [wallet.call("market", each) for each in ids])
+        ids = await _views(run, [wallet.call("marketIdAt", each) for each in positions])
+        views = await _views(run, [wallet.call("market", each) for each in ids])
         for market_id, view in zip(ids, views, strict=True):
             await _pay_lost(run, wallet, market_id, view)
 
@@ -170,20 +170,16 @@ async def _pay_lost(run: JobRun, wallet: Contract, market_id: bytes, view: Any) 
     owed = []
     for start in range(0, len(ids), MAX_ROWS):
         part = ids[start : start + MAX_ROWS]
-        stakes: list[Any] = await _views(run, [wallet.call("stake", each) for each in part])
+        stakes = await _views(run, [wallet.call("stake", each) for each in part])
         owed += [
             DueStake(each, stake["payable_"], 0) for each, stake in zip(part, stakes, strict=True) if stake["payable_"]
         ]
     await _pay(run, market_id, "0x" + market_id.hex(), owed)
 
 
-async def _views(run: JobRun, calls: list[Any]) -> list[object]:
+async def _views(run: JobRun, calls: list[Call]) -> list[Any]:
     """At the index's block; what the contract listed there is never unknown to it."""
-    answers = await run.desk.client.read_many(calls, run.indexed_block) if calls else []
-    for answer in answers:
-        if isinstance(answer, RpcError):
-            raise answer
-    return answers
+    return values(await run.desk.client.read_many(calls, run.indexed_block))
 
 
 # ---------------------------------------------------------------- fees

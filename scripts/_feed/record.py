@@ -21,7 +21,7 @@ from eth_account import Account
 from eth_account.signers.local import LocalAccount
 from web3.types import TxParams
 
-from core.chain import Call, ChainClient, Contract, RpcError, RpcErrorKind, checksum
+from core.chain import Call, ChainClient, Contract, RpcError, RpcErrorKind, checksum, values
 from core.chain.provider import ChainProvider
 from core.contracts.abi import abi
 from core.contracts.deployments import Deployment
@@ -164,11 +164,7 @@ async def _unrecorded(chain: PinnedChain, contract: Contract, times: Sequence[in
 
 
 async def _read(chain: PinnedChain, calls: Iterable[Call]) -> list[Any]:
-    answers = await chain.client.read_many(list(calls), chain.head.number)
-    for answer in answers:
-        if isinstance(answer, RpcError):
-            raise answer
-    return answers
+    return values(await chain.client.read_many(list(calls), chain.head.number))
 
 
 # ---------------------------------------------------------------- sending
