@@ -7,11 +7,12 @@ Memory goes by what is asked for, not by how many markets there ever were.
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Generic, TypeVar
 
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from api.kept import Kept
 
 MAX_KEPT = 1_000
 READ_AT_ONCE = 500
@@ -33,8 +34,7 @@ class Archive(Generic[K, V]):
     def __init__(self, engine: AsyncEngine, load: Load[K, V], *, most: int = MAX_KEPT) -> None:
         self._engine = engine
         self._load = load
-        self._most = most
-        self._kept: OrderedDict[K, V] = OrderedDict()
+        self._kept: Kept[K, V] = Kept(most)
         self._changes = 0
 
     def __len__(self) -> int:
@@ -43,7 +43,7 @@ class Archive(Generic[K, V]):
     def forget(self, keys: Iterable[K]) -> None:
         self._changes += 1
         for key in keys:
-            self._kept.pop(key, None)
+            self._kept.drop(key)
 
     def forget_all(self) -> None:
         self._changes += 1
@@ -51,10 +51,7 @@ class Archive(Generic[K, V]):
 
     def kept(self, key: K) -> V | None:
         """What is in memory of it, without asking the database."""
-        value = self._kept.get(key)
-        if value is not None:
-            self._kept.move_to_end(key)
-        return value
+        return self._kept.get(key)
 
     async def of(self, keys: Iterable[K]) -> dict[K, V]:
         """Those of these that are settled. Raises what UNREADABLE names when some must be read and cannot be."""
@@ -77,8 +74,5 @@ class Archive(Generic[K, V]):
             read = await self._load(connection, keys)
         if changes == self._changes:
             for key, value in read.items():
-                self._kept[key] = value
-                self._kept.move_to_end(key)
-            while len(self._kept) > self._most:
-                self._kept.popitem(last=False)
+                self._kept.put(key, value)
         return read

@@ -5,6 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from sqlalchemy import Column, ScalarSelect, func, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from core.db.schema.index import chain_cursor, chain_reorg
 from core.stock.vested import Moment
 
 MAX_LAG_SECONDS = 60
@@ -38,6 +42,23 @@ class Head:
         if now - self.seen_at > MAX_LAG_SECONDS or (self.lag > 0 and self.lag_seconds > MAX_LAG_SECONDS):
             return "The indexer lags."
         return None
+
+
+async def read_cursor(connection: AsyncConnection, chain_id: int, *venue: Column[Any]) -> Any | None:
+    """The row of `chain_cursor`, with these columns of a side's venue and `last_reorg`; None while not one block is
+    indexed."""
+    of_chain = venue[0].table.c.chain_id == chain_cursor.c.chain_id
+    query = (
+        select(chain_cursor, *venue, last_reorg(chain_id).label("last_reorg"))
+        .outerjoin(venue[0].table, of_chain)
+        .where(chain_cursor.c.chain_id == chain_id, chain_cursor.c.hash.is_not(None))
+    )
+    return (await connection.execute(query)).one_or_none()
+
+
+def last_reorg(chain_id: int) -> ScalarSelect[int]:
+    """The id of the last reorganization undone; NULL before the first."""
+    return select(func.max(chain_reorg.c.id)).where(chain_reorg.c.chain_id == chain_id).scalar_subquery()
 
 
 def head_of(row: Any) -> Head:

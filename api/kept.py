@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from typing import Generic, TypeVar
 
 K = TypeVar("K", bound=Hashable)
@@ -11,10 +11,11 @@ V = TypeVar("V")
 
 
 class Kept(Generic[K, V]):
-    """Values by key: at most so many, and together no larger than the room there is, whatever one of them takes. What
-    was asked for least lately is forgotten first, the newest never."""
+    """Values by key: at most so many, and together no larger than the room there is, whatever one of them takes; where
+    they are told without their size only the number counts. What was asked for least lately is forgotten first, the
+    newest never."""
 
-    def __init__(self, most: int, room: int) -> None:
+    def __init__(self, most: int, room: int = 0) -> None:
         self._most = most
         self._room = room
         self._taken = 0
@@ -26,6 +27,9 @@ class Kept(Generic[K, V]):
     def __contains__(self, key: K) -> bool:
         return key in self._kept
 
+    def values(self) -> Iterator[V]:
+        return (value for value, _ in self._kept.values())
+
     def get(self, key: K) -> V | None:
         found = self._kept.get(key)
         if found is None:
@@ -33,7 +37,7 @@ class Kept(Generic[K, V]):
         self._kept.move_to_end(key)
         return found[0]
 
-    def put(self, key: K, value: V, size: int) -> list[K]:
+    def put(self, key: K, value: V, size: int = 0) -> list[K]:
         """Returns the keys that were forgotten for it."""
         found = self._kept.get(key)
         if found is not None and found[0] is value and found[1] == size:  # as a rule, on the way of every answer
@@ -51,3 +55,7 @@ class Kept(Generic[K, V]):
 
     def drop(self, key: K) -> None:
         self._taken -= self._kept.pop(key, (None, 0))[1]
+
+    def clear(self) -> None:
+        self._kept.clear()
+        self._taken = 0

@@ -11,6 +11,7 @@ from x402.mechanisms.evm.constants import EIP1271_MAGIC_VALUE
 from api.agent.trade.counterfactual import counterfactual
 from api.agent.trade.payment import Payment
 from api.agent.trade.x402 import Seller
+from api.kept import Kept
 from core.agent.bet import ZERO_ADDRESS, Bet
 from core.chain import Abi, Call, ChainClient, Contract, RpcError, checksum, values
 from core.chain.wire import Data, data_bytes
@@ -167,7 +168,7 @@ class Balances:
         self._client = client
         self._contracts = contracts
         self._timeout_seconds = timeout_seconds
-        self._held: dict[str, tuple[float, int]] = {}
+        self._held: Kept[str, tuple[float, int]] = Kept(MAX_CACHED)
 
     async def of(self, wallet: str) -> int:
         """Token units. RpcError when the chain cannot be asked."""
@@ -177,7 +178,5 @@ class Balances:
             return kept[1]
         call = self._contracts.token.call("balanceOf", checksum(wallet))
         balance = int(await self._client.read(call, timeout_seconds=self._timeout_seconds))
-        if len(self._held) >= MAX_CACHED:
-            self._held.clear()
-        self._held[wallet] = (now, balance)
+        self._held.put(wallet, (now, balance))
         return balance

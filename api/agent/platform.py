@@ -12,12 +12,12 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from api.agent import render
-from api.agent.errors import problem
 from api.agent.held import SHARED
 from api.agent.index import AgentIndex
 from api.agent.render import Links
 from api.agent.reply import VERSION, body_bytes, reply
 from api.agent.rows import MAX_SETTLED
+from api.agent.storage import storage
 from api.agent.switch import Trading
 from api.agent.times import iso_of, now_iso
 from api.http.rendered import Rendered
@@ -111,19 +111,15 @@ class Platform:
 
     async def _count(self) -> dict[str, Any]:
         venue = self._index.required()
-        try:
-            async with asyncio.timeout(5), self._engine.connect() as connection:
-                asked = {
-                    "in_time": PAID_IN_TIME_SECONDS,
-                    "markets": MAX_SETTLED,
-                    "each": PAYOUTS_LOOKED_AT,
-                    "feeds": list(self._index.feeds),
-                }
-                row = (await connection.execute(_STATS, asked)).one()
-                samples = (await connection.execute(_SAMPLES, {"most": PROOF_SAMPLES})).scalars().all()
-        except UNREADABLE as error:
-            log.warning("the stats cannot be read", action="agent.no_database", why=error)
-            raise problem("internal_error", "The statistics cannot be read now.") from None
+        asked = {
+            "in_time": PAID_IN_TIME_SECONDS,
+            "markets": MAX_SETTLED,
+            "each": PAYOUTS_LOOKED_AT,
+            "feeds": list(self._index.feeds),
+        }
+        async with storage("The statistics", seconds=5.0), self._engine.connect() as connection:
+            row = (await connection.execute(_STATS, asked)).one()
+            samples = (await connection.execute(_SAMPLES, {"most": PROOF_SAMPLES})).scalars().all()
         states = [each.status(venue.now) for each in venue.markets.values() if each.supported]
         return {
             "markets": {"open": states.count("open"), "resolved": int(row.settled)},

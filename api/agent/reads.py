@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Hashable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 from aiohttp import web
@@ -31,6 +31,7 @@ from api.agent.requests import (
     size_from_query,
 )
 from api.agent.rows import read_by_bet, read_history, read_observations, read_readings, read_wallet
+from api.agent.storage import storage
 from api.agent.times import iso, iso_of
 from api.agent.trade import store
 from api.agent.trade.orders import MAX_POINTS, MIN_SIZE, SIMPLE_MAX, chain_now, check_open, largest_size, side_of
@@ -39,7 +40,6 @@ from api.finality import read_final_block
 from api.http.caller import caller_ip
 from api.http.limits import RateLimits
 from api.http.requests import read_query
-from api.unreadable import UNREADABLE
 from core.agent.document import CATEGORIES
 from core.chain import RpcError
 from core.config import Settings
@@ -52,6 +52,7 @@ log = get_logger(__name__)
 
 _DEFAULTS = MarketsQuery()
 KINDS = {name: kind for kind, name in CATEGORIES.items()}
+_reading = partial(storage, seconds=5.0, retry_after=2)
 _HASH = re.compile(r"0x[0-9a-f]{64}")
 
 QUOTE_RATE = parse("30/minute")
@@ -177,14 +178,11 @@ class Reads:
     async def bundle(self, name: str) -> dict[str, Any]:
         """Everything known of a market, by id or slug; 404 when there is none."""
         venue, market = await self._found(name)
-        try:
-            async with asyncio.timeout(5), self._engine.connect() as connection:
-                stakes = await read_history(connection, market.key, HISTORY_POINTS)
-                rounds = await read_observations(connection, self._chain_id, market.feed, OBSERVATION_POINTS)
-                times = list(deciding_times(market, venue.now).values())
-                readings = await read_readings(connection, self._chain_id, market.feed, times)
-        except UNREADABLE as error:
-            raise _unreadable(error, "The market's history") from None
+        async with _reading("The market's history"), self._engine.connect() as connection:
+            stakes = await read_history(connection, market.key, HISTORY_POINTS)
+            rounds = await read_observations(connection, self._chain_id, market.feed, OBSERVATION_POINTS)
+            times = list(deciding_times(market, venue.now).values())
+            readings = await read_readings(connection, self._chain_id, market.feed, times)
         latest = venue.latest.get(market.feed)
         return {
             "market": render.market_ref(market, venue, self._links),
@@ -283,13 +281,8 @@ class Reads:
         seconds = min(store.LOCK_SECONDS, market.closes_at - now)
         expires = datetime.now(UTC) + timedelta(seconds=seconds)
         if tier == "locked":
-            try:
-                async with asyncio.timeout(3), self._pool.connection() as connection:
-                    expires = await store.save_lock(
-                        connection, quote_id, market.key, outcome, size, got.shares, seconds
-                    )
-            except UNREADABLE as error:
-                raise _unreadable(error, "The price locks") from None
+            async with _reading("The price locks", seconds=3), self._pool.connection() as connection:
+                expires = await store.save_lock(connection, quote_id, market.key, outcome, size, got.shares, seconds)
         body = render.quote(
             market,
             outcome,
@@ -315,11 +308,8 @@ class Reads:
 
     async def book(self, wallet: str, limit: int, before: StakePlace | None) -> bytes:
         """A page of the wallet's positions, and the summary of all it has."""
-        try:
-            async with asyncio.timeout(5), self._engine.connect() as connection:
-                stakes = await read_wallet(connection, wallet)
-        except UNREADABLE as error:
-            raise _unreadable(error, "The positions") from None
+        async with _reading("The positions"), self._engine.connect() as connection:
+            stakes = await read_wallet(connection, wallet)
         venue = self._index.required()
         page = [each for each in stakes if before is None or (each.block, each.log_index) < before]
         summary = render.PositionSums()
@@ -353,12 +343,9 @@ class Reads:
         return await self._proofs.answer(request, trade_id, lambda: self._proof(trade_id))
 
     async def _proof(self, trade_id: bytes) -> bytes:
-        try:
-            async with asyncio.timeout(5), self._engine.connect() as connection:
-                stake = await read_by_bet(connection, trade_id)
-                final_block = await read_final_block(connection, self._chain_id, self._finality_blocks)
-        except UNREADABLE as error:
-            raise _unreadable(error, "The proofs", status=503) from None
+        async with _reading("The proofs", status=503), self._engine.connect() as connection:
+            stake = await read_by_bet(connection, trade_id)
+            final_block = await read_final_block(connection, self._chain_id, self._finality_blocks)
         if stake is None:
             raise _no_proof()
         venue = self._index.required()
@@ -480,8 +467,3 @@ def _related(market: ListedMarket) -> dict[str, Any]:
         "category": market.metric,
         **render.times(market),
     }
-
-
-def _unreadable(error: Exception, what: str, *, status: int = 500) -> Exception:
-    log.warning("the database cannot be read", action="agent.no_database", why=error)
-    return problem("internal_error", f"{what} cannot be read now.", status=status, retry_after=2)

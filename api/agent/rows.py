@@ -24,13 +24,12 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from api.agent.cursors import Order
 from api.agent.facts import Arrival, ArrivalState, BookTotals, Ending, FeedRound, ListedMarket, Stake, Venue
 from api.archive import READ_AT_ONCE, Archive
-from api.head import head_of
+from api.head import head_of, read_cursor
 from core.agent.book import Book
 from core.agent.document import Metadata, Specification, described
 from core.chain import checksum
 from core.contracts.statuses import AgentMarketStatus, RefundReason
 from core.db.given import given
-from core.db.schema.index import chain_cursor, chain_reorg
 from core.db.schema.index_agent import agent_market, agent_outcome, agent_stake, agent_venue
 from core.db.schema.index_shared import oracle_round, token_authorization
 from core.db.types import Address
@@ -57,13 +56,7 @@ async def read_venue(
     feeds: what the deployment file says of each feed, by its address. archive: is told which of its markets may have
     changed. Call it within one snapshot.
     """
-    last_reorg = select(func.max(chain_reorg.c.id)).where(chain_reorg.c.chain_id == chain_id).scalar_subquery()
-    found = await connection.execute(
-        select(chain_cursor, agent_venue.c.stakes_paused, last_reorg.label("last_reorg"))
-        .outerjoin(agent_venue, agent_venue.c.chain_id == chain_cursor.c.chain_id)
-        .where(chain_cursor.c.chain_id == chain_id, chain_cursor.c.hash.is_not(None))
-    )
-    row = found.one_or_none()
+    row = await read_cursor(connection, chain_id, agent_venue.c.stakes_paused)
     if row is None:
         return None
     head = head_of(row)

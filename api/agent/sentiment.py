@@ -32,16 +32,13 @@ from api.agent.sentiment_score import (
     score_of,
     suggestion,
 )
+from api.agent.storage import storage
 from api.agent.times import iso
 from api.http.openapi import required
 from api.http.operation import DocumentedAnswer, Operation
 from api.http.requests import read_query
-from api.unreadable import UNREADABLE
 from core.db.schema.index_agent import agent_stake
-from core.log import get_logger
 from core.money import decimal_text, json_number, json_ratio_down
-
-log = get_logger(__name__)
 
 POINT_DECIMALS = 2
 _SYMBOL = re.compile(r"\S{1,32}")
@@ -200,12 +197,8 @@ class Sentiment:
             func.coalesce(func.sum(by_wallet.c.staked), 0),
             func.coalesce(func.max(by_wallet.c.staked), 0),
         ).select_from(by_wallet)
-        try:
-            async with asyncio.timeout(5), self._engine.connect() as connection:
-                bettors, leaning, staked, largest = (await connection.execute(query)).one()
-        except UNREADABLE as error:
-            log.warning("the bettors cannot be read", action="agent.no_database", why=error)
-            raise problem("internal_error", "The bets cannot be read now.", retry_after=2) from None
+        async with storage("The bets", seconds=5.0, retry_after=2), self._engine.connect() as connection:
+            bettors, leaning, staked, largest = (await connection.execute(query)).one()
         return Crowd(bettors, leaning, int(staked), int(largest))
 
     def operation(self, prefix: str) -> Operation:

@@ -16,11 +16,14 @@ PATIENCE_SECONDS = 3.0
 
 
 @asynccontextmanager
-async def storage(what: str) -> AsyncIterator[None]:
+async def storage(
+    what: str, *, seconds: float = PATIENCE_SECONDS, status: int = 500, retry_after: int | None = None
+) -> AsyncIterator[None]:
     """`what` cannot be read now, says the refusal."""
     try:
-        async with asyncio.timeout(PATIENCE_SECONDS):
+        async with asyncio.timeout(seconds):
             yield
     except UNREADABLE as error:
         log.warning("the database cannot be read", action="agent.no_database", what=what, why=error)
-        raise problem("internal_error", f"{what} cannot be read now.") from None
+        why = f"{what} cannot be read now."
+        raise problem("internal_error", why, status=status, retry_after=retry_after) from None

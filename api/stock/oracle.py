@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from api.kept import Kept
 from api.stock.chain import StockContracts, feed_call
 from api.stock.facts import ListedMarket, MarketReadings, Oracle, ResolverPreview
 from api.stock.index import StockIndex
@@ -71,15 +71,12 @@ class OracleWatch:
         self._engine = engine
         self._clock = clock
         self._asked: dict[int, _Asked] = {}
-        self._besides: OrderedDict[int, ListedMarket] = OrderedDict()
+        self._besides: Kept[int, ListedMarket] = Kept(MAX_BESIDES)
 
     def ask_besides(self, market: ListedMarket) -> None:
         """Has the next pass ask about a market settled long ago, too, whose rounds its settlement does not name."""
         if not _settled_by_rounds(market):
-            self._besides[market.id] = market
-            self._besides.move_to_end(market.id)
-            while len(self._besides) > MAX_BESIDES:
-                self._besides.popitem(last=False)
+            self._besides.put(market.id, market)
 
     @property
     def stale(self) -> bool:
@@ -114,7 +111,7 @@ class OracleWatch:
         latest = await self._latest(head.number)
         readings = dict(self.oracle.readings)
         if self._contracts is not None and self._index is not None and self._index.venue is not None:
-            markets = {**self._besides, **self._index.venue.markets}
+            markets = {**{each.id: each for each in self._besides.values()}, **self._index.venue.markets}
             needy = [m for m in markets.values() if self._needs(m, latest.get(m.feed), head.timestamp)]
             for market_id in [each for each in readings if each not in markets]:
                 del readings[market_id]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -94,7 +93,7 @@ class StockReads:
         self._limits = limits
         self._prices = BodySlot(self._prices_stamp, self._render_prices, PRICES_CACHE)
         self._markets = BodySlot(self._stamp, self._render_markets, MARKETS_CACHE)
-        self._listed: OrderedDict[int, tuple[Hashable, MarketBody]] = OrderedDict()
+        self._listed: Kept[int, tuple[Hashable, MarketBody]] = Kept(LISTED_HELD)
         self._slots: Kept[int, BodySlot] = Kept(MARKETS_HELD, MARKETS_BYTES)
         self._details: dict[int, MarketDetailBody] = {}
         self._pages: Kept[int, _Page] = Kept(MARKETS_HELD, POSITIONS_HELD)
@@ -296,11 +295,8 @@ class StockReads:
         listed = self._listed.get(market.id)
         version = (self.generation, market.version)
         if listed is None or listed[0] != version:
-            listed = self._listed[market.id] = (version, market_view.listed_body(market, venue, self._read))
-            while len(self._listed) > LISTED_HELD:
-                self._listed.popitem(last=False)
-        else:
-            self._listed.move_to_end(market.id)
+            listed = (version, market_view.listed_body(market, venue, self._read))
+            self._listed.put(market.id, listed)
         return listed[1]
 
     # ------------------------------------------------------------ one market

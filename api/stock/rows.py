@@ -6,16 +6,16 @@ import heapq
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, ScalarSelect, and_, func, literal_column, select, text
+from sqlalchemy import ColumnElement, and_, literal_column, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from api.archive import Archive
 from api.finality import final_block
-from api.head import head_of
+from api.head import head_of, last_reorg, read_cursor
 from api.stock.facts import EntryReceipt, HeldPosition, ListedMarket, MarketResult, Venue
 from core.chain import checksum
 from core.contracts.statuses import Family
-from core.db.schema.index import chain_cursor, chain_reorg
+from core.db.schema.index import chain_cursor
 from core.db.schema.index_shared import oracle_round, token_authorization
 from core.db.schema.index_stock import UNPAID, stock_feed, stock_market, stock_position, stock_venue, stock_vintage
 from core.db.types import hex_of
@@ -35,17 +35,7 @@ async def read_venue(
 
     archive: is told which of its markets may have changed. Call it within one snapshot.
     """
-    found = await connection.execute(
-        select(
-            chain_cursor,
-            stock_venue.c.entries_paused,
-            stock_venue.c.fees_swept,
-            _last_reorg(chain_id).label("last_reorg"),
-        )
-        .outerjoin(stock_venue, stock_venue.c.chain_id == chain_cursor.c.chain_id)
-        .where(chain_cursor.c.chain_id == chain_id, chain_cursor.c.hash.is_not(None))
-    )
-    row = found.one_or_none()
+    row = await read_cursor(connection, chain_id, stock_venue.c.entries_paused, stock_venue.c.fees_swept)
     if row is None:
         return None
     head = head_of(row)
@@ -90,7 +80,7 @@ def _present(markets: Mapping[int, ListedMarket]) -> dict[int, ListedMarket]:
 
 async def read_settled(chain_id: int, connection: AsyncConnection, numbers: Sequence[int]) -> dict[int, ListedMarket]:
     """Those of these markets that are settled."""
-    reorgs = await connection.scalar(select(_last_reorg(chain_id))) or 0
+    reorgs = await connection.scalar(select(last_reorg(chain_id))) or 0
     settled = and_(stock_market.c.market_id.in_(numbers), stock_market.c.closed_tx.is_not(None))
     return await _read_where(connection, reorgs, settled)
 
@@ -184,7 +174,7 @@ async def read_owing(
 
 async def read_version(connection: AsyncConnection, chain_id: int, market_id: int) -> tuple[int, int]:
     """What `ListedMarket.version` is now; (-1, -1) for a market that is not there."""
-    query = select(stock_market.c.updated_block, _last_reorg(chain_id)).where(stock_market.c.market_id == market_id)
+    query = select(stock_market.c.updated_block, last_reorg(chain_id)).where(stock_market.c.market_id == market_id)
     row = (await connection.execute(query)).one_or_none()
     return (-1, -1) if row is None else (row[1] or 0, row[0])
 
@@ -247,10 +237,6 @@ async def read_allowed_feeds(connection: AsyncConnection) -> list[tuple[str, str
     """Ticker and feed of every stock the lister may list now."""
     query = select(stock_feed.c.ticker, stock_feed.c.feed).where(stock_feed.c.allowed).order_by(stock_feed.c.ticker)
     return [(row.ticker, checksum(row.feed)) for row in await connection.execute(query)]
-
-
-def _last_reorg(chain_id: int) -> ScalarSelect[int]:
-    return select(func.max(chain_reorg.c.id)).where(chain_reorg.c.chain_id == chain_id).scalar_subquery()
 
 
 def _listed(row: Any, reorgs: int) -> ListedMarket:

@@ -6,13 +6,13 @@ Kept per market until it changes; while the database is away the last is shown, 
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Hashable
 from dataclasses import dataclass
 
 from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from api.kept import Kept
 from api.unreadable import UNREADABLE
 from core.db.schema.index_shared import oracle_round
 from core.db.schema.index_stock import stock_position, stock_vintage
@@ -20,7 +20,7 @@ from core.log import get_logger
 
 log = get_logger(__name__)
 
-HELD = 256
+HELD, POINTS_HELD = 256, 100_000
 MAX_READINGS = 600
 
 
@@ -49,22 +49,19 @@ class ChartHistory:
     def __init__(self, engine: AsyncEngine, chain_id: int) -> None:
         self._engine = engine
         self._chain_id = chain_id
-        self._held: OrderedDict[str, tuple[Hashable, MarketPast]] = OrderedDict()
+        self._held: Kept[str, tuple[Hashable, MarketPast]] = Kept(HELD, POINTS_HELD)
 
     async def of(self, market_id: str, feed: str, start: int, end: int, stamp: Hashable) -> MarketPast:
         """A market's past from `start` on; read again when `stamp` is not the one it was read at."""
         kept = self._held.get(market_id)
         if kept is not None and kept[0] == stamp:
-            self._held.move_to_end(market_id)
             return kept[1]
         try:
             past = await self._read(int(market_id), bytes.fromhex(feed[2:]), start, end)
         except UNREADABLE as error:
             log.warning("a market's past cannot be read", action="pages.index_unreadable", why=error)
             return MarketPast() if kept is None else kept[1]
-        self._held[market_id] = (stamp, past)
-        while len(self._held) > HELD:
-            self._held.popitem(last=False)
+        self._held.put(market_id, (stamp, past), len(past.readings) + len(past.batches))
         return past
 
     async def _read(self, market_id: int, feed: bytes, start: int, end: int) -> MarketPast:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
@@ -18,6 +17,7 @@ from aiohttp import web
 from api.agent.reads import Reads
 from api.http.problem import Problem
 from api.http.rendered import Rendered
+from api.kept import Kept
 from api.stock.bodies.markets import MarketDetailBody
 from api.stock.reads import StockReads
 from api.web import figures
@@ -28,7 +28,7 @@ PNG = "image/png"
 CACHE = "public, max-age=300"
 ICON_CACHE = "public, max-age=86400"
 FRESH_SECONDS = 60.0
-HELD = 256
+HELD, HELD_BYTES = 256, 16_000_000
 # Who waits behind so many drawings is told to come back: a crawler does.
 MAX_WAITING = 16
 SITE = ShareCard("Prediction markets whose record is the chain", foot="What you are promised only rises")
@@ -46,7 +46,7 @@ class SharePictures:
         self._stock = stock
         self._agent = agent
         self._clock = clock
-        self._held: OrderedDict[str, tuple[float, Rendered]] = OrderedDict()
+        self._held: Kept[str, tuple[float, Rendered]] = Kept(HELD, HELD_BYTES)
         self._drawing = asyncio.Lock()
         self._waiting = 0
 
@@ -93,10 +93,7 @@ class SharePictures:
                     return kept
                 drawn = await asyncio.to_thread(draw_card, await card())
                 picture = Rendered(drawn, CACHE, content_type=PNG)
-                self._held[name] = (self._clock(), picture)
-                self._held.move_to_end(name)
-                while len(self._held) > HELD:
-                    self._held.popitem(last=False)
+                self._held.put(name, (self._clock(), picture), picture.size)
                 return picture
         finally:
             self._waiting -= 1

@@ -192,28 +192,21 @@ def _stage_statement(table: sa.Table) -> bytes:
 @cache
 def _change_row_statement(table: sa.Table) -> bytes:
     """For one whole row, whose values are in the order of the table's columns."""
-    key = {column.name for column in table.primary_key.columns}
-    names, types = [column.name for column in table.columns], column_types(table)
-    values = SQL(", ").join(SQL("%b::") + SQL(kind) for kind in types)
-    changes = SQL(", ").join(SQL("{0} = s.{0}").format(Identifier(name)) for name in names if name not in key)
-    same = SQL(" AND ").join(SQL("t.{0} = s.{0}").format(Identifier(name)) for name in sorted(key))
-    columns = SQL(", ").join(map(Identifier, names))
-    return (
-        SQL("UPDATE {} AS t SET {} FROM (VALUES ({})) AS s ({}) WHERE {}")
-        .format(Identifier(table.name), changes, values, columns, same)
-        .as_bytes()
-    )
+    values = SQL(", ").join(SQL("%b::") + SQL(kind) for kind in column_types(table))
+    columns = SQL(", ").join(Identifier(column.name) for column in table.columns)
+    return _changing(table, SQL("(VALUES ({})) AS s ({})").format(values, columns))
 
 
 @cache
 def _change_statement(table: sa.Table) -> bytes:
+    """For all rows that are staged."""
+    return _changing(table, SQL("{} AS s").format(Identifier(f"staged_{table.name}")))
+
+
+def _changing(table: sa.Table, rows: Composed) -> bytes:
     key = {column.name for column in table.primary_key.columns}
     changes = SQL(", ").join(
         SQL("{0} = s.{0}").format(Identifier(column.name)) for column in table.columns if column.name not in key
     )
     same = SQL(" AND ").join(SQL("t.{0} = s.{0}").format(Identifier(name)) for name in sorted(key))
-    return (
-        SQL("UPDATE {} AS t SET {} FROM {} AS s WHERE {}")
-        .format(Identifier(table.name), changes, Identifier(f"staged_{table.name}"), same)
-        .as_bytes()
-    )
+    return SQL("UPDATE {} AS t SET {} FROM {} WHERE {}").format(Identifier(table.name), changes, rows, same).as_bytes()

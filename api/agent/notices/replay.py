@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from aiohttp import web
 
-from api.agent.errors import problem
 from api.agent.notices.bodies import event_body
 from api.agent.notices.models import ReplayQuery, ResolvedQuery
 from api.agent.render import Links
 from api.agent.reply import reply
 from api.agent.requests import checked_wallet
+from api.agent.storage import storage
 from api.http.requests import read_query
-from api.unreadable import UNREADABLE
 from core.agent.notices.reading import events_from, next_seq, resolutions_after
 from core.db.engine import Pool
 from core.iso import iso_exact
-from core.log import get_logger
-
-log = get_logger(__name__)
 
 SECONDS = 5.0
 
@@ -34,13 +28,10 @@ class Replay:
     async def replay(self, request: web.Request) -> web.StreamResponse:
         query = read_query(request, ReplayQuery)
         wallet = bytes.fromhex(checked_wallet(query.wallet)[2:])
-        try:
-            async with asyncio.timeout(SECONDS), self._pool.connection() as connection:
-                # The end first: what comes in between is on the page as well, and then there is a next one.
-                end = await next_seq(connection, wallet)
-                events = await events_from(connection, wallet, query.from_seq, query.limit)
-        except UNREADABLE as error:
-            raise _unreadable(error) from None
+        async with storage("The events", seconds=SECONDS), self._pool.connection() as connection:
+            # The end first: what comes in between is on the page as well, and then there is a next one.
+            end = await next_seq(connection, wallet)
+            events = await events_from(connection, wallet, query.from_seq, query.limit)
         last = max(end - 1, events[-1].seq if events else -1)
         more = bool(events) and events[-1].seq < last
         return reply(
@@ -55,11 +46,8 @@ class Replay:
     async def resolved(self, request: web.Request) -> web.StreamResponse:
         query = read_query(request, ResolvedQuery)
         wallet = bytes.fromhex(checked_wallet(query.wallet)[2:])
-        try:
-            async with asyncio.timeout(SECONDS), self._pool.connection() as connection:
-                resolutions = await resolutions_after(connection, wallet, query.since, query.limit + 1)
-        except UNREADABLE as error:
-            raise _unreadable(error) from None
+        async with storage("The events", seconds=SECONDS), self._pool.connection() as connection:
+            resolutions = await resolutions_after(connection, wallet, query.since, query.limit + 1)
         events = resolutions[: query.limit]
         return reply(
             self._links,
@@ -68,8 +56,3 @@ class Replay:
                 "nextSince": iso_exact(events[-1].at_micros) if len(resolutions) > len(events) else None,
             },
         )
-
-
-def _unreadable(error: Exception) -> Exception:
-    log.warning("the event log cannot be read", action="agent.events_unreadable", why=error)
-    return problem("internal_error", "The events cannot be read now.")

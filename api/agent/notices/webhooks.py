@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from aiohttp import web
@@ -19,23 +19,20 @@ from api.agent.notices.targets import TargetRefused, checked_url, resolve
 from api.agent.render import Links
 from api.agent.reply import reply
 from api.agent.requests import checked_wallet
+from api.agent.storage import storage
 from api.agent.times import iso_of
 from api.http.caller import caller_ip
 from api.http.limits import RateLimits
 from api.http.requests import read_json, read_path, validated_body
-from api.unreadable import UNREADABLE
 from core.agent.notices.reading import next_seq
 from core.chain import ChainClient
 from core.config import Settings
 from core.db.channels import Channel, notify
 from core.db.engine import Pool
-from core.log import get_logger
-
-log = get_logger(__name__)
 
 REGISTRATIONS = parse("10/minute")
 TESTS = parse("10/minute")
-SECONDS = 5.0
+_webhooks = partial(storage, "The webhooks", seconds=5.0)
 _ID = re.compile(r"wh_[0-9a-f]{32}")
 
 
@@ -76,7 +73,7 @@ class Webhooks:
         except TargetRefused as why:
             raise _refused(str(why)) from None
         try:
-            async with asyncio.timeout(SECONDS), self._pool.connection() as connection, connection.transaction():
+            async with _webhooks(), self._pool.connection() as connection, connection.transaction():
                 owner = bytes.fromhex(wallet[2:])
                 if not await store.use_message(connection, owner, digest_of(asked.message)):
                     used = "The message was used before: a registration is signed anew each time."
@@ -89,28 +86,20 @@ class Webhooks:
             raise problem(
                 "invalid_request", message, issues=[{"field": "wallet", "problem": "has its webhooks already"}]
             ) from None
-        except UNREADABLE as error:
-            raise _unwritable(error) from None
         return reply(self._links, {"webhook": registration(made, made.secret)}, status=201)
 
     async def look(self, request: web.Request) -> web.StreamResponse:
         webhook_id = _known_form(request)
-        try:
-            async with asyncio.timeout(SECONDS), self._pool.connection() as connection:
-                endpoint = await store.find(connection, webhook_id)
-        except UNREADABLE as error:
-            raise _unwritable(error) from None
+        async with _webhooks(), self._pool.connection() as connection:
+            endpoint = await store.find(connection, webhook_id)
         if endpoint is None:
             raise _unknown()
         return reply(self._links, {"webhook": registration(endpoint, None)})
 
     async def remove(self, request: web.Request) -> web.StreamResponse:
         webhook_id = _known_form(request)
-        try:
-            async with asyncio.timeout(SECONDS), self._pool.connection() as connection:
-                removed = await store.remove(connection, webhook_id)
-        except UNREADABLE as error:
-            raise _unwritable(error) from None
+        async with _webhooks(), self._pool.connection() as connection:
+            removed = await store.remove(connection, webhook_id)
         if not removed:
             raise _unknown()
         return reply(self._links, {"id": webhook_id, "deleted": True})
@@ -118,16 +107,13 @@ class Webhooks:
     async def test(self, request: web.Request) -> web.StreamResponse:
         webhook_id = _known_form(request)
         await self._limits.take(TESTS, "agent-webhook-test", webhook_id, "A webhook is tested ten times a minute.")
-        try:
-            async with asyncio.timeout(SECONDS), self._pool.connection() as connection, connection.transaction():
-                endpoint = await store.find(connection, webhook_id, lock=True)
-                if endpoint is None:
-                    raise _unknown()
-                asked = await store.add_test(connection, endpoint)
-                await store.wake(connection, endpoint, await next_seq(connection, endpoint.wallet))
-                await notify(connection, Channel.AGENT_EVENT, endpoint.wallet.hex())
-        except UNREADABLE as error:
-            raise _unwritable(error) from None
+        async with _webhooks(), self._pool.connection() as connection, connection.transaction():
+            endpoint = await store.find(connection, webhook_id, lock=True)
+            if endpoint is None:
+                raise _unknown()
+            asked = await store.add_test(connection, endpoint)
+            await store.wake(connection, endpoint, await next_seq(connection, endpoint.wallet))
+            await notify(connection, Channel.AGENT_EVENT, endpoint.wallet.hex())
         return reply(self._links, {"event": asked.event(endpoint).body()})
 
 
@@ -162,8 +148,3 @@ def _unknown() -> Exception:
 
 def _refused(why: str) -> Exception:
     return problem("invalid_request", f"The url cannot be used: {why}", issues=[{"field": "url", "problem": why}])
-
-
-def _unwritable(error: Exception) -> Exception:
-    log.warning("webhooks cannot be written", action="webhooks.unwritable", why=error)
-    return problem("internal_error", "The webhooks cannot be read now.")
