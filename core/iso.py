@@ -1,4 +1,4 @@
-"""Times as bodies write them: ISO-8601 in UTC, whole seconds for a chain's clock."""
+"""Times as bodies write them: ISO-8601 in UTC, whole seconds for a chain's clock, milliseconds of our own."""
 
 from __future__ import annotations
 
@@ -12,6 +12,15 @@ def iso(seconds: int) -> str:
 
 def iso_day(seconds: int) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d")
+
+
+def iso_of(moment: datetime) -> str:
+    """A moment of our own clock, to the millisecond."""
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def now_iso() -> str:
+    return iso_of(datetime.now(UTC))
 
 
 def iso_millis(micros: int) -> str:

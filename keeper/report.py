@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
+from core.iso import iso_of
+
 SKIPPED_SHOWN = 200
 """A thousand positions that wait for one token say the same; the body stays of a size to read and to store."""
 
@@ -75,13 +77,9 @@ class RunReport:
         return {
             "job": self.job,
             "ok": self.ok,
-            "startedAt": _iso(self.started_at),
-            "finishedAt": _iso(self.finished_at) if self.finished_at else None,
+            "startedAt": iso_of(self.started_at),
+            "finishedAt": iso_of(self.finished_at) if self.finished_at else None,
             "actions": [each.body() for each in self.actions],
             "skipped": left,
             "errors": list(self.errors),
         }
-
-
-def _iso(moment: datetime) -> str:
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -30,6 +30,7 @@ from core.service.daemon import Daemon
 from core.stock.sessions import sessions_around
 from keeper import metrics
 from keeper.desk import ChainDesk, Keeper
+from keeper.report import RunReport
 from keeper.runner import Runner, follow
 from keeper.schedule import BY_NAME, JOBS, Job
 from keeper.sources.settings import load_sources
@@ -155,22 +156,14 @@ class Keeping:
             return False
         job = BY_NAME.get(asked.job)
         if job is None:
-            now = datetime.now(UTC).isoformat()
-            body: dict[str, Any] = {
-                "job": asked.job,
-                "ok": False,
-                "startedAt": now,
-                "finishedAt": now,
-                "actions": [],
-                "skipped": [],
-                "errors": [f"There is no job {asked.job}; there are {', '.join(BY_NAME)}."],
-            }
+            now = datetime.now(UTC)
+            why = f"There is no job {asked.job}; there are {', '.join(BY_NAME)}."
+            report = RunReport(asked.job, now, now, errors=[why])
         else:
             report = await self.runner.run(job)
             await follow(report, watch, REQUEST_HASH_SECONDS)
-            body = report.body()
         async with self._keeper.pool.connection() as connection:
-            await jobs.finish(connection, asked.id, body)
+            await jobs.finish(connection, asked.id, report.body())
         return True
 
     async def health(self) -> tuple[bool, str]:

@@ -19,11 +19,11 @@ from api.agent.reply import VERSION, body_bytes, reply
 from api.agent.rows import MAX_SETTLED
 from api.agent.storage import storage
 from api.agent.switch import Trading
-from api.agent.times import iso_of, now_iso
 from api.http.rendered import Rendered
 from api.unreadable import UNREADABLE
 from core.contracts.statuses import AgentMarketStatus
 from core.db.engine import Pool
+from core.iso import iso_of, now_iso
 from core.log import get_logger
 from core.outbox import RELAY, report
 

@@ -32,7 +32,6 @@ from api.agent.requests import (
 )
 from api.agent.rows import read_by_bet, read_history, read_observations, read_readings, read_wallet
 from api.agent.storage import storage
-from api.agent.times import iso, iso_of
 from api.agent.trade import store
 from api.agent.trade.orders import MAX_POINTS, MIN_SIZE, SIMPLE_MAX, chain_now, check_open, largest_size, side_of
 from api.archive import READ_AT_ONCE
@@ -45,6 +44,7 @@ from core.chain import RpcError
 from core.config import Settings
 from core.contracts.statuses import MarketKind
 from core.db.engine import Pool
+from core.iso import iso, iso_of
 from core.log import get_logger
 from core.money import USD_DECIMALS, decimal_text, json_number
 

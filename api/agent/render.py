@@ -14,11 +14,11 @@ import orjson
 from api.agent import outlook
 from api.agent.facts import BookTotals, Ending, FeedRound, ListedMarket, Stake, Venue, deciding_times
 from api.agent.outlook import Outlook
-from api.agent.times import iso
 from core.agent.book import Book, Quote
 from core.agent.fixed import WAD
 from core.agent.words import FEED_DECIMALS, usd_label
 from core.contracts.statuses import MarketKind
+from core.iso import iso
 from core.money import USD, json_number, json_ratio_down, parts_of
 
 Json = dict[str, Any]

@@ -9,8 +9,8 @@ from aiohttp import web
 
 from api.agent.facts import Venue
 from api.agent.render import Links
-from api.agent.times import iso, now_iso
 from api.http.application import json_response
+from core.iso import iso, now_iso
 
 NAME = "VPM agent API"
 VERSION = "service-agent-api-v1"

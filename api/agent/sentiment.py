@@ -33,11 +33,11 @@ from api.agent.sentiment_score import (
     suggestion,
 )
 from api.agent.storage import storage
-from api.agent.times import iso
 from api.http.openapi import required
 from api.http.operation import DocumentedAnswer, Operation
 from api.http.requests import read_query
 from core.db.schema.index_agent import agent_stake
+from core.iso import iso
 from core.money import decimal_text, json_number, json_ratio_down
 
 POINT_DECIMALS = 2

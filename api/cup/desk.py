@@ -33,6 +33,7 @@ from core.cup.ledger import Connection, wallet_account
 from core.cup.refusal import Refusal
 from core.cup.trading import Order, PaperReceipt
 from core.db.engine import Pool
+from core.iso import iso_of
 from core.log import get_logger
 
 log = get_logger(__name__)
@@ -93,7 +94,7 @@ class Desk:
             "version": "service-cup-api-v1",
             "currency": "pUSDC",
             "paper": True,
-            "generatedAt": render.iso(self._clock()),
+            "generatedAt": iso_of(self._clock()),
             "docsUrl": f"{self._settings.public_url}/api/cup/v1/getting-started",
         }
 
@@ -106,8 +107,8 @@ class Desk:
         opens, closes = self._settings.cup_opens_at, self._settings.cup_closes_at
         if opens is None or closes is None or not opens <= self._clock() < closes:
             extra = {
-                "opensAt": render.iso(opens) if opens else None,
-                "closesAt": render.iso(closes) if closes else None,
+                "opensAt": iso_of(opens) if opens else None,
+                "closesAt": iso_of(closes) if closes else None,
             }
             raise Problem(409, "cup_closed", "The tournament is not running now.", extra=extra)
 
@@ -312,7 +313,7 @@ class Desk:
                 401,
                 "invalid_signature",
                 "issuedAt is more than 5 minutes from our time; sign a fresh message.",
-                extra={"reason": "issued_at_out_of_window", "serverTime": render.iso(self._clock())},
+                extra={"reason": "issued_at_out_of_window", "serverTime": iso_of(self._clock())},
             )
 
 

@@ -17,23 +17,20 @@ from core.cup.rounds import RouletteRound
 from core.cup.trading import PaperReceipt
 from core.cup.wallets import PaperPosition, Summary
 from core.db.types import hex_of
+from core.iso import iso_of
 from core.money import json_number, json_ratio_down, parts_of
 
 Json = dict[str, Any]
-
-
-def iso(moment: datetime) -> str:
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _times(market: PaperMarket | PaperPosition) -> Json:
     """When trades end, what is measured when, and when it is settled; wherever a market is shown."""
     after = market.settles_after
     return {
-        "deadlineAt": iso(market.closes_at),
-        "startAt": None if market.start_at is None else iso(market.start_at),
-        "endsAt": iso(market.ends_at),
-        "settlesAfter": None if after is None else iso(after),
+        "deadlineAt": iso_of(market.closes_at),
+        "startAt": None if market.start_at is None else iso_of(market.start_at),
+        "endsAt": iso_of(market.ends_at),
+        "settlesAfter": None if after is None else iso_of(after),
     }
 
 
@@ -172,9 +169,9 @@ def round_body(live: RouletteRound, crowd: RoundTotals, history: Sequence[Roulet
         "roundNo": live.round_no,
         "phase": live.phase(now),
         "secondsToClose": json_number(left, 1),
-        "opensAt": iso(live.opens_at),
-        "closesAt": iso(live.closes_at),
-        "endsAt": iso(live.ends_at),
+        "opensAt": iso_of(live.opens_at),
+        "closesAt": iso_of(live.closes_at),
+        "endsAt": iso_of(live.ends_at),
         "pocket": live.pocket,
         "commitment": hex_of(live.commitment),
         "seed": hex_of(live.seed) if revealed else None,
@@ -200,7 +197,7 @@ def _spin(past: RouletteRound) -> Json:
         "seed": hex_of(past.seed),
         "beaconBlock": past.beacon_number,
         "beaconHash": hex_of(past.beacon_hash),
-        "settledAt": iso(past.settled_at),
+        "settledAt": iso_of(past.settled_at),
     }
 
 

@@ -28,7 +28,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
 from core.agent.fixed import WAD, ln_wad, mul_div
 from core.contracts.statuses import ListingField, MarketKind, VoidReason
@@ -109,6 +109,17 @@ class Book:
     net: tuple[int, ...]
     shares: tuple[int, ...]
     excess: tuple[int, ...]
+
+    @classmethod
+    def of_rows(cls, market: Any, outcomes: Sequence[Any]) -> Book:
+        """From a row of `agent_market` and those of its outcomes, in their order."""
+        return cls(
+            tuple(int(each) for each in market.weights),
+            market.fee_bps,
+            tuple(each.net for each in outcomes),
+            tuple(each.shares for each in outcomes),
+            tuple(each.excess for each in outcomes),
+        )
 
     @classmethod
     def empty(cls, weights: Sequence[int], fee_bps: int) -> Book:

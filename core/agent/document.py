@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from eth_utils.crypto import keccak
 
 from core.agent.bet import market_key
-from core.agent.book import MarketSpec, MarketTerms
+from core.agent.book import DecidingTerms, MarketSpec, MarketTerms
 from core.agent.words import (
     FeedSubject,
     OutcomeWords,
@@ -50,24 +50,13 @@ UNKNOWN_SYMBOL = "UNKNOWN"
 
 
 @dataclass(frozen=True, slots=True)
-class Specification:
+class Specification(DecidingTerms):
     """What the chain says of a market: the listing and what the Safe's numbers made of it. Its weights and its pot say
     nothing about who wins, so they are not here."""
 
-    kind: MarketKind
     feed: bytes
-    target: int
-    bounds: tuple[int, ...]
-    early_resolvable: bool
-    published: bool
-    max_age: int
     opens_at: int
     closes_at: int
-    start_at: int
-    ends_at: int
-    early_from: int
-    settles_after: int
-    voids_after: int
 
     @classmethod
     def of_row(cls, row: Any) -> Specification:

@@ -70,13 +70,7 @@ async def _owed(run: JobRun, market: Any) -> list[DueStake]:
                 .order_by(OUTCOMES.outcome)
             )
         ).all()
-        book = Book(
-            weights=tuple(int(weight) for weight in market.weights),
-            fee_bps=market.fee_bps,
-            net=tuple(int(row.net) for row in outcomes),
-            shares=tuple(int(row.shares) for row in outcomes),
-            excess=tuple(int(row.excess) for row in outcomes),
-        )
+        book = Book.of_rows(market, outcomes)
         mine = [STAKES.status == StakeStatus.OWED_BACK]
         is_resolved = market.status == AgentMarketStatus.RESOLVED
         if market.status == AgentMarketStatus.VOID or (is_resolved and book.refunds(market.winner)):

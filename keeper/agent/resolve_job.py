@@ -8,7 +8,8 @@ from typing import Any
 
 from sqlalchemy import func, select
 
-from core.agent.book import DecidingTerms, Reading
+from core.agent.book import Reading
+from core.agent.document import Specification
 from core.chain import ChainClient, Contract, ContractReverted, RpcError, RpcErrorKind
 from core.contracts.statuses import AgentMarketStatus, MarketKind, RoundProblem
 from core.db.schema.index_agent import agent_feed, agent_market
@@ -78,19 +79,7 @@ async def _due(run: JobRun) -> list[Any]:
 async def _facts(run: JobRun, row: Any, view: Any) -> Facts:
     if isinstance(view, RpcError):
         raise view  # listed markets are never unknown; the node is behind the index
-    terms = DecidingTerms(
-        kind=MarketKind(row.kind),
-        target=int(row.target),
-        bounds=tuple(int(bound) for bound in row.bounds),
-        early_resolvable=row.early_resolvable,
-        published=row.published,
-        max_age=row.max_age,
-        start_at=row.start_at,
-        ends_at=row.ends_at,
-        early_from=row.early_from,
-        settles_after=row.settles_after,
-        voids_after=row.voids_after,
-    )
+    terms = Specification.of_row(row)
     facts = Facts(terms, is_open=view["status"] == AgentMarketStatus.OPEN, condemned=row.condemned and row.published)
     if not facts.is_open or facts.condemned:
         return facts

@@ -161,7 +161,7 @@ async def _trades(database_url: str, port: int, folder: Path) -> dict[str, float
             times = {"opens_at": opens, "closes_at": opens + 3_600, "ends_at": opens + 7_200}
             ends = {"settles_after": opens + 7_260, "voids_after": opens + 10_860}
             spec = Specification(
-                MarketKind.THRESHOLD, feed, 1, (), False, False, 1, start_at=0, early_from=0, **times, **ends
+                MarketKind.THRESHOLD, 1, (), False, False, 1, feed=feed, start_at=0, early_from=0, **times, **ends
             )
             await connection.execute(_LISTED.encode(), (number, key, feed, *times.values(), *ends.values()))
             listing = listing_of(key, spec, (10_000_000, 10_000_000), None)

@@ -11,7 +11,6 @@ from typing import Any
 from core.agent.bet import market_key
 from core.agent.book import (
     Book,
-    DecidingTerms,
     FeedTerms,
     ListingBounds,
     MarketSpec,
@@ -70,21 +69,8 @@ class AgentMarket:
         return MarketKind(self.spec.kind)
 
     @property
-    def terms(self) -> DecidingTerms:
-        spec, given = self.spec, self.given
-        return DecidingTerms(
-            kind=self.kind,
-            target=spec.target,
-            bounds=spec.bounds,
-            early_resolvable=spec.early_resolvable,
-            published=given.published,
-            max_age=given.max_age,
-            start_at=spec.start_at,
-            ends_at=spec.ends_at,
-            early_from=given.early_from,
-            settles_after=given.settles_after,
-            voids_after=given.voids_after,
-        )
+    def terms(self) -> Specification:
+        return specification(self.listing.event)
 
     @property
     def winner(self) -> int | None:

@@ -89,7 +89,7 @@ MARKET = payloads.Named(
     b"\1" * 32,
     "m",
     Specification(
-        MarketKind.THRESHOLD, b"f" * 20, 5, (), False, True, 3600, 10, 1_763_000_000, 0, 1_763_100_000, 0, 7, 8
+        MarketKind.THRESHOLD, 5, (), False, True, 3600, 0, 1_763_100_000, 0, 7, 8, b"f" * 20, 10, 1_763_000_000
     ),
     (OutcomeWords("yes", "Yes", "Yes"), OutcomeWords("no", "No", "No")),
     Book((10**7, 10**7), 200, (10**6, 10**6), (10**6, 10**6), (0, 0)),

@@ -8,9 +8,9 @@ from typing import Any, Literal
 
 from api.agent import reply
 from api.agent.errors import problem
-from api.agent.times import iso
 from api.agent.trade import refusals
 from api.stock import market_view, relay
+from core.iso import iso
 from indexer.fold.agent import AgentFold
 from indexer.fold.stock import StockFold
 from indexer.proof import Witness

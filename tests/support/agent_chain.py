@@ -113,8 +113,8 @@ class AgentChain(PlayedChain[AgentContracts]):
         outcomes = len(bounds) + 1 if chosen is MarketKind.RANGE else 2
         level = target if chosen is MarketKind.THRESHOLD else 0
         spec = Specification(
-            chosen, bytes.fromhex(source.address[2:]), level, tuple(bounds), False, True, 0, opens_at, closes_at,
-            start_at, ends_at, 0, 0, 0,
+            chosen, level, tuple(bounds), False, True, 0, start_at, ends_at, 0, 0, 0,
+            feed=bytes.fromhex(source.address[2:]), opens_at=opens_at, closes_at=closes_at,
         )  # fmt: skip
         identity = rendered(spec, source.key).id if known else f"unknown-{name}"
         fields = (

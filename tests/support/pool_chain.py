@@ -92,7 +92,7 @@ class PoolChain:
         feed = bytes.fromhex(self.feed.address[2:])
         derived = {"early_from": begins if early else 0, "settles_after": 0, "voids_after": 0}
         times = {"opens_at": 0, "closes_at": closes_at, "start_at": start, "ends_at": ends_at}
-        spec = Specification(kind, feed, target, (), early, False, 0, **times, **derived)
+        spec = Specification(kind, target, (), early, False, 0, feed=feed, **times, **derived)
         identity = rendered(spec, self.feed.key).id
         weights = (10 * USD, 10 * USD)
         fields = (int(kind), self.feed.address, target, (), early, 0, closes_at, start, ends_at, weights)

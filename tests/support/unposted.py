@@ -77,7 +77,7 @@ def list_early(chain: AgentChain, name: str, *, stakes_seconds: int = HOUR, targ
     feed = bytes.fromhex(_SOURCE.address[2:])
     times = {"opens_at": 0, "closes_at": closes_at, "start_at": 0, "ends_at": ends_at}
     derived = {"early_from": closes_at + MARGIN + _SOURCE.memory_seconds, "settles_after": 0, "voids_after": 0}
-    spec = Specification(MarketKind.THRESHOLD, feed, target, (), True, False, 0, **times, **derived)
+    spec = Specification(MarketKind.THRESHOLD, target, (), True, False, 0, feed=feed, **times, **derived)
     identity = rendered(spec, KEY).id
     weights = (10 * USD, 10 * USD)
     fields = (int(MarketKind.THRESHOLD), _SOURCE.address, target, (), True, 0, closes_at, 0, ends_at, weights)

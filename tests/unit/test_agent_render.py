@@ -16,12 +16,12 @@ from api.agent import cursors as pages
 from api.agent import outlook, render
 from api.agent.facts import Ending, FeedRound, ListedMarket, Stake
 from api.agent.render import Links
-from api.agent.times import iso
 from api.agent.trade.orders import MAX_POINTS, MIN_SIZE, check_impact, check_open, largest_size, max_unmoving
 from api.http.problem import Problem
 from core.agent.book import Book, Quote
 from core.contracts.statuses import MarketKind
 from core.feeds.words import Computed
+from core.iso import iso
 from core.money import USD, loads, parts_of
 from tests.support import agent_markets
 from tests.support.agent_markets import CAP, NOW, stake

@@ -241,7 +241,7 @@ def test_every_specification_can_be_said(
     opens, closes, start, ends, begin, settles, voids = times
     levels = tuple(sorted(bounds)) if kind is MarketKind.RANGE else ()
     spec = Specification(
-        kind, FEED, target, levels, early, not early, 1, opens, closes, start, ends, begin, settles, voids
+        kind, target, levels, early, not early, 1, start, ends, begin, settles, voids, FEED, opens, closes
     )
     words = rendered(spec, KEY)
     assert re.fullmatch(ID_PATTERN, words.id)

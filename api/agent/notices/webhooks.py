@@ -20,7 +20,6 @@ from api.agent.render import Links
 from api.agent.reply import reply
 from api.agent.requests import checked_wallet
 from api.agent.storage import storage
-from api.agent.times import iso_of
 from api.http.caller import caller_ip
 from api.http.limits import RateLimits
 from api.http.requests import read_json, read_path, validated_body
@@ -29,6 +28,7 @@ from core.chain import ChainClient
 from core.config import Settings
 from core.db.channels import Channel, notify
 from core.db.engine import Pool
+from core.iso import iso_of
 
 REGISTRATIONS = parse("10/minute")
 TESTS = parse("10/minute")

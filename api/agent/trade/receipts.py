@@ -10,11 +10,11 @@ from api.agent import outlook, render
 from api.agent.facts import BookTotals, ListedMarket, Stake
 from api.agent.render import Links
 from api.agent.reply import reply
-from api.agent.times import now_iso
 from api.agent.trade import refusals as trade_refusals
 from api.agent.trade import x402
 from api.agent.trade.attest import Attester
 from api.agent.trade.orders import Order
+from core.iso import now_iso
 
 
 class Receipts:
