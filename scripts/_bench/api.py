@@ -13,7 +13,6 @@ import json
 import os
 import statistics
 import sys
-import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -24,10 +23,10 @@ from typing import Any
 
 import uvloop
 
-from core.db.migrate import migrate
 from core.local.ports import free_port
-from core.local.postgres import UNSAFE_BUT_FAST, prepare_postgres, start_postgres
+from core.local.postgres import UNSAFE_BUT_FAST
 from core.local.process import RunningProcess, SpawnPlan, start_process
+from scripts._bench.ground import database, ground, keep
 from scripts._bench.http_load import LoadResult, load
 from scripts._bench.processes import own_processor_seconds
 from scripts._stack import wallets
@@ -52,15 +51,14 @@ PATHS = ("/api/markets", "/api/markets/1", "/api/prices")
 
 def main(json_path: Path | None, *, memory_requests: int = MILLION // 10) -> int:
     with (
-        tempfile.TemporaryDirectory(prefix="vpm-bench-api-") as folder,
-        busy_service(Path(folder)) as service,
+        ground("api") as folder,
+        busy_service(folder) as service,
         asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
     ):
-        figures = runner.run(_measure(service, Path(folder), memory_requests))
+        figures = runner.run(_measure(service, folder, memory_requests))
     good = _print(figures)
     ratios = {f"{row['path']}, rate / bare": row["ratio"] for row in figures["reads"]}
-    if json_path:
-        json_path.write_text(json.dumps({"bench": "api", **figures, "ratios": ratios}, indent=2) + "\n")
+    keep(json_path, {"bench": "api", **figures, "ratios": ratios})
     return 0 if good else 1
 
 
@@ -146,21 +144,14 @@ def _print(figures: dict[str, Any]) -> bool:
 def busy_service(folder: Path) -> Iterator[StockService]:
     """The stock surface with a dozen markets and some hundred bets; indexer and API run."""
     known = genesis()
-    server = prepare_postgres(folder / "postgres", free_port(), settings=UNSAFE_BUT_FAST)
-    postgres = start_postgres(server, folder / "postgres.log")
-    try:
-        migrate(server.url())
-        with chain(known, "stock", folder / "anvil.log") as running:
-            stock = StockChain.on(running.url, running.deployment)
-            _live(stock)
-            stock.ask("evm_setIntervalMining", 1)
-            env = {"VPM_TRUST_PROXY": "0"}
-            with stock_service(stock, server.url(), known.deployments, folder, **env) as service:
-                service.start("indexer", "api")
-                wait_for_markets(service.url)
-                yield service
-    finally:
-        postgres.stop()
+    with database(folder, UNSAFE_BUT_FAST) as url, chain(known, "stock", folder / "anvil.log") as running:
+        stock = StockChain.on(running.url, running.deployment)
+        _live(stock)
+        stock.ask("evm_setIntervalMining", 1)
+        with stock_service(stock, url, known.deployments, folder, VPM_TRUST_PROXY="0") as service:
+            service.start("indexer", "api")
+            wait_for_markets(service.url)
+            yield service
 
 
 def _live(stock: StockChain) -> None:

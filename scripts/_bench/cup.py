@@ -16,11 +16,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import random
 import statistics
 import sys
-import tempfile
 import time
 import uuid
 from collections.abc import Awaitable, Callable
@@ -47,9 +45,7 @@ from core.cup.ledger import Connection, round_account, wallet_account
 from core.cup.listing import listing_of
 from core.cup.rounds import RouletteRound
 from core.db.engine import connect
-from core.db.migrate import migrate
-from core.local.ports import free_port
-from core.local.postgres import prepare_postgres, start_postgres
+from scripts._bench.ground import database, ground, keep
 from scripts._bench.http_load import LoadResult
 
 WALLETS = 100_000
@@ -298,16 +294,12 @@ def _row(name: str, found: dict[str, float], bare: dict[str, float] | None = Non
 
 
 def main(json_path: Path | None = None) -> int:
-    with tempfile.TemporaryDirectory(prefix="vpm-bench-cup-") as folder:
-        os.chmod(folder, 0o755)  # noqa: S103 - the server runs as another user
-        server = prepare_postgres(Path(folder) / "postgres", free_port())
-        running = start_postgres(server, Path(folder) / "postgres.log", parent_pid=os.getpid())
-        try:
-            migrate(server.url())
-            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:  # what the daemon runs on
-                found = runner.run(_measure(server.url(), Path(folder)))
-        finally:
-            running.stop()
+    with (
+        ground("cup") as folder,
+        database(folder) as url,
+        asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,  # what the daemon runs on
+    ):
+        found = runner.run(_measure(url, folder))
     worst = max(each["p99_ms"] for each in found["board"].values())
     print(f"{'':<34}{'a second':>10}{'p50, ms':>10}{'p99, ms':>10}{'of bare':>10}")
     for name, each in found["board"].items():
@@ -316,17 +308,15 @@ def main(json_path: Path | None = None) -> int:
     print(_row("signed trades, 64 at once", found["trades"], found["bare trades"]))
     print(_row("bare ledger transactions", found["bare trades"]))
     print(f"The board's p99 is {worst} ms at worst with {WALLETS:,} wallets; target under {TARGET_MS:g} ms.")
-    if json_path is not None:
-        ratios = {
-            **{
-                f"board, {name}, rate / bare query": each["per_second"] / found["bare board"]["per_second"]
-                for name, each in found["board"].items()
-            },
-            "signed trades, rate / bare ledger": found["trades"]["per_second"] / found["bare trades"]["per_second"],
-            "a round, time / bare rows": found["round_ms"] / found["bare_round_ms"],
-        }
-        body = {**found, "wallets": WALLETS, "target_ms": TARGET_MS, "ratios": ratios}
-        json_path.write_text(json.dumps(body, indent=2) + "\n")
+    ratios = {
+        **{
+            f"board, {name}, rate / bare query": each["per_second"] / found["bare board"]["per_second"]
+            for name, each in found["board"].items()
+        },
+        "signed trades, rate / bare ledger": found["trades"]["per_second"] / found["bare trades"]["per_second"],
+        "a round, time / bare rows": found["round_ms"] / found["bare_round_ms"],
+    }
+    keep(json_path, {**found, "wallets": WALLETS, "target_ms": TARGET_MS, "ratios": ratios})
     least = min(TARGET_OF_BARE * found["bare trades"]["per_second"], TARGET_TRADES)
     trades = found["trades"]
     print(
@@ -348,7 +338,3 @@ def main(json_path: Path | None = None) -> int:
         and found["round_ms"] <= TARGET_ROUND_MS
     )
     return 0 if good else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]) if len(sys.argv) > 1 else None))

@@ -15,7 +15,6 @@ import os
 import resource
 import statistics
 import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -24,10 +23,9 @@ from core.agent.notices import log as event_log
 from core.agent.notices.kinds import EventType, source_of
 from core.agent.notices.log import Draft
 from core.db.engine import connect
-from core.db.migrate import migrate
 from core.local.ports import free_port
-from core.local.postgres import prepare_postgres, start_postgres
-from core.local.process import SpawnPlan, start_process
+from core.local.process import SpawnPlan, start_process, wait_until
+from scripts._bench.ground import database, ground, keep
 
 ROOT = Path(__file__).resolve().parents[2]
 STREAMS = 2_000
@@ -161,46 +159,27 @@ def _resident_mb(pid: int) -> float:
 def main(json_path: Path | None = None) -> int:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    with tempfile.TemporaryDirectory(prefix="vpm-bench-events-") as name:
-        folder = Path(name)
-        os.chmod(folder, 0o755)  # noqa: S103 - the server runs as another user
-        server = prepare_postgres(folder / "postgres", free_port())
-        database = start_postgres(server, folder / "postgres.log", parent_pid=os.getpid())
+    with ground("events") as folder, database(folder) as url:
+        port, ready = free_port(), folder / "ready"
+        env = {
+            "PATH": os.environ["PATH"],
+            "DATABASE_URL": url,
+            "VPM_PORT": str(port),
+            "VPM_API_METRICS_PORT": "0",
+            "VPM_READY_FILE": str(ready),
+        }
+        plan = SpawnPlan("api", (sys.executable, "-m", "api"), env=env, cwd=str(ROOT))
+        api = start_process(plan, folder / "api.log")
         try:
-            migrate(server.url())
-            port, ready = free_port(), folder / "ready"
-            env = {
-                "PATH": os.environ["PATH"],
-                "DATABASE_URL": server.url(),
-                "VPM_PORT": str(port),
-                "VPM_API_METRICS_PORT": "0",
-                "VPM_READY_FILE": str(ready),
-            }
-            plan = SpawnPlan("api", (sys.executable, "-m", "api"), env=env, cwd=str(ROOT))
-            api = start_process(plan, folder / "api.log")
-            try:
-                deadline = time.monotonic() + READY_SECONDS
-                while not ready.exists():
-                    if not api.alive() or time.monotonic() > deadline:
-                        print(api.tail(20), file=sys.stderr)
-                        return 1
-                    time.sleep(0.1)
-                found = asyncio.run(_measure(server.url(), port, int(json.loads(ready.read_text())["pid"])))
-            finally:
-                api.stop()
+            wait_until(ready.exists, api, READY_SECONDS, "the API")
+            found = asyncio.run(_measure(url, port, int(json.loads(ready.read_text())["pid"])))
         finally:
-            database.stop()
+            api.stop()
     streams, idle, each = found["streams"], found["idle_mb"], found["kb_each"]
     times = ("to_half_ms", "to_all_ms", "to_all_worst_ms", "bare_to_all_ms")
     half, everyone, worst, bare = (found[name] for name in times)
     print(f"{streams:,} idle streams: {idle} MB, {each} kB each; target {TARGET_MB:g} MB")
     print(f"an event reaches half of them in {half} ms, all in {everyone} ms (medians of {EVENTS}; worst {worst} ms)")
     print(f"bare sockets: {bare} ms; target {TARGET_MS:g} ms to all")
-    if json_path is not None:
-        ratios = {"an event to all, time / bare sockets": everyone / bare}
-        json_path.write_text(json.dumps({**found, "ratios": ratios}, indent=2) + "\n")
+    keep(json_path, {**found, "ratios": {"an event to all, time / bare sockets": everyone / bare}})
     return 0 if found["idle_mb"] < TARGET_MB and found["to_all_ms"] < TARGET_MS else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]) if len(sys.argv) > 1 else None))

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from core.local.packages import REPOSITORY
+from scripts._bench.ground import keep
 from scripts._stack import contracts
 from scripts._vpm.forge import compiling, forge
 
@@ -103,7 +104,7 @@ def main(json_path: Path | None) -> int:
     if json_path:
         rows = [{"row": what, "limit": limit, "measured": gas} for what, _, limit, gas, _ in table]
         rows += [{"row": call, "limit": None, "measured": measured[call][0]} for call in others]
-        json_path.write_text(json.dumps({"bench": "gas", "rows": rows, "ratios": _ratios(measured)}, indent=2) + "\n")
+        keep(json_path, {"bench": "gas", "rows": rows, "ratios": _ratios(measured)})
     for run in failed:
         print(run.stdout[-4000:], file=sys.stderr)
     return 1 if over or failed else 0

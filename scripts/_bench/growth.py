@@ -16,20 +16,17 @@ growth.
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import random
 import secrets
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import aiohttp
 import psycopg
@@ -39,7 +36,8 @@ from core.db.engine import conninfo
 from core.db.migrate import migrate
 from core.local.packages import REPOSITORY
 from core.local.ports import free_port
-from core.local.postgres import UNSAFE_BUT_FAST, PostgresServer, prepare_postgres, start_postgres
+from core.local.postgres import UNSAFE_BUT_FAST, PostgresServer
+from scripts._bench.ground import ground, keep, postgres
 from scripts._bench.growth_fill import (
     BASE_CHAIN,
     STOCK_CHAIN,
@@ -120,13 +118,8 @@ READ: dict[str, Ask] = {
 
 def main(json_path: Path | None, *, size: HistorySize = YEARS, soak_hours: int = 0) -> int:
     soaked: list[float] = []
-    with tempfile.TemporaryDirectory(prefix="vpm-bench-growth-") as name, ExitStack() as stack:
-        folder = Path(name)
-        os.chmod(folder, 0o755)  # noqa: S103 - an unprivileged PostgreSQL must be able to enter
+    with ground("growth") as folder, postgres(folder, UNSAFE_BUT_FAST) as (server, _), ExitStack() as stack:
         write_deployments(folder / "deployments")
-        server = prepare_postgres(folder / "postgres", free_port(), settings=UNSAFE_BUT_FAST)
-        running = start_postgres(server, folder / "postgres.log")
-        stack.callback(running.stop)
         day, years = (_filled(server, each, size) for each, size in (("a day", DAY), ("years", size)))
         for each in (day, years):
             stack.enter_context(_serving(each, folder))
@@ -329,18 +322,14 @@ def _report(day: Service, years: Service, memory: dict[str, float], soaked: list
             ", ".join(f"{each:.0f}" for each in soaked),
             "" if flat else "MISSED",
         )
-    if json_path is not None:
-        figures: list[dict[str, Any]] = [
-            {"what": label, "day": small, "years": large, "met": holds} for label, small, large, holds in rows
-        ]
-        of_day = {label: large / small for label, small, large, _ in rows}
-        ratios = {
-            f"{what}, years / a day": of_day[what]
-            for what in ("memory at the end, MB", "start, s", "block to reader, p99 ms")
-        }
-        ratios["a read, median of the kinds' medians, years / a day"] = statistics.median(
-            b / a for a, b in middles.values()
-        )
-        body = {"bench": "growth", "figures": figures, "ratios": ratios}
-        json_path.write_text(json.dumps(body, indent=2) + "\n")
+    figures = [{"what": label, "day": small, "years": large, "met": holds} for label, small, large, holds in rows]
+    of_day = {label: large / small for label, small, large, _ in rows}
+    ratios = {
+        f"{what}, years / a day": of_day[what]
+        for what in ("memory at the end, MB", "start, s", "block to reader, p99 ms")
+    }
+    ratios["a read, median of the kinds' medians, years / a day"] = statistics.median(
+        b / a for a, b in middles.values()
+    )
+    keep(json_path, {"bench": "growth", "figures": figures, "ratios": ratios})
     return 0 if good else 1

@@ -22,7 +22,6 @@ import secrets
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -41,7 +40,8 @@ from core.db.migrate import migrate
 from core.local.anvil import AnvilOptions, start_anvil
 from core.local.packages import REPOSITORY
 from core.local.ports import free_port
-from core.local.postgres import PostgresServer, prepare_postgres, start_postgres
+from core.local.postgres import PostgresServer
+from scripts._bench.ground import ground, keep, postgres
 from scripts._bench.index_child import CHAIN_ID
 from scripts._bench.index_load import (
     LISTER,
@@ -88,17 +88,11 @@ class IndexRun:
 
 
 def main(json_path: Path | None) -> int:
-    with tempfile.TemporaryDirectory(prefix="vpm-bench-index-") as folder:
-        os.chmod(folder, 0o755)  # noqa: S103 - an unprivileged PostgreSQL must be able to enter
-        server = prepare_postgres(Path(folder) / "postgres", free_port())
-        running = start_postgres(server, Path(folder) / "postgres.log")
-        try:
-            bare, index, rebuilt = asyncio.run(_history(server, Path(folder)))
-            agent = asyncio.run(_agent_history(server, Path(folder)))
-            asked, sparse = _sparse_history(server)
-            latencies = asyncio.run(_head(server, Path(folder)))
-        finally:
-            running.stop()
+    with ground("index") as folder, postgres(folder) as (server, _):
+        bare, index, rebuilt = asyncio.run(_history(server, folder))
+        agent = asyncio.run(_agent_history(server, folder))
+        asked, sparse = _sparse_history(server)
+        latencies = asyncio.run(_head(server, folder))
     return _report(bare, index, rebuilt, agent, (asked, sparse), latencies, json_path)
 
 
@@ -406,25 +400,24 @@ def _report(
     ]
     for what, measured, target, holds in rows:
         print(f"{what:<52}{measured:>12}{target:>10}{'' if holds else '  MISSED'}")
-    if json_path:
-        body = {
-            "bench": "index",
-            "events": EVENTS,
-            "bare_events_per_second": bare_rate,
-            "index_events_per_second": index_rate,
-            "agent_events_per_second": agent_rate,
-            "rebuild_events_per_second": rebuild_rate,
-            "ratios": {
-                "indexer, rate / bare loop": ratio,
-                "rebuilt, rate / bare loop": rebuild_ratio,
-                "sparse chain, indexed / asked alone": sparse.seconds / asked.seconds,
-            },
-            "processor_microseconds": {
-                what: each * 1e6 for what, each in zip(("bare", "stock", "rebuilt", "agent"), processor, strict=True)
-            },
-            "sparse_seconds": {"asked": asked.seconds, "indexed": sparse.seconds},
-            "peak_bytes": peak,
-            "visible_ms": {"p50": p50, "p99": p99, "blocks": len(ordered)},
-        }
-        json_path.write_text(json.dumps(body, indent=2) + "\n")
+    figures = {
+        "bench": "index",
+        "events": EVENTS,
+        "bare_events_per_second": bare_rate,
+        "index_events_per_second": index_rate,
+        "agent_events_per_second": agent_rate,
+        "rebuild_events_per_second": rebuild_rate,
+        "ratios": {
+            "indexer, rate / bare loop": ratio,
+            "rebuilt, rate / bare loop": rebuild_ratio,
+            "sparse chain, indexed / asked alone": sparse.seconds / asked.seconds,
+        },
+        "processor_microseconds": {
+            what: each * 1e6 for what, each in zip(("bare", "stock", "rebuilt", "agent"), processor, strict=True)
+        },
+        "sparse_seconds": {"asked": asked.seconds, "indexed": sparse.seconds},
+        "peak_bytes": peak,
+        "visible_ms": {"p50": p50, "p99": p99, "blocks": len(ordered)},
+    }
+    keep(json_path, figures)
     return 0 if all(holds for *_, holds in rows) else 1

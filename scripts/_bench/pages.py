@@ -14,6 +14,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from scripts._bench.ground import keep
+
 ROOT = Path(__file__).resolve().parents[2]
 MOST_BYTES, MOST_MS = 100_000, 1_000  # as tests/browser/paint.py has them
 
@@ -33,11 +35,10 @@ def main(json_path: Path | None) -> int:
             f"{row['page']:<12}{row['bytes']:>9}{row['firstContentfulPaintMs']:>18}"
             f"{row['layoutShift']:>10.4f}{row['violations']:>10}"
         )
-    if json_path is not None:
-        heaviest, slowest = (max(row[what] for row in rows) for what in ("bytes", "firstContentfulPaintMs"))
-        ratios = {
-            "heaviest page / what it may weigh": heaviest / MOST_BYTES,
-            "slowest first paint / what it may take": slowest / MOST_MS,
-        }
-        json_path.write_text(json.dumps({"bench": "pages", "rows": rows, "ratios": ratios}, indent=2) + "\n")
+    heaviest, slowest = (max(row[what] for row in rows) for what in ("bytes", "firstContentfulPaintMs"))
+    ratios = {
+        "heaviest page / what it may weigh": heaviest / MOST_BYTES,
+        "slowest first paint / what it may take": slowest / MOST_MS,
+    }
+    keep(json_path, {"bench": "pages", "rows": rows, "ratios": ratios})
     return code

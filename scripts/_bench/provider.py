@@ -13,11 +13,7 @@ units each, or not at all. Months have 30 days. There is no target: prices are n
 from __future__ import annotations
 
 import asyncio
-import json
-import os
 import secrets
-import sys
-import tempfile
 from collections import Counter
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -28,10 +24,8 @@ import orjson
 from aiohttp import web
 
 from core.db.engine import make_pool
-from core.db.migrate import migrate
-from core.local.ports import free_port
-from core.local.postgres import prepare_postgres, start_postgres
 from core.outbox import IntentRequest, enqueue
+from scripts._bench.ground import database, ground, keep
 from tests.support.genesis import genesis
 from tests.support.keeper_rig import Rig, rigged
 
@@ -184,18 +178,13 @@ async def _cost_of_sending(rig: Rig, proxy: CountingProxy, idle: Rates) -> dict[
 
 
 def main(json_path: Path | None) -> int:
-    with tempfile.TemporaryDirectory(prefix="vpm-bench-provider-") as name:
-        os.chmod(name, 0o755)  # noqa: S103 - PostgreSQL may run as another user
-        folder = Path(name)
-        server = prepare_postgres(folder / "postgres", free_port())
-        postgres = start_postgres(server, folder / "postgres.log")
-        try:
-            migrate(server.url())
-            with rigged(genesis(), server.url(), folder, "stock", block_seconds=BLOCK_SECONDS) as rig:
-                rig.extra = {"VPM_KEEPER_LOCAL_PRICES": "0"}
-                found, sending = asyncio.run(measure(rig))
-        finally:
-            postgres.stop()
+    with (
+        ground("provider") as folder,
+        database(folder) as url,
+        rigged(genesis(), url, folder, "stock", block_seconds=BLOCK_SECONDS) as rig,
+    ):
+        rig.extra = {"VPM_KEEPER_LOCAL_PRICES": "0"}
+        found, sending = asyncio.run(measure(rig))
     print(f"{'calls a second, nobody betting':38}" + "".join(f"{each:>9}" for each in DAEMONS) + f"{'all':>8}")
     rows: list[dict[str, Any]] = []
     for poll_ms, told, each in found:
@@ -211,13 +200,7 @@ def main(json_path: Path | None) -> int:
         print(f"{title:38}{row['all_calls'] * month:9.1f}{row['all_units'] * month:9.0f}{with_heads:25.0f}")
     print(f"Each transaction sent: {sending['calls']:.1f} calls, {sending['units']:.0f} units more.")
     print("Most asked at the default: " + ", ".join(f"{m} {n:.2f}/s" for m, n in list(rows[0]["methods"].items())[:6]))
-    if json_path:
-        asked, told_of = (next(row["all_calls"] for row in rows if row["told"] is told) for told in (False, True))
-        ratios = {"calls, told of new blocks / asking for them": told_of / asked}
-        body = {"bench": "provider", "rows": rows, "sending": sending, "ratios": ratios}
-        json_path.write_text(json.dumps(body, indent=2) + "\n")
+    asked, told_of = (next(row["all_calls"] for row in rows if row["told"] is told) for told in (False, True))
+    ratios = {"calls, told of new blocks / asking for them": told_of / asked}
+    keep(json_path, {"bench": "provider", "rows": rows, "sending": sending, "ratios": ratios})
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(None))

@@ -10,12 +10,8 @@ block for each receipt of it, so larger blocks measure anvil. Target: 70% of the
 from __future__ import annotations
 
 import asyncio
-import json
-import os
 import secrets
 import statistics
-import sys
-import tempfile
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -29,7 +25,6 @@ from core.db.engine import Pool, make_pool
 from core.db.migrate import migrate
 from core.local.anvil import AnvilOptions, start_anvil
 from core.local.ports import free_port
-from core.local.postgres import prepare_postgres, start_postgres
 from core.outbox import IntentRequest, enqueue_many
 from relayer.fees import FeePolicy
 from relayer.flight import Patience
@@ -37,6 +32,7 @@ from relayer.leases import LaneSpec
 from relayer.policy import LanePolicy
 from relayer.service import ChainPlan, relaying
 from relayer.signing import Fees, LocalSigner, Signer, Unsigned
+from scripts._bench.ground import ground, keep, postgres
 
 TRANSACTIONS = 20_000
 ROUNDS = 3
@@ -170,12 +166,8 @@ def _transfer(signer: LocalSigner, nonce: int) -> bytes:
 
 @asynccontextmanager
 async def rig(folder: Path) -> AsyncIterator[RelayBench]:
-    server = prepare_postgres(folder / "postgres", free_port())
-    database = start_postgres(server, folder / "postgres.log")
-    try:
-        options = AnvilOptions(
-            chain_id=CHAIN_ID, port=free_port(), block_time_seconds=BLOCK_SECONDS, gas_limit=500_000_000
-        )
+    options = AnvilOptions(chain_id=CHAIN_ID, port=free_port(), block_time_seconds=BLOCK_SECONDS, gas_limit=500_000_000)
+    with postgres(folder) as (server, database_pid):
         chain = start_anvil(options, folder / "anvil.log")
         try:
             url = server.url()
@@ -184,21 +176,17 @@ async def rig(folder: Path) -> AsyncIterator[RelayBench]:
                 ChainProvider([options.url], chain_id=CHAIN_ID) as rpc,
                 make_pool(url, size=2, autocommit=True) as pool,
             ):
-                yield RelayBench(
-                    options.url, url, ChainClient(rpc), pool, {"database": database.pid, "node": chain.pid}
-                )
+                pids = {"database": database_pid, "node": chain.pid}
+                yield RelayBench(options.url, url, ChainClient(rpc), pool, pids)
         finally:
             chain.stop()
-    finally:
-        database.stop()
 
 
 async def measure(count: int, rounds: int) -> dict[str, list[float]]:
     """Rates by what was measured; bare loop and lane take turns, so that both meet the same machine."""
     rates: dict[str, list[float]] = {"bare loop": [], "one lane": [], "one lane, simulating each": []}
-    with tempfile.TemporaryDirectory(prefix="vpm-bench-relay-") as folder:
-        os.chmod(folder, 0o755)  # noqa: S103 - PostgreSQL may run as another user
-        async with rig(Path(folder)) as bench:
+    with ground("relay") as folder:
+        async with rig(folder) as bench:
             await bench.lane(count, simulate=False)
             for _ in range(rounds):
                 rates["bare loop"].append(await bench.bare_loop(count))
@@ -222,15 +210,9 @@ def main(json_path: Path | None, *, count: int = TRANSACTIONS, rounds: int = ROU
         print(f"{name:<32}{_shown(each)}{statistics.median(each) / bare:>10.0%}")
     ratio = statistics.median(rates["one lane"]) / bare
     print(f"One lane carries {ratio:.0%} of the bare loop's rate; the target is {TARGET:.0%}.")
-    if json_path:
-        rows = [{"row": name, "rates": [round(rate, 1) for rate in each]} for name, each in rates.items()]
-        ratios = {
-            f"{name}, rate / bare loop": statistics.median(rates[name]) / bare for name in rates if name != "bare loop"
-        }
-        result = {"bench": "relay", "transactions": count, "target": TARGET, "rows": rows, "ratios": ratios}
-        json_path.write_text(json.dumps(result, indent=2) + "\n")
+    rows = [{"row": name, "rates": [round(rate, 1) for rate in each]} for name, each in rates.items()]
+    ratios = {
+        f"{name}, rate / bare loop": statistics.median(rates[name]) / bare for name in rates if name != "bare loop"
+    }
+    keep(json_path, {"bench": "relay", "transactions": count, "target": TARGET, "rows": rows, "ratios": ratios})
     return 0 if ratio >= TARGET else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main(None))

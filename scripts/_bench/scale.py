@@ -21,7 +21,6 @@ import socket
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -34,6 +33,7 @@ import uvloop
 from core.local.ports import free_port
 from core.local.process import RunningProcess, SpawnPlan, start_process
 from scripts._bench.api import PATHS, ROOT, bare_handler, busy_service, get, wait_for_markets
+from scripts._bench.ground import ground, keep
 from scripts._bench.processes import memory_mb, processor_seconds
 from scripts._bench.relay import RelayBench, new_group, rig
 from tests.support.stock_service import StockService
@@ -63,17 +63,14 @@ class ScaleRow:
 
 
 def main(json_path: Path | None) -> int:
-    with tempfile.TemporaryDirectory(prefix="vpm-bench-scale-") as folder:
-        os.chmod(folder, 0o755)  # noqa: S103 - PostgreSQL may run as another user
-        reads = _reads(Path(folder))
+    with ground("scale") as folder:
+        reads = _reads(folder)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            sends = runner.run(_sends(Path(folder)))
+            sends = runner.run(_sends(folder))
     ratios = {**_ratios("reads", reads), **_ratios("transactions", sends)}
     good = _print(reads, sends)
-    if json_path:
-        rows = {"reads": [asdict(row) for row in reads], "transactions": [asdict(row) for row in sends]}
-        result = {"bench": "scale", "processors": os.cpu_count(), **rows, "ratios": ratios}
-        json_path.write_text(json.dumps(result, indent=2) + "\n")
+    rows = {"reads": [asdict(row) for row in reads], "transactions": [asdict(row) for row in sends]}
+    keep(json_path, {"bench": "scale", "processors": os.cpu_count(), **rows, "ratios": ratios})
     return 0 if good else 1
 
 

@@ -14,7 +14,6 @@ so it hardly depends on what else the machine does; seconds do.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
 import shutil
@@ -22,7 +21,6 @@ import signal
 import statistics
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 import urllib.request
@@ -37,6 +35,7 @@ from core.local.anvil import AnvilOptions, anvil_answers, anvil_plan
 from core.local.ports import free_port
 from core.local.postgres import postgres_answers, prepare_postgres, remove_stale_lock
 from core.local.process import RunningProcess, SpawnPlan, start_process
+from scripts._bench.ground import ground, keep
 from scripts._bench.processes import Usage, memory_mb, processor_seconds
 from scripts._stack.chains import CHAINS
 from scripts._vpm.bootstrap import NPM, VENV
@@ -51,12 +50,10 @@ STEP = re.compile(r"✓ (?P<what>.+?) \((?P<seconds>[\d.]+) s\)")
 
 
 def main(json_path: Path | None) -> int:
-    with tempfile.TemporaryDirectory(prefix="vpm-bench-start-") as folder:
-        os.chmod(folder, 0o755)  # noqa: S103 - PostgreSQL may run as another user
-        figures = _measure(Path(folder))
+    with ground("start") as folder:
+        figures = _measure(folder)
     good = _print(figures)
-    if json_path:
-        json_path.write_text(json.dumps({"bench": "start", **figures, "ratios": _ratios(figures)}, indent=2) + "\n")
+    keep(json_path, {"bench": "start", **figures, "ratios": _ratios(figures)})
     return 0 if good else 1
 
 

@@ -11,13 +11,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
-import os
 import random
 import secrets
 import statistics
-import sys
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -27,11 +23,9 @@ from typing import Any
 import aiohttp
 
 from core.contracts.statuses import Form
-from core.db.migrate import migrate
-from core.local.ports import free_port
-from core.local.postgres import prepare_postgres, start_postgres
 from core.money import USD
 from relayer.signing import Fees, LocalSigner, Unsigned
+from scripts._bench.ground import database, ground, keep
 from scripts._stack import wallets
 from tests.support.agent_chain import AgentChain
 from tests.support.agent_service import AgentService, agent_service
@@ -144,18 +138,12 @@ def timed(laps: list[float]) -> Iterator[None]:
 @contextlib.contextmanager
 def _running(folder: Path) -> Iterator[AgentService]:
     known = genesis()
-    server = prepare_postgres(folder / "postgres", free_port())
-    postgres = start_postgres(server, folder / "postgres.log")
-    try:
-        migrate(server.url())
-        with chain(known, "base", folder / "anvil.log") as base:
-            played = AgentChain.on(base.url, base.deployment)
-            env = {"VPM_BASE_WS_URLS": base.ws_url, "VPM_BASE_POLL_INTERVAL_MS": "200"}  # as in the local stack
-            with agent_service(played, server.url(), known.deployments, folder, **env) as service:
-                service.start("indexer", "relayer", "api")
-                yield service
-    finally:
-        postgres.stop()
+    with database(folder) as url, chain(known, "base", folder / "anvil.log") as base:
+        played = AgentChain.on(base.url, base.deployment)
+        env = {"VPM_BASE_WS_URLS": base.ws_url, "VPM_BASE_POLL_INTERVAL_MS": "200"}  # as in the local stack
+        with agent_service(played, url, known.deployments, folder, **env) as service:
+            service.start("indexer", "relayer", "api")
+            yield service
 
 
 async def measure(service: AgentService, count: int) -> dict[str, Laps]:
@@ -175,10 +163,8 @@ def _row(name: str, laps: Sequence[float]) -> str:
 
 
 def main(json_path: Path | None, *, count: int = TRADES) -> int:
-    with tempfile.TemporaryDirectory(prefix="vpm-bench-trade-") as name:
-        os.chmod(name, 0o755)  # noqa: S103 - PostgreSQL may run as another user
-        with _running(Path(name)) as service:
-            measured = asyncio.run(measure(service, count))
+    with ground("trade") as folder, _running(folder) as service:
+        measured = asyncio.run(measure(service, count))
     good, rows = True, []
     for blocks, laps in measured.items():
         allowed = TARGET_MS + (BLOCK_MS if blocks == "a block a second" else 0)
@@ -194,12 +180,6 @@ def main(json_path: Path | None, *, count: int = TRADES) -> int:
         print(f"  Its p50 is {trade:.0f} ms of {allowed:.0f} allowed{': MISSED' if missed else ''}.")
         figures = {step: [round(each, 2) for each in found] for step, found in vars(laps).items()}
         rows.append({"blocks": blocks, "allowed_p50_ms": allowed, "ratio": trade / bare, **figures})
-    if json_path:
-        ratios = {f"a trade, {row['blocks']}, time / bare send": row["ratio"] for row in rows}
-        body = {"bench": "trade", "trades": count, "rows": rows, "ratios": ratios}
-        json_path.write_text(json.dumps(body, indent=2) + "\n")
+    ratios = {f"a trade, {row['blocks']}, time / bare send": row["ratio"] for row in rows}
+    keep(json_path, {"bench": "trade", "trades": count, "rows": rows, "ratios": ratios})
     return 0 if good else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main(None))

@@ -1,0 +1,48 @@
+"""What a benchmark stands on while it runs: a folder and a database of its own; and how it keeps its figures."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from core.db.migrate import migrate
+from core.local.ports import free_port
+from core.local.postgres import PostgresServer, prepare_postgres, start_postgres
+
+
+@contextmanager
+def ground(name: str) -> Iterator[Path]:
+    """A folder for a benchmark, gone afterwards."""
+    with tempfile.TemporaryDirectory(prefix=f"vpm-bench-{name}-") as folder:
+        os.chmod(folder, 0o755)  # noqa: S103 - PostgreSQL may run as another user
+        yield Path(folder)
+
+
+@contextmanager
+def postgres(folder: Path, settings: Mapping[str, str] | None = None) -> Iterator[tuple[PostgresServer, int]]:
+    """A server with nothing in it, and its process id."""
+    server = prepare_postgres(folder / "postgres", free_port(), settings=settings)
+    running = start_postgres(server, folder / "postgres.log")
+    try:
+        yield server, running.pid
+    finally:
+        running.stop()
+
+
+@contextmanager
+def database(folder: Path, settings: Mapping[str, str] | None = None) -> Iterator[str]:
+    """The URL of a database with this code's schema, on a server of its own."""
+    with postgres(folder, settings) as (server, _):
+        migrate(server.url())
+        yield server.url()
+
+
+def keep(path: Path | None, figures: Mapping[str, Any]) -> None:
+    """Writes what was measured, where somebody asked for it."""
+    if path is not None:
+        path.write_text(json.dumps(figures, indent=2) + "\n")
