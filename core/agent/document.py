@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -31,6 +31,7 @@ from core.agent.words import (
     time_slug,
     usd_label,
 )
+from core.contracts.names import made_of
 from core.contracts.statuses import MarketKind
 from core.feeds.words import Computed
 
@@ -81,22 +82,7 @@ class Specification(DecidingTerms):
     @classmethod
     def of_listing(cls, spec: MarketSpec, feed: bytes, terms: MarketTerms) -> Specification:
         """Of a market that is to be listed."""
-        return cls(
-            kind=spec.kind,
-            feed=feed,
-            target=spec.target,
-            bounds=spec.bounds,
-            early_resolvable=spec.early_resolvable,
-            published=terms.published,
-            max_age=terms.max_age,
-            opens_at=terms.opens_at,
-            closes_at=spec.closes_at,
-            start_at=spec.start_at,
-            ends_at=spec.ends_at,
-            early_from=terms.early_from,
-            settles_after=terms.settles_after,
-            voids_after=terms.voids_after,
-        )
+        return made_of(cls, {**asdict(spec), **asdict(terms), "feed": feed})
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from core.agent.book import Book
 from core.chain.errors import RpcError
 from core.contracts.events import Role
 from core.contracts.statuses import AgentMarketStatus, StakeStatus
+from indexer.audit.compare import under_names
 from indexer.audit.pages import AuditStage, Place, Scene, whole
 from indexer.fold import agent
 from indexer.fold.agent import book_of
@@ -55,6 +56,14 @@ _UNBOOKED = b"""
 SELECT coalesce(sum(a.value), 0) FROM token_authorization a WHERE a.chain_id = %s AND a.state = 'paid'
 AND a.recipient = %s AND NOT EXISTS (SELECT FROM agent_stake s WHERE s.wallet = a.authorizer AND s.nonce = a.nonce)
 """
+
+# What views tell under the names of our columns.
+_BOUNDS = ("feeBps", "minWeight", "maxWeight", "disputeWindow", "voidDelay")
+_FEED = ("allowed", "condemned", "published", "memory_", "maxAge", "lag", "potCap", "step")
+_MARKET = ("opensAt", "closesAt", "feeBps", "potCap", "weights")
+_TOTALS = ("staked", "netPool", "paidShares", "paidOut")
+_TERMS = ("kind", "feed", "earlyResolvable", "published", "maxAge")
+_MOMENTS = ("startAt", "endsAt", "earlyFrom", "settlesAfter", "voidsAfter")
 
 
 def stages() -> list[AuditStage]:
@@ -146,26 +155,9 @@ async def _permissions(scene: Scene) -> None:
         lister.call("bounds"), *(lister.call("feed", address_text(row.feed)) for row in feeds)
     )
     for row in venues:
-        ours = {
-            "feeBps": row.fee_bps,
-            "minWeight": row.min_weight,
-            "maxWeight": row.max_weight,
-            "disputeWindow": row.dispute_window,
-            "voidDelay": row.void_delay,
-        }
-        scene.comparison.fields("bounds", "", ours, bounds)
+        scene.comparison.fields("bounds", "", under_names(row, *_BOUNDS), bounds)
     for row, answer in zip(feeds, answers, strict=True):
-        ours = {
-            "allowed": row.allowed,
-            "condemned": row.condemned,
-            "published": row.published,
-            "memory_": row.memory,
-            "maxAge": row.max_age,
-            "lag": row.lag,
-            "potCap": row.pot_cap,
-            "step": row.step,
-        }
-        scene.comparison.fields("agent feed", row.feed, ours, answer)
+        scene.comparison.fields("agent feed", row.feed, under_names(row, *_FEED), answer)
 
 
 # ---------------------------------------------------------------- markets
@@ -226,21 +218,12 @@ async def _market(scene: Scene, row: Any, book: Book, counted: list[Any]) -> Non
     answer, *more = await scene.read(*calls)
     comparison, key = scene.comparison, "0x" + row.market_id.hex()
     ours = {
-        "index": row.index,
-        "status": row.status,
-        "outcomes": row.outcomes,
+        **under_names(row, "index", "status", "outcomes"),
         "winner": row.winner or 0,
         "refunding": row.status != AgentMarketStatus.OPEN and book.refunds(row.winner),
-        "opensAt": row.opens_at,
-        "closesAt": row.closes_at,
-        "feeBps": row.fee_bps,
-        "potCap": row.pot_cap,
-        "weights": [int(each) for each in row.weights],
+        **under_names(row, *_MARKET),
         "stakes": row.stakes + row.late_payments,
-        "staked": row.staked,
-        "netPool": row.net_pool,
-        "paidShares": row.paid_shares,
-        "paidOut": row.paid_out,
+        **under_names(row, *_TOTALS),
     }
     comparison.fields("agent market", key, ours, answer)
     for outcome in range(row.outcomes):
@@ -253,20 +236,7 @@ async def _market(scene: Scene, row: Any, book: Book, counted: list[Any]) -> Non
         }
         comparison.fields("outcome book", f"{key}/{outcome}", ours_book, more[outcome])
     if resolver is not None:
-        terms = {
-            "kind": row.kind,
-            "feed": address_text(row.feed),
-            "earlyResolvable": row.early_resolvable,
-            "published": row.published,
-            "maxAge": row.max_age,
-            "startAt": row.start_at,
-            "endsAt": row.ends_at,
-            "earlyFrom": row.early_from,
-            "settlesAfter": row.settles_after,
-            "voidsAfter": row.voids_after,
-            "target": row.target,
-            "bounds": [int(bound) for bound in row.bounds],
-        }
+        terms = under_names(row, *_TERMS, *_MOMENTS, "target", "bounds")
         comparison.fields("agent terms", key, terms, more[-1])
     stakes, in_book, staked, given_back = counted
     # `answer` holds the counters to the contract's.
@@ -325,15 +295,7 @@ async def _views(scene: Scene, markets: dict[bytes, Any], books: dict[bytes, Boo
         payable = row.amount if row.status == StakeStatus.OWED_BACK else 0
         if row.status == StakeStatus.IN_BOOK and market.status != AgentMarketStatus.OPEN:
             payable = book.owed(market.winner, row.outcome, row.amount, row.shares)
-        ours = {
-            "marketId": row.market_id,
-            "wallet": address_text(row.wallet),
-            "status": row.status,
-            "amount": row.amount,
-            "fee": row.fee,
-            "shares": row.shares,
-            "payable_": payable,
-        }
+        ours = {**under_names(row, "marketId", "wallet", "status", "amount", "fee", "shares"), "payable_": payable}
         if row.outcome is not None:
             ours["outcome"] = row.outcome
         comparison.fields("stake", row.stake_id, ours, stated)

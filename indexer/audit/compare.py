@@ -6,8 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from core.addresses import address_text
 from core.chain.errors import RpcError, RpcErrorKind
+from core.contracts.names import under
 
+ADDRESS_BYTES = 20
 KEPT = 100
 """Mismatches told in full; the rest are only counted."""
 
@@ -51,6 +54,17 @@ class Comparison:
         if len(self.detail) < KEPT:
             found = {"what": what, "key": key, "field": name, "ours": ours, "chain": chain, "block": self.block}
             self.detail.append({word: _text(value) for word, value in found.items()})
+
+
+def under_names(row: Any, *names: str) -> dict[str, Any]:
+    """Columns under the names that contracts' views have for them, and as these are decoded."""
+    return {name: _as_decoded(value) for name, value in under(row, *names).items()}
+
+
+def _as_decoded(value: Any) -> Any:
+    if isinstance(value, bytes) and len(value) == ADDRESS_BYTES:
+        return address_text(value)
+    return [int(each) for each in value] if isinstance(value, list) else value
 
 
 def _text(value: Any) -> str:

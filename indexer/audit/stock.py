@@ -9,6 +9,7 @@ from core.contracts.events import Role
 from core.stock.projection import market_of, position_of, vintage_of
 from core.stock.vested import SEED, Position, VestedMarket, Vintage
 from core.stock.vested_views import market_view, position_view
+from indexer.audit.compare import under_names
 from indexer.audit.pages import AuditStage, Place, Scene, whole
 from indexer.fold import stock
 from indexer.fold.venues import STOCK_FEED, STOCK_OPENER
@@ -34,6 +35,12 @@ _AHEAD = b"""
 SELECT vintage, outcome, sum(offered) FROM stock_position WHERE position_id >= %s AND position_id < %s
 AND market_id = %s AND vintage = ANY(%s) GROUP BY vintage, outcome
 """
+
+# What views tell under our own names.
+_FEED = ("stockToken", "ticker", "maxStrikeAge", "maxFinalAge", "allowed")
+_SPEC = ("marketId", "feed", "stockToken", "strikeTime", "finalTime", "maxStrikeAge", "maxFinalAge")
+_TERMS = ("opener", "resolver", "freezeTime", "voidDelay", "feeBps", "kappa", "seedPerLeg", "minEntry", "maxEntry")
+_BOOK = ("principal", "acc", "capacity", "vested", "demand", "live")
 
 
 def stages() -> list[AuditStage]:
@@ -74,14 +81,7 @@ async def _listing(scene: Scene) -> None:
     for row, answer in zip(openers, answers[: len(openers)], strict=True):
         scene.comparison.value("opener", row.opener, "allowed", row.allowed, answer)
     for row, answer in zip(feeds, answers[len(openers) :], strict=True):
-        ours = {
-            "stockToken": address_text(row.stock_token),
-            "ticker": row.ticker,
-            "maxStrikeAge": row.max_strike_age,
-            "maxFinalAge": row.max_final_age,
-            "allowed": row.allowed,
-        }
-        scene.comparison.fields("stock feed", row.feed, ours, answer)
+        scene.comparison.fields("stock feed", row.feed, under_names(row, *_FEED), answer)
 
 
 # ---------------------------------------------------------------- markets
@@ -111,34 +111,17 @@ async def _markets(scene: Scene, rows: list[Any]) -> None:
         market_answer, books_answer, headroom_answer = answers[3 * at : 3 * at + 3]
         market = market_of(row)
         view = market_view(market, scene.now)
-        terms = market.terms
-        scene.comparison.fields(
-            "market",
-            row.market_id,
-            {
-                "opener": address_text(terms.opener),
-                "resolver": address_text(terms.resolver),
-                "freezeTime": terms.freeze_time,
-                "voidDelay": terms.void_delay,
-                "feeBps": terms.fee_bps,
-                "kappa": terms.kappa,
-                "seedPerLeg": terms.seed_per_leg,
-                "minEntry": terms.min_entry,
-                "maxEntry": terms.max_entry,
-                "status": _status(market),
-                "vintageBlock": row.pending_vintage or 0,
-                "vintages": row.vintages,
-                "positions": row.positions,
-                "pool": view.pool,
-                "distributed": view.distributed,
-                "unpaidPrincipal": view.unpaid_principal,
-            },
-            market_answer,
-        )
+        ours = {
+            **under_names(market.terms, *_TERMS),
+            "status": _status(market),
+            "vintageBlock": row.pending_vintage or 0,
+            **under_names(row, "vintages", "positions"),
+            **under_names(view, "pool", "distributed", "unpaidPrincipal"),
+        }
+        scene.comparison.fields("market", row.market_id, ours, market_answer)
         for side, book in enumerate(view.books):
-            ours = {name: getattr(book, name) for name in ("principal", "acc", "capacity", "vested", "demand", "live")}
             answer = books_answer[side] if isinstance(books_answer, list | tuple) else books_answer
-            scene.comparison.fields("book", f"{row.market_id}/{side}", ours, answer)
+            scene.comparison.fields("book", f"{row.market_id}/{side}", under_names(book, *_BOOK), answer)
         scene.comparison.value("headroom", row.market_id, "both", view.headroom, headroom_answer)
 
 
@@ -149,20 +132,7 @@ async def _specs(scene: Scene, rows: list[Any]) -> None:
     registered = [row for row in rows if row.stock_token is not None]
     answers = await scene.read(*(resolver.call("spec", row.market_id) for row in registered))
     for row, answer in zip(registered, answers, strict=True):
-        scene.comparison.fields(
-            "spec",
-            row.market_id,
-            {
-                "marketId": row.market_id,
-                "feed": address_text(row.feed),
-                "stockToken": address_text(row.stock_token),
-                "strikeTime": row.strike_time,
-                "finalTime": row.final_time,
-                "maxStrikeAge": row.max_strike_age,
-                "maxFinalAge": row.max_final_age,
-            },
-            answer,
-        )
+        scene.comparison.fields("spec", row.market_id, under_names(row, *_SPEC), answer)
 
 
 def _status(market: VestedMarket) -> int:
@@ -225,10 +195,7 @@ def _position(scene: Scene, market: VestedMarket, position: Position, vintage: V
     view = position_view(market, position, vintage, scene.now)
     due = view.settlement
     ours = {
-        "owner": address_text(position.owner),
-        "marketId": position.market_id,
-        "outcome": position.outcome,
-        "offered": position.offered,
+        **under_names(position, "owner", "marketId", "outcome", "offered"),
         "accepted": view.accepted or 0,
         "refused": view.refused,
         "vintage": position.vintage,

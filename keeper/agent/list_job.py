@@ -12,6 +12,7 @@ from core.agent.book import FeedTerms, ListingBounds
 from core.agent.document import Metadata, feed_keys
 from core.agent.prior import VOLATILITY
 from core.chain import values
+from core.contracts.names import made_of
 from core.db.schema.index_agent import agent_market
 from core.outbox import LISTER
 from keeper.agent.listing import Listing, Priors, SeriesPlan, decide, round_plans, standing_plans
@@ -69,15 +70,7 @@ async def _feeds(run: JobRun) -> list[Feed]:
             why = "the Safe has condemned its feed" if answer["condemned"] else "the Safe does not allow its feed"
             run.report.skip(source.key, why)
             continue
-        terms = FeedTerms(
-            memory=answer["memory_"],
-            max_age=answer["maxAge"],
-            lag=answer["lag"],
-            pot_cap=answer["potCap"],
-            published=answer["published"],
-            step=answer["step"],
-        )
-        feeds.append(Feed(source.key, source.address, terms))
+        feeds.append(Feed(source.key, source.address, made_of(FeedTerms, answer)))
     return feeds
 
 
@@ -89,13 +82,7 @@ async def _latest(run: JobRun, feeds: Sequence[Feed]) -> list[LatestRound | None
 
 async def _bounds(run: JobRun) -> ListingBounds:
     answer: Any = await run.read(run.desk.contract("AgentLister").call("bounds"))
-    return ListingBounds(
-        fee_bps=answer["feeBps"],
-        min_weight=answer["minWeight"],
-        max_weight=answer["maxWeight"],
-        dispute_window=answer["disputeWindow"],
-        void_delay=answer["voidDelay"],
-    )
+    return made_of(ListingBounds, answer)
 
 
 def _priors(run: JobRun) -> Priors:

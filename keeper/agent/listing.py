@@ -9,6 +9,7 @@ from core.agent.book import MIN_STAKE, ListingBounds, MarketSpec, listing_terms
 from core.agent.document import Metadata, Specification, rendered
 from core.agent.prior import WeightBounds, weights_for
 from core.chain import checksum
+from core.contracts.names import under
 from core.contracts.statuses import MarketKind
 from keeper.agent.series import (
     HOUR,
@@ -47,6 +48,9 @@ class Unlisted:
     reason: str
 
 
+_CHOSEN = ("kind", "target", "bounds", "earlyResolvable", "opensAt", "closesAt", "startAt", "endsAt", "weights")
+
+
 @dataclass(frozen=True, slots=True)
 class Listing:
     """A market to list: what it fills, and all that the contract and the log are given."""
@@ -63,18 +67,7 @@ class Listing:
 
     def arguments(self) -> dict[str, object]:
         """MarketSpec by component name."""
-        return {
-            "kind": int(self.spec.kind),
-            "feed": checksum(self.feed.address),
-            "target": self.spec.target,
-            "bounds": list(self.spec.bounds),
-            "earlyResolvable": self.spec.early_resolvable,
-            "opensAt": self.spec.opens_at,
-            "closesAt": self.spec.closes_at,
-            "startAt": self.spec.start_at,
-            "endsAt": self.spec.ends_at,
-            "weights": list(self.spec.weights),
-        }
+        return {"feed": checksum(self.feed.address), **under(self.spec, *_CHOSEN)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from operator import attrgetter
 from typing import Any
 
+from msgspec.structs import asdict
+
+from core.addresses import address_text
 from core.agent.bet import market_key
 from core.agent.book import (
     Book,
@@ -29,6 +33,7 @@ from core.chain import checksum
 from core.contracts.events import agent as ev
 from core.contracts.events.layout import Layout
 from core.contracts.events.token import AUTHORIZATION_USED, TOKEN_EVENTS, TRANSFER, AuthorizationUsed, Transfer
+from core.contracts.names import made_of, under
 from core.contracts.statuses import MarketKind, RoundProblem, VoidReason
 from core.feeds.rounds import RoundReading as InEffect
 from core.feeds.words import told_by
@@ -37,6 +42,8 @@ from scripts._verify.claims import Findings, NotCheckable
 from scripts._verify.pools import check_reading, pool_feed_at, reading_at
 
 CENT_DECIMALS = 4
+_GIVEN = attrgetter("fee_bps", "pot_cap", "published", "max_age", "early_from", "settles_after", "voids_after")
+_RULES = ("earlyResolvable", "published", "maxAge", "startAt", "endsAt", "earlyFrom", "settlesAfter", "voidsAfter")
 
 
 @dataclass
@@ -124,23 +131,7 @@ async def read_market(chain: PinnedChain, key: bytes) -> AgentMarket:
 
 def specification(listed: ev.MarketListed) -> Specification:
     """What the words of a market are rendered from."""
-    spec, terms = listed.spec, listed.terms
-    return Specification(
-        kind=MarketKind(spec.kind),
-        feed=spec.feed,
-        target=spec.target,
-        bounds=spec.bounds,
-        early_resolvable=spec.early_resolvable,
-        published=terms.published,
-        max_age=terms.max_age,
-        opens_at=spec.opens_at,
-        closes_at=spec.closes_at,
-        start_at=spec.start_at,
-        ends_at=spec.ends_at,
-        early_from=terms.early_from,
-        settles_after=terms.settles_after,
-        voids_after=terms.voids_after,
-    )
+    return made_of(Specification, {**asdict(listed.terms), **asdict(listed.spec), "kind": MarketKind(listed.spec.kind)})
 
 
 def _only(layouts: Mapping[bytes, Layout], *names: str) -> dict[bytes, Layout]:
@@ -166,32 +157,12 @@ async def check_listing(chain: PinnedChain, market: AgentMarket, said: Findings)
     if bounds is None or feed is None:
         said.says("the Safe had set bounds", bounds is not None, f"AgentLister.BoundsSet of {lister}")
         return
-    limits = bounds.event
     now = await chain.time_of(listing.block)
     try:
         due: MarketTerms | Unlistable = listing_terms(
-            MarketSpec(
-                kind=market.kind,
-                opens_at=spec.opens_at,
-                closes_at=spec.closes_at,
-                ends_at=spec.ends_at,
-                weights=spec.weights,
-                start_at=spec.start_at,
-                target=spec.target,
-                bounds=spec.bounds,
-                early_resolvable=spec.early_resolvable,
-            ),
-            FeedTerms(
-                feed.event.memory,
-                feed.event.max_age,
-                feed.event.lag,
-                feed.event.pot_cap,
-                feed.event.published,
-                feed.event.step,
-            ),
-            ListingBounds(
-                limits.fee_bps, limits.min_weight, limits.max_weight, limits.dispute_window, limits.void_delay
-            ),
+            made_of(MarketSpec, {**asdict(spec), "kind": market.kind}),
+            made_of(FeedTerms, asdict(feed.event)),
+            made_of(ListingBounds, asdict(bounds.event)),
             now,
         )
     except Unlistable as error:
@@ -209,26 +180,8 @@ async def check_listing(chain: PinnedChain, market: AgentMarket, said: Findings)
     given = market.given
     said.same(
         "opening, fee, pot cap, age bound and times of settling are what the Safe's numbers give",
-        (
-            spec.opens_at,
-            given.fee_bps,
-            given.pot_cap,
-            given.published,
-            given.max_age,
-            given.early_from,
-            given.settles_after,
-            given.voids_after,
-        ),
-        (
-            due.opens_at,
-            due.fee_bps,
-            due.pot_cap,
-            due.published,
-            due.max_age,
-            due.early_from,
-            due.settles_after,
-            due.voids_after,
-        ),
+        (spec.opens_at, *_GIVEN(given)),
+        (due.opens_at, *_GIVEN(due)),
         shown,
     )
     await _as_kept(chain, market, said)
@@ -248,34 +201,8 @@ async def _as_kept(chain: PinnedChain, market: AgentMarket, said: Findings) -> N
     terms = market.terms
     said.same(
         "the resolver decides by these terms",
-        (
-            kept["kind"],
-            kept["feed"].lower(),
-            kept["target"],
-            tuple(kept["bounds"]),
-            kept["earlyResolvable"],
-            kept["published"],
-            kept["maxAge"],
-            kept["startAt"],
-            kept["endsAt"],
-            kept["earlyFrom"],
-            kept["settlesAfter"],
-            kept["voidsAfter"],
-        ),
-        (
-            int(terms.kind),
-            checksum(spec.feed).lower(),
-            terms.target,
-            terms.bounds,
-            terms.early_resolvable,
-            terms.published,
-            terms.max_age,
-            terms.start_at,
-            terms.ends_at,
-            terms.early_from,
-            terms.settles_after,
-            terms.voids_after,
-        ),
+        (kept["kind"], kept["feed"].lower(), kept["target"], tuple(kept["bounds"]), *(kept[each] for each in _RULES)),
+        (int(terms.kind), address_text(spec.feed), terms.target, terms.bounds, *under(terms, *_RULES).values()),
         f"FeedResolver.terms(0x{key.hex()}) against AgentLister.MarketListed",
     )
 
