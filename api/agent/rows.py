@@ -10,6 +10,7 @@ from typing import Any
 
 from sqlalchemy import (
     ColumnElement,
+    Select,
     SmallInteger,
     and_,
     func,
@@ -42,6 +43,7 @@ MAX_SETTLED = 200
 # As the partial indexes have it: with the number as a parameter a generic plan could not use them.
 _OPEN: ColumnElement[int] = literal_column(f"{AgentMarketStatus.OPEN:d}")  # as the partial indexes have it
 _SETTLED = agent_market.c.status != _OPEN
+_ROUND = (oracle_round.c.answer, oracle_round.c.updated_at, oracle_round.c.tx)
 
 
 async def read_venue(
@@ -160,7 +162,7 @@ async def _read_latest(connection: AsyncConnection, chain_id: int, feeds: set[st
         return {}
     asked = given("asked", feed=(Address, [bytes.fromhex(feed[2:]) for feed in feeds]))
     newest = (  # of each feed one index lookup
-        select(oracle_round.c.answer, oracle_round.c.updated_at, oracle_round.c.tx)
+        select(*_ROUND)
         .where(
             oracle_round.c.chain_id == chain_id,
             oracle_round.c.feed == asked.c.feed,
@@ -185,12 +187,8 @@ async def _read_volumes(connection: AsyncConnection, since: int) -> dict[bytes, 
 
 async def read_observations(connection: AsyncConnection, chain_id: int, feed: str, limit: int) -> list[FeedRound]:
     """The newest rounds of a feed, newest first."""
-    query = (
-        select(oracle_round.c.answer, oracle_round.c.updated_at, oracle_round.c.tx)
-        .where(oracle_round.c.chain_id == chain_id, oracle_round.c.feed == bytes.fromhex(feed[2:]))
-        .order_by(oracle_round.c.updated_at.desc(), oracle_round.c.round_id.desc())
-        .limit(limit)
-    )
+    newest = (oracle_round.c.updated_at.desc(), oracle_round.c.round_id.desc())
+    query = _rounds_of(chain_id, feed).order_by(*newest).limit(limit)
     return [FeedRound(row.answer, row.updated_at, row.tx) for row in await connection.execute(query)]
 
 
@@ -198,61 +196,52 @@ async def read_readings(
     connection: AsyncConnection, chain_id: int, feed: str, times: Sequence[int]
 ) -> dict[int, FeedRound]:
     """What a feed has of these times exactly, by time; the newest where there are several."""
-    query = (
-        select(oracle_round.c.answer, oracle_round.c.updated_at, oracle_round.c.tx)
-        .where(
-            oracle_round.c.chain_id == chain_id,
-            oracle_round.c.feed == bytes.fromhex(feed[2:]),
-            oracle_round.c.updated_at.in_(times),
-        )
-        .order_by(oracle_round.c.round_id)
-    )
-    found = await connection.execute(query)
-    return {row.updated_at: FeedRound(row.answer, row.updated_at, row.tx) for row in found}
+    query = _rounds_of(chain_id, feed).where(oracle_round.c.updated_at.in_(times)).order_by(oracle_round.c.round_id)
+    return {row.updated_at: FeedRound(row.answer, row.updated_at, row.tx) for row in await connection.execute(query)}
+
+
+def _rounds_of(chain_id: int, feed: str) -> Select[tuple[int, int, bytes]]:
+    of_feed = (oracle_round.c.chain_id == chain_id) & (oracle_round.c.feed == bytes.fromhex(feed[2:]))
+    return select(*_ROUND).where(of_feed)
 
 
 async def read_history(connection: AsyncConnection, market_key: bytes, limit: int) -> list[Stake]:
     """A market's newest stakes, oldest of them first."""
-    query = (
-        select(agent_stake)
-        .where(agent_stake.c.market_id == market_key, agent_stake.c.outcome.is_not(None))
-        .order_by(agent_stake.c.ordinal.desc())
-        .limit(limit)
-    )
-    return [stake_of(row) for row in reversed((await connection.execute(query)).all())]
+    newest = _IN_BOOK.where(agent_stake.c.market_id == market_key).order_by(agent_stake.c.ordinal.desc())
+    return (await _stakes(connection, newest.limit(limit)))[::-1]
 
 
 async def read_wallet(connection: AsyncConnection, wallet: str) -> list[Stake]:
     """Everything a wallet ever staked, newest first."""
-    query = (
-        select(agent_stake)
-        .where(agent_stake.c.wallet == bytes.fromhex(wallet[2:]))
-        .order_by(agent_stake.c.staked_block.desc(), agent_stake.c.staked_log_index.desc())
-    )
-    return [stake_of(row) for row in await connection.execute(query)]
+    newest = (agent_stake.c.staked_block.desc(), agent_stake.c.staked_log_index.desc())
+    return await _stakes(connection, _of_wallet(wallet).order_by(*newest))
 
 
 async def read_by_bet(connection: AsyncConnection, bet_hash: bytes) -> Stake | None:
-    query = select(agent_stake).where(agent_stake.c.bet_hash == bet_hash, agent_stake.c.outcome.is_not(None))
-    row = (await connection.execute(query)).first()
-    return None if row is None else stake_of(row)
+    return next(iter(await _stakes(connection, _IN_BOOK.where(agent_stake.c.bet_hash == bet_hash))), None)
 
 
 async def read_by_key(connection: AsyncConnection, wallet: str, idem_hash: bytes) -> Stake | None:
     """What settled under a wallet's idempotency key: the stake, or the payment owed back."""
-    query = select(agent_stake).where(
-        agent_stake.c.wallet == bytes.fromhex(wallet[2:]), agent_stake.c.idem_hash == idem_hash
-    )
-    rows = [stake_of(row) for row in await connection.execute(query)]
+    rows = await _stakes(connection, _of_wallet(wallet).where(agent_stake.c.idem_hash == idem_hash))
     # A later payment under the same key is owed back; the stake itself is the answer then.
     return next((each for each in rows if each.outcome is not None), rows[0] if rows else None)
 
 
 async def read_by_nonce(connection: AsyncConnection, wallet: str, nonce: bytes) -> Stake | None:
     """What an authorization of a wallet was booked as."""
-    query = select(agent_stake).where(agent_stake.c.wallet == bytes.fromhex(wallet[2:]), agent_stake.c.nonce == nonce)
-    row = (await connection.execute(query)).first()
-    return None if row is None else stake_of(row)
+    return next(iter(await _stakes(connection, _of_wallet(wallet).where(agent_stake.c.nonce == nonce))), None)
+
+
+_IN_BOOK = select(agent_stake).where(agent_stake.c.outcome.is_not(None))
+
+
+def _of_wallet(wallet: str) -> Select[Any]:
+    return select(agent_stake).where(agent_stake.c.wallet == bytes.fromhex(wallet[2:]))
+
+
+async def _stakes(connection: AsyncConnection, query: Select[Any]) -> list[Stake]:
+    return [stake_of(row) for row in await connection.execute(query)]
 
 
 async def read_totals(connection: AsyncConnection, stake: Stake) -> BookTotals | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
@@ -11,6 +10,7 @@ import orjson
 from aiohttp import web
 
 from api.agent.reads import Reads
+from api.web import figures
 from api.web.answers import HeldPages, html
 from api.web.charts import Chart, ChartLine, Level, Unit
 from api.web.templating import Pages
@@ -43,7 +43,7 @@ class AgentPages:
                 market=bundle["market"],
                 result=result,
                 settles=await self._reads.settles(name),
-                now=_unix(bundle["dataFreshness"]["oddsAt"]),
+                now=figures.unix(bundle["dataFreshness"]["oddsAt"]),
                 odds_chart=None if odds is None else odds.draw("odds"),
                 reading_chart=None if readings is None else readings.draw("reading"),
             )
@@ -58,9 +58,11 @@ def odds_chart(bundle: Json) -> Chart | None:
         return None
     label, other = (each["label"] for each in market["outcomes"])
     points = [
-        (_unix(each["at"]), int(each["yesPct"] * 100)) for each in bundle["oddsHistory"] if each["yesPct"] is not None
+        (figures.unix(each["at"]), int(each["yesPct"] * 100))
+        for each in bundle["oddsHistory"]
+        if each["yesPct"] is not None
     ]
-    now = _unix(bundle["dataFreshness"]["oddsAt"])
+    now = figures.unix(bundle["dataFreshness"]["oddsAt"])
     present = int(Decimal(market["odds"]["yesPriceCents"]) * 100)
     if not points:
         return None
@@ -92,7 +94,7 @@ def reading_chart(bundle: Json) -> Chart | None:
     valued = [each for each in bundle["observations"] if each["value"] is not None]
     if len(valued) < 2:
         return None
-    points = sorted((_unix(each["observedAt"]), int(Decimal(each["value"]) * 100)) for each in valued)
+    points = sorted((figures.unix(each["observedAt"]), int(Decimal(each["value"]) * 100)) for each in valued)
     last = max(valued, key=lambda each: str(each["observedAt"]))
     levels = [Level(points[-1][1], f"now {last['label']}", "main")]
     target = bundle["market"]["targetMarketCapUsd"]
@@ -107,10 +109,6 @@ def reading_chart(bundle: Json) -> Chart | None:
         unit=Unit(100, 0, before="$"),
         levels=levels,
     )
-
-
-def _unix(text: str) -> int:
-    return int(datetime.fromisoformat(text).timestamp())
 
 
 def _hundredths(percent: int) -> str:

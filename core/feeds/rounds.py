@@ -190,17 +190,6 @@ def settlement(status: PreviewStatus) -> tuple[StockOutcome, StockReason] | None
     return _SETTLEMENTS.get(status)
 
 
-def settling_call(status: PreviewStatus, spec: Spec, now: int) -> str | None:
-    """The resolver's function that settles a market in this status at the block time `now`; None while none does.
-
-    A market without a provable reading (BAD_PROOF) can only be voided in the settler, by anyone, once its void delay
-    has passed.
-    """
-    if status is PreviewStatus.PAUSED and now <= spec.final_time + PAUSE_PATIENCE:
-        return None
-    return _CALLS.get(status)
-
-
 _SETTLEMENTS: Final[dict[PreviewStatus, tuple[StockOutcome, StockReason]]] = {
     PreviewStatus.UP: (StockOutcome.UP, StockReason.ROUNDS),
     PreviewStatus.DOWN: (StockOutcome.DOWN, StockReason.ROUNDS),
@@ -208,15 +197,6 @@ _SETTLEMENTS: Final[dict[PreviewStatus, tuple[StockOutcome, StockReason]]] = {
     PreviewStatus.STALE: (StockOutcome.VOID, StockReason.STALE),
     PreviewStatus.PAUSED: (StockOutcome.VOID, StockReason.PAUSED),
     PreviewStatus.BAD_ANSWER: (StockOutcome.VOID, StockReason.BAD_ANSWER),
-}
-
-_CALLS: Final[dict[PreviewStatus, str]] = {
-    PreviewStatus.UP: "resolveWith",
-    PreviewStatus.DOWN: "resolveWith",
-    PreviewStatus.FLAT: "resolveWith",
-    PreviewStatus.STALE: "voidStale",
-    PreviewStatus.PAUSED: "voidPaused",
-    PreviewStatus.BAD_ANSWER: "voidBadAnswer",
 }
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import select
 
-from core.chain import Call, ChainClient, RpcError
+from core.chain import Call, ChainClient, RpcError, values
 from core.contracts.statuses import PreviewStatus, RoundProblem, StockMarketStatus
 from core.db.schema.index_stock import stock_market
 from keeper import metrics
@@ -74,10 +74,7 @@ async def _facts(run: JobRun, due: list[Any]) -> list[Facts]:
             resolver.call("findRound", feed, row.strike_time),
             resolver.call("findRound", feed, row.final_time),
         ]
-    answers: list[Any] = await run.read_all(calls)
-    for answer in answers:
-        if isinstance(answer, RpcError):  # views of ours that never revert
-            raise answer
+    answers = values(await run.read_all(calls))  # views of ours that never revert
     return [
         Facts(
             market_id=row.market_id,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 
-from scripts._drill.fleet import CHAIN_IDS, ROOT, DidNotHappen, Fleet
+from scripts._drill.fleet import DidNotHappen, Fleet, ran
+from scripts._drill.guard import CHAIN_IDS
 from scripts._drill.load import Load, LoadReport, Promise
 from scripts._drill.witness import times_there
 
@@ -116,38 +116,15 @@ async def _audited(fleet: Fleet) -> list[str]:
 
 async def index_command(fleet: Fleet, *words: str) -> tuple[int, str]:
     """`vpm audit` or `vpm rebuild`, as an operator runs them beside the daemons: exit code and what was said."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "indexer",
-        *words,
-        env=fleet.environment("indexer-0"),
-        cwd=str(ROOT),
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-    )
-    said, _ = await process.communicate()
-    return process.returncode or 0, said.decode()
+    done = await asyncio.to_thread(ran, "indexer", *words, env=fleet.environment("indexer-0"))
+    return done.returncode, done.stdout + done.stderr
 
 
 async def verified(fleet: Fleet, market_id: int) -> list[str]:
     """`vpm verify` of one stock market, as anybody would run it."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "scripts._verify",
-        str(market_id),
-        "--rpc",
-        fleet.urls["stock"],
-        "--deployments",
-        str(fleet.genesis.deployments),
-        "--json",
-        cwd=str(ROOT),
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    out, err = await process.communicate()
-    if not out:
-        return [f"vpm verify {market_id}: {err.decode().strip()}"]
-    claims = json.loads(out)["claims"]
+    words = (str(market_id), "--rpc", fleet.urls["stock"], "--deployments", str(fleet.genesis.deployments), "--json")
+    done = await asyncio.to_thread(ran, "scripts._verify", *words)
+    if not done.stdout:
+        return [f"vpm verify {market_id}: {done.stderr.strip()}"]
+    claims = json.loads(done.stdout)["claims"]
     return [f"vpm verify {market_id}: {one['claim']}: {one['detail']}" for one in claims if one["verdict"] != "holds"]

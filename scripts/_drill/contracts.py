@@ -12,7 +12,8 @@ from core.chain import checksum
 from core.local.anvil import ask
 from scripts._drill.checks import verified
 from scripts._drill.drill import Drill, DrillHeld, bet_taken, require
-from scripts._drill.fleet import CHAIN_IDS, DidNotHappen, Fleet
+from scripts._drill.fleet import DidNotHappen, Fleet
+from scripts._drill.guard import CHAIN_IDS
 from scripts._drill.load import Load, LoadReport, Promise
 from scripts._drill.witness import balance, is_settled, observations, prices, times_there
 from scripts._stack import wallets
@@ -107,10 +108,7 @@ def _nothing(key: Wallet, nonce: int) -> str:
 
 
 async def _foreign(fleet: Fleet) -> float:
-    found = [
-        await fleet.metric(name, "vpm_relayer_foreign_total") for name in fleet.running if name.startswith("relayer")
-    ]
-    return sum(value for each in found for value in each.values())
+    return sum(value for each in await fleet.told("relayer", "vpm_relayer_foreign_total") for value in each.values())
 
 
 async def out_of_gas(fleet: Fleet, load: Load) -> DrillHeld:
@@ -218,7 +216,7 @@ async def miss_bell(fleet: Fleet, load: Load) -> DrillHeld:
     bettors = wallets.BETTORS[4], wallets.BETTORS[5]
     market = await _both_sides(fleet, load, *bettors)
     held = {each: await balance(fleet, each) for each in bettors}
-    names = [name for name in fleet.running if name.startswith("keeper")]
+    names = fleet.instances("keeper")
     for name in names:
         fleet.keep_down(name)
     try:
@@ -266,8 +264,7 @@ async def lose_source(fleet: Fleet, load: Load) -> DrillHeld:
 
 
 async def _refused(fleet: Fleet, key: str) -> bool:
-    names = [name for name in fleet.running if name.startswith("keeper")]
-    told = [await fleet.metric(name, "vpm_keeper_source_refusals_total") for name in names]
+    told = await fleet.told("keeper", "vpm_keeper_source_refusals_total")
     return any(("feed", key) in labels and value > 0 for samples in told for labels, value in samples.items())
 
 

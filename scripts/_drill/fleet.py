@@ -11,6 +11,7 @@ import contextlib
 import json
 import os
 import shutil
+import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -32,7 +33,7 @@ from core.local.anvil import AnvilOptions, ask, start_anvil
 from core.local.ports import free_port
 from core.local.postgres import PostgresServer, prepare_postgres, start_postgres
 from core.local.process import RunningProcess, SpawnPlan, start_process, stop_together
-from scripts._drill.guard import require_local
+from scripts._drill.guard import CHAIN_IDS, require_local
 from scripts._drill.proxy import Mood, MoodyProxy
 from scripts._stack import wallets
 from scripts._stack.daemons import lanes
@@ -42,7 +43,6 @@ from scripts._status.scrape import samples
 T = TypeVar("T")
 
 ROOT = Path(__file__).resolve().parents[2]
-CHAIN_IDS = {"base": 8453, "stock": 4663}
 FINALITY_BLOCKS = 12
 RESTART_SECONDS = 1.0
 READY_SECONDS = 90.0
@@ -199,6 +199,14 @@ class Fleet:
         text = await self.scrape(instance)
         return {tuple(sorted(one["labels"].items())): one["value"] for one in samples(text, [name])}
 
+    def instances(self, daemon: str) -> list[str]:
+        """Those of a daemon that are running."""
+        return [name for name in self.running if name.startswith(daemon)]
+
+    async def told(self, daemon: str, name: str) -> list[dict[tuple[tuple[str, str], ...], float]]:
+        """Samples of one metric, of each running instance of a daemon."""
+        return [await self.metric(each, name) for each in self.instances(daemon)]
+
     # ------------------------------------------------------------ database
 
     def rows(self, query: str, *values: object) -> list[tuple[Any, ...]]:
@@ -226,7 +234,7 @@ class Fleet:
         for name, pid in pids.items():
             if rows and pid == rows[0][0]:
                 return name
-        return next(name for name in self.running if name.startswith(daemon))
+        return self.instances(daemon)[0]
 
     def pids(self) -> dict[str, int]:
         """Of the programs themselves, from their ready files."""
@@ -336,6 +344,12 @@ class Fleet:
             return number >= head and block is not None and block["hash"] == "0x" + bytes(digest).hex()
 
         return await self.until(there, f"the index of {chain} at block {head}", seconds)
+
+
+def ran(module: str, *words: str, env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    """One of our commands, as an operator runs it."""
+    command = [sys.executable, "-m", module, *words]
+    return subprocess.run(command, env=env, cwd=str(ROOT), capture_output=True, text=True, check=False)
 
 
 def children(pid: int) -> list[int]:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
-import subprocess
-import sys
 from dataclasses import dataclass
 
 from scripts._drill.drill import Drill, DrillHeld, all_taken, bet_taken, reads_served, require
-from scripts._drill.fleet import CHAIN_IDS, ROOT, Fleet
+from scripts._drill.fleet import Fleet, ran
+from scripts._drill.guard import CHAIN_IDS
 from scripts._drill.load import Load, LoadReport, Promise
 from scripts._drill.proxy import Mood
 from scripts._drill.witness import is_public
@@ -205,8 +204,7 @@ async def stand_still(fleet: Fleet, load: Load) -> DrillHeld:
 
 async def _counted(fleet: Fleet, daemon: str, what: str) -> float:
     """A metric of the stock chain, over all instances of a daemon."""
-    names = [name for name in fleet.running if name.startswith(daemon)]
-    told = [await fleet.metric(name, what) for name in names]
+    told = await fleet.told(daemon, what)
     return sum(value for samples in told for labels, value in samples.items() if ("chain", "stock") in labels)
 
 
@@ -227,7 +225,7 @@ async def _any_pooled(fleet: Fleet) -> bool:
 
 async def deep_reorg(fleet: Fleet, load: Load) -> DrillHeld:
     """A live network's rules: beyond finality nothing is undone by itself; a person has to say so."""
-    names = [name for name in fleet.running if name.startswith("indexer")]
+    names = fleet.instances("indexer")
     strict, ordinary = fleet.folder / "strict", {name: fleet.extra.get(name, {}) for name in names}
     shutil.rmtree(strict, ignore_errors=True)
     strict.mkdir()
@@ -255,7 +253,8 @@ async def deep_reorg(fleet: Fleet, load: Load) -> DrillHeld:
         # What the runbook says: after making sure of the fork, stop the indexers and read the chain again.
         for name in names:
             fleet.keep_down(name)
-        done = await asyncio.to_thread(_reindex, fleet)
+        command = ("scripts._status.reindex", "stock", "--yes")
+        done = await asyncio.to_thread(ran, *command, env=fleet.environment("indexer-0"))
         require(done.returncode == 0, f"vpm reindex: {done.stderr.strip()}")
         for name in names:
             fleet.start(name)
@@ -300,17 +299,6 @@ def _final_within(fleet: Fleet, blocks: int) -> bool:
 def _state(fleet: Fleet) -> str:
     rows = fleet.rows("SELECT state FROM chain_cursor WHERE chain_id = %s", CHAIN_IDS["stock"])
     return str(rows[0][0]) if rows else "not read yet"
-
-
-def _reindex(fleet: Fleet) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "scripts._status.reindex", "stock", "--yes"],
-        env=fleet.environment("indexer-0"),
-        cwd=str(ROOT),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
 
 
 DRILLS = (

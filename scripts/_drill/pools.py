@@ -176,8 +176,7 @@ async def _is_past(fleet: Fleet, moment: int) -> bool:
 
 async def _is_deep(fleet: Fleet, feed: PoolFeed, deep: bool) -> bool:
     """Whether a keeper says so of the feed's pools."""
-    names = [name for name in fleet.running if name.startswith("keeper")]
-    told = [await fleet.metric(name, "vpm_pool_depth") for name in names]
+    told = await fleet.told("keeper", "vpm_pool_depth")
     shares = [value for samples in told for labels, value in samples.items() if ("feed", feed.key) in labels]
     return bool(shares) and (min(shares) >= ALARM) is deep
 

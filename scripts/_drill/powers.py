@@ -6,7 +6,8 @@ import secrets
 
 from core.contracts.statuses import AgentMarketStatus, StakeStatus, VoidReason
 from scripts._drill.drill import Drill, DrillHeld, bet_taken, require
-from scripts._drill.fleet import CHAIN_IDS, Fleet
+from scripts._drill.fleet import Fleet
+from scripts._drill.guard import CHAIN_IDS
 from scripts._drill.load import Load, LoadReport
 from scripts._drill.witness import times_there
 from scripts._stack import wallets

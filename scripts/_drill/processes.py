@@ -46,7 +46,7 @@ async def kill_keeper(fleet: Fleet, load: Load) -> DrillHeld:
 
 async def kill_relayer(fleet: Fleet, load: Load) -> DrillHeld:
     """All of them at once, while bets are on their way: the next ones take the lanes."""
-    names = [name for name in fleet.running if name.startswith("relayer")]
+    names = fleet.instances("relayer")
     waiting = [asyncio.create_task(load.stock()) for _ in range(3)]
     load.adopt(waiting)
     halfway: list[int] = []

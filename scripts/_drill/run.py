@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 
 from scripts._drill.checks import faults
 from scripts._drill.drill import Drill
-from scripts._drill.fleet import CHAIN_IDS, DidNotHappen, Fleet
+from scripts._drill.fleet import DidNotHappen, Fleet
+from scripts._drill.guard import CHAIN_IDS
 from scripts._drill.load import Load, LoadReport
 from scripts._drill.proxy import Mood
 

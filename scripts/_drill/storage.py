@@ -14,7 +14,8 @@ import psycopg
 from core.db.engine import conninfo
 from scripts._drill.checks import index_command
 from scripts._drill.drill import Drill, DrillHeld, bet_taken, reads_served, require
-from scripts._drill.fleet import CHAIN_IDS, Fleet, children
+from scripts._drill.fleet import Fleet, children
+from scripts._drill.guard import CHAIN_IDS
 from scripts._drill.load import Load
 from scripts._drill.witness import offered_by, public_offer
 
@@ -110,8 +111,7 @@ async def _clean(fleet: Fleet) -> bool:
 
 async def _mismatches(fleet: Fleet, some: bool) -> bool:
     """Whether every indexer tells of some, or every one of none."""
-    names = [name for name in fleet.running if name.startswith("indexer")]
-    told = [await fleet.metric(name, "vpm_index_audit_mismatches") for name in names]
+    told = await fleet.told("indexer", "vpm_index_audit_mismatches")
     found = [samples.get((("chain", "stock"),)) for samples in told]
     return all(value is not None and (value > 0) is some for value in found)
 

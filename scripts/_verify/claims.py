@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from decimal import Decimal
 from enum import StrEnum
 from typing import Any
 
 from core.errors import MoneyError
-from core.money import decimal_text, units_from_decimal
+from core.money import decimal_text, units_from_json
 
 
 class ClaimVerdict(StrEnum):
@@ -125,10 +124,8 @@ def whole(value: Any) -> int | None:
 
 def decimal_units(value: Any, decimals: int) -> int | None:
     """The smallest units of an exact JSON number; None when it is no number or too fine."""
-    if isinstance(value, bool) or not isinstance(value, int | Decimal):
-        return None
     try:
-        return units_from_decimal(Decimal(value), decimals)
+        return units_from_json(value, decimals)
     except MoneyError:
         return None
 

@@ -24,7 +24,6 @@ from core.feeds.rounds import (
     run,
     run_async,
     settlement,
-    settling_call,
 )
 from tests.support.depth import EXAMPLES
 
@@ -162,10 +161,3 @@ def test_what_settles_and_what_it_says() -> None:
     assert settlement(PreviewStatus.BAD_ANSWER) == (StockOutcome.VOID, StockReason.BAD_ANSWER)
     assert settlement(PreviewStatus.NOT_READY) is None
     assert settlement(PreviewStatus.BAD_PROOF) is None
-    assert settling_call(PreviewStatus.FLAT, SPEC, 201) == "resolveWith"
-    assert settling_call(PreviewStatus.STALE, SPEC, 201) == "voidStale"
-    assert settling_call(PreviewStatus.BAD_ANSWER, SPEC, 201) == "voidBadAnswer"
-    day = 24 * 3600
-    assert settling_call(PreviewStatus.PAUSED, SPEC, 200 + day) is None
-    assert settling_call(PreviewStatus.PAUSED, SPEC, 201 + day) == "voidPaused"
-    assert settling_call(PreviewStatus.BAD_PROOF, SPEC, 201 + day) is None

@@ -192,10 +192,6 @@ class ListerSet(msgspec.Struct, frozen=True, gc=False):
 # ---------------------------------------------------------------- entities
 
 
-def market_entity(market_id: bytes) -> bytes:
-    return AGENT_MARKET + market_id
-
-
 def _by_market(t: bytes, _d: bytes) -> bytes:
     return AGENT_MARKET + t[32:64]
 

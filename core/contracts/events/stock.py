@@ -149,10 +149,6 @@ class OpenerSet(msgspec.Struct, frozen=True, gc=False):
 # ---------------------------------------------------------------- entities
 
 
-def market_entity(market_id: int) -> bytes:
-    return STOCK_MARKET + market_id.to_bytes(8)
-
-
 def _by_market(t: bytes, _d: bytes) -> bytes:
     return STOCK_MARKET + t[56:64]
 
