@@ -8,12 +8,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import psycopg
-import sqlalchemy as sa
 
 from core.config.settings import CHAIN_NAMES
-from core.db.engine import Pool, check_database, make_pool, sqlalchemy_url
+from core.db.engine import Pool, check_database, make_pool
 from core.db.heartbeat import beat_forever
-from core.db.migrate import check_schema
+from core.db.migrate import check_schema_at
 from core.log import get_logger
 from core.service.daemon import Daemon, run_daemon
 from indexer import metrics
@@ -36,7 +35,7 @@ async def setup(daemon: Daemon) -> AsyncIterator[None]:
     settings = daemon.settings
     url = settings.database_url.get_secret_value()
     await check_database(url, connect_timeout_seconds=settings.database_connect_timeout_seconds)
-    await asyncio.to_thread(_check_schema, url)
+    await check_schema_at(url)
     async with make_pool(url, size=settings.database_pool_size, application_name="vpm-indexer") as pool:
         chains = [settings.chain(name) for name in CHAIN_NAMES]
         services = [ChainService(chain, settings, pool) for chain in chains if chain.rpc_urls]
@@ -73,12 +72,6 @@ async def _measure_tables(pool: Pool) -> None:
 
 def _in_a_word(service: ChainService) -> str:
     return service.problem or ("leading" if service.leadership.is_leader else "standing by")
-
-
-def _check_schema(url: str) -> None:
-    engine = sa.create_engine(sqlalchemy_url(url), poolclass=sa.NullPool)
-    with engine.connect() as connection:
-        check_schema(connection)
 
 
 def serve() -> int:

@@ -21,6 +21,7 @@ from core.agent.document import feed_keys
 from core.contracts.deployments import Deployment
 from core.contracts.events import Layout, Role, layouts_of
 from core.contracts.events.token import AUTHORIZATION_CANCELED, AUTHORIZATION_USED, TRANSFER
+from core.db.types import hex_of
 from core.errors import DeploymentError
 from indexer.fold.shared import FeedRounds
 
@@ -72,7 +73,9 @@ class Sources:
         if self.token is not None:
             every.append((self.token, Role.TOKEN))
         emitters = {
-            _hex(address): Emitter(address, role, {_hex(topic): layout for topic, layout in layouts_of(role).items()})
+            hex_of(address): Emitter(
+                address, role, {hex_of(topic): layout for topic, layout in layouts_of(role).items()}
+            )
             for address, role in every
         }
         object.__setattr__(self, "emitters", emitters)
@@ -92,29 +95,29 @@ class Sources:
         """Every event of our contracts and feeds, and the token's cancellations; its other events are none of these."""
         ours = [each for each in self.emitters.values() if each.role is not Role.TOKEN]
         topics = {topic for each in ours for topic in each.layouts}
-        addresses = {_hex(each.address) for each in ours}
+        addresses = {hex_of(each.address) for each in ours}
         if self.token is not None:
-            topics.add(_hex(AUTHORIZATION_CANCELED.topic))
-            addresses.add(_hex(self.token))
+            topics.add(hex_of(AUTHORIZATION_CANCELED.topic))
+            addresses.add(hex_of(self.token))
         return {"address": sorted(addresses), "topics": [sorted(topics)]}
 
     @property
     def transfer_filter(self) -> Filter | None:
         """Transfers of the token to our contracts; None where no token is followed."""
-        ours = [_topic(self.contracts[role]) for role in PAID_INTO if role in self.contracts]
+        ours = [as_topic(self.contracts[role]) for role in PAID_INTO if role in self.contracts]
         if self.token is None or not ours:
             return None
-        return {"address": [_hex(self.token)], "topics": [_hex(TRANSFER.topic), None, ours]}
+        return {"address": [hex_of(self.token)], "topics": [hex_of(TRANSFER.topic), None, ours]}
 
     def authorization_filter(self, senders: list[str]) -> Filter:
         """Authorizations used by those whose transfers reached us; `senders` as topics."""
         assert self.token is not None
-        return {"address": [_hex(self.token)], "topics": [_hex(AUTHORIZATION_USED.topic), senders]}
+        return {"address": [hex_of(self.token)], "topics": [hex_of(AUTHORIZATION_USED.topic), senders]}
 
     def fingerprint(self) -> dict[str, str]:
         """The contracts a database is filled from; feeds may be added later, so they are not part of it."""
-        found = {role.value: _hex(address) for role, address in self.contracts.items()}
-        return found | ({"token": _hex(self.token)} if self.token is not None else {})
+        found = {role.value: hex_of(address) for role, address in self.contracts.items()}
+        return found | ({"token": hex_of(self.token)} if self.token is not None else {})
 
 
 def sources_of(deployment: Deployment, name: str, feeds: Mapping[bytes, FeedRounds] | None = None) -> Sources:
@@ -161,9 +164,6 @@ def _token(deployment: Deployment) -> bytes | None:
     return None
 
 
-def _hex(value: bytes) -> str:
-    return "0x" + value.hex()
-
-
-def _topic(address: bytes) -> str:
+def as_topic(address: bytes) -> str:
+    """As logs have an address among their topics."""
     return "0x" + bytes(12).hex() + address.hex()

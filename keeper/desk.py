@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import Any
 
 import aiohttp
-from sqlalchemy import select
+from sqlalchemy import Select, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from core.chain import Call, ChainClient, Contract, RpcError, RpcErrorKind
@@ -170,8 +171,7 @@ class JobRun:
             subjects=("fees:sweep",),
             target="fees",
             detail=f"bring {fees} units of fees to the treasury",
-            to=call.to,
-            data=call.data,
+            call=call,
             priority=-10,
         )
         await self.ask(want, SWEEP_REST)
@@ -192,6 +192,11 @@ class JobRun:
         if not report.lanes:
             return f"no relayer has a key for the lane group {group} on this chain"
         return None
+
+    async def rows(self, query: Select[Any]) -> list[Any]:
+        """What the index holds."""
+        async with self.keeper.engine.connect() as connection:
+            return list((await connection.execute(query)).all())
 
     async def read(self, call: Call) -> object:
         """A view at this run's head."""

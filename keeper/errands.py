@@ -15,6 +15,7 @@ from datetime import UTC, datetime, timedelta
 from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 
+from core.chain import Call
 from core.outbox import KEEPER, Intent, IntentConflict, IntentRequest, MinedOutcome, enqueue, read
 
 Connection = AsyncConnection[TupleRow]
@@ -60,14 +61,13 @@ def after_refusals(times: int, rest: RetryWaits) -> RetryWaits:
 
 @dataclass(frozen=True, slots=True)
 class Want:
-    """A transaction that serves one or more subjects. The fields are those of IntentRequest."""
+    """A transaction that serves one or more subjects. The fields after the call are those of IntentRequest."""
 
     kind: str
     subjects: tuple[str, ...]
     target: str
     detail: str
-    to: str
-    data: bytes
+    call: Call
     group: str = KEEPER
     not_after: int | None = None
     depends_on: int | None = None
@@ -140,8 +140,8 @@ async def ask(
         chain_id=chain_id,
         group=want.group,
         kind=want.kind,
-        to=want.to,
-        data=want.data,
+        to=want.call.to,
+        data=want.call.data,
         not_after=want.not_after,
         depends_on=want.depends_on,
         priority=want.priority,

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from core.chain import ChainClient
+from core.chain import ChainClient, RpcError
 
 
 class Word(Enum):
@@ -52,7 +52,15 @@ NOBODY = Opinions()
 
 
 async def ask_each(clients: Sequence[ChainClient], ask: Callable[[ChainClient], Awaitable[Word]]) -> Opinions:
-    said = await asyncio.gather(*(ask(client) for client in clients))
+    """One that answers with an error says something else, if it is in a state to answer."""
+
+    async def heard(client: ChainClient) -> Word:
+        try:
+            return await ask(client)
+        except RpcError as error:
+            return Word.NONE if error.kind.blames_node else Word.OTHER
+
+    said = await asyncio.gather(*map(heard, clients))
     by_word: dict[Word, list[str]] = {word: [] for word in Word}
     for client, word in zip(clients, said, strict=True):
         by_word[word] += client.provider.labels

@@ -11,7 +11,6 @@ from typing import Any
 
 import aiohttp
 import psycopg
-import sqlalchemy as sa
 from apscheduler.schedulers.asyncio import AsyncIOScheduler  # type: ignore[import-untyped]
 
 from core.chain import ChainClient, ChainProvider, RpcError
@@ -19,10 +18,10 @@ from core.config import ChainName, KeeperSettings, Settings, load
 from core.config.settings import CHAIN_NAMES
 from core.contracts.deployments import load_deployment
 from core.db.channels import Channel, listen
-from core.db.engine import check_database, make_engine, make_pool, sqlalchemy_url
+from core.db.engine import check_database, make_engine, make_pool
 from core.db.heartbeat import INSTANCE, beat_forever
 from core.db.leader import Leadership
-from core.db.migrate import check_schema
+from core.db.migrate import check_schema_at
 from core.log import get_logger
 from core.outbox import IntentWatch
 from core.service import jobs
@@ -49,7 +48,7 @@ async def keeping(settings: Settings, how: KeeperSettings) -> AsyncIterator[Keep
     url = settings.database_url.get_secret_value()
     load_sources(how.sources_file)
     await check_database(url, connect_timeout_seconds=settings.database_connect_timeout_seconds)
-    await asyncio.to_thread(_check_schema, url)
+    await check_schema_at(url)
     async with contextlib.AsyncExitStack() as stack:
         pool = await stack.enter_async_context(
             make_pool(url, size=settings.database_pool_size, autocommit=True, application_name="vpm-keeper")
@@ -199,9 +198,3 @@ def _chain_check(desk: ChainDesk) -> Any:
         return True, f"head {head.number}"
 
     return check
-
-
-def _check_schema(url: str) -> None:
-    engine = sa.create_engine(sqlalchemy_url(url), poolclass=sa.NullPool)
-    with engine.connect() as connection:
-        check_schema(connection)

@@ -8,6 +8,7 @@ it is tried again a few times instead.
 from __future__ import annotations
 
 import argparse
+import asyncio
 import sys
 import time
 from pathlib import Path
@@ -20,7 +21,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, create_engine
+from sqlalchemy import Connection
 from sqlalchemy.exc import OperationalError
 
 from core import log as logging
@@ -39,7 +40,7 @@ ATTEMPTS = 5
 
 def migrate(url: str) -> tuple[str, ...]:
     """Applies what is missing and returns the heads the database is at. Blocking; DatabaseError with a sentence."""
-    engine = create_engine(sqlalchemy_url(url), poolclass=sa.NullPool, connect_args={"connect_timeout": 5})
+    engine = _engine(url)
     try:
         with engine.connect() as connection:
             _take_lock(connection)
@@ -71,7 +72,7 @@ def current(connection: Connection) -> tuple[str, ...]:
 
 
 def check_schema(connection: Connection) -> None:
-    """SchemaOutdated unless the database is at this code's revisions. For daemons at start, through `run_sync`."""
+    """SchemaOutdated unless the database is at this code's revisions."""
     script = ScriptDirectory.from_config(_config())
     known = {revision.revision: revision for revision in script.walk_revisions()}
     applied: set[str] = set()
@@ -91,6 +92,16 @@ def check_schema(connection: Connection) -> None:
         raise SchemaOutdated(f"The database schema is older than this code: {', '.join(missing)} not applied.")
 
 
+async def check_schema_at(url: str) -> None:
+    """The same for daemons at start, which have checked that the database is there."""
+
+    def check() -> None:
+        with _engine(url).connect() as connection:
+            check_schema(connection)
+
+    await asyncio.to_thread(check)
+
+
 def differences(connection: Connection) -> list[Any]:
     """How the database differs from the declared schema; empty when migrations and declaration agree."""
     context = MigrationContext.configure(connection, opts=compare_options(connection))
@@ -106,6 +117,10 @@ def compare_options(connection: Connection) -> dict[str, Any]:
         return not (kind == "table" and name in partitions)
 
     return {"compare_type": True, "compare_server_default": True, "include_name": include_name}
+
+
+def _engine(url: str) -> sa.Engine:
+    return sa.create_engine(sqlalchemy_url(url), poolclass=sa.NullPool, connect_args={"connect_timeout": 5})
 
 
 def _upgrade(connection: Connection) -> tuple[str, ...]:
@@ -148,9 +163,8 @@ def main(arguments: list[str] | None = None) -> int:
         if not options.check:
             print("at " + ", ".join(migrate(url)))
             return 0
-        engine = create_engine(sqlalchemy_url(url), poolclass=sa.NullPool, connect_args={"connect_timeout": 5})
         try:
-            with engine.connect() as connection:
+            with _engine(url).connect() as connection:
                 check_schema(connection)
                 found = differences(connection)
         except OperationalError as error:

@@ -22,11 +22,12 @@ from core.contracts.events.token import AUTHORIZATION_CANCELED, AUTHORIZATION_US
 from core.db.schema.index_agent import agent_fee_sweep, agent_venue
 from core.db.schema.index_shared import oracle_measure, oracle_round, token_authorization
 from core.db.schema.index_stock import stock_fee_sweep, stock_venue
+from core.db.types import hex_of
 from indexer.audit.pages import AuditStage, Place, Scene, whole
 from indexer.fold.payments import AUTHORIZATION, CANCELED, PAID, UNPAIRED
 from indexer.fold.rows import RowKind
 from indexer.fold.venues import GUARDIAN, VENUE_KINDS, VenueFold
-from indexer.sources import Sources
+from indexer.sources import Sources, as_topic
 from indexer.store.steps import stored_logs
 from indexer.store.tables import all_rows, rows_after
 
@@ -150,7 +151,7 @@ async def _authorizations_page(scene: Scene, after: Place | None) -> Place | Non
     spent = await scene.read(
         *(token.call("authorizationState", address_text(row.authorizer), row.nonce) for row in rows)
     )
-    receipts = await scene.client.receipts([_hex(row.tx) for row in rows])
+    receipts = await scene.client.receipts([hex_of(row.tx) for row in rows])
     for row, state, receipt in zip(rows, spent, receipts, strict=True):
         one = (row.authorizer, row.nonce)
         scene.comparison.value("authorization", one, "spent", True, state)
@@ -163,24 +164,16 @@ def _said(row: Any, receipt: Receipt | None, sources: Sources) -> tuple[Any, ...
     """What became of an authorization by the logs of a transaction, in the words of the tables."""
     if receipt is None:
         return ("no receipt",)
-    logs = {int(each.log_index, 16): each for each in receipt.logs if each.address.lower() == _hex(row.token)}
-    payer, nonce = _topic(row.authorizer), _hex(row.nonce)
+    logs = {int(each.log_index, 16): each for each in receipt.logs if each.address.lower() == hex_of(row.token)}
+    payer, nonce = as_topic(row.authorizer), hex_of(row.nonce)
     for index, log in logs.items():
         place = (receipt.block_number, index)
-        if log.topics == (_hex(AUTHORIZATION_CANCELED.topic), payer, nonce):
+        if log.topics == (hex_of(AUTHORIZATION_CANCELED.topic), payer, nonce):
             return (CANCELED, None, None, *place)
-        if log.topics == (_hex(AUTHORIZATION_USED.topic), payer, nonce):
+        if log.topics == (hex_of(AUTHORIZATION_USED.topic), payer, nonce):
             after = logs.get(index + 1)
-            ours = {_topic(each): each for each in sources.contracts.values()}
-            if after is not None and after.topics[:2] == (_hex(TRANSFER.topic), payer) and after.topics[2] in ours:
+            ours = {as_topic(each): each for each in sources.contracts.values()}
+            if after is not None and after.topics[:2] == (hex_of(TRANSFER.topic), payer) and after.topics[2] in ours:
                 return (PAID, int(after.data, 16), ours[after.topics[2]], *place)
             return (UNPAIRED, None, None, *place)
     return ("never used or canceled there",)
-
-
-def _hex(value: bytes) -> str:
-    return "0x" + value.hex()
-
-
-def _topic(address: bytes) -> str:
-    return "0x" + bytes(12).hex() + address.hex()

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from core.agent.bet import NONCE_MARK
-from core.chain import checksum
+from core.chain import Call, checksum
 from core.chain.wire import data_bytes
 from core.log import get_logger
 from core.outbox import CREDIT, Intent
@@ -23,6 +23,7 @@ from keeper.agent.crediting import (
     Trade,
     brought_of,
     carried,
+    credit_function,
     credit_of,
     why_wait,
 )
@@ -108,9 +109,8 @@ async def _credit(run: JobRun, payment: ArrivedPayment, brought: BroughtBet, set
         subjects=(f"agent:credit:0x{payment.wallet.hex()}:0x{payment.nonce.hex()}",),
         target=target,
         detail=f"{said} a {target}, which was sent past us",
+        call=Call(checksum(settlement), made.data, credit_function()),
         group=CREDIT,
-        to=checksum(settlement),
-        data=made.data,
         priority=2,
     )
     await run.ask(want, REST, _following(payment, trade))

@@ -80,7 +80,7 @@ def why_wait(payment: ArrivedPayment, now: int) -> str | None:
 def brought_of(arguments: bytes) -> BroughtBet | None:
     """From ABI-encoded arguments of `credit`; None when they are none."""
     try:
-        decoded = _credit().decode_inputs(bytes(4) + arguments)
+        decoded = credit_function().decode_inputs(bytes(4) + arguments)
     except (DecodingError, OverflowError, ValueError):
         return None
     return BroughtBet(decoded["b"], decoded["a"])
@@ -107,7 +107,7 @@ def credit_of(
         return "what was brought for it is by another payer, or for another payment"
     amounts = (brought.bet["amount"], brought.authorization["value"])
     if amounts == (payment.value, payment.value):
-        return Credit(_credit().encode(brought.bet, brought.authorization), is_refund=False)
+        return Credit(credit_function().encode(brought.bet, brought.authorization), is_refund=False)
     if used is None:
         return f"it brought {payment.value} units instead of {amounts[0]}, and its transaction is not known"
     really = used_authorization(used, payment, settlement, token)
@@ -116,7 +116,7 @@ def credit_of(
             f"it brought {payment.value} units instead of {amounts[0]}, and its transaction is no plain call of the "
             "token, so what was signed is not known"
         )
-    return Credit(_credit().encode(brought.bet, really), is_refund=True)
+    return Credit(credit_function().encode(brought.bet, really), is_refund=True)
 
 
 def used_authorization(
@@ -160,7 +160,7 @@ def carried(brought: BroughtBet, trades: Iterable[Trade]) -> Trade | None:
     return next((each for each in trades if each.idem_hash == brought.bet["idemHash"]), None)
 
 
-def _credit() -> Function:
+def credit_function() -> Function:
     return abi("SettlementWallet").function("credit")
 
 

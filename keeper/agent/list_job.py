@@ -100,10 +100,8 @@ async def _filled(run: JobRun) -> set[Slot]:
     query = select(MARKETS.document, MARKETS.feed, MARKETS.ends_at).where(
         MARKETS.ends_at > run.now, MARKETS.document.is_not(None)
     )
-    async with run.keeper.engine.connect() as connection:
-        rows = (await connection.execute(query)).all()
     known, slots = set(Series), set()
-    for document, feed, ends_at in rows:
+    for document, feed, ends_at in await run.rows(query):
         metadata, key = Metadata.read(document), keys.get(bytes(feed))
         if metadata is not None and key is not None and metadata.series in known:
             slots.add(Slot(Series(metadata.series), key, ends_at))
@@ -133,8 +131,7 @@ async def _ask(run: JobRun, listing: Listing) -> None:
         target=listing.id,
         detail=f"list “{listing.question}”",
         group=LISTER,
-        to=call.to,
-        data=call.data,
+        call=call,
         not_after=listing.spec.closes_at - LAST_CALL_SECONDS,
     )
     await run.ask(want, REST)

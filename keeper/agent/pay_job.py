@@ -56,35 +56,28 @@ async def _markets(run: JobRun) -> list[Any]:
         ),
     )
     owed = exists().where(STAKES.market_id == MARKETS.market_id, or_(STAKES.status == StakeStatus.OWED_BACK, in_book))
-    async with run.keeper.engine.connect() as connection:
-        query = select(agent_market).where(owed).order_by(MARKETS.closed_at, MARKETS.market_id)
-        return list((await connection.execute(query)).all())
+    return await run.rows(select(agent_market).where(owed).order_by(MARKETS.closed_at, MARKETS.market_id))
 
 
 async def _owed(run: JobRun, market: Any) -> list[DueStake]:
-    async with run.keeper.engine.connect() as connection:
-        outcomes = (
-            await connection.execute(
-                select(OUTCOMES.net, OUTCOMES.shares, OUTCOMES.excess)
-                .where(OUTCOMES.market_id == market.market_id)
-                .order_by(OUTCOMES.outcome)
-            )
-        ).all()
-        book = Book.of_rows(market, outcomes)
-        mine = [STAKES.status == StakeStatus.OWED_BACK]
-        is_resolved = market.status == AgentMarketStatus.RESOLVED
-        if market.status == AgentMarketStatus.VOID or (is_resolved and book.refunds(market.winner)):
-            mine.append(STAKES.status == StakeStatus.IN_BOOK)
-        elif is_resolved:
-            mine.append(and_(STAKES.status == StakeStatus.IN_BOOK, STAKES.outcome == market.winner))
-        rows = (
-            await connection.execute(
-                select(agent_stake)
-                .where(STAKES.market_id == market.market_id, or_(*mine))
-                .order_by(STAKES.failed_payouts, STAKES.stake_id)
-                .limit(MAX_ROWS)
-            )
-        ).all()
+    outcomes = await run.rows(
+        select(OUTCOMES.net, OUTCOMES.shares, OUTCOMES.excess)
+        .where(OUTCOMES.market_id == market.market_id)
+        .order_by(OUTCOMES.outcome)
+    )
+    book = Book.of_rows(market, outcomes)
+    mine = [STAKES.status == StakeStatus.OWED_BACK]
+    is_resolved = market.status == AgentMarketStatus.RESOLVED
+    if market.status == AgentMarketStatus.VOID or (is_resolved and book.refunds(market.winner)):
+        mine.append(STAKES.status == StakeStatus.IN_BOOK)
+    elif is_resolved:
+        mine.append(and_(STAKES.status == StakeStatus.IN_BOOK, STAKES.outcome == market.winner))
+    rows = await run.rows(
+        select(agent_stake)
+        .where(STAKES.market_id == market.market_id, or_(*mine))
+        .order_by(STAKES.failed_payouts, STAKES.stake_id)
+        .limit(MAX_ROWS)
+    )
     stakes = [
         UnpaidStake(row.stake_id, row.status, row.outcome, int(row.amount), int(row.shares), row.failed_payouts)
         for row in rows
@@ -109,8 +102,7 @@ async def _pay(run: JobRun, market_id: bytes, name: str, owed: list[DueStake]) -
             subjects=tuple(_subject(due) for due in batch),
             target=f"{len(batch)} stakes of {name}",
             detail=f"send {sum(due.amount for due in batch)} units to their wallets",
-            to=call.to,
-            data=call.data,
+            call=call,
             priority=3,
         )
         await run.ask(want, after_refusals(min(due.failed for due in batch), REST))
@@ -153,14 +145,12 @@ async def _pay_what_the_index_lost(run: JobRun, known: int) -> None:
 
 async def _pay_lost(run: JobRun, wallet: Contract, market_id: bytes, view: Any) -> None:
     chain = Counters(view["stakes"], view["status"], view["paidOut"], view["paidShares"])
-    async with run.keeper.engine.connect() as connection:
-        row = (await connection.execute(select(agent_market).where(MARKETS.market_id == market_id))).one_or_none()
-        rows = await connection.execute(select(STAKES.stake_id).where(STAKES.market_id == market_id))
-        indexed_ids = set(rows.scalars())
-    indexed = None
-    if row is not None:
-        indexed = Counters(row.stakes + row.late_payments, row.status, int(row.paid_out), int(row.paid_shares))
-    ids = lost_ids(view["index"], chain, indexed, indexed_ids)
+    indexed = [
+        Counters(row.stakes + row.late_payments, row.status, int(row.paid_out), int(row.paid_shares))
+        for row in await run.rows(select(agent_market).where(MARKETS.market_id == market_id))
+    ]
+    known = {row.stake_id for row in await run.rows(select(STAKES.stake_id).where(STAKES.market_id == market_id))}
+    ids = lost_ids(view["index"], chain, indexed[0] if indexed else None, known)
     owed = []
     for start in range(0, len(ids), MAX_ROWS):
         part = ids[start : start + MAX_ROWS]

@@ -74,10 +74,8 @@ async def _needs(run: JobRun) -> defaultdict[bytes, list[Needs]]:
         .outerjoin(agent_feed, FEEDS.feed == MARKETS.feed)
         .where(MARKETS.status == AgentMarketStatus.OPEN, FEEDS.condemned.is_not(True))
     )
-    async with run.keeper.engine.connect() as connection:
-        rows = (await connection.execute(query)).all()
     needs: defaultdict[bytes, list[Needs]] = defaultdict(list)
-    for row in rows:
+    for row in await run.rows(query):
         need = Needs.of(
             row.kind,
             early_resolvable=row.early_resolvable,
@@ -93,8 +91,7 @@ async def _listed_on(run: JobRun) -> set[bytes]:
     """The feeds that this service lists markets on."""
     if await run.lanes_problem(LISTER) is not None:
         return set()
-    async with run.keeper.engine.connect() as connection:
-        return set((await connection.execute(select(FEEDS.feed).where(FEEDS.allowed))).scalars())
+    return {row.feed for row in await run.rows(select(FEEDS.feed).where(FEEDS.allowed))}
 
 
 async def _standing(run: JobRun, feed: PoolFeed, needs: Sequence[Needs], listed_on: bool) -> RecordingState | None:
@@ -111,8 +108,7 @@ async def _standing(run: JobRun, feed: PoolFeed, needs: Sequence[Needs], listed_
         ROUNDS.feed == _bytes(feed.address),
         ROUNDS.updated_at >= min([oldest, *moments]),
     )
-    async with run.keeper.engine.connect() as connection:
-        recorded = frozenset((await connection.execute(query)).scalars())
+    recorded = frozenset(row.updated_at for row in await run.rows(query))
     return RecordingState(feed, oldest, recorded, tuple(needs), listed_on)
 
 
@@ -139,8 +135,7 @@ async def _record(run: JobRun, standing: RecordingState) -> None:
             subjects=tuple(subject(feed, at) for at in times),
             target=feed.key,
             detail=f"record {_told(times)}",
-            to=call.to,
-            data=call.data,
+            call=call,
             priority=5,
         )
         await run.ask(want, REST)
@@ -196,8 +191,7 @@ async def _grow(run: JobRun, feeds: Iterable[PoolFeed]) -> None:
             subjects=(f"agent:grow:{address}",),
             target=pool.name,
             detail=f"make room for {min(room + GROW_BY, needed)} of {needed} observations",
-            to=call.to,
-            data=call.data,
+            call=call,
         )
         await run.ask(want, GROW_REST)
 

@@ -47,8 +47,7 @@ async def resolve_markets(run: JobRun) -> None:
             subjects=(f"agent:resolve:0x{row.market_id.hex()}",),
             target=name,
             detail=decision.why,
-            to=call.to,
-            data=call.data,
+            call=call,
             priority=5,
         )
         await run.ask(want, REST)
@@ -72,8 +71,7 @@ async def _due(run: JobRun) -> list[Any]:
         )
         .order_by(MARKETS.ends_at, MARKETS.market_id)
     )
-    async with run.keeper.engine.connect() as connection:
-        return list((await connection.execute(query)).all())
+    return await run.rows(query)
 
 
 async def _facts(run: JobRun, row: Any, view: Any) -> Facts:
@@ -110,12 +108,10 @@ async def _crossing(run: JobRun, row: Any) -> int | None:
         .order_by(ROUNDS.updated_at, ROUNDS.round_id)
         .limit(CROSSINGS_TRIED)
     )
-    async with run.keeper.engine.connect() as connection:
-        candidates: list[int] = list((await connection.execute(query)).scalars())
     resolver = _resolver(run)
-    for round_id in candidates:
-        if await run.objection(resolver.call(RESOLVE, row.market_id, round_id, BY_FINDING)) is None:
-            return round_id
+    for candidate in await run.rows(query):
+        if await run.objection(resolver.call(RESOLVE, row.market_id, candidate.round_id, BY_FINDING)) is None:
+            return int(candidate.round_id)
     return None
 
 
@@ -200,6 +196,4 @@ async def _opinion(client: ChainClient, run: JobRun, row: Any, facts: Facts, wha
         end, start = await readings(client, run, row, run.head)
     except NotRecorded:
         return Word.OTHER
-    except RpcError as error:
-        return Word.NONE if error.kind.blames_node else Word.OTHER
     return Word.SAME if claim(replace(facts, end=end, start=start)) == what else Word.OTHER

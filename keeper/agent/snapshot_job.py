@@ -66,8 +66,7 @@ async def _observe(run: JobRun, feed: PublishedFeed, observed: FeedSources | Non
         target=feed.key,
         detail=f"post ${dollars(sample.value)} by {sample.source}",
         group=PUBLISHER,
-        to=call.to,
-        data=call.data,
+        call=call,
         not_after=sample.observed_at + lag,
         priority=5,
     )

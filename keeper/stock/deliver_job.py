@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from sqlalchemy import and_, func, select, tuple_
 
 from core.db.schema.index_stock import stock_market, stock_position, stock_vintage
@@ -42,8 +40,7 @@ async def _pay(run: JobRun, now: Moment) -> None:
             subjects=tuple(due.subject for due in batch),
             target=f"{len(batch)} positions of market {', '.join(f'#{each}' for each in markets[:5])}",
             detail=f"send {sum(due.amount for due in batch)} units to their owners",
-            to=call.to,
-            data=call.data,
+            call=call,
         )
         await run.ask(want, after_refusals(min(due.failed for due in batch), REST))
 
@@ -94,12 +91,11 @@ async def _holdings(run: JobRun, after: tuple[int, int]) -> list[Holding]:
         .order_by(POSITIONS.failed_deliveries, POSITIONS.position_id)
         .limit(MAX_ROWS)
     )
-    async with run.keeper.engine.connect() as connection:
-        ids = list((await connection.execute(query)).scalars())
-        positions = (await connection.execute(select(stock_position).where(POSITIONS.position_id.in_(ids)))).all()
-        market_ids = {row.market_id for row in positions}
-        markets = (await connection.execute(select(stock_market).where(MARKETS.market_id.in_(market_ids)))).all()
-        vintages = (await connection.execute(select(stock_vintage).where(VINTAGES.market_id.in_(market_ids)))).all()
+    ids = [row.position_id for row in await run.rows(query)]
+    positions = await run.rows(select(stock_position).where(POSITIONS.position_id.in_(ids)))
+    market_ids = {row.market_id for row in positions}
+    markets = await run.rows(select(stock_market).where(MARKETS.market_id.in_(market_ids)))
+    vintages = await run.rows(select(stock_vintage).where(VINTAGES.market_id.in_(market_ids)))
     by_id = {row.market_id: market_of(row) for row in markets}
     by_block = {(row.market_id, row.vintage): vintage_of(row) for row in vintages}
     return [
@@ -123,10 +119,8 @@ async def _poke(run: JobRun, now: Moment) -> None:
     query = select(stock_market, entered.label("last_entry")).where(
         MARKETS.pending_vintage.is_not(None), MARKETS.closed_tx.is_(None), MARKETS.final_time > run.now
     )
-    async with run.keeper.engine.connect() as connection:
-        rows = (await connection.execute(query)).all()
     settler = run.desk.contract("VestedMarkets")
-    for row in rows:
+    for row in await run.rows(query):
         reason = poke(market_of(row), row.last_entry, now)
         if reason is None:
             continue
@@ -136,8 +130,7 @@ async def _poke(run: JobRun, now: Moment) -> None:
             subjects=(f"stock:poke:{row.market_id}:{row.pending_vintage}",),
             target=f"{row.ticker or 'market'} #{row.market_id}",
             detail=reason,
-            to=call.to,
-            data=call.data,
+            call=call,
             priority=-5,
         )
         await run.ask(want, REST)
@@ -145,10 +138,8 @@ async def _poke(run: JobRun, now: Moment) -> None:
 
 async def _residue(run: JobRun) -> None:
     query = select(stock_market).where(MARKETS.closed_tx.is_not(None), MARKETS.residue_tx.is_(None))
-    async with run.keeper.engine.connect() as connection:
-        rows: list[Any] = list((await connection.execute(query)).all())
     settler = run.desk.contract("VestedMarkets")
-    for row in rows:
+    for row in await run.rows(query):
         amount = residue_due(market_of(row))
         if not amount:
             continue
@@ -158,8 +149,7 @@ async def _residue(run: JobRun) -> None:
             subjects=(f"stock:residue:{row.market_id}",),
             target=f"{row.ticker or 'market'} #{row.market_id}",
             detail=f"bring {amount} units of rounding dust to the treasury",
-            to=call.to,
-            data=call.data,
+            call=call,
             priority=-10,
         )
         await run.ask(want, REST)

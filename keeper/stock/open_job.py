@@ -107,9 +107,7 @@ async def _listed(run: JobRun) -> set[ListedKey]:
     query = select(MARKETS.feed, MARKETS.family, MARKETS.strike_time, MARKETS.final_time).where(
         MARKETS.strike_time > run.now - LISTED_SINCE_SECONDS
     )
-    async with run.keeper.engine.connect() as connection:
-        rows = (await connection.execute(query)).all()
-    return {("0x" + row.feed.hex(), row.family, row.strike_time, row.final_time) for row in rows}
+    return {("0x" + row.feed.hex(), row.family, row.strike_time, row.final_time) for row in await run.rows(query)}
 
 
 async def _drills(run: JobRun) -> tuple[dict[str, int], int | None]:
@@ -118,8 +116,7 @@ async def _drills(run: JobRun) -> tuple[dict[str, int], int | None]:
         .where(MARKETS.family == int(Family.DRILL), MARKETS.created_at > run.now - LISTED_SINCE_SECONDS)
         .group_by(MARKETS.feed)
     )
-    async with run.keeper.engine.connect() as connection:
-        rows = (await connection.execute(query)).all()
+    rows = await run.rows(query)
     return {"0x" + feed.hex(): final for feed, final, _ in rows}, max((opened for *_, opened in rows), default=None)
 
 
@@ -156,8 +153,7 @@ async def _open(run: JobRun, openings: Sequence[Opening], rest: RetryWaits, *, s
             target=f"allowance of {opener}",
             detail=f"let the lister take seeds of up to {approval} units from the opener",
             group=OPENER,
-            to=token,
-            data=call.data,
+            call=call,
         )
         action = await run.ask(want, RetryWaits(after_success=30.0))
         if action is None:
@@ -191,8 +187,7 @@ def _want(run: JobRun, opening: Opening, subject: str, terms: ListingTerms, depe
         target=opening.target,
         detail=f"list {opening.target}, {window.final - window.strike} s long",
         group=OPENER,
-        to=call.to,
-        data=call.data,
+        call=call,
         not_after=window.strike - NOT_AFTER_MARGIN_SECONDS,
         depends_on=depends_on,
         replay_safe=False,  # the lister would list a second market just like it

@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import select
 
-from core.chain import Call, ChainClient, RpcError, values
+from core.chain import Call, ChainClient, values
 from core.contracts.statuses import PreviewStatus, RoundProblem, StockMarketStatus
 from core.db.schema.index_stock import stock_market
 from keeper import metrics
@@ -36,8 +36,7 @@ async def resolve_markets(run: JobRun) -> None:
             subjects=(f"stock:resolve:{row.market_id}",),
             target=name,
             detail=f"{decision.function}: {decision.why}",
-            to=call.to,
-            data=call.data,
+            call=call,
             priority=5,
         )
         await run.ask(want, REST)
@@ -58,8 +57,7 @@ async def _due(run: JobRun) -> list[Any]:
         .where(MARKETS.closed_tx.is_(None), MARKETS.final_time < run.now)
         .order_by(MARKETS.final_time, MARKETS.market_id)
     )
-    async with run.keeper.engine.connect() as connection:
-        return list((await connection.execute(query)).all())
+    return await run.rows(query)
 
 
 async def _facts(run: JobRun, due: list[Any]) -> list[Facts]:
@@ -107,8 +105,5 @@ async def _agreement(run: JobRun, facts: Facts) -> Facts:
 
 
 async def _opinion(client: ChainClient, call: Call, facts: Facts) -> Word:
-    try:
-        status, strike, _, _, final, _, _ = await client.read(call)
-    except RpcError as error:
-        return Word.NONE if error.kind.blames_node else Word.OTHER
+    status, strike, _, _, final, _, _ = await client.read(call)
     return Word.SAME if status == PreviewStatus.STALE and (strike, final) == facts.rounds else Word.OTHER

@@ -28,7 +28,7 @@ from core.local.postgres import UNSAFE_BUT_FAST
 from core.local.process import RunningProcess, SpawnPlan, start_process
 from scripts._bench.ground import database, ground, keep
 from scripts._bench.http_load import LoadResult, load
-from scripts._bench.processes import own_processor_seconds
+from scripts._bench.processes import own_processor_seconds, resident_mb
 from scripts._stack import wallets
 from tests.support.genesis import chain, genesis
 from tests.support.stock_chain import FLAT_PRICE, USDG, StockChain
@@ -105,7 +105,7 @@ async def _memory(service: StockService, wanted: int) -> dict[str, Any]:
     for step in range(MEMORY_STEPS):
         path = PATHS[step % len(PATHS)]
         await load(service.port, path, wanted // MEMORY_STEPS, connections=CONNECTIONS)
-        samples.append(_resident_mb(pid))
+        samples.append(resident_mb(pid))
     return {
         "requests": wanted,
         "seconds": time.perf_counter() - started,
@@ -205,10 +205,3 @@ def get(url: str) -> bytes:
 def _program_of(running: RunningProcess) -> int:
     """The program's own process, which is the child of its guard."""
     return int(Path(f"/proc/{running.pid}/task/{running.pid}/children").read_text().split()[0])
-
-
-def _resident_mb(pid: int) -> float:
-    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("VmRSS:"):
-            return int(line.split()[1]) / 1024
-    raise RuntimeError("no VmRSS")

@@ -26,6 +26,7 @@ from core.db.engine import connect
 from core.local.ports import free_port
 from core.local.process import SpawnPlan, start_process, wait_until
 from scripts._bench.ground import database, ground, keep
+from scripts._bench.processes import resident_mb
 
 ROOT = Path(__file__).resolve().parents[2]
 STREAMS = 2_000
@@ -80,7 +81,7 @@ async def _measure(database_url: str, port: int, pid: int) -> dict[str, Any]:
         "Accept: text/event-stream\r\n\r\n"
     ).encode()
     await asyncio.sleep(2)  # the process has settled
-    before = _resident_mb(pid)
+    before = resident_mb(pid)
     room = asyncio.Semaphore(OPENING_AT_ONCE)
     transports: list[asyncio.Transport] = []
 
@@ -95,7 +96,7 @@ async def _measure(database_url: str, port: int, pid: int) -> dict[str, Any]:
         while crowd.opened < STREAMS:
             await asyncio.sleep(0.1)
     await asyncio.sleep(2)
-    after = _resident_mb(pid)
+    after = resident_mb(pid)
     spread, middle = [], []
     async with await connect(database_url, autocommit=False) as connection:
         for number in range(EVENTS):
@@ -147,13 +148,6 @@ async def _bare() -> float:
         each.abort()
     server.close()
     return took
-
-
-def _resident_mb(pid: int) -> float:
-    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("VmRSS:"):
-            return int(line.split()[1]) / 1024
-    raise AssertionError(f"process {pid} has no resident memory")
 
 
 def main(json_path: Path | None = None) -> int:

@@ -49,6 +49,7 @@ from scripts._bench.growth_fill import (
     wallet_of,
     write_deployments,
 )
+from scripts._bench.processes import resident_mb
 
 # Fifty stakes a wallet in all of them.
 DAY = HistorySize(stock=200, agent=300, stakes=10, positions=5, wallets=60)
@@ -124,7 +125,7 @@ def main(json_path: Path | None, *, size: HistorySize = YEARS, soak_hours: int =
         for each in (day, years):
             stack.enter_context(_serving(each, folder))
         asyncio.run(_measure(day, years))
-        memory = {each.name: _resident_mb(each.pid) for each in (day, years)}
+        memory = {each.name: resident_mb(each.pid) for each in (day, years)}
         if soak_hours:
             soaked = asyncio.run(_soak(years, soak_hours))
     return _report(day, years, memory, soaked, json_path)
@@ -162,7 +163,7 @@ def _serving(service: Service, folder: Path) -> Iterator[None]:
         service.pid = process.pid
         asyncio.run(_until_ready(service, process))
         service.start_seconds = time.perf_counter() - started
-        service.started_mb = _resident_mb(process.pid)
+        service.started_mb = resident_mb(process.pid)
         yield
     finally:
         process.terminate()
@@ -259,7 +260,7 @@ async def _soak(service: Service, hours: int) -> list[float]:
                         await asyncio.to_thread(next_block, connection, BASE_CHAIN, _AGENT_CHANGE)
                     for ask in READ.values():
                         await _read(session, ask(service, rng), rng)
-                found.append(_resident_mb(service.pid))
+                found.append(resident_mb(service.pid))
     return found
 
 
@@ -273,13 +274,6 @@ _STOCK_CHANGE = (
     f" WHERE chain_id = {STOCK_CHAIN}) WHERE market_id ="
     " (SELECT market_id FROM stock_market WHERE closed_tx IS NULL LIMIT 1)"
 )
-
-
-def _resident_mb(pid: int) -> float:
-    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("VmRSS:"):
-            return int(line.split()[1]) / 1024
-    raise RuntimeError("no VmRSS")
 
 
 # ---------------------------------------------------------------- reporting

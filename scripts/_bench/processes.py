@@ -54,10 +54,18 @@ def memory_mb(root: int) -> dict[str, float]:
     found: dict[str, float] = defaultdict(float)
     for pid in tree(root):
         with suppress(OSError):
-            shared = Path(f"/proc/{pid}/smaps_rollup").read_text()
-            (pss,) = [line.split()[1] for line in shared.splitlines() if line.startswith("Pss:")]
-            found[_name(pid)] += int(pss) / 1024
+            found[_name(pid)] += _megabytes(pid, "smaps_rollup", "Pss:")
     return dict(found)
+
+
+def resident_mb(pid: int) -> float:
+    """What one process holds in memory."""
+    return _megabytes(pid, "status", "VmRSS:")
+
+
+def _megabytes(pid: int, file: str, label: str) -> float:
+    (told,) = [line for line in Path(f"/proc/{pid}/{file}").read_text().splitlines() if line.startswith(label)]
+    return int(told.split()[1]) / 1024
 
 
 def _name(pid: int) -> str:

@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from core.chain import Call
+from core.contracts.abi import abi
 from core.db.engine import Pool, make_pool
 from core.service import jobs
 from keeper import errands, sightings
@@ -31,7 +33,7 @@ async def pool(fresh_database_url: str) -> AsyncIterator[Pool]:
 
 
 def want(*subjects: str, data: bytes = b"\x01") -> Want:
-    return Want("deliver", subjects, "t", "d", TO, data)
+    return Want("deliver", subjects, "t", "d", Call(TO, data, abi("VestedMarkets").function("deliver")))
 
 
 async def rows(pool: Pool, query: str) -> list[tuple[Any, ...]]:

@@ -13,6 +13,7 @@ from core.agent.book import Book
 from core.agent.document import Specification
 from core.agent.words import FEED_DECIMALS, OutcomeWords
 from core.contracts.statuses import MarketKind
+from core.db.types import hex_of
 from core.iso import iso
 from core.money import json_number, json_ratio_down
 
@@ -51,7 +52,7 @@ def undone(event_id: str, payload: str) -> str:
 
 
 def bet_submitted(market: Named, outcome: int, amount: int, tx: bytes) -> str:
-    return text({"side": market.side(outcome), "sizeUsd": json_number(amount), "txHash": _hex(tx)})
+    return text({"side": market.side(outcome), "sizeUsd": json_number(amount), "txHash": hex_of(tx)})
 
 
 def bet_placed(
@@ -76,11 +77,11 @@ def bet_placed(
             "feeUsd": json_number(fee),
             "shares": json_number(shares),
             "avgPriceCents": cents,
-            "builderCode": None if builder is None else _hex(builder),
+            "builderCode": None if builder is None else hex_of(builder),
             "ref": ref,
             "stakeId": str(stake_id),
             **market.times,
-            "txHash": _hex(tx),
+            "txHash": hex_of(tx),
             "blockNumber": block,
         }
     )
@@ -106,7 +107,7 @@ def market_resolved(market: Named, *, winner: int | None, observed: int | None, 
             "poolUsd": json_number(book.net_pool),
             "refunded": refunded,
             **market.times,
-            "txHash": _hex(tx),
+            "txHash": hex_of(tx),
             "blockNumber": block,
         }
     )
@@ -131,11 +132,7 @@ def payout(market: Named, *, outcome: int | None, amount: int, stake_id: int, tx
             "amountUsd": json_number(amount),
             "side": market.side(outcome),
             "stakeId": str(stake_id),
-            "txHash": _hex(tx),
+            "txHash": hex_of(tx),
             **more,
         }
     )
-
-
-def _hex(value: bytes) -> str:
-    return "0x" + value.hex()
