@@ -162,7 +162,7 @@ async def _stakes(connection: Connection, ids: Sequence[int]) -> dict[int, _Stak
 
 
 def _stake(row: tuple[Any, ...]) -> _Stake:
-    return _Stake(row[0], bytes(row[1]), bytes(row[2]), row[3], int(row[4]), int(row[5]), bytes(row[6]))
+    return _Stake(row[0], row[1], row[2], row[3], int(row[4]), int(row[5]), row[6])
 
 
 def _text(ref: bytes) -> str | None:

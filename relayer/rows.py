@@ -169,7 +169,7 @@ SELECT next.* FROM unnest(%(groups)s::text[]) AS g (name) CROSS JOIN LATERAL (
 
 
 def attempt_of_row(row: tuple[Any, ...]) -> Attempt:
-    return Attempt(bytes(row[0]), bytes(row[1]), Fees(int(row[2]), int(row[3])), row[4], row[5])
+    return Attempt(row[0], row[1], Fees(int(row[2]), int(row[3])), row[4], row[5])
 
 
 def flight_of_row(row: tuple[Any, ...], attempts: list[Attempt]) -> Flight:
@@ -177,8 +177,8 @@ def flight_of_row(row: tuple[Any, ...], attempts: list[Attempt]) -> Flight:
         intent_id=row[0],
         nonce=row[1],
         kind=row[2],
-        to=bytes(row[3]),
-        data=bytes(row[4]),
+        to=row[3],
+        data=row[4],
         value_wei=int(row[5]),
         attempts=attempts,
         state=IntentState(row[6]),
@@ -188,7 +188,7 @@ def flight_of_row(row: tuple[Any, ...], attempts: list[Attempt]) -> Flight:
         replay_safe=row[9],
         outcome=None if row[10] is None else MinedOutcome(row[10]),
         block_number=row[11],
-        block_hash=None if row[12] is None else bytes(row[12]),
+        block_hash=row[12],
     )
 
 
@@ -196,8 +196,8 @@ def candidate_of_row(row: tuple[Any, ...]) -> Candidate:
     return Candidate(
         intent_id=row[0],
         kind=row[1],
-        to=bytes(row[2]),
-        data=bytes(row[3]),
+        to=row[2],
+        data=row[3],
         value_wei=int(row[4]),
         gas_limit=row[5],
         max_fee_cap_wei=None if row[6] is None else int(row[6]),

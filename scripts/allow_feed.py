@@ -17,7 +17,7 @@ from ape.cli import ConnectedProviderCommand, network_option
 
 from core.contracts.deployments import load_deployment, write_deployment
 from core.contracts.feeds import PoolFeed
-from scripts._deploy import caps, feeds, handover, pools, safe
+from scripts._deploy import caps, feeds, handover, pools
 from scripts._deploy.session import is_local, open_session, plain_refusals
 
 
@@ -59,9 +59,8 @@ def cli(
             now = int(provider.get_block("latest").timestamp)
             pools.record_newest(session.sender, project.PoolFeed.at(one.address), now)
     made = [feeds.drop(lister, one) if drop else feeds.allow(lister, one, owner) for one in sources]
-    calls = [(call.what, call) for call in made if call is not None]
+    calls = [call for call in made if call is not None]
     if not calls:
         click.echo("nothing to do: the list is as the file says")
         return
-    bound = Contract(owner, abi=safe.safe_abi())
-    handover.accept_all(session.sender, bound, calls, handover.owner_keys() if session.send else [])
+    handover.put_to_safe(session, Contract, owner, calls)

@@ -13,7 +13,7 @@ from ape import Contract, accounts, project
 from ape.cli import ConnectedProviderCommand, network_option
 
 from core.contracts.deployments import load_deployment
-from scripts._deploy import feeds, handover, safe
+from scripts._deploy import feeds, handover
 from scripts._deploy.session import open_session, plain_refusals
 
 
@@ -34,5 +34,4 @@ def cli(provider: Any, facts: str, alias: str, key: str, send: bool) -> None:
     if call is None:
         click.echo(f"nothing to do: {key} is condemned already")
         return
-    bound = Contract(owner, abi=safe.safe_abi())
-    handover.accept_all(session.sender, bound, [(call.what, call)], handover.owner_keys() if session.send else [])
+    handover.put_to_safe(session, Contract, owner, [call])

@@ -12,7 +12,7 @@ from ape import Contract, accounts, project
 from ape.cli import ConnectedProviderCommand, network_option
 
 from core.contracts.deployments import load_deployment
-from scripts._deploy import flow, handover, safe
+from scripts._deploy import flow, handover
 from scripts._deploy.session import ScriptRefused, open_session, plain_refusals
 
 
@@ -32,5 +32,4 @@ def cli(provider: Any, facts: str, alias: str, send: bool) -> None:
     if not calls:
         click.echo("nothing to hand over: the Safe has accepted everything")
         return
-    bound = Contract(deployment.safe.address, abi=safe.safe_abi())
-    handover.accept_all(session.sender, bound, calls, handover.owner_keys() if session.send else [])
+    handover.put_to_safe(session, Contract, deployment.safe.address, calls)

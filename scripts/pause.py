@@ -39,6 +39,5 @@ def cli(provider: Any, facts: str, alias: str, resume: bool, send: bool) -> None
             click.echo(f"a guardian did: {what}, in {receipt.txn_hash}")
         return
     data = bytes((pauser.resume if resume else pauser.pause).encode_input())
-    bound = Contract(deployment.safe.address, abi=safe.safe_abi())
-    keys = handover.owner_keys() if session.send else []
-    handover.accept_all(session.sender, bound, [(what, safe.SafeCall(pauser.address, data, what))], keys)
+    call = safe.SafeCall(pauser.address, data, what)
+    handover.put_to_safe(session, Contract, deployment.safe.address, [call])

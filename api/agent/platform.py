@@ -128,7 +128,7 @@ class Platform:
             "totalPaidOutUsd": render.usd(int(row.paid)),
             "medianPayoutDelaySec": None if row.delay is None else float(row.delay),
             "autoPayoutRate": round(row.in_time / row.winners, 4) if row.winners else None,
-            "proofSamples": [self._links.proof(bytes(each)) for each in samples],
+            "proofSamples": [self._links.proof(each) for each in samples],
             "custody": custody(self._links.settlement),
             "asOf": now_iso(),
         }

@@ -52,7 +52,7 @@ async def find(connection: Connection, key: BetKey) -> KnownBet | None:
     if row is None:
         return None
     intent = None if row[2] is None else await read(connection, row[2])
-    return KnownBet(bytes(row[0]), row[1], intent, None if row[3] is None else bytes(row[3]), row[4])
+    return KnownBet(row[0], row[1], intent, row[3], row[4])
 
 
 async def ask(

@@ -140,7 +140,7 @@ async def _indexed(engine: AsyncEngine, bet: StockBet, timeout_seconds: float) -
             row = (await connection.execute(query)).one_or_none()
     except UNREADABLE:
         return None, 0
-    return (None, 0) if row is None else (None if row[0] is None else bytes(row[0]), max(0, row[1]))
+    return (None, 0) if row is None else (row[0], max(0, row[1]))
 
 
 async def _by_logs(client: ChainClient, contracts: StockContracts, bet: StockBet, head: int) -> Landing:

@@ -64,7 +64,7 @@ class Specification(DecidingTerms):
         """From a row of `agent_market`."""
         return cls(
             kind=MarketKind(row.kind),
-            feed=bytes(row.feed),
+            feed=row.feed,
             target=int(row.target),
             bounds=tuple(int(each) for each in row.bounds),
             early_resolvable=row.early_resolvable,

@@ -168,7 +168,7 @@ async def mirror(connection: Connection, now: datetime, feed_keys: Mapping[bytes
     made: list[str] = []
     for row in listed:
         spec = Specification.of_row(row)
-        listing = listing_of(bytes(row.market_id), spec, row.weights, feed_keys.get(spec.feed))
+        listing = listing_of(row.market_id, spec, row.weights, feed_keys.get(spec.feed))
         if await add(connection, listing):
             made.append(listing.slug)
     return made

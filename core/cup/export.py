@@ -23,6 +23,7 @@ from psycopg.rows import dict_row
 from core.config import Settings, load
 from core.cup.ledger import Connection
 from core.db.engine import connect
+from core.db.types import hex_of
 from core.errors import VpmError
 
 FORMAT = "service-cup-export/1"
@@ -91,8 +92,8 @@ def _line(kind: str, row: Mapping[str, Any]) -> bytes:
 
 
 def _hex(value: object) -> str:
-    if isinstance(value, bytes | memoryview):
-        return "0x" + bytes(value).hex()
+    if isinstance(value, bytes):
+        return hex_of(value)
     raise TypeError(f"{type(value).__name__} has no place in an export")
 
 

@@ -8,10 +8,9 @@ the round it finds.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 from core.cup import board, ledger, wheel
 from core.cup.ledger import MINT, Connection, open_account, round_account, wallet_account
@@ -55,29 +54,10 @@ class RouletteRound:
         return self.phase(now) == "bet"
 
 
-def _round(row: Sequence[Any]) -> RouletteRound:
-    number, seed, commitment, opens, closes, ends, chain, head, after, beacon, beacon_hash, pocket, settled = row
-    return RouletteRound(
-        number,
-        bytes(seed),
-        bytes(commitment),
-        opens,
-        closes,
-        ends,
-        chain,
-        head,
-        after,
-        beacon,
-        None if beacon_hash is None else bytes(beacon_hash),
-        pocket,
-        settled,
-    )
-
-
 async def latest(connection: Connection) -> RouletteRound | None:
     cursor = await connection.execute(f"SELECT {_COLUMNS} FROM cup_round ORDER BY round_no DESC LIMIT 1".encode())  # noqa: S608
     row = await cursor.fetchone()
-    return None if row is None else _round(row)
+    return None if row is None else RouletteRound(*row)
 
 
 async def settled(connection: Connection, limit: int) -> list[RouletteRound]:
@@ -86,7 +66,7 @@ async def settled(connection: Connection, limit: int) -> list[RouletteRound]:
         f"SELECT {_COLUMNS} FROM cup_round WHERE settled_at IS NOT NULL ORDER BY round_no DESC LIMIT %s".encode(),  # noqa: S608
         (limit,),
     )
-    return [_round(row) for row in await cursor.fetchall()]
+    return [RouletteRound(*row) for row in await cursor.fetchall()]
 
 
 async def hold(connection: Connection, round_no: int) -> RouletteRound | None:
@@ -96,7 +76,7 @@ async def hold(connection: Connection, round_no: int) -> RouletteRound | None:
         (round_no,),
     )
     row = await cursor.fetchone()
-    return None if row is None else _round(row)
+    return None if row is None else RouletteRound(*row)
 
 
 async def open_next(
@@ -149,7 +129,7 @@ async def finish(
         row = await cursor.fetchone()
         if row is None:
             return None
-        found = _round(row)
+        found = RouletteRound(*row)
         if found.settled_at is not None or now < found.closes_at:
             return None
         pocket = wheel.pocket_of(found.seed, round_no, beacon_hash)

@@ -100,6 +100,6 @@ def bytes_of(text: str, length: int | None = None) -> bytes:
     return value
 
 
-def hex_of(value: bytes | memoryview) -> str:
+def hex_of(value: bytes) -> str:
     """Bytes as lower-case hex with 0x."""
-    return "0x" + bytes(value).hex()
+    return "0x" + value.hex()

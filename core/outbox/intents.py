@@ -198,7 +198,7 @@ async def _known(
     answers = {}
     for request in requests:
         row = rows[request.key]
-        if bytes(row[0]) != request.fingerprint():
+        if row[0] != request.fingerprint():
             raise IntentConflict(f"The key {request.key} already asks for another transaction (intent {row[1]}).")
         answers[request.key] = Enqueued(_intent(row[1:]), created=False)
     return answers
@@ -223,7 +223,7 @@ async def history(connection: Connection, intent_id: int) -> list[HistoryEntry]:
         (intent_id,),
     )
     return [
-        HistoryEntry(IntentState(row[0]) if row[0] else None, IntentState(row[1]), _bytes(row[2]), row[3], row[4])
+        HistoryEntry(IntentState(row[0]) if row[0] else None, IntentState(row[1]), row[2], row[3], row[4])
         for row in await cursor.fetchall()
     ]
 
@@ -260,7 +260,7 @@ def _intent(row: tuple[Any, ...]) -> Intent:
         reason_code=row[7],
         reason=row[8],
         nonce=row[9],
-        tx_hash=_bytes(row[10]),
+        tx_hash=row[10],
         block_number=row[11],
         gas_used=row[12],
         fee_wei=None if row[13] is None else int(row[13]),
@@ -268,7 +268,3 @@ def _intent(row: tuple[Any, ...]) -> Intent:
         created_at=row[15],
         state_at=row[16],
     )
-
-
-def _bytes(value: Any) -> bytes | None:
-    return None if value is None else bytes(value)

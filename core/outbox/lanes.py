@@ -76,7 +76,7 @@ async def report(connection: AsyncConnection[TupleRow], chain_id: int, group: st
     """How one group of lanes fares now. Two short queries."""
     rows = await (await connection.execute(_LANES, (chain_id, group))).fetchall()
     lanes = tuple(
-        LaneReport(bytes(row[0]), LaneStatus(row[1]), row[2], row[3], row[5], None if row[4] is None else int(row[4]))
+        LaneReport(row[0], LaneStatus(row[1]), row[2], row[3], row[5], None if row[4] is None else int(row[4]))
         for row in rows
     )
     cursor = await connection.execute(

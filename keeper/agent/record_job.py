@@ -83,7 +83,7 @@ async def _needs(run: JobRun) -> defaultdict[bytes, list[Needs]]:
             start_at=row.start_at,
             ends_at=row.ends_at,
         )
-        needs[bytes(row.feed)].append(need)
+        needs[row.feed].append(need)
     return needs
 
 

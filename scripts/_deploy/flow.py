@@ -86,9 +86,8 @@ class Plan:
         deployment = deployed_network(self.facts, contracts, roles, owner, wallets, sources)
         write_deployment(deployment, self.out)
         click.echo(f"recorded in {self.out}")
-        bound = self.bind(owner.address, abi=safes.safe_abi())
         calls = list(handover.pending(binder(project), deployment))
-        handover.accept_all(self.session.sender, bound, calls, handover.owner_keys())
+        handover.put_to_safe(self.session, self.bind, owner.address, calls)
 
 
 def binder(project: Any) -> Callable[[str, str], Any]:

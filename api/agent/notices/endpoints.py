@@ -128,7 +128,7 @@ async def register(connection: Connection, wallet: bytes, url: str) -> WebhookEn
     }
     row = await (await connection.execute(query.encode(), values)).fetchone()
     assert row is not None
-    return _endpoint(row)
+    return WebhookEndpoint(*row)
 
 
 async def add_callback(connection: Connection, wallet: bytes, trade_id: bytes, url: str) -> None:
@@ -143,7 +143,7 @@ async def add_callback(connection: Connection, wallet: bytes, trade_id: bytes, u
 async def find(connection: Connection, webhook_id: str, *, lock: bool = False) -> WebhookEndpoint | None:
     query = f"SELECT {_COLUMNS} FROM agent_webhook WHERE id = %s AND trade_id IS NULL"  # noqa: S608 - constants only
     row = await (await connection.execute((query + (" FOR UPDATE" if lock else "")).encode(), (webhook_id,))).fetchone()
-    return None if row is None else _endpoint(row)
+    return None if row is None else WebhookEndpoint(*row)
 
 
 async def remove(connection: Connection, webhook_id: str) -> bool:
@@ -207,7 +207,7 @@ async def claim(connection: Connection, limit: int, *, failing: bool) -> list[We
     """Endpoints that something is due for, each for this process alone while the lease lasts: those that failed last
     or have to be verified, or else all others."""
     values = {"limit": limit, "failing": failing, "seconds": LEASE_SECONDS}
-    return [_endpoint(row) for row in await (await connection.execute(_CLAIM.encode(), values)).fetchall()]
+    return [WebhookEndpoint(*row) for row in await (await connection.execute(_CLAIM.encode(), values)).fetchall()]
 
 
 async def _mine(connection: Connection, endpoint: WebhookEndpoint, changes: str, values: Sequence[Any]) -> bool:
@@ -329,7 +329,3 @@ async def oldest_due_seconds(connection: Connection) -> float:
     )
     row = await rows.fetchone()
     return 0.0 if row is None else float(row[0])
-
-
-def _endpoint(row: tuple[Any, ...]) -> WebhookEndpoint:
-    return WebhookEndpoint(row[0], bytes(row[1]), None if row[2] is None else bytes(row[2]), *row[3:])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import secrets
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
@@ -84,7 +83,7 @@ async def find_lock(connection: Connection, quote_id: str) -> Lock | None:
     row = await cursor.fetchone()
     if row is None:
         return None
-    return Lock(bytes(row[0]), row[1], int(row[2]), int(row[3]), row[4], _bytes(row[5]), _bytes(row[6]))
+    return Lock(row[0], row[1], int(row[2]), int(row[3]), *row[4:])
 
 
 async def find_trade(connection: Connection, wallet: bytes, idem_hash: bytes) -> KnownTrade | None:
@@ -98,8 +97,8 @@ async def find_trade(connection: Connection, wallet: bytes, idem_hash: bytes) ->
         return None
     intent = await read(connection, row[6])
     assert intent is not None  # intents are never deleted
-    builder = ZERO_ADDRESS if row[3] is None else "0x" + bytes(row[3]).hex()
-    return KnownTrade(bytes(row[0]), row[1], int(row[2]), builder, bytes(row[4]), bytes(row[7]), row[5], intent)
+    builder = ZERO_ADDRESS if row[3] is None else "0x" + row[3].hex()
+    return KnownTrade(row[0], row[1], int(row[2]), builder, row[4], row[7], row[5], intent)
 
 
 async def nonces_of(connection: Connection, wallet: bytes, idem_hash: bytes) -> tuple[bytes, ...]:
@@ -108,7 +107,7 @@ async def nonces_of(connection: Connection, wallet: bytes, idem_hash: bytes) -> 
         "SELECT nonce FROM agent_authorization WHERE wallet = %s AND idem_hash = %s ORDER BY brought_at DESC LIMIT %s",
         (wallet, idem_hash, MAX_NONCES),
     )
-    return tuple(bytes(row[0]) for row in await cursor.fetchall())
+    return tuple(row[0] for row in await cursor.fetchall())
 
 
 async def find_twin(connection: Connection, trade: Bet) -> bytes | None:
@@ -129,7 +128,7 @@ async def find_twin(connection: Connection, trade: Bet) -> bytes | None:
         ),
     )
     row = await cursor.fetchone()
-    return None if row is None else bytes(row[0])
+    return None if row is None else row[0]
 
 
 class TwinInFlight(Exception):
@@ -150,7 +149,7 @@ async def brought_for(connection: Connection, wallet: bytes, nonce: bytes) -> by
         "SELECT bet_hash FROM agent_authorization WHERE wallet = %s AND nonce = %s", (wallet, nonce)
     )
     row = await cursor.fetchone()
-    return None if row is None else bytes(row[0])
+    return None if row is None else row[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +239,3 @@ async def take_in(
     if callback_url is not None:
         await add_callback(connection, wallet, brought.bet_hash, callback_url)
     return asked
-
-
-def _bytes(value: Any) -> bytes | None:
-    return None if value is None else bytes(value)

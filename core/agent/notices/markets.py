@@ -33,11 +33,11 @@ async def named(connection: Connection, keys: Iterable[bytes]) -> dict[bytes, Na
     async with connection.cursor(row_factory=namedtuple_row) as cursor:
         await cursor.execute(_QUERY, (chosen,))
         rows: list[Any] = await cursor.fetchall()
-    return {bytes(row.market_id): _named(row) for row in rows}
+    return {row.market_id: _named(row) for row in rows}
 
 
 def _named(row: Any) -> Named:
-    key, spec = bytes(row.market_id), Specification.of_row(row)
+    key, spec = row.market_id, Specification.of_row(row)
     document = described(key, spec, row.feed_key)
     book = Book(
         tuple(int(each) for each in row.weights),

@@ -70,16 +70,16 @@ async def _bets(connection: Connection, chain_id: int, submitted: dict[int, Subm
             (list(submitted),),
         )
     ).fetchall()
-    markets = await named(connection, {bytes(row[2]) for row in rows})
+    markets = await named(connection, {row[2] for row in rows})
     now = await _chain_now(connection, chain_id)
     drafts = []
     for intent_id, wallet, market_id, outcome, amount, bet_hash in rows:
-        market = markets.get(bytes(market_id))
+        market = markets.get(market_id)
         if market is not None:
             payload = payloads.bet_submitted(market, outcome, int(amount), submitted[intent_id].tx_hash)
             source = source_of(EventType.BET_SUBMITTED, chain_id, intent_id)
-            kind, trade = EventType.BET_SUBMITTED, bytes(bet_hash)
-            drafts.append(Draft(bytes(wallet), kind, source, payload, market.id, trade, chain_at=now))
+            kind, trade = EventType.BET_SUBMITTED, bet_hash
+            drafts.append(Draft(wallet, kind, source, payload, market.id, trade, chain_at=now))
     return drafts
 
 
@@ -95,11 +95,11 @@ async def _payouts(connection: Connection, chain_id: int, submitted: Sequence[Su
             (list(carried),),
         )
     ).fetchall()
-    markets = await named(connection, {bytes(row[1]) for row in rows})
+    markets = await named(connection, {row[1] for row in rows})
     now = await _chain_now(connection, chain_id)
     drafts = []
     for stake_id, market_id, wallet, outcome, amount, shares, bet_hash, status, market_status, winner in rows:
-        market, how = markets[bytes(market_id)], carried[stake_id]
+        market, how = markets[market_id], carried[stake_id]
         won = winner if market_status == AgentMarketStatus.RESOLVED else None
         refund = status == StakeStatus.OWED_BACK or market.book.refunds(won)
         owed = int(amount) if refund else market.book.owed(won, outcome, int(amount), int(shares))
@@ -107,8 +107,8 @@ async def _payouts(connection: Connection, chain_id: int, submitted: Sequence[Su
             market, outcome=outcome, amount=owed, stake_id=stake_id, tx=how.tx_hash, refund=refund
         )
         source = source_of(EventType.PAYOUT_SUBMITTED, chain_id, how.intent_id, stake_id)
-        kind, trade = EventType.PAYOUT_SUBMITTED, bytes(bet_hash)
-        drafts.append(Draft(bytes(wallet), kind, source, payload, market.id, trade, chain_at=now))
+        kind, trade = EventType.PAYOUT_SUBMITTED, bet_hash
+        drafts.append(Draft(wallet, kind, source, payload, market.id, trade, chain_at=now))
     return drafts
 
 
