@@ -7,98 +7,70 @@ from typing import Annotated
 
 from pydantic import Field
 
-from core.config.loading import SettingsBase
+from core.config.loading import SettingsBase, named_after
 
-Seconds = Annotated[float, Field(gt=0, le=86_400)]
+Seconds = Annotated[float, Field(gt=0, le=86_400, description="a number of seconds above 0")]
 ADDRESS = r"^0x[0-9a-fA-F]{40}$"
 
 
 class KeeperSettings(SettingsBase):
     """How the keeper looks and what it lists, pays and posts."""
 
+    model_config = named_after("VPM_KEEPER_")
+
     # How often the jobs look
-    settle_every_seconds: Seconds = Field(
-        default=10.0, alias="VPM_KEEPER_SETTLE_EVERY_SECONDS", description="a number of seconds above 0"
-    )
-    list_every_seconds: Seconds = Field(
-        default=30.0, alias="VPM_KEEPER_LIST_EVERY_SECONDS", description="a number of seconds above 0"
-    )
-    snapshot_every_seconds: Seconds = Field(
-        default=60.0, alias="VPM_KEEPER_SNAPSHOT_EVERY_SECONDS", description="a number of seconds above 0"
-    )
-    canary_every_seconds: Seconds = Field(
-        default=240.0, alias="VPM_KEEPER_CANARY_EVERY_SECONDS", description="a number of seconds above 0"
-    )
+    settle_every_seconds: Seconds = 10.0
+    list_every_seconds: Seconds = 30.0
+    snapshot_every_seconds: Seconds = 60.0
+    canary_every_seconds: Seconds = 240.0
 
     # Stock markets. A day before a session is about when the one before it ends; a weekly is listed over the weekend.
-    daily_lead_seconds: Annotated[int, Field(ge=300, le=172_800)] = Field(
-        default=18 * 3600, alias="VPM_KEEPER_DAILY_LEAD_SECONDS", description="seconds from 300 to 172800"
-    )
-    weekly_lead_seconds: Annotated[int, Field(ge=300, le=604_800)] = Field(
-        default=72 * 3600, alias="VPM_KEEPER_WEEKLY_LEAD_SECONDS", description="seconds from 300 to 604800"
-    )
-    sweep_from_units: Annotated[int, Field(ge=1)] = Field(
-        default=10_000_000, alias="VPM_KEEPER_SWEEP_FROM_UNITS", description="token units, 1000000 being one dollar"
-    )
+    daily_lead_seconds: int = Field(default=18 * 3600, ge=300, le=172_800, description="seconds from 300 to 172800")
+    weekly_lead_seconds: int = Field(default=72 * 3600, ge=300, le=604_800, description="seconds from 300 to 604800")
+    sweep_from_units: int = Field(default=10_000_000, ge=1, description="token units, 1000000 being one dollar")
 
     # Finished transactions are kept whole so long; then only what keeps them from happening twice.
-    keep_days: Annotated[int, Field(ge=2, le=36_500)] = Field(
-        default=90, alias="VPM_KEEPER_KEEP_DAYS", description="a number of days from 2 on"
-    )
+    keep_days: int = Field(default=90, ge=2, le=36_500, description="a number of days from 2 on")
 
     # Agent markets
     sources_file: Path | None = Field(
-        default=None,
-        alias="VPM_KEEPER_SOURCES_FILE",
-        description="the path of a TOML file, see keeper/sources/settings.py",
+        default=None, description="the path of a TOML file, see keeper/sources/settings.py"
     )
     list_series: bool | None = Field(
         default=None,
-        alias="VPM_KEEPER_LIST_SERIES",
         description="1 to list the standing series of agent markets, 0 not to; unset: on local deployments only",
     )
-    round_seconds: Annotated[int, Field(ge=300, le=86_400)] = Field(
-        default=3600, alias="VPM_KEEPER_ROUND_SECONDS", description="the length of up/down rounds, 300 to 86400 seconds"
+    round_seconds: int = Field(
+        default=3600, ge=300, le=86_400, description="the length of up/down rounds, 300 to 86400 seconds"
     )
     # Within what the Safe allows; more makes prices move less, and costs the bettors of one-sided markets.
-    weight_units: Annotated[int, Field(ge=1, le=2**32 - 1)] = Field(
+    weight_units: int = Field(
         default=10 * 10**6,
-        alias="VPM_KEEPER_WEIGHT_UNITS",
+        ge=1,
+        le=2**32 - 1,
         description="the average virtual weight of an outcome in token units, 1000000 being one dollar",
     )
     volatility_percent: Annotated[int, Field(ge=1, le=10_000)] | None = Field(
         default=None,
-        alias="VPM_KEEPER_VOLATILITY_PERCENT",
         description="percent a year, for the priors of listed markets; unset: 80, and the simulated walk's locally",
     )
     # Pool feeds. What no market waits for is not paid for, unless every step is to be recorded.
     record_every_step: bool = Field(
-        default=False,
-        alias="VPM_KEEPER_RECORD_EVERY_STEP",
-        description="1 to record every reading of pool feeds, 0 for those that markets need",
+        default=False, description="1 to record every reading of pool feeds, 0 for those that markets need"
     )
     pool_outage_seconds: Annotated[int, Field(ge=0, le=64_800)] | None = Field(
         default=None,
-        alias="VPM_KEEPER_POOL_OUTAGE_SECONDS",
         description="so long an outage pools are made to remember, 0 to 64800 seconds, 0 leaves them as they are; "
         "default 43200, on local deployments 3600",
     )
-    canary: bool = Field(
-        default=True, alias="VPM_KEEPER_CANARY", description="1 to quote and trade (simulated) through VPM_PUBLIC_URL"
-    )
-    canary_wallet: Annotated[str, Field(pattern=ADDRESS)] = Field(
+    canary: bool = Field(default=True, description="1 to quote and trade (simulated) through VPM_PUBLIC_URL")
+    canary_wallet: str = Field(
         default="0x00000000000000000000000000000000Ca4a4700",
-        alias="VPM_KEEPER_CANARY_WALLET",
+        pattern=ADDRESS,
         description="an address of 0x and 40 hexadecimal digits; it needs no money",
     )
 
     # Local deployments only
-    local_drills: bool = Field(
-        default=True, alias="VPM_KEEPER_LOCAL_DRILLS", description="1 to keep short markets going on local deployments"
-    )
-    local_prices: bool = Field(
-        default=True, alias="VPM_KEEPER_LOCAL_PRICES", description="1 to move the price feeds of local deployments"
-    )
-    simulation_seed: str = Field(
-        default="vpm", alias="VPM_KEEPER_SIMULATION_SEED", description="any text; the same text gives the same walk"
-    )
+    local_drills: bool = Field(default=True, description="1 to keep short markets going on local deployments")
+    local_prices: bool = Field(default=True, description="1 to move the price feeds of local deployments")
+    simulation_seed: str = Field(default="vpm", description="any text; the same text gives the same walk")

@@ -28,11 +28,16 @@ PROCESS_VARIABLES = frozenset(
 
 
 class SettingsBase(BaseModel):
-    """A frozen group of settings. Each field's alias is its variable, its description is what to write in it."""
+    """A frozen group of settings. Each field's alias is its variable, its description is what to write in it. A group
+    that is `named_after` a prefix has an alias for each: the prefix and the field's name in capitals."""
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", validate_by_alias=True, validate_by_name=True, hide_input_in_errors=True
     )
+
+
+def named_after(prefix: str) -> ConfigDict:
+    return ConfigDict(alias_generator=lambda name: prefix + name.upper())
 
 
 S = TypeVar("S", bound=SettingsBase)

@@ -8,24 +8,23 @@ from typing import Annotated, Self
 from pydantic import Field, SecretStr, model_validator
 
 from core.config.lanes import LaneKeys, LaneKeystores
-from core.config.loading import SettingsBase
+from core.config.loading import SettingsBase, named_after
 from core.config.values import PrivateKey
 
 
 class ApiSecrets(SettingsBase):
     """The API process's secrets. None can move money on a live chain."""
 
+    model_config = named_after("VPM_")
+
     cron_secret: Annotated[SecretStr, Field(min_length=16)] | None = Field(
         default=None, alias="CRON_SECRET", description="at least 16 random characters, or leave it unset to refuse cron"
     )
     attestation_key: PrivateKey | None = Field(
-        default=None,
-        alias="VPM_ATTESTATION_KEY",
-        description="a private key of 0x and 64 hexadecimal digits that signs offers and receipts",
+        default=None, description="a private key of 0x and 64 hexadecimal digits that signs offers and receipts"
     )
     demo_wallet_key: PrivateKey | None = Field(
         default=None,
-        alias="VPM_DEMO_WALLET_KEY",
         description="a private key that pages give to every visitor to bet with; refused unless both chains are local",
     )
 
@@ -33,6 +32,8 @@ class ApiSecrets(SettingsBase):
 class RelayerSecrets(SettingsBase):
     """The keys that send transactions. Plain keys are for development; production names keystore files, or keys of a
     cloud's key service."""
+
+    model_config = named_after("VPM_RELAYER_")
 
     lane_keys: LaneKeys = Field(
         default=(),
@@ -46,9 +47,7 @@ class RelayerSecrets(SettingsBase):
         "projects/.../cryptoKeyVersions/N#ADDRESS, each perhaps after chain:group+group=, with commas",
     )
     keystore_password_file: Path | None = Field(
-        default=None,
-        alias="VPM_RELAYER_KEYSTORE_PASSWORD_FILE",
-        description="the path of a file holding the keystores' password",
+        default=None, description="the path of a file holding the keystores' password"
     )
 
     @model_validator(mode="after")

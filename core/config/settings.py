@@ -1,18 +1,18 @@
 """What every daemon shares: one frozen object, no keys in it except the database password.
 
-To add a setting, add a field: the alias is the variable's name, the description says what to write (it ends the error
-sentence), and a duration's name ends with its unit.
+To add a setting, add a field: its name in capitals is the variable's behind `VPM_`, the description says what to write
+(it ends the error sentence), and a duration's name ends with its unit.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Literal, Self
 
 from pydantic import Field, SecretStr, model_validator
 
-from core.config.loading import SettingsBase
+from core.config.loading import SettingsBase, named_after
 from core.config.values import (
     DatabaseUrl,
     HttpUrls,
@@ -45,6 +45,8 @@ class ChainSettings:
 class Settings(SettingsBase):
     """The settings every process reads."""
 
+    model_config = named_after("VPM_")
+
     # Database
     database_url: DatabaseUrl = Field(
         alias="DATABASE_URL",
@@ -53,138 +55,83 @@ class Settings(SettingsBase):
     database_read_url: DatabaseUrl | None = Field(
         default=None, alias="DATABASE_READ_URL", description="the URL of a read replica, or leave it unset"
     )
-    database_pool_size: Annotated[int, Field(ge=1, le=64)] = Field(
-        default=6, alias="VPM_DATABASE_POOL_SIZE", description="connections per pool, 4 to 8 being best"
-    )
-    database_connect_timeout_seconds: Annotated[float, Field(gt=0, le=120)] = Field(
-        default=5.0, alias="VPM_DATABASE_CONNECT_TIMEOUT_SECONDS", description="a number of seconds above 0"
+    database_pool_size: int = Field(default=6, ge=1, le=64, description="connections per pool, 4 to 8 being best")
+    database_connect_timeout_seconds: float = Field(
+        default=5.0, gt=0, le=120, description="a number of seconds above 0"
     )
 
     # Chains. Node URLs often carry an API key, so they stay out of repr.
     base_rpc_urls: HttpUrls = Field(
-        default=(), repr=False, alias="VPM_BASE_RPC_URLS", description="http(s) URLs of Base nodes, separated by commas"
+        default=(), repr=False, description="http(s) URLs of Base nodes, separated by commas"
     )
-    base_ws_urls: WsUrls = Field(
-        default=(), repr=False, alias="VPM_BASE_WS_URLS", description="ws(s) URLs of Base nodes, separated by commas"
-    )
+    base_ws_urls: WsUrls = Field(default=(), repr=False, description="ws(s) URLs of Base nodes, separated by commas")
     stock_rpc_urls: HttpUrls = Field(
-        default=(),
-        repr=False,
-        alias="VPM_STOCK_RPC_URLS",
-        description="http(s) URLs of stock-chain nodes, separated by commas",
+        default=(), repr=False, description="http(s) URLs of stock-chain nodes, separated by commas"
     )
     stock_ws_urls: WsUrls = Field(
-        default=(),
-        repr=False,
-        alias="VPM_STOCK_WS_URLS",
-        description="ws(s) URLs of stock-chain nodes, separated by commas",
+        default=(), repr=False, description="ws(s) URLs of stock-chain nodes, separated by commas"
     )
-    deployments_dir: Path = Field(
-        default=REPOSITORY / "deployments", alias="VPM_DEPLOYMENTS_DIR", description="a folder with deployment files"
-    )
+    deployments_dir: Path = Field(default=REPOSITORY / "deployments", description="a folder with deployment files")
     base_network: NetworkName = Field(
-        default="base", alias="VPM_BASE_NETWORK", description="the name of a file in VPM_DEPLOYMENTS_DIR without .json"
+        default="base", description="the name of a file in VPM_DEPLOYMENTS_DIR without .json"
     )
     stock_network: NetworkName = Field(
-        default="stock",
-        alias="VPM_STOCK_NETWORK",
-        description="the name of a file in VPM_DEPLOYMENTS_DIR without .json",
+        default="stock", description="the name of a file in VPM_DEPLOYMENTS_DIR without .json"
     )
     # Below this depth nothing is ever undone: 64 Base blocks are 128 s, 512 stock-chain blocks about as long.
-    base_finality_blocks: Annotated[int, Field(ge=1, le=100_000)] = Field(
-        default=64, alias="VPM_BASE_FINALITY_BLOCKS", description="a number of blocks of at least 1"
-    )
-    stock_finality_blocks: Annotated[int, Field(ge=1, le=100_000)] = Field(
-        default=512, alias="VPM_STOCK_FINALITY_BLOCKS", description="a number of blocks of at least 1"
-    )
-    base_poll_interval_ms: Annotated[int, Field(ge=50, le=60_000)] = Field(
-        default=1000, alias="VPM_BASE_POLL_INTERVAL_MS", description="milliseconds between 50 and 60000"
-    )
-    stock_poll_interval_ms: Annotated[int, Field(ge=50, le=60_000)] = Field(
-        default=1000, alias="VPM_STOCK_POLL_INTERVAL_MS", description="milliseconds between 50 and 60000"
-    )
-    rpc_timeout_seconds: Annotated[float, Field(gt=0, le=120)] = Field(
-        default=10.0, alias="VPM_RPC_TIMEOUT_SECONDS", description="a number of seconds above 0"
-    )
+    base_finality_blocks: int = Field(default=64, ge=1, le=100_000, description="a number of blocks of at least 1")
+    stock_finality_blocks: int = Field(default=512, ge=1, le=100_000, description="a number of blocks of at least 1")
+    base_poll_interval_ms: int = Field(default=1000, ge=50, le=60_000, description="milliseconds between 50 and 60000")
+    stock_poll_interval_ms: int = Field(default=1000, ge=50, le=60_000, description="milliseconds between 50 and 60000")
+    rpc_timeout_seconds: float = Field(default=10.0, gt=0, le=120, description="a number of seconds above 0")
     # Reads inside a request path get less: a page must not wait for a slow node.
-    rpc_request_path_timeout_seconds: Annotated[float, Field(gt=0, le=30)] = Field(
-        default=2.0, alias="VPM_RPC_REQUEST_PATH_TIMEOUT_SECONDS", description="a number of seconds above 0"
-    )
+    rpc_request_path_timeout_seconds: float = Field(default=2.0, gt=0, le=30, description="a number of seconds above 0")
 
     # HTTP
-    host: str = Field(default="127.0.0.1", alias="VPM_HOST", description="an address to listen on, like 0.0.0.0")
-    port: Port = Field(default=8400, alias="VPM_PORT", description="a port from 0 to 65535")
+    host: str = Field(default="127.0.0.1", description="an address to listen on, like 0.0.0.0")
+    port: Port = 8400
     public_url: HttpUrlText = Field(
         default="http://127.0.0.1:8400",
-        alias="VPM_PUBLIC_URL",
         description="the address people and agents reach the service at, like https://example.org",
     )
-    metrics_host: str = Field(
-        default="127.0.0.1", alias="VPM_METRICS_HOST", description="an address for /metrics, /health and /ready"
-    )
-    api_metrics_port: Port = Field(default=8401, alias="VPM_API_METRICS_PORT", description="a port from 0 to 65535")
-    indexer_metrics_port: Port = Field(
-        default=8402, alias="VPM_INDEXER_METRICS_PORT", description="a port from 0 to 65535"
-    )
-    keeper_metrics_port: Port = Field(
-        default=8403, alias="VPM_KEEPER_METRICS_PORT", description="a port from 0 to 65535"
-    )
-    relayer_metrics_port: Port = Field(
-        default=8404, alias="VPM_RELAYER_METRICS_PORT", description="a port from 0 to 65535"
-    )
+    metrics_host: str = Field(default="127.0.0.1", description="an address for /metrics, /health and /ready")
+    api_metrics_port: Port = 8401
+    indexer_metrics_port: Port = 8402
+    keeper_metrics_port: Port = 8403
+    relayer_metrics_port: Port = 8404
 
     # Who may reach us, and whom we may reach
-    trust_proxy: bool = Field(default=False, alias="VPM_TRUST_PROXY", description="1 behind a trusted proxy, else 0")
-    region_header: Annotated[str, Field(pattern=r"^[A-Za-z0-9-]{1,64}$")] = Field(
-        default="CF-IPCountry", alias="VPM_REGION_HEADER", description="a header name the proxy sets"
+    trust_proxy: bool = Field(default=False, description="1 behind a trusted proxy, else 0")
+    region_header: str = Field(
+        default="CF-IPCountry", pattern=r"^[A-Za-z0-9-]{1,64}$", description="a header name the proxy sets"
     )
     blocked_regions: Regions = Field(
-        default=("US", "CA", "GB", "CH"),
-        alias="VPM_BLOCKED_REGIONS",
-        description="two-letter country codes, separated by commas",
+        default=("US", "CA", "GB", "CH"), description="two-letter country codes, separated by commas"
     )
-    allow_private_webhooks: bool = Field(
-        default=False, alias="VPM_ALLOW_PRIVATE_WEBHOOKS", description="1 for local work, else 0"
-    )
-    agent_stream_seconds: Annotated[float, Field(gt=0, le=3_600)] = Field(
-        default=300.0,
-        alias="VPM_AGENT_STREAM_SECONDS",
-        description="how long an event stream stays open, a number of seconds above 0",
+    allow_private_webhooks: bool = Field(default=False, description="1 for local work, else 0")
+    agent_stream_seconds: float = Field(
+        default=300.0, gt=0, le=3_600, description="how long an event stream stays open, a number of seconds above 0"
     )
     limits_storage_url: SecretStr = Field(
-        default=SecretStr("memory://"),
-        alias="VPM_LIMITS_STORAGE_URL",
-        description="memory:// or a Redis URL the limits library understands",
+        default=SecretStr("memory://"), description="memory:// or a Redis URL the limits library understands"
     )
 
     # Above so many bets queued or in flight the relay answers `busy` instead of taking another.
-    relay_busy_above: Annotated[int, Field(ge=0, le=100_000)] = Field(
-        default=200, alias="VPM_RELAY_BUSY_ABOVE", description="a number of bets that may wait at once"
-    )
+    relay_busy_above: int = Field(default=200, ge=0, le=100_000, description="a number of bets that may wait at once")
 
     # Switches
-    trading_paused: bool = Field(
-        default=False, alias="VPM_TRADING_PAUSED", description="1 to refuse every trade, else 0"
-    )
-    agent_enabled: bool = Field(
-        default=True, alias="VPM_AGENT_ENABLED", description="1 to serve the agent API, 0 to answer 404"
-    )
-    cup_opens_at: UtcTime | None = Field(
-        default=None, alias="VPM_CUP_OPENS_AT", description="a time like 2026-11-21T00:00:00Z"
-    )
-    cup_closes_at: UtcTime | None = Field(
-        default=None, alias="VPM_CUP_CLOSES_AT", description="a time like 2026-12-21T00:00:00Z"
-    )
+    trading_paused: bool = Field(default=False, description="1 to refuse every trade, else 0")
+    agent_enabled: bool = Field(default=True, description="1 to serve the agent API, 0 to answer 404")
+    cup_opens_at: UtcTime | None = Field(default=None, description="a time like 2026-11-21T00:00:00Z")
+    cup_closes_at: UtcTime | None = Field(default=None, description="a time like 2026-12-21T00:00:00Z")
 
     # Logs and stopping
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
-        default="INFO", alias="VPM_LOG_LEVEL", description="DEBUG, INFO, WARNING or ERROR"
+        default="INFO", description="DEBUG, INFO, WARNING or ERROR"
     )
-    log_format: Literal["json", "console"] = Field(
-        default="json", alias="VPM_LOG_FORMAT", description="json or console"
-    )
-    stop_grace_seconds: Annotated[float, Field(ge=0, le=300)] = Field(
-        default=10.0, alias="VPM_STOP_GRACE_SECONDS", description="seconds tasks get to finish after SIGTERM"
+    log_format: Literal["json", "console"] = Field(default="json", description="json or console")
+    stop_grace_seconds: float = Field(
+        default=10.0, ge=0, le=300, description="seconds tasks get to finish after SIGTERM"
     )
 
     @model_validator(mode="after")
