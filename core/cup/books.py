@@ -103,16 +103,10 @@ def _market(row: Sequence[Any]) -> PaperMarket:
 
 async def find(connection: Connection, slug: str, *, lock: bool = False) -> PaperMarket:
     """`lock` keeps everybody else from trading on or settling it until the transaction ends."""
-    if not is_slug(slug):
+    found = await (lock_all if lock else find_all)(connection, [slug])
+    if slug not in found:
         raise no_market()
-    if lock:
-        # A statement of its own: one that had to wait for the lock would still see the listing as it was before.
-        await connection.execute("SELECT 1 FROM cup_market WHERE slug = %s FOR NO KEY UPDATE", (slug,))
-    cursor = await connection.execute(f"{_MARKETS} WHERE c.slug = %s".encode(), (slug,))
-    row = await cursor.fetchone()
-    if row is None:
-        raise no_market()
-    return _market(row)
+    return found[slug]
 
 
 async def find_all(connection: Connection, slugs: Collection[str]) -> dict[str, PaperMarket]:
@@ -126,6 +120,7 @@ async def find_all(connection: Connection, slugs: Collection[str]) -> dict[str, 
 async def lock_all(connection: Connection, slugs: Collection[str]) -> dict[str, PaperMarket]:
     """As `find_all`, and nobody else trades on or settles them until the transaction ends. They are locked in the one
     order everybody uses."""
+    # A statement of its own: one that had to wait for the lock would still see the listing as it was before.
     await connection.execute(
         "SELECT 1 FROM cup_market WHERE slug = ANY(%s) ORDER BY slug FOR NO KEY UPDATE",
         ([slug for slug in slugs if is_slug(slug)],),

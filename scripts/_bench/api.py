@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import socket
 import statistics
 import sys
 import time
@@ -18,6 +19,7 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +27,7 @@ import uvloop
 
 from core.local.ports import free_port
 from core.local.postgres import UNSAFE_BUT_FAST
-from core.local.process import RunningProcess, SpawnPlan, start_process
+from core.local.process import RunningProcess, SpawnPlan, start_process, wait_until
 from scripts._bench.ground import database, ground, keep
 from scripts._bench.http_load import LoadResult, load
 from scripts._bench.processes import own_processor_seconds, resident_mb
@@ -182,18 +184,15 @@ def bare_handler(folder: Path) -> Iterator[tuple[int, int]]:
     plan = SpawnPlan("bare", argv, env={"PATH": os.environ["PATH"]}, cwd=str(ROOT))
     running = start_process(plan, folder / "bare.log")
     try:
-        deadline = time.monotonic() + 120
-        while True:
-            try:
-                get(f"http://127.0.0.1:{port}/")
-                break
-            except OSError:
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(0.05)
+        wait_until(partial(listens, port), running, 120, "the bare handler")
         yield port, _program_of(running)
     finally:
         running.stop()
+
+
+def listens(port: int) -> bool:
+    with socket.socket() as client:
+        return client.connect_ex(("127.0.0.1", port)) == 0
 
 
 def get(url: str) -> bytes:

@@ -17,7 +17,6 @@ import json
 import os
 import secrets
 import shutil
-import socket
 import statistics
 import subprocess
 import sys
@@ -25,14 +24,15 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import uvloop
 
 from core.local.ports import free_port
-from core.local.process import RunningProcess, SpawnPlan, start_process
-from scripts._bench.api import PATHS, ROOT, bare_handler, busy_service, get, wait_for_markets
+from core.local.process import SpawnPlan, start_process, wait_until
+from scripts._bench.api import PATHS, ROOT, bare_handler, busy_service, get, listens, wait_for_markets
 from scripts._bench.ground import ground, keep
 from scripts._bench.processes import memory_mb, processor_seconds
 from scripts._bench.relay import RelayBench, new_group, rig
@@ -116,20 +116,12 @@ def _api(service: StockService, processes: int, redis: str | None) -> Iterator[R
     env = {**service.env, "VPM_TRUST_PROXY": "0", **({"VPM_LIMITS_STORAGE_URL": redis} if redis else {})}
     running = start_process(SpawnPlan("api", argv, env=env, cwd=str(ROOT)), service.folder / f"api-{processes}.log")
     try:
-        _wait_for_all(service.port, processes, running)
+        # The kernel gives a connection to any process that listens: until all do, one would get what is another's.
+        wait_until(lambda: _listening(service.port) >= processes, running, 120, "all API processes")
         wait_for_markets(service.url)
         yield RunningApi(service.port, running.pid)
     finally:
         running.stop()
-
-
-def _wait_for_all(port: int, processes: int, running: RunningProcess) -> None:
-    """The kernel gives a connection to any process that listens: until all do, one would get what is another's."""
-    deadline = time.monotonic() + 120
-    while _listening(port) < processes:
-        if time.monotonic() > deadline or not running.alive():
-            raise RuntimeError(f"not all API processes came up:\n{running.tail(20)}")
-        time.sleep(0.05)
 
 
 def _listening(port: int) -> int:
@@ -165,11 +157,7 @@ def _redis(folder: Path) -> Iterator[str | None]:
     argv = (program, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(folder))
     running = start_process(SpawnPlan("redis", argv, env={}, cwd=str(folder)), folder / "redis.log")
     try:
-        deadline = time.monotonic() + 30
-        while socket.socket().connect_ex(("127.0.0.1", port)) != 0:
-            if time.monotonic() > deadline:
-                raise RuntimeError(f"redis-server does not answer:\n{running.tail(20)}")
-            time.sleep(0.05)
+        wait_until(partial(listens, port), running, 30, "redis-server")
         yield f"redis://127.0.0.1:{port}"
     finally:
         running.stop()
