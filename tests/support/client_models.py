@@ -134,6 +134,26 @@ def _reached(schemas: Json, names: list[str]) -> list[str]:
     return sorted(found)
 
 
+def _extended(schemas: Json, shown: list[str]) -> dict[str, str]:
+    """What a schema extends: the longest other one that its fields begin with, unless they are few."""
+    fields = {
+        name: [(*each, each[0] in schemas[name].get("required", ())) for each in schemas[name]["properties"].items()]
+        for name in shown
+    }
+    found = {}
+    for name, own in fields.items():
+        begun = [each for each, some in fields.items() if 4 <= len(some) < len(own) and own[: len(some)] == some]
+        if begun:
+            found[name] = max(begun, key=lambda each: len(fields[each]))
+    return found
+
+
+def _own(schemas: Json, name: str, extended: Mapping[str, str]) -> list[tuple[str, Json]]:
+    """The fields of a schema but for those of the one that it extends."""
+    begun = len(schemas[extended[name]]["properties"]) if name in extended else 0
+    return list(schemas[name]["properties"].items())[begun:]
+
+
 def _nullable(schema: Json) -> tuple[Json, bool]:
     options = schema.get("anyOf")
     if options is None:
@@ -190,10 +210,15 @@ def _python_models(schemas: Json, shown: list[str]) -> str:
         "from __future__ import annotations\n\nfrom decimal import Decimal\nfrom typing import Any\n\nimport msgspec",
         'class Body(msgspec.Struct, frozen=True, rename="camel"):\n    """What every answer is made of."""',
     ]
-    for name in shown:
+    extended = _extended(schemas, shown)
+
+    def depth(name: str) -> int:
+        return 1 + depth(extended[name]) if name in extended else 0
+
+    for name in sorted(shown, key=depth):  # in Python what is extended stands before
         fields = []
         required = set(schemas[name].get("required", ()))
-        for wire, schema in schemas[name]["properties"].items():
+        for wire, schema in _own(schemas, name, extended):
             default = wire not in required
             kind = _python_type(schema, schemas)
             if default and "None" not in kind:
@@ -203,7 +228,8 @@ def _python_models(schemas: Json, shown: list[str]) -> str:
             fields.append(f"{note}    {_snake(wire)}: {kind}{_python_default(wire, default)}")
         about = schemas[name].get("description")
         text = _python_docstring(about) + "\n\n" if about else ""
-        parts.append(f"class {name}(Body, frozen=True, kw_only=True):\n{text}" + "\n".join(fields))
+        base = extended.get(name, "Body")
+        parts.append(f"class {name}({base}, frozen=True, kw_only=True):\n{text}" + "\n".join(fields))
     return "\n\n\n".join(parts) + "\n"
 
 
@@ -338,17 +364,19 @@ def _typescript_models(schemas: Json, shown: list[str], codes: list[str]) -> str
         "/** Every code that the API refuses with; /errors.txt has their causes. */\n"
         f"export type ErrorCode = Known<\n{listed}>;",
     ]
+    extended = _extended(schemas, shown)
     for name in shown:
         required = set(schemas[name].get("required", ()))
         lines = []
-        for wire, schema in schemas[name]["properties"].items():
+        for wire, schema in _own(schemas, name, extended):
             about = schema.get("description")
             if about:
                 lines.append(f"  /** {about} */")
             lines.append(f"  {wire}{'' if wire in required else '?'}: {_typescript_type(schema, schemas)};")
         about = schemas[name].get("description")
         text = f"/** {about} */\n" if about else ""
-        parts.append(f"{text}export interface {name} {{\n" + "\n".join(lines) + "\n}")
+        base = f" extends {extended[name]}" if name in extended else ""
+        parts.append(f"{text}export interface {name}{base} {{\n" + "\n".join(lines) + "\n}")
     return "\n\n".join(parts) + "\n"
 
 

@@ -50,11 +50,7 @@ export interface AgentBookStats {
   feeUsd: number;
 }
 
-export interface AgentChainMeta {
-  name: string;
-  version: string;
-  generatedAt: string;
-  docsUrl: string;
+export interface AgentChainMeta extends AgentMeta {
   freshness: AgentFreshness;
 }
 
@@ -222,39 +218,7 @@ export interface AgentMarketCounts {
   resolved: number;
 }
 
-export interface AgentMarketDetail {
-  deadlineAt: string;
-  startAt: string | null;
-  endsAt: string;
-  settlesAfter: string;
-  id: string;
-  slug: string;
-  question: string;
-  shortTitle: string;
-  summary: string;
-  category: Known<"market_cap" | "market_cap_range" | "price_direction">;
-  tokenSymbol: string;
-  chainId: string;
-  deadlineLabel: string;
-  status: Known<"open" | "closed" | "resolved" | "void">;
-  feeBps: number;
-  feeRecipientLabel: string;
-  defaultTicketUsd: number;
-  virtualLiquidityUsd: number;
-  potCapUsd: number;
-  targetMarketCapUsd: number | null;
-  outcomes: AgentPricedOutcome[] | null;
-  headline: string | null;
-  links: AgentMarketLinks;
-  series: string | null;
-  references: Record<string, string>;
-  settlement: AgentSettlementRef;
-  volumeUsd: number;
-  totalBets: number;
-  volume24hUsd: number;
-  /** null once it has ended: then `result` stands instead. */
-  odds: AgentOdds | null;
-  result: AgentEnded | null;
+export interface AgentMarketDetail extends AgentMarketRef {
   stats: AgentBookStats;
 }
 
@@ -412,16 +376,7 @@ export interface AgentPositionsAnswer {
   nextCursor: string | null;
 }
 
-export interface AgentPricedOutcome {
-  key: string;
-  label: string;
-  shortLabel: string;
-  lowerUsd: number | null;
-  upperUsd: number | null;
-  /** Where its price stood before the first bet. */
-  priorPct: number;
-  startAt?: string | null;
-  endAt?: string | null;
+export interface AgentPricedOutcome extends AgentOutcomeRef {
   /** Its price; those of all outcomes are 100 together. null once ended. */
   impliedPct: number | null;
 }

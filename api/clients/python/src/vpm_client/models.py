@@ -36,14 +36,6 @@ class AgentBookStats(Body, frozen=True, kw_only=True):
     fee_usd: Decimal
 
 
-class AgentChainMeta(Body, frozen=True, kw_only=True):
-    name: str
-    version: str
-    generated_at: str
-    docs_url: str
-    freshness: AgentFreshness
-
-
 class AgentChallenge(Body, frozen=True, kw_only=True):
     """The body of a 402, as x402 v1 has it. `error` says why the payment before was not accepted; `extensions` holds
     the signed offer."""
@@ -217,43 +209,6 @@ class AgentMarketCounts(Body, frozen=True, kw_only=True):
     resolved: int
 
 
-class AgentMarketDetail(Body, frozen=True, kw_only=True):
-    deadline_at: str
-    start_at: str | None
-    ends_at: str
-    settles_after: str
-    id: str
-    slug: str
-    question: str
-    short_title: str
-    summary: str
-    # market_cap, market_cap_range, price_direction
-    category: str
-    token_symbol: str
-    chain_id: str
-    deadline_label: str
-    # open, closed, resolved, void
-    status: str
-    fee_bps: int
-    fee_recipient_label: str
-    default_ticket_usd: Decimal
-    virtual_liquidity_usd: Decimal
-    pot_cap_usd: Decimal
-    target_market_cap_usd: Decimal | None
-    outcomes: list[AgentPricedOutcome] | None
-    headline: str | None
-    links: AgentMarketLinks
-    series: str | None
-    references: dict[str, str]
-    settlement: AgentSettlementRef
-    volume_usd: Decimal
-    total_bets: int
-    volume24h_usd: Decimal
-    odds: AgentOdds | None
-    result: AgentEnded | None
-    stats: AgentBookStats
-
-
 class AgentMarketLinks(Body, frozen=True, kw_only=True):
     app: str
     quote: str
@@ -406,18 +361,6 @@ class AgentPositionsAnswer(Body, frozen=True, kw_only=True):
     summary: AgentPositionSummary
     positions: list[AgentPosition]
     next_cursor: str | None
-
-
-class AgentPricedOutcome(Body, frozen=True, kw_only=True):
-    key: str
-    label: str
-    short_label: str
-    lower_usd: Decimal | None
-    upper_usd: Decimal | None
-    prior_pct: Decimal
-    start_at: str | None = None
-    end_at: str | None = None
-    implied_pct: Decimal | None
 
 
 class AgentProofMarket(Body, frozen=True, kw_only=True):
@@ -839,3 +782,15 @@ class AgentWebhookRegistration(Body, frozen=True, kw_only=True):
     failed_attempts: int
     failing_since: str | None
     last_error: str | None
+
+
+class AgentChainMeta(AgentMeta, frozen=True, kw_only=True):
+    freshness: AgentFreshness
+
+
+class AgentMarketDetail(AgentMarketRef, frozen=True, kw_only=True):
+    stats: AgentBookStats
+
+
+class AgentPricedOutcome(AgentOutcomeRef, frozen=True, kw_only=True):
+    implied_pct: Decimal | None
