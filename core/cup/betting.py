@@ -152,7 +152,7 @@ async def place(connection: Connection, bet: RouletteBet, clock: Callable[[], da
 async def _place(connection: Connection, bet: RouletteBet, clock: Callable[[], datetime]) -> BetReceipt:
     found = await rounds.hold(connection, bet.round_no)
     account = wallet_account(bet.wallet)
-    held = await ledger.lock(connection, account) or 0
+    held = await ledger.balance(connection, account, lock=True) or 0
     done = await replayed(connection, bet)
     if done is not None:
         return done

@@ -37,19 +37,13 @@ async def open_account(connection: Connection, account: str) -> bool:
     return cursor.rowcount == 1
 
 
-async def balance(connection: Connection, account: str) -> int | None:
-    """Cents, or None for an account that was never opened."""
-    cursor = await connection.execute("SELECT balance_cents FROM cup_account WHERE account = %s", (account,))
-    row = await cursor.fetchone()
-    return None if row is None else int(row[0])
-
-
-async def lock(connection: Connection, account: str) -> int | None:
-    """The balance, which nobody else changes until this transaction ends."""
-    cursor = await connection.execute(
-        "SELECT balance_cents FROM cup_account WHERE account = %s FOR NO KEY UPDATE", (account,)
-    )
-    row = await cursor.fetchone()
+async def balance(connection: Connection, account: str, *, lock: bool = False) -> int | None:
+    """Cents, or None for an account that was never opened. `lock`: nobody else changes it until this transaction
+    ends."""
+    query = "SELECT balance_cents FROM cup_account WHERE account = %s"
+    if lock:
+        query += " FOR NO KEY UPDATE"
+    row = await (await connection.execute(query, (account,))).fetchone()
     return None if row is None else int(row[0])
 
 
@@ -89,3 +83,12 @@ async def post(connection: Connection, kind: str, key: str, entries: Mapping[str
             (row[0], list(moving), list(moving.values())),
         )
     return int(row[0])
+
+
+async def pay_out(
+    connection: Connection, kind: str, key: str, account: str, pool: int, paid: Mapping[str, int]
+) -> None:
+    """Pays wallets out of an account that holds `pool`; what they do not get goes back to the mint."""
+    await lock_wallets(connection, sorted(paid))
+    entries = {wallet_account(wallet): cents for wallet, cents in paid.items()}
+    await post(connection, kind, key, entries | {account: -pool, MINT: pool - sum(paid.values())})

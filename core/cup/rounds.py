@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from core.cup import board, ledger, wheel
-from core.cup.ledger import MINT, Connection, open_account, round_account, wallet_account
+from core.cup.ledger import Connection, open_account, round_account
 
 BETTING: Final = timedelta(seconds=45)
 SPIN: Final = timedelta(seconds=5)
@@ -54,29 +54,23 @@ class RouletteRound:
         return self.phase(now) == "bet"
 
 
+async def _rounds(connection: Connection, which: str, *values: int) -> list[RouletteRound]:
+    query = f"SELECT {_COLUMNS} FROM cup_round {which}"  # noqa: S608 - constants only
+    return [RouletteRound(*row) for row in await (await connection.execute(query.encode(), values)).fetchall()]
+
+
 async def latest(connection: Connection) -> RouletteRound | None:
-    cursor = await connection.execute(f"SELECT {_COLUMNS} FROM cup_round ORDER BY round_no DESC LIMIT 1".encode())  # noqa: S608
-    row = await cursor.fetchone()
-    return None if row is None else RouletteRound(*row)
+    return next(iter(await _rounds(connection, "ORDER BY round_no DESC LIMIT 1")), None)
 
 
 async def settled(connection: Connection, limit: int) -> list[RouletteRound]:
     """The last rounds with a result, newest first."""
-    cursor = await connection.execute(
-        f"SELECT {_COLUMNS} FROM cup_round WHERE settled_at IS NOT NULL ORDER BY round_no DESC LIMIT %s".encode(),  # noqa: S608
-        (limit,),
-    )
-    return [RouletteRound(*row) for row in await cursor.fetchall()]
+    return await _rounds(connection, "WHERE settled_at IS NOT NULL ORDER BY round_no DESC LIMIT %s", limit)
 
 
 async def hold(connection: Connection, round_no: int) -> RouletteRound | None:
     """The round, kept from being settled until this transaction ends."""
-    cursor = await connection.execute(
-        f"SELECT {_COLUMNS} FROM cup_round WHERE round_no = %s FOR SHARE".encode(),  # noqa: S608
-        (round_no,),
-    )
-    row = await cursor.fetchone()
-    return None if row is None else RouletteRound(*row)
+    return next(iter(await _rounds(connection, "WHERE round_no = %s FOR SHARE", round_no)), None)
 
 
 async def open_next(
@@ -122,15 +116,8 @@ async def finish(
 ) -> RouletteRound | None:
     """Draws the pocket and pays; None when it was done already or bets are still taken."""
     async with connection.transaction():
-        cursor = await connection.execute(
-            f"SELECT {_COLUMNS} FROM cup_round WHERE round_no = %s FOR UPDATE".encode(),  # noqa: S608
-            (round_no,),
-        )
-        row = await cursor.fetchone()
-        if row is None:
-            return None
-        found = RouletteRound(*row)
-        if found.settled_at is not None or now < found.closes_at:
+        found = next(iter(await _rounds(connection, "WHERE round_no = %s FOR UPDATE", round_no)), None)
+        if found is None or found.settled_at is not None or now < found.closes_at:
             return None
         pocket = wheel.pocket_of(found.seed, round_no, beacon_hash)
         await _pay(connection, round_no, pocket, now)
@@ -157,12 +144,8 @@ async def _pay(connection: Connection, round_no: int, pocket: int, now: datetime
         paid[wallet] = paid.get(wallet, 0) + each.paid_cents
         if each.status != "refunded":
             gains[wallet] = gains.get(wallet, 0) + each.paid_cents - each.stake.cents
-    await ledger.lock_wallets(connection, sorted(paid))
     pool = sum(stake.cents for stake in stakes)
-    entries = {wallet_account(wallet): cents for wallet, cents in paid.items()}
-    entries[round_account(round_no)] = -pool
-    entries[MINT] = pool - sum(paid.values())
-    await ledger.post(connection, "round", str(round_no), entries)
+    await ledger.pay_out(connection, "round", str(round_no), round_account(round_no), pool, paid)
     await connection.execute(
         "UPDATE cup_bet b SET status = u.s, paid_cents = u.p "
         "FROM unnest(%s::text[], %s::text[], %s::text[], %s::bigint[]) AS u(w, k, s, p) "

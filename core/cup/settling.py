@@ -6,7 +6,7 @@ from datetime import datetime
 
 from core.contracts.statuses import AgentMarketStatus
 from core.cup import board, books, ledger
-from core.cup.ledger import MINT, Connection, market_account, wallet_account
+from core.cup.ledger import Connection, market_account
 
 _DUE = (
     "SELECT c.slug, a.winner FROM cup_market c LEFT JOIN agent_market a ON a.market_id = c.market_key "  # noqa: S608
@@ -54,11 +54,7 @@ async def settle(connection: Connection, slug: str, winner: int | None, now: dat
                 gains[wallet] = gains.get(wallet, 0) + owed - cost
             results.append((wallet, outcome, _status(refunds, outcome == winner), owed))
         if rows:
-            await ledger.lock_wallets(connection, sorted(paid))
-            entries = {wallet_account(wallet): cents for wallet, cents in paid.items()}
-            entries[market_account(slug)] = -book.net_pool
-            entries[MINT] = book.net_pool - sum(paid.values())
-            await ledger.post(connection, "market", slug, entries)
+            await ledger.pay_out(connection, "market", slug, market_account(slug), book.net_pool, paid)
             wallets, outcomes, statuses, amounts = (list(column) for column in zip(*results, strict=True))
             await connection.execute(
                 "UPDATE cup_position p SET status = u.s, paid_cents = u.c "
