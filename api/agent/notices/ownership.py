@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from eth_account.messages import encode_defunct
@@ -28,71 +29,68 @@ def registration_message(service: str, wallet: str, url: str, issued: str) -> st
     return f"{TITLE}\nService: {service}\nWallet: {wallet}\nURL: {url}\nIssued: {issued}"
 
 
-def check_message(message: str, *, service: str, wallet: str, url: str, now: datetime) -> None:
-    """422 unless the text is about this service, wallet and URL and is at most ten minutes old."""
-    parts = _FORM.fullmatch(message)
-    issued = None
-    with contextlib.suppress(ValueError):
-        issued = None if parts is None else datetime.fromisoformat(parts["issued"])
-    if issued is not None and issued.tzinfo is None:
-        issued = issued.replace(tzinfo=UTC)
-    if parts is None:
-        why = "The message is not the five lines of a registration."
-    elif parts["service"] != service:
-        why = "The message names another service."
-    elif parts["wallet"] != wallet:
-        why = "The message names another wallet."
-    elif parts["url"] != url:
-        why = "The message names another URL."
-    elif issued is None:
-        why = "The message's time is not ISO-8601."
-    elif abs(now - issued) > VALID_FOR:
-        why = "The message was not issued within 10 minutes of now."
-    else:
-        return
-    raise unproven(why, service=service, wallet=wallet, url=url, now=now)
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """What a wallet has to have signed lately. service: the origin of this one; now: the moment it is looked at."""
 
+    service: str
+    wallet: str
+    url: str
+    now: datetime
 
-async def check_signature(
-    client: ChainClient | None,
-    *,
-    service: str,
-    wallet: str,
-    url: str,
-    message: str,
-    signature: str,
-    timeout_seconds: float,
-    now: datetime,
-) -> None:
-    """422 unless the wallet signed: its key (EIP-191), or its contract says so (ERC-1271), also one that is not
-    deployed yet (ERC-6492)."""
-    try:
-        raw = bytes.fromhex(signature.removeprefix("0x"))
-    except ValueError:
-        raise unproven("The signature is not hexadecimal.", service=service, wallet=wallet, url=url, now=now) from None
-    digest = digest_of(message)
-    raw = with_usual_v(raw)
-    if (signer := signer_of(digest, raw)) is not None and signer.lower() == wallet:
-        return
-    if client is not None:
+    def check_message(self, message: str) -> None:
+        """422 unless the text is about this service, wallet and URL and is at most ten minutes old."""
+        parts = _FORM.fullmatch(message)
+        issued = None
+        with contextlib.suppress(ValueError):
+            issued = None if parts is None else datetime.fromisoformat(parts["issued"])
+        if issued is not None and issued.tzinfo is None:
+            issued = issued.replace(tzinfo=UTC)
+        if parts is None:
+            why = "The message is not the five lines of a registration."
+        elif parts["service"] != self.service:
+            why = "The message names another service."
+        elif parts["wallet"] != self.wallet:
+            why = "The message names another wallet."
+        elif parts["url"] != self.url:
+            why = "The message names another URL."
+        elif issued is None:
+            why = "The message's time is not ISO-8601."
+        elif abs(self.now - issued) > VALID_FOR:
+            why = "The message was not issued within 10 minutes of now."
+        else:
+            return
+        raise self.unproven(why)
+
+    async def check_signature(
+        self, client: ChainClient | None, message: str, signature: str, timeout_seconds: float
+    ) -> None:
+        """422 unless the wallet signed: its key (EIP-191), or its contract says so (ERC-1271), also one that is not
+        deployed yet (ERC-6492)."""
         try:
-            if await accepts_signature(client, wallet, digest, raw, timeout_seconds):
-                return
-        except RpcError as error:
-            log.warning("a signature has no chain", action="agent.no_chain", why=error)
-            raise problem("internal_error", "Base cannot be asked about this signature now.") from None
-    raise unproven(
-        "The signature is not the wallet's over this message.", service=service, wallet=wallet, url=url, now=now
-    )
+            raw = bytes.fromhex(signature.removeprefix("0x"))
+        except ValueError:
+            raise self.unproven("The signature is not hexadecimal.") from None
+        digest = digest_of(message)
+        raw = with_usual_v(raw)
+        if (signer := signer_of(digest, raw)) is not None and signer.lower() == self.wallet:
+            return
+        if client is not None:
+            try:
+                if await accepts_signature(client, self.wallet, digest, raw, timeout_seconds):
+                    return
+            except RpcError as error:
+                log.warning("a signature has no chain", action="agent.no_chain", why=error)
+                raise problem("internal_error", "Base cannot be asked about this signature now.") from None
+        raise self.unproven("The signature is not the wallet's over this message.")
+
+    def unproven(self, why: str) -> Exception:
+        """422 with the exact text that would be accepted now."""
+        text = registration_message(self.service, self.wallet, self.url, self.now.isoformat(timespec="seconds"))
+        hint = f"Sign exactly these five lines with personal_sign, and send them as `message`:\n{text}"
+        return problem("invalid_wallet", why, hint=hint, details={"message": text})
 
 
 def digest_of(message: str) -> bytes:
     """What personal_sign signs."""
     return message_hash(encode_defunct(text=message))
-
-
-def unproven(why: str, *, service: str, wallet: str, url: str, now: datetime) -> Exception:
-    """422 with the exact text that would be accepted now."""
-    text = registration_message(service, wallet, url, now.isoformat(timespec="seconds"))
-    hint = f"Sign exactly these five lines with personal_sign, and send them as `message`:\n{text}"
-    return problem("invalid_wallet", why, hint=hint, details={"message": text})

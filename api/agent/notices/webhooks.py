@@ -14,7 +14,7 @@ from api.agent.errors import problem
 from api.agent.notices import endpoints as store
 from api.agent.notices.endpoints import WebhookEndpoint
 from api.agent.notices.models import BODY_LIMIT, WebhookPath, WebhookRequest
-from api.agent.notices.ownership import check_message, check_signature, digest_of, unproven
+from api.agent.notices.ownership import Registration, digest_of
 from api.agent.notices.targets import TargetRefused, checked_url, resolve
 from api.agent.render import Links
 from api.agent.reply import reply
@@ -55,20 +55,12 @@ class Webhooks:
         who = caller_ip(request, self._settings)
         await self._limits.take(REGISTRATIONS, "agent-webhooks", who, "Ten webhooks a minute can be registered.")
         private = self._settings.allow_private_webhooks
-        now, service = datetime.now(UTC), self._links.origin
+        wanted = Registration(self._links.origin, wallet, asked.url, datetime.now(UTC))
         try:
             url = checked_url(asked.url, allow_private=private)
-            check_message(asked.message, service=service, wallet=wallet, url=asked.url, now=now)
-            await check_signature(
-                self._client,
-                service=service,
-                wallet=wallet,
-                url=asked.url,
-                message=asked.message,
-                signature=asked.signature,
-                timeout_seconds=self._settings.rpc_request_path_timeout_seconds,
-                now=now,
-            )
+            wanted.check_message(asked.message)
+            seconds = self._settings.rpc_request_path_timeout_seconds
+            await wanted.check_signature(self._client, asked.message, asked.signature, seconds)
             await resolve(url, allow_private=private)
         except TargetRefused as why:
             raise _refused(str(why)) from None
@@ -76,8 +68,7 @@ class Webhooks:
             async with _webhooks(), self._pool.connection() as connection, connection.transaction():
                 owner = bytes.fromhex(wallet[2:])
                 if not await store.use_message(connection, owner, digest_of(asked.message)):
-                    used = "The message was used before: a registration is signed anew each time."
-                    raise unproven(used, service=service, wallet=wallet, url=asked.url, now=now)
+                    raise wanted.unproven("The message was used before: a registration is signed anew each time.")
                 made = await store.register(connection, owner, asked.url)
                 # Whoever sends is told at once.
                 await notify(connection, Channel.AGENT_EVENT, wallet[2:])
